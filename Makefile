@@ -1,0 +1,76 @@
+# Every target makes what it needs: a clean clone wants nothing but make and Python 3.11 or later.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.SUFFIXES:
+SHELL := /bin/sh
+
+VENV := .venv
+BIN := $(VENV)/bin
+RUNTIME := $(VENV)/.installed
+DEV := $(VENV)/.installed-dev
+PACKAGES := metrics_core tasks flows
+CHECKED := $(PACKAGES) $(wildcard deployments benchmarks tests)
+
+# The Python that makes the virtual environment. A candidate is run, not just looked up: a version manager's
+# stand-in can be on the PATH for a Python that is not there.
+NEW_ENOUGH := import sys; sys.exit(sys.version_info < (3, 11))
+ifndef PYTHON
+PYTHON = $(shell for p in python3.11 python3; do \
+	"$$p" -c '$(NEW_ENOUGH)' 2>/dev/null && { echo "$$p"; break; }; done)
+endif
+
+# Packages that come as source are built in environments of their own, which take their pins from here and not
+# from -c. The path is relative because pip splits the value at blanks, and a checkout's path may have some.
+export PIP_CONSTRAINT := constraints.txt
+export PIP_BUILD_CONSTRAINT := constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+PIP_INSTALL = $(BIN)/python -m pip install -qq --log $(VENV)/install.log
+
+.PHONY: help
+help: ## show this list
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: evaluate
+evaluate: $(RUNTIME) ## score the example answers and print the report (ANSWERKEY_HOME says where it is kept)
+	@$(BIN)/answerkey evaluate examples/answers.jsonl --references examples/questions.jsonl \
+		--dataset examples --map release=release --map label=correct --slice kind --slice lang $(ARGS)
+
+.PHONY: test
+test: $(DEV) ## run all tests (ARGS="-k rouge -x" goes to pytest)
+	@$(BIN)/python -m pytest -q $(ARGS)
+
+.PHONY: lint
+lint: $(DEV) ## check style, types and the direction of imports
+	@$(BIN)/ruff check -q $(CHECKED)
+	@$(BIN)/ruff format -q --check $(CHECKED)
+	@$(BIN)/mypy --strict $(PACKAGES)
+	@$(BIN)/lint-imports --no-logo
+
+.PHONY: bench
+bench: $(DEV) ## run the benchmarks and print their tables
+	@set -e; for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+
+.PHONY: setup
+setup: $(DEV) ## install everything into .venv (the other targets do it by themselves)
+
+.PHONY: clean
+clean: ## remove .venv, caches and build output; the reports in .answerkey stay
+	@rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@find $(CHECKED) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp is written last, so an install that failed or was stopped is tried again.
+$(RUNTIME): pyproject.toml constraints.txt
+	@if [ -z "$(PYTHON)" ]; then echo "answerkey needs Python 3.11 or later: none found as python3.11 or" \
+		"python3; name one with make PYTHON=/path/to/python" >&2; exit 1; fi
+	@"$(PYTHON)" -c '$(NEW_ENOUGH)' || \
+		{ echo "answerkey needs Python 3.11 or later, and $(PYTHON) is not" >&2; exit 1; }
+	@echo "installing pinned dependencies into $(VENV) (once, a few minutes)"
+	@"$(PYTHON)" -m venv $(VENV)
+	@$(PIP_INSTALL) -e . || { echo "the install failed; see $(VENV)/install.log" >&2; exit 1; }
+	@touch $@
+
+$(DEV): $(RUNTIME)
+	@echo "installing the tools for tests and lint into $(VENV) (once)"
+	@$(PIP_INSTALL) -e '.[dev]' || { echo "the install failed; see $(VENV)/install.log" >&2; exit 1; }
+	@touch $@

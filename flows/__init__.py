@@ -1,0 +1,1 @@
+"""What a user starts: flows, their parameters and the command line."""

@@ -1,0 +1,102 @@
+"""Is everything there that a run needs? Each finding says what it saw, and the remedy where it is wrong."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from flows.environment import has_server
+from metrics_core.errors import BadInput
+from tasks.manifest import versions
+from tasks.warehouse.warehouse import FILE, reading
+
+_PAIR = ("The cat did not sit on the mat.", "The cat sat on the old mat.")
+_TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at."""
+
+    name: str
+    ok: bool
+    text: str
+
+
+def examine(home: Path) -> list[Finding]:
+    """Look at versions, the numbers, the models, the warehouse and the server."""
+    found = versions()
+    missing = [name for name, version in found.items() if version == "not installed"]
+    return [
+        Finding(
+            "versions",
+            not missing,
+            ", ".join(f"{name} {version}" for name, version in found.items())
+            if not missing
+            else f"not installed: {', '.join(missing)}; run `make evaluate`, or pip install answerkey again",
+        ),
+        _oracles(),
+        *_models(),
+        _warehouse(home),
+        _server(),
+    ]
+
+
+def _oracles() -> Finding:
+    """Our numbers against rouge-score's and sacreBLEU's, as they are installed here."""
+    from rouge_score.rouge_scorer import RougeScorer  # noqa: PLC0415
+    from sacrebleu.metrics.bleu import BLEU  # noqa: PLC0415
+
+    from metrics_core import Sample, evaluate  # noqa: PLC0415
+
+    answer, reference = _PAIR
+    [ours] = evaluate([Sample("doctor", answer, [reference])], ["answer_correctness"])
+    rouge = RougeScorer(["rougeL"]).score(reference, answer)["rougeL"].fmeasure
+    bleu = BLEU(lowercase=True, effective_order=True).sentence_score(answer, [reference]).score / 100
+    gap = max(abs(ours.values["rouge_l_f1"] - rouge), abs(ours.values["bleu_score"] - bleu))
+    text = "equal to rouge-score and sacreBLEU" if gap < _TOLERANCE else f"differ from the libraries by {gap:.1e}"
+    return Finding("numbers", gap < _TOLERANCE, text)
+
+
+def _models() -> list[Finding]:
+    from metrics_core.semantic.encoders import load_encoder  # noqa: PLC0415
+    from metrics_core.semantic.similarity import DEFAULT_MODELS  # noqa: PLC0415
+
+    findings = []
+    for name in DEFAULT_MODELS:
+        try:
+            encoder = load_encoder(name)
+        except BadInput as error:
+            findings.append(Finding(f"model {name}", False, str(error)))
+        else:
+            findings.append(Finding(f"model {name}", True, f"found, checksum right, revision {encoder.revision}"))
+    return findings
+
+
+def _warehouse(home: Path) -> Finding:
+    if not (home / FILE).exists():
+        return Finding("warehouse", True, f"none yet in {home}; the first evaluation makes it")
+    try:
+        with reading(home, wait_s=2.0) as warehouse:
+            rows = warehouse.execute("SELECT dataset, release FROM reports").fetchall()
+    except BadInput as error:
+        return Finding("warehouse", False, str(error))
+    size = (home / FILE).stat().st_size / 1e6
+    datasets = Counter(dataset for dataset, _ in rows)
+    return Finding("warehouse", True, f"{home / FILE}, {size:.1f} MB, {len(rows)} reports on {len(datasets)} data sets")
+
+
+def _server() -> Finding:
+    if not has_server():
+        return Finding("server", True, "none set; each run starts a temporary one (PREFECT_API_URL names a lasting one)")
+    import httpx  # noqa: PLC0415
+    from prefect.settings import get_current_settings  # noqa: PLC0415
+
+    url = os.environ.get("PREFECT_API_URL") or str(get_current_settings().api.url)
+    try:
+        healthy = httpx.get(f"{url.rstrip('/')}/health", timeout=5.0).status_code == httpx.codes.OK
+    except httpx.HTTPError as error:
+        return Finding("server", False, f"{url} does not answer ({error}); start it, or unset PREFECT_API_URL")
+    return Finding("server", healthy, f"{url} answers" if healthy else f"{url} answers, but is not healthy")

@@ -1,0 +1,45 @@
+"""Settings that must stand before libraries are imported: nothing calls out, nothing chatters."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+_QUIET = {
+    # Each of these libraries would otherwise look for a host when it is imported or first used.
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "DO_NOT_TRACK": "1",
+    "GX_ANALYTICS_ENABLED": "false",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "HF_HUB_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+    "PREFECT_LOGGING_EXTRA_LOGGERS": "answerkey",
+    # The first start of a temporary server creates its database.
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
+}
+
+
+def prepare(home: Path) -> None:
+    """Set what the user has not set. Call before Prefect is imported.
+
+    Without a server of the user's own, Prefect's temporary one keeps its files under `home`, not in the
+    user's home folder, where other projects would share its database.
+    """
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    if not has_server():
+        folder = Path(os.environ.setdefault("PREFECT_HOME", str(home.resolve() / "prefect")))
+        # Prefect makes the last folder only, and its server dies without.
+        folder.mkdir(parents=True, exist_ok=True)
+
+
+def has_server() -> bool:
+    """Whether the environment, or the user's Prefect profile, names a server."""
+    if os.environ.get("PREFECT_API_URL"):
+        return True
+    folder = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect")
+    profiles = folder / "profiles.toml"
+    return profiles.is_file() and "PREFECT_API_URL" in profiles.read_text(encoding="utf-8")

@@ -1,0 +1,161 @@
+"""What a user can set. These models are the forms of the Prefect UI and the arguments of the command line."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from metrics_core.registry import Aggregation, Options, Profile
+from metrics_core.metric import BlankAnswer
+
+MetricName = Literal[
+    "answer_correctness",
+    "rouge_l",
+    "token_overlap",
+    "bleu",
+    "chrf",
+    "exact_match",
+    "contains",
+    "semantic_similarity",
+]
+ALL_METRICS: list[MetricName] = [
+    "answer_correctness", "rouge_l", "token_overlap", "bleu", "chrf", "exact_match", "contains",
+    "semantic_similarity",
+]  # fmt: skip
+
+
+class Form(BaseModel):
+    """Refuses what it does not know, so that a misspelt parameter is not silently ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class Data(Form):
+    """What to evaluate."""
+
+    answers: str = Field(
+        title="Answers",
+        description="CSV, TSV, JSONL, JSON or Parquet file, FILE.duckdb::TABLE, or a URL of one of these.",
+        examples=["examples/answers.jsonl"],
+        json_schema_extra={"position": 0},
+    )
+    references: str = Field(
+        "",
+        title="References",
+        description="A second file with the right answers, joined by id. Empty: they are in the answers.",
+        json_schema_extra={"position": 1},
+    )
+    dataset: str = Field(
+        "", title="Data set", description="Its name. Empty: the name of the file.", json_schema_extra={"position": 2}
+    )
+    release: str = Field(
+        "",
+        title="Release",
+        description="The release that gave all these answers. Empty: a column says it for each.",
+        json_schema_extra={"position": 3},
+    )
+    columns: list[str] = Field(
+        default_factory=list,
+        title="Columns of the answers",
+        description="KEY=PATH, for instance id=meta.question_id. Usual names are recognised without.",
+        json_schema_extra={"position": 4},
+    )
+    reference_columns: list[str] = Field(
+        default_factory=list,
+        title="Columns of the references",
+        description="KEY=PATH, as above, for the references file.",
+        json_schema_extra={"position": 5},
+    )
+    slices: list[str] = Field(
+        default_factory=list,
+        title="Slices",
+        description="Columns to report separately, for instance lang.",
+        json_schema_extra={"position": 6},
+    )
+
+
+class Scoring(Form):
+    """How to score."""
+
+    metrics: list[MetricName] = Field(
+        default_factory=lambda: list(ALL_METRICS),
+        title="Metrics",
+        description="What to compute.",
+        min_length=1,
+        json_schema_extra={"position": 0},
+    )
+    profile: Profile | Literal["default"] = Field(
+        "default",
+        title="Profile",
+        description="Old numbers of answer_correctness, for people who migrate from continuous-eval.",
+        json_schema_extra={"position": 1},
+    )
+    blank_answer: BlankAnswer = Field(
+        "zero",
+        title="Blank answers",
+        description="zero: a missing answer is a wrong answer. undefined: it is left out.",
+        json_schema_extra={"position": 2},
+    )
+    embedding_models: list[str] = Field(
+        default_factory=list,
+        title="Embedding models",
+        description="Names or paths of sentence-transformers models. Empty: the embedded default.",
+        json_schema_extra={"position": 3},
+    )
+    aggregation: Aggregation = Field(
+        "mean",
+        title="Aggregation",
+        description="How several embedding models become one similarity.",
+        json_schema_extra={"position": 4},
+    )
+    threshold: float = Field(
+        0.0,
+        ge=0.0,
+        le=1.0,
+        title="Threshold",
+        description="Semantic similarity from which an answer passes. 0: no pass or fail.",
+        json_schema_extra={"position": 5},
+    )
+    only_failed: bool = Field(
+        False,
+        title="Only failed",
+        description="Score again what failed in earlier runs, and nothing else.",
+        json_schema_extra={"position": 6},
+    )
+
+    def options(self, embedding_cache: str) -> Options:
+        """The same as the scoring library's options."""
+        return Options(
+            profile=None if self.profile == "default" else self.profile,
+            blank_answer=self.blank_answer,
+            embedding_models=tuple(self.embedding_models),
+            aggregation=self.aggregation,
+            threshold=self.threshold or None,
+            embedding_cache=embedding_cache,
+        )
+
+
+class Limits(Form):
+    """When the data are too bad to score."""
+
+    max_quarantined: float = Field(
+        0.20,
+        ge=0.0,
+        le=1.0,
+        title="Quarantined at most",
+        description="Share of rows that may break a rule before the run stops.",
+    )
+    missing_tolerance: float = Field(
+        0.05,
+        ge=0.0,
+        le=1.0,
+        title="Missing samples",
+        description="Share of samples that one release may lack and another has, before it is warned of.",
+    )
+    length_drift: float = Field(
+        1.5,
+        gt=1.0,
+        title="Length drift",
+        description="Ratio of median answer lengths between releases from which it is warned of.",
+    )

@@ -1,0 +1,124 @@
+"""What the command line prints. Tables are drawn by rich; without a terminal they come as plain text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from tasks.publish import interval, number
+from tasks.report import Report, Score
+
+if TYPE_CHECKING:
+    from flows.doctor import Finding
+    from metrics_core.metric import Metric
+
+_PLAIN_WIDTH = 120
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    # A file or a pipe has no width; 80 columns would fold the table.
+    return console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
+
+
+def print_reports(reports: Sequence[Report], *, as_json: bool) -> None:
+    """One release: metric, mean, interval, scored/total. Several: one column each."""
+    if as_json:
+        print(json.dumps([asdict(report) for report in reports], indent=2, ensure_ascii=False))
+        return
+    console = _console()
+    table = _one(reports[0]) if len(reports) == 1 else _side_by_side(reports)
+    console.print(table)
+    for report in reports:
+        quarantined = sum(count for _, count in report.quarantined)
+        notes = [f"{report.n_total:,} answers", f"data {report.dataset_version}", report.status]
+        if quarantined:
+            notes.append(f"{quarantined:,} quarantined")
+        console.print(f"{escape(report.report_id)}  [dim]{', '.join(notes)}[/dim]")
+
+
+def _table(title: str) -> Table:
+    return Table(title=title, title_justify="left", box=SIMPLE_HEAD, title_style="bold", pad_edge=False)
+
+
+def _one(report: Report) -> Table:
+    table = _table(escape(f"{report.release} on {report.dataset}"))
+    table.add_column("metric", no_wrap=True)
+    for name in ("mean", "95 % interval", "scored/total"):
+        table.add_column(name, justify="right", no_wrap=True)
+    previous = ""
+    for score in report.overall:
+        name = f"{score.metric}.{score.field}"
+        if previous and score.metric != previous:
+            table.add_section()
+        previous = score.metric
+        table.add_row(name, number(score.mean), interval(score), f"{score.n_scored:,}/{score.n_total:,}")
+    return table
+
+
+def _side_by_side(reports: Sequence[Report]) -> Table:
+    table = _table(escape(f"{len(reports)} releases on {reports[0].dataset}: mean ± half the 95 % interval"))
+    table.add_column("metric", no_wrap=True)
+    for report in reports:
+        table.add_column(escape(report.release), justify="right")
+    by_field = [{(s.metric, s.field): s for s in report.overall} for report in reports]
+    for metric, field in dict.fromkeys(key for scores in by_field for key in scores):
+        cells = [_cell(scores.get((metric, field))) for scores in by_field]
+        table.add_row(f"{metric}.{field}", *cells)
+    table.add_section()
+    table.add_row("scored/total", *(_coverage(report) for report in reports))
+    return table
+
+
+def _cell(score: Score | None) -> str:
+    if score is None or score.mean is None:
+        return "–"
+    if score.ci_low is None or score.ci_high is None:
+        return number(score.mean)
+    return f"{score.mean:.3f} [dim]± {(score.ci_high - score.ci_low) / 2:.3f}[/dim]"
+
+
+def _coverage(report: Report) -> str:
+    """Of the metric that covers least: a table may not look more complete than its weakest row."""
+    least = min(report.overall, key=lambda score: score.n_scored)
+    return f"{least.n_scored:,}/{least.n_total:,}"
+
+
+def print_list(rows: Sequence[tuple[str, str, str, str]], *, as_json: bool) -> None:
+    """Reports, one a line."""
+    names = ("report", "data set version", "made (UTC)", "status")
+    if as_json:
+        print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=2, ensure_ascii=False))
+        return
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in names:
+        table.add_column(name)
+    for row in rows:
+        table.add_row(*map(escape, row))
+    _console().print(table)
+
+
+def print_metrics(catalogue: Sequence[tuple[str, str, Metric]]) -> None:
+    """The metrics with their fields and needs."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for name in ("metric", "what it is", "fields", "needs"):
+        table.add_column(name, overflow="fold")
+    for name, summary, metric in catalogue:
+        fields = ", ".join(field.name for field in metric.fields)
+        table.add_row(name, summary, fields, ", ".join(sorted(metric.needs)))
+    _console().print(table)
+
+
+def print_findings(findings: Sequence[Finding]) -> None:
+    """One line a finding, with the remedy where something is wrong."""
+    console = _console()
+    for finding in findings:
+        mark = "[green]ok[/green]  " if finding.ok else "[red]fail[/red]"
+        console.print(f"{mark}  {finding.name:<22} {escape(finding.text)}")

@@ -1,0 +1,73 @@
+"""Score samples with metrics, in this process or in several."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+
+from metrics_core.measurement import Measurement
+from metrics_core.metric import Metric
+from metrics_core.registry import METRICS, Options, create
+from metrics_core.sample import Sample
+
+
+def evaluate(
+    samples: Iterable[Sample],
+    metrics: Sequence[str] | None = None,
+    *,
+    options: Options | None = None,
+    workers: int = 1,
+    **changes: object,
+) -> list[Measurement]:
+    """Score every sample with every metric.
+
+    Args:
+        samples: what to score; ids need not be unique here.
+        metrics: names from `METRICS`; all of them when not given.
+        options: how the metrics are made; single fields can be given by keyword instead, for instance
+            `profile="continuous_eval_v0_3"`.
+        workers: processes for the lexical metrics. More than one needs the usual `if __name__ ==
+            "__main__":` guard in scripts, since processes are spawned.
+
+    Returns:
+        One measurement a metric and sample, metric by metric, in the order of `metrics` and `samples`.
+
+    Raises:
+        BadInput: a metric or an option is not known.
+
+    >>> [m] = evaluate([Sample("1", "It is Paris.", ["Paris"])], ["contains"])
+    >>> m.values["match"]
+    1.0
+    """
+    samples = list(samples)
+    chosen = replace(options or Options(), **changes)  # type: ignore[arg-type]
+    names = list(METRICS) if metrics is None else list(dict.fromkeys(metrics))
+    scorers = create(names, chosen)
+    if workers > 1 and len(samples) > 1:
+        return _in_processes(samples, names, scorers, chosen, workers)
+    return [measurement for metric in scorers for measurement in metric.measure(samples)]
+
+
+def _in_processes(
+    samples: list[Sample], names: list[str], scorers: list[Metric], options: Options, workers: int
+) -> list[Measurement]:
+    size = -(-len(samples) // (workers * 4))
+    chunks = [samples[i : i + size] for i in range(0, len(samples), size)]
+    measured: list[Measurement] = []
+    # Spawned, not forked: a fork of a process with threads (torch, an orchestrator) can hang.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+        for name, metric in zip(names, scorers, strict=True):
+            if METRICS[name].kind == "lexical":
+                parts = pool.map(_measure, [name] * len(chunks), [options] * len(chunks), chunks)
+                measured.extend(measurement for part in parts for measurement in part)
+            else:
+                measured.extend(metric.measure(samples))
+    return measured
+
+
+def _measure(name: str, options: Options, samples: list[Sample]) -> list[Measurement]:
+    [metric] = create([name], options)
+    return metric.measure(samples)

@@ -1,0 +1,1 @@
+"""Metrics on the words of two texts."""

@@ -1,0 +1,164 @@
+"""BLEU as sacreBLEU computes it (Papineni et al. 2002; Post 2018), from reusable statistics.
+
+sacreBLEU builds the n-grams of every reference anew in every call. Here they are kept, because the same
+references come with every release, and an answer's n-grams are counted once for all its references. The
+numbers are sacreBLEU's own (lower-cased, 13a tokens, effective order, exponential smoothing).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import regex
+
+from metrics_core.text import normal_reference
+
+MAX_ORDER = 4
+TOKENIZER_ID = "13a+chars"
+
+Grams = Counter[tuple[str, ...]]
+
+_UNSPACED = regex.compile(r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*)")
+# The rules of 13a in one pass, on a text where they do not touch each other. Where they may (entities,
+# runs of stops and commas), sacreBLEU's own tokenizer, four times slower, decides.
+_NOT_PLAIN = re.compile(r"[.,]{2}|&|<skipped>")
+_PLAIN_13A = re.compile(
+    r"(?:[^ !-&(-/:-@\[-`{-~]+|(?<=[0-9])[.,](?=[0-9])|(?<![0-9])-)+|[!-&(-/:-@\[-`{-~]"
+)
+
+
+class BleuStats(NamedTuple):
+    """Sufficient statistics of one answer; summed over answers they give corpus BLEU.
+
+    `correct[n-1]` of `total[n-1]` n-grams of the answer are in a reference (clipped).
+    """
+
+    answer_length: int
+    reference_length: int
+    correct: tuple[int, ...]
+    total: tuple[int, ...]
+
+    @property
+    def flat(self) -> list[int]:
+        """The ten numbers in order, as they are stored."""
+        return [self.answer_length, self.reference_length, *self.correct, *self.total]
+
+    @classmethod
+    def of_flat(cls, numbers: Sequence[int]) -> BleuStats:
+        """The inverse of `flat`."""
+        return cls(
+            numbers[0], numbers[1], tuple(numbers[2 : 2 + MAX_ORDER]), tuple(numbers[2 + MAX_ORDER :])
+        )
+
+
+class Tokens:
+    """A text cut for BLEU. Its n-grams are counted when an order is asked for, and kept."""
+
+    __slots__ = ("_grams", "words")
+
+    def __init__(self, words: list[str]) -> None:
+        self.words = words
+        self._grams: dict[int, Grams] = {}
+
+    def grams(self, order: int) -> Grams:
+        """Counts of the `order`-grams, order >= 1."""
+        if order not in self._grams:
+            self._grams[order] = Counter(zip(*(self.words[i:] for i in range(order)), strict=False))
+        return self._grams[order]
+
+
+def bleu_words(normalised: str) -> list[str]:
+    """13a tokens of a normalised text; scripts without spaces are cut into characters first."""
+    if not normalised.isascii():
+        normalised = _UNSPACED.sub(r" \1 ", normalised)
+    if _NOT_PLAIN.search(normalised):
+        words: list[str] = _tokenizer_13a()(normalised).split()
+        return words
+    return _PLAIN_13A.findall(normalised)
+
+
+def bleu_tokens(normalised: str) -> Tokens:
+    """Cut a normalised text."""
+    return Tokens(bleu_words(normalised))
+
+
+@lru_cache(maxsize=16_384)
+def reference_tokens(text: str) -> Tokens:
+    """Cut a reference as it came. Kept, with its n-grams; the size bounds the memory."""
+    return bleu_tokens(normal_reference(text))
+
+
+def bleu_stats(answer: Tokens, references: Sequence[Tokens]) -> BleuStats:
+    """Clipped matches against all references at once; the reference length is the closest, then shortest."""
+    size = len(answer.words)
+    correct = [0] * MAX_ORDER
+    for order in range(1, MAX_ORDER + 1):
+        correct[order - 1] = _matches(answer, references, order)
+        # No shared n-gram means no shared longer one: most orders of most answers end here, uncounted.
+        if not correct[order - 1]:
+            break
+    length = min((len(reference.words) for reference in references), key=lambda n: (abs(n - size), n))
+    return BleuStats(size, length, tuple(correct), tuple(max(0, size - n) for n in range(MAX_ORDER)))
+
+
+def _matches(answer: Tokens, references: Sequence[Tokens], order: int) -> int:
+    possible = [reference.grams(order) for reference in references if len(reference.words) >= order]
+    if not possible or len(answer.words) < order:
+        return 0
+    allowed = possible[0] if len(possible) == 1 else _most(possible)
+    counts = answer.grams(order)
+    # References are mostly the shorter side, and a look-up costs less than an intersection of counters.
+    small, large = (allowed, counts) if len(allowed) < len(counts) else (counts, allowed)
+    return sum(min(count, large[gram]) for gram, count in small.items() if gram in large)
+
+
+def bleu_score(stats: BleuStats) -> float:
+    """BLEU in [0, 1] with effective order and exponential smoothing: for one answer."""
+    if not stats.correct[0]:
+        return 0.0
+    log_sum, order, smooth = 0.0, 0, 1.0
+    for correct, total in zip(stats.correct, stats.total, strict=True):
+        if not total:
+            break
+        order += 1
+        if not correct:
+            smooth *= 2
+        log_sum += math.log(correct / total if correct else 1 / (smooth * total))
+    return min(1.0, _brevity(stats) * math.exp(log_sum / order))
+
+
+def corpus_bleu(stats: BleuStats) -> float:
+    """BLEU in [0, 1] of summed statistics, all orders counted: for a whole release."""
+    if not all(stats.total) or not any(stats.correct):
+        return 0.0
+    log_sum, smooth = 0.0, 1.0
+    for correct, total in zip(stats.correct, stats.total, strict=True):
+        if not correct:
+            smooth *= 2
+        log_sum += math.log(correct / total if correct else 1 / (smooth * total))
+    return min(1.0, _brevity(stats) * math.exp(log_sum / MAX_ORDER))
+
+
+def _brevity(stats: BleuStats) -> float:
+    if stats.answer_length >= stats.reference_length:
+        return 1.0
+    return math.exp(1 - stats.reference_length / stats.answer_length)
+
+
+def _most(counters: Iterable[Grams]) -> Grams:
+    most: Grams = Counter()
+    for counter in counters:
+        most |= counter
+    return most
+
+
+@lru_cache(maxsize=1)
+def _tokenizer_13a():  # type: ignore[no-untyped-def]
+    from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a  # noqa: PLC0415  (0.2 s at import)
+
+    return Tokenizer13a()

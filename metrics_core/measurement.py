@@ -1,0 +1,110 @@
+"""The outcome of one metric on one sample: scored, undefined, failed or skipped.
+
+A score and the absence of one are different types. Nothing in this project turns a failure into a
+number, because a failure that becomes 0 (or leaves the mean) moves the mean without a trace.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Status = Literal["scored", "undefined", "failed", "skipped"]
+"""How a measurement ended; also the value of the `status` columns in the warehouse."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """The metric has a number for every field it declares.
+
+    Raises:
+        ValueError: a value is NaN or infinite.
+    """
+
+    values: Mapping[str, float]
+    reason: str | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, value in self.values.items():
+            if not math.isfinite(value):
+                raise ValueError(f"field {name!r} is {value!r}: a score is a finite number or it is no score")
+
+
+@dataclass(frozen=True, slots=True)
+class Undefined:
+    """The input gives the metric nothing to say, for instance no reference. Not a failure."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The metric could not be computed, and trying again may help."""
+
+    code: str
+    message: str
+    attempts: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Nobody tried: a budget or a filter left the sample out."""
+
+    reason: str
+
+
+Outcome = Scored | Undefined | Failed | Skipped
+
+_STATUS: dict[type, Status] = {
+    Scored: "scored",
+    Undefined: "undefined",
+    Failed: "failed",
+    Skipped: "skipped",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a measurement cost. `cost_usd` is None where the price is not known; that is not 0."""
+
+    seconds: float = 0.0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float | None = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One metric on one sample, with the signature of everything that changes the number."""
+
+    sample_id: str
+    metric: str
+    signature: str
+    outcome: Outcome
+    usage: Usage = Usage()
+    from_ledger: bool = False
+
+    @property
+    def status(self) -> Status:
+        """`scored`, `undefined`, `failed` or `skipped`."""
+        return _STATUS[type(self.outcome)]
+
+    @property
+    def values(self) -> Mapping[str, float]:
+        """Field name to number; empty unless scored."""
+        return self.outcome.values if isinstance(self.outcome, Scored) else {}
+
+    @property
+    def reason(self) -> str | None:
+        """Why: the metric's own words if scored, otherwise what stood in the way."""
+        if isinstance(self.outcome, Failed):
+            return f"{self.outcome.code}: {self.outcome.message}"
+        return self.outcome.reason
+
+    @property
+    def details(self) -> Mapping[str, Any]:
+        """Evidence beside the numbers, as JSON-able values; empty unless scored."""
+        return self.outcome.details if isinstance(self.outcome, Scored) else {}

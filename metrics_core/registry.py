@@ -1,0 +1,104 @@
+"""All metrics by name, and the options that they are made with."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from metrics_core.errors import BadInput
+from metrics_core.lexical.answer_correctness import answer_correctness
+from metrics_core.lexical.metrics import lexical_metric
+from metrics_core.metric import BlankAnswer, Metric
+
+Profile = Literal["continuous_eval_v0_2", "continuous_eval_v0_3"]
+Aggregation = Literal["mean", "median", "min", "max", "vote", "consensus"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What changes the numbers of metrics. Everything here ends up in the signatures.
+
+    `profile` swaps in the old numbers of `answer_correctness` for people who migrate. `embedding_cache` is a
+    folder; it changes no number.
+    """
+
+    profile: Profile | None = None
+    blank_answer: BlankAnswer = "zero"
+    embedding_models: tuple[str, ...] = ()
+    aggregation: Aggregation = "mean"
+    threshold: float | None = None
+    tolerance: float = 0.1
+    embedding_cache: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricInfo:
+    """One line of the catalogue."""
+
+    summary: str
+    build: Callable[[Options], Metric]
+    kind: Literal["lexical", "semantic"] = "lexical"
+
+
+def _lexical(name: str, summary: str) -> tuple[str, MetricInfo]:
+    return name, MetricInfo(summary, lambda options: lexical_metric(name, options.blank_answer))
+
+
+def _semantic_similarity(options: Options) -> Metric:
+    from metrics_core.semantic.similarity import SemanticSimilarity  # noqa: PLC0415  (numpy at import)
+
+    chosen = {"models": options.embedding_models} if options.embedding_models else {}
+    return SemanticSimilarity(
+        **chosen,
+        aggregation=options.aggregation,
+        threshold=options.threshold,
+        tolerance=options.tolerance,
+        blank_answer=options.blank_answer,
+        cache_dir=options.embedding_cache,
+    )
+
+
+METRICS: Mapping[str, MetricInfo] = dict(
+    [
+        (
+            "answer_correctness",
+            MetricInfo(
+                "ROUGE-L, token overlap and BLEU in one basket, each the best over the references",
+                lambda options: answer_correctness(options.profile, options.blank_answer),
+            ),
+        ),
+        _lexical("rouge_l", "longest common subsequence of words, from the one best reference"),
+        _lexical("token_overlap", "shared words, counted as often as they stand in both"),
+        _lexical("bleu", "sacreBLEU's sentence BLEU, all references at once; corpus BLEU in the report"),
+        _lexical("chrf", "sacreBLEU's chrF on characters, for languages where words inflect"),
+        _lexical("exact_match", "the answer is a reference, but for case, form and outer punctuation"),
+        _lexical("contains", "the words of a reference stand in the answer in one piece"),
+        (
+            "semantic_similarity",
+            MetricInfo("cosine of sentence embeddings, one or several models", _semantic_similarity, "semantic"),
+        ),
+    ]
+)
+"""Every metric by the name that users write, in the order of reports."""
+
+
+def create(names: Sequence[str], options: Options | None = None) -> list[Metric]:
+    """The metrics called `names`, in that order, each once.
+
+    Raises:
+        BadInput: a name is not in `METRICS`, or an option does not fit a metric.
+    """
+    options = options or Options()
+    metrics = []
+    for name in dict.fromkeys(names):
+        if name not in METRICS:
+            near = difflib.get_close_matches(name, METRICS, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(METRICS)}"
+            raise BadInput(f"metric {name!r} is not known: {hint}")
+        try:
+            metrics.append(METRICS[name].build(options))
+        except ValueError as error:
+            raise BadInput(f"metric {name}: {error}") from error
+    return metrics

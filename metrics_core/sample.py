@@ -1,0 +1,72 @@
+"""What is scored: one answer to one question, with the answers known to be right."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from metrics_core.text import is_blank
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One answer of one release to one question.
+
+    `references` and `facts` accept any sequence of texts; a single text counts as a list of one.
+    A missing answer is `None`; what a metric makes of it is the metric's `blank_answer` policy.
+
+    Raises:
+        TypeError: a text field is not a text. A number that slipped into `answer` would otherwise be
+            scored as if it had been written that way.
+    """
+
+    sample_id: str
+    answer: str | None
+    references: Sequence[str] = ()
+    question: str | None = None
+    facts: Sequence[str] = ()
+    cluster: str | None = None
+    slices: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    def __post_init__(self) -> None:
+        for name in ("answer", "question", "cluster"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, str):
+                raise TypeError(f"sample {self.sample_id!r}: {name} is {type(value).__name__}, expected a text")
+        object.__setattr__(self, "references", self._texts("references"))
+        object.__setattr__(self, "facts", self._texts("facts"))
+
+    def _texts(self, name: str) -> tuple[str, ...]:
+        value = getattr(self, name)
+        texts = (value,) if isinstance(value, str) else tuple(value or ())
+        for text in texts:
+            if not isinstance(text, str):
+                raise TypeError(
+                    f"sample {self.sample_id!r}: {name} holds {type(text).__name__}, expected texts"
+                )
+        return texts
+
+    @property
+    def usable_references(self) -> tuple[tuple[int, str], ...]:
+        """The non-blank references with their index in `references`."""
+        return tuple((i, text) for i, text in enumerate(self.references) if not is_blank(text))
+
+    @property
+    def key(self) -> str:
+        """`sample_key`: a hash of everything that a score depends on (128 bits, hex).
+
+        The id, the cluster and the slices are not in it, so the same answer in two releases, or under two
+        ids, is scored and paid for once. References are hashed in order: a metric may name one by index.
+        """
+        return content_hash([self.question, self.answer, self.references, self.facts])
+
+
+def content_hash(value: object) -> str:
+    """128-bit hex digest of the canonical JSON of `value`.
+
+    Lone surrogates, which JSON files can smuggle into a Python text, are hashed rather than refused.
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()

@@ -1,0 +1,1 @@
+"""Similarity of meaning: sentence embeddings and their cosine."""

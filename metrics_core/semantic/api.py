@@ -1,0 +1,127 @@
+"""Embedding models behind an API, through litellm.
+
+Keys and addresses come from the environment variables that litellm reads (`OPENAI_API_KEY`,
+`OPENAI_API_BASE`, ...).
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from metrics_core.semantic.encoders import Encoded, EncoderError, EncodingFailed
+from metrics_core.semantic.names import API_REVISION
+
+ATTEMPTS = 3
+_FIRST_WAIT_SECONDS = 1.0
+_LONGEST_WAIT_SECONDS = 30.0
+_TIMEOUT_SECONDS = 60.0
+_TRANSIENT = frozenset((408, 409, 429, 500, 502, 503, 504, 529))
+_NOT_THE_TEXTS = _TRANSIENT | {401, 402, 403, 404}
+_DEFAULT_LENGTH = 512
+"""For models whose limit litellm does not know: as much as the shortest common ones read."""
+
+
+class ApiEncoder:
+    """A litellm embedding model as an `Encoder`.
+
+    This is the one layer of retries: `ATTEMPTS` tries a batch for rate limits, server errors and broken
+    connections, with a wait that doubles or that the server asks for. The pieces are those of a general
+    tokenizer, near enough to tell which texts are too long.
+
+    Raises:
+        EncoderError: litellm knows no such provider.
+    """
+
+    revision = API_REVISION
+    batch_size = 64
+
+    def __init__(self, name: str, sleep: Callable[[float], None] = time.sleep) -> None:
+        self.name = name
+        self._sleep = sleep
+        self.max_pieces = _limit(name)
+
+    def pieces(self, text: str) -> Sequence[str | None]:
+        """Token numbers, as texts; an API takes every text, so none is unknown."""
+        return [str(token) for token in _litellm().encode(model=self.name, text=text)]
+
+    def encode(self, texts: Sequence[str]) -> Encoded:
+        """Embeddings in the order of `texts`, with tokens and cost.
+
+        Raises:
+            EncodingFailed: the API refused the texts, did not answer, or answered with something else.
+        """
+        attempt = 1
+        while True:
+            try:
+                response = self._request(texts)
+                break
+            except Exception as error:
+                # litellm's errors carry a status, whatever class they are; anything else is our mistake.
+                status = getattr(error, "status_code", None)
+                if status is None:
+                    raise
+                if status not in _TRANSIENT or attempt == ATTEMPTS:
+                    line = (str(error).splitlines() or [""])[0]
+                    for_all = status in _NOT_THE_TEXTS
+                    raise EncodingFailed(f"http_{status}", line, attempt, for_all=for_all) from error
+                self._sleep(_wait_seconds(error, attempt))
+                attempt += 1
+        return _unpacked(response, len(texts))
+
+    def _request(self, texts: Sequence[str]) -> Any:
+        return _litellm().embedding(
+            model=self.name, input=list(texts), num_retries=0, max_retries=0, timeout=_TIMEOUT_SECONDS
+        )
+
+
+def _unpacked(response: Any, expected: int) -> Encoded:
+    import numpy as np
+
+    rows = sorted(response.data, key=lambda row: int(row["index"]))
+    if [row["index"] for row in rows] != list(range(expected)):
+        raise EncodingFailed("encoder", f"asked for {expected} embeddings, got {len(rows)}")
+    cost = response._hidden_params.get("response_cost")
+    tokens = response.usage.prompt_tokens if response.usage else 0
+    return Encoded(np.array([row["embedding"] for row in rows], np.float32), tokens, cost)
+
+
+def _wait_seconds(error: Exception, attempt: int) -> float:
+    headers = getattr(error, "litellm_response_headers", None) or {}
+    try:
+        wait = float(headers.get("retry-after", ""))
+    except ValueError:
+        # Spread, so that parallel callers do not come back in step.
+        wait = _FIRST_WAIT_SECONDS * 2 ** (attempt - 1) * random.uniform(0.75, 1.25)
+    return min(max(wait, 0.0), _LONGEST_WAIT_SECONDS)
+
+
+def _limit(name: str) -> int:
+    litellm = _litellm()
+    try:
+        litellm.get_llm_provider(name)
+    except litellm.BadRequestError as error:
+        raise EncoderError(
+            f"embedding model {name!r}: litellm knows no such provider; "
+            "write litellm:PROVIDER/MODEL, for instance litellm:openai/text-embedding-3-small"
+        ) from error
+    # Listed with or without its provider.
+    known = litellm.model_cost.get(name) or litellm.model_cost.get(name.partition("/")[2]) or {}
+    return int(known.get("max_input_tokens") or _DEFAULT_LENGTH)
+
+
+@cache
+def _litellm() -> Any:
+    # Otherwise the import asks the network for prices.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    import litellm
+
+    litellm.telemetry = False
+    litellm.suppress_debug_info = True
+    # `max_retries=0` in a call for embeddings falls back to this one: litellm takes 0 for "not given".
+    litellm.DEFAULT_MAX_RETRIES = 0  # type: ignore[attr-defined]
+    return litellm

@@ -1,0 +1,112 @@
+"""Embeddings on disk: a text is paid for, or waited for, once a model."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from metrics_core.semantic.vectors import Embedded, packed, unpacked
+
+if TYPE_CHECKING:
+    from metrics_core.semantic.encoders import Encoder
+
+FILE_NAME = "embeddings.sqlite"
+
+_log = logging.getLogger(__name__)
+
+_SCHEMA = """
+-- `max_pieces` belongs to the key because it decides where long texts are cut.
+CREATE TABLE IF NOT EXISTS encoders (
+    id INTEGER PRIMARY KEY, name TEXT NOT NULL, revision TEXT NOT NULL, max_pieces INTEGER NOT NULL,
+    UNIQUE (name, revision, max_pieces)
+);
+-- `text_hash`: 128 bits of BLAKE2b of the UTF-8 text. `vector`: little-endian float32.
+CREATE TABLE IF NOT EXISTS embeddings (
+    encoder_id INTEGER NOT NULL REFERENCES encoders (id), text_hash BLOB NOT NULL,
+    chunks INTEGER NOT NULL, vector BLOB NOT NULL,
+    PRIMARY KEY (encoder_id, text_hash)
+) WITHOUT ROWID;
+"""
+_IDENTITY = "name, revision, max_pieces"
+_ENCODER_ID = f"SELECT id FROM encoders WHERE ({_IDENTITY}) = (?, ?, ?)"
+_KEYS_AT_ONCE = 500
+_WAIT_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingCache:
+    """One SQLite file in `folder`, shared by any number of threads and processes.
+
+    Vectors are kept as the float32 that the model returned, so a number from the cache is the number that
+    was computed. It is a cache: when it cannot be read or written (a full disk, a damaged file), that is
+    logged as a warning and the embeddings are computed again.
+    """
+
+    folder: Path
+
+    def get(self, encoder: Encoder, texts: Sequence[str]) -> dict[str, Embedded]:
+        """What is known of `texts`."""
+        by_hash = {_hash(text): text for text in texts}
+        found: dict[str, Embedded] = {}
+        with self._tolerantly("read"), self._open() as db:
+            for key, chunks, vector in _rows(db, _identity(encoder), list(by_hash)):
+                found[by_hash[key]] = Embedded(unpacked(vector), chunks)
+        return found
+
+    def put(self, encoder: Encoder, embeddings: Mapping[str, Embedded]) -> None:
+        """Keep `embeddings`, in one transaction. What is there already stays as it is."""
+        identity = _identity(encoder)
+        rows = [
+            (*identity, _hash(text), embedded.chunks, packed(embedded.vector))
+            for text, embedded in embeddings.items()
+        ]
+        with self._tolerantly("written"), self._open() as db, db:
+            db.execute(f"INSERT OR IGNORE INTO encoders ({_IDENTITY}) VALUES (?, ?, ?)", identity)
+            db.executemany(f"INSERT OR IGNORE INTO embeddings VALUES (({_ENCODER_ID}), ?, ?, ?)", rows)
+
+    @contextmanager
+    def _tolerantly(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            _log.warning("embedding cache %s cannot be %s: %s", self.folder / FILE_NAME, what, error)
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        db = sqlite3.connect(self.folder / FILE_NAME, timeout=_WAIT_SECONDS)
+        try:
+            # Readers do not wait for the writer, and a killed process leaves a whole file behind.
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = NORMAL")
+            db.executescript(_SCHEMA)
+            yield db
+        finally:
+            db.close()
+
+
+def _rows(
+    db: sqlite3.Connection, identity: tuple[str, str, int], keys: Sequence[bytes]
+) -> Iterator[tuple[bytes, int, bytes]]:
+    for start in range(0, len(keys), _KEYS_AT_ONCE):
+        some = keys[start : start + _KEYS_AT_ONCE]
+        marks = ",".join("?" * len(some))
+        yield from db.execute(
+            "SELECT text_hash, chunks, vector FROM embeddings "
+            f"WHERE encoder_id = ({_ENCODER_ID}) AND text_hash IN ({marks})",
+            (*identity, *some),
+        )
+
+
+def _identity(encoder: Encoder) -> tuple[str, str, int]:
+    return encoder.name, encoder.revision, encoder.max_pieces
+
+
+def _hash(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()

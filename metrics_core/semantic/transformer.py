@@ -1,0 +1,100 @@
+"""Models of sentence-transformers: the embedded MiniLM, a folder, a snapshot in the Hugging Face cache."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from metrics_core.semantic.embedded import MINILM, cores
+from metrics_core.semantic.encoders import Encoded, EncoderError
+
+_DEFAULT_LENGTH = 512
+"""For models that name no limit, such as static embeddings."""
+
+
+class TransformerEncoder:
+    """A sentence-transformers model in a local folder as an `Encoder`."""
+
+    batch_size = 64
+
+    def __init__(self, folder: Path, name: str, revision: str, device: str | None = None) -> None:
+        self.name, self.revision = name, revision
+        self._model = _load(folder, name, device)
+        self._tokenizer: Any = self._model.tokenizer
+        self._lock = threading.RLock()
+        prompt = self._model.prompts.get(self._model.default_prompt_name or "", "")
+        length = getattr(self._model, "max_seq_length", None) or _DEFAULT_LENGTH
+        self.max_pieces = int(length) - self._special_pieces() - len(self.pieces(prompt))
+
+    def pieces(self, text: str) -> Sequence[str | None]:
+        """The pieces of the model's own tokenizer."""
+        # The tokenizer cuts at a length that `encode` sets anew, so the two must not meet.
+        with self._lock:
+            if not callable(self._tokenizer):
+                return list(self._tokenizer.encode(text, add_special_tokens=False).tokens)
+            encoding = self._tokenizer(text, add_special_tokens=False, truncation=False, verbose=False)
+            ids = encoding["input_ids"]
+            unknown = self._tokenizer.unk_token_id
+            tokens = self._tokenizer.convert_ids_to_tokens(ids)
+            return [None if i == unknown else token for i, token in zip(ids, tokens, strict=True)]
+
+    def encode(self, texts: Sequence[str]) -> Encoded:
+        """Embeddings as the model returns them, shape (texts, dimension)."""
+        with self._lock:
+            vectors = self._model.encode(list(texts), batch_size=self.batch_size, show_progress_bar=False)
+        return Encoded(vectors.astype("float32", copy=False))
+
+    def _special_pieces(self) -> int:
+        return int(self._tokenizer.num_special_tokens_to_add()) if callable(self._tokenizer) else 0
+
+
+def load_minilm() -> TransformerEncoder:
+    """The embedded English model, on the processor, so that its numbers are the same on every machine.
+
+    Raises:
+        EncoderError: its package is missing or damaged.
+    """
+    return TransformerEncoder(MINILM.folder() / "model", MINILM.name, MINILM.revision, device="cpu")
+
+
+def _load(folder: Path, name: str, device: str | None) -> Any:
+    # Read by the libraries at import. Every file is local; this keeps them from asking the hub all the same.
+    for variable in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "HF_HUB_DISABLE_TELEMETRY"):
+        os.environ.setdefault(variable, "1")
+    from sentence_transformers import SentenceTransformer
+
+    _use_all_cores()
+    try:
+        with _quietly():
+            return SentenceTransformer(str(folder), device=device, local_files_only=True)
+    except Exception as error:
+        # Whatever is wrong with the files, the remedy is the same: other files.
+        line = (str(error).splitlines() or [type(error).__name__])[0]
+        raise EncoderError(f"embedding model {name!r} cannot be loaded from {folder}: {line}") from error
+
+
+@cache
+def _use_all_cores() -> None:
+    if "OMP_NUM_THREADS" not in os.environ:
+        import torch
+
+        torch.set_num_threads(cores())
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    from transformers.utils import logging as untyped
+
+    logging: Any = untyped
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()

@@ -1,0 +1,114 @@
+"""Unicode normalisation and word tokens: the ground that every lexical metric stands on.
+
+Two spellings of the same text must give the same tokens in every script, and nothing that carries meaning
+may fall out on the way: negations, signs, decimals, percent and currency marks stay.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+import regex
+
+TOKENIZER_ID = "unicode1"
+"""Names the rules of `normalise` and `words` in signatures. Change the rules, change the name."""
+
+_LOOKALIKES = str.maketrans(
+    {
+        "‘": "'", "’": "'", "‚": "'", "‛": "'", "ʼ": "'", "“": '"', "”": '"', "„": '"', "«": '"', "»": '"',
+        "‐": "-", "‑": "-", "‒": "-", "–": "-", "−": "-", "٫": ".", "٬": ",",
+        # Russian spelling uses these two interchangeably.
+        "ё": "е",
+    }
+)  # fmt: skip
+_INVISIBLE = regex.compile(r"[\p{Default_Ignorable_Code_Point}]")
+_FOREIGN_DIGIT = regex.compile(r"(?![0-9])\p{Nd}")
+# Compatibility forms fold away (full width, ligatures), but not where that would make another number:
+# NFKC turns 10² into 102 and 1½ into 11⁄2.
+_MEANINGFUL_FORM = regex.compile("([²³¹⁰⁴-⁹₀-₉¼-¾⅐-⅟↉])")
+
+# A sign belongs to a number unless something stands right before it (10-5, COVID-19, x(2)-3).
+_SIGN = r"(?<![\w)\]])-"
+_DECIMAL = r"\d+(?:[.,]\d+)+|(?<![\w.])\.\d+"
+_NUMBER = rf"{_SIGN}(?:\d+(?:[.,]\d+)+|\.\d+|\d[^\W_]*)|{_DECIMAL}"
+_ASCII_WORD = re.compile(rf"{_NUMBER}|[a-z0-9]+|[$%+<=>#]", re.ASCII)
+_UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
+_WORD = regex.compile(
+    rf"{_NUMBER}|[{_UNSPACED}]\p{{M}}*|[[\p{{L}}\p{{M}}\p{{N}}]--[{_UNSPACED}]]+|[\p{{So}}\p{{Sc}}%‰+<=>#±×÷≈≠≤≥∞√]",
+    regex.V1,
+)
+_THOUSANDS = re.compile(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
+_PUNCTUATION_AROUND = regex.compile(r"^[\s\p{Pi}\p{Pf}\p{Ps}\p{Pe}.,;:!?\"'*_…。！？]+|[\s\p{Pi}\p{Pf}\p{Ps}\p{Pe}.,;:!?\"'*_…。！？]+$")
+
+
+def normalise(text: str) -> str:
+    """One spelling for texts that differ only in form.
+
+    Case, Unicode normal form, white space, quotation marks, dashes, foreign decimal digits and invisible
+    characters are folded; superscripts, subscripts and fractions of numbers are kept apart from plain digits.
+
+    >>> normalise("  Ｐａｒｉｓ\\u00a0is  NICE ")
+    'paris is nice'
+    """
+    if not text.isascii():
+        text = _fold_unicode(text)
+    return " ".join(text.lower().split())
+
+
+def _fold_unicode(text: str) -> str:
+    text = unicodedata.normalize("NFC", text)
+    pieces = _MEANINGFUL_FORM.split(text)
+    pieces[::2] = [unicodedata.normalize("NFKC", piece) for piece in pieces[::2]]
+    # Folding case can undo a normal form, so the order is: form, case, form again.
+    text = unicodedata.normalize("NFC", "".join(pieces).casefold())
+    text = _INVISIBLE.sub("", text).translate(_LOOKALIKES)
+    folded: str = _FOREIGN_DIGIT.sub(lambda match: str(unicodedata.decimal(match[0])), text)
+    return folded
+
+
+def words(text: str) -> tuple[str, ...]:
+    """Word tokens of a text, normalised. Punctuation is dropped; a text may have none.
+
+    Scripts written without spaces (Chinese, Japanese, Thai, Lao, Khmer, Burmese) give one token a character.
+    On lower-case ASCII letters, digits and spaces this equals rouge-score's own tokenizer.
+
+    >>> words("It is -5 °C, not 1,000.5!")
+    ('it', 'is', '-5', '°', 'c', 'not', '1000.5')
+    """
+    return words_of_normalised(normalise(text))
+
+
+def words_of_normalised(text: str) -> tuple[str, ...]:
+    """`words` for a text that `normalise` returned."""
+    tokens = (_ASCII_WORD if text.isascii() else _WORD).findall(text)
+    if "." in text or "," in text:
+        return tuple(_canonical_number(token) if "." in token or "," in token else token for token in tokens)
+    return tuple(tokens)
+
+
+# References come again with every release; the sizes bound the memory.
+reference_words = lru_cache(maxsize=16_384)(words)
+"""`words` for references: kept, since they come again with every release."""
+normal_reference = lru_cache(maxsize=16_384)(normalise)
+"""`normalise` for references: kept, since they come again with every release."""
+
+
+def is_blank(text: str | None) -> bool:
+    """Nothing to see: no text, white space, or invisible characters only."""
+    return not text or not text.strip() or (not text.isascii() and not normalise(text))
+
+
+def trimmed(text: str) -> str:
+    """A normalised text without the punctuation and brackets around it: `"paris."` is `paris`."""
+    bare: str = _PUNCTUATION_AROUND.sub("", normalise(text))
+    return bare
+
+
+def _canonical_number(token: str) -> str:
+    if _THOUSANDS.fullmatch(token):
+        return token.replace(",", "")
+    if token.startswith((".", "-.")):
+        return token.replace(".", "0.", 1)
+    return token

@@ -1,0 +1,1 @@
+"""Steps of the pipeline: readers, validation, scoring, the warehouse."""

@@ -1,0 +1,191 @@
+-- What validation measures of the staged rows: numbers and flags only, so that the texts stay in the file.
+-- The view `staged_file` is the Parquet file with its row numbers. A flag is 0 or 1, and 0 is always good.
+-- No number in `frame` is NULL.
+
+-- White space is what Python's str.strip() removes, so that "blank" is the same thing here and in a metric.
+CREATE TEMP MACRO is_blank(t) AS
+    NOT regexp_matches(coalesce(t, ''), '[^\s\x{0B}\x{1C}-\x{1F}\x{85}\p{Z}]');
+
+CREATE TEMP MACRO bare(t) AS
+    lower(regexp_replace(t, '^[\s\x{0B}\x{1C}-\x{1F}\x{85}\p{Z}]+|[\s\x{0B}\x{1C}-\x{1F}\x{85}\p{Z}]+$', '', 'g'));
+
+-- The replacement character, C0 controls but tab, newline and carriage return, DEL and the C1 controls.
+CREATE TEMP MACRO is_damaged(t) AS
+    regexp_matches(coalesce(t, ''), '[\x{FFFD}\x{00}-\x{08}\x{0B}\x{0C}\x{0E}-\x{1F}\x{7F}-\x{9F}]');
+
+-- UTF-8 that was read as Latin-1 or Windows-1252 (Western, typographic and Cyrillic letters, emoji) or as
+-- Windows-1251 (Cyrillic), and byte order marks inside a text. One odd pair is normal Cyrillic or Spanish.
+CREATE TEMP MACRO is_misread(t) AS
+    regexp_matches(
+        t,
+        'Ã[\x{80}-\x{BF}€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]|Â[\x{A0}-\x{BF}]|â€|ðŸ|ï»¿|\x{FEFF}'
+        || '|(?:[ÐÑ][\x{80}-\x{BF}€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]){2}'
+        || '|(?:[РС][ЂЃѓЉЊЌЋЏђљњќћџЎўЈҐЁЄЇІіґёєјЅѕї‚„…†‡€‰‹‘’“”•–—™›\x{A0}¤¦§©«¬\x{AD}®°±µ¶·№»]){3}'
+    );
+
+-- "null" glued to a letter, once the words and identifiers that really contain it are taken out.
+CREATE TEMP MACRO has_null_in_word(t) AS
+    contains(lower(t), 'null') AND regexp_matches(
+        regexp_replace(
+            t,
+            '(?i)\b(?:(?:is|not|non|if|db)?null(?:s|ed|ing|if(?:y\w*|ie[sd]|ication\w*)|it(?:y|ies)|able|ary|ah|ius'
+            || '|us|um|a|o|e|ptr|pointer\w*|space|or\w*|arbor|soft)?|annull\w*)\b',
+            ' ', 'g'
+        ),
+        '(?i)\p{L}null|null\p{L}'
+    );
+
+-- " / ", or "/" between two words; addresses and "and/or" are no lists.
+CREATE TEMP MACRO is_joined(t) AS
+    contains(t, '/') AND regexp_matches(
+        regexp_replace(t, '(?i)\S+://\S*|www\.\S*|\band/or\b', ' ', 'g'),
+        '\S\s+/\s+\S|\p{L}{2,}/\p{L}{2,}'
+    );
+
+CREATE TEMP TABLE measured AS
+WITH prepared AS (
+    SELECT
+        *,
+        bare(label) AS verdict,
+        concat_ws(' ', question, answer, array_to_string("references", ' ')) AS everything
+    FROM staged_file
+)
+SELECT
+    file_row_number AS position,
+    coalesce("row", 0) AS "row",
+    sample_id,
+    release,
+    -- Compared only among rows of one id, where 64 bits are plenty.
+    hash(question, answer, "references", facts, label) AS content,
+    hash(sample_hash) AS sample,
+    hash(question) AS h_question,
+    hash("references") AS h_references,
+    hash(facts) AS h_facts,
+    hash(cluster) AS h_cluster,
+    is_blank(sample_id)::TINYINT AS id_blank,
+    is_blank(release)::TINYINT AS release_blank,
+    is_blank(array_to_string("references", ' '))::TINYINT AS references_blank,
+    coalesce(length(question), 0)::INTEGER AS question_chars,
+    coalesce(length(answer), 0)::INTEGER AS answer_chars,
+    coalesce(list_max(list_transform("references", lambda t: length(t))), 0)::INTEGER AS reference_chars,
+    (
+        is_damaged(question)
+        OR is_damaged(answer)
+        OR is_damaged(array_to_string("references", ' '))
+    )::TINYINT AS damaged,
+    -- 1 true, 0 false, -1 no label.
+    CASE
+        WHEN verdict IN ('true', 'yes', '1', '1.0', 't', 'y', 'correct') THEN 1
+        WHEN verdict IN ('false', 'no', '0', '0.0', 'f', 'n', 'incorrect') THEN 0
+        ELSE -1
+    END::TINYINT AS label_value,
+    -- Which of the spellings of "no label" it is, counted from 1.
+    coalesce(list_position(['', 'nan', 'null', 'none', 'n/a', 'na', '-'], verdict), 0)::TINYINT AS label_text,
+    (verdict IS NOT NULL AND label_value = -1 AND label_text = 0)::TINYINT AS label_odd,
+    is_blank(answer)::TINYINT AS answer_blank,
+    is_misread(everything)::TINYINT AS misread,
+    coalesce(regexp_matches(answer, '(?i)</?think'), false)::TINYINT AS thinks,
+    has_null_in_word(everything)::TINYINT AS null_in_word,
+    coalesce(len("references") = 1 AND is_joined("references"[1]), false)::TINYINT AS joined,
+    contains(everything, '\\')::TINYINT AS doubled_backslash,
+    coalesce(regexp_matches(answer, '[^\s\[\]]\[\^?\d{1,3}\^?\]|【\d+'), false)::TINYINT AS cited
+FROM prepared;
+
+-- Ids that occur more than once in a release.
+CREATE TEMP TABLE repeated AS
+SELECT
+    release,
+    sample_id,
+    count(*) AS n,
+    min(position) AS first_position,
+    arg_min("row", position) AS first_row,
+    min(content) = max(content) AS identical
+FROM measured
+WHERE id_blank = 0 AND release_blank = 0
+GROUP BY release, sample_id
+HAVING count(*) > 1;
+
+CREATE TEMP TABLE marked AS
+SELECT
+    measured.*,
+    coalesce(n, 1)::INTEGER AS same_id,
+    coalesce(first_row, 0) AS first_row,
+    -- 1: the same row again. 2: rows that differ under one id.
+    CASE WHEN n IS NULL OR (identical AND position = first_position) THEN 0 WHEN identical THEN 1 ELSE 2 END::TINYINT
+        AS id_clash
+FROM measured LEFT JOIN repeated USING (release, sample_id);
+
+-- Ids whose question, references, facts or cluster are not the same everywhere. Rows that are out already for
+-- a repeated id have no vote on which variant is right.
+CREATE TEMP TABLE disputed AS
+SELECT
+    sample_id,
+    count(*) FILTER (id_clash = 0) AS voters,
+    (min(h_question) <> max(h_question))::INTEGER
+    + 2 * (min(h_references) <> max(h_references))::INTEGER
+    + 4 * (min(h_facts) <> max(h_facts))::INTEGER
+    + 8 * (min(h_cluster) <> max(h_cluster))::INTEGER AS fields
+FROM marked
+WHERE id_blank = 0
+GROUP BY sample_id
+HAVING min(sample) <> max(sample);
+
+CREATE TEMP TABLE majority AS
+SELECT
+    sample_id,
+    sample,
+    count(*) AS votes,
+    any_value(h_question) AS h_question,
+    any_value(h_references) AS h_references,
+    any_value(h_facts) AS h_facts,
+    any_value(h_cluster) AS h_cluster
+FROM marked JOIN disputed USING (sample_id)
+WHERE id_clash = 0
+GROUP BY sample_id, sample, voters
+HAVING 2 * count(*) > voters;
+
+-- The frame that the expectations run on, in the order of the file.
+CREATE TEMP TABLE frame AS
+SELECT
+    marked.* EXCLUDE (sample_id, release, content, sample, h_question, h_references, h_facts, h_cluster),
+    coalesce(disputed.voters, 0)::INTEGER AS voters,
+    coalesce(majority.votes, 0)::INTEGER AS votes,
+    (disputed.sample_id IS NOT NULL AND majority.sample IS DISTINCT FROM marked.sample)::TINYINT AS inconsistent,
+    -- What differs: from the majority where there is one, else among the rows of the id.
+    CASE
+        WHEN majority.sample IS NULL THEN coalesce(disputed.fields, 0)
+        ELSE (majority.h_question <> marked.h_question)::INTEGER
+            + 2 * (majority.h_references <> marked.h_references)::INTEGER
+            + 4 * (majority.h_facts <> marked.h_facts)::INTEGER
+            + 8 * (majority.h_cluster <> marked.h_cluster)::INTEGER
+    END::TINYINT AS differing
+FROM marked
+LEFT JOIN disputed ON marked.sample_id = disputed.sample_id AND marked.id_blank = 0
+LEFT JOIN majority ON marked.sample_id = majority.sample_id AND marked.id_blank = 0;
+
+-- One row a release, in order of appearance. Medians are of the answers that are not blank.
+CREATE TEMP TABLE releases AS
+WITH each AS (
+    SELECT
+        release,
+        min(position) AS appearance,
+        count(DISTINCT sample_id) FILTER (id_blank = 0) AS samples,
+        median(answer_chars) FILTER (answer_blank = 0) AS median_chars
+    FROM marked
+    WHERE release_blank = 0
+    GROUP BY release
+),
+together AS (
+    SELECT count(DISTINCT sample_id) AS samples_of_all FROM marked WHERE id_blank = 0 AND release_blank = 0
+)
+SELECT
+    release,
+    samples_of_all,
+    samples_of_all - samples AS missing,
+    missing / greatest(samples_of_all, 1) AS missing_share,
+    median_chars,
+    first_value(release) OVER (ORDER BY appearance) AS first_release,
+    first_value(median_chars) OVER (ORDER BY appearance) AS first_median,
+    coalesce(greatest(median_chars / first_median, first_median / median_chars), 1.0) AS drift
+FROM each CROSS JOIN together
+ORDER BY appearance;

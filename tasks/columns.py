@@ -1,0 +1,172 @@
+"""Which column is the question, the answer, the reference: given by the user, or recognised by name."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from metrics_core.errors import BadInput
+
+Key = Literal["id", "question", "answer", "references", "facts", "release", "label", "cluster"]
+KEYS: tuple[Key, ...] = get_args(Key)
+
+# The names that ragas, DeepEval, continuous-eval, Opik, Langfuse and common data sets give their columns,
+# the most telling first. A label is never guessed: a column called "label" may mean anything.
+_USUAL: Mapping[Key, tuple[str, ...]] = {
+    "id": ("id", "sample_id", "question_id", "qid", "example_id", "item_id", "dataset_item_id", "datasetItemId"),
+    "question": ("question", "user_input", "input", "query", "prompt"),
+    "answer": ("answer", "response", "actual_output", "output", "prediction", "generated_answer", "completion"),
+    "references": (
+        "references", "reference", "ground_truths", "ground_truth_answers", "ground_truth", "expected_output",
+        "expectedOutput", "expected_answer", "reference_answer", "reference_answers", "gold_answers", "gold_answer",
+    ),
+    "facts": ("facts", "reference_facts", "reference_answer_facts"),
+    "release": ("release", "model", "model_name", "model_version"),
+    "cluster": ("cluster", "cluster_id"),
+}  # fmt: skip
+_MISSING = object()
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMap:
+    """Paths into a record by key, the slices to take along, and which paths were guessed."""
+
+    paths: Mapping[Key, str]
+    slices: tuple[str, ...]
+    guessed: tuple[Key, ...]
+
+    @property
+    def description(self) -> str:
+        """What was guessed, for people: `question=user_input, answer=response`."""
+        return ", ".join(f"{key}={self.paths[key]}" for key in self.guessed)
+
+
+def parse_map(pairs: Iterable[str]) -> dict[Key, str]:
+    """`KEY=PATH` pairs as the user writes them.
+
+    Raises:
+        BadInput: a pair has no `=`, or its key is not one of `KEYS`.
+    """
+    paths: dict[Key, str] = {}
+    for pair in pairs:
+        key, found, path = pair.partition("=")
+        if not found or not path:
+            raise BadInput(f"--map {pair}: write KEY=PATH, for instance id=meta.question_id")
+        if key not in KEYS:
+            raise BadInput(f"--map {pair}: {key!r} is not a key; choose from {', '.join(KEYS)}")
+        paths[key] = path
+    return paths
+
+
+def complete(
+    given: Mapping[Key, str],
+    slices: Sequence[str],
+    records: Sequence[Mapping[str, Any]],
+    source: str,
+    elsewhere: Collection[str] = (),
+) -> ColumnMap:
+    """Fill in what the user did not map, from the columns of the first `records`.
+
+    `elsewhere` names slices that the references file has.
+
+    Raises:
+        BadInput: a mapped path or a slice is in none of the records.
+    """
+    columns = {name for record in records for name in record}
+    paths: dict[Key, str] = dict(given)
+    for key, path in [*given.items(), *(("slice", path) for path in slices if path not in elsewhere)]:
+        if records and all(lookup(record, path) is _MISSING for record in records):
+            raise BadInput(f"{source}: no column {path!r} (for {key}); the columns are {', '.join(sorted(columns))}")
+    guessed: list[Key] = []
+    for key, names in _USUAL.items():
+        name = next((name for name in names if name in columns and name not in paths.values()), None)
+        if key not in paths and name is not None:
+            paths[key] = name
+            guessed.append(key)
+    return ColumnMap(paths, tuple(slices), tuple(guessed))
+
+
+def lookup(record: Mapping[str, Any], path: str) -> Any:
+    """The value at a path: a column's literal name, or dots and indices (`meta.refs.0`, `$.meta.refs[0]`).
+
+    Texts on the way that hold JSON are read as JSON. Returns a private marker where nothing is there; use
+    `value` for None instead.
+    """
+    if path in record:
+        return record[path]
+    steps = [step for step in re.split(r"[.\[\]]+", path.removeprefix("$")) if step]
+    here: Any = record
+    for step in steps:
+        if isinstance(here, str):
+            here = _json_or_text(here)
+        if isinstance(here, Mapping) and step in here:
+            here = here[step]
+        elif isinstance(here, list) and step.isdecimal() and int(step) < len(here):
+            here = here[int(step)]
+        else:
+            return _MISSING
+    return here if steps else _MISSING
+
+
+def value(record: Mapping[str, Any], path: str | None) -> Any:
+    """The value at a path, None where there is none."""
+    found = _MISSING if path is None else lookup(record, path)
+    return None if found is _MISSING else found
+
+
+def as_text(found: Any) -> str | None:
+    """A value as the text it stands for; None stays None.
+
+    An object with a single text in it is that text (`{"content": "Paris"}`).
+
+    Raises:
+        ValueError: a list or an object that is not one text.
+    """
+    if found is None or isinstance(found, str):
+        return found
+    if isinstance(found, bool):
+        return "true" if found else "false"
+    if isinstance(found, float) and found != found:  # noqa: PLR0124  (NaN is how pandas writes "nothing")
+        return None
+    if isinstance(found, Mapping):
+        if len(found) == 1 and isinstance(text := next(iter(found.values())), str):
+            return text
+        raise ValueError(f"is an object with {', '.join(map(str, found)) or 'nothing'}; map a path into it")
+    if isinstance(found, (list, tuple)):
+        raise ValueError("is a list; map one item of it")
+    return str(found)
+
+
+def as_texts(found: Any) -> list[str]:
+    """A list, a JSON or Python list in a text, or a single text, as texts. Nulls in it are dropped.
+
+    Raises:
+        ValueError: an item is not a text.
+    """
+    if isinstance(found, str) and found.lstrip().startswith("["):
+        found = _list_or_text(found)
+    items = found if isinstance(found, (list, tuple)) else [found]
+    return [text for item in items if (text := as_text(item)) is not None]
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _list_or_text(text: str) -> Any:
+    parsed = _json_or_text(text)
+    if isinstance(parsed, list):
+        return parsed
+    try:
+        # pandas writes lists into CSV files the way Python prints them.
+        parsed = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return text
+    return parsed if isinstance(parsed, list) else text

@@ -1,0 +1,167 @@
+"""Bring what a run loaded and measured into the warehouse, each in one short transaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tasks.warehouse.warehouse import writing
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from tasks.load import Loaded
+    from tasks.validate import Validation
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseVersion:
+    """One release's answers as they are now in the warehouse."""
+
+    release: str
+    answers_version: str
+    n_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The data set version of a run, and its releases."""
+
+    dataset: str
+    dataset_version: str
+    releases: tuple[ReleaseVersion, ...]
+
+
+def start_run(home: Path, run_id: str, flow: str, dataset: str, parameters: Mapping[str, Any]) -> None:
+    """Write down that a run started; `finish_run` says how it ended."""
+    with writing(home) as warehouse:
+        warehouse.execute("DELETE FROM runs WHERE run_id = ?", [run_id])
+        warehouse.execute(
+            "INSERT INTO runs VALUES (?, ?, ?, now(), NULL, 'running', NULL, ?)",
+            [run_id, flow, dataset, json.dumps(parameters, ensure_ascii=False)],
+        )
+
+
+def finish_run(home: Path, run_id: str, status: str, message: str | None = None) -> None:
+    """Close a run as `complete` or `stopped`."""
+    with writing(home) as warehouse:
+        warehouse.execute(
+            "UPDATE runs SET finished_at = now(), status = ?, message = ? WHERE run_id = ?",
+            [status, message, run_id],
+        )
+
+
+def record_validation(
+    home: Path, run_id: str, source: str, loaded: Loaded, validation: Validation
+) -> None:
+    """Keep the checks and the quarantined rows, also of a run that stops here."""
+    with writing(home) as warehouse:
+        for table in ("quarantine", "validations"):
+            warehouse.execute(f"DELETE FROM {table} WHERE run_id = ?", [run_id])
+        warehouse.execute(
+            'INSERT INTO quarantine SELECT ?, ?, ?, "row", sample_id, release, rule, reason, raw '
+            "FROM read_parquet(?)",
+            [run_id, loaded.dataset, source, validation.quarantine],
+        )
+        for check in validation.checks:
+            warehouse.execute(
+                "INSERT INTO validations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                [
+                    run_id, loaded.dataset, check.rule, check.severity, check.release, check.success,
+                    check.n_checked, check.n_failed, check.message,
+                ],
+            )  # fmt: skip
+
+
+def commit(
+    home: Path, run_id: str, source: str, loaded: Loaded, accepted: str, parts: Sequence[str]
+) -> Committed:
+    """Commit the data set, the answers and the finished parts; afterwards the parts are dropped.
+
+    Everything is keyed by content, so committing twice changes nothing.
+    """
+    with writing(home) as warehouse:
+        version = _commit_samples(warehouse, loaded, accepted, source)
+        releases = _commit_answers(warehouse, loaded.dataset, accepted)
+        _commit_measurements(warehouse, run_id, parts)
+    for part in parts:
+        Path(part).unlink(missing_ok=True)
+    return Committed(loaded.dataset, version, releases)
+
+
+def _commit_samples(
+    warehouse: duckdb.DuckDBPyConnection, loaded: Loaded, accepted: str, source: str
+) -> str:
+    columns = 'sample_id, question, "references", facts, "cluster", sample_hash'
+    # With a references file the data set is that file, answered or not. Otherwise it is what was answered.
+    warehouse.execute(
+        f"CREATE OR REPLACE TEMP TABLE new_samples AS "
+        f"SELECT DISTINCT ON (sample_id) {columns} FROM read_parquet(?) ORDER BY sample_id",
+        [loaded.references or accepted],
+    )
+    [(version, count)] = warehouse.execute(
+        "SELECT left(md5(coalesce(string_agg(sample_hash, '' ORDER BY sample_id), '')), 12), count(*) FROM new_samples"
+    ).fetchall()
+    key = [loaded.dataset, version]
+    [(there,)] = warehouse.execute(
+        "SELECT count(*) FROM datasets WHERE dataset = ? AND version = ?", key
+    ).fetchall()
+    if not there:
+        warehouse.execute("INSERT INTO datasets VALUES (?, ?, now(), ?, ?)", [*key, count, source])
+        warehouse.execute(
+            'INSERT INTO samples SELECT ?, ?, sample_id, question, "references", facts, "cluster" FROM new_samples',
+            key,
+        )
+    return str(version)
+
+
+def _commit_answers(
+    warehouse: duckdb.DuckDBPyConnection, dataset: str, accepted: str
+) -> tuple[ReleaseVersion, ...]:
+    warehouse.execute(
+        """
+        CREATE OR REPLACE TEMP TABLE new_answers AS
+        SELECT release, sample_id, sample_key, answer, label, correct, slices,
+               min("row") OVER (PARTITION BY release) AS first_row
+        FROM read_parquet(?)
+        """,
+        [accepted],
+    )
+    releases = warehouse.execute(
+        """
+        SELECT release, count(*), left(md5(string_agg(
+            md5(to_json([sample_id, sample_key, label, slices::VARCHAR])::VARCHAR), '' ORDER BY sample_id)), 12)
+        FROM new_answers GROUP BY release, first_row ORDER BY first_row
+        """
+    ).fetchall()
+    found = tuple(ReleaseVersion(release, version, count) for release, count, version in releases)
+    for release in found:
+        key = [dataset, release.release, release.answers_version]
+        warehouse.execute("DELETE FROM answers WHERE dataset = ? AND release = ? AND answers_version = ?", key)
+        warehouse.execute(
+            "INSERT INTO answers SELECT ?, ?, ?, sample_id, sample_key, answer, label, correct, slices "
+            "FROM new_answers WHERE release = ?",
+            [*key, release.release],
+        )
+    return found
+
+
+def _commit_measurements(
+    warehouse: duckdb.DuckDBPyConnection, run_id: str, parts: Sequence[str]
+) -> None:
+    if not parts:
+        return
+    files = list(parts)
+    warehouse.execute(
+        "DELETE FROM measurements USING (SELECT sample_key, signature FROM read_parquet(?)) AS new "
+        "WHERE measurements.sample_key = new.sample_key AND measurements.signature = new.signature",
+        [files],
+    )
+    warehouse.execute(
+        'INSERT INTO measurements SELECT sample_key, signature, metric, status, "values", reason, details, '
+        "attempts, seconds, tokens_in, tokens_out, cost_usd, ?, now() FROM read_parquet(?)",
+        [run_id, files],
+    )

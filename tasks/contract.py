@@ -1,0 +1,240 @@
+"""What is asked of a data set before anything is scored: the thresholds, and the rule behind each check."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Literal
+
+from metrics_core.errors import BadInput
+
+Severity = Literal["critical", "warning"]
+Row = Mapping[str, object]
+"""A staged row."""
+Marks = Mapping[str, int]
+"""What `checks.sql` measured of a staged row."""
+Reason = Callable[[Row, Marks], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """The thresholds of validation.
+
+    `max_quarantined` is the share of rows, 0 to 1, that may go to quarantine before the run is stopped.
+    Lengths are in characters and inclusive. `missing_tolerance` is the share, 0 to 1, of the samples of all
+    releases that one release may lack, and `length_drift` the ratio, at least 1 and either way, that its
+    median answer length may have to the first release's: both only warn. Without `require_references` a row
+    that has none is kept, and metrics that need one leave it undefined.
+
+    Raises:
+        BadInput: a threshold is out of its range.
+    """
+
+    max_quarantined: float = 0.20
+    max_question_chars: int = 100_000
+    max_answer_chars: int = 100_000
+    max_reference_chars: int = 100_000
+    missing_tolerance: float = 0.05
+    length_drift: float = 1.5
+    require_references: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("max_quarantined", "missing_tolerance"):
+            value = getattr(self, name)
+            if not 0 <= value <= 1:
+                raise BadInput(f"{name} is {value}: give a share between 0 and 1")
+        for name in ("max_question_chars", "max_answer_chars", "max_reference_chars"):
+            value = getattr(self, name)
+            if value < 1:
+                raise BadInput(f"{name} is {value}: give a number of characters, at least 1")
+        if not 1 <= self.length_drift < math.inf:
+            raise BadInput(f"length_drift is {self.length_drift}: give a ratio of at least 1")
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What the numbers in one column of a frame must lie between, both ends included."""
+
+    name: str
+    severity: Severity
+    column: str
+    high: float | None = field(default=0, kw_only=True)
+    low: float | None = field(default=None, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule(Bound):
+    """A bound that single rows break, and the words for it.
+
+    `holds` says what is true when no row breaks it. `breaks` follows a number of rows; `detail`, where it is
+    given, words the values of the column in those rows and fills the place `{detail}` in `breaks`. `reason`
+    says what is wrong with one row, and only the rules that send rows to quarantine have it.
+    """
+
+    holds: str
+    breaks: str
+    reason: Reason | None = None
+    detail: Callable[[Iterable[int]], str] | None = None
+
+
+def row_rules(contract: Contract) -> tuple[Rule, ...]:
+    """The rules for single rows: those that quarantine, most basic first, then those that only warn."""
+    lengths = (
+        _length("answer", "answer", contract.max_answer_chars),
+        _length("reference", "references", contract.max_reference_chars),
+        _length("question", "question", contract.max_question_chars),
+    )
+    return (
+        Rule("id_present", "critical", "id_blank", "every row has an id", "without an id",
+             reason=_fixed("the id is missing or blank")),
+        Rule("release_present", "critical", "release_blank", "every row has a release", "without a release",
+             reason=_fixed("the release is missing or blank")),
+        Rule("id_unique", "critical", "id_clash", "no id occurs twice in a release",
+             "whose id occurs more than once in the release", reason=_repeated),
+        Rule("sample_consistent", "critical", "inconsistent", "every id means the same sample in every row",
+             "whose question, references, facts or cluster differ from other rows of the same id",
+             reason=_inconsistent),
+        *([_NO_REFERENCES] if contract.require_references else []),
+        *lengths,
+        Rule("encoding", "critical", "damaged", "no text holds broken characters",
+             "with broken characters (U+FFFD or control characters)", reason=_damaged),
+        Rule("label_boolean", "critical", "label_odd", "every label can be read as true or false",
+             "with a label that is neither true nor false", reason=_odd_label),
+        *([] if contract.require_references else [_REFERENCES_OPTIONAL]),
+        *_WARNINGS,
+    )  # fmt: skip
+
+
+def _length(what: str, field: str, limit: int) -> Rule:
+    allowed = f"{limit:,} characters"
+    return Rule(
+        f"length_{what}",
+        "critical",
+        f"{what}_chars",
+        f"no {what} is longer than {allowed}",
+        f"with {_a(what)} longer than {allowed}",
+        high=limit,
+        reason=partial(_too_long, what, field, limit),
+    )
+
+
+def _fixed(reason: str) -> Reason:
+    return lambda row, marks: reason
+
+
+def _repeated(row: Row, marks: Marks) -> str:
+    if marks["id_clash"] == 1:
+        return f"the same row again, first seen at row {marks['first_row']}"
+    return (
+        f"the id {row['sample_id']!r} has {marks['same_id']} rows in release {row['release']!r} that are not "
+        f"the same, the first at row {marks['first_row']}: which one is right is not known"
+    )
+
+
+def _inconsistent(row: Row, marks: Marks) -> str:
+    names = ("question", "references", "facts", "cluster")
+    differing = [name for bit, name in enumerate(names) if marks["differing"] >> bit & 1] or ["sample"]
+    verb = "differ" if len(differing) > 1 or differing[0] in ("references", "facts") else "differs"
+    said = f"the {' and '.join(differing)} of the id {row['sample_id']!r} {verb}"
+    if marks["votes"]:
+        return f"{said} from what {marks['votes']} of its {marks['voters']} rows have"
+    return f"{said} between its rows, and no variant has a majority"
+
+
+def _too_long(what: str, field: str, limit: int, row: Row, marks: Marks) -> str:
+    return f"{_a(what)} of {marks[f'{what}_chars']:,} characters, {limit:,} are allowed"
+
+
+_BROKEN = re.compile("[\ufffd\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+
+
+def _damaged(row: Row, marks: Marks) -> str:
+    return "; ".join(
+        f"the {name} holds U+{ord(found[0]):04X} at character {found.start() + 1:,}"
+        for name, text in _texts(row)
+        if (found := _BROKEN.search(text))
+    )
+
+
+def _texts(row: Row) -> Iterator[tuple[str, str]]:
+    """The texts of a row with the names that people know them by."""
+    for name in ("question", "answer"):
+        if isinstance(text := row[name], str):
+            yield name, text
+    references = row["references"]
+    if isinstance(references, Sequence):
+        for number, text in enumerate(references, start=1):
+            if isinstance(text, str):
+                yield f"reference {number}" if len(references) > 1 else "reference", text
+
+
+def _odd_label(row: Row, marks: Marks) -> str:
+    label = str(row["label"])
+    shown = label if len(label) <= 40 else label[:40] + "..."
+    return f"the label {shown!r} is neither true nor false"
+
+
+def _a(noun: str) -> str:
+    return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+
+
+_NO_REFERENCES = Rule(
+    "references_present",
+    "critical",
+    "references_blank",
+    "every row has a reference",
+    "without a reference",
+    reason=_fixed("no reference that is not blank"),
+)
+_REFERENCES_OPTIONAL = Rule(
+    "references_present",
+    "warning",
+    "references_blank",
+    "every row has a reference",
+    "without a reference: metrics that need one leave them undefined",
+)
+_LABEL_TEXTS = ("", "nan", "null", "none", "n/a", "na", "-")
+"""Texts that stand for "no label", in the order in which `checks.sql` numbers them from 1."""
+
+
+def _label_texts(numbers: Iterable[int]) -> str:
+    counts = Counter(_LABEL_TEXTS[number - 1] for number in numbers).most_common()
+    if len(counts) == 1:
+        return repr(counts[0][0])
+    return " or ".join(f"{text!r} ({count:,})" for text, count in counts)
+
+
+_LABEL_MISSING = Rule(
+    "label_missing_text",
+    "warning",
+    "label_text",
+    "no label is a text that stands for a missing one",
+    "with the text {detail} instead of a label: they count as unlabelled",
+    detail=_label_texts,
+)
+_WARNINGS = (
+    _LABEL_MISSING,
+    *(
+        Rule(name, "warning", column, holds, breaks)
+        for name, column, holds, breaks in (
+            ("blank_answer", "answer_blank", "every row has an answer",
+             "with a blank answer: a missing answer scores 0"),
+            ("mojibake", "misread", "no text looks wrongly decoded",
+             "with text that looks wrongly decoded, such as 'Ã©' for 'é', or with a byte order mark in it"),
+            ("think_block", "thinks", "no answer holds a <think> block",
+             "with a <think> block in the answer: it is scored as part of the answer"),
+            ("null_in_word", "null_in_word", "no word has 'null' in it",
+             "with 'null' inside a word: a replacement of 'nan' may have hit texts, as in 'finullce'"),
+            ("joined_references", "joined", "no single reference looks like several joined by '/'",
+             "with one reference that looks like several joined by '/': give them as a list"),
+            ("doubled_backslash", "doubled_backslash", "no text has doubled backslashes",
+             "with doubled backslashes: the text may have been escaped twice"),
+            ("citation_mark", "cited", "no answer has a citation mark glued to a word",
+             "with a citation mark such as [1] glued to a word of the answer"),
+        )
+    ),
+)  # fmt: skip

@@ -1,0 +1,108 @@
+"""Great Expectations, as far as validation needs it: which rows of a frame of numbers lie outside a bound."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import os
+import threading
+import warnings
+from collections.abc import Sequence
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from tasks.contract import Bound
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pandas as pd
+
+    Positions = npt.NDArray[np.int64]
+
+CHUNK_ROWS = 200_000
+"""Rows a batch: a result lists the index of each row that lies outside, and this bounds those lists."""
+
+_RESULT_FORMAT = {
+    "result_format": "COMPLETE",
+    "exclude_unexpected_values": True,
+    "return_unexpected_index_query": False,
+    "partial_unexpected_count": 0,
+}
+_one_at_a_time = threading.Lock()
+
+
+def breaking(frame: pd.DataFrame, bounds: Sequence[Bound]) -> list[Positions]:
+    """The positions, from 0 and ascending, of the rows that break each bound, in the order of the bounds.
+
+    Every bound is an expectation of Great Expectations, and the positions are its verdict. A missing value
+    breaks nothing.
+
+    Raises:
+        RuntimeError: an expectation could not be run, which is not the same as data that break it.
+    """
+    import numpy as np
+
+    found: list[list[Positions]] = [[] for _ in bounds]
+    with _one_at_a_time:  # a context registers itself as the project of the whole process
+        for start in range(0, max(len(frame), 1), CHUNK_ROWS):
+            chunk = frame.iloc[start : start + CHUNK_ROWS].reset_index(drop=True)
+            for positions, indices in zip(found, _run(chunk, bounds), strict=True):
+                positions.append(np.asarray(indices, dtype=np.int64) + start)
+            gc.collect()  # contexts are reference cycles, and would pile up with their results
+    return [np.concatenate(positions) for positions in found]
+
+
+def _run(frame: pd.DataFrame, bounds: Sequence[Bound]) -> list[list[int]]:
+    gx = _great_expectations()
+    from great_expectations.data_context.types.base import ProgressBarsConfig
+
+    context = gx.get_context(mode="ephemeral")
+    context.variables.progress_bars = ProgressBarsConfig(globally=False)
+    asset = context.data_sources.add_pandas("staged").add_dataframe_asset("rows")
+    definition = asset.add_batch_definition_whole_dataframe("all")
+    batch = definition.get_batch(batch_parameters={"dataframe": frame})
+    # The number is in `meta` because results need not keep the order of the suite.
+    expectations = [
+        gx.expectations.ExpectColumnValuesToBeBetween(
+            column=bound.column,
+            min_value=bound.low,
+            max_value=bound.high,
+            severity=bound.severity,
+            meta={"number": number},
+        )
+        for number, bound in enumerate(bounds)
+    ]
+    suite = gx.ExpectationSuite(name="contract", expectations=expectations)
+    outcome = batch.validate(suite, result_format=_RESULT_FORMAT)
+    indices: list[list[int]] = [[] for _ in bounds]
+    for result in outcome.results:
+        bound = bounds[result.expectation_config.meta["number"]]
+        _require_run(bound, result)
+        indices[result.expectation_config.meta["number"]] = result.result["unexpected_index_list"]
+    return indices
+
+
+def _require_run(bound: Bound, result: Any) -> None:
+    """Tell an expectation that could not run (an unknown column, say) from one that the data broke."""
+    info = result.exception_info or {}
+    # One entry, or one a metric that failed under the metric's id.
+    entries = [info] if "raised_exception" in info else list(info.values())
+    raised = [entry for entry in entries if entry["raised_exception"]]
+    if raised or "unexpected_index_list" not in result.result:
+        why = raised[0]["exception_message"] if raised else "it returned no list of rows"
+        raise RuntimeError(
+            f"the check `{bound.name}` could not run: "
+            f"{result.expectation_config.type} on column {bound.column!r}: {why}"
+        )
+
+
+def _great_expectations() -> ModuleType:
+    """The library, imported late (2 s, 160 MB), silent, and with its usage statistics off."""
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    logging.getLogger("great_expectations").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import great_expectations as gx
+        import great_expectations.expectations
+    return gx

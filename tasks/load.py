@@ -1,0 +1,181 @@
+"""Load answers, and their references, into one staged Parquet file with the same columns for every source."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from metrics_core.errors import BadInput
+from tasks.columns import ColumnMap, Key, complete
+from tasks.readers import Raw, read
+from tasks.stage import Reference, Stager, refused
+from tasks.staging import quarantine_schema, staged_schema
+
+_LOOK_AHEAD = 100
+"""Rows from which columns are recognised: the first row alone may lack some."""
+
+_BATCH = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What to load. `release` names the release where no column does."""
+
+    answers: str
+    references: str | None = None
+    dataset: str = ""
+    release: str = ""
+    paths: Mapping[Key, str] = field(default_factory=dict)
+    reference_paths: Mapping[Key, str] = field(default_factory=dict)
+    slices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Staged files, and what people should know about how they came to be."""
+
+    dataset: str
+    staged: str
+    rejects: str
+    references: str | None
+    n_rows: int
+    notes: tuple[str, ...]
+
+
+def dataset_name(source: Source) -> str:
+    """The given name, or the stem of the file that holds the references.
+
+    Raises:
+        BadInput: the name has characters that report ids cannot hold.
+    """
+    name = source.dataset or Path((source.references or source.answers).split("::")[0].split("?")[0]).stem
+    if not re.fullmatch(r"[\w.-]+", name):
+        raise BadInput(f"--dataset {name!r}: use letters, digits, dots, dashes and underscores")
+    return name
+
+
+def load(source: Source, out: Path) -> Loaded:
+    """Read a source into `out`/staged.parquet; rows that cannot be read go to `out`/rejects.parquet.
+
+    Raises:
+        BadInput: a source is missing or not readable, or a needed column is in none of the rows.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    dataset = dataset_name(source)
+    notes: list[str] = []
+    known, references = _load_references(source, out, notes)
+    rows = read(source.answers, out)
+    head = list(itertools.islice(rows, _LOOK_AHEAD))
+    columns = complete(source.paths, source.slices, _records(head), source.answers, _sliced(known))
+    _require(columns, source, known is not None)
+    if columns.guessed:
+        notes.append(f"{_name(source.answers)}: columns recognised by name: {columns.description}")
+    release = source.release or _default_release(source, columns, notes)
+    if "id" not in columns.paths:
+        notes.append(f"{_name(source.answers)}: no id column; a hash of question and references serves as the id")
+    stager = Stager(columns, release, known)
+    staged, rejects = out / "staged.parquet", out / "rejects.parquet"
+    n_rows = _write(itertools.chain(head, rows), stager, staged, rejects)
+    if n_rows == 0:
+        raise BadInput(f"{source.answers}: no rows; it needs at least one answer")
+    return Loaded(dataset, str(staged), str(rejects), references, n_rows, tuple(notes))
+
+
+def _sliced(known: Mapping[str, Reference] | None) -> set[str]:
+    """Slice columns that the references file has."""
+    references = itertools.islice((known or {}).values(), _LOOK_AHEAD)
+    return {path for reference in references for path, text in reference.slices if text is not None}
+
+
+def _records(rows: Iterable[Raw]) -> list[Mapping[str, Any]]:
+    return [raw.record for raw in rows if raw.record is not None]
+
+
+def _name(source: str) -> str:
+    return source.rsplit("/", 1)[-1]
+
+
+def _require(columns: ColumnMap, source: Source, joined: bool) -> None:
+    for key in ("answer",) if joined else ("answer", "references"):
+        if key not in columns.paths:
+            raise BadInput(
+                f"{source.answers}: no column for {key} was recognised; name it with --map {key}=COLUMN"
+                + (" or give --references FILE" if key == "references" else "")
+            )
+    if joined and "id" not in columns.paths:
+        raise BadInput(f"{source.answers}: --references are joined by id; name the column with --map id=COLUMN")
+
+
+def _default_release(source: Source, columns: ColumnMap, notes: list[str]) -> str:
+    if "release" in columns.paths:
+        return ""
+    name = Path(source.answers.split("::")[0].split("?")[0]).stem
+    notes.append(f"no release column and no --release: the release is called {name!r} after the file")
+    return name
+
+
+def _load_references(
+    source: Source, out: Path, notes: list[str]
+) -> tuple[dict[str, Reference] | None, str | None]:
+    if source.references is None:
+        return None, None
+    rows = read(source.references, out)
+    head = list(itertools.islice(rows, _LOOK_AHEAD))
+    columns = complete(source.reference_paths, (), _records(head), source.references)
+    columns = replace(columns, slices=source.slices)
+    for key in ("id", "references"):
+        if key not in columns.paths:
+            raise BadInput(f"{source.references}: no column for {key}; name it with --map-references {key}=COLUMN")
+    notes.append(f"{_name(source.references)}: columns recognised by name: {columns.description}")
+    known: dict[str, Reference] = {}
+    for raw in itertools.chain(head, rows):
+        reference = Reference.of(raw, columns, source.references)
+        if known.setdefault(reference.sample_id, reference) != reference:
+            raise BadInput(
+                f"{source.references}: id {reference.sample_id!r} comes again in row {raw.row} with other content; "
+                "keep one row an id"
+            )
+    return known, _write_references(known.values(), out / "references.parquet")
+
+
+def _write(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path) -> int:
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    n_rows = 0
+    rejected: list[dict[str, Any]] = []
+    with pq.ParquetWriter(_part(staged), staged_schema()) as writer:
+        while batch := list(itertools.islice(rows, _BATCH)):
+            n_rows += len(batch)
+            good = []
+            for raw in batch:
+                try:
+                    good.append(stager.stage(raw))
+                except ValueError as error:
+                    rejected.append(refused(raw, str(error)))
+            writer.write_table(pa.Table.from_pylist(good, schema=staged_schema()))
+    pq.write_table(pa.Table.from_pylist(rejected, schema=quarantine_schema()), _part(rejects))
+    for file in (staged, rejects):
+        os.replace(_part(file), file)
+    return n_rows
+
+
+def _write_references(references: Iterable[Reference], file: Path) -> str:
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    names = ("sample_id", "question", "references", "facts", "cluster", "sample_hash")
+    schema = pa.schema([staged_schema().field(name) for name in names])
+    rows = [{**{name: getattr(r, name) for name in names[:-1]}, "sample_hash": r.hash} for r in references]
+    pq.write_table(pa.Table.from_pylist(rows, schema=schema), _part(file))
+    os.replace(_part(file), file)
+    return str(file)
+
+
+def _part(file: Path) -> Path:
+    return file.with_name(file.name + ".part")

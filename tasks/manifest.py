@@ -1,0 +1,63 @@
+"""What it takes to make a report again: parameters, hashes, signatures, code and library versions, seeds."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import metrics_core
+from metrics_core.sample import content_hash
+from tasks.corpus_bleu import SEED
+from tasks.load import Loaded
+from tasks.plan import Plan
+from tasks.validate import Validation
+
+LIBRARIES = (
+    "duckdb", "sacrebleu", "rapidfuzz", "regex", "numpy", "scipy", "sentence-transformers", "torch",
+    "great-expectations", "prefect", "litellm",
+)  # fmt: skip
+
+
+def manifest(
+    run_id: str, parameters: Mapping[str, Any], loaded: Loaded, validation: Validation, plan: Plan
+) -> dict[str, Any]:
+    """The part of a report's manifest that all releases of a run share."""
+    return {
+        "run_id": run_id,
+        "parameters": dict(parameters),
+        "rows": {
+            "read": validation.n_rows,
+            "accepted": validation.n_accepted,
+            "quarantined": validation.n_quarantined,
+        },
+        "signatures": dict(plan.signatures),
+        "seed": SEED,
+        "versions": versions(),
+        "code": code_revision(),
+        "notes": list(loaded.notes),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Versions of answerkey, Python and the libraries that a number may depend on."""
+    found = {"answerkey": _version("answerkey"), "python": platform.python_version()}
+    return found | {name: _version(name) for name in LIBRARIES}
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+@cache
+def code_revision() -> str:
+    """A hash of the scoring code itself: it tells two working copies of one version apart."""
+    folder = Path(metrics_core.__file__).parent
+    files = sorted(folder.rglob("*.py"))
+    return content_hash([[str(f.relative_to(folder)), f.read_text(encoding="utf-8")] for f in files])[:12]

@@ -1,0 +1,133 @@
+"""Score one chunk of rows and keep the result as a Parquet part. Runs in any process, without Prefect.
+
+A part's name is a hash of what is in it, so a chunk that was finished before a crash is found again.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from metrics_core.measurement import Failed, Measurement
+from metrics_core.metric import Metric
+from metrics_core.registry import Options, create
+from metrics_core.sample import Sample
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Consecutive row groups of a metric's to-do file, and the part that they become."""
+
+    metric: str
+    options: Options
+    todo: str
+    groups: tuple[int, ...]
+    n_rows: int
+    part: str
+
+
+def part_schema() -> pa.Schema:
+    """Columns of a part: those of the table `measurements` but for the run."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    text = pa.string()
+    return pa.schema(
+        [
+            ("sample_key", text),
+            ("signature", text),
+            ("metric", text),
+            ("status", text),
+            ("values", pa.map_(text, pa.float64())),
+            ("reason", text),
+            ("details", text),
+            ("attempts", pa.int32()),
+            ("seconds", pa.float64()),
+            ("tokens_in", pa.int64()),
+            ("tokens_out", pa.int64()),
+            ("cost_usd", pa.float64()),
+        ]
+    )
+
+
+def score_chunk(chunk: Chunk) -> str:
+    """Score a chunk, a row group at a time, and return its part; a part that is there already is kept."""
+    part = Path(chunk.part)
+    if not part.exists():
+        [metric] = create([chunk.metric], chunk.options)
+        _write(part, (metric.measure(samples) for samples in _samples(chunk)))
+    return chunk.part
+
+
+def fail_chunk(chunk: Chunk, message: str) -> str:
+    """Write down that every row of a chunk failed, so that the run goes on and a rerun tries them again."""
+    [metric] = create([chunk.metric], chunk.options)
+    failed = Failed("task", message)
+    part = Path(chunk.part).with_suffix(".failed.parquet")
+    _write(part, ([_failed(sample, metric, failed) for sample in samples] for samples in _samples(chunk)))
+    return str(part)
+
+
+def _failed(sample: Sample, metric: Metric, outcome: Failed) -> Measurement:
+    return Measurement(sample.sample_id, metric.name, metric.signature, outcome)
+
+
+def _samples(chunk: Chunk) -> Iterator[list[Sample]]:
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    with pq.ParquetFile(chunk.todo) as file:
+        for group in chunk.groups:
+            columns = file.read_row_group(group).to_pydict()
+            yield [
+                # The key stands in for the id: the same answer under two ids is scored once.
+                Sample(key, answer, references or (), question, facts or ())
+                for key, question, answer, references, facts in zip(
+                    columns["sample_key"],
+                    columns["question"],
+                    columns["answer"],
+                    columns["references"],
+                    columns["facts"],
+                    strict=True,
+                )
+            ]
+
+
+def _write(part: Path, batches: Iterable[list[Measurement]]) -> None:
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    part.parent.mkdir(parents=True, exist_ok=True)
+    schema = part_schema()
+    # Two processes may score the same chunk at once; each writes its own file, the last rename wins.
+    unfinished = part.with_name(f"{part.name}.{os.getpid()}.part")
+    with pq.ParquetWriter(unfinished, schema) as writer:
+        for measurements in batches:
+            writer.write_table(pa.table(_columns(measurements), schema=schema))
+    os.replace(unfinished, part)
+
+
+def _columns(measurements: list[Measurement]) -> Mapping[str, list[Any]]:
+    return {
+        "sample_key": [m.sample_id for m in measurements],
+        "signature": [m.signature for m in measurements],
+        "metric": [m.metric for m in measurements],
+        "status": [m.status for m in measurements],
+        "values": [list(m.values.items()) for m in measurements],
+        "reason": [m.reason for m in measurements],
+        "details": [json.dumps(m.details, ensure_ascii=False) if m.details else None for m in measurements],
+        "attempts": [_attempts(m) for m in measurements],
+        "seconds": [m.usage.seconds for m in measurements],
+        "tokens_in": [m.usage.tokens_in for m in measurements],
+        "tokens_out": [m.usage.tokens_out for m in measurements],
+        "cost_usd": [m.usage.cost_usd for m in measurements],
+    }
+
+
+def _attempts(measurement: Measurement) -> int:
+    return measurement.outcome.attempts if isinstance(measurement.outcome, Failed) else 1

@@ -1,0 +1,139 @@
+"""What is left to score: the rows of a run against what the warehouse knows already."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from metrics_core.registry import Options, create
+from metrics_core.sample import content_hash
+from tasks.parts import Chunk
+from tasks.warehouse.warehouse import FILE, reading, scratch
+
+if TYPE_CHECKING:
+    import duckdb
+
+MAX_CHUNKS = 40
+"""Chunks of all metrics together. A server keeps 50 task runs a flow run well; bursts over 100 stall it."""
+
+_CHUNK_ROWS = 5_000
+_GROUP_ROWS = 2_048
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The chunks to score, and what each metric can take from earlier runs."""
+
+    chunks: tuple[Chunk, ...]
+    signatures: tuple[tuple[str, str], ...]
+    n_samples: int
+    n_known: tuple[tuple[str, int], ...]
+    n_todo: tuple[tuple[str, int], ...]
+
+
+def plan(
+    accepted: str, home: Path, out: Path, metrics: Sequence[str], options: Options, *, only_failed: bool
+) -> Plan:
+    """Anti-join the accepted rows with the measurements of every metric's signature.
+
+    Failed measurements count as not known, so a rerun tries them again; with `only_failed` nothing else is
+    scored. Equal answers (one `sample_key`) are scored once.
+    """
+    chunks: list[Chunk] = []
+    signatures, known, todo = [], [], []
+    share = max(1, MAX_CHUNKS // len(metrics))
+    out.mkdir(parents=True, exist_ok=True)
+    with scratch(out) as connection:
+        n_samples = _distinct(connection, accepted)
+        for metric in create(metrics, options):
+            _known_keys(connection, home, metric.signature, out)
+            file = out / f"todo-{metric.name}.parquet"
+            rows, fingerprint = _todo(connection, file, only_failed=only_failed)
+            signatures.append((metric.name, metric.signature))
+            known.append((metric.name, _count(connection, "known WHERE status <> 'failed'")))
+            todo.append((metric.name, rows))
+            parts = home / "parts" / content_hash([metric.signature, fingerprint])
+            chunks += _chunks(metric.name, options, file, parts, share)
+    return Plan(tuple(chunks), tuple(signatures), n_samples, tuple(known), tuple(todo))
+
+
+def _distinct(connection: duckdb.DuckDBPyConnection, accepted: str) -> int:
+    # Rows in the order of their ids keep the answers to one question together, which the reference caches
+    # of the metrics live on, and make the order of the source irrelevant.
+    connection.execute(
+        """
+        CREATE TEMP TABLE wanted AS
+        SELECT sample_key, any_value(question) AS question, any_value(answer) AS answer,
+               any_value("references") AS "references", any_value(facts) AS facts, min(sample_id) AS sample_id
+        FROM read_parquet(?) GROUP BY sample_key
+        """,
+        [accepted],
+    )
+    return _count(connection, "wanted")
+
+
+def _known_keys(connection: duckdb.DuckDBPyConnection, home: Path, signature: str, out: Path) -> None:
+    """The table `known` of this metric: keys and status of earlier measurements."""
+    connection.execute("CREATE OR REPLACE TEMP TABLE known (sample_key VARCHAR, status VARCHAR)")
+    if not (home / FILE).exists():
+        return
+    file = out / "known.parquet"
+    with reading(home) as warehouse:
+        # Through a file: two DuckDB sessions share nothing else, and the lock is held for a moment only.
+        warehouse.execute(
+            f"COPY (SELECT sample_key, status FROM measurements WHERE signature = ?) TO '{_quoted(file)}'",
+            [signature],
+        )
+    connection.execute(
+        "INSERT INTO known SELECT k.* FROM read_parquet(?) k JOIN wanted USING (sample_key)", [str(file)]
+    )
+
+
+def _todo(connection: duckdb.DuckDBPyConnection, file: Path, *, only_failed: bool) -> tuple[int, str]:
+    """Write the rows to score; return how many, and a hash of their keys in order."""
+    condition = "status = 'failed'" if only_failed else "status IS NULL OR status = 'failed'"
+    connection.execute(
+        f"""
+        CREATE OR REPLACE TEMP TABLE todo AS
+        SELECT w.* FROM wanted w LEFT JOIN known k USING (sample_key) WHERE {condition}
+        ORDER BY sample_id, sample_key
+        """
+    )
+    unfinished = f"{file}.part"
+    connection.execute(f"COPY todo TO '{_quoted(Path(unfinished))}' (FORMAT parquet, ROW_GROUP_SIZE {_GROUP_ROWS})")
+    os.replace(unfinished, file)
+    [(fingerprint,)] = connection.execute(
+        "SELECT md5(coalesce(string_agg(sample_key, '' ORDER BY sample_id, sample_key), '')) FROM todo"
+    ).fetchall()
+    return _count(connection, "todo"), str(fingerprint)
+
+
+def _chunks(metric: str, options: Options, file: Path, parts: Path, share: int) -> list[Chunk]:
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    with pq.ParquetFile(file) as todo:
+        rows = [todo.metadata.row_group(group).num_rows for group in range(todo.num_row_groups)]
+    size = max(_CHUNK_ROWS, -(-sum(rows) // share))
+    chunks: list[Chunk] = []
+    if not sum(rows):
+        return chunks
+    start, taken = 0, 0
+    for group, count in enumerate(rows):
+        taken += count
+        if taken >= size or group == len(rows) - 1:
+            part = parts / f"{start}-{group}.parquet"
+            chunks.append(Chunk(metric, options, str(file), tuple(range(start, group + 1)), taken, str(part)))
+            start, taken = group + 1, 0
+    return chunks
+
+
+def _count(connection: Any, table: str) -> int:
+    [(count,)] = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
+    return int(count)
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")

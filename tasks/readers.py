@@ -1,0 +1,193 @@
+"""Read any supported source row by row, as records with their row number. Nothing is lost silently.
+
+A row that cannot be parsed comes out as a `Raw` with an error and its text, for the quarantine.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from metrics_core.errors import BadInput
+from tasks.warehouse.warehouse import scratch
+
+_URL = re.compile(r"^(https?|s3|gs|gcs|r2|hf|az|abfss)://")
+_TABLE = re.compile(r"^(?P<file>.+\.(?:duckdb|db|ddb))::(?P<table>.+)$")
+_JSON_LINES = (".jsonl", ".ndjson")
+_TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
+SUPPORTED = "CSV, TSV, JSONL, JSON, Parquet, FILE.duckdb::TABLE, or a URL of one of these"
+_BATCH = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Raw:
+    """One row as read: its 1-based number in the source, and the record or why there is none."""
+
+    row: int
+    record: Mapping[str, Any] | None
+    error: str | None = None
+    text: str | None = None
+
+
+def read(source: str, work: Path) -> Iterator[Raw]:
+    """Rows of a file, a URL or a DuckDB table (`FILE.duckdb::TABLE`).
+
+    Args:
+        source: see `SUPPORTED`.
+        work: a folder for temporary files (downloads, repaired encodings, spilling).
+
+    Raises:
+        BadInput: the source is missing, of no known kind, or not what its ending says.
+    """
+    table = _TABLE.match(source)
+    if table:
+        yield from _read_table(Path(table["file"]), table["table"], work)
+        return
+    file = _download(source, work) if _URL.match(source) else Path(source)
+    if not file.is_file():
+        raise BadInput(f"{source}: there is no such file; give {SUPPORTED}")
+    kind = file.suffix.lower()
+    if file.stat().st_size == 0:
+        raise BadInput(f"{source}: the file is empty; it needs at least one row")
+    if kind in _JSON_LINES:
+        yield from _read_json_lines(file)
+    elif kind == ".json":
+        yield from _read_json(file)
+    elif kind in _TABLES:
+        yield from _read_with_duckdb(file, work)
+    else:
+        raise BadInput(f"{source}: {kind or 'no file ending'!r} is not a known kind; give {SUPPORTED}")
+
+
+def _read_json_lines(file: Path) -> Iterator[Raw]:
+    # Undecodable bytes become U+FFFD, which validation finds and quarantines by row.
+    with file.open(encoding="utf-8-sig", errors="replace", newline="\n") as lines:
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                yield _parsed(number, line.strip())
+
+
+def _parsed(number: int, line: str) -> Raw:
+    try:
+        record = json.loads(line)
+    except ValueError as error:
+        return Raw(number, None, f"line {number} is not JSON: {error}", line)
+    if not isinstance(record, dict):
+        return Raw(number, None, f"line {number} is a JSON {type(record).__name__}, not an object", line)
+    return Raw(number, record)
+
+
+def _read_json(file: Path) -> Iterator[Raw]:
+    try:
+        data = json.loads(file.read_text(encoding="utf-8-sig", errors="replace"))
+    except ValueError as error:
+        raise BadInput(f"{file}: not JSON ({error}); for one object a line, name it .jsonl") from error
+    if isinstance(data, dict):
+        lists = [value for value in data.values() if isinstance(value, list)]
+        data = lists[0] if len(lists) == 1 else data
+    if not isinstance(data, list):
+        raise BadInput(f"{file}: expected a list of objects, or an object with one list of them")
+    for number, record in enumerate(data, start=1):
+        if isinstance(record, dict):
+            yield Raw(number, record)
+        else:
+            kind = type(record).__name__
+            yield Raw(number, None, f"item {number} is a JSON {kind}, not an object", json.dumps(record))
+
+
+def _read_with_duckdb(file: Path, work: Path) -> Iterator[Raw]:
+    import duckdb  # noqa: PLC0415
+
+    if file.suffix.lower() in (".parquet", ".pq"):
+        query, options = "SELECT * FROM read_parquet(?)", [str(file)]
+    else:
+        query = "SELECT * FROM read_csv(?, all_varchar = true, header = true, store_rejects = true, max_line_size = 16777216)"
+        options = [str(_valid_utf8(file, work))]
+    with scratch(work) as connection:
+        try:
+            yield from _rows(connection, query, options)
+            if "read_csv" in query:
+                yield from _rejected(connection)
+        except duckdb.Error as error:
+            raise BadInput(f"{file}: {_first_line(error)}") from error
+
+
+def _read_table(file: Path, table: str, work: Path) -> Iterator[Raw]:
+    import duckdb  # noqa: PLC0415
+
+    if not file.is_file():
+        raise BadInput(f"{file}: there is no such DuckDB file")
+    name = ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
+    try:
+        with duckdb.connect(str(file), read_only=True) as connection:
+            yield from _rows(connection, f"SELECT * FROM {name}", [])
+    except duckdb.Error as error:
+        raise BadInput(f"{file}::{table}: {_first_line(error)}") from error
+
+
+def _rows(connection: Any, query: str, options: list[str]) -> Iterator[Raw]:
+    result = connection.execute(query, options)
+    names = [column[0] for column in result.description]
+    number = 0
+    while batch := result.fetchmany(_BATCH):
+        for values in batch:
+            number += 1
+            yield Raw(number, dict(zip(names, values, strict=True)))
+
+
+def _rejected(connection: Any) -> Iterator[Raw]:
+    """Lines of a CSV that have too many or too few columns, or broken quotes."""
+    query = "SELECT line, any_value(csv_line), string_agg(error_message, '; ') FROM reject_errors GROUP BY line ORDER BY line"
+    for line, text, message in connection.execute(query).fetchall():
+        yield Raw(int(line), None, f"line {line}: {_first_line(message)}", text)
+
+
+def _valid_utf8(file: Path, work: Path) -> Path:
+    """The file itself, or a copy in which undecodable bytes are U+FFFD, for validation to find."""
+    try:
+        with file.open(encoding="utf-8") as text:
+            while text.read(1 << 20):
+                pass
+    except UnicodeDecodeError:
+        work.mkdir(parents=True, exist_ok=True)
+        copy = work / f"repaired-{file.name}"
+        with file.open(encoding="utf-8", errors="replace", newline="") as text, copy.open("w", encoding="utf-8", newline="") as out:
+            while piece := text.read(1 << 20):
+                out.write(piece)
+        return copy
+    return file
+
+
+def _download(url: str, work: Path) -> Path:
+    import duckdb  # noqa: PLC0415
+
+    name = url.split("?", 1)[0].rstrip("/").rsplit("/", 1)[-1]
+    target = work / f"download-{name}"
+    work.mkdir(parents=True, exist_ok=True)
+    try:
+        with scratch(work) as connection:
+            load_httpfs(connection)
+            [(content,)] = connection.execute("SELECT content FROM read_blob(?)", [url]).fetchall()
+    except (duckdb.Error, ValueError) as error:
+        raise BadInput(f"{url}: could not be read: {_first_line(error)}") from error
+    target.write_bytes(content)
+    return target
+
+
+def load_httpfs(connection: Any) -> None:
+    """Load DuckDB's extension for URLs from its Python package; nothing is downloaded."""
+    from importlib.util import find_spec  # noqa: PLC0415
+
+    spec = find_spec("duckdb_extension_httpfs")
+    if spec is None or not spec.submodule_search_locations:
+        raise BadInput("reading URLs needs the package duckdb-extension-httpfs: pip install it, or download the file")
+    found = sorted(Path(spec.submodule_search_locations[0]).rglob("*.duckdb_extension*"))
+    connection.execute(f"LOAD '{found[0]}'")
+
+
+def _first_line(error: object) -> str:
+    return str(error).strip().split("\n", 1)[0]

@@ -1,0 +1,133 @@
+"""Read reports back from the warehouse, for the terminal, for artifacts and as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from metrics_core.errors import BadInput
+from tasks.warehouse.warehouse import reading
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One aggregated field of a report; see `report_scores` in schema.sql."""
+
+    metric: str
+    field: str
+    slice: str
+    n_total: int
+    n_scored: int
+    n_failed: int
+    n_undefined: int
+    n_skipped: int
+    coverage: float | None
+    mean: float | None
+    ci_low: float | None
+    ci_high: float | None
+    ci_method: str | None
+    bound_low: float | None
+    bound_high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A report with its aggregates, checks and quarantine counts."""
+
+    report_id: str
+    dataset: str
+    dataset_version: str
+    release: str
+    version: int
+    created_at: str
+    status: str
+    manifest: dict[str, Any]
+    scores: tuple[Score, ...]
+    checks: tuple[tuple[str, str, bool, str], ...]
+    quarantined: tuple[tuple[str, int], ...]
+
+    @property
+    def overall(self) -> tuple[Score, ...]:
+        """The scores over all rows, without slices."""
+        return tuple(score for score in self.scores if score.slice == "all")
+
+    @property
+    def n_total(self) -> int:
+        """Rows of the release that were accepted."""
+        return int(self.manifest["n_rows"])
+
+
+def read_reports(home: Path, report_ids: Sequence[str]) -> list[Report]:
+    """The reports called `report_ids`, in that order.
+
+    Raises:
+        BadInput: one of them is not in the warehouse.
+    """
+    with reading(home) as warehouse:
+        return [_read(warehouse, report_id, home) for report_id in report_ids]
+
+
+def list_reports(home: Path, prefix: str = "") -> list[tuple[str, str, str, str]]:
+    """Id, data set version, time and status of the reports whose id starts with `prefix`, oldest first."""
+    with reading(home) as warehouse:
+        rows = warehouse.execute(
+            "SELECT report_id, dataset_version, strftime(created_at, '%Y-%m-%d %H:%M'), status FROM reports "
+            "WHERE starts_with(report_id, ?) ORDER BY created_at, report_id",
+            [prefix],
+        ).fetchall()
+    return [(str(a), str(b), str(c), str(d)) for a, b, c, d in rows]
+
+
+def latest_run(home: Path) -> list[str]:
+    """Ids of the reports that the newest run made."""
+    with reading(home) as warehouse:
+        rows = warehouse.execute(
+            """
+            SELECT report_id FROM reports
+            WHERE json_extract_string(manifest, '$.run_id') = (
+                SELECT json_extract_string(manifest, '$.run_id') FROM reports ORDER BY created_at DESC LIMIT 1)
+            ORDER BY created_at, report_id
+            """
+        ).fetchall()
+    return [str(row[0]) for row in rows]
+
+
+def _read(warehouse: Any, report_id: str, home: Path) -> Report:
+    rows = warehouse.execute(
+        "SELECT dataset, dataset_version, release, version, strftime(created_at, '%Y-%m-%d %H:%M:%S UTC'), status, "
+        "manifest FROM reports WHERE report_id = ?",
+        [report_id],
+    ).fetchall()
+    if not rows:
+        raise BadInput(f"{report_id}: no such report in {home}; `answerkey report --list` shows what there is")
+    dataset, dataset_version, release, version, created_at, status, manifest = rows[0]
+    content = json.loads(manifest)
+    places = {metric: place for place, metric in enumerate(content["signatures"])}
+    scores = [
+        Score(*row)
+        for row in warehouse.execute(
+            "SELECT metric, field, slice, n_total, n_scored, n_failed, n_undefined, n_skipped, coverage, mean, "
+            "ci_low, ci_high, ci_method, bound_low, bound_high FROM report_scores WHERE report_id = ? "
+            "ORDER BY slice <> 'all', slice, rowid",
+            [report_id],
+        ).fetchall()
+    ]
+    scores.sort(key=lambda score: places.get(score.metric, len(places)))
+    run = [content["run_id"]]
+    checks = warehouse.execute(
+        "SELECT rule, severity, success, message FROM validations "
+        "WHERE run_id = ? AND (release IS NULL OR release = ?) ORDER BY rowid",
+        [*run, release],
+    ).fetchall()
+    quarantined = warehouse.execute(
+        "SELECT rule, count(*) FROM quarantine WHERE run_id = ? AND (release IS NULL OR release = ?) "
+        "GROUP BY rule ORDER BY rule",
+        [*run, release],
+    ).fetchall()
+    return Report(
+        report_id, dataset, dataset_version, release, version, created_at, status, content,
+        tuple(scores), tuple(checks), tuple(quarantined),
+    )  # fmt: skip

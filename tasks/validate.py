@@ -1,0 +1,252 @@
+"""Validation: each staged row is accepted, or goes to quarantine with the rule it broke and the reason.
+
+DuckDB measures the texts (`checks.sql`), Great Expectations judges the numbers (`expectations.py`) by the
+rules of `contract.py`, and the rows are then parted in one pass over the file.
+"""
+
+from __future__ import annotations
+
+import glob
+import math
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+from tasks.contract import Bound, Contract, Rule, Severity, row_rules
+from tasks.expectations import breaking
+from tasks.quarantine import Group, copy_rejects, part, writing
+from tasks.staging import quarantine_schema, staged_schema
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pandas as pd
+
+    from tasks.expectations import Positions
+
+_MAX_RELEASES = 100  # more are usually a wrong mapping, and one line each would drown the report
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """The outcome of one rule. `n_failed` of `n_checked` rows, samples or releases break it.
+
+    A row that breaks several rules counts in each, so the counts of the checks can add up to more than the
+    rows in quarantine. `release` is set where the check is about one release.
+    """
+
+    rule: str
+    severity: Severity
+    success: bool
+    n_checked: int
+    n_failed: int
+    message: str
+    release: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """Where the rows went: `n_rows` = `n_accepted` + `n_quarantined`, rows that could not be read included.
+
+    `broken` is one line where the contract is broken and nothing may be scored, else None.
+    """
+
+    accepted: str
+    quarantine: str
+    n_rows: int
+    n_accepted: int
+    n_quarantined: int
+    checks: tuple[Check, ...]
+    broken: str | None
+
+
+def validate(staged: str, rejects: str | None, out_dir: str, contract: Contract) -> Validation:
+    """Part the rows of `staged` into `accepted.parquet` and `quarantine.parquet` under `out_dir`.
+
+    Args:
+        staged: Parquet file with the columns of `staged_schema()`.
+        rejects: Parquet file with the columns of `quarantine_schema()`: rows that could not even be read.
+            They go first into the quarantine, under the rules that they bring.
+        out_dir: folder of the two files; made where it is not there. Files of these names are replaced.
+        contract: the thresholds.
+
+    The accepted rows keep their order, with `correct` filled from `label`. Data of any kind are a result,
+    never an exception.
+
+    Raises:
+        RuntimeError: a check could not be run.
+    """
+    os.makedirs(out_dir, exist_ok=True)
+    frame, releases = _measure(staged, out_dir)
+    rules = row_rules(contract)
+    broken_by = breaking(frame, rules)
+    refusals = [(rule, rows) for rule, rows in zip(rules, broken_by, strict=True) if rule.reason]
+    bits = _bits(len(frame), refusals)
+    accepted, quarantine = (os.path.join(out_dir, f"{name}.parquet") for name in ("accepted", "quarantine"))
+    with writing(quarantine, quarantine_schema()) as out, writing(accepted, staged_schema()) as good:
+        unread = copy_rejects(rejects, out) if rejects else {}
+        part(staged, frame, bits, [rule for rule, _ in refusals], good, out)
+
+    n_unread = sum(group.count for group in unread.values())
+    n_rows = len(frame) + n_unread
+    n_quarantined = n_unread + int((bits != 0).sum())
+    groups = [*unread.values(), *_first_broken(frame, bits, refusals)]
+    table = _table_checks(n_rows, n_quarantined, groups, contract)
+    checks = (
+        *table,
+        *(_unread_check(group, n_rows) for group in unread.values()),
+        *(_row_check(rule, rows, frame) for rule, rows in zip(rules, broken_by, strict=True)),
+        *_release_checks(releases, contract),
+    )
+    broken = next((check.message for check in table if not check.success), None)
+    return Validation(accepted, quarantine, n_rows, n_rows - n_quarantined, n_quarantined, checks, broken)
+
+
+def _measure(staged: str, scratch: str) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """One row of numbers for each staged row, in the order of the file, and one for each release."""
+    import duckdb
+
+    sql = resources.files("tasks").joinpath("checks.sql").read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory(dir=scratch, prefix="duckdb-") as spill:
+        limits: dict[str, str | bool | int | float | list[str]] = {
+            "memory_limit": "384MB",
+            "threads": min(4, os.cpu_count() or 1),
+            "temp_directory": spill,
+            "autoinstall_known_extensions": False,
+        }
+        with duckdb.connect(config=limits) as db:
+            db.read_parquet(glob.escape(staged), file_row_number=True).create_view("staged_file")
+            db.execute(sql)
+            frame = db.execute("SELECT * FROM frame ORDER BY position").df()
+            return frame, db.execute("SELECT * FROM releases").df()
+
+
+def _bits(n_rows: int, refusals: Sequence[tuple[Rule, Positions]]) -> npt.NDArray[np.int32]:
+    """For each row the rules that it breaks: bit i is the i-th rule."""
+    import numpy as np
+
+    bits = np.zeros(n_rows, dtype=np.int32)
+    for bit, (_, rows) in enumerate(refusals):
+        bits[rows] |= 1 << bit
+    return bits
+
+
+def _first_broken(
+    frame: pd.DataFrame, bits: npt.NDArray[np.int32], refusals: Sequence[tuple[Rule, Positions]]
+) -> Iterator[Group]:
+    for bit, (rule, rows) in enumerate(refusals):
+        first = rows[bits[rows] & ((1 << bit) - 1) == 0]
+        if len(first):
+            numbers = frame["row"].iloc[first[:3]].tolist()
+            yield Group(rule.name, len(first), numbers, rule.breaks)
+
+
+def _unread_check(group: Group, n_rows: int) -> Check:
+    places = _places(group.rows, group.count)
+    message = f"{_count(group.count, 'row')} could not be read ({places}): {group.why}"
+    return Check(group.rule, "critical", False, n_rows, group.count, message)
+
+
+def _row_check(rule: Rule, rows: Positions, frame: pd.DataFrame) -> Check:
+    message = rule.holds
+    if len(rows):
+        detail = rule.detail(frame[rule.column].iloc[rows].tolist()) if rule.detail else ""
+        places = _places(frame["row"].iloc[rows[:3]].tolist(), len(rows))
+        message = f"{_count(len(rows), 'row')} {rule.breaks.format(detail=detail)} ({places})"
+    return Check(rule.name, rule.severity, len(rows) == 0, len(frame), len(rows), message)
+
+
+def _table_checks(
+    n_rows: int, n_quarantined: int, groups: Sequence[Group], contract: Contract
+) -> list[Check]:
+    import pandas as pd
+
+    share = n_quarantined / max(n_rows, 1)
+    allowed = contract.max_quarantined
+    not_empty = Bound("not_empty", "critical", "n_rows", low=1, high=None)
+    not_too_many = Bound("quarantined_share", "critical", "share", high=allowed)
+    table = pd.DataFrame({"n_rows": [n_rows], "share": [share]})
+    empty, too_many = (len(rows) > 0 for rows in breaking(table, (not_empty, not_too_many)))
+    said = f"{_count(n_rows, 'row')}" if not empty else "there are no rows: check the file and its mapping"
+    told = f"{_percent(share)} of the rows ({n_quarantined:,} of {n_rows:,}) are in quarantine"
+    if too_many:
+        top = max(groups, key=lambda group: group.count)
+        told += (
+            f", {_percent(allowed)} are allowed; most often `{top.rule}`: {_count(top.count, 'row')} "
+            f"({_places(top.rows, top.count)}): {top.why}. "
+            "Mend the data or the mapping, or raise max_quarantined"
+        )
+    return [
+        Check("not_empty", "critical", not empty, n_rows, 0, said),
+        Check("quarantined_share", "critical", not too_many, n_rows, n_quarantined, told),
+    ]
+
+
+def _release_checks(releases: pd.DataFrame, contract: Contract) -> Iterator[Check]:
+    rules = (
+        Bound("same_samples", "warning", "missing_share", high=contract.missing_tolerance),
+        Bound("length_drift", "warning", "drift", high=contract.length_drift),
+    )
+    tell: tuple[Callable[[Mapping[Any, Any], bool, Contract], Check], ...] = (_same_samples, _length_drift)
+    rows = releases.to_dict("records")
+    for rule, positions, check in zip(rules, breaking(releases, rules), tell, strict=True):
+        failed = set(positions.tolist())
+        shown = range(len(rows)) if len(rows) <= _MAX_RELEASES else sorted(failed)[:_MAX_RELEASES]
+        yield from (check(rows[i], i not in failed, contract) for i in shown)
+        if len(failed) > len(shown):
+            said = (
+                f"{len(failed):,} of {len(rows):,} releases fail this check, not all of them listed: "
+                "is the release mapped to the right column?"
+            )
+            yield Check(rule.name, rule.severity, False, len(rows), len(failed), said)
+
+
+def _same_samples(row: Mapping[Any, Any], success: bool, contract: Contract) -> Check:
+    release, missing, of_all = row["release"], int(row["missing"]), int(row["samples_of_all"])
+    message = f"release {release!r} has all {_count(of_all, 'sample')}"
+    if missing:
+        share, tolerated = _percent(row["missing_share"]), _percent(contract.missing_tolerance)
+        message = (
+            f"release {release!r} lacks {missing:,} of the {of_all:,} samples that the releases have together"
+            f" ({share}, {tolerated} are tolerated)"
+        )
+    if not success:
+        message += ": compare it with the others only on the samples that both have"
+    return Check("same_samples", "warning", success, of_all, missing, message, release)
+
+
+def _length_drift(row: Mapping[Any, Any], success: bool, contract: Contract) -> Check:
+    release, first, chars = row["release"], row["first_release"], row["median_chars"]
+    message = f"release {release!r}: median answer length {_chars(chars)}"
+    if release != first:
+        message += f", against {_chars(row['first_median'])} in {first!r}"
+    if not success:
+        ratio = f"{row['drift']:.3g} times {'longer' if chars > row['first_median'] else 'shorter'}"
+        message += (
+            f" ({ratio}, {contract.length_drift:g} times is tolerated): scores that reward overlap shift "
+            "with length alone, so look at recall and at a judge metric before ranking releases"
+        )
+    return Check("length_drift", "warning", success, 1, 0 if success else 1, message, release)
+
+
+def _chars(median: float) -> str:
+    return "unknown, no answers" if math.isnan(median) else f"{median:,.6g} characters"
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def _places(first: Sequence[int], total: int) -> str:
+    """Where to look: the first row numbers of `total` rows."""
+    if not first:
+        return "row numbers unknown"
+    more = ", ..." if total > len(first) else ""
+    return f"{'row' if total == 1 else 'rows'} {', '.join(str(row) for row in first)}{more}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.4g} %"

@@ -1,0 +1,1 @@
+"""The DuckDB file that keeps data sets, measurements and reports."""

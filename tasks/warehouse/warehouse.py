@@ -1,0 +1,116 @@
+"""The one way to the DuckDB file: short sessions behind a lock, shared by threads and processes.
+
+DuckDB admits one writing process and then no readers. So nobody keeps the file open: a session takes an
+advisory lock on a file beside it, opens, does its work and closes. The lock is fair where DuckDB's own
+refusal with retries is not.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from metrics_core.errors import BadInput
+
+if TYPE_CHECKING:
+    import duckdb
+
+FILE = "answerkey.duckdb"
+MEMORY_LIMIT = "800MB"
+"""DuckDB spills to disk above this, so that a million rows fit into a small machine."""
+
+_WAIT_FOR_OTHERS_S = 60.0
+
+
+@contextmanager
+def writing(home: Path, wait_s: float = _WAIT_FOR_OTHERS_S) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A transaction on the warehouse in `home`: committed at the end, rolled back on any error.
+
+    Raises:
+        BadInput: another program has kept the file open for longer than `wait_s` seconds.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    with _locked(home, fcntl.LOCK_EX), _connected(home, wait_s, read_only=False) as connection:
+        connection.execute("BEGIN")
+        try:
+            connection.execute(_schema())
+            yield connection
+        except BaseException:
+            connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+
+
+@contextmanager
+def reading(home: Path, wait_s: float = _WAIT_FOR_OTHERS_S) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A read-only session on the warehouse in `home`; several may read at once.
+
+    Raises:
+        BadInput: there is no warehouse yet, or another program keeps it open for writing.
+    """
+    if not (home / FILE).exists():
+        raise BadInput(f"{home}: no warehouse here yet; run `answerkey evaluate` first, or give --home")
+    with _locked(home, fcntl.LOCK_SH), _connected(home, wait_s, read_only=True) as connection:
+        yield connection
+
+
+def scratch(folder: Path) -> duckdb.DuckDBPyConnection:
+    """A DuckDB session in memory that spills into `folder`: for work on Parquet files."""
+    import duckdb  # noqa: PLC0415
+
+    connection = duckdb.connect(":memory:")
+    _limit(connection, folder)
+    return connection
+
+
+def _schema() -> str:
+    return resources.files("tasks.warehouse").joinpath("schema.sql").read_text(encoding="utf-8")
+
+
+def _limit(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    spill = str(folder / "spill").replace("'", "''")
+    connection.execute(f"SET memory_limit = '{MEMORY_LIMIT}'; SET temp_directory = '{spill}'")
+    # Reports and hashes are stored in UTC wherever they are made; the extension loader stays off the network.
+    connection.execute("SET TimeZone = 'UTC'; SET autoinstall_known_extensions = false")
+
+
+@contextmanager
+def _locked(home: Path, mode: int) -> Iterator[None]:
+    lock = os.open(home / f"{FILE}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(lock, mode)
+        yield
+    finally:
+        os.close(lock)
+
+
+@contextmanager
+def _connected(home: Path, wait_s: float, *, read_only: bool) -> Iterator[duckdb.DuckDBPyConnection]:
+    connection = _connect(home / FILE, wait_s, read_only=read_only)
+    try:
+        _limit(connection, home)
+        yield connection
+    finally:
+        connection.close()
+
+
+def _connect(file: Path, wait_s: float, *, read_only: bool) -> duckdb.DuckDBPyConnection:
+    import duckdb  # noqa: PLC0415
+
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            return duckdb.connect(str(file), read_only=read_only)
+        except duckdb.IOException as error:
+            # The lock keeps our own processes apart; this is somebody else's DuckDB shell.
+            if "lock" not in str(error):
+                raise
+            if time.monotonic() > deadline:
+                raise BadInput(f"{file}: another program keeps it open; close it and run again") from error
+            time.sleep(0.1)

@@ -1,0 +1,158 @@
+"""What every test gets: homes of its own, and no network.
+
+The product must switch off by itself whatever its libraries send or fetch, so nothing here sets their
+offline switches. Instead every look-up of and connection to a host that is not this machine is refused and
+written down, and the test in which it was noticed fails with the host's name: also when it was made in a
+thread or in a process that the test started, and also when the caller swallowed the refusal.
+"""
+
+import atexit
+import inspect
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def refuse_network(log_path: str) -> None:
+    """Refuse this process every host but loopback, and append one line to `log_path` for each attempt.
+
+    An audit hook sees calls that a replaced `socket.socket.connect` would miss: names imported before, and
+    the C level. The function brings its own imports because its source is also what started processes run.
+    """
+    import ipaddress
+    import os
+    import socket
+    import sys
+
+    events = {
+        "socket.connect": 1,
+        "socket.getaddrinfo": 0,
+        "socket.gethostbyname": 0,
+        "socket.gethostbyaddr": 0,
+        "socket.getnameinfo": 0,
+        "socket.sendto": 1,
+        "socket.sendmsg": 1,
+    }
+
+    def is_local(host: object) -> bool:
+        if isinstance(host, bytes):
+            host = host.decode("ascii", "replace")
+        if host in (None, "", "localhost"):
+            return True
+        try:
+            address = ipaddress.ip_address(str(host).partition("%")[0])
+        except ValueError:
+            return False
+        mapped = getattr(address, "ipv4_mapped", None) or address
+        return bool(mapped.is_loopback or mapped.is_unspecified)
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        if event not in events:
+            return
+        target = arguments[events[event]]
+        first = arguments[0]
+        if isinstance(first, socket.SocketType) and first.family not in (socket.AF_INET, socket.AF_INET6):
+            return
+        host = target[0] if isinstance(target, tuple) else target
+        if is_local(host):
+            return
+        with open(log_path, "a", encoding="utf-8") as log:
+            log.write(f"{event} {host!r} in {os.path.basename(sys.argv[0]) if sys.argv else '?'}\n")
+        raise ConnectionRefusedError(f"tests reach no host but this machine, and this asked for {host!r}")
+
+    sys.addaudithook(hook)
+
+
+def _started_processes_refuse_too(folder: Path, log: Path) -> None:
+    """Put a `sitecustomize` with the same refusal before every Python that the tests start."""
+    source = f"{inspect.getsource(refuse_network)}\n\nrefuse_network({str(log)!r})\n"
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(source, encoding="utf-8")
+    inherited = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(folder), *([inherited] if inherited else [])])
+
+
+def _own_homes(folder: Path) -> None:
+    """Forget the caller's settings: tests write into `folder` and ask no server that is already running."""
+    for name in [name for name in os.environ if name.startswith(("ANSWERKEY_", "PREFECT_"))]:
+        del os.environ[name]
+    os.environ["ANSWERKEY_HOME"] = str(folder / "answerkey")
+    os.environ["PREFECT_HOME"] = str(folder / "prefect")
+
+
+# At import and not in a fixture: the test modules import the libraries while pytest collects them.
+SESSION = Path(tempfile.mkdtemp(prefix="answerkey-tests-"))
+ATTEMPTS = SESSION / "network-attempts.txt"
+ATTEMPTS.touch()
+# Registered before any library registers its own clean-up, so it runs after a temporary server has stopped.
+atexit.register(shutil.rmtree, SESSION, ignore_errors=True)
+_own_homes(SESSION)
+_started_processes_refuse_too(SESSION / "site", ATTEMPTS)
+refuse_network(str(ATTEMPTS))
+
+settings.register_profile(
+    "answerkey",
+    deadline=None,
+    derandomize="CI" in os.environ,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("answerkey")
+
+
+class _Attempts:
+    """What the refusals wrote down, in this process and in those it started; each line is given once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read = 0
+
+    def take(self) -> list[str]:
+        with self._path.open("rb") as log:
+            log.seek(self._read)
+            new = log.read()
+        self._read += len(new)
+        return new.decode("utf-8").splitlines()
+
+    def check(self) -> None:
+        lines = self.take()
+        if lines:
+            pytest.fail("the network was asked for:\n" + "\n".join(lines), pytrace=False)
+
+
+_attempts = _Attempts(ATTEMPTS)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_network_at_the_end() -> Iterator[None]:
+    """Set up before every other session fixture, so it looks after all of them were torn down."""
+    yield
+    _attempts.check()
+
+
+@pytest.fixture(autouse=True)
+def _no_network() -> Iterator[None]:
+    yield
+    _attempts.check()
+
+
+@pytest.fixture
+def network_attempts() -> Callable[[], list[str]]:
+    """Take the attempts on record, for a test that makes some on purpose."""
+    return _attempts.take
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of shared data and golden cases beside the repository."""
+    folder = ROOT.parent / "shared"
+    if not folder.is_dir():
+        pytest.skip("the folder ../shared is not beside the repository")
+    return folder

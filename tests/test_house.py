@@ -1,0 +1,202 @@
+"""The rules of the house that no linter holds: pins, start-up, unwanted names, sizes, the network."""
+
+import ast
+import contextlib
+import os
+import re
+import socket
+import subprocess
+import sys
+import threading
+import time
+import tomllib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("metrics_core", "tasks", "flows", "deployments")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+REQUIREMENTS = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dev"]]
+
+LONGEST_FILE = 300
+LONGEST_FUNCTION = 60
+SLOWEST_START = 1.0
+HEAVY = (
+    "duckdb",
+    "great_expectations",
+    "litellm",
+    "pandas",
+    "prefect",
+    "scipy",
+    "sentence_transformers",
+    "torch",
+)
+# In pieces, so that this file is not the one that breaks its own rule.
+UNWANTED = tuple(
+    "".join(pieces)
+    for pieces in (
+        ("pypi", ".org"),
+        ("python", "hosted"),
+        ("/opt/", "wheels"),
+        ("/opt/", "pypi"),
+        ("file:", "//"),
+        ("/wo", "rk/"),
+        ("/tm", "p/"),
+        (".libr", "ary/"),
+    )
+)
+MADE = {".git", ".venv", ".answerkey", "build", "dist", "node_modules"}
+
+
+def pins() -> dict[str, str]:
+    """The pinned version of each package, by canonical name."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    return {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in lines)}
+
+
+def project_files() -> Iterator[Path]:
+    """The files that people wrote: no virtual environment, cache, report or build output."""
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [
+            name
+            for name in folders
+            if name not in MADE
+            and not name.endswith((".egg-info", "cache", "cache__"))
+            and name != ".hypothesis"
+        ]
+        yield from (Path(folder, name) for name in names)
+
+
+def modules() -> list[Path]:
+    """Every module of the four packages."""
+    return sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+
+def short(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run a new interpreter in the root of the repository."""
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_constraints_are_exact_pins_in_order_and_nothing_else() -> None:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[A-Za-z0-9.!]+", line)] == []
+    names = [line.partition("==")[0].lower() for line in lines]
+    assert names == sorted(set(names))
+
+
+@pytest.mark.parametrize("line", REQUIREMENTS)
+def test_every_dependency_is_pinned_within_its_range(line: str) -> None:
+    requirement = Requirement(line)
+    assert canonicalize_name(requirement.name) in pins()
+    assert requirement.specifier.contains(pins()[canonicalize_name(requirement.name)])
+
+
+def test_the_torch_pin_needs_no_cuda() -> None:
+    assert pins()["torch"] == "2.13.0"
+    assert [name for name in pins() if name.startswith(("nvidia", "cuda", "triton"))] == []
+
+
+@pytest.mark.parametrize("module", ["metrics_core", "flows.cli"])
+def test_importing_stays_light(module: str) -> None:
+    done = python("-c", f"import sys, {module}; print(*sorted(set(sys.modules) & set({HEAVY})))")
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [(("--help",), 0), (("evaluate", "--no-such-option"), 2)],
+    ids=["help", "bad argument"],
+)
+def test_the_command_line_answers_at_once(arguments: tuple[str, ...], code: int) -> None:
+    seconds = []
+    for _ in range(3):
+        start = time.perf_counter()
+        done = python("-m", "flows.cli", *arguments)
+        seconds.append(time.perf_counter() - start)
+        assert done.returncode == code, done.stderr
+        assert "usage" in (done.stdout + done.stderr).lower()
+    assert min(seconds) <= SLOWEST_START
+
+
+def test_no_file_names_a_package_host_or_a_path_of_one_machine() -> None:
+    found = []
+    for path in project_files():
+        text = path.read_bytes().decode("utf-8", "replace")
+        found += [f"{short(path)}: {word}" for word in UNWANTED if word in text]
+    assert found == []
+
+
+def test_files_are_short_enough_to_read() -> None:
+    lengths = {short(path): len(path.read_text(encoding="utf-8").splitlines()) for path in modules()}
+    assert lengths
+    assert {name: length for name, length in lengths.items() if length > LONGEST_FILE} == {}
+
+
+def test_functions_are_short_enough_to_read_at_once() -> None:
+    long = []
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                length = (node.end_lineno or node.lineno) - node.lineno + 1
+                if length > LONGEST_FUNCTION:
+                    long.append(f"{short(path)}:{node.lineno} {node.name}: {length} lines")
+    assert long == []
+
+
+def test_every_public_module_says_what_it_is() -> None:
+    public = [path for path in modules() if path.name == "__init__.py" or not path.name.startswith("_")]
+    assert public
+    assert [short(p) for p in public if not ast.get_docstring(ast.parse(p.read_text(encoding="utf-8")))] == []
+
+
+def test_a_connection_abroad_is_refused_and_recorded(network_attempts: Callable[[], list[str]]) -> None:
+    with pytest.raises(ConnectionRefusedError, match=r"'203\.0\.113\.7'"):
+        socket.create_connection(("203.0.113.7", 80), timeout=1)
+    with socket.socket() as plain, pytest.raises(ConnectionRefusedError, match=r"'203\.0\.113\.7'"):
+        plain.connect_ex(("203.0.113.7", 80))
+    assert [line.split(" in ")[0] for line in network_attempts()] == [
+        "socket.getaddrinfo '203.0.113.7'",
+        "socket.connect '203.0.113.7'",
+    ]
+
+
+def test_an_attempt_in_a_thread_is_recorded(network_attempts: Callable[[], list[str]]) -> None:
+    def look_up() -> None:
+        with contextlib.suppress(OSError):
+            socket.getaddrinfo("thread.example", 443)
+
+    thread = threading.Thread(target=look_up)
+    thread.start()
+    thread.join()
+    assert [line.split(" in ")[0] for line in network_attempts()] == ["socket.getaddrinfo 'thread.example'"]
+
+
+def test_an_attempt_in_a_started_process_is_recorded(network_attempts: Callable[[], list[str]]) -> None:
+    done = python("-c", "import socket; socket.getaddrinfo('process.example', 443)")
+    assert done.returncode == 1
+    assert "asked for 'process.example'" in done.stderr
+    assert [line.split(" in ")[0] for line in network_attempts()] == ["socket.getaddrinfo 'process.example'"]
+
+
+def test_loopback_and_unix_sockets_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(("localhost", server.getsockname()[1]), timeout=5) as client,
+    ):
+        assert client.getpeername() == server.getsockname()
+    monkeypatch.chdir(tmp_path)  # a Unix socket's path has a limit of about 100 bytes
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
+        server.bind("s")
+        server.listen()
+        client.connect("s")
+        assert client.getpeername() == "s"
