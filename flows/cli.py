@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0, or 2 for bad input."""
     parser = _parser()
     chosen = parser.parse_args(arguments)
-    from flows import commands  # noqa: PLC0415  (the help does without)
+    from flows import commands
 
     try:
         return int(getattr(commands, chosen.command)(chosen))

@@ -5,25 +5,35 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from flows import environment
 from metrics_core.errors import BadInput
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from flows.parameters import Data, Limits, Scoring
 
 
 def evaluate(chosen: argparse.Namespace) -> int:
     """`answerkey evaluate`: run the flow and print the reports."""
     _check_files(chosen)
     environment.prepare(chosen.home)
+    # Our own lines tell the user what happens; Prefect's go to its server, where they belong.
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     _show_progress(quiet=chosen.quiet)
-    log = logging.getLogger("answerkey")
-    if not environment.has_server():
-        log.info("starting a temporary Prefect server (10 to 20 seconds; set PREFECT_API_URL to use one that runs)")
     data, scoring, limits = _parameters(chosen)
-    from flows.evaluate_release import evaluate_release  # noqa: PLC0415
-    from flows.terminal import print_reports  # noqa: PLC0415
-    from tasks.report import read_reports  # noqa: PLC0415
+    if not environment.has_server():
+        logging.getLogger("answerkey").info(
+            "starting a temporary Prefect server (10 to 20 seconds; PREFECT_API_URL names one that runs)"
+        )
+    from flows.evaluate_release import evaluate_release
+    from flows.terminal import print_reports
+    from tasks.report import read_reports
 
     report_ids = evaluate_release(data, scoring, limits, str(chosen.home))
     print_reports(read_reports(chosen.home, report_ids), as_json=chosen.json)
@@ -38,11 +48,12 @@ def _check_files(chosen: argparse.Namespace) -> None:
             raise BadInput(f"{file}: there is no such file")
 
 
-def _parameters(chosen: argparse.Namespace):  # type: ignore[no-untyped-def]
-    from pydantic import ValidationError  # noqa: PLC0415
+def _parameters(chosen: argparse.Namespace) -> tuple[Data, Scoring, Limits]:
+    from pydantic import ValidationError
 
-    from flows.parameters import ALL_METRICS, Data, Limits, Scoring  # noqa: PLC0415
-    from metrics_core.registry import create  # noqa: PLC0415
+    from flows.parameters import ALL_METRICS, Data, Limits, Scoring
+    from metrics_core.registry import create
+    from tasks.load import dataset_name
 
     metrics = _names(chosen.metrics) or list(ALL_METRICS)
     create([name for name in metrics if name != "semantic_similarity"])
@@ -67,10 +78,17 @@ def _parameters(chosen: argparse.Namespace):  # type: ignore[no-untyped-def]
         )
         limits = Limits(max_quarantined=chosen.max_quarantined)
     except ValidationError as error:
-        first = error.errors()[0]
-        option = "--" + str(first["loc"][0]).replace("_", "-")
-        raise BadInput(f"{option} {first['input']}: {first['msg']}") from error
+        raise BadInput(_first_problem(error.errors()[0])) from error
+    dataset_name(data.source())
     return data, scoring, limits
+
+
+def _first_problem(error: Mapping[str, Any]) -> str:
+    option = "--" + str(error["loc"][0]).replace("_", "-")
+    message = error["msg"]
+    if error["type"] == "literal_error":
+        message = f"choose from {error['ctx']['expected'].replace(' or ', ', ')}".replace("'", "")
+    return f"{option} {error['input']}: {message}"
 
 
 def _names(text: str) -> list[str]:
@@ -79,7 +97,7 @@ def _names(text: str) -> list[str]:
 
 def _absolute(source: str) -> str:
     """Paths as the flow run can be repeated from another folder; URLs as they are."""
-    return source if not source or "://" in source else str(Path(source).absolute())
+    return source if not source or "://" in source else os.path.abspath(source)
 
 
 def _show_progress(*, quiet: bool) -> None:
@@ -93,8 +111,8 @@ def _show_progress(*, quiet: bool) -> None:
 
 def report(chosen: argparse.Namespace) -> int:
     """`answerkey report`: print reports from the warehouse."""
-    from flows.terminal import print_list, print_reports  # noqa: PLC0415
-    from tasks.report import latest_run, list_reports, read_reports  # noqa: PLC0415
+    from flows.terminal import print_list, print_reports
+    from tasks.report import latest_run, list_reports, read_reports
 
     if chosen.list:
         rows = [row for prefix in chosen.report_id or [""] for row in list_reports(chosen.home, prefix)]
@@ -109,8 +127,8 @@ def report(chosen: argparse.Namespace) -> int:
 
 def metrics(chosen: argparse.Namespace) -> int:
     """`answerkey metrics`: the catalogue."""
-    from flows.terminal import print_metrics  # noqa: PLC0415
-    from metrics_core.registry import METRICS, Options  # noqa: PLC0415
+    from flows.terminal import print_metrics
+    from metrics_core.registry import METRICS, Options
 
     catalogue = [(name, info.summary, info.build(Options())) for name, info in METRICS.items()]
     if chosen.json:
@@ -133,8 +151,8 @@ def metrics(chosen: argparse.Namespace) -> int:
 def doctor(chosen: argparse.Namespace) -> int:
     """`answerkey doctor`: is everything there that a run needs?"""
     environment.prepare(chosen.home)
-    from flows.doctor import examine  # noqa: PLC0415
-    from flows.terminal import print_findings  # noqa: PLC0415
+    from flows.doctor import examine
+    from flows.terminal import print_findings
 
     findings = examine(chosen.home)
     print_findings(findings)

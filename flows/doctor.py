@@ -46,10 +46,10 @@ def examine(home: Path) -> list[Finding]:
 
 def _oracles() -> Finding:
     """Our numbers against rouge-score's and sacreBLEU's, as they are installed here."""
-    from rouge_score.rouge_scorer import RougeScorer  # noqa: PLC0415
-    from sacrebleu.metrics.bleu import BLEU  # noqa: PLC0415
+    from rouge_score.rouge_scorer import RougeScorer
+    from sacrebleu.metrics.bleu import BLEU
 
-    from metrics_core import Sample, evaluate  # noqa: PLC0415
+    from metrics_core import Sample, evaluate
 
     answer, reference = _PAIR
     [ours] = evaluate([Sample("doctor", answer, [reference])], ["answer_correctness"])
@@ -61,8 +61,8 @@ def _oracles() -> Finding:
 
 
 def _models() -> list[Finding]:
-    from metrics_core.semantic.encoders import load_encoder  # noqa: PLC0415
-    from metrics_core.semantic.similarity import DEFAULT_MODELS  # noqa: PLC0415
+    from metrics_core.semantic.encoders import load_encoder
+    from metrics_core.semantic.similarity import DEFAULT_MODELS
 
     findings = []
     for name in DEFAULT_MODELS:
@@ -91,8 +91,8 @@ def _warehouse(home: Path) -> Finding:
 def _server() -> Finding:
     if not has_server():
         return Finding("server", True, "none set; each run starts a temporary one (PREFECT_API_URL names a lasting one)")
-    import httpx  # noqa: PLC0415
-    from prefect.settings import get_current_settings  # noqa: PLC0415
+    import httpx
+    from prefect.settings import get_current_settings
 
     url = os.environ.get("PREFECT_API_URL") or str(get_current_settings().api.url)
     try:

@@ -20,7 +20,6 @@ from metrics_core.errors import BadInput
 from tasks import steps
 from tasks.commit import finish_run, start_run
 from tasks.contract import Contract
-from tasks.columns import parse_map
 from tasks.load import Loaded, Source, dataset_name
 from tasks.manifest import manifest
 from tasks.parts import Chunk
@@ -60,7 +59,7 @@ def evaluate_release(
     """
     folder = Path(home)
     run_id = str(flow_run.id or uuid.uuid4())
-    source = _source(data)
+    source = data.source()
     parameters = {"data": data.model_dump(), "scoring": scoring.model_dump(), "limits": limits.model_dump()}
     start_run(folder, run_id, "evaluate-release", dataset_name(source), parameters)
     try:
@@ -70,18 +69,6 @@ def evaluate_release(
         raise
     finish_run(folder, run_id, "complete")
     return report_ids
-
-
-def _source(data: Data) -> Source:
-    return Source(
-        answers=data.answers,
-        references=data.references or None,
-        dataset=data.dataset,
-        release=data.release,
-        paths=parse_map(data.columns),
-        reference_paths=parse_map(data.reference_columns),
-        slices=tuple(data.slices),
-    )
 
 
 def _evaluate(
@@ -117,7 +104,7 @@ def _announce(loaded: Loaded, validation: Validation) -> None:
         f"{validation.n_quarantined:,} quarantined"
     )
     for check in validation.checks:
-        if not check.success:
+        if not check.success and check.message != validation.broken:
             log.warning(check.message)
 
 
@@ -149,8 +136,9 @@ def _part(future: PrefectFuture[str], chunk: Chunk) -> str:
         return result
     if isinstance(result, BadInput):
         raise result
-    log.warning(f"{chunk.metric}: {chunk.n_rows:,} rows failed: {result}; run again with --only-failed")
-    return steps.fail_step(chunk, f"{type(result).__name__}: {result}")
+    problem = f"{type(result).__name__}: {result}"
+    log.warning(f"{chunk.metric}: {chunk.n_rows:,} rows failed: {problem}; run again with --only-failed")
+    return steps.fail_step(chunk, problem)
 
 
 def _rename(dataset: str, releases: list[str]) -> None:
@@ -163,6 +151,6 @@ def _rename(dataset: str, releases: list[str]) -> None:
 
 def _clean_up(work: Path) -> None:
     """Drop the staged copies; what they held is in the warehouse now."""
-    import shutil  # noqa: PLC0415
+    import shutil
 
     shutil.rmtree(work, ignore_errors=True)

@@ -6,8 +6,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from metrics_core.registry import Aggregation, Options, Profile
 from metrics_core.metric import BlankAnswer
+from metrics_core.registry import Aggregation, Options
+from tasks.columns import parse_map
+from tasks.load import Source
 
 MetricName = Literal[
     "answer_correctness",
@@ -74,6 +76,22 @@ class Data(Form):
         json_schema_extra={"position": 6},
     )
 
+    def source(self) -> Source:
+        """The same as the loader takes it.
+
+        Raises:
+            BadInput: a column is not KEY=PATH.
+        """
+        return Source(
+            answers=self.answers,
+            references=self.references or None,
+            dataset=self.dataset,
+            release=self.release,
+            paths=parse_map(self.columns),
+            reference_paths=parse_map(self.reference_columns),
+            slices=tuple(self.slices),
+        )
+
 
 class Scoring(Form):
     """How to score."""
@@ -85,7 +103,7 @@ class Scoring(Form):
         min_length=1,
         json_schema_extra={"position": 0},
     )
-    profile: Profile | Literal["default"] = Field(
+    profile: Literal["default", "continuous_eval_v0_2", "continuous_eval_v0_3"] = Field(
         "default",
         title="Profile",
         description="Old numbers of answer_correctness, for people who migrate from continuous-eval.",

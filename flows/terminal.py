@@ -19,13 +19,26 @@ if TYPE_CHECKING:
     from flows.doctor import Finding
     from metrics_core.metric import Metric
 
-_PLAIN_WIDTH = 120
+_PLAIN_WIDTH = 200
+"""Columns where there is no terminal to measure: a file or a pipe does not wrap."""
 
 
 def _console() -> Console:
     console = Console(highlight=False)
-    # A file or a pipe has no width; 80 columns would fold the table.
     return console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
+
+
+def _show(*renderables: Table | str) -> None:
+    """Print to a terminal as it is, elsewhere as plain lines without the padding of tables."""
+    console = _console()
+    if console.is_terminal:
+        for renderable in renderables:
+            console.print(renderable)
+        return
+    with console.capture() as captured:
+        for renderable in renderables:
+            console.print(renderable)
+    print("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def print_reports(reports: Sequence[Report], *, as_json: bool) -> None:
@@ -33,15 +46,15 @@ def print_reports(reports: Sequence[Report], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps([asdict(report) for report in reports], indent=2, ensure_ascii=False))
         return
-    console = _console()
     table = _one(reports[0]) if len(reports) == 1 else _side_by_side(reports)
-    console.print(table)
-    for report in reports:
-        quarantined = sum(count for _, count in report.quarantined)
-        notes = [f"{report.n_total:,} answers", f"data {report.dataset_version}", report.status]
-        if quarantined:
-            notes.append(f"{quarantined:,} quarantined")
-        console.print(f"{escape(report.report_id)}  [dim]{', '.join(notes)}[/dim]")
+    _show(table, *map(_about, reports))
+
+
+def _about(report: Report) -> str:
+    notes = [f"{report.n_total:,} answers", f"data {report.dataset_version}", report.status]
+    if quarantined := sum(count for _, count in report.quarantined):
+        notes.append(f"{quarantined:,} quarantined")
+    return f"{escape(report.report_id)}  [dim]{', '.join(notes)}[/dim]"
 
 
 def _table(title: str) -> Table:
@@ -67,7 +80,7 @@ def _side_by_side(reports: Sequence[Report]) -> Table:
     table = _table(escape(f"{len(reports)} releases on {reports[0].dataset}: mean ± half the 95 % interval"))
     table.add_column("metric", no_wrap=True)
     for report in reports:
-        table.add_column(escape(report.release), justify="right")
+        table.add_column(escape(report.release), justify="right", overflow="fold")
     by_field = [{(s.metric, s.field): s for s in report.overall} for report in reports]
     for metric, field in dict.fromkeys(key for scores in by_field for key in scores):
         cells = [_cell(scores.get((metric, field))) for scores in by_field]
@@ -82,7 +95,9 @@ def _cell(score: Score | None) -> str:
         return "–"
     if score.ci_low is None or score.ci_high is None:
         return number(score.mean)
-    return f"{score.mean:.3f} [dim]± {(score.ci_high - score.ci_low) / 2:.3f}[/dim]"
+    half = f"{(score.ci_high - score.ci_low) / 2:.3f}".removeprefix("0")
+    # A space that does not break: the number and its interval stay on one line.
+    return f"{score.mean:.3f}\u00a0[dim]±{half}[/dim]"
 
 
 def _coverage(report: Report) -> str:
@@ -102,7 +117,7 @@ def print_list(rows: Sequence[tuple[str, str, str, str]], *, as_json: bool) -> N
         table.add_column(name)
     for row in rows:
         table.add_row(*map(escape, row))
-    _console().print(table)
+    _show(table)
 
 
 def print_metrics(catalogue: Sequence[tuple[str, str, Metric]]) -> None:
@@ -113,12 +128,10 @@ def print_metrics(catalogue: Sequence[tuple[str, str, Metric]]) -> None:
     for name, summary, metric in catalogue:
         fields = ", ".join(field.name for field in metric.fields)
         table.add_row(name, summary, fields, ", ".join(sorted(metric.needs)))
-    _console().print(table)
+    _show(table)
 
 
 def print_findings(findings: Sequence[Finding]) -> None:
     """One line a finding, with the remedy where something is wrong."""
-    console = _console()
-    for finding in findings:
-        mark = "[green]ok[/green]  " if finding.ok else "[red]fail[/red]"
-        console.print(f"{mark}  {finding.name:<22} {escape(finding.text)}")
+    marks = {True: "[green]ok[/green]  ", False: "[red]fail[/red]"}
+    _show(*(f"{marks[f.ok]}  {f.name:<22} {escape(f.text)}" for f in findings))

@@ -47,7 +47,7 @@ def _lexical(name: str, summary: str) -> tuple[str, MetricInfo]:
 
 
 def _semantic_similarity(options: Options) -> Metric:
-    from metrics_core.semantic.similarity import SemanticSimilarity  # noqa: PLC0415  (numpy at import)
+    from metrics_core.semantic.similarity import SemanticSimilarity
 
     chosen = {"models": options.embedding_models} if options.embedding_models else {}
     return SemanticSimilarity(

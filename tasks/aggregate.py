@@ -116,7 +116,8 @@ def _rows_for_aggregates(warehouse: duckdb.DuckDBPyConnection, committed: Commit
     warehouse.execute(
         """
         CREATE OR REPLACE TEMP TABLE places AS
-        SELECT n.report_id, n.release, a.sample_id, a.sample_key, coalesce(s."cluster", a.sample_id) AS unit,
+        SELECT n.report_id, n.release, a.sample_id, a.sample_key,
+               coalesce('cluster ' || s."cluster", 'sample ' || a.sample_id) AS unit,
                CASE WHEN $clustered THEN unit ELSE '' END AS grp, $clustered AS clustered,
                unnest(list_prepend('all', [key || '=' || a.slices[key] for key in map_keys(a.slices)])) AS slice
         FROM new_reports n
@@ -203,6 +204,7 @@ def _finish_reports(warehouse: duckdb.DuckDBPyConnection) -> tuple[ReportRef, ..
         """
     )
     rows = warehouse.execute(
-        "SELECT report_id, n.release, status FROM new_reports n JOIN reports USING (report_id)"
+        "SELECT report_id, n.release, status FROM new_reports n JOIN reports USING (report_id) "
+        "ORDER BY n.rowid"
     ).fetchall()
     return tuple(ReportRef(*row) for row in rows)

@@ -41,8 +41,10 @@ class ColumnMap:
 
     @property
     def description(self) -> str:
-        """What was guessed, for people: `question=user_input, answer=response`."""
-        return ", ".join(f"{key}={self.paths[key]}" for key in self.guessed)
+        """What was guessed, for people: `id, question=user_input, answer=response`."""
+        return ", ".join(
+            key if key == self.paths[key] else f"{key}={self.paths[key]}" for key in self.guessed
+        )
 
 
 def parse_map(pairs: Iterable[str]) -> dict[Key, str]:
@@ -87,7 +89,7 @@ def complete(
         if key not in paths and name is not None:
             paths[key] = name
             guessed.append(key)
-    return ColumnMap(paths, tuple(slices), tuple(guessed))
+    return ColumnMap(paths, tuple(dict.fromkeys(slices)), tuple(guessed))
 
 
 def lookup(record: Mapping[str, Any], path: str) -> Any:
@@ -138,6 +140,8 @@ def as_text(found: Any) -> str | None:
         raise ValueError(f"is an object with {', '.join(map(str, found)) or 'nothing'}; map a path into it")
     if isinstance(found, (list, tuple)):
         raise ValueError("is a list; map one item of it")
+    if isinstance(found, bytes):
+        raise ValueError("is binary data; write it as text")
     return str(found)
 
 
@@ -156,7 +160,7 @@ def as_texts(found: Any) -> list[str]:
 def _json_or_text(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -167,6 +171,6 @@ def _list_or_text(text: str) -> Any:
     try:
         # pandas writes lists into CSV files the way Python prints them.
         parsed = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return text
     return parsed if isinstance(parsed, list) else text

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import glob
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,12 +85,11 @@ def commit(
 
     Everything is keyed by content, so committing twice changes nothing.
     """
-    with writing(home) as warehouse:
+    with writing(home, taken_in=parts) as warehouse:
         version = _commit_samples(warehouse, loaded, accepted, source)
         releases = _commit_answers(warehouse, loaded.dataset, accepted)
-        _commit_measurements(warehouse, run_id, parts)
-    for part in parts:
-        Path(part).unlink(missing_ok=True)
+        # A part that is gone was brought in by another run on the same rows.
+        _commit_measurements(warehouse, run_id, [part for part in parts if Path(part).is_file()])
     return Committed(loaded.dataset, version, releases)
 
 
@@ -154,14 +155,17 @@ def _commit_measurements(
 ) -> None:
     if not parts:
         return
-    files = list(parts)
+    files = [glob.escape(part) for part in parts]
+    # A failure does not replace what another run measured in the meantime.
     warehouse.execute(
-        "DELETE FROM measurements USING (SELECT sample_key, signature FROM read_parquet(?)) AS new "
-        "WHERE measurements.sample_key = new.sample_key AND measurements.signature = new.signature",
+        "DELETE FROM measurements USING (SELECT sample_key, signature, status FROM read_parquet(?)) AS new "
+        "WHERE measurements.sample_key = new.sample_key AND measurements.signature = new.signature "
+        "AND (new.status <> 'failed' OR measurements.status = 'failed')",
         [files],
     )
     warehouse.execute(
         'INSERT INTO measurements SELECT sample_key, signature, metric, status, "values", reason, details, '
-        "attempts, seconds, tokens_in, tokens_out, cost_usd, ?, now() FROM read_parquet(?)",
+        "attempts, seconds, tokens_in, tokens_out, cost_usd, ?, now() "
+        "FROM read_parquet(?) ANTI JOIN measurements USING (sample_key, signature)",
         [run_id, files],
     )

@@ -40,7 +40,7 @@ def corpus_bleu_rows(warehouse: duckdb.DuckDBPyConnection) -> None:
     Needs the temporary tables `places` and `fields` of the aggregation. Counts and coverage are those of the
     sentence scores; there are no bounds, since a missing answer has no lowest corpus BLEU of its own.
     """
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     groups: dict[tuple[str, str], list[tuple[int, ...]]] = {}
     for report_id, _, slice_, _, *numbers in warehouse.execute(_STATS).fetchall():

@@ -43,14 +43,20 @@ def breaking(frame: pd.DataFrame, bounds: Sequence[Bound]) -> list[Positions]:
     """
     import numpy as np
 
+    columns = frame.columns.intersection([bound.column for bound in bounds])
     found: list[list[Positions]] = [[] for _ in bounds]
     with _one_at_a_time:  # a context registers itself as the project of the whole process
         for start in range(0, max(len(frame), 1), CHUNK_ROWS):
-            chunk = frame.iloc[start : start + CHUNK_ROWS].reset_index(drop=True)
+            chunk = _widened(frame.iloc[start : start + CHUNK_ROWS][columns].reset_index(drop=True))
             for positions, indices in zip(found, _run(chunk, bounds), strict=True):
                 positions.append(np.asarray(indices, dtype=np.int64) + start)
             gc.collect()  # contexts are reference cycles, and would pile up with their results
     return [np.concatenate(positions) for positions in found]
+
+
+def _widened(frame: pd.DataFrame) -> pd.DataFrame:
+    """Small integers as 64-bit ones: the library compares others value by value, in Python."""
+    return frame.astype(dict.fromkeys(frame.select_dtypes("integer").columns, "int64"))
 
 
 def _run(frame: pd.DataFrame, bounds: Sequence[Bound]) -> list[list[int]]:

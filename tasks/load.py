@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from metrics_core.errors import BadInput
 from tasks.columns import ColumnMap, Key, complete
 from tasks.readers import Raw, read
 from tasks.stage import Reference, Stager, refused
 from tasks.staging import quarantine_schema, staged_schema
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _LOOK_AHEAD = 100
 """Rows from which columns are recognised: the first row alone may lack some."""
@@ -70,7 +74,7 @@ def load(source: Source, out: Path) -> Loaded:
     notes: list[str] = []
     known, references = _load_references(source, out, notes)
     rows = read(source.answers, out)
-    head = list(itertools.islice(rows, _LOOK_AHEAD))
+    head = _head(rows, source.answers)
     columns = complete(source.paths, source.slices, _records(head), source.answers, _sliced(known))
     _require(columns, source, known is not None)
     if columns.guessed:
@@ -81,9 +85,38 @@ def load(source: Source, out: Path) -> Loaded:
     stager = Stager(columns, release, known)
     staged, rejects = out / "staged.parquet", out / "rejects.parquet"
     n_rows = _write(itertools.chain(head, rows), stager, staged, rejects)
-    if n_rows == 0:
-        raise BadInput(f"{source.answers}: no rows; it needs at least one answer")
     return Loaded(dataset, str(staged), str(rejects), references, n_rows, tuple(notes))
+
+
+def frame_source(frame: pd.DataFrame, folder: Path, name: str = "answers") -> str:
+    """Write a pandas DataFrame where a `Source` can name it, and return the path. The index is left out.
+
+    As JSON Lines: a column of a frame may hold lists in some rows and texts in others. NaN, None, NaT and NA
+    become null.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{name}.jsonl"
+    columns = [str(column) for column in frame.columns]
+    with file.open("w", encoding="utf-8") as out:
+        for start in range(0, len(frame), _BATCH):
+            batch = frame.iloc[start : start + _BATCH].astype(object)
+            for row in batch.where(batch.notna(), None).itertuples(index=False, name=None):
+                out.write(json.dumps(dict(zip(columns, row, strict=True)), default=_plain) + "\n")
+    return str(file)
+
+
+def _plain(cell: Any) -> Any:
+    """A cell that JSON does not know: an array as a list, anything else as Python prints it."""
+    return cell.tolist() if hasattr(cell, "tolist") else str(cell)
+
+
+def _head(rows: Iterator[Raw], source: str) -> list[Raw]:
+    head = list(itertools.islice(rows, _LOOK_AHEAD))
+    if not head:
+        raise BadInput(f"{source}: no rows; it needs at least one")
+    if not _records(head):
+        raise BadInput(f"{source}: none of the first {len(head)} rows can be read: {head[0].error}")
+    return head
 
 
 def _sliced(known: Mapping[str, Reference] | None) -> set[str]:
@@ -125,7 +158,7 @@ def _load_references(
     if source.references is None:
         return None, None
     rows = read(source.references, out)
-    head = list(itertools.islice(rows, _LOOK_AHEAD))
+    head = _head(rows, source.references)
     columns = complete(source.reference_paths, (), _records(head), source.references)
     columns = replace(columns, slices=source.slices)
     for key in ("id", "references"):
@@ -144,8 +177,8 @@ def _load_references(
 
 
 def _write(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path) -> int:
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.parquet as pq  # noqa: PLC0415
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
     n_rows = 0
     rejected: list[dict[str, Any]] = []
@@ -166,8 +199,8 @@ def _write(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path) -> 
 
 
 def _write_references(references: Iterable[Reference], file: Path) -> str:
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.parquet as pq  # noqa: PLC0415
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
     names = ("sample_id", "question", "references", "facts", "cluster", "sample_hash")
     schema = pa.schema([staged_schema().field(name) for name in names])

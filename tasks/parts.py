@@ -35,7 +35,7 @@ class Chunk:
 
 def part_schema() -> pa.Schema:
     """Columns of a part: those of the table `measurements` but for the run."""
-    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow as pa
 
     text = pa.string()
     return pa.schema(
@@ -59,7 +59,7 @@ def part_schema() -> pa.Schema:
 def score_chunk(chunk: Chunk) -> str:
     """Score a chunk, a row group at a time, and return its part; a part that is there already is kept."""
     part = Path(chunk.part)
-    if not part.exists():
+    if not part.is_file():
         [metric] = create([chunk.metric], chunk.options)
         _write(part, (metric.measure(samples) for samples in _samples(chunk)))
     return chunk.part
@@ -79,7 +79,7 @@ def _failed(sample: Sample, metric: Metric, outcome: Failed) -> Measurement:
 
 
 def _samples(chunk: Chunk) -> Iterator[list[Sample]]:
-    import pyarrow.parquet as pq  # noqa: PLC0415
+    import pyarrow.parquet as pq
 
     with pq.ParquetFile(chunk.todo) as file:
         for group in chunk.groups:
@@ -99,17 +99,20 @@ def _samples(chunk: Chunk) -> Iterator[list[Sample]]:
 
 
 def _write(part: Path, batches: Iterable[list[Measurement]]) -> None:
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.parquet as pq  # noqa: PLC0415
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
     part.parent.mkdir(parents=True, exist_ok=True)
     schema = part_schema()
     # Two processes may score the same chunk at once; each writes its own file, the last rename wins.
     unfinished = part.with_name(f"{part.name}.{os.getpid()}.part")
-    with pq.ParquetWriter(unfinished, schema) as writer:
-        for measurements in batches:
-            writer.write_table(pa.table(_columns(measurements), schema=schema))
-    os.replace(unfinished, part)
+    try:
+        with pq.ParquetWriter(unfinished, schema) as writer:
+            for measurements in batches:
+                writer.write_table(pa.table(_columns(measurements), schema=schema))
+        os.replace(unfinished, part)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def _columns(measurements: list[Measurement]) -> Mapping[str, list[Any]]:

@@ -112,7 +112,7 @@ def _todo(connection: duckdb.DuckDBPyConnection, file: Path, *, only_failed: boo
 
 
 def _chunks(metric: str, options: Options, file: Path, parts: Path, share: int) -> list[Chunk]:
-    import pyarrow.parquet as pq  # noqa: PLC0415
+    import pyarrow.parquet as pq
 
     with pq.ParquetFile(file) as todo:
         rows = [todo.metadata.row_group(group).num_rows for group in range(todo.num_row_groups)]
@@ -120,13 +120,14 @@ def _chunks(metric: str, options: Options, file: Path, parts: Path, share: int) 
     chunks: list[Chunk] = []
     if not sum(rows):
         return chunks
-    start, taken = 0, 0
+    start, first, taken = 0, 0, 0
     for group, count in enumerate(rows):
         taken += count
         if taken >= size or group == len(rows) - 1:
-            part = parts / f"{start}-{group}.parquet"
+            # Named by its rows: how the file is cut into groups is DuckDB's affair and may change with it.
+            part = parts / f"{first}-{first + taken}.parquet"
             chunks.append(Chunk(metric, options, str(file), tuple(range(start, group + 1)), taken, str(part)))
-            start, taken = group + 1, 0
+            start, first, taken = group + 1, first + taken, 0
     return chunks
 
 

@@ -13,7 +13,7 @@ from tasks.report import Report, Score, read_reports
 
 def publish(home: Path, reports: Sequence[ReportRef]) -> None:
     """Make a table and a markdown artifact of every report. The warehouse stays the record."""
-    from prefect.artifacts import create_markdown_artifact, create_table_artifact  # noqa: PLC0415
+    from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
     for report in read_reports(home, [ref.report_id for ref in reports]):
         key = artifact_key(f"{report.dataset}-{report.release}")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _BATCH_BYTES = 32 * 2**20
 _MAX_BATCH_ROWS = 50_000
+_REFUSED_ROWS = 5_000  # at once as Python objects, which weigh many times more
 
 
 @dataclass(slots=True)
@@ -47,15 +48,22 @@ def writing(path: str, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
             os.unlink(partly)
 
 
+def row_bytes(path: str) -> int:
+    """Bytes of a row in memory, at least 1: the mean of that row group of a Parquet file where it is largest."""
+    import pyarrow.parquet as pq
+
+    meta = pq.read_metadata(path)
+    groups = (meta.row_group(i) for i in range(meta.num_row_groups))
+    return max((group.total_byte_size // max(group.num_rows, 1) for group in groups), default=0) + 1
+
+
 def _batches(path: str) -> Iterator[pa.RecordBatch]:
     """The rows in their order, in batches of a bounded number of bytes."""
     import pyarrow.parquet as pq
 
+    rows = min(max(_BATCH_BYTES // row_bytes(path), 64), _MAX_BATCH_ROWS)
     with pq.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
-        meta = file.metadata
-        size = sum(meta.row_group(i).total_byte_size for i in range(meta.num_row_groups))
-        rows = _BATCH_BYTES * meta.num_rows // max(size, 1)
-        yield from file.iter_batches(batch_size=min(max(rows, 64), _MAX_BATCH_ROWS), use_threads=False)
+        yield from file.iter_batches(batch_size=rows, use_threads=False)
 
 
 def copy_rejects(rejects: str, out: pq.ParquetWriter) -> dict[str, Group]:
@@ -85,6 +93,7 @@ def part(
     `frame` and `bits` have one entry a staged row, in the order of the file: what was measured, and the rules
     that the row breaks, bit i for `rules[i]`. `correct` is filled from what the label was understood as.
     """
+    import numpy as np
     import pyarrow as pa
 
     labels = frame["label_value"].to_numpy()
@@ -98,11 +107,12 @@ def part(
         rows = rows.set_column(rows.schema.get_field_index("correct"), "correct", correct)
         if kept.any():
             good.write_batch(rows.filter(pa.array(kept)))
-        if not kept.all():
-            marks = frame.iloc[here][~kept].to_dict("records")
-            refused = batch.filter(pa.array(~kept)).to_pylist()
-            broken = bits[here][~kept].tolist()
-            lines = [_line(*line, rules) for line in zip(refused, marks, broken, strict=True)]
+        refused = np.flatnonzero(~kept)
+        for some in (refused[i : i + _REFUSED_ROWS] for i in range(0, len(refused), _REFUSED_ROWS)):
+            fields = batch.take(pa.array(some)).to_pylist()
+            marks = frame.iloc[here].iloc[some].to_dict("records")
+            broken = bits[here][some].tolist()
+            lines = [_line(*line, rules) for line in zip(fields, marks, broken, strict=True)]
             out.write_batch(pa.RecordBatch.from_pylist(lines, schema=out.schema))
 
 

@@ -5,6 +5,7 @@ A row that cannot be parsed comes out as a `Raw` with an error and its text, for
 
 from __future__ import annotations
 
+import glob
 import json
 import re
 from collections.abc import Iterator, Mapping
@@ -74,7 +75,7 @@ def _read_json_lines(file: Path) -> Iterator[Raw]:
 def _parsed(number: int, line: str) -> Raw:
     try:
         record = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return Raw(number, None, f"line {number} is not JSON: {error}", line)
     if not isinstance(record, dict):
         return Raw(number, None, f"line {number} is a JSON {type(record).__name__}, not an object", line)
@@ -84,7 +85,7 @@ def _parsed(number: int, line: str) -> Raw:
 def _read_json(file: Path) -> Iterator[Raw]:
     try:
         data = json.loads(file.read_text(encoding="utf-8-sig", errors="replace"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise BadInput(f"{file}: not JSON ({error}); for one object a line, name it .jsonl") from error
     if isinstance(data, dict):
         lists = [value for value in data.values() if isinstance(value, list)]
@@ -100,13 +101,13 @@ def _read_json(file: Path) -> Iterator[Raw]:
 
 
 def _read_with_duckdb(file: Path, work: Path) -> Iterator[Raw]:
-    import duckdb  # noqa: PLC0415
+    import duckdb
 
     if file.suffix.lower() in (".parquet", ".pq"):
-        query, options = "SELECT * FROM read_parquet(?)", [str(file)]
+        query, options = "SELECT * FROM read_parquet(?)", [glob.escape(str(file))]
     else:
         query = "SELECT * FROM read_csv(?, all_varchar = true, header = true, store_rejects = true, max_line_size = 16777216)"
-        options = [str(_valid_utf8(file, work))]
+        options = [glob.escape(str(_valid_utf8(file, work)))]
     with scratch(work) as connection:
         try:
             yield from _rows(connection, query, options)
@@ -117,7 +118,7 @@ def _read_with_duckdb(file: Path, work: Path) -> Iterator[Raw]:
 
 
 def _read_table(file: Path, table: str, work: Path) -> Iterator[Raw]:
-    import duckdb  # noqa: PLC0415
+    import duckdb
 
     if not file.is_file():
         raise BadInput(f"{file}: there is no such DuckDB file")
@@ -163,7 +164,7 @@ def _valid_utf8(file: Path, work: Path) -> Path:
 
 
 def _download(url: str, work: Path) -> Path:
-    import duckdb  # noqa: PLC0415
+    import duckdb
 
     name = url.split("?", 1)[0].rstrip("/").rsplit("/", 1)[-1]
     target = work / f"download-{name}"
@@ -180,7 +181,7 @@ def _download(url: str, work: Path) -> Path:
 
 def load_httpfs(connection: Any) -> None:
     """Load DuckDB's extension for URLs from its Python package; nothing is downloaded."""
-    from importlib.util import find_spec  # noqa: PLC0415
+    from importlib.util import find_spec
 
     spec = find_spec("duckdb_extension_httpfs")
     if spec is None or not spec.submodule_search_locations:

@@ -35,7 +35,7 @@ class Reference:
             if raw.record is None:
                 raise ValueError(raw.error)
             fields = sample_fields(raw.record, columns)
-            slices = tuple((path, as_text(value(raw.record, path))) for path in columns.slices)
+            slices = tuple((path, clean(as_text(value(raw.record, path)))) for path in columns.slices)
         except ValueError as error:
             # A data set with a hole would silently shrink every release; better to stop.
             raise BadInput(f"{source}, row {raw.row}: {error}; mend or remove the row") from error
@@ -144,7 +144,7 @@ class Stager:
         known = dict(reference.slices)
         found = []
         for path in self.columns.slices:
-            text = as_text(value(record, path))
+            text = clean(as_text(value(record, path)))
             text = known.get(path) if text is None else text
             found.append((path, "(none)" if text is None else text))
         return found
@@ -158,6 +158,6 @@ def refused(raw: Raw, reason: str) -> dict[str, Any]:
         "sample_id": None,
         "release": None,
         "rule": "unreadable",
-        "reason": reason,
+        "reason": clean(reason),
         "raw": clean(text),
     }

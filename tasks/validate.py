@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.contract import Bound, Contract, Rule, Severity, row_rules
 from tasks.expectations import breaking
-from tasks.quarantine import Group, copy_rejects, part, writing
+from tasks.quarantine import Group, copy_rejects, part, row_bytes, writing
 from tasks.staging import quarantine_schema, staged_schema
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from tasks.expectations import Positions
 
+_VECTOR_ROWS = 2_048  # that one thread of DuckDB has in work
 _MAX_RELEASES = 100  # more are usually a wrong mapping, and one line each would drown the report
 
 
@@ -110,10 +111,13 @@ def _measure(staged: str, scratch: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     import duckdb
 
     sql = resources.files("tasks").joinpath("checks.sql").read_text(encoding="utf-8")
+    threads = min(4, os.cpu_count() or 1)
+    # Room for the hash tables, which spill, and for a few copies of the texts in work, which cannot.
+    memory = 256 * 2**20 + 8 * threads * _VECTOR_ROWS * row_bytes(staged)
     with tempfile.TemporaryDirectory(dir=scratch, prefix="duckdb-") as spill:
         limits: dict[str, str | bool | int | float | list[str]] = {
-            "memory_limit": "384MB",
-            "threads": min(4, os.cpu_count() or 1),
+            "memory_limit": f"{memory // 2**20}MiB",
+            "threads": threads,
             "temp_directory": spill,
             "autoinstall_known_extensions": False,
         }

@@ -25,10 +25,11 @@ import math
 import string
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from operator import add
+from functools import cached_property, lru_cache
+from itertools import chain, repeat
+from operator import add, contains
 from typing import Final, Literal, get_args
 
 from metrics_core.lexical.continuous_eval_tokens import Token, words_v0_2, words_v0_3
@@ -48,31 +49,35 @@ FIELDS: Final = (
 """The seven fields, each a float from 0 to 1."""
 
 _MAX_ORDER = 4
+# Up to this length the n-grams of one text are searched for in the other, which then need not be taken apart.
+_SEARCHED_LENGTH = 64
 _CACHED_REFERENCES = 4096
-# Only short texts are kept: their statistics take up to some 350 bytes a character.
-_CACHED_LENGTH = 160
+# Longer references are analysed anew each time; up to this length one takes some 20 kB at most.
+_CACHED_LENGTH = 64
 
 _Sentence = tuple[tuple[str, ...], frozenset[str]]
+_Repeated = list[tuple[str, int]]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Text:
     """What the three scores need of one text, computed once for all the texts that it is compared with."""
 
     text: str
-    sentences: tuple[_Sentence, ...]  # for ROUGE-L: tokens in order, and the set of them
-    vocabulary: frozenset[str]
+    sentences: list[_Sentence]  # for ROUGE-L, each once: tokens in order, and the set of them
+    vocabulary: frozenset[str]  # the tokens of all sentences
     words: frozenset[Token]  # for the token overlap
     word_count: int
-    ngrams: tuple[Mapping[str, int], ...]  # for BLEU: character n-grams of order 1 to 4, with their counts
 
+    @cached_property
+    def counts(self) -> list[Counter[str]]:
+        """Character n-grams of order 1 to 4 with their counts."""
+        return _ngram_counts(self.text)
 
-@dataclass(frozen=True, slots=True)
-class _Reference:
-    """A reference with its n-grams that occur more than once, one mapping for each order."""
-
-    content: _Text
-    repeated: tuple[tuple[tuple[str, int], ...], ...]
+    @cached_property
+    def grams(self) -> list[tuple[list[str], _Repeated]]:
+        """For each order the distinct n-grams, and those that occur more than once with their counts."""
+        return [(list(counts), [item for item in counts.items() if item[1] > 1]) for counts in _ngram_counts(self.text)]
 
 
 def score(answer: str, references: Sequence[str], profile: Profile) -> dict[str, float]:
@@ -85,8 +90,8 @@ def score(answer: str, references: Sequence[str], profile: Profile) -> dict[str,
         references = [references]
     if not references:
         raise ValueError(f"{profile} needs at least one reference, got none")
-    analysed = _analyse(answer, profile)
-    rows = [_score(analysed, _reference(reference, profile), profile) for reference in references]
+    given = _analyse(answer, profile)
+    rows = [_score(given, _analyse_reference(reference, profile), profile) for reference in references]
     return dict(zip(FIELDS, map(max, zip(*rows, strict=True)), strict=True))
 
 
@@ -106,51 +111,42 @@ def _check_profile(profile: str) -> None:
 
 def _analyse(text: str, profile: Profile) -> _Text:
     # A sentence of nothing but blanks is one empty token: "Paris. " has a precision of 0.5 against "Paris".
-    pieces = [tuple(piece.split()) or ("",) for piece in text.split(".") if piece]
-    sentences = tuple((piece, frozenset(piece)) for piece in pieces)
+    pieces = dict.fromkeys(tuple(piece.split()) or ("",) for piece in text.split(".") if piece)
     words = words_v0_2(text) if profile == "continuous_eval_v0_2" else words_v0_3(text)
     return _Text(
         text=text,
-        sentences=sentences,
-        vocabulary=frozenset[str]().union(*pieces),
+        sentences=[(piece, frozenset(piece)) for piece in pieces],
+        vocabulary=frozenset(chain.from_iterable(pieces)),
         words=frozenset(words),
         word_count=len(words),
-        ngrams=_character_ngrams(text),
     )
 
 
-def _character_ngrams(text: str) -> tuple[Mapping[str, int], ...]:
+_analyse_cached = lru_cache(maxsize=_CACHED_REFERENCES)(_analyse)
+
+
+def _analyse_reference(text: str, profile: Profile) -> _Text:
+    return _analyse_cached(text, profile) if len(text) <= _CACHED_LENGTH else _analyse(text, profile)
+
+
+def _ngram_counts(text: str) -> list[Counter[str]]:
     grams = list(text)
     counts = [Counter(grams)]
     for shift in range(1, _MAX_ORDER):
         grams = list(map(add, grams, text[shift:]))
         counts.append(Counter(grams))
-    return tuple(counts)
+    return counts
 
 
-def _reference(text: str, profile: Profile) -> _Reference:
-    return _cached_reference(text, profile) if len(text) <= _CACHED_LENGTH else _analyse_reference(text, profile)
-
-
-def _analyse_reference(text: str, profile: Profile) -> _Reference:
-    content = _analyse(text, profile)
-    repeated = [tuple((gram, count) for gram, count in counts.items() if count > 1) for counts in content.ngrams]
-    return _Reference(content, tuple(repeated))
-
-
-_cached_reference = lru_cache(maxsize=_CACHED_REFERENCES)(_analyse_reference)
-
-
-def _score(answer: _Text, reference: _Reference, profile: Profile) -> tuple[float, ...]:
+def _score(answer: _Text, reference: _Text, profile: Profile) -> tuple[float, ...]:
     """The values of `FIELDS` for one pair."""
-    content = reference.content
     if _counts_as_empty(answer, profile):
         rouge = (0.0, 0.0, 0.0)
-    elif not content.sentences:
-        raise ValueError(f"{profile}: the reference {content.text!r} is blank (empty or periods only)")
+    elif not reference.sentences:
+        raise ValueError(f"{profile}: the reference {reference.text!r} is blank (empty or periods only)")
     else:
-        rouge = _rouge_l(answer, content)
-    return *rouge, *_token_overlap(answer, content), _bleu(answer, reference)
+        rouge = _rouge_l(answer, reference)
+    return *rouge, *_token_overlap(answer, reference), _bleu(answer, reference)
 
 
 def _counts_as_empty(answer: _Text, profile: Profile) -> bool:
@@ -169,10 +165,14 @@ def _rouge_l(answer: _Text, reference: _Text) -> tuple[float, float, float]:
 
 def _matched_tokens(answer: _Text, reference: _Text) -> set[str]:
     """The union, over all pairs of sentences, of the tokens of their longest common subsequence."""
-    matched: set[str] = set()
     shared = answer.vocabulary & reference.vocabulary
+    # A sentence of one token has it in common with any sentence of the other side that holds it.
+    both = (*reference.sentences, *answer.sentences)
+    matched = {tokens[0] for tokens, _ in both if len(tokens) == 1 and tokens[0] in shared}
+    if len(matched) == len(shared):
+        return matched
     for expected, expected_set in reference.sentences:
-        if expected_set.isdisjoint(shared):
+        if expected_set & shared <= matched:
             continue
         for given, given_set in answer.sentences:
             common = expected_set & given_set
@@ -232,19 +232,47 @@ def _token_overlap(answer: _Text, reference: _Text) -> tuple[float, float, float
     return precision, recall, 2 * (precision * recall / (precision + recall))
 
 
-def _bleu(answer: _Text, reference: _Reference) -> float:
+def _bleu(answer: _Text, reference: _Text) -> float:
     """Sentence BLEU of orders 1 to 4 over characters, unsmoothed, one reference (Papineni et al. 2002)."""
-    length, reference_length = len(answer.text), len(reference.content.text)
-    logarithms: list[float] = []
-    for order, (given, expected, repeated) in enumerate(
-        zip(answer.ngrams, reference.content.ngrams, reference.repeated, strict=True), start=1
-    ):
-        matches = len(expected.keys() & given.keys())
-        for gram, count in repeated:
-            matches += max(0, min(count, given.get(gram, 0)) - 1)
-        if not matches and order == 1:
-            return 0.0
-        precision = matches / (length - order + 1) if matches else sys.float_info.min
-        logarithms.append(math.log(precision) / _MAX_ORDER)
+    length, reference_length = len(answer.text), len(reference.text)
+    matches = _clipped_matches(answer, reference)
+    if not matches[0]:
+        return 0.0
+    logarithms = [
+        math.log(matched / (length - shift) if matched else sys.float_info.min) / _MAX_ORDER
+        for shift, matched in enumerate(matches)
+    ]
     penalty = 1.0 if length > reference_length else math.exp(1 - reference_length / length)
     return penalty * math.exp(math.fsum(logarithms))
+
+
+def _clipped_matches(answer: _Text, reference: _Text) -> list[int]:
+    """For each order the number of character n-grams in common, each counted as often as it is in both texts."""
+    if len(reference.text) <= _SEARCHED_LENGTH:
+        return _search(reference, answer.text)
+    if len(answer.text) <= _SEARCHED_LENGTH:
+        return _search(answer, reference.text)
+    return [
+        sum(min(given[gram], expected[gram]) for gram in given.keys() & expected.keys())
+        for given, expected in zip(answer.counts, reference.counts, strict=True)
+    ]
+
+
+def _search(needles: _Text, text: str) -> list[int]:
+    matches: list[int] = []
+    for distinct, repeated in needles.grams:
+        found = sum(map(contains, repeat(text), distinct))
+        for gram, count in repeated:
+            found += max(0, _occurrences(gram, text, count) - 1)
+        matches.append(found)
+    return matches
+
+
+def _occurrences(gram: str, text: str, limit: int) -> int:
+    """How often `gram` is in `text`, overlaps included (`str.count` leaves them out), `limit` at most."""
+    found = 0
+    position = text.find(gram)
+    while position >= 0 and found < limit:
+        found += 1
+        position = text.find(gram, position + 1)
+    return found

@@ -58,6 +58,8 @@ _CONTEXT = 64  # characters looked at on the left of a period; longer "words" ar
 def sentences(text: str) -> list[str]:
     """Cut `text` into sentences, each without white space at its end; blank text gives none."""
     candidates = list(_BREAK_CANDIDATE.finditer(text))
+    if not candidates:
+        return [sentence] if (sentence := text.rstrip()) else []
     pieces: list[str] = []
     start = 0
     for candidate, following in zip(candidates, [*candidates[1:], None], strict=False):
@@ -101,22 +103,25 @@ def _period_ends_sentence(text: str, end: int) -> bool:
 
 
 _QUOTE = re.compile("[\"'`«“‘„»”’]")
-_OPENING_MARK = re.compile("[«“‘„]|`+")
+_OPENING_MARKS = ("«", "“", "‘", "„")
+_BACKTICKS = re.compile("`+")
 _OPENING_QUOTE = re.compile(r"""(?<=[ (\[{<])(?:"|'')""")
 _QUOTED_LETTER = re.compile(r"'(?!re|ve|ll|m|t|s|d|n)(?=\w\b)", re.IGNORECASE)
-_CLOSING_MARK = re.compile("[»”’]|''")
-_APOSTROPHE = re.compile(r"(?<=[^'])' ")
-_CLITIC = re.compile(r"(?<=[^' ])('[sSmMdD]?) ")
-_LONG_CLITIC = re.compile(r"(?<=[^' ])('ll|'LL|'re|'RE|'ve|'VE|n't|N'T) ")
-_FINAL_PERIOD = re.compile(r"""(?<=[^.])\.(?=[])}>"'»”’ ]*$)""")
+_CLOSING_MARKS = ("»", "”", "’", "''")
+_AFTER_PERIOD = "])}>\"'»”’ "
 _SEPARATOR = re.compile(r"([:,])(\D|$)")
-_MARK = re.compile(r"\.{2,}|[;@#$%&?!]")
-_BRACKET = re.compile(r"[][(){}<>*]|--")
+_ELLIPSIS = re.compile(r"\.{2,}")
+_MARKS = (";", "@", "#", "$", "%", "&", "?", "!")
+_APOSTROPHE = re.compile(r"(?<=[^'])' ")
+_BRACKETS = ("[", "]", "(", ")", "{", "}", "<", ">", "*", "--")
+_CLITIC = re.compile(r"(?<=[^' ])(?='[sSmMdD]? )")
+_LONG_CLITIC = re.compile(r"(?<=[^' ])(?=(?:'ll|'LL|'re|'RE|'ve|'VE|n't|N'T) )")
 _CONTRACTION = re.compile(
     r"\b(can(?=not\b)|gim(?=me\b)|gon(?=na\b)|got(?=ta\b)|lem(?=me\b)|wan(?=na\s))(not|me|na|ta)", re.IGNORECASE
 )
-_CONTRACTION_QUOTED = re.compile(r"\b(d(?='ye\b)|more(?='n\b))('ye|'n)|(?<= )('t)(is|was)\b", re.IGNORECASE)
 _CONTRACTED = ("cannot", "gimme", "gonna", "gotta", "lemme", "wanna")
+_QUOTED_CONTRACTION = re.compile(r"\b(d(?='ye\b)|more(?='n\b))('ye|'n)", re.IGNORECASE)
+_TIS = re.compile(r"(?<= )('t)(is|was)\b", re.IGNORECASE)
 
 
 def words_v0_2(text: str) -> list[Token]:
@@ -125,36 +130,56 @@ def words_v0_2(text: str) -> list[Token]:
 
 
 def _treebank_words(sentence: str) -> list[str]:
-    """Words of one sentence after the Penn Treebank conventions (R. MacIntyre's rules as NLTK 3.8.1 extends them).
+    """Words of one sentence after the Penn Treebank conventions (R. MacIntyre's rules as NLTK 3.8.1 extended them).
 
     The order of the steps is part of the result: a later rule sees the blanks that an earlier one put in.
     """
     quoted = _QUOTE.search(sentence) is not None
     if quoted:
         sentence = _mark_opening_quotes(sentence)
-    sentence = _FINAL_PERIOD.sub(" . ", sentence)
-    # The character after a colon or comma is consumed with it, so of two in a row the second stays glued.
-    sentence = _SEPARATOR.sub(r" \1 \2", sentence)
-    sentence = _MARK.sub(r" \g<0> ", sentence)
+    sentence = _set_final_period_apart(sentence)
+    if "," in sentence or ":" in sentence:
+        # The character after a separator is consumed with it, so of two in a row the second stays glued.
+        sentence = _SEPARATOR.sub(r" \1 \2", sentence)
+    if ".." in sentence:
+        sentence = _ELLIPSIS.sub(r" \g<0> ", sentence)
+    sentence = _set_apart(sentence, _MARKS)
     if quoted:
         sentence = _APOSTROPHE.sub(" ' ", sentence)
-    sentence = " " + _BRACKET.sub(r" \g<0> ", sentence) + " "
+    sentence = f" {_set_apart(sentence, _BRACKETS)} "
     if quoted:
-        sentence = _CLOSING_MARK.sub(r" \g<0> ", sentence).replace('"', " '' ")
-        sentence = _LONG_CLITIC.sub(r" \1 ", _CLITIC.sub(r" \1 ", sentence))
+        sentence = _set_apart(sentence, _CLOSING_MARKS).replace('"', " '' ")
+        sentence = _LONG_CLITIC.sub(" ", _CLITIC.sub(" ", sentence))
     sentence = _split_contractions(sentence)
     if quoted:
-        sentence = _CONTRACTION_QUOTED.sub(r" \1\3 \2\4 ", sentence)
+        sentence = _TIS.sub(r" \1 \2 ", _QUOTED_CONTRACTION.sub(r" \1 \2 ", sentence))
     return sentence.split()
+
+
+def _set_apart(text: str, marks: tuple[str, ...]) -> str:
+    for mark in marks:
+        if mark in text:
+            text = text.replace(mark, f" {mark} ")
+    return text
 
 
 def _mark_opening_quotes(sentence: str) -> str:
     """Turn double quotes that open into two backticks and set opening marks apart."""
-    sentence = _OPENING_MARK.sub(r" \g<0> ", sentence)
+    sentence = _set_apart(sentence, _OPENING_MARKS)
+    if "`" in sentence:
+        sentence = _BACKTICKS.sub(r" \g<0> ", sentence)
     if sentence.startswith('"'):
         sentence = "``" + sentence[1:]
     sentence = _OPENING_QUOTE.sub(" `` ", sentence.replace("``", " `` "))
     return _QUOTED_LETTER.sub("' ", sentence)
+
+
+def _set_final_period_apart(sentence: str) -> str:
+    """Only the last period of a sentence is a token, and only if no second one stands before it."""
+    body = sentence.rstrip(_AFTER_PERIOD)
+    if body.endswith(".") and len(body) > 1 and body[-2] != ".":
+        return f"{body[:-1]} . {sentence[len(body) :]}"
+    return sentence
 
 
 def _split_contractions(text: str) -> str:

@@ -42,11 +42,12 @@ class SemanticSimilarity:
         cache_dir: a folder for the embeddings of earlier calls; it changes no number.
 
     Its fields are `similarity`, `similarity_<model>` for each of several models, and `pass` where there is a
-    threshold. The best reference is the one with the highest aggregated similarity; all fields come from it. An answer
-    that equals a reference after normalisation has similarity 1, without a model. A sample is undefined
-    where a model cannot read the answer or any reference (letters that it does not know, a zero vector),
-    or where `consensus` finds none. It fails where a model fails on one of its texts: a number from the
-    remaining models would be another number.
+    threshold. The best reference is the one with the highest aggregated similarity; all fields come from it.
+
+    An answer that equals a reference after normalisation has similarity 1, without a model. A sample is
+    undefined where a model cannot read the answer or any reference (letters that it does not know, a zero
+    vector), or where `consensus` finds none. It fails where a model fails on one of its texts: a number from
+    the remaining models would be another number.
 
     Raises:
         ValueError: an option is out of its range, or a model is named twice.

@@ -84,7 +84,7 @@ def bootstrap(
         stats: (groups, numbers): sufficient statistics, one row a cluster or sample.
         statistic: from the sum over groups, shape (numbers,), to the statistic.
     """
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     groups = len(stats)
     if groups < 2:
@@ -98,12 +98,12 @@ def bootstrap(
 
 
 def _normal_quantile(level: float) -> float:
-    from statistics import NormalDist  # noqa: PLC0415
+    from statistics import NormalDist
 
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
 def _t_quantile(level: float, df: int) -> float:
-    from scipy.special import stdtrit  # noqa: PLC0415
+    from scipy.special import stdtrit
 
     return float(stdtrit(df, (1 + level) / 2))

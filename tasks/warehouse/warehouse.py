@@ -10,7 +10,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
@@ -29,8 +29,13 @@ _WAIT_FOR_OTHERS_S = 60.0
 
 
 @contextmanager
-def writing(home: Path, wait_s: float = _WAIT_FOR_OTHERS_S) -> Iterator[duckdb.DuckDBPyConnection]:
+def writing(
+    home: Path, wait_s: float = _WAIT_FOR_OTHERS_S, *, taken_in: Sequence[str] = ()
+) -> Iterator[duckdb.DuckDBPyConnection]:
     """A transaction on the warehouse in `home`: committed at the end, rolled back on any error.
+
+    The files `taken_in` are removed once it is committed and before anybody else gets the lock: a run that
+    shares them finds each of them whole, or finds its rows in the warehouse.
 
     Raises:
         BadInput: another program has kept the file open for longer than `wait_s` seconds.
@@ -45,6 +50,8 @@ def writing(home: Path, wait_s: float = _WAIT_FOR_OTHERS_S) -> Iterator[duckdb.D
             connection.execute("ROLLBACK")
             raise
         connection.execute("COMMIT")
+        for file in taken_in:
+            Path(file).unlink(missing_ok=True)
 
 
 @contextmanager
@@ -62,7 +69,7 @@ def reading(home: Path, wait_s: float = _WAIT_FOR_OTHERS_S) -> Iterator[duckdb.D
 
 def scratch(folder: Path) -> duckdb.DuckDBPyConnection:
     """A DuckDB session in memory that spills into `folder`: for work on Parquet files."""
-    import duckdb  # noqa: PLC0415
+    import duckdb
 
     connection = duckdb.connect(":memory:")
     _limit(connection, folder)
@@ -101,7 +108,7 @@ def _connected(home: Path, wait_s: float, *, read_only: bool) -> Iterator[duckdb
 
 
 def _connect(file: Path, wait_s: float, *, read_only: bool) -> duckdb.DuckDBPyConnection:
-    import duckdb  # noqa: PLC0415
+    import duckdb
 
     deadline = time.monotonic() + wait_s
     while True:

@@ -1,0 +1,128 @@
+"""A real Prefect server for all flow tests, and the command line as its users start it."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The API address of a server that runs for the whole session, with a home of its own."""
+    folder = tmp_path_factory.mktemp("prefect-server")
+    port = free_port()
+    environment = {
+        **os.environ,
+        "PREFECT_HOME": str(folder),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+    }
+    with (folder / "server.log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)],
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    url = f"http://127.0.0.1:{port}/api"
+    try:
+        _wait_until_healthy(url, process, folder / "server.log")
+        yield url
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _wait_until_healthy(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            pytest.fail(f"the server died at start:\n{log.read_text()[-2000:]}")
+        try:
+            with urllib.request.urlopen(f"{url}/health", timeout=2) as reply:
+                if reply.status == 200:
+                    return
+        except (urllib.error.URLError, TimeoutError, ConnectionError):
+            time.sleep(0.3)
+    pytest.fail(f"the server was not healthy within 120 s:\n{log.read_text()[-2000:]}")
+
+
+@pytest.fixture
+def ask(server: str) -> Callable[[str, object], list[dict[str, object]]]:
+    """Ask the server's API: a path under the API and a filter, for a list of objects."""
+
+    def asked(path: str, body: object) -> list[dict[str, object]]:
+        request = urllib.request.Request(
+            f"{server}/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=30) as reply:
+            found: list[dict[str, object]] = json.load(reply)
+        return found
+
+    return asked
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "flows.cli", *map(str, arguments)]
+
+
+@pytest.fixture
+def bare_cli() -> Cli:
+    """The command line without a server: what it says before one would be needed."""
+
+    def run(*arguments: object, **changes: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command(*arguments), cwd=ROOT, env={**os.environ, **changes}, capture_output=True, text=True, timeout=240
+        )
+
+    return run
+
+
+@pytest.fixture
+def cli(server: str, bare_cli: Cli) -> Cli:
+    """The command line against the running server."""
+
+    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+        return bare_cli(*arguments, PREFECT_API_URL=server)
+
+    return run
+
+
+@pytest.fixture
+def answers(tmp_path: Path) -> Path:
+    """Eight answers of two releases to four questions, in the shape of the usual names."""
+    rows = [
+        ("q1", "old", "Paris", "Paris", "geo"),
+        ("q2", "old", "It is 5.", "-5", "number"),
+        ("q3", "old", None, "blue", "colour"),
+        ("q4", "old", "Dmitri Mendeleev made it", "Mendeleev", "name"),
+        ("q1", "new", "The capital is Paris", "Paris", "geo"),
+        ("q2", "new", "-5", "-5", "number"),
+        ("q3", "new", "blue", "blue", "colour"),
+        ("q4", "new", "Nobody knows", "Mendeleev", "name"),
+    ]
+    file = tmp_path / "faq.jsonl"
+    names = ("id", "release", "response", "reference", "topic")
+    file.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows))
+    return file

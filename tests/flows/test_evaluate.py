@@ -1,0 +1,226 @@
+"""The main job from end to end: the command line, a real server, the warehouse."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+ROOT = Path(__file__).resolve().parents[2]
+FAST = "answer_correctness,exact_match,contains,bleu"
+
+
+def query(home: Path, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+    with duckdb.connect(str(home / "answerkey.duckdb"), read_only=True) as warehouse:
+        return warehouse.execute(sql, list(parameters)).fetchall()
+
+
+def test_two_releases_in_one_file(cli: Cli, answers: Path, tmp_path: Path, ask: Any) -> None:
+    home = tmp_path / "home"
+    result = cli("evaluate", answers, "--metrics", FAST, "--slice", "topic", "--home", home, "--json")
+    assert result.returncode == 0, result.stderr
+    assert "columns recognised by name: id, answer=response, references=reference, release" in result.stderr
+    assert "faq: 8 rows read, 8 accepted, 0 quarantined" in result.stderr
+    old, new = json.loads(result.stdout)
+    assert (old["report_id"], new["report_id"]) == ("faq/old/v1", "faq/new/v1")
+    means = {
+        (report["release"], score["metric"], score["field"]): score["mean"]
+        for report in (old, new)
+        for score in report["scores"]
+        if score["slice"] == "all"
+    }
+    # Of old only q1 is right word for word (a minus sign is not nothing, and q3 was not answered).
+    assert means["old", "exact_match", "match"] == 0.25
+    assert means["new", "exact_match", "match"] == 0.5
+    assert means["old", "contains", "match"] == 0.5
+    assert means["new", "contains", "match"] == 0.75
+    assert means["new", "answer_correctness", "token_overlap_recall"] == 0.75
+    assert ("new", "bleu", "corpus_bleu") in means
+    [number] = [s for s in old["scores"] if s["slice"] == "topic=number" and s["metric"] == "exact_match"]
+    assert (number["mean"], number["n_total"], number["ci_low"]) == (0.0, 1, None)
+    _shown_in_the_ui(ask)
+
+
+def _shown_in_the_ui(ask: Any) -> None:
+    runs = ask("flow_runs/filter", {"flow_runs": {"name": {"any_": ["evaluate 2 releases on faq"]}}})
+    assert [run["state_type"] for run in runs] == ["COMPLETED"]
+    of_run = {"flow_runs": {"id": {"any_": [runs[0]["id"]]}}}
+    names = [run["name"] for run in ask("task_runs/filter", of_run)]
+    assert "score bleu, 8 rows" in names
+    artifacts = {a["key"]: a for a in ask("artifacts/filter", of_run)}
+    assert {"scores-faq-old", "scores-faq-new", "report-faq-old", "report-faq-new", "scoring"} <= set(artifacts)
+    table = json.loads(artifacts["scores-faq-new"]["data"])
+    assert {"metric": "exact_match.match", "mean": "0.500", "scored": "4/4"}.items() <= {
+        k: v for row in table if row["metric"] == "exact_match.match" for k, v in row.items()
+    }.items()
+    assert "**new** on data set **faq**" in artifacts["report-faq-new"]["data"]
+    assert artifacts["scoring"]["data"] in (100, 100.0)
+    logs = [line["message"] for line in ask("logs/filter", {"logs": {"flow_run_id": {"any_": [runs[0]["id"]]}}})]
+    assert "faq: 8 rows read, 8 accepted, 0 quarantined" in logs
+
+
+def test_one_release_prints_the_table_people_want_first(cli: Cli, answers: Path, tmp_path: Path, ask: Any) -> None:
+    home = tmp_path / "home"
+    rows = [json.loads(line) for line in answers.read_text().splitlines()]
+    one = tmp_path / "one.jsonl"
+    one.write_text("".join(json.dumps(row) + "\n" for row in rows if row["release"] == "new"))
+    result = cli("evaluate", one, "--dataset", "faq", "--metrics", "exact_match", "--home", home)
+    assert result.returncode == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[0].strip() == "new on faq"
+    assert [word for line in lines[1:4] for word in line.split()][:6] == ["metric", "mean", "95", "%", "interval", "scored/total"]
+    assert "exact_match.match   0.500   0.150 – 0.850            4/4" in result.stdout
+    assert "faq/new/v1  4 answers" in result.stdout
+    runs = ask("flow_runs/filter", {"flow_runs": {"name": {"any_": ["evaluate new on faq"]}}})
+    assert len(runs) == 1
+
+
+def test_a_rerun_scores_nothing_and_makes_version_2(cli: Cli, answers: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    assert cli("evaluate", answers, "--metrics", FAST, "--home", home).returncode == 0
+    before = query(home, "SELECT * FROM scores ORDER BY ALL")
+    made = query(home, "SELECT max(created_at) FROM measurements")
+    shuffled = tmp_path / "other" / "faq.jsonl"
+    shuffled.parent.mkdir()
+    shuffled.write_text("\n".join(reversed(answers.read_text().splitlines())))
+    again = cli("evaluate", shuffled, "--metrics", FAST, "--home", home)
+    assert "scoring answer_correctness (0 new, 8 known), exact_match (0 new, 8 known)" in again.stderr
+    assert query(home, "SELECT max(created_at) FROM measurements") == made
+    assert query(home, "SELECT * FROM scores WHERE report_id LIKE '%/v1' ORDER BY ALL") == before
+    same = "SELECT release, sample_id, metric, field, value FROM scores WHERE report_id LIKE ? ORDER BY ALL"
+    assert query(home, same, "%/v2") == query(home, same, "%/v1")
+    assert query(home, "SELECT count(DISTINCT dataset_version) FROM reports") == [(1,)]
+    listed = cli("report", "--list", "--home", home).stdout
+    assert all(report in listed for report in ("faq/old/v1", "faq/old/v2", "faq/new/v1", "faq/new/v2"))
+    assert "faq/new/v2" in cli("report", "--home", home).stdout
+    assert "faq/new/v1" in cli("report", "faq/new/v1", "--home", home).stdout
+
+
+def test_a_changed_reference_makes_a_new_version_of_the_data_set(cli: Cli, answers: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    assert cli("evaluate", answers, "--metrics", "contains", "--home", home).returncode == 0
+    answers.write_text(answers.read_text().replace('"blue", "topic"', '"green", "topic"').replace('"reference": "blue"', '"reference": "green"'))
+    again = cli("evaluate", answers, "--metrics", "contains", "--home", home)
+    # q3 of both releases has other references now; the other six answers are known.
+    assert "contains (2 new, 6 known)" in again.stderr
+    assert query(home, "SELECT count(*) FROM datasets") == [(2,)]
+
+
+def test_a_failed_chunk_is_reported_and_only_it_is_scored_again(
+    cli: Cli, answers: Path, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    blocked = _block_the_part_of("contains", answers, home, tmp_path)
+    result = cli("evaluate", answers, "--metrics", "contains,exact_match", "--home", home)
+    assert result.returncode == 0, result.stderr
+    assert "contains: 8 rows failed: IsADirectoryError" in result.stderr
+    assert "PARTIAL" in result.stdout
+    failed = query(home, "SELECT DISTINCT status, \"value\", reason FROM scores WHERE metric = 'contains'")
+    assert [(status, value) for status, value, _ in failed] == [("failed", None)]
+    assert failed[0][2].startswith("task: IsADirectoryError")
+    [bounds] = query(
+        home,
+        "SELECT DISTINCT n_total, n_scored, n_failed, coverage, mean, bound_low, bound_high FROM report_scores "
+        "WHERE metric = 'contains'",
+    )
+    assert bounds == (4, 0, 4, 0.0, None, 0.0, 1.0)
+    blocked.rmdir()
+    again = cli("evaluate", answers, "--metrics", "contains,exact_match,rouge_l", "--only-failed", "--home", home)
+    assert "contains (8 new, 0 known), exact_match (0 new, 8 known), rouge_l (0 new, 0 known)" in again.stderr
+    statuses = query(
+        home, "SELECT metric, status, count(*) FROM scores WHERE report_id LIKE '%/v2' GROUP BY ALL ORDER BY ALL"
+    )
+    assert statuses == [("contains", "scored", 8), ("exact_match", "scored", 8), ("rouge_l", "skipped", 24)]
+
+
+def _block_the_part_of(metric: str, answers: Path, home: Path, tmp_path: Path) -> Path:
+    """Put a folder where the part of a metric's first chunk will be written, so that every attempt fails."""
+    from metrics_core.registry import Options
+    from tasks.contract import Contract
+    from tasks.load import Source, load
+    from tasks.plan import plan
+    from tasks.validate import validate
+
+    loaded = load(Source(str(answers)), tmp_path / "work")
+    validation = validate(loaded.staged, loaded.rejects, str(tmp_path / "work"), Contract())
+    planned = plan(validation.accepted, home, tmp_path / "work", [metric], Options(), only_failed=False)
+    [chunk] = planned.chunks
+    Path(chunk.part).mkdir(parents=True)
+    return Path(chunk.part)
+
+
+def test_a_broken_contract_stops_before_scoring_and_loses_nothing(cli: Cli, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    file = tmp_path / "holes.jsonl"
+    rows = [{"id": str(i), "answer": "a", "reference": "" if i < 3 else "b"} for i in range(6)]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    result = cli("evaluate", file, "--metrics", "contains", "--home", home)
+    assert result.returncode == 2
+    assert "Traceback" not in result.stderr
+    last = result.stderr.splitlines()[-1]
+    assert last.startswith(f"answerkey: {file}: 50 % of the rows (3 of 6) are in quarantine, 20 % are allowed")
+    assert query(home, "SELECT rule, \"row\" FROM quarantine ORDER BY ALL") == [("references_present", n) for n in (1, 2, 3)]
+    assert query(home, "SELECT status FROM runs") == [("stopped",)]
+    assert query(home, "SELECT count(*) FROM measurements") == [(0,)]
+    allowed = cli("evaluate", file, "--metrics", "contains", "--home", home, "--max-quarantined", "0.6")
+    assert allowed.returncode == 0
+    assert "3 quarantined" in allowed.stdout
+
+
+def start(server: str, *arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "flows.cli", *map(str, arguments)],
+        cwd=ROOT,
+        env={**os.environ, "PREFECT_API_URL": server},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_two_runs_at_once_lose_nothing(server: str, answers: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    runs = [start(server, "evaluate", answers, "--metrics", metric, "--home", home) for metric in ("bleu", "contains")]
+    for run in runs:
+        _, errors = run.communicate(timeout=240)
+        assert run.returncode == 0, errors
+    made = query(home, "SELECT report_id FROM reports ORDER BY ALL")
+    assert made == [("faq/new/v1",), ("faq/new/v2",), ("faq/old/v1",), ("faq/old/v2",)]
+    # "-5" and "blue" are the only equal texts, and their questions differ: eight measurements a metric.
+    assert query(home, "SELECT metric, count(*) FROM measurements GROUP BY ALL ORDER BY ALL") == [("bleu", 8), ("contains", 8)]
+
+
+def test_kill_9_in_the_middle_loses_no_finished_chunk(server: str, cli: Cli, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    file = tmp_path / "many.jsonl"
+    with file.open("w") as out:
+        for i in range(12_000):
+            row = {"id": str(i), "answer": f"answer number {i} is {i * 7} and more", "reference": f"{i * 7}"}
+            out.write(json.dumps(row) + "\n")
+    metrics = "chrf,bleu,contains"
+    run = start(server, "evaluate", file, "--metrics", metrics, "--home", home)
+    assert run.stderr is not None
+    for line in run.stderr:
+        if line.startswith("scored 2/"):
+            break
+    else:
+        pytest.fail("the run ended before it could be killed")
+    run.send_signal(signal.SIGKILL)
+    run.wait()
+    finished = {part: part.stat().st_mtime_ns for part in (home / "parts").rglob("*.parquet")}
+    assert len(finished) >= 2
+    assert query(home, "SELECT status FROM runs") == [("running",)]
+    kept = {part: part.read_bytes() for part in finished}
+    result = cli("evaluate", file, "--metrics", metrics, "--home", home)
+    assert result.returncode == 0, result.stderr
+    counts = query(home, "SELECT metric, count(*), count(DISTINCT sample_key) FROM measurements GROUP BY ALL ORDER BY ALL")
+    assert counts == [("bleu", 12_000, 12_000), ("chrf", 12_000, 12_000), ("contains", 12_000, 12_000)]
+    assert kept
+    assert not list((home / "parts").rglob("*.parquet"))

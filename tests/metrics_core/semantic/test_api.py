@@ -1,0 +1,179 @@
+"""The litellm encoder over real HTTP, against a server on this machine."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metrics_core import Failed, Sample
+from metrics_core.semantic.api import ApiEncoder
+from metrics_core.semantic.encoders import EncoderError, EncodingFailed
+from metrics_core.semantic.similarity import SemanticSimilarity
+
+NAME = "openai/text-embedding-3-small"
+
+
+class Server(ThreadingHTTPServer):
+    """Embeds a text as (length, 1). `script` is a list of statuses to answer with first."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.requests: list[dict[str, Any]] = []
+        self.script: list[int] = []
+        self.refused: str | None = None
+        self.drop_last = False
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.requests.append(body | {"path": self.path})
+        status = self.server.script.pop(0) if self.server.script else 200
+        if self.server.refused in body["input"]:
+            status = 400
+        rows = [
+            {"object": "embedding", "index": i, "embedding": [float(len(text)), 1.0]}
+            for i, text in enumerate(body["input"])
+        ]
+        if self.server.drop_last:
+            rows.pop()
+        usage = {"prompt_tokens": 7, "total_tokens": 7}
+        good = {"object": "list", "model": body["model"], "data": rows[::-1], "usage": usage}
+        answer = json.dumps(good if status == 200 else {"error": {"message": "no", "type": "x"}}).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answer)))
+        if status == 429:
+            self.send_header("Retry-After", "3")
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    with Server() as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        monkeypatch.setenv("OPENAI_API_KEY", "a key")
+        monkeypatch.setenv("OPENAI_API_BASE", f"http://127.0.0.1:{running.server_port}/v1")
+        yield running
+        running.shutdown()
+
+
+@pytest.fixture
+def waits() -> list[float]:
+    return []
+
+
+@pytest.fixture
+def encoder(waits: list[float]) -> ApiEncoder:
+    return ApiEncoder(NAME, sleep=waits.append)
+
+
+def test_by_name_from_end_to_end(server: Server, tmp_path: Path) -> None:
+    metric = SemanticSimilarity([NAME], cache_dir=str(tmp_path))
+    samples = [Sample("1", "abc", ["a", "abcdefg"])]
+    [measurement] = metric.measure(samples)
+    assert measurement.signature.startswith(f"semantic_similarity|v1|models:{NAME}@api|")
+    # (3, 1) and (7, 1): 22 / sqrt(10 * 50).
+    assert measurement.values == {"similarity": 0.98387}
+    assert measurement.details == {"reference": 1}
+    assert (measurement.usage.tokens_in, measurement.usage.cost_usd) == (7, pytest.approx(7 * 0.02 / 1e6))
+    assert [(request["path"], request["input"]) for request in server.requests] == [
+        ("/v1/embeddings", ["a", "abc", "abcdefg"])
+    ]
+    [again] = metric.measure(samples)
+    assert (again.values, again.usage.cost_usd, len(server.requests)) == (measurement.values, 0, 1)
+
+
+def test_at_most_64_texts_a_request(server: Server, encoder: ApiEncoder) -> None:
+    SemanticSimilarity([encoder]).measure([Sample(str(i), f"answer {i}", ["a"]) for i in range(100)])
+    assert [len(request["input"]) for request in server.requests] == [64, 37]
+
+
+def test_an_unknown_price_is_not_zero(server: Server) -> None:
+    [measurement] = SemanticSimilarity(["openai/our-own"]).measure([Sample("1", "abc", ["a"])])
+    assert (measurement.status, measurement.usage.cost_usd) == ("scored", None)
+
+
+def test_transient_errors_are_retried_by_us_alone(
+    server: Server, encoder: ApiEncoder, waits: list[float]
+) -> None:
+    server.script = [429, 503]
+    assert encoder.encode(["abc"]).vectors.tolist() == [[3, 1]]
+    assert len(server.requests) == 3
+    assert waits[0] == 3
+    assert 1.5 <= waits[1] <= 2.5
+
+
+def test_retries_end(server: Server, encoder: ApiEncoder, waits: list[float]) -> None:
+    server.script = [500] * 10
+    with pytest.raises(EncodingFailed) as caught:
+        encoder.encode(["abc"])
+    assert (caught.value.code, caught.value.attempts, caught.value.for_all) == ("http_500", 3, True)
+    assert (len(server.requests), len(waits)) == (3, 2)
+
+
+def test_a_wrong_key_is_not_retried_and_stops_the_rest(
+    server: Server, encoder: ApiEncoder, waits: list[float]
+) -> None:
+    server.script = [401] * 100
+    measurements = SemanticSimilarity([encoder]).measure([Sample(str(i), f"{i}", ["a"]) for i in range(300)])
+    assert (len(server.requests), waits) == (2, [])
+    assert {m.status for m in measurements} == {"failed"}
+    assert isinstance(measurements[0].outcome, Failed)
+    assert measurements[0].outcome.code == "http_401"
+    assert "AuthenticationError" in measurements[0].outcome.message
+
+
+def test_a_refused_text_fails_its_own_sample(server: Server, encoder: ApiEncoder) -> None:
+    server.refused = "forbidden"
+    samples = [Sample(str(i), f"answer {i}", ["abc"]) for i in range(20)] + [
+        Sample("x", "forbidden", ["abc"])
+    ]
+    measurements = SemanticSimilarity([encoder]).measure(samples)
+    assert [m.sample_id for m in measurements if m.status == "failed"] == ["x"]
+    assert len(server.requests) <= 12
+
+
+def test_too_few_embeddings_are_a_failure(server: Server, encoder: ApiEncoder) -> None:
+    server.drop_last = True
+    [measurement] = SemanticSimilarity([encoder]).measure([Sample("1", "abc", ["a"])])
+    assert measurement.reason == f"encoder: {NAME}: asked for 1 embeddings, got 0"
+
+
+def test_a_server_that_is_not_there(
+    monkeypatch: pytest.MonkeyPatch, encoder: ApiEncoder, waits: list[float]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a key")
+    monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:9/v1")
+    [measurement] = SemanticSimilarity([encoder]).measure([Sample("1", "abc", ["a"])])
+    assert isinstance(measurement.outcome, Failed)
+    assert measurement.outcome.attempts == 3
+    assert "Connection error" in measurement.outcome.message
+    assert len(waits) == 2
+
+
+def test_an_unknown_provider_is_bad_input() -> None:
+    with pytest.raises(EncoderError, match="'nobody/model': litellm knows no such provider"):
+        SemanticSimilarity(["litellm:nobody/model"]).measure([Sample("1", "abc", ["a"])])
+
+
+def test_long_texts_are_cut_at_the_known_limit(server: Server, encoder: ApiEncoder) -> None:
+    assert encoder.max_pieces == 8191
+    long = "Some words of a long text. " * 1500
+    [measurement] = SemanticSimilarity([encoder]).measure([Sample("1", long, ["a"])])
+    assert measurement.details["chunks"] == {NAME: {"answer": 2}}
+    assert [len(encoder.pieces(text)) <= 8191 for text in server.requests[0]["input"]] == [True] * 3

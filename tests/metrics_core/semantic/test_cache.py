@@ -1,0 +1,133 @@
+"""The embedding cache: same numbers, several processes, damage."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from metrics_core import Sample
+from metrics_core.semantic.cache import FILE_NAME, EmbeddingCache
+from metrics_core.semantic.similarity import SemanticSimilarity
+from metrics_core.semantic.vectors import Embedded
+
+SAMPLES = [Sample(str(i), f"answer {i}", ["answer", f"{i % 3}"]) for i in range(30)]
+
+
+def values(metric: SemanticSimilarity, samples: list[Sample] = SAMPLES) -> list[Any]:
+    return [(measurement.values, measurement.details) for measurement in metric.measure(samples)]
+
+
+def test_a_second_call_encodes_nothing_and_gives_the_same(bag_of_words: Any, tmp_path: Path) -> None:
+    fresh = values(SemanticSimilarity([bag_of_words()]))
+    assert values(SemanticSimilarity([bag_of_words()], cache_dir=str(tmp_path / "new"))) == fresh
+    again = bag_of_words()
+    assert values(SemanticSimilarity([again], cache_dir=str(tmp_path / "new"))) == fresh
+    assert again.calls == []
+
+
+def test_only_new_texts_are_encoded(bag_of_words: Any, tmp_path: Path) -> None:
+    SemanticSimilarity([bag_of_words()], cache_dir=str(tmp_path)).measure(SAMPLES[:10])
+    model = bag_of_words()
+    SemanticSimilarity([model], cache_dir=str(tmp_path)).measure(SAMPLES[:12])
+    assert sorted(text for call in model.calls for text in call) == ["answer 10", "answer 11"]
+
+
+def test_chunks_are_noted_from_the_cache_too(bag_of_words: Any, tmp_path: Path) -> None:
+    samples = [Sample("1", "one two three four five", ["six"])]
+    for _ in range(2):
+        model = bag_of_words(max_pieces=2)
+        [(_, details)] = values(SemanticSimilarity([model], cache_dir=str(tmp_path)), samples)
+        assert details["chunks"] == {"bag": {"answer": 3}}
+    assert model.calls == []
+
+
+@pytest.mark.parametrize("change", [{"name": "other"}, {"revision": "2"}, {"max_pieces": 5}])
+def test_another_model_revision_or_limit_shares_nothing(
+    bag_of_words: Any, tmp_path: Path, change: dict[str, Any]
+) -> None:
+    SemanticSimilarity([bag_of_words()], cache_dir=str(tmp_path)).measure(SAMPLES[:1])
+    model = bag_of_words()
+    for name, value in change.items():
+        setattr(model, name, value)
+    SemanticSimilarity([model], cache_dir=str(tmp_path)).measure(SAMPLES[:1])
+    assert [sorted(call) for call in model.calls] == [["0", "answer", "answer 0"]]
+
+
+def test_vectors_come_back_bit_for_bit(bag_of_words: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    known = {f"текст {i}": Embedded(rng.normal(size=384).astype(np.float32), i) for i in range(1203)}
+    cache = EmbeddingCache(tmp_path)
+    cache.put(bag_of_words(), known)
+    found = cache.get(bag_of_words(), [*known, "unknown"])
+    assert found.keys() == known.keys()
+    assert all(found[text].vector.tobytes() == known[text].vector.tobytes() for text in known)
+    assert all(found[text].chunks == known[text].chunks for text in known)
+
+
+def test_the_first_embedding_of_a_text_stays(bag_of_words: Any, tmp_path: Path) -> None:
+    # Batches differ in the last bits; a number that was reported is not to change on the next run.
+    cache = EmbeddingCache(tmp_path)
+    cache.put(bag_of_words(), {"a": Embedded(np.array([1, 2], np.float32))})
+    cache.put(bag_of_words(), {"a": Embedded(np.array([3, 4], np.float32))})
+    assert cache.get(bag_of_words(), ["a"])["a"].vector.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("damage", ["not a database", "a folder"])
+def test_a_damaged_cache_is_reported_and_costs_no_row(
+    bag_of_words: Any, tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    if damage == "a folder":
+        (tmp_path / FILE_NAME).mkdir()
+    else:
+        (tmp_path / FILE_NAME).write_text(damage * 100)
+    with caplog.at_level(logging.WARNING):
+        found = values(SemanticSimilarity([bag_of_words()], cache_dir=str(tmp_path)))
+    assert found == values(SemanticSimilarity([bag_of_words()]))
+    assert f"embedding cache {tmp_path / FILE_NAME} cannot be read" in caplog.text
+    assert f"embedding cache {tmp_path / FILE_NAME} cannot be written" in caplog.text
+
+
+WRITER = """
+import sys
+import numpy as np
+from pathlib import Path
+from metrics_core.semantic.cache import EmbeddingCache
+from metrics_core.semantic.vectors import Embedded
+
+class Model:
+    name, revision, max_pieces = "m", "1", 10
+
+cache, start = EmbeddingCache(Path(sys.argv[1])), int(sys.argv[2])
+print("ready", flush=True)
+sys.stdin.readline()
+for i in range(start, start + 40):
+    cache.put(Model(), {f"{i} {j}": Embedded(np.array([i, j], np.float32)) for j in range(50)})
+"""
+
+
+def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
+    root = Path(__file__).parents[3]
+    writers = [
+        subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path), str(start)],
+            cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        for start in (0, 20, 1000)
+    ]  # fmt: skip
+    for writer in writers:
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == "ready\n"
+    outputs = [writer.communicate("go\n", timeout=60) for writer in writers]
+    assert [(writer.returncode, output[1]) for writer, output in zip(writers, outputs, strict=True)] == [
+        (0, "")
+    ] * 3
+    with sqlite3.connect(tmp_path / FILE_NAME) as db:
+        assert db.execute("SELECT count(*) FROM embeddings").fetchone() == (100 * 50,)
+        assert db.execute("SELECT count(*) FROM encoders").fetchone() == (1,)

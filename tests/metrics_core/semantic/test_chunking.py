@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metrics_core.semantic.chunking import Chunk, chunk, pack, readable
+
+
+def words(text: str) -> list[str | None]:
+    return list(text.split())
+
+
+def characters(limit: int):  # type: ignore[no-untyped-def]
+    return lambda part: len(part) <= limit
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "parts"),
+    [
+        ("It is 3.14. Not 5!", 11, ["It is 3.14.", "Not 5!"]),
+        ('He said "no." Then he left.', 14, ['He said "no."', "Then he left."]),
+        ("今日は。明日も！", 4, ["今日は。", "明日も！"]),
+        ("هل هذا صحيح؟ نعم.", 13, ["هل هذا صحيح؟", "نعم."]),
+        ("यह एक है। वह दो है।", 10, ["यह एक है।", "वह दो है।"]),
+        ("First line\nsecond line", 12, ["First line", "second line"]),
+        ("a bb ccc dddd. e", 8, ["a bb ccc", "dddd. e"]),
+        ("abcdefgh", 3, ["abc", "def", "gh"]),
+        ("  one  ", 10, ["one"]),
+    ],
+)
+def test_cuts(text: str, limit: int, parts: list[str]) -> None:
+    assert pack(text, characters(limit)) == parts
+
+
+@given(st.text("ab .!?。\nЖ؟", min_size=1, max_size=200), st.integers(1, 30))
+def test_nothing_is_lost_and_everything_fits(text: str, limit: int) -> None:
+    parts = pack(text, characters(limit))
+    assert all(part and len(part) <= limit for part in parts)
+    assert "".join("".join(parts).split()) == "".join(text.split())
+
+
+def test_a_character_that_does_not_fit_is_a_part_of_its_own() -> None:
+    assert pack("ab", lambda _: False) == ["a", "b"]
+
+
+def test_five_thousand_words_take_no_time() -> None:
+    text = "This is a sentence of some words. " * 750
+    start = time.perf_counter()
+    parts = chunk(text, words, 254)
+    assert time.perf_counter() - start < 1
+    assert parts is not None
+    assert sum(part.weight for part in parts) == 5250
+    assert {part.weight for part in parts[:-1]} == {252}
+
+
+def test_a_text_that_fits_is_one_chunk() -> None:
+    assert chunk("один два три", words, 3) == [Chunk("один два три")]
+
+
+def test_ascii_that_must_fit_is_not_tokenized() -> None:
+    def never(text: str) -> list[str | None]:
+        raise AssertionError(text)
+
+    assert chunk("short text", never, 10) == [Chunk("short text")]
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces", "expected"),
+    [
+        ("Paris 🙂", ["▁Paris", "▁", None], True),
+        ("🙂", ["▁", None], False),
+        ("🙂", [None], False),
+        ("!!!", ["!", "!", "!"], True),
+        ("ქართული.", ["▁", None, None, "."], False),
+        ("ქართული 2024", [None, "2024"], False),
+        ("ქა 2024", [None, "2024"], True),
+        ("\u200b", [], False),
+        ("плюс", ["##пл", "##юс"], True),
+    ],
+)
+def test_readable(text: str, pieces: list[str | None], expected: bool) -> None:
+    assert readable(text, pieces) is expected
