@@ -22,14 +22,18 @@ _QUIET = {
 }
 
 
+def quiet() -> None:
+    """Switch off what libraries would send or fetch, where the user has not decided otherwise."""
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+
+
 def prepare(home: Path) -> None:
-    """Set what the user has not set. Call before Prefect is imported.
+    """Give Prefect a home. Call before Prefect is imported.
 
     Without a server of the user's own, Prefect's temporary one keeps its files under `home`, not in the
     user's home folder, where other projects would share its database.
     """
-    for name, value in _QUIET.items():
-        os.environ.setdefault(name, value)
     if not has_server():
         folder = Path(os.environ.setdefault("PREFECT_HOME", str(home.resolve() / "prefect")))
         # Prefect makes the last folder only, and its server dies without.

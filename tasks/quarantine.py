@@ -49,7 +49,7 @@ def writing(path: str, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
 
 
 def row_bytes(path: str) -> int:
-    """Bytes of a row in memory, at least 1: the mean of that row group of a Parquet file where it is largest."""
+    """Bytes of a row, at least 1: the mean of that row group of a Parquet file where the mean is largest."""
     import pyarrow.parquet as pq
 
     meta = pq.read_metadata(path)

@@ -25,7 +25,7 @@ import math
 import string
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain, repeat
@@ -72,12 +72,12 @@ class _Text:
     @cached_property
     def counts(self) -> list[Counter[str]]:
         """Character n-grams of order 1 to 4 with their counts."""
-        return _ngram_counts(self.text)
+        return [Counter(grams) for grams in _character_ngrams(self.text)]
 
     @cached_property
-    def grams(self) -> list[tuple[list[str], _Repeated]]:
+    def distinct(self) -> list[tuple[set[str], _Repeated]]:
         """For each order the distinct n-grams, and those that occur more than once with their counts."""
-        return [(list(counts), [item for item in counts.items() if item[1] > 1]) for counts in _ngram_counts(self.text)]
+        return [(set(grams), _repeated(grams)) for grams in _character_ngrams(self.text)]
 
 
 def score(answer: str, references: Sequence[str], profile: Profile) -> dict[str, float]:
@@ -129,13 +129,18 @@ def _analyse_reference(text: str, profile: Profile) -> _Text:
     return _analyse_cached(text, profile) if len(text) <= _CACHED_LENGTH else _analyse(text, profile)
 
 
-def _ngram_counts(text: str) -> list[Counter[str]]:
+def _character_ngrams(text: str) -> Iterator[list[str]]:
     grams = list(text)
-    counts = [Counter(grams)]
+    yield grams
     for shift in range(1, _MAX_ORDER):
         grams = list(map(add, grams, text[shift:]))
-        counts.append(Counter(grams))
-    return counts
+        yield grams
+
+
+def _repeated(grams: list[str]) -> _Repeated:
+    if len(set(grams)) == len(grams):
+        return []
+    return [(gram, count) for gram, count in Counter(grams).items() if count > 1]
 
 
 def _score(answer: _Text, reference: _Text, profile: Profile) -> tuple[float, ...]:
@@ -260,7 +265,7 @@ def _clipped_matches(answer: _Text, reference: _Text) -> list[int]:
 
 def _search(needles: _Text, text: str) -> list[int]:
     matches: list[int] = []
-    for distinct, repeated in needles.grams:
+    for distinct, repeated in needles.distinct:
         found = sum(map(contains, repeat(text), distinct))
         for gram, count in repeated:
             found += max(0, _occurrences(gram, text, count) - 1)

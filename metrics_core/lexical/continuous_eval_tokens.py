@@ -39,6 +39,7 @@ _ABBREVIATIONS = frozenset(
     j.b j.c j.j j.k j.p j.r r.j r.k t.j h.f h.m e.f d.h d.w e.l f.j g.d l.f r.h r.i r.t w.c w.r w.w
     """.split()
 )
+_LONGEST_ABBREVIATION = max(map(len, _ABBREVIATIONS))
 # Words that open a sentence when capitalised after an abbreviation.
 _OPENERS = frozenset(word for word in STOP_WORDS if len(word) > 1 or word in "ai") | frozenset(
     "according also although despite even however indeed instead many meanwhile since though thus yet".split()
@@ -86,8 +87,12 @@ def _skip_blanks(text: str, position: int) -> int:
 
 def _period_ends_sentence(text: str, end: int) -> bool:
     """Punkt's decision about the period at `text[end - 1]`, with what stands around it as the evidence."""
-    before = _WORD_BEFORE.search(text[max(0, end - _CONTEXT) : end - 1])
-    word = before.group().lower() if before else ""
+    before = text[max(0, end - _CONTEXT) : end - 1].lower()
+    word = before[before.rfind(" ") + 1 :]
+    if word.isalpha() and len(word) > _LONGEST_ABBREVIATION:
+        return True
+    delimited = _WORD_BEFORE.search(word)
+    word = delimited.group() if delimited else ""
     position = _skip_blanks(text, end)
     after = _WORD_AFTER.match(text, position)
     next_word = after.group() if after else ""
@@ -105,23 +110,26 @@ def _period_ends_sentence(text: str, end: int) -> bool:
 _QUOTE = re.compile("[\"'`«“‘„»”’]")
 _OPENING_MARKS = ("«", "“", "‘", "„")
 _BACKTICKS = re.compile("`+")
-_OPENING_QUOTE = re.compile(r"""(?<=[ (\[{<])(?:"|'')""")
+# Looking behind only after the quote lets the engine skip to the next quote; so do the patterns below.
+_OPENING_QUOTE = re.compile(r"""(?:"(?<=[ (\[{<]")|''(?<=[ (\[{<]''))""")
 _QUOTED_LETTER = re.compile(r"'(?!re|ve|ll|m|t|s|d|n)(?=\w\b)", re.IGNORECASE)
 _CLOSING_MARKS = ("»", "”", "’", "''")
 _AFTER_PERIOD = "])}>\"'»”’ "
 _SEPARATOR = re.compile(r"([:,])(\D|$)")
 _ELLIPSIS = re.compile(r"\.{2,}")
 _MARKS = (";", "@", "#", "$", "%", "&", "?", "!")
-_APOSTROPHE = re.compile(r"(?<=[^'])' ")
+_APOSTROPHE = re.compile(r"'(?<=[^']') ")
 _BRACKETS = ("[", "]", "(", ")", "{", "}", "<", ">", "*", "--")
-_CLITIC = re.compile(r"(?<=[^' ])(?='[sSmMdD]? )")
+_CLITIC = re.compile(r"'(?<=[^' ]')(?=[sSmMdD]? )")
 _LONG_CLITIC = re.compile(r"(?<=[^' ])(?=(?:'ll|'LL|'re|'RE|'ve|'VE|n't|N'T) )")
-_CONTRACTION = re.compile(
-    r"\b(can(?=not\b)|gim(?=me\b)|gon(?=na\b)|got(?=ta\b)|lem(?=me\b)|wan(?=na\s))(not|me|na|ta)", re.IGNORECASE
+_CONTRACTED = ("cannot", "gimme", "gonna", "gotta", "lemme", "wanna", "d'ye", "more'n", "'tis", "'twas")
+_CONTRACTIONS = (
+    re.compile(
+        r"\b(can(?=not\b)|gim(?=me\b)|gon(?=na\b)|got(?=ta\b)|lem(?=me\b)|wan(?=na\s))(not|me|na|ta)", re.IGNORECASE
+    ),
+    re.compile(r"\b(d(?='ye\b)|more(?='n\b))('ye|'n)", re.IGNORECASE),
+    re.compile(r"(?<= )('t)(is|was)\b", re.IGNORECASE),
 )
-_CONTRACTED = ("cannot", "gimme", "gonna", "gotta", "lemme", "wanna")
-_QUOTED_CONTRACTION = re.compile(r"\b(d(?='ye\b)|more(?='n\b))('ye|'n)", re.IGNORECASE)
-_TIS = re.compile(r"(?<= )('t)(is|was)\b", re.IGNORECASE)
 
 
 def words_v0_2(text: str) -> list[Token]:
@@ -149,11 +157,8 @@ def _treebank_words(sentence: str) -> list[str]:
     sentence = f" {_set_apart(sentence, _BRACKETS)} "
     if quoted:
         sentence = _set_apart(sentence, _CLOSING_MARKS).replace('"', " '' ")
-        sentence = _LONG_CLITIC.sub(" ", _CLITIC.sub(" ", sentence))
-    sentence = _split_contractions(sentence)
-    if quoted:
-        sentence = _TIS.sub(r" \1 \2 ", _QUOTED_CONTRACTION.sub(r" \1 \2 ", sentence))
-    return sentence.split()
+        sentence = _LONG_CLITIC.sub(" ", _CLITIC.sub(" '", sentence))
+    return _split_contractions(sentence).split()
 
 
 def _set_apart(text: str, marks: tuple[str, ...]) -> str:
@@ -185,7 +190,8 @@ def _set_final_period_apart(sentence: str) -> str:
 def _split_contractions(text: str) -> str:
     lowered = text.lower()
     if any(word in lowered for word in _CONTRACTED):
-        return _CONTRACTION.sub(r" \1 \2 ", text)
+        for contraction in _CONTRACTIONS:
+            text = contraction.sub(r" \1 \2 ", text)
     return text
 
 
@@ -204,6 +210,5 @@ def words_v0_3(text: str) -> list[Token]:
 def _plain_words(piece: str) -> list[Token]:
     bare = piece.lower().translate(_PUNCTUATION)
     words = [word for word in bare.split() if word not in STOP_WORDS]
-    if any(word in bare for word in _CONTRACTED):
-        words = _split_contractions(f" {' '.join(words)} ").split()
+    words = _split_contractions(f" {' '.join(words)} ").split()
     return [float(word) if _WHOLE_NUMBER.fullmatch(word) else word for word in words]

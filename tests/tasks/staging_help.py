@@ -1,0 +1,95 @@
+"""The steps of a run in the order of the flow, called as the plain functions that they are."""
+
+import json
+import uuid
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet as pq
+
+from metrics_core.registry import Options
+from tasks.aggregate import ReportRef, aggregate
+from tasks.commit import Committed, commit, record_validation
+from tasks.contract import Contract
+from tasks.load import Loaded, Source, load
+from tasks.manifest import manifest
+from tasks.parts import Chunk, fail_chunk
+from tasks.plan import Plan, plan
+from tasks.score import score
+from tasks.validate import Validation, validate
+from tasks.warehouse.warehouse import FILE
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Done:
+    """What each step of a run returned."""
+
+    run_id: str
+    loaded: Loaded
+    validation: Validation
+    plan: Plan
+    committed: Committed
+    reports: tuple[ReportRef, ...]
+
+    @property
+    def ids(self) -> list[str]:
+        return [report.report_id for report in self.reports]
+
+
+def run(
+    home: Path,
+    source: Source,
+    metrics: Sequence[str] = ("rouge_l",),
+    *,
+    only_failed: bool = False,
+    failing: Collection[str] = (),
+    contract: Contract = Contract(),
+    parameters: Mapping[str, Any] = {},
+) -> Done:
+    """Load, validate, plan, score, commit and aggregate. Chunks of `failing` metrics are written down as failed."""
+    run_id, options = uuid.uuid4().hex, Options()
+    work = home / "runs" / run_id
+    loaded = load(source, work)
+    validation = validate(loaded.staged, loaded.rejects, str(work), contract)
+    record_validation(home, run_id, source.answers, loaded, validation)
+    assert validation.broken is None, validation.broken
+    planned = plan(validation.accepted, home, work, metrics, options, only_failed=only_failed)
+    parts = [score_or_fail(chunk, failing) for chunk in planned.chunks]
+    committed = commit(home, run_id, source.answers, loaded, validation.accepted, parts)
+    made = manifest(run_id, parameters, loaded, validation, planned)
+    return Done(run_id, loaded, validation, planned, committed, aggregate(home, committed, metrics, options, made))
+
+
+def score_or_fail(chunk: Chunk, failing: Collection[str]) -> str:
+    if chunk.metric in failing:
+        return fail_chunk(chunk, "TimeoutError: no answer")
+    return score(chunk, spawn=False)
+
+
+def stage(folder: Path, rows: Iterable[Mapping[str, Any]], name: str = "answers", **source: Any) -> Loaded:
+    """Write rows as JSON Lines under `folder` and load them."""
+    return load(Source(jsonl(folder / f"{name}.jsonl", rows), **source), folder / "work")
+
+
+def jsonl(file: Path, rows: Iterable[Mapping[str, Any]]) -> str:
+    """Write rows as JSON Lines and return the path as a source names it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return str(file)
+
+
+def rows_of(file: str) -> list[Row]:
+    """The rows of a Parquet file."""
+    found: list[Row] = pq.read_table(file).to_pylist()
+    return found
+
+
+def query(home: Path, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """Rows of the warehouse as any DuckDB tool sees them: past the lock, with DuckDB alone."""
+    with duckdb.connect(str(home / FILE), read_only=True) as connection:
+        return connection.execute(sql, parameters).fetchall()

@@ -1,0 +1,259 @@
+"""Sources are read row by row, and what cannot be read comes out with its place and the reason."""
+
+import functools
+import http.server
+import importlib.util
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from metrics_core.errors import BadInput
+from tasks.readers import Raw, read
+
+KINDS = "CSV, TSV, JSONL, JSON, Parquet, FILE.duckdb::TABLE, or a URL of one of these"
+
+
+def rows(folder: Path, name: str, content: str | bytes) -> list[Raw]:
+    """Write a file and read it."""
+    file = folder / name
+    file.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+    return list(read(str(file), folder / "work"))
+
+
+def records(folder: Path, name: str, content: str | bytes) -> list[list[object]]:
+    """The values of every row, all of which can be read, numbered from 1."""
+    found = rows(folder, name, content)
+    assert [raw.row for raw in found] == list(range(1, len(found) + 1))
+    return [list((raw.record or {}).values()) for raw in found]
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+def test_the_delimiter_of_a_csv_is_found(tmp_path: Path, mark: str) -> None:
+    lines = [["id", "question", "answer"], ["1", "Who?", "Ada Lovelace"], ["2", "When?", "in 1843"]]
+    assert rows(tmp_path, "a.csv", "\n".join(map(mark.join, lines))) == [
+        Raw(1, {"id": "1", "question": "Who?", "answer": "Ada Lovelace"}),
+        Raw(2, {"id": "2", "question": "When?", "answer": "in 1843"}),
+    ]
+
+
+def test_csv_quotes_hold_delimiters_quotes_and_line_ends(tmp_path: Path) -> None:
+    content = 'id,answer\n1,"red, green"\n2,"she said ""no"""\n3,"two\nlines"\n4,plain\n'
+    assert records(tmp_path, "a.csv", content) == [
+        ["1", "red, green"],
+        ["2", 'she said "no"'],
+        ["3", "two\nlines"],
+        ["4", "plain"],
+    ]
+
+
+def test_a_tsv_in_single_quotes(tmp_path: Path) -> None:
+    content = "id\tquestion\tanswer\n1\t'tabs\tinside'\t'l''eau'\n2\t'x'\t'y'\n"
+    assert records(tmp_path, "a.tsv", content) == [["1", "tabs\tinside", "l'eau"], ["2", "x", "y"]]
+
+
+def test_texts_of_a_csv_are_taken_as_they_stand(tmp_path: Path) -> None:
+    content = "id,a,b,c\n007,null,1.50,2024-01-02\n008,nan,1e3,true\n"
+    assert records(tmp_path, "a.csv", content) == [
+        ["007", "null", "1.50", "2024-01-02"],
+        ["008", "nan", "1e3", "true"],
+    ]
+
+
+def test_an_empty_field_is_nothing(tmp_path: Path) -> None:
+    assert records(tmp_path, "a.csv", 'id,answer,x\n1,,y\n2,"",y\n') == [["1", None, "y"], ["2", None, "y"]]
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.json"])
+def test_a_byte_order_mark_is_no_part_of_the_first_column(tmp_path: Path, name: str) -> None:
+    content = {"a.csv": "id,answer\n1,x\n2,y\n", "a.jsonl": '{"id": "1"}\n', "a.json": '[{"id": "1"}]'}[name]
+    first = rows(tmp_path, name, b"\xef\xbb\xbf" + content.encode())[0]
+    assert first.record is not None and first.record["id"] == "1"
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl"])
+def test_bytes_that_are_no_utf8_become_the_replacement_character(tmp_path: Path, name: str) -> None:
+    content = {
+        "a.csv": b"id,answer\n1,caf\xe9\n2,caf\xc3\xa9\n",
+        "a.jsonl": b'{"id": "1", "answer": "caf\xe9"}\n{"id": "2", "answer": "caf\xc3\xa9"}\n',
+    }[name]
+    assert records(tmp_path, name, content) == [["1", "caf\ufffd"], ["2", "café"]]
+    assert (tmp_path / name).read_bytes() == content
+
+
+def test_csv_rows_with_too_many_or_too_few_columns(tmp_path: Path) -> None:
+    found = rows(tmp_path, "a.csv", "id,question,answer\n1,q,a\n2,q,a,extra\n3,q\n4,q,b\n")
+    assert [raw.record["id"] for raw in found if raw.record] == ["1", "4"]
+    assert [raw for raw in found if raw.record is None] == [
+        Raw(3, None, "line 3: Expected Number of Columns: 3 Found: 4", "2,q,a,extra"),
+        Raw(4, None, "line 4: Expected Number of Columns: 3 Found: 2", "3,q"),
+    ]
+
+
+def test_jsonl_lines_keep_their_numbers_past_blank_and_broken_ones(tmp_path: Path) -> None:
+    content = '{"id": 1}\n\n{"id": 2\n[1, 2]\n"text"\n \t\r\n{"id": 3}\r\n'
+    found = rows(tmp_path, "a.jsonl", content)
+    assert [(raw.row, raw.record) for raw in found] == [
+        (1, {"id": 1}), (3, None), (4, None), (5, None), (7, {"id": 3}),
+    ]  # fmt: skip
+    assert [(raw.error, raw.text) for raw in found if raw.record is None] == [
+        ("line 3 is not JSON: Expecting ',' delimiter: line 1 column 9 (char 8)", '{"id": 2'),
+        ("line 4 is a JSON list, not an object", "[1, 2]"),
+        ("line 5 is a JSON str, not an object", '"text"'),
+    ]
+
+
+def test_other_line_separators_do_not_end_a_jsonl_line(tmp_path: Path) -> None:
+    assert records(tmp_path, "a.ndjson", '{"a": "x\u2028y\u0085z"}\n') == [["x\u2028y\u0085z"]]
+
+
+def test_a_line_nested_without_end_is_one_bad_row(tmp_path: Path) -> None:
+    found = rows(tmp_path, "a.jsonl", "[" * 50_000 + '\n{"id": 1}\n')
+    assert [(raw.row, raw.record) for raw in found] == [(1, None), (2, {"id": 1})]
+    assert found[0].error and found[0].error.startswith("line 1 is not JSON: maximum recursion depth exceeded")
+
+
+def test_a_json_list(tmp_path: Path) -> None:
+    assert rows(tmp_path, "a.json", '[{"id": 1}, [2], {"id": 3}]') == [
+        Raw(1, {"id": 1}),
+        Raw(2, None, "item 2 is a JSON list, not an object", "[2]"),
+        Raw(3, {"id": 3}),
+    ]
+
+
+def test_a_json_object_with_one_list(tmp_path: Path) -> None:
+    assert rows(tmp_path, "a.json", '{"version": 2, "data": [{"id": 1}]}') == [Raw(1, {"id": 1})]
+
+
+@pytest.mark.parametrize("content", ['{"a": [1], "b": [2]}', '{"a": 1}', "3", '"text"'])
+def test_other_json_is_refused(tmp_path: Path, content: str) -> None:
+    with pytest.raises(BadInput) as error:
+        rows(tmp_path, "a.json", content)
+    expected = "expected a list of objects, or an object with one list of them"
+    assert str(error.value) == f"{tmp_path / 'a.json'}: {expected}"
+
+
+@pytest.mark.parametrize("content", ['{"id": 1}\n{"id": 2}\n', "[" * 50_000])
+def test_json_that_is_none(tmp_path: Path, content: str) -> None:
+    with pytest.raises(BadInput, match=r"a\.json: not JSON \(.+\); for one object a line, name it \.jsonl$"):
+        rows(tmp_path, "a.json", content)
+
+
+def test_parquet_keeps_lists_objects_and_nothing(tmp_path: Path) -> None:
+    data = [
+        {"id": 1, "refs": ["a", None, "b"], "meta": {"q": "x"}, "answer": "é"},
+        {"id": 2, "refs": None, "meta": None, "answer": None},
+    ]
+    file = tmp_path / "a.parquet"
+    pq.write_table(pa.Table.from_pylist(data), file)
+    assert list(read(str(file), tmp_path)) == [Raw(1, data[0]), Raw(2, data[1])]
+
+
+def test_a_table_of_a_duckdb_file(tmp_path: Path) -> None:
+    file = tmp_path / "mine.duckdb"
+    with duckdb.connect(str(file)) as connection:
+        connection.execute('CREATE SCHEMA eval; CREATE TABLE eval."my rows" (id INTEGER, refs VARCHAR[])')
+        connection.execute("""INSERT INTO eval."my rows" VALUES (1, ['a', 'b']), (2, NULL)""")
+    found = list(read(f"{file}::eval.my rows", tmp_path))
+    assert found == [Raw(1, {"id": 1, "refs": ["a", "b"]}), Raw(2, {"id": 2, "refs": None})]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_brackets_in_a_file_name_are_no_pattern(tmp_path: Path, ending: str) -> None:
+    for name in ("answers[1]", "answers1"):
+        query = f"COPY (SELECT '{name}' AS answer, 1 AS id) TO '{tmp_path / name}.{ending}'"
+        duckdb.connect().execute(query)
+    [raw] = read(f"{tmp_path}/answers[1].{ending}", tmp_path / "work")
+    assert raw.record is not None and raw.record["answer"] == "answers[1]"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("none.csv", None, f"there is no such file; give {KINDS}"),
+        (".", None, f"there is no such file; give {KINDS}"),
+        ("empty.jsonl", b"", "the file is empty; it needs at least one row"),
+        ("book.xlsx", b"x", f"'.xlsx' is not a known kind; give {KINDS}"),
+        ("answers", b"x", f"'no file ending' is not a known kind; give {KINDS}"),
+    ],
+)
+def test_a_source_that_cannot_be_used(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(BadInput) as error:
+        list(read(f"{tmp_path}/{name}", tmp_path / "work"))
+    assert str(error.value) == f"{tmp_path}/{name}: {message}"
+
+
+def test_a_file_that_is_not_what_its_name_says(tmp_path: Path) -> None:
+    for name in ("a.parquet", "a.duckdb"):
+        (tmp_path / name).write_text("no such thing " * 400)
+        source = f"{tmp_path / name}" + ("::t" if name.endswith("duckdb") else "")
+        with pytest.raises(BadInput) as error:
+            list(read(source, tmp_path / "work"))
+        assert str(error.value).startswith(f"{source}: ") and "\n" not in str(error.value)
+
+
+def test_a_duckdb_file_or_table_that_is_not_there(tmp_path: Path) -> None:
+    file = tmp_path / "mine.db"
+    with pytest.raises(BadInput) as error:
+        list(read(f"{file}::t", tmp_path))
+    assert str(error.value) == f"{file}: there is no such DuckDB file"
+    duckdb.connect(str(file)).close()
+    with pytest.raises(BadInput) as error:
+        list(read(f"{file}::t", tmp_path))
+    assert str(error.value) == f"{file}::t: Catalog Error: Table with name t does not exist!"
+
+
+@pytest.fixture
+def website(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """The address of a web server on this machine, and the folder that it shows."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    folder = tmp_path / "www"
+    folder.mkdir()
+    with http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))
+    ) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}", folder
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl?token=b/c.csv", "a.json", "a.parquet"])
+def test_a_url(tmp_path: Path, website: tuple[str, Path], name: str) -> None:
+    pytest.importorskip("duckdb_extension_httpfs", reason="URLs need the package duckdb-extension-httpfs")
+    address, folder = website
+    row = {"id": "1", "answer": "é, x"}
+    (folder / "a.csv").write_text('id,answer\n1,"é, x"\n', encoding="utf-8")
+    (folder / "a.jsonl").write_text(json.dumps(row), encoding="utf-8")
+    (folder / "a.json").write_text(json.dumps([row]), encoding="utf-8")
+    pq.write_table(pa.Table.from_pylist([row]), folder / "a.parquet")
+    assert list(read(f"{address}/{name}", tmp_path / "work")) == [Raw(1, row)]
+
+
+def test_a_url_that_is_not_there(tmp_path: Path, website: tuple[str, Path]) -> None:
+    pytest.importorskip("duckdb_extension_httpfs", reason="URLs need the package duckdb-extension-httpfs")
+    url = f"{website[0]}/none.csv"
+    with pytest.raises(BadInput) as error:
+        list(read(url, tmp_path / "work"))
+    assert str(error.value).startswith(f"{url}: could not be read: HTTP Error: ")
+    assert "404" in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_url_without_the_package_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(BadInput) as error:
+        list(read("https://example.invalid/a.csv", tmp_path / "work"))
+    expected = "reading URLs needs the package duckdb-extension-httpfs: pip install it, or download the file"
+    assert str(error.value) == expected

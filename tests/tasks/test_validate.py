@@ -1,0 +1,744 @@
+"""Validation: which row breaks which rule, what people are told, and that no row is lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import unicodedata
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from metrics_core.errors import BadInput
+from metrics_core.sample import content_hash
+from tasks import expectations, quarantine
+from tasks.contract import Bound, Contract
+from tasks.expectations import breaking
+from tasks.staging import quarantine_schema, staged_schema
+from tasks.validate import Check, Validation, validate
+
+LENIENT = Contract(max_quarantined=1.0)
+
+
+def row(**fields: Any) -> dict[str, Any]:
+    """A sound row, but for the fields given."""
+    whole = {
+        "sample_id": "q1",
+        "release": "old",
+        "question": "Where is the Kremlin?",
+        "answer": "In Moscow.",
+        "references": ["Moscow"],
+        "facts": [],
+        "cluster": None,
+        "label": "true",
+        "slices": {"topic": "geography"},
+    } | fields
+    sample = [whole[name] for name in ("question", "references", "facts", "cluster")]
+    whole["sample_hash"] = fields.get("sample_hash", content_hash(sample))
+    whole["sample_key"] = content_hash([whole["answer"], *sample[:3]])
+    return whole
+
+
+def rows(*each: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Rows with ids of their own."""
+    return [
+        row(**({"sample_id": f"q{number}"} | dict(fields))) for number, fields in enumerate(each, start=1)
+    ]
+
+
+def stage(path: Path, staged: Iterable[Mapping[str, Any]]) -> str:
+    numbered = [{"row": number} | dict(fields) for number, fields in enumerate(staged, start=1)]
+    pq.write_table(pa.Table.from_pylist(numbered, schema=staged_schema()), path)
+    return str(path)
+
+
+class Outcome:
+    def __init__(self, validation: Validation) -> None:
+        self.validation = validation
+        self.accepted: list[dict[str, Any]] = pq.read_table(validation.accepted).to_pylist()
+        self.quarantine: list[dict[str, Any]] = pq.read_table(validation.quarantine).to_pylist()
+        self.reasons = {line["row"]: (line["rule"], line["reason"]) for line in self.quarantine}
+
+    @property
+    def kept(self) -> list[int]:
+        return [line["row"] for line in self.accepted]
+
+    def check(self, rule: str, release: str | None = None) -> Check:
+        [found] = [c for c in self.validation.checks if c.rule == rule and c.release == release]
+        return found
+
+
+def run(
+    folder: Path,
+    staged: Iterable[Mapping[str, Any]],
+    contract: Contract = LENIENT,
+    rejects: Sequence[Mapping[str, Any]] | None = None,
+) -> Outcome:
+    refused = None
+    if rejects is not None:
+        refused = str(folder / "rejects.parquet")
+        pq.write_table(pa.Table.from_pylist(list(rejects), schema=quarantine_schema()), refused)
+    found = Outcome(
+        validate(stage(folder / "staged.parquet", staged), refused, str(folder / "out"), contract)
+    )
+    assert sorted(os.listdir(folder / "out")) == ["accepted.parquet", "quarantine.parquet"]
+    assert found.validation.n_rows == found.validation.n_accepted + found.validation.n_quarantined
+    assert found.validation.n_accepted == len(found.accepted)
+    assert found.validation.n_quarantined == len(found.quarantine)
+    return found
+
+
+def test_sound_rows_are_accepted_in_order_with_the_label_understood(tmp_path: Path) -> None:
+    labels = [
+        "true",
+        " YES ",
+        "1",
+        "1.0",
+        "t",
+        "Y",
+        "Correct",
+        "False",
+        "no",
+        "0",
+        "0.0",
+        "F",
+        "n",
+        "INCORRECT",
+        None,
+    ]
+    staged = rows(*({"label": label} for label in labels))
+    found = run(tmp_path, staged)
+    assert found.kept == list(range(1, 16))
+    assert [line["correct"] for line in found.accepted] == [True] * 7 + [False] * 7 + [None]
+    assert pq.read_schema(found.validation.accepted) == staged_schema()
+    assert pq.read_schema(found.validation.quarantine) == quarantine_schema()
+    assert found.quarantine == []
+    assert found.validation.broken is None
+    assert all(check.success and check.n_failed == 0 for check in found.validation.checks)
+    for written, given in zip(found.accepted, staged, strict=True):
+        assert dict(written.pop("slices")) == given.pop("slices")
+        assert {name: written[name] for name in given} == given
+
+
+@pytest.mark.parametrize(
+    ("fields", "rule", "reason"),
+    [
+        ({"sample_id": None}, "id_present", "the id is missing or blank"),
+        ({"sample_id": " \u00a0\t"}, "id_present", "the id is missing or blank"),
+        ({"release": None}, "release_present", "the release is missing or blank"),
+        ({"release": ""}, "release_present", "the release is missing or blank"),
+        ({"references": []}, "references_present", "no reference that is not blank"),
+        ({"references": None}, "references_present", "no reference that is not blank"),
+        ({"references": ["", " \u00a0", "\u2028"]}, "references_present", "no reference that is not blank"),
+        ({"answer": "a" * 41}, "length_answer", "an answer of 41 characters, 40 are allowed"),
+        ({"references": ["b", "я" * 31]}, "length_reference", "a reference of 31 characters, 30 are allowed"),
+        ({"question": "c" * 51}, "length_question", "a question of 51 characters, 50 are allowed"),
+        ({"answer": "caf\ufffd"}, "encoding", "the answer holds U+FFFD at character 4"),
+        ({"question": "\x00"}, "encoding", "the question holds U+0000 at character 1"),
+        ({"references": ["\x1b[0m"]}, "encoding", "the reference holds U+001B at character 1"),
+        ({"references": ["ok", "a\x85"]}, "encoding", "the reference 2 holds U+0085 at character 2"),
+        ({"label": "maybe"}, "label_boolean", "the label 'maybe' is neither true nor false"),
+        ({"label": "2"}, "label_boolean", "the label '2' is neither true nor false"),
+        ({"label": "x" * 60}, "label_boolean", f"the label '{'x' * 40}...' is neither true nor false"),
+    ],
+)
+def test_a_rule_of_one_row(tmp_path: Path, fields: dict[str, Any], rule: str, reason: str) -> None:
+    contract = Contract(
+        max_quarantined=1.0, max_answer_chars=40, max_reference_chars=30, max_question_chars=50
+    )
+    edge = {"answer": "a" * 40, "references": ["я" * 30], "question": "c" * 50}
+    found = run(tmp_path, rows(edge, fields, {}), contract)
+    assert found.kept == [1, 3]
+    assert found.reasons == {2: (rule, reason)}
+    failed = {check.rule: check for check in found.validation.checks if not check.success}
+    assert (failed[rule].severity, failed[rule].n_checked, failed[rule].n_failed) == ("critical", 3, 1)
+    assert failed[rule].message.startswith("1 row wi") and failed[rule].message.endswith("(row 2)")
+
+
+def test_blank_is_what_a_metric_takes_for_blank(tmp_path: Path) -> None:
+    characters = [c for c in map(chr, (*range(0xD800), *range(0xE000, 0x110000))) if _spacelike(c)]
+    found = run(tmp_path, rows(*({"references": [c]} for c in characters)))
+    blank = [r for r, (rule, _) in found.reasons.items() if rule == "references_present"]
+    assert blank == [number for number, c in enumerate(characters, start=1) if not c.strip()]
+    assert len(blank) == 29
+
+
+def _spacelike(character: str) -> bool:
+    return character.isspace() or unicodedata.category(character) in ("Zs", "Zl", "Zp", "Cc", "Cf")
+
+
+def test_control_characters_that_texts_have_are_kept(tmp_path: Path) -> None:
+    harmless = "a\tb\nc\r\nd\u00a0e\u200bf\u200dg\U0001f469"
+    found = run(tmp_path, rows({"answer": harmless, "question": harmless, "references": [harmless]}))
+    assert found.kept == [1]
+    every = [chr(i) for i in (*range(0x20), *range(0x7F, 0xA1), 0xFFFD)]
+    found = run(tmp_path, rows(*({"answer": f"a{c}b"} for c in every)))
+    assert [every[r - 1] for r in found.kept] == ["\t", "\n", "\r", "\xa0"]
+
+
+def test_damage_in_several_fields_names_each(tmp_path: Path) -> None:
+    found = run(tmp_path, rows({"answer": "\ufffd", "question": "a\x07", "references": ["\x7f"]}))
+    assert found.reasons[1][1] == (
+        "the question holds U+0007 at character 2; the answer holds U+FFFD at character 1; "
+        "the reference holds U+007F at character 1"
+    )
+
+
+def test_the_same_row_again_is_kept_once(tmp_path: Path) -> None:
+    other = {"sample_id": "q2"}
+    found = run(tmp_path, [row(), row(**other), row(), row(release="new"), row(slices={"a": "b"})])
+    assert found.kept == [1, 2, 4]
+    again = ("id_unique", "the same row again, first seen at row 1")
+    assert found.reasons == {3: again, 5: again}
+    assert found.check("id_unique").message == (
+        "2 rows whose id occurs more than once in the release (rows 3, 5)"
+    )
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"answer": "In Paris."},
+        {"label": "false"},
+        {"label": None},
+        {"answer": None},
+        {"references": ["Moskva"]},
+    ],
+)
+def test_rows_that_differ_under_one_id_are_all_out(tmp_path: Path, change: dict[str, Any]) -> None:
+    found = run(tmp_path, [row(sample_id="q0"), row(), row(**change), row()])
+    assert found.kept == [1]
+    for number in (2, 3, 4):
+        rule, reason = found.reasons[number]
+        assert rule == "id_unique"
+        assert reason.startswith(
+            "the id 'q1' has 3 rows in release 'old' that are not the same, the first at row 2: "
+            "which one is right is not known"
+        )
+
+
+def test_blank_ids_are_not_repeated_ids(tmp_path: Path) -> None:
+    found = run(
+        tmp_path, [row(sample_id=None), row(sample_id=""), row(sample_id=None, question="Else?"), row()]
+    )
+    assert {rule for rule, _ in found.reasons.values()} == {"id_present"}
+    assert found.reasons[1] == ("id_present", "the id is missing or blank")
+    assert found.check("id_unique").n_failed == 0
+    assert found.kept == [4]
+
+
+def test_the_sample_that_most_rows_have_is_kept(tmp_path: Path) -> None:
+    found = run(
+        tmp_path,
+        [
+            row(release="a"),
+            row(release="b", references=["Moskva"]),
+            row(release="c"),
+            row(release="d", question="Where?", facts=["It is in Moscow."]),
+            row(release="e"),
+        ],
+    )
+    assert found.kept == [1, 3, 5]
+    tail = "from what 3 of its 5 rows have"
+    assert found.reasons == {
+        2: ("sample_consistent", f"the references of the id 'q1' differ {tail}"),
+        4: ("sample_consistent", f"the question and facts of the id 'q1' differ {tail}"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"cluster": "page 7"}, "the cluster of the id 'q1' differs between its rows"),
+        ({"question": None}, "the question of the id 'q1' differs between its rows"),
+        ({"references": ["Moscow", "Moskva"]}, "the references of the id 'q1' differ between its rows"),
+        ({"sample_hash": "other"}, "the sample of the id 'q1' differs between its rows"),
+    ],
+)
+def test_without_a_majority_all_rows_of_the_id_are_out(
+    tmp_path: Path, change: dict[str, Any], said: str
+) -> None:
+    found = run(
+        tmp_path,
+        [row(), row(release="new", **change), row(sample_id="q2"), row(sample_id="q2", release="new")],
+    )
+    assert found.kept == [3, 4]
+    reason = ("sample_consistent", f"{said}, and no variant has a majority")
+    assert found.reasons == {1: reason, 2: reason}
+
+
+def test_repeated_rows_have_one_vote_and_contradicting_rows_none(tmp_path: Path) -> None:
+    wrong = {"references": ["Paris"]}
+    found = run(
+        tmp_path,
+        [
+            row(release="a", **wrong),
+            row(release="a", **wrong),
+            row(release="a", **wrong),
+            row(release="b"),
+            row(release="c"),
+            row(release="d", **wrong),
+            row(release="d", **wrong, answer="Paris."),
+        ],
+    )
+    assert found.kept == [4, 5]
+    assert found.reasons[1] == (
+        "sample_consistent",
+        "the references of the id 'q1' differ from what 2 of its 3 rows have",
+    )
+    assert [found.reasons[number][0] for number in (2, 3, 6, 7)] == ["id_unique"] * 4
+
+
+def test_a_row_that_breaks_several_rules_is_quarantined_once(tmp_path: Path) -> None:
+    found = run(tmp_path, rows({}, {"label": "maybe", "references": [], "answer": "\x01", "release": None}))
+    assert [line["row"] for line in found.quarantine] == [2]
+    assert found.reasons[2] == (
+        "release_present",
+        "the release is missing or blank; also references_present: no reference that is not blank; "
+        "also encoding: the answer holds U+0001 at character 1; "
+        "also label_boolean: the label 'maybe' is neither true nor false",
+    )
+    for rule in ("release_present", "references_present", "encoding", "label_boolean"):
+        assert found.check(rule).n_failed == 1
+
+
+def test_references_may_be_optional(tmp_path: Path) -> None:
+    found = run(tmp_path, rows({"references": []}, {}), Contract(require_references=False))
+    assert found.kept == [1, 2]
+    check = found.check("references_present")
+    assert (check.severity, check.success, check.n_failed) == ("warning", False, 1)
+    assert check.message == "1 row without a reference: metrics that need one leave them undefined (row 1)"
+
+
+def test_a_text_that_stands_for_no_label_is_counted_and_is_no_label(tmp_path: Path) -> None:
+    found = run(tmp_path, rows({"label": "nan"}, {"label": "true"}, {"label": " NaN"}, {"label": None}))
+    assert [line["correct"] for line in found.accepted] == [None, True, None, None]
+    assert [line["label"] for line in found.accepted] == ["nan", "true", " NaN", None]
+    check = found.check("label_missing_text")
+    assert (check.severity, check.success, check.n_checked, check.n_failed) == ("warning", False, 4, 2)
+    assert check.message == (
+        "2 rows with the text 'nan' instead of a label: they count as unlabelled (rows 1, 3)"
+    )
+    labels = ["", "nan", "null", "None", "n/a", "NA", "-", "-", "  "]
+    found = run(tmp_path, rows(*({"label": label} for label in labels)))
+    assert found.kept == list(range(1, 10))
+    assert found.check("label_missing_text").message == (
+        "9 rows with the text '' (2) or '-' (2) or 'nan' (1) or 'null' (1) or 'none' (1) or 'n/a' (1) "
+        "or 'na' (1) instead of a label: they count as unlabelled (rows 1, 2, 3, ...)"
+    )
+
+
+def warned(folder: Path, rule: str, each: Iterable[Mapping[str, Any]]) -> list[bool]:
+    """For each row, whether it alone is warned about; none may be quarantined."""
+    staged = rows(*each)
+    found = run(folder, staged)
+    assert found.validation.n_quarantined == 0
+    said = found.check(rule)
+    assert said.severity == "warning"
+    told = []
+    for number, one in enumerate(staged):
+        alone = folder / str(number)
+        alone.mkdir()
+        told.append(not run(alone, [one]).check(rule).success)
+    assert said.n_failed == sum(told)
+    return told
+
+
+MOJIBAKE = ["cafÃ©", "itâ€™s", "Ð°Ñ‚Ð¾Ð¼", "РїСЂРёРІРµС‚", "20Â°C", "ðŸ˜€", "ï»¿Moscow", "\ufeffMoscow"]
+READABLE = [
+    "café",
+    "it’s",
+    "атом",
+    "привет",
+    "РСФСР",
+    "SÃO PAULO",
+    "ESPAÑA",
+    "Âge",
+    "20°C",
+    "😀",
+    "Ðorđe",
+    "Сірка Її",
+]
+
+
+def test_wrongly_decoded_text_is_told_from_other_scripts(tmp_path: Path) -> None:
+    texts = [*MOJIBAKE, *READABLE]
+    assert warned(tmp_path, "mojibake", ({"answer": text} for text in texts)) == [
+        *[True] * len(MOJIBAKE),
+        *[False] * len(READABLE),
+    ]
+
+
+DAMAGED_WORDS = ["finullce", "Fernullndo", "nullotechnology", "банnull", "MAGnullTE"]
+SOUND_WORDS = [
+    "the null hypothesis",
+    "nullify",
+    "annulled",
+    "NullPointerException",
+    "isNull",
+    "nulls",
+    "null",
+    "нуль",
+]
+
+
+def test_null_inside_a_word_is_told_from_words_that_have_it(tmp_path: Path) -> None:
+    each = [{"references": [text]} for text in (*DAMAGED_WORDS, *SOUND_WORDS)]
+    assert warned(tmp_path, "null_in_word", each) == [True] * len(DAMAGED_WORDS) + [False] * len(SOUND_WORDS)
+
+
+@pytest.mark.parametrize(
+    ("rule", "hits", "misses"),
+    [
+        (
+            "joined_references",
+            [{"references": [text]} for text in ("Moscow/Moskva", "1990 / 1991", "Лев Толстой/Tolstoy")],
+            [
+                *({"references": [text]} for text in ("km/h", "24/7", "https://a.org/bb/cc", "and/or")),
+                {"references": ["Moscow/Moskva", "Moscow"]},
+                {"answer": "Moscow/Moskva"},
+            ],
+        ),
+        (
+            "think_block",
+            [{"answer": "<think>hm</think>Moscow"}, {"answer": "hm\n</THINK>\nMoscow"}],
+            [{"answer": "I think so"}, {"question": "What is <think>?"}],
+        ),
+        (
+            "citation_mark",
+            [
+                {"answer": text}
+                for text in ("Moscow[1]", "Moscow.[12][3]", "Москва[^2^]", "Moscow【4†source】")
+            ],
+            [{"answer": text} for text in ("see [1]", "[1] Moscow", "a[i]", "Moscow")],
+        ),
+        (
+            "doubled_backslash",
+            [{"answer": "C:\\\\temp"}, {"question": "\\\\n"}, {"references": ["a", "\\\\u00e9"]}],
+            [{"answer": "C:\\temp"}, {"answer": "a/b"}],
+        ),
+        (
+            "blank_answer",
+            [{"answer": None}, {"answer": ""}, {"answer": "\u00a0\n"}],
+            [{"answer": "."}, {"answer": "nan"}],
+        ),
+    ],
+)
+def test_other_warnings(
+    tmp_path: Path, rule: str, hits: list[dict[str, Any]], misses: list[dict[str, Any]]
+) -> None:
+    assert warned(tmp_path, rule, [*hits, *misses]) == [True] * len(hits) + [False] * len(misses)
+
+
+def test_samples_that_a_release_lacks(tmp_path: Path) -> None:
+    staged = [row(sample_id=f"q{i}", release="old") for i in range(100)]
+    staged += [row(sample_id=f"q{i}", release="new") for i in range(5, 101)]
+    staged += [row(sample_id=f"q{i}", release="tiny") for i in range(3)]
+    found = run(tmp_path, staged, Contract(missing_tolerance=0.05))
+    assert found.validation.broken is None
+    old, new, tiny = (found.check("same_samples", release) for release in ("old", "new", "tiny"))
+    assert (old.success, old.n_checked, old.n_failed) == (True, 101, 1)
+    assert old.message == (
+        "release 'old' lacks 1 of the 101 samples that the releases have together (0.9901 %, 5 % are tolerated)"
+    )
+    assert (new.success, new.n_failed) == (True, 5)
+    assert (tiny.success, tiny.n_failed, tiny.severity) == (False, 98, "warning")
+    assert tiny.message.startswith("release 'tiny' lacks 98 of the 101 samples")
+    assert tiny.message.endswith("compare it with the others only on the samples that both have")
+
+
+def test_answer_length_against_the_first_release(tmp_path: Path) -> None:
+    staged = [row(sample_id=f"q{i}", release="zeta", answer="a" * 10) for i in range(3)]
+    staged += [row(sample_id=f"q{i}", release="same", answer="a" * 15) for i in range(3)]
+    staged += [row(sample_id=f"q{i}", release="long", answer="a" * 40) for i in range(3)]
+    staged += [row(sample_id=f"q{i}", release="brief", answer="a" * 4) for i in range(3)]
+    staged += [row(sample_id=f"q{i}", release="mute", answer=None) for i in range(3)]
+    found = run(tmp_path, staged)
+    first, same, long, brief, mute = (
+        found.check("length_drift", release) for release in ("zeta", "same", "long", "brief", "mute")
+    )
+    assert [check.success for check in (first, same, long, brief, mute)] == [True, True, False, False, True]
+    assert first.message == "release 'zeta': median answer length 10 characters"
+    assert (
+        same.message == "release 'same': median answer length 15 characters, against 10 characters in 'zeta'"
+    )
+    assert long.message == (
+        "release 'long': median answer length 40 characters, against 10 characters in 'zeta' (4 times longer, "
+        "1.5 times is tolerated): scores that reward overlap shift with length alone, so look at recall and at "
+        "a judge metric before ranking releases"
+    )
+    assert "4 characters, against 10 characters in 'zeta' (2.5 times shorter, " in brief.message
+    assert mute.message.startswith("release 'mute': median answer length unknown, no answers")
+    assert found.validation.n_quarantined == 0
+
+
+def test_very_many_releases_are_summed_up(tmp_path: Path) -> None:
+    found = run(tmp_path, [row(sample_id=f"q{i}", release=f"r{i}") for i in range(150)])
+    checks = [check for check in found.validation.checks if check.rule == "same_samples"]
+    assert len(checks) == 101
+    assert checks[-1].release is None
+    assert (checks[-1].n_checked, checks[-1].n_failed) == (150, 150)
+    assert checks[-1].message == (
+        "150 of 150 releases fail this check, not all of them listed: is the release mapped to the right column?"
+    )
+    assert [check for check in found.validation.checks if check.rule == "length_drift"] == []
+
+
+def test_too_much_quarantine_breaks_the_contract(tmp_path: Path) -> None:
+    staged = rows(*({"references": []} if i % 4 == 1 else {} for i in range(20)), {"label": "maybe"})
+    at_the_limit = run(tmp_path, staged, Contract(max_quarantined=6 / 21))
+    assert at_the_limit.validation.broken is None
+    assert at_the_limit.check("quarantined_share").success
+    found = run(tmp_path, staged, Contract(max_quarantined=0.28))
+    assert found.validation.broken == (
+        "28.57 % of the rows (6 of 21) are in quarantine, 28 % are allowed; most often `references_present`: "
+        "5 rows (rows 2, 6, 10, ...): without a reference. Mend the data or the mapping, or raise max_quarantined"
+    )
+    check = found.check("quarantined_share")
+    assert (check.severity, check.success, check.n_checked, check.n_failed) == ("critical", False, 21, 6)
+    assert len(found.quarantine) == 6  # what is broken is still kept for people to see
+
+
+def test_no_rows_break_the_contract(tmp_path: Path) -> None:
+    found = run(tmp_path, [])
+    assert found.validation.broken == "there are no rows: check the file and its mapping"
+    assert not found.check("not_empty").success
+    assert found.check("quarantined_share").success
+    assert found.accepted == found.quarantine == []
+
+
+def test_rows_that_could_not_be_read_count(tmp_path: Path) -> None:
+    refused = [
+        {"row": number, "rule": "unreadable", "reason": f"line {number} is not JSON", "raw": "{oops"}
+        for number in (2, 5, 9, 11)
+    ] + [{"row": None, "rule": "wrong_type", "reason": "answer is a list", "raw": "[]"}]
+    found = run(tmp_path, rows({}, {"references": []}), rejects=refused)
+    assert (found.validation.n_rows, found.validation.n_accepted) == (7, 1)
+    assert [line["row"] for line in found.quarantine] == [2, 5, 9, 11, None, 2]
+    assert found.quarantine[0] == refused[0] | {"sample_id": None, "release": None}
+    check = found.check("unreadable")
+    assert (check.severity, check.success, check.n_checked, check.n_failed) == ("critical", False, 7, 4)
+    assert check.message == "4 rows could not be read (rows 2, 5, 9, ...): line 2 is not JSON"
+    assert found.check("wrong_type").message == (
+        "1 row could not be read (row numbers unknown): answer is a list"
+    )
+    broken = run(tmp_path, [], Contract(), refused).validation.broken
+    assert broken is not None and "most often `unreadable`: 4 rows (rows 2, 5, 9, ...)" in broken
+
+
+def test_raw_restores_the_row(tmp_path: Path) -> None:
+    odd = row(
+        sample_id="ид-1",
+        answer='a\x00b "quoted" \\ \n\u2028 \U0001f600\ufffd',
+        references=["", None, "Москва"],
+        facts=None,
+        slices={"kind": "числа", "empty": None},
+        label="so so",
+    )
+    staged = [odd, row(sample_id="q2", references=[], slices=None)]
+    found = run(tmp_path, staged)
+    assert found.kept == []
+    for line, given in zip(found.quarantine, staged, strict=True):
+        restored = json.loads(line["raw"])
+        assert list(restored) == staged_schema().names
+        assert restored == {"row": line["row"], "correct": None} | given
+        table = pa.Table.from_pylist([restored], schema=staged_schema())
+        assert table.equals(pq.read_table(tmp_path / "staged.parquet").slice(line["row"] - 1, 1))
+    assert found.quarantine[0]["sample_id"] == "ид-1"
+
+
+DIRT: list[tuple[dict[str, Any], str]] = [
+    ({}, "kept"),
+    ({"label": "nan"}, "kept label_missing_text"),
+    ({"answer": None}, "kept blank_answer"),
+    ({"answer": "The finullce minister of Japan"}, "kept null_in_word"),
+    ({"references": ["Moscow/Moskva"]}, "kept joined_references"),
+    ({"answer": "<think>Let me see.</think> Moscow"}, "kept think_block"),
+    ({"answer": "It is Moscow[1][2]."}, "kept citation_mark"),
+    ({"answer": "a\\\\nb"}, "kept doubled_backslash"),
+    ({"question": "\ufeffWhere is the Kremlin?"}, "kept mojibake"),
+    ({"answer": "cafÃ©"}, "kept mojibake"),
+    ({"answer": "10\u00a0km\u202fnorth"}, "kept"),
+    ({"references": []}, "references_present"),
+    ({"references": ["", "\u00a0"]}, "references_present"),
+    ({"answer": "caf\ufffd"}, "encoding"),
+    ({"answer": "'In Moscow.'\t'Moscow'"}, "kept"),
+    ({"sample_id": "q1"}, "id_unique"),
+    ({"label": "unsure"}, "label_boolean"),
+    ({"sample_id": " "}, "id_present"),
+    ({"answer": "x" * 100_001}, "length_answer"),
+]
+
+
+def test_a_dirty_set_loses_nothing(tmp_path: Path) -> None:
+    refused = [{"row": 20, "rule": "unreadable", "reason": "not JSON", "raw": "{"}]
+    found = run(tmp_path, rows(*(fields for fields, _ in DIRT)), Contract(max_quarantined=0.5), refused)
+    fates = {number: fate for number, (_, fate) in enumerate(DIRT, start=1)} | {20: "unreadable"}
+    kept = [number for number, fate in fates.items() if fate.startswith("kept")]
+    assert found.kept == kept
+    assert found.validation.broken is None
+    out = {number: fate for number, fate in fates.items() if number not in kept}
+    assert {number: rule for number, (rule, _) in found.reasons.items()} == out
+    assert all(reason for _, reason in found.reasons.values())
+    assert Counter(line["rule"] for line in found.quarantine) == Counter(out.values())
+    for rule in (
+        "id_present",
+        "id_unique",
+        "references_present",
+        "length_answer",
+        "encoding",
+        "label_boolean",
+    ):
+        assert found.check(rule).n_failed == list(out.values()).count(rule)
+    said = Counter(fate.split()[1] for fate in fates.values() if " " in fate)
+    warnings = {c.rule: c.n_failed for c in found.validation.checks if c.severity == "warning" and c.n_failed}
+    assert warnings == dict(said)
+
+
+def test_the_rules_between_rows_against_a_plain_reading_of_them(tmp_path: Path) -> None:
+    rng = random.Random(7)
+    staged = [
+        row(
+            sample_id=rng.choice([f"q{i}" for i in range(150)] + [None]),
+            release=rng.choice("abc"),
+            answer=rng.choice(["Moscow", "Moscow", "Moscow", "Paris"]),
+            references=rng.choice([["Moscow"]] * 4 + [["Moskva"]]),
+        )
+        for _ in range(400)
+    ]
+    clashing, repeats = set(), set()
+    groups: dict[Any, list[int]] = defaultdict(list)
+    for number, one in enumerate(staged):
+        if one["sample_id"]:
+            groups[one["release"], one["sample_id"]].append(number)
+    for group in groups.values():
+        if len({(staged[n]["answer"], *staged[n]["references"]) for n in group}) > 1:
+            clashing.update(group)
+        else:
+            repeats.update(group[1:])
+    inconsistent = set()
+    for sample_id in {one["sample_id"] for one in staged} - {None}:
+        members = [n for n, one in enumerate(staged) if one["sample_id"] == sample_id]
+        votes = Counter(staged[n]["sample_hash"] for n in members if n not in clashing | repeats)
+        right = [sample for sample, count in votes.items() if 2 * count > votes.total()]
+        if len({staged[n]["sample_hash"] for n in members}) > 1:
+            inconsistent.update(n for n in members if staged[n]["sample_hash"] not in right)
+    nameless = {n for n, one in enumerate(staged) if one["sample_id"] is None}
+    assert min(len(some) for some in (clashing, repeats, inconsistent, nameless)) > 1
+
+    found = run(tmp_path, staged)
+    assert found.check("id_unique").n_failed == len(clashing | repeats)
+    assert found.check("sample_consistent").n_failed == len(inconsistent)
+    out = clashing | repeats | inconsistent | nameless
+    assert sorted(found.reasons) == sorted(n + 1 for n in out)
+    assert found.kept == [n + 1 for n in range(400) if n not in out]
+    for n in inconsistent - clashing - repeats:
+        assert found.reasons[n + 1][0] == "sample_consistent"
+
+
+def test_chunks_and_batches_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    staged = rows(*({"label": ("true", "x", "false", "y", "0")[i % 5]} for i in range(43)))
+    (tmp_path / "whole").mkdir()
+    (tmp_path / "parts").mkdir()
+    whole = run(tmp_path / "whole", staged)
+    monkeypatch.setattr(expectations, "CHUNK_ROWS", 10)
+    monkeypatch.setattr(quarantine, "_MAX_BATCH_ROWS", 7)
+    monkeypatch.setattr(quarantine, "_REFUSED_ROWS", 2)
+    parts = run(tmp_path / "parts", staged)
+    assert parts.accepted == whole.accepted
+    assert parts.quarantine == whole.quarantine
+    assert parts.validation.checks == whole.validation.checks
+    assert [line["correct"] for line in whole.accepted[:3]] == [True, False, False]
+    assert whole.validation.n_quarantined == 17
+
+
+def test_a_check_that_cannot_run_is_not_a_check_that_failed() -> None:
+    frame = pd.DataFrame({"n": [0, 3, 1], "text": ["a", "b", "c"]})
+    [outside] = breaking(frame, [Bound("small", "critical", "n", high=1)])
+    assert outside.tolist() == [1]
+    with pytest.raises(
+        RuntimeError, match=r"`gone` could not run: expect_column_values_to_be_between .*'absent'"
+    ):
+        breaking(frame, [Bound("small", "critical", "n", high=1), Bound("gone", "warning", "absent")])
+    with pytest.raises(RuntimeError, match=r"`text` could not run: expect_column_values_to_be_between"):
+        breaking(frame, [Bound("text", "warning", "text")])
+
+
+def test_bounds_are_inclusive_and_missing_values_break_nothing() -> None:
+    frame = pd.DataFrame({"x": [0.5, 1.0, 2.0, float("nan"), 2.5]})
+    low, high, both = breaking(
+        frame,
+        [
+            Bound("low", "critical", "x", low=1, high=None),
+            Bound("high", "critical", "x", high=2),
+            Bound("both", "critical", "x", low=1, high=2),
+        ],
+    )
+    assert (low.tolist(), high.tolist(), both.tolist()) == ([0], [4], [0, 4])
+
+
+def test_a_fresh_process_prints_nothing_and_writes_nothing_else(tmp_path: Path) -> None:
+    staged = stage(tmp_path / "staged.parquet", rows({}, {"label": "maybe"}, {"answer": None}))
+    home = tmp_path / "home"
+    home.mkdir()
+    code = (
+        "import sys\n"
+        "from tasks.contract import Contract\n"
+        "from tasks.validate import validate\n"
+        "heavy = {'great_expectations', 'pandas', 'duckdb'} & set(sys.modules)\n"
+        "assert not heavy, heavy\n"
+        f"found = validate({staged!r}, None, {str(tmp_path / 'out')!r}, Contract())\n"
+        "assert (found.n_accepted, found.n_quarantined) == (2, 1)\n"
+        "assert found.broken\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "default", "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        env=os.environ | {"HOME": str(home)},
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert list(home.iterdir()) == []
+
+
+def test_folders_with_pattern_characters(tmp_path: Path) -> None:
+    folder = tmp_path / "run [1]*?"
+    folder.mkdir()
+    assert run(folder, [row()]).kept == [1]
+
+
+def test_a_file_appears_only_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "accepted.parquet"
+    path.write_text("earlier")
+    with pytest.raises(RuntimeError, match="in the middle"), quarantine.writing(str(path), staged_schema()):
+        raise RuntimeError("in the middle")
+    assert path.read_text() == "earlier"
+    assert os.listdir(tmp_path) == ["accepted.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("threshold", "said"),
+    [
+        ({"max_quarantined": 20}, "max_quarantined is 20: give a share between 0 and 1"),
+        ({"missing_tolerance": -0.1}, "missing_tolerance is -0.1: give a share between 0 and 1"),
+        ({"max_quarantined": float("nan")}, "max_quarantined is nan: give a share between 0 and 1"),
+        ({"max_answer_chars": 0}, "max_answer_chars is 0: give a number of characters, at least 1"),
+        ({"length_drift": 0.5}, "length_drift is 0.5: give a ratio of at least 1"),
+        ({"length_drift": float("inf")}, "length_drift is inf: give a ratio of at least 1"),
+    ],
+)
+def test_thresholds_out_of_range(threshold: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput) as refused:
+        Contract(**threshold)
+    assert str(refused.value) == said
