@@ -58,7 +58,12 @@ def recipe_pair(answer: str, reference: str, profile: Profile) -> Scores:
     precision = common / len(given) if given else 0.0
     recall = common / len(expected) if expected else 0.0
     f1 = 2 * precision * recall / (precision + recall) if common else 0.0
-    values = [rouge.get(key, 0.0) for key in "prf"] + [precision, recall, f1, sentence_bleu([reference], answer)]
+    values = [rouge.get(key, 0.0) for key in "prf"] + [
+        precision,
+        recall,
+        f1,
+        sentence_bleu([reference], answer),
+    ]
     return dict(zip(FIELDS, values, strict=True))
 
 
@@ -106,9 +111,7 @@ def main() -> None:
     for profile in PROFILES:
         (slow, fast), (expected, got) = race(rows, profile)
         difference = largest_difference(expected, got, other_fields)
-        differing = sum(
-            largest_difference([a], [b], overlap_fields) > 1e-9 for a, b in zip(expected, got, strict=True)
-        )
+        differing = sum(largest_difference([a], [b], overlap_fields) > 1e-9 for a, b in zip(expected, got, strict=True))
         print(
             f"{profile}  {len(rows):4d}  {pairs:5d}  {slow:10.2f}  {fast:6.3f}  {slow / fast:4.1f}x"
             f"  {difference:18.1e}  {differing:7d} rows"

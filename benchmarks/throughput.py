@@ -16,14 +16,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
+import regex
 from rouge_score.rouge_scorer import RougeScorer
 from sacrebleu.metrics.bleu import BLEU
 
 from metrics_core import Measurement, Sample, evaluate
-from metrics_core.lexical.bleu import bleu_words
 from metrics_core.text import normalise, words
 
 METRIC = "answer_correctness"
+# Scripts without spaces are cut into characters by us and not by 13a: the numbers differ on purpose there.
+_UNSPACED = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]")
 Result = TypeVar("Result")
 
 
@@ -38,7 +40,7 @@ class Tokenizer:
 def row_by_row(samples: list[Sample]) -> list[dict[str, float]]:
     """What a careful user writes: two libraries and a counter for every answer and reference."""
     rouge = RougeScorer(["rougeL"], tokenizer=Tokenizer())
-    bleu = BLEU(lowercase=True, effective_order=True, tokenize="none", force=True)
+    bleu = BLEU(lowercase=True, effective_order=True)
     return [_maxima(sample, rouge, bleu) for sample in samples]
 
 
@@ -57,14 +59,10 @@ def _maxima(sample: Sample, rouge: RougeScorer, bleu: BLEU) -> dict[str, float]:
             "token_overlap_precision": precision,
             "token_overlap_recall": recall,
             "token_overlap_f1": 2 * precision * recall / (precision + recall) if shared else 0.0,
-            "bleu_score": bleu.sentence_score(_cut(answer), [_cut(reference)]).score / 100,
+            "bleu_score": bleu.sentence_score(normalise(answer), [normalise(reference)]).score / 100,
         }
         best = {field: max(value, best.get(field, 0.0)) for field, value in pair.items()}
     return best
-
-
-def _cut(text: str) -> str:
-    return " ".join(bleu_words(normalise(text)))
 
 
 def timed(function: Callable[[], Result]) -> tuple[float, Result]:
@@ -101,31 +99,41 @@ def _samples(folder: Path, name: str) -> list[Sample]:
     return [
         Sample(str(row["id"]), str(row["answer"]), row["references"])  # type: ignore[arg-type]
         for row in rows
-        if row["answer"] and row["references"]
+        if row["answer"]
+        and row["references"]
+        and not _UNSPACED.search(f"{row['answer']} {row['references']}")
     ]
+
+
+def _compare(name: str, samples: list[Sample]) -> str:
+    pairs = sum(len(sample.usable_references) for sample in samples)
+    one, ours = timed(lambda: evaluate(samples, [METRIC]))
+    base, theirs = timed(lambda: row_by_row(samples))
+    two, _ = timed(lambda: evaluate(samples, [METRIC], workers=2))
+    return (
+        f"{name:<12}{len(samples):>9,}{pairs:>9,}{base:>10.2f}s{one:>7.2f}s{base / one:>7.1f}"
+        f"{two:>7.2f}s{base / two:>7.1f}  {largest_difference(ours, theirs):.1e}"
+    )
 
 
 def main() -> int:
     """Run the comparison and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--shared", type=Path, default=Path("../shared/data"))
     folder = parser.parse_args().shared
     if not folder.is_dir():
         print(f"{folder} is not there: nothing to measure on")
         return 0
     evaluate([Sample("warm", "warm up, now", ["warm", "up.. now"])], [METRIC])
-    print(f"{'data':<12}{'answers':>9}{'pairs':>9}{'libraries':>11}{'one':>8}{'ratio':>7}{'two':>8}{'ratio':>7}  largest difference")
-    for name in ("evouna_nq", "nq301", "e2e_nlg"):
-        samples = _samples(folder, name)
-        pairs = sum(len(sample.usable_references) for sample in samples)
-        one, ours = timed(lambda samples=samples: evaluate(samples, [METRIC]))  # type: ignore[misc]
-        base, theirs = timed(lambda samples=samples: row_by_row(samples))  # type: ignore[misc]
-        two, _ = timed(lambda samples=samples: evaluate(samples, [METRIC], workers=2))  # type: ignore[misc]
-        gap = largest_difference(ours, theirs)
-        print(
-            f"{name:<12}{len(samples):>9,}{pairs:>9,}{base:>10.2f}s{one:>7.2f}s{base / one:>7.1f}"
-            f"{two:>7.2f}s{base / two:>7.1f}  {gap:.1e}"
-        )
+    print(
+        f"{'data':<12}{'answers':>9}{'pairs':>9}{'libraries':>11}{'one':>8}{'ratio':>7}{'two':>8}{'ratio':>7}  largest difference"
+    )
+    sets = {name: _samples(folder, name) for name in ("evouna_nq", "nq301", "e2e_nlg")}
+    sets["all three"] = [sample for samples in sets.values() for sample in samples]
+    for name, samples in sets.items():
+        print(_compare(name, samples))
     return 0
 
 

@@ -56,7 +56,7 @@ def _parameters(chosen: argparse.Namespace) -> tuple[Data, Scoring, Limits]:
     from tasks.load import dataset_name
 
     metrics = _names(chosen.metrics) or list(ALL_METRICS)
-    create([name for name in metrics if name != "semantic_similarity"])
+    create(metrics)
     try:
         data = Data(
             answers=_absolute(chosen.answers),
@@ -68,7 +68,7 @@ def _parameters(chosen: argparse.Namespace) -> tuple[Data, Scoring, Limits]:
             slices=chosen.slice,
         )
         scoring = Scoring(
-            metrics=metrics,  # type: ignore[arg-type]
+            metrics=metrics,
             profile=chosen.profile,
             blank_answer=chosen.blank_answer,
             embedding_models=_names(chosen.embedding_models),
@@ -80,6 +80,9 @@ def _parameters(chosen: argparse.Namespace) -> tuple[Data, Scoring, Limits]:
     except ValidationError as error:
         raise BadInput(_first_problem(error.errors()[0])) from error
     dataset_name(data.source())
+    for metric in create(scoring.metrics, scoring.options("")):
+        # A signature names the model, so a model that is not there is found before anything starts.
+        metric.signature  # noqa: B018
     return data, scoring, limits
 
 
@@ -137,7 +140,10 @@ def metrics(chosen: argparse.Namespace) -> int:
                 "metric": name,
                 "summary": summary,
                 "needs": sorted(metric.needs),
-                "fields": [{"name": f.name, "description": f.description, "low": f.low, "high": f.high} for f in metric.fields],
+                "fields": [
+                    {"name": f.name, "description": f.description, "low": f.low, "high": f.high}
+                    for f in metric.fields
+                ],
                 "signature": metric.signature,
             }
             for name, summary, metric in catalogue

@@ -6,7 +6,7 @@ import logging
 import os
 import uuid
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from prefect import flow
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
@@ -24,10 +24,11 @@ from tasks.load import Loaded, Source, dataset_name
 from tasks.manifest import manifest
 from tasks.parts import Chunk
 from tasks.plan import Plan
-from tasks.score import SPAWN_ROWS
+from tasks.score import worth_spawning
 from tasks.validate import Validation
 
 log = logging.getLogger("answerkey")
+_SCORING, _LIMITS = Scoring(), Limits()
 
 
 def _run_name() -> str:
@@ -47,7 +48,7 @@ def _run_name() -> str:
     task_runner=ThreadPoolTaskRunner(max_workers=max(2, os.cpu_count() or 1)),  # type: ignore[arg-type]
 )
 def evaluate_release(
-    data: Data, scoring: Scoring = Scoring(), limits: Limits = Limits(), home: str = ".answerkey"
+    data: Data, scoring: Scoring = _SCORING, limits: Limits = _LIMITS, home: str = ".answerkey"
 ) -> list[str]:
     """Evaluate releases and return the ids of their reports.
 
@@ -79,7 +80,9 @@ def _evaluate(
     loaded = steps.load_step(source, work)
     for note in loaded.notes:
         log.info(note)
-    validation = steps.validate_step(loaded.staged, loaded.rejects, str(work), Contract(**limits.model_dump()))
+    validation = steps.validate_step(
+        loaded.staged, loaded.rejects, str(work), Contract(**limits.model_dump())
+    )
     steps.record_step(home, run_id, source.answers, loaded, validation)
     _announce(loaded, validation)
     if validation.broken:
@@ -117,8 +120,9 @@ def _score(plan: Plan) -> list[str]:
     )
     if not plan.chunks:
         return []
-    progress = create_progress_artifact(0.0, key="scoring", description="Chunks scored")
-    spawn = sum(todo.values()) > SPAWN_ROWS
+    # The type allows for a coroutine, which only asynchronous flows get.
+    progress = cast(uuid.UUID, create_progress_artifact(0.0, key="scoring", description="Chunks scored"))
+    spawn = worth_spawning(plan.n_todo)
     chunks: dict[PrefectFuture[str], Chunk] = {
         steps.score_step.submit(chunk, spawn=spawn): chunk for chunk in plan.chunks
     }
@@ -131,12 +135,12 @@ def _score(plan: Plan) -> list[str]:
 
 
 def _part(future: PrefectFuture[str], chunk: Chunk) -> str:
-    result = future.result(raise_on_failure=False)
-    if isinstance(result, str):
-        return result
-    if isinstance(result, BadInput):
-        raise result
-    problem = f"{type(result).__name__}: {result}"
+    if future.state.is_completed():
+        return future.result()
+    error: Any = future.state.result(raise_on_failure=False)
+    if isinstance(error, BadInput):
+        raise error
+    problem = f"{type(error).__name__}: {error}"
     log.warning(f"{chunk.metric}: {chunk.n_rows:,} rows failed: {problem}; run again with --only-failed")
     return steps.fail_step(chunk, problem)
 

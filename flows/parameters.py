@@ -49,7 +49,10 @@ class Data(Form):
         json_schema_extra={"position": 1},
     )
     dataset: str = Field(
-        "", title="Data set", description="Its name. Empty: the name of the file.", json_schema_extra={"position": 2}
+        "",
+        title="Data set",
+        description="Its name. Empty: the name of the file.",
+        json_schema_extra={"position": 2},
     )
     release: str = Field(
         "",

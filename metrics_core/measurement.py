@@ -28,9 +28,8 @@ class Scored:
     details: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, value in self.values.items():
-            if not math.isfinite(value):
-                raise ValueError(f"field {name!r} is {value!r}: a score is a finite number or it is no score")
+        if not all(map(math.isfinite, self.values.values())):
+            raise ValueError(f"{dict(self.values)}: a score is a finite number or it is no score")
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,9 @@ class Sample:
         for name in ("answer", "question", "cluster"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
-                raise TypeError(f"sample {self.sample_id!r}: {name} is {type(value).__name__}, expected a text")
+                raise TypeError(
+                    f"sample {self.sample_id!r}: {name} is {type(value).__name__}, expected a text"
+                )
         object.__setattr__(self, "references", self._texts("references"))
         object.__setattr__(self, "facts", self._texts("facts"))
 

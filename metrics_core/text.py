@@ -39,8 +39,11 @@ _WORD = regex.compile(
     rf"{_NUMBER}|[{_UNSPACED}]\p{{M}}*|[[\p{{L}}\p{{M}}\p{{N}}]--[{_UNSPACED}]]+|[\p{{So}}\p{{Sc}}%‰+<=>#±×÷≈≠≤≥∞√]",
     regex.V1,
 )
+_POINTED_NUMBER = re.compile(r"[.,]\d")
 _THOUSANDS = re.compile(r"-?\d{1,3}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
-_PUNCTUATION_AROUND = regex.compile(r"^[\s\p{Pi}\p{Pf}\p{Ps}\p{Pe}.,;:!?\"'*_…。！？]+|[\s\p{Pi}\p{Pf}\p{Ps}\p{Pe}.,;:!?\"'*_…。！？]+$")
+_PUNCTUATION_AROUND = regex.compile(
+    r"^[\s\p{Pi}\p{Pf}\p{Ps}\p{Pe}.,;:!?\"'*_…。！？]+|[\s\p{Pi}\p{Pf}\p{Ps}\p{Pe}.,;:!?\"'*_…。！？]+$"
+)
 
 
 def normalise(text: str) -> str:
@@ -83,7 +86,7 @@ def words(text: str) -> tuple[str, ...]:
 def words_of_normalised(text: str) -> tuple[str, ...]:
     """`words` for a text that `normalise` returned."""
     tokens = (_ASCII_WORD if text.isascii() else _WORD).findall(text)
-    if "." in text or "," in text:
+    if _POINTED_NUMBER.search(text):
         return tuple(_canonical_number(token) if "." in token or "," in token else token for token in tokens)
     return tuple(tokens)
 
@@ -97,7 +100,7 @@ normal_reference = lru_cache(maxsize=16_384)(normalise)
 
 def is_blank(text: str | None) -> bool:
     """Nothing to see: no text, white space, or invisible characters only."""
-    return not text or not text.strip() or (not text.isascii() and not normalise(text))
+    return not text or text.isspace() or (not text.isascii() and not normalise(text))
 
 
 def trimmed(text: str) -> str:

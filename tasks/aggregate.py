@@ -111,7 +111,8 @@ def _rows_for_aggregates(warehouse: duckdb.DuckDBPyConnection, committed: Commit
     """
     key = {"dataset": committed.dataset, "version": committed.dataset_version}
     [(clustered,)] = warehouse.execute(
-        'SELECT count("cluster") > 0 FROM samples WHERE dataset = $dataset AND dataset_version = $version', key
+        'SELECT count("cluster") > 0 FROM samples WHERE dataset = $dataset AND dataset_version = $version',
+        key,
     ).fetchall()
     warehouse.execute(
         """
@@ -152,9 +153,7 @@ FROM means GROUP BY report_id, metric, field, slice
 """
 
 
-def _insert_aggregates(
-    warehouse: duckdb.DuckDBPyConnection, fields: Mapping[tuple[str, str], Field]
-) -> None:
+def _insert_aggregates(warehouse: duckdb.DuckDBPyConnection, fields: Mapping[tuple[str, str], Field]) -> None:
     places = {key: place for place, key in enumerate(fields)}
     rows = warehouse.execute(_AGGREGATES).fetchall()
     for row in sorted(rows, key=lambda row: (row[0], places[row[2], row[3]], row[4])):

@@ -25,16 +25,12 @@ CREATE TEMP MACRO is_misread(t) AS
 
 -- The CASE of the next three is for speed: a cheap look first, and the rest only for the few that pass it.
 
--- "null" glued to a letter, once the words and identifiers that really contain it are taken out.
+-- "null" glued to a letter, unless every such word is a word or an identifier that really has it.
 CREATE TEMP MACRO has_null_in_word(t) AS CASE
-    WHEN regexp_matches(t, '(?i)null') THEN regexp_matches(
-        regexp_replace(
-            t,
-            '(?i)\b(?:(?:is|not|non|if|db)?null(?:s|ed|ing|if(?:y\w*|ie[sd]|ication\w*)|it(?:y|ies)|able|ary|ah|ius'
-            || '|us|um|a|o|e|ptr|pointer\w*|space|or\w*|arbor|soft)?|annull\w*)\b',
-            ' ', 'g'
-        ),
-        '(?i)\p{L}null|null\p{L}'
+    WHEN regexp_matches(t, '(?i)null') THEN NOT regexp_full_match(
+        array_to_string(regexp_extract_all(t, '(?i)\p{L}*null\p{L}*'), ' '),
+        '(?i)(?:(?:(?:is|not|non|if|db)?null(?:s|ed|ing|if(?:y|ying|iers?|ie[sd]|ications?)|it(?:y|ies)|able|ary|ah'
+        || '|ius|us|um|a|o|e|ptr|pointer\p{L}*|space|or\p{L}*|arbor|soft)?|annull\p{L}*)(?: |$))*'
     )
     ELSE false
 END;

@@ -82,7 +82,9 @@ def complete(
     paths: dict[Key, str] = dict(given)
     for key, path in [*given.items(), *(("slice", path) for path in slices if path not in elsewhere)]:
         if records and all(lookup(record, path) is _MISSING for record in records):
-            raise BadInput(f"{source}: no column {path!r} (for {key}); the columns are {', '.join(sorted(columns))}")
+            raise BadInput(
+                f"{source}: no column {path!r} (for {key}); the columns are {', '.join(sorted(columns))}"
+            )
     guessed: list[Key] = []
     for key, names in _USUAL.items():
         name = next((name for name in names if name in columns and name not in paths.values()), None)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,9 +55,7 @@ def finish_run(home: Path, run_id: str, status: str, message: str | None = None)
         )
 
 
-def record_validation(
-    home: Path, run_id: str, source: str, loaded: Loaded, validation: Validation
-) -> None:
+def record_validation(home: Path, run_id: str, source: str, loaded: Loaded, validation: Validation) -> None:
     """Keep the checks and the quarantined rows, also of a run that stops here."""
     with writing(home) as warehouse:
         for table in ("quarantine", "validations"):
@@ -93,9 +90,7 @@ def commit(
     return Committed(loaded.dataset, version, releases)
 
 
-def _commit_samples(
-    warehouse: duckdb.DuckDBPyConnection, loaded: Loaded, accepted: str, source: str
-) -> str:
+def _commit_samples(warehouse: duckdb.DuckDBPyConnection, loaded: Loaded, accepted: str, source: str) -> str:
     columns = 'sample_id, question, "references", facts, "cluster", sample_hash'
     # With a references file the data set is that file, answered or not. Otherwise it is what was answered.
     warehouse.execute(
@@ -141,7 +136,9 @@ def _commit_answers(
     found = tuple(ReleaseVersion(release, version, count) for release, count, version in releases)
     for release in found:
         key = [dataset, release.release, release.answers_version]
-        warehouse.execute("DELETE FROM answers WHERE dataset = ? AND release = ? AND answers_version = ?", key)
+        warehouse.execute(
+            "DELETE FROM answers WHERE dataset = ? AND release = ? AND answers_version = ?", key
+        )
         warehouse.execute(
             "INSERT INTO answers SELECT ?, ?, ?, sample_id, sample_key, answer, label, correct, slices "
             "FROM new_answers WHERE release = ?",
@@ -150,9 +147,7 @@ def _commit_answers(
     return found
 
 
-def _commit_measurements(
-    warehouse: duckdb.DuckDBPyConnection, run_id: str, parts: Sequence[str]
-) -> None:
+def _commit_measurements(warehouse: duckdb.DuckDBPyConnection, run_id: str, parts: Sequence[str]) -> None:
     if not parts:
         return
     files = [glob.escape(part) for part in parts]

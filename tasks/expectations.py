@@ -50,7 +50,8 @@ def breaking(frame: pd.DataFrame, bounds: Sequence[Bound]) -> list[Positions]:
             chunk = _widened(frame.iloc[start : start + CHUNK_ROWS][columns].reset_index(drop=True))
             for positions, indices in zip(found, _run(chunk, bounds), strict=True):
                 positions.append(np.asarray(indices, dtype=np.int64) + start)
-            gc.collect()  # contexts are reference cycles, and would pile up with their results
+            if len(frame) > CHUNK_ROWS:
+                gc.collect()  # contexts are reference cycles, and would pile up with their results
     return [np.concatenate(positions) for positions in found]
 
 
@@ -61,10 +62,15 @@ def _widened(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _run(frame: pd.DataFrame, bounds: Sequence[Bound]) -> list[list[int]]:
     gx = _great_expectations()
-    from great_expectations.data_context.types.base import ProgressBarsConfig
+    from great_expectations.data_context.types import base
 
-    context = gx.get_context(mode="ephemeral")
-    context.variables.progress_bars = ProgressBarsConfig(globally=False)
+    # The stores' own defaults would set up a site of documentation pages in the folder for temporary files.
+    settings = base.DataContextConfig(
+        store_backend_defaults=base.InMemoryStoreBackendDefaults(init_temp_docs_sites=False),
+        progress_bars=base.ProgressBarsConfig(globally=False),
+        analytics_enabled=False,
+    )
+    context = gx.get_context(mode="ephemeral", project_config=settings)
     asset = context.data_sources.add_pandas("staged").add_dataframe_asset("rows")
     definition = asset.add_batch_definition_whole_dataframe("all")
     batch = definition.get_batch(batch_parameters={"dataframe": frame})

@@ -103,7 +103,9 @@ def _todo(connection: duckdb.DuckDBPyConnection, file: Path, *, only_failed: boo
         """
     )
     unfinished = f"{file}.part"
-    connection.execute(f"COPY todo TO '{_quoted(Path(unfinished))}' (FORMAT parquet, ROW_GROUP_SIZE {_GROUP_ROWS})")
+    connection.execute(
+        f"COPY todo TO '{_quoted(Path(unfinished))}' (FORMAT parquet, ROW_GROUP_SIZE {_GROUP_ROWS})"
+    )
     os.replace(unfinished, file)
     [(fingerprint,)] = connection.execute(
         "SELECT md5(coalesce(string_agg(sample_key, '' ORDER BY sample_id, sample_key), '')) FROM todo"

@@ -17,7 +17,9 @@ def publish(home: Path, reports: Sequence[ReportRef]) -> None:
 
     for report in read_reports(home, [ref.report_id for ref in reports]):
         key = artifact_key(f"{report.dataset}-{report.release}")
-        create_table_artifact(table_rows(report), key=f"scores-{key}", description=f"Scores of {report.report_id}")
+        create_table_artifact(
+            table_rows(report), key=f"scores-{key}", description=f"Scores of {report.report_id}"
+        )
         create_markdown_artifact(markdown(report), key=f"report-{key}", description=report.report_id)
 
 

@@ -156,7 +156,10 @@ def _valid_utf8(file: Path, work: Path) -> Path:
     except UnicodeDecodeError:
         work.mkdir(parents=True, exist_ok=True)
         copy = work / f"repaired-{file.name}"
-        with file.open(encoding="utf-8", errors="replace", newline="") as text, copy.open("w", encoding="utf-8", newline="") as out:
+        with (
+            file.open(encoding="utf-8", errors="replace", newline="") as text,
+            copy.open("w", encoding="utf-8", newline="") as out,
+        ):
             while piece := text.read(1 << 20):
                 out.write(piece)
         return copy
@@ -185,7 +188,9 @@ def load_httpfs(connection: Any) -> None:
 
     spec = find_spec("duckdb_extension_httpfs")
     if spec is None or not spec.submodule_search_locations:
-        raise BadInput("reading URLs needs the package duckdb-extension-httpfs: pip install it, or download the file")
+        raise BadInput(
+            "reading URLs needs the package duckdb-extension-httpfs: pip install it, or download the file"
+        )
     found = sorted(Path(spec.submodule_search_locations[0]).rglob("*.duckdb_extension*"))
     connection.execute(f"LOAD '{found[0]}'")
 

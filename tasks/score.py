@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
@@ -11,8 +12,13 @@ from functools import cache
 from metrics_core.registry import METRICS
 from tasks.parts import Chunk, score_chunk
 
-SPAWN_ROWS = 20_000
+_SPAWN_ROWS = 100_000
 """Below this many lexical rows a run stays in one process: starting others takes longer than the work."""
+
+
+def worth_spawning(todo: Iterable[tuple[str, int]]) -> bool:
+    """Whether there is enough to score, as pairs of metric and rows, for more than one process."""
+    return sum(rows for metric, rows in todo if METRICS[metric].kind == "lexical") > _SPAWN_ROWS
 
 
 def score(chunk: Chunk, *, spawn: bool) -> str:

@@ -9,8 +9,7 @@ from typing import Any
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
-from prefect.client.schemas.objects import TaskRun
-from prefect.states import State
+from prefect.client.schemas.objects import State, TaskRun
 
 from metrics_core.errors import BadInput
 from tasks import aggregate, commit, load, parts, plan, publish, score, validate
@@ -22,22 +21,19 @@ def _worth_retrying(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
     return not isinstance(result, BadInput)
 
 
-_settings: dict[str, Any] = {"cache_policy": NO_CACHE, "persist_result": False}
-
-load_step = task(load.load, name="load", **_settings)
-validate_step = task(validate.validate, name="validate", **_settings)
-record_step = task(commit.record_validation, name="record validation", **_settings)
-plan_step = task(plan.plan, name="plan", **_settings)
+load_step = task(name="load", cache_policy=NO_CACHE)(load.load)
+validate_step = task(name="validate", cache_policy=NO_CACHE)(validate.validate)
+record_step = task(name="record validation", cache_policy=NO_CACHE)(commit.record_validation)
+plan_step = task(name="plan", cache_policy=NO_CACHE)(plan.plan)
 score_step = task(
-    score.score,
     name="score",
     task_run_name="score {chunk.metric}, {chunk.n_rows} rows",
     retries=2,
     retry_delay_seconds=[1, 10],
     retry_condition_fn=_worth_retrying,
-    **_settings,
-)
-fail_step = task(parts.fail_chunk, name="write down a failed chunk", **_settings)
-commit_step = task(commit.commit, name="commit", **_settings)
-aggregate_step = task(aggregate.aggregate, name="aggregate", **_settings)
-publish_step = task(publish.publish, name="publish", **_settings)
+    cache_policy=NO_CACHE,
+)(score.score)
+fail_step = task(name="write down a failed chunk", cache_policy=NO_CACHE)(parts.fail_chunk)
+commit_step = task(name="commit", cache_policy=NO_CACHE)(commit.commit)
+aggregate_step = task(name="aggregate", cache_policy=NO_CACHE)(aggregate.aggregate)
+publish_step = task(name="publish", cache_policy=NO_CACHE)(publish.publish)

@@ -84,6 +84,8 @@ def answer_correctness(
 ) -> LexicalMetric:
     """The basket, by default or under a compatibility profile."""
     if profile is not None:
-        return LexicalMetric(NAME, FIELDS, partial(_score_profile, profile), f"v1|profile:{profile}", blank_answer)
+        return LexicalMetric(
+            NAME, FIELDS, partial(_score_profile, profile), f"v1|profile:{profile}", blank_answer
+        )
     parameters = f"v1|tok:{TOKENIZER_ID}|bleu:{bleu.TOKENIZER_ID}|refs:max"
     return LexicalMetric(NAME, FIELDS, score, parameters, blank_answer)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -21,15 +21,14 @@ from metrics_core.text import normal_reference
 MAX_ORDER = 4
 TOKENIZER_ID = "13a+chars"
 
-Grams = Counter[tuple[str, ...]]
+Grams = Counter[str | tuple[str, ...]]
+"""Counts of n-grams: tuples of words, and for n = 1 the words themselves."""
 
 _UNSPACED = regex.compile(r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*)")
 # The rules of 13a in one pass, on a text where they do not touch each other. Where they may (entities,
 # runs of stops and commas), sacreBLEU's own tokenizer, four times slower, decides.
 _NOT_PLAIN = re.compile(r"[.,]{2}|&|<skipped>")
-_PLAIN_13A = re.compile(
-    r"(?:[^ !-&(-/:-@\[-`{-~]+|(?<=[0-9])[.,](?=[0-9])|(?<![0-9])-)+|[!-&(-/:-@\[-`{-~]"
-)
+_PLAIN_13A = re.compile(r"(?:[^ !-&(-/:-@\[-`{-~]+|(?<=[0-9])[.,](?=[0-9])|(?<![0-9])-)+|[!-&(-/:-@\[-`{-~]")
 
 
 class BleuStats(NamedTuple):
@@ -51,9 +50,7 @@ class BleuStats(NamedTuple):
     @classmethod
     def of_flat(cls, numbers: Sequence[int]) -> BleuStats:
         """The inverse of `flat`."""
-        return cls(
-            numbers[0], numbers[1], tuple(numbers[2 : 2 + MAX_ORDER]), tuple(numbers[2 + MAX_ORDER :])
-        )
+        return cls(numbers[0], numbers[1], tuple(numbers[2 : 2 + MAX_ORDER]), tuple(numbers[2 + MAX_ORDER :]))
 
 
 class Tokens:
@@ -68,7 +65,9 @@ class Tokens:
     def grams(self, order: int) -> Grams:
         """Counts of the `order`-grams, order >= 1."""
         if order not in self._grams:
-            self._grams[order] = Counter(zip(*(self.words[i:] for i in range(order)), strict=False))
+            self._grams[order] = Counter(
+                self.words if order == 1 else zip(*(self.words[i:] for i in range(order)), strict=False)
+            )
         return self._grams[order]
 
 
@@ -114,7 +113,11 @@ def _matches(answer: Tokens, references: Sequence[Tokens], order: int) -> int:
     counts = answer.grams(order)
     # References are mostly the shorter side, and a look-up costs less than an intersection of counters.
     small, large = (allowed, counts) if len(allowed) < len(counts) else (counts, allowed)
-    return sum(min(count, large[gram]) for gram, count in small.items() if gram in large)
+    matched = 0
+    for gram, count in small.items():
+        other = large.get(gram, 0)
+        matched += min(other, count)
+    return matched
 
 
 def bleu_score(stats: BleuStats) -> float:
@@ -158,7 +161,7 @@ def _most(counters: Iterable[Grams]) -> Grams:
 
 
 @lru_cache(maxsize=1)
-def _tokenizer_13a():  # type: ignore[no-untyped-def]
+def _tokenizer_13a() -> Callable[[str], str]:
     from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
-    return Tokenizer13a()
+    return Tokenizer13a()  # type: ignore[no-untyped-call]

@@ -187,7 +187,8 @@ def _matched_tokens(answer: _Text, reference: _Text) -> set[str]:
                 matched |= common
             else:
                 matched |= _common_subsequence_tokens(
-                    [token for token in expected if token in common], [token for token in given if token in common]
+                    [token for token in expected if token in common],
+                    [token for token in given if token in common],
                 )
             if len(matched) == len(shared):
                 return matched

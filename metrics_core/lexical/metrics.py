@@ -14,7 +14,14 @@ from metrics_core.lexical.token_overlap import token_overlap
 from metrics_core.measurement import Measurement, Outcome, Scored
 from metrics_core.metric import BlankAnswer, Field, Need, degenerate
 from metrics_core.sample import Sample
-from metrics_core.text import TOKENIZER_ID, normal_reference, normalise, reference_words, trimmed, words_of_normalised
+from metrics_core.text import (
+    TOKENIZER_ID,
+    normal_reference,
+    normalise,
+    reference_words,
+    trimmed,
+    words_of_normalised,
+)
 
 References = Sequence[tuple[int, str]]
 """Usable references with their index in the sample, never empty."""
@@ -172,7 +179,11 @@ DEFINITIONS: Mapping[str, tuple[tuple[Field, ...], Scorer, str]] = {
         score_bleu,
         f"v1|tok:{bleu.TOKENIZER_ID}|norm:{TOKENIZER_ID}|eff:yes|smooth:exp|refs:all",
     ),
-    "chrf": ((Field("chrf", "character n-gram F2"),), score_chrf, f"v1|norm:{TOKENIZER_ID}|nc:6|beta:2|refs:best"),
+    "chrf": (
+        (Field("chrf", "character n-gram F2"),),
+        score_chrf,
+        f"v1|norm:{TOKENIZER_ID}|nc:6|beta:2|refs:best",
+    ),
     "exact_match": (MATCH, score_exact_match, f"v1|norm:{TOKENIZER_ID}|refs:any"),
     "contains": (MATCH, score_contains, f"v1|tok:{TOKENIZER_ID}|refs:any"),
 }

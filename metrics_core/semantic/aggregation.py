@@ -20,9 +20,7 @@ VOTE_AT = 0.5
 """A model votes for a text from this cosine on, unless a threshold is set."""
 
 
-def aggregate(
-    cosines: Sequence[float], how: Aggregation, *, threshold: float | None, tolerance: float
-) -> float | None:
+def aggregate(cosines: Sequence[float], how: Aggregation, *, threshold: float | None, tolerance: float) -> float | None:
     """One number from the cosines of several models, in -1..1, with `DECIMALS` decimals.
 
     `vote` is 1 where strictly more than half of the models reach the threshold (`VOTE_AT` without one), else

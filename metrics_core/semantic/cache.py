@@ -63,8 +63,7 @@ class EmbeddingCache:
         """Keep `embeddings`, in one transaction. What is there already stays as it is."""
         identity = _identity(encoder)
         rows = [
-            (*identity, _hash(text), embedded.chunks, packed(embedded.vector))
-            for text, embedded in embeddings.items()
+            (*identity, _hash(text), embedded.chunks, packed(embedded.vector)) for text, embedded in embeddings.items()
         ]
         with self._tolerantly("written"), self._open() as db, db:
             db.execute(f"INSERT OR IGNORE INTO encoders ({_IDENTITY}) VALUES (?, ?, ?)", identity)

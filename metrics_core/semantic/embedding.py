@@ -91,9 +91,7 @@ def _batches(texts: Sequence[str], size: int) -> Iterator[list[str]]:
         yield batch
 
 
-def _encode_batch(
-    encoder: Encoder, chunked: Mapping[str, Sequence[Chunk]], result: Embeddings
-) -> dict[str, Embedding]:
+def _encode_batch(encoder: Encoder, chunked: Mapping[str, Sequence[Chunk]], result: Embeddings) -> dict[str, Embedding]:
     """Encode a batch; where it fails, find the text that is to blame by halving."""
     try:
         vectors = _encode(encoder, [part.text for parts in chunked.values() for part in parts], result)

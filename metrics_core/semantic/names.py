@@ -24,9 +24,7 @@ from metrics_core.semantic.embedded import EMBEDDED
 from metrics_core.semantic.encoders import EncoderError
 
 API_PREFIX = "litellm:"
-API_PROVIDERS = frozenset(
-    ("azure", "bedrock", "cohere", "gemini", "mistral", "openai", "vertex_ai", "voyage")
-)
+API_PROVIDERS = frozenset(("azure", "bedrock", "cohere", "gemini", "mistral", "openai", "vertex_ai", "voyage"))
 API_REVISION = "api"
 """Stands for the revision of a model behind an API: its provider does not tell which one answered."""
 

@@ -128,9 +128,7 @@ class SemanticSimilarity:
                 outcomes[i] = self._with_models(sample, found)
             usage = _usage(found.values(), time.perf_counter() - started, len(pending))
         return [
-            Measurement(
-                sample.sample_id, self.name, signature, outcomes[i], usage if i in pending else Usage()
-            )
+            Measurement(sample.sample_id, self.name, signature, outcomes[i], usage if i in pending else Usage())
             for i, sample in enumerate(samples)
         ]
 
@@ -162,9 +160,7 @@ class SemanticSimilarity:
 
         by_model = {name: embeddings.by_text for name, embeddings in found.items()}
         compared = compare(Texts.of(sample), by_model, self._rank)
-        return (
-            self._scored(compared.cosines, compared.details) if isinstance(compared, Comparison) else compared
-        )
+        return self._scored(compared.cosines, compared.details) if isinstance(compared, Comparison) else compared
 
     def _rank(self, cosines: Sequence[float]) -> float:
         # Without a consensus a reference still can be the best one; then the sample has none.
@@ -178,8 +174,7 @@ class SemanticSimilarity:
         similarity = self._aggregate(cosines)
         if similarity is None:
             return Undefined(
-                f"no consensus: the cosines of the models differ by {spread(cosines):g}, "
-                f"more than {self.tolerance:g}"
+                f"no consensus: the cosines of the models differ by {spread(cosines):g}, more than {self.tolerance:g}"
             )
         values = [similarity]
         if len(cosines) > 1:

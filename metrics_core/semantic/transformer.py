@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from metrics_core.semantic.embedded import MINILM, cores
+from metrics_core.semantic.embedded import MINILM
 from metrics_core.semantic.encoders import Encoded, EncoderError
 
 _DEFAULT_LENGTH = 512
@@ -93,7 +93,12 @@ def _use_all_cores() -> None:
     if "OMP_NUM_THREADS" not in os.environ:
         import torch
 
-        torch.set_num_threads(cores())
+        torch.set_num_threads(_cores())
+
+
+def _cores() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

@@ -93,7 +93,12 @@ def bare_cli() -> Cli:
 
     def run(*arguments: object, **changes: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            command(*arguments), cwd=ROOT, env={**os.environ, **changes}, capture_output=True, text=True, timeout=240
+            command(*arguments),
+            cwd=ROOT,
+            env={**os.environ, **changes},
+            capture_output=True,
+            text=True,
+            timeout=240,
         )
 
     return run

@@ -45,10 +45,19 @@ def test_a_missing_references_file_is_named(bare_cli: Cli, answers: Path) -> Non
     ("arguments", "line"),
     [
         (["--metrics", "rouge_ll"], "metric 'rouge_ll' is not known: did you mean rouge_l?"),
-        (["--map", "idx=a"], "--map idx=a: 'idx' is not a key; choose from id, question, answer, references, facts, release, label, cluster"),
+        (
+            ["--map", "idx=a"],
+            "--map idx=a: 'idx' is not a key; choose from id, question, answer, references, facts, release, label, cluster",
+        ),
         (["--map", "id"], "--map id: write KEY=PATH, for instance id=meta.question_id"),
-        (["--profile", "v9"], "--profile v9: choose from default, continuous_eval_v0_2, continuous_eval_v0_3"),
-        (["--aggregation", "best"], "--aggregation best: choose from mean, median, min, max, vote, consensus"),
+        (
+            ["--profile", "v9"],
+            "--profile v9: choose from default, continuous_eval_v0_2, continuous_eval_v0_3",
+        ),
+        (
+            ["--aggregation", "best"],
+            "--aggregation best: choose from mean, median, min, max, vote, consensus",
+        ),
         (["--threshold", "1.5"], "--threshold 1.5: Input should be less than or equal to 1"),
         (["--dataset", "a/b"], "--dataset 'a/b': use letters, digits, dots, dashes and underscores"),
     ],
@@ -63,7 +72,10 @@ def test_a_bad_option_is_refused_before_anything_starts(
 
 def test_reports_of_an_empty_home(bare_cli: Cli, tmp_path: Path) -> None:
     line = refused(bare_cli("report", "--home", tmp_path))
-    assert line == f"answerkey: {tmp_path}: no warehouse here yet; run `answerkey evaluate` first, or give --home"
+    assert (
+        line
+        == f"answerkey: {tmp_path}: no warehouse here yet; run `answerkey evaluate` first, or give --home"
+    )
 
 
 def test_metrics_lists_all_with_their_fields(bare_cli: Cli) -> None:

@@ -55,18 +55,24 @@ def _shown_in_the_ui(ask: Any) -> None:
     names = [run["name"] for run in ask("task_runs/filter", of_run)]
     assert "score bleu, 8 rows" in names
     artifacts = {a["key"]: a for a in ask("artifacts/filter", of_run)}
-    assert {"scores-faq-old", "scores-faq-new", "report-faq-old", "report-faq-new", "scoring"} <= set(artifacts)
+    assert {"scores-faq-old", "scores-faq-new", "report-faq-old", "report-faq-new", "scoring"} <= set(
+        artifacts
+    )
     table = json.loads(artifacts["scores-faq-new"]["data"])
     assert {"metric": "exact_match.match", "mean": "0.500", "scored": "4/4"}.items() <= {
         k: v for row in table if row["metric"] == "exact_match.match" for k, v in row.items()
     }.items()
     assert "**new** on data set **faq**" in artifacts["report-faq-new"]["data"]
     assert artifacts["scoring"]["data"] in (100, 100.0)
-    logs = [line["message"] for line in ask("logs/filter", {"logs": {"flow_run_id": {"any_": [runs[0]["id"]]}}})]
+    logs = [
+        line["message"] for line in ask("logs/filter", {"logs": {"flow_run_id": {"any_": [runs[0]["id"]]}}})
+    ]
     assert "faq: 8 rows read, 8 accepted, 0 quarantined" in logs
 
 
-def test_one_release_prints_the_table_people_want_first(cli: Cli, answers: Path, tmp_path: Path, ask: Any) -> None:
+def test_one_release_prints_the_table_people_want_first(
+    cli: Cli, answers: Path, tmp_path: Path, ask: Any
+) -> None:
     home = tmp_path / "home"
     rows = [json.loads(line) for line in answers.read_text().splitlines()]
     one = tmp_path / "one.jsonl"
@@ -75,7 +81,14 @@ def test_one_release_prints_the_table_people_want_first(cli: Cli, answers: Path,
     assert result.returncode == 0, result.stderr
     lines = result.stdout.splitlines()
     assert lines[0].strip() == "new on faq"
-    assert [word for line in lines[1:4] for word in line.split()][:6] == ["metric", "mean", "95", "%", "interval", "scored/total"]
+    assert [word for line in lines[1:4] for word in line.split()][:6] == [
+        "metric",
+        "mean",
+        "95",
+        "%",
+        "interval",
+        "scored/total",
+    ]
     assert "exact_match.match   0.500   0.150 – 0.850            4/4" in result.stdout
     assert "faq/new/v1  4 answers" in result.stdout
     runs = ask("flow_runs/filter", {"flow_runs": {"name": {"any_": ["evaluate new on faq"]}}})
@@ -103,10 +116,16 @@ def test_a_rerun_scores_nothing_and_makes_version_2(cli: Cli, answers: Path, tmp
     assert "faq/new/v1" in cli("report", "faq/new/v1", "--home", home).stdout
 
 
-def test_a_changed_reference_makes_a_new_version_of_the_data_set(cli: Cli, answers: Path, tmp_path: Path) -> None:
+def test_a_changed_reference_makes_a_new_version_of_the_data_set(
+    cli: Cli, answers: Path, tmp_path: Path
+) -> None:
     home = tmp_path / "home"
     assert cli("evaluate", answers, "--metrics", "contains", "--home", home).returncode == 0
-    answers.write_text(answers.read_text().replace('"blue", "topic"', '"green", "topic"').replace('"reference": "blue"', '"reference": "green"'))
+    answers.write_text(
+        answers.read_text()
+        .replace('"blue", "topic"', '"green", "topic"')
+        .replace('"reference": "blue"', '"reference": "green"')
+    )
     again = cli("evaluate", answers, "--metrics", "contains", "--home", home)
     # q3 of both releases has other references now; the other six answers are known.
     assert "contains (2 new, 6 known)" in again.stderr
@@ -132,10 +151,13 @@ def test_a_failed_chunk_is_reported_and_only_it_is_scored_again(
     )
     assert bounds == (4, 0, 4, 0.0, None, 0.0, 1.0)
     blocked.rmdir()
-    again = cli("evaluate", answers, "--metrics", "contains,exact_match,rouge_l", "--only-failed", "--home", home)
+    again = cli(
+        "evaluate", answers, "--metrics", "contains,exact_match,rouge_l", "--only-failed", "--home", home
+    )
     assert "contains (8 new, 0 known), exact_match (0 new, 8 known), rouge_l (0 new, 0 known)" in again.stderr
     statuses = query(
-        home, "SELECT metric, status, count(*) FROM scores WHERE report_id LIKE '%/v2' GROUP BY ALL ORDER BY ALL"
+        home,
+        "SELECT metric, status, count(*) FROM scores WHERE report_id LIKE '%/v2' GROUP BY ALL ORDER BY ALL",
     )
     assert statuses == [("contains", "scored", 8), ("exact_match", "scored", 8), ("rouge_l", "skipped", 24)]
 
@@ -165,8 +187,12 @@ def test_a_broken_contract_stops_before_scoring_and_loses_nothing(cli: Cli, tmp_
     assert result.returncode == 2
     assert "Traceback" not in result.stderr
     last = result.stderr.splitlines()[-1]
-    assert last.startswith(f"answerkey: {file}: 50 % of the rows (3 of 6) are in quarantine, 20 % are allowed")
-    assert query(home, "SELECT rule, \"row\" FROM quarantine ORDER BY ALL") == [("references_present", n) for n in (1, 2, 3)]
+    assert last.startswith(
+        f"answerkey: {file}: 50 % of the rows (3 of 6) are in quarantine, 20 % are allowed"
+    )
+    assert query(home, 'SELECT rule, "row" FROM quarantine ORDER BY ALL') == [
+        ("references_present", n) for n in (1, 2, 3)
+    ]
     assert query(home, "SELECT status FROM runs") == [("stopped",)]
     assert query(home, "SELECT count(*) FROM measurements") == [(0,)]
     allowed = cli("evaluate", file, "--metrics", "contains", "--home", home, "--max-quarantined", "0.6")
@@ -187,14 +213,20 @@ def start(server: str, *arguments: object) -> subprocess.Popen[str]:
 
 def test_two_runs_at_once_lose_nothing(server: str, answers: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
-    runs = [start(server, "evaluate", answers, "--metrics", metric, "--home", home) for metric in ("bleu", "contains")]
+    runs = [
+        start(server, "evaluate", answers, "--metrics", metric, "--home", home)
+        for metric in ("bleu", "contains")
+    ]
     for run in runs:
         _, errors = run.communicate(timeout=240)
         assert run.returncode == 0, errors
     made = query(home, "SELECT report_id FROM reports ORDER BY ALL")
     assert made == [("faq/new/v1",), ("faq/new/v2",), ("faq/old/v1",), ("faq/old/v2",)]
     # "-5" and "blue" are the only equal texts, and their questions differ: eight measurements a metric.
-    assert query(home, "SELECT metric, count(*) FROM measurements GROUP BY ALL ORDER BY ALL") == [("bleu", 8), ("contains", 8)]
+    assert query(home, "SELECT metric, count(*) FROM measurements GROUP BY ALL ORDER BY ALL") == [
+        ("bleu", 8),
+        ("contains", 8),
+    ]
 
 
 def test_kill_9_in_the_middle_loses_no_finished_chunk(server: str, cli: Cli, tmp_path: Path) -> None:
@@ -220,7 +252,10 @@ def test_kill_9_in_the_middle_loses_no_finished_chunk(server: str, cli: Cli, tmp
     kept = {part: part.read_bytes() for part in finished}
     result = cli("evaluate", file, "--metrics", metrics, "--home", home)
     assert result.returncode == 0, result.stderr
-    counts = query(home, "SELECT metric, count(*), count(DISTINCT sample_key) FROM measurements GROUP BY ALL ORDER BY ALL")
+    counts = query(
+        home,
+        "SELECT metric, count(*), count(DISTINCT sample_key) FROM measurements GROUP BY ALL ORDER BY ALL",
+    )
     assert counts == [("bleu", 12_000, 12_000), ("chrf", 12_000, 12_000), ("contains", 12_000, 12_000)]
     assert kept
     assert not list((home / "parts").rglob("*.parquet"))

@@ -1,0 +1,218 @@
+"""A commit is one short transaction, keyed by content: nothing is lost, doubled or half there."""
+
+import json
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metrics_core.registry import Options
+from tasks.commit import Committed, commit, finish_run, record_validation, start_run
+from tasks.contract import Contract
+from tasks.load import Loaded
+from tasks.parts import fail_chunk, score_chunk
+from tasks.plan import plan
+from tasks.validate import validate
+from tasks.warehouse.warehouse import reading
+from tests.tasks.staging_help import query, stage
+
+ROWS = [
+    {"id": f"q{i}", "question": f"Q{i}", "answer": f"a {i}", "references": [f"a {i} b"], "release": release}
+    for release in ("two", "one")
+    for i in range(6)
+]
+TABLES = ("datasets", "samples", "answers", "measurements")
+
+
+def scored(tmp_path: Path, loaded: Loaded, *, fail: bool = False, home: str = "home") -> list[str]:
+    made = plan(loaded.staged, tmp_path / home, tmp_path / "plan", ["rouge_l"], Options(), only_failed=False)
+    return [fail_chunk(chunk, "no answer") if fail else score_chunk(chunk) for chunk in made.chunks]
+
+
+def committed(tmp_path: Path, loaded: Loaded, parts: list[str], run_id: str = "run") -> Committed:
+    return commit(tmp_path / "home", run_id, "source.jsonl", loaded, loaded.staged, parts)
+
+
+def content(home: Path) -> dict[str, list[tuple[Any, ...]]]:
+    """The committed tables without times, seconds and run ids."""
+    left_out = {"measurements": " EXCLUDE (created_at, run_id, seconds)", "datasets": " EXCLUDE (created_at)"}
+    return {
+        table: query(home, f"SELECT *{left_out.get(table, '')} FROM {table} ORDER BY ALL") for table in TABLES
+    }
+
+
+def statuses(tmp_path: Path) -> list[tuple[Any, ...]]:
+    return query(
+        tmp_path / "home", "SELECT status, run_id, count(*) FROM measurements GROUP BY ALL ORDER BY ALL"
+    )
+
+
+def test_what_a_commit_leaves(tmp_path: Path) -> None:
+    rows = [{**ROWS[0], "label": "true", "lang": "en"}, {**ROWS[6], "answer": None}]
+    loaded = stage(tmp_path, rows, slices=("lang",), paths={"label": "label"})
+    checked = validate(loaded.staged, loaded.rejects, str(tmp_path / "valid"), Contract())
+    parts = scored(tmp_path, loaded)
+    done = commit(tmp_path / "home", "run", "source.jsonl", loaded, checked.accepted, parts)
+    assert [(release.release, release.n_rows) for release in done.releases] == [("two", 1), ("one", 1)]
+    home, version = tmp_path / "home", done.dataset_version
+    assert query(home, "SELECT * EXCLUDE created_at FROM datasets") == [("answers", version, 1, "source.jsonl")]
+    assert query(home, "SELECT * FROM samples") == [("answers", version, "q0", "Q0", ["a 0 b"], [], None)]
+    answers = query(home, "SELECT * EXCLUDE sample_key FROM answers ORDER BY release")
+    one, two = (release.answers_version for release in done.releases[::-1])
+    assert answers == [
+        ("answers", "one", one, "q0", None, None, None, {"lang": "(none)"}),
+        ("answers", "two", two, "q0", "a 0", "true", True, {"lang": "en"}),
+    ]
+    joined = query(home, "SELECT release, status, \"values\"['f1'] FROM answers JOIN measurements USING (sample_key)")
+    assert sorted(joined) == [("one", "scored", 0.0), ("two", "scored", 0.8)]
+    assert not any(Path(part).exists() for part in parts)
+
+
+def test_committing_twice_changes_nothing(tmp_path: Path) -> None:
+    loaded = stage(tmp_path, ROWS)
+    parts = scored(tmp_path, loaded)
+    kept = {part: Path(part).read_bytes() for part in parts}
+    first = committed(tmp_path, loaded, parts)
+    before = content(tmp_path / "home")
+    assert {table: len(rows) for table, rows in before.items()} == {
+        "datasets": 1, "samples": 6, "answers": 12, "measurements": 6,
+    }  # fmt: skip
+    # The first time after a crash right after the commit, with the parts still there.
+    for part, data in kept.items():
+        Path(part).write_bytes(data)
+    assert committed(tmp_path, loaded, parts) == first
+    assert content(tmp_path / "home") == before
+    # The second time as another run that shared the parts, which are gone now.
+    assert committed(tmp_path, loaded, parts) == first
+    assert content(tmp_path / "home") == before
+
+
+def test_a_failure_does_not_replace_a_score_and_a_score_replaces_a_failure(tmp_path: Path) -> None:
+    loaded = stage(tmp_path, ROWS)
+    # Two runs planned the same rows; the one that failed commits last.
+    failed, good = scored(tmp_path, loaded, fail=True), scored(tmp_path, loaded)
+    committed(tmp_path, loaded, good, "good")
+    committed(tmp_path, loaded, failed, "bad")
+    assert statuses(tmp_path) == [("scored", "good", 6)]
+    loaded = stage(tmp_path, [{**row, "answer": "new"} for row in ROWS])
+    failed, good = scored(tmp_path, loaded, fail=True), scored(tmp_path, loaded)
+    committed(tmp_path, loaded, failed, "bad")
+    assert statuses(tmp_path) == [("failed", "bad", 6), ("scored", "good", 6)]
+    committed(tmp_path, loaded, good, "third")
+    assert statuses(tmp_path) == [("scored", "good", 6), ("scored", "third", 6)]
+
+
+def test_a_commit_that_breaks_changes_nothing_and_keeps_the_parts(tmp_path: Path) -> None:
+    loaded = stage(tmp_path, ROWS)
+    committed(tmp_path, loaded, scored(tmp_path, loaded))
+    before = content(tmp_path / "home")
+    loaded = stage(tmp_path, [{**row, "answer": "other"} for row in ROWS])
+    [part] = scored(tmp_path, loaded)
+    broken = tmp_path / "broken.parquet"
+    broken.write_bytes(b"PAR1 not quite")
+    with pytest.raises(Exception, match="parquet"):
+        committed(tmp_path, loaded, [part, str(broken)])
+    assert content(tmp_path / "home") == before
+    assert Path(part).exists()
+    committed(tmp_path, loaded, [part])
+    assert statuses(tmp_path) == [("scored", "run", 12)]
+
+
+def test_other_answers_of_a_release_leave_the_old_ones(tmp_path: Path) -> None:
+    def versions(rows: list[dict[str, Any]], **source: Any) -> dict[str, str]:
+        done = committed(tmp_path, stage(tmp_path, rows, **source), [])
+        return {release.release: release.answers_version for release in done.releases}
+
+    first = versions(ROWS)
+    assert versions(ROWS[::-1]) == first
+    one_changed = versions([*ROWS[:11], {**ROWS[11], "answer": "changed"}])
+    assert (one_changed["two"], one_changed["one"] != first["one"]) == (first["two"], True)
+    labelled = versions([{**row, "label": "true"} for row in ROWS], paths={"label": "label"})
+    assert {labelled["one"], labelled["two"]}.isdisjoint({*first.values(), *one_changed.values()})
+    stored = query(tmp_path / "home", "SELECT release, answers_version, count(*) FROM answers GROUP BY ALL")
+    assert sorted(stored) == sorted(
+        (release, version, 6)
+        for release, version in {*first.items(), *one_changed.items(), *labelled.items()}
+    )
+
+
+def test_a_run_is_written_down_from_its_start_to_its_end(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    start_run(home, "r1", "evaluate-release", "data", {"answers": "é.csv"})
+    start_run(home, "r2", "evaluate-release", "data", {})
+    running = "SELECT run_id, flow, dataset, finished_at, status, message, parameters FROM runs ORDER BY run_id"
+    assert query(home, running) == [
+        ("r1", "evaluate-release", "data", None, "running", None, '{"answers": "é.csv"}'),
+        ("r2", "evaluate-release", "data", None, "running", None, "{}"),
+    ]
+    finish_run(home, "r1", "stopped", "BadInput: no such file")
+    finish_run(home, "r2", "complete")
+    assert query(home, "SELECT status, message, finished_at >= started_at FROM runs ORDER BY run_id") == [
+        ("stopped", "BadInput: no such file", True),
+        ("complete", None, True),
+    ]
+    start_run(home, "r1", "evaluate-release", "data", {})
+    assert query(home, "SELECT run_id, status FROM runs ORDER BY run_id") == [("r1", "running"), ("r2", "complete")]
+
+
+def test_a_validation_is_kept_with_its_rows_and_replaced_by_itself(tmp_path: Path) -> None:
+    loaded = stage(tmp_path, [*ROWS, {"id": "bad", "answer": "x", "references": " ", "release": "one"}])
+    checked = validate(loaded.staged, loaded.rejects, str(tmp_path / "valid"), Contract())
+    home = tmp_path / "home"
+    for run_id in ("r1", "r2", "r1"):
+        record_validation(home, run_id, "source.jsonl", loaded, checked)
+    found = query(home, "SELECT * EXCLUDE raw FROM quarantine ORDER BY run_id")
+    row = ("answers", "source.jsonl", 13, "bad", "one", "references_present", "no reference that is not blank")
+    assert found == [("r1", *row), ("r2", *row)]
+    [(raw,)] = query(home, "SELECT raw FROM quarantine WHERE run_id = 'r1'")
+    assert json.loads(raw)["answer"] == "x"
+    stored = query(
+        home,
+        "SELECT rule, severity, success, n_checked, n_failed, message, release FROM validations WHERE run_id = 'r1'",
+    )
+    assert sorted(map(str, stored)) == sorted(str(tuple(asdict(check).values())) for check in checked.checks)
+
+
+PROCESS = """
+import json, sys
+from pathlib import Path
+from tasks.commit import commit
+from tasks.load import Loaded
+for number, (loaded, parts) in enumerate(json.loads(sys.stdin.read())):
+    loaded = Loaded(**loaded)
+    commit(Path(sys.argv[1]), f"{sys.argv[2]}-{number}", "source", loaded, loaded.staged, parts)
+"""
+
+
+def test_two_processes_at_once_lose_nothing(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    jobs: list[list[Any]] = [[], []]
+    for number in range(10):
+        # The releases of one data set: both processes write into the same one, and half of the rows are shared.
+        rows = [{**row, "release": f"r{number}", "answer": f"{row['answer']} {number // 2}"} for row in ROWS[:6]]
+        loaded = stage(tmp_path / str(number), rows)
+        jobs[number % 2].append([asdict(loaded), scored(tmp_path / str(number), loaded, home="../home")])
+    # The warehouse is there, so that it can be read all the time.
+    start_run(home, "r", "flow", "answers", {})
+    processes = [
+        subprocess.Popen([sys.executable, "-c", PROCESS, str(home), name], stdin=subprocess.PIPE, text=True)
+        for name in ("a", "b")
+    ]
+    for process, job in zip(processes, jobs, strict=True):
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(job))
+        process.stdin.close()
+    seen = []
+    while any(process.poll() is None for process in processes):
+        with reading(home) as warehouse:
+            seen += warehouse.execute("SELECT count(*) FROM answers").fetchall()
+    assert [process.wait(60) for process in processes] == [0, 0]
+    assert seen == sorted(seen) and all(count % 6 == 0 for (count,) in seen)
+    assert query(home, "SELECT count(*), count(DISTINCT release) FROM answers") == [(60, 10)]
+    assert query(home, "SELECT count(*), count(DISTINCT sample_key) FROM measurements") == [(30, 30)]
+    assert query(home, "SELECT count(*) FROM datasets") == [(1,)]
+    assert query(home, "SELECT count(*) FROM answers ANTI JOIN measurements USING (sample_key)") == [(0,)]
+    assert list(home.rglob("parts/*/*")) == []

@@ -1,0 +1,282 @@
+"""Any source becomes the same staged rows: texts cleaned, references joined by id, keys computed."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from metrics_core.errors import BadInput
+from metrics_core.sample import Sample, content_hash
+from tasks.commit import Committed, commit
+from tasks.load import Source, dataset_name, frame_source, load
+from tests.tasks.staging_help import Row, jsonl, query, rows_of, stage
+
+QUESTIONS = [
+    {"id": "q1", "question": "Capital of France?", "references": ["Paris"], "lang": "en", "facts": ["F"]},
+    {"id": "q2", "question": "Два плюс два?", "references": ["4", "четыре"], "lang": "ru", "cluster": "sums"},
+]
+ANSWERS = [
+    {"id": "q1", "answer": "It is Paris", "model": "one"},
+    {"id": "q2", "answer": None, "model": "one"},
+    {"id": "q1", "answer": "Lyon", "model": "two"},
+    {"id": "q9", "answer": "unasked", "model": "two", "references": "mine"},
+]
+
+
+def test_answers_and_references_of_two_files(tmp_path: Path) -> None:
+    references = jsonl(tmp_path / "questions.jsonl", QUESTIONS)
+    loaded = stage(tmp_path, ANSWERS, references=references, slices=("lang",))
+    first, blank, other, unknown = rows_of(loaded.staged)
+    assert first == {
+        "row": 1,
+        "sample_id": "q1",
+        "release": "one",
+        "question": "Capital of France?",
+        "answer": "It is Paris",
+        "references": ["Paris"],
+        "facts": ["F"],
+        "cluster": None,
+        "label": None,
+        "correct": None,
+        "slices": [("lang", "en")],
+        "sample_key": Sample("q1", "It is Paris", ["Paris"], "Capital of France?", ["F"]).key,
+        "sample_hash": content_hash(["q1", "Capital of France?", ["Paris"], ["F"], None]),
+    }
+    assert (blank["answer"], blank["references"], blank["cluster"]) == (None, ["4", "четыре"], "sums")
+    assert (other["release"], other["sample_hash"]) == ("two", first["sample_hash"])
+    assert other["sample_key"] != first["sample_key"]
+    assert (unknown["references"], unknown["slices"]) == ([], [("lang", "(none)")])
+    assert (loaded.dataset, loaded.n_rows, rows_of(loaded.rejects)) == ("questions", 4, [])
+    assert [row["sample_id"] for row in rows_of(loaded.references or "")] == ["q1", "q2"]
+    assert loaded.notes == (
+        "questions.jsonl: columns recognised by name: id, question, references, facts, cluster",
+        "answers.jsonl: columns recognised by name: id, answer, references, release=model",
+    )
+
+
+def test_staged_keys_are_those_of_the_scoring_library(tmp_path: Path) -> None:
+    texts = ["", " ", "Zürich", "北京", "a\u00a0b", "x\x00y", "-5", "\U0001f600", None]
+    rows = [
+        {"id": i, "question": q, "answer": a, "references": [r for r in (a, q) if r is not None]}
+        for i, (q, a) in enumerate((q, a) for q in texts for a in texts)
+    ]
+    for row in rows_of(stage(tmp_path, rows).staged):
+        sample = Sample(row["sample_id"], row["answer"], row["references"], row["question"], row["facts"])
+        assert row["sample_key"] == sample.key
+
+
+def test_an_id_with_two_contents_in_the_references_file(tmp_path: Path) -> None:
+    again = jsonl(tmp_path / "q.jsonl", [*QUESTIONS, QUESTIONS[0]])
+    assert len(rows_of(stage(tmp_path, ANSWERS, references=again).references or "")) == 2
+    bad = jsonl(tmp_path / "q.jsonl", [*QUESTIONS, {**QUESTIONS[0], "references": ["Lyon"]}])
+    with pytest.raises(BadInput) as error:
+        stage(tmp_path, ANSWERS, references=bad)
+    assert str(error.value) == f"{bad}: id 'q1' comes again in row 3 with other content; keep one row an id"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "row 3: line 3 is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
+        ('{"references": ["a"]}', "row 3: the id is missing; give every row one"),
+        ('{"id": "", "references": ["a"]}', "row 3: the id is missing; give every row one"),
+        ('{"id": "q3", "references": [["a"]]}', "row 3: references (references) is a list; map one item of it"),
+    ],
+)
+def test_a_hole_in_the_references_file_stops(tmp_path: Path, line: str, message: str) -> None:
+    file = Path(jsonl(tmp_path / "q.jsonl", QUESTIONS))
+    file.write_text(file.read_text() + line + "\n")
+    with pytest.raises(BadInput) as error:
+        stage(tmp_path, ANSWERS, references=str(file))
+    assert str(error.value).removesuffix("; mend or remove the row") == f"{file}, {message}"
+
+
+@pytest.mark.parametrize(
+    ("rows", "source", "message"),
+    [
+        ([{"id": 1, "text": "x"}], {}, "no column for answer was recognised; name it with --map answer=COLUMN"),
+        (
+            [{"id": 1, "answer": "x"}],
+            {},
+            "no column for references was recognised; name it with --map references=COLUMN or give --references FILE",
+        ),
+        (
+            [{"answer": "x"}],
+            {"references": "questions.jsonl"},
+            "--references are joined by id; name the column with --map id=COLUMN",
+        ),
+    ],
+)
+def test_a_column_that_is_needed(tmp_path: Path, rows: list[Row], source: Row, message: str) -> None:
+    if source:
+        source["references"] = jsonl(tmp_path / source["references"], QUESTIONS)
+    with pytest.raises(BadInput) as error:
+        stage(tmp_path, rows, **source)
+    assert str(error.value) == f"{tmp_path / 'answers.jsonl'}: {message}"
+
+
+def test_a_references_file_without_a_needed_column(tmp_path: Path) -> None:
+    file = jsonl(tmp_path / "q.jsonl", [{"key": 1, "references": "a"}])
+    with pytest.raises(BadInput) as error:
+        stage(tmp_path, ANSWERS, references=file)
+    assert str(error.value) == f"{file}: no column for id; name it with --map-references id=COLUMN"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", "id,answer,references\n", "no rows; it needs at least one"),
+        ("a.json", "[]", "no rows; it needs at least one"),
+        ("a.jsonl", "\n \n", "no rows; it needs at least one"),
+        (
+            "a.jsonl",
+            "id,answer\n1,x\n",
+            "none of the first 2 rows can be read: line 1 is not JSON: Expecting value: line 1 column 1 (char 0)",
+        ),
+    ],
+)
+def test_a_file_without_a_single_row(tmp_path: Path, name: str, content: str, message: str) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(BadInput) as error:
+        load(Source(str(tmp_path / name)), tmp_path / "work")
+    assert str(error.value) == f"{tmp_path / name}: {message}"
+
+
+def test_where_the_release_comes_from(tmp_path: Path) -> None:
+    rows = [{"id": 1, "answer": "x", "references": "y", "model": "gpt"}, {"id": 2, "answer": "x", "references": "y"}]
+    assert [row["release"] for row in rows_of(stage(tmp_path, rows).staged)] == ["gpt", None]
+    given = stage(tmp_path, rows, release="mine")
+    assert [row["release"] for row in rows_of(given.staged)] == ["mine", "mine"]
+    loaded = stage(tmp_path, rows[1:], name="chatgpt-4")
+    assert rows_of(loaded.staged)[0]["release"] == "chatgpt-4"
+    assert loaded.notes[1:] == (
+        "no release column and no --release: the release is called 'chatgpt-4' after the file",
+    )
+
+
+def test_rows_without_an_id_column(tmp_path: Path) -> None:
+    rows = [
+        {"question": "Q", "answer": "a", "references": ["R"], "model": "one"},
+        {"question": "Q", "answer": "b", "references": ["R"], "model": "two"},
+        {"question": "Q", "answer": "b", "references": ["S"], "model": "two"},
+    ]
+    loaded = stage(tmp_path, rows)
+    ids = [row["sample_id"] for row in rows_of(loaded.staged)]
+    assert ids == [content_hash(["Q", ["R"]]), content_hash(["Q", ["R"]]), content_hash(["Q", ["S"]])]
+    assert loaded.notes[1:] == (
+        "answers.jsonl: no id column; a hash of question and references serves as the id",
+    )
+
+
+def test_a_slice_of_the_answers_comes_before_one_of_the_references(tmp_path: Path) -> None:
+    references = jsonl(tmp_path / "q.jsonl", QUESTIONS)
+    answers = [{**ANSWERS[0], "lang": "xx", "meta": {"n": 1}}, {**ANSWERS[1], "lang": None}]
+    loaded = stage(tmp_path, answers, references=references, slices=("lang", "meta.n", "lang"))
+    assert [row["slices"] for row in rows_of(loaded.staged)] == [
+        [("lang", "xx"), ("meta.n", "1")],
+        [("lang", "ru"), ("meta.n", "(none)")],
+    ]
+
+
+def test_lone_surrogates_become_the_replacement_character(tmp_path: Path) -> None:
+    broken = "a\ud800b"
+    rows = [
+        dict.fromkeys(("id", "question", "answer", "model", "cluster", "label", "kind"), broken) | {"references": [broken]},
+        {"id": "2", "answer": {broken: 1, "x": 2}, "references": "r"},
+    ]
+    loaded = stage(tmp_path, rows, slices=("kind",), paths={"label": "label"})
+    [row] = rows_of(loaded.staged)
+    named = ("sample_id", "question", "answer", "release", "cluster", "label")
+    assert {row[name] for name in named} | set(row["references"]) | {row["slices"][0][1]} == {"a\ufffdb"}
+    [refused] = rows_of(loaded.rejects)
+    assert refused["reason"] == "answer (answer) is an object with a\ufffdb, x; map a path into it"
+    sample = Sample("any id", "a\ufffdb", ["a\ufffdb"], "a\ufffdb")
+    assert row["sample_key"] == sample.key
+
+
+def test_rows_that_cannot_be_staged_are_kept_whole(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"id": 1, "answer": ["x"], "references": "r"}\n{"id": 2,\n{"id": 3, "answer": "é", "references": "r"}\n')
+    loaded = load(Source(str(file)), tmp_path / "work")
+    assert [row["sample_id"] for row in rows_of(loaded.staged)] == ["3"]
+    assert loaded.n_rows == 3
+    assert [(row["row"], row["rule"], row["reason"], row["raw"]) for row in rows_of(loaded.rejects)] == [
+        (1, "unreadable", "answer (answer) is a list; map one item of it", '{"id": 1, "answer": ["x"], "references": "r"}'),
+        (
+            2,
+            "unreadable",
+            "line 2 is not JSON: Expecting property name enclosed in double quotes: line 1 column 10 (char 9)",
+            '{"id": 2,',
+        ),
+    ]
+
+
+@pytest.mark.parametrize("name", ["my data", "a/b", "x:y", "é?"])
+def test_a_data_set_name_that_report_ids_cannot_hold(name: str) -> None:
+    with pytest.raises(BadInput) as error:
+        dataset_name(Source("a.jsonl", dataset=name))
+    assert str(error.value) == f"--dataset {name!r}: use letters, digits, dots, dashes and underscores"
+
+
+def test_the_name_of_a_data_set(tmp_path: Path) -> None:
+    assert dataset_name(Source("runs/a.b.jsonl")) == "a.b"
+    assert dataset_name(Source("runs/a.jsonl", references="gold/ключи.csv")) == "ключи"
+    assert dataset_name(Source("https://host/data/dev.csv?sig=a/b.csv")) == "dev"
+    assert dataset_name(Source("my.duckdb::schema.table")) == "my"
+
+
+def test_a_data_frame_is_a_source(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "id": [7, 8, 9],
+            "references": [["a", "b"], "c", np.array(["d"])],
+            "answer": ["x", np.nan, None],
+            "score": [1, 2, None],
+            "label": [True, False, None],
+            "when": [pd.Timestamp("2024-05-01"), pd.NaT, None],
+        },
+        index=[5, 5, 5],
+    )
+    source = Source(frame_source(frame, tmp_path / "frames", "mine"), paths={"label": "label"}, slices=("when", "score"))
+    loaded = load(source, tmp_path / "work")
+    staged = rows_of(loaded.staged)
+    assert [row["sample_id"] for row in staged] == ["7", "8", "9"]
+    assert [row["references"] for row in staged] == [["a", "b"], ["c"], ["d"]]
+    assert [row["answer"] for row in staged] == ["x", None, None]
+    assert [row["label"] for row in staged] == ["true", "false", None]
+    assert staged[0]["slices"] == [("when", "2024-05-01 00:00:00"), ("score", "1.0")]
+    assert staged[1]["slices"] == [("when", "(none)"), ("score", "2.0")]
+    assert {row["release"] for row in staged} == {loaded.dataset} == {"mine"}
+
+
+def committed(tmp_path: Path, rows: list[dict[str, Any]], **source: Any) -> tuple[Committed, list[str]]:
+    loaded = stage(tmp_path, rows, **source)
+    keys = [row["sample_key"] for row in rows_of(loaded.staged)]
+    return commit(tmp_path / "home", "run", "source", loaded, loaded.staged, []), keys
+
+
+def test_the_order_of_rows_makes_no_version_and_a_reference_does(tmp_path: Path) -> None:
+    rows = [{"id": i, "question": f"q{i}", "answer": f"a{i}", "references": [f"r{i}", "s"]} for i in range(60)]
+    shuffled = random.Random(3).sample(rows, len(rows))
+    first, keys = committed(tmp_path, rows)
+    again, shuffled_keys = committed(tmp_path, shuffled)
+    assert again == first
+    assert sorted(shuffled_keys) == sorted(keys) != shuffled_keys
+    rows[31] = {**rows[31], "references": ["r31", "t"]}
+    changed, _ = committed(tmp_path, rows)
+    assert changed.dataset_version != first.dataset_version
+    counts = query(tmp_path / "home", "SELECT version, n_samples FROM datasets ORDER BY created_at")
+    assert counts == [(first.dataset_version, 60), (changed.dataset_version, 60)]
+
+
+def test_a_references_file_is_the_data_set_answered_or_not(tmp_path: Path) -> None:
+    references = jsonl(tmp_path / "q.jsonl", QUESTIONS)
+    one, _ = committed(tmp_path, ANSWERS[:1], references=references)
+    two, _ = committed(tmp_path, ANSWERS[:3], references=jsonl(tmp_path / "q.jsonl", QUESTIONS[::-1]))
+    assert one.dataset_version == two.dataset_version
+    assert [release.release for release in two.releases] == ["one", "two"]
+    other = jsonl(tmp_path / "q.jsonl", [QUESTIONS[0], {**QUESTIONS[1], "references": ["4"]}])
+    assert committed(tmp_path, ANSWERS[:1], references=other)[0].dataset_version != one.dataset_version

@@ -1,0 +1,131 @@
+"""A chunk of rows becomes a part that is whole or not there, and is never scored twice."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import tasks.parts
+import tasks.score
+from metrics_core import Sample, evaluate
+from metrics_core.registry import Options, create
+from tasks.parts import Chunk, fail_chunk, part_schema, score_chunk
+from tasks.plan import plan
+from tasks.score import score
+from tests.tasks.staging_help import rows_of, stage
+
+ROWS = [
+    {"id": "1", "question": "Q", "answer": "It is Paris", "references": ["Lyon", "Paris"]},
+    {"id": "2", "question": "Q", "answer": "не -5, а 5", "references": ["5", "-5"]},
+    {"id": "3", "question": "Q", "answer": None, "references": ["Paris"]},
+    {"id": "4", "question": "Q", "answer": "anything", "references": [" "]},
+    {"id": "5", "question": None, "answer": "北京", "references": "北京"},
+]
+
+
+def chunk(tmp_path: Path, metric: str = "bleu", rows: list[dict[str, Any]] = ROWS) -> Chunk:
+    staged = stage(tmp_path, rows).staged
+    [one] = plan(staged, tmp_path / "home", tmp_path / "plan", [metric], Options(), only_failed=False).chunks
+    return one
+
+
+@pytest.mark.parametrize("metric", ["answer_correctness", "rouge_l", "bleu", "chrf", "contains"])
+def test_a_part_holds_what_the_library_measures(tmp_path: Path, metric: str) -> None:
+    todo = chunk(tmp_path, metric)
+    assert score_chunk(todo) == todo.part
+    samples = [Sample(row["id"], row["answer"], row["references"], row["question"]) for row in ROWS]
+    expected = {m.sample_id: m for m in evaluate(samples, [metric])}
+    keys = {sample.key: sample.sample_id for sample in samples}
+    rows = rows_of(todo.part)
+    assert [keys[row["sample_key"]] for row in rows] == ["1", "2", "3", "4", "5"]
+    for row in rows:
+        measured = expected[keys[row["sample_key"]]]
+        assert (row["metric"], row["signature"]) == (metric, measured.signature)
+        assert (row["status"], row["reason"]) == (measured.status, measured.reason)
+        assert dict(row["values"]) == dict(measured.values)
+        assert json.loads(row["details"] or "{}") == measured.details
+        assert (row["attempts"], row["tokens_in"], row["tokens_out"], row["cost_usd"]) == (1, 0, 0, 0.0)
+    assert [row["status"] for row in rows] == ["scored", "scored", "scored", "undefined", "scored"]
+    assert pq.read_schema(todo.part).equals(part_schema())
+
+
+def test_a_part_that_is_there_is_kept_without_asking_the_metric(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    todo = chunk(tmp_path)
+    score_chunk(todo)
+    before = (Path(todo.part).stat().st_mtime_ns, Path(todo.part).read_bytes())
+
+    def asked(*_: object) -> None:
+        raise AssertionError("the metric was asked")
+
+    monkeypatch.setattr(tasks.parts, "create", asked)
+    assert score_chunk(todo) == todo.part
+    assert (Path(todo.part).stat().st_mtime_ns, Path(todo.part).read_bytes()) == before
+
+
+def test_a_chunk_that_breaks_leaves_no_part_and_can_be_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"id": str(i), "answer": f"a{i}", "references": ["a"]} for i in range(6_000)]
+    todo = chunk(tmp_path, "contains", rows)
+    assert todo.n_rows == 6_000 and len(todo.groups) > 1
+    [metric] = create(["contains"], Options())
+
+    class Breaks:
+        signature, calls = metric.signature, 0
+
+        def measure(self, samples: list[Sample]) -> Any:
+            self.calls += 1
+            if self.calls == 2:
+                raise OSError("no space left on device")
+            return metric.measure(samples)
+
+    monkeypatch.setattr(tasks.parts, "create", lambda *_: [Breaks()])
+    with pytest.raises(OSError, match="no space left"):
+        score_chunk(todo)
+    assert not Path(todo.part).exists()
+    monkeypatch.undo()
+    assert len({row["sample_key"] for row in rows_of(score_chunk(todo))}) == 6_000
+
+
+def test_a_failed_chunk_is_written_down_row_by_row_beside_the_part(tmp_path: Path) -> None:
+    todo = chunk(tmp_path)
+    file = fail_chunk(todo, "TimeoutError: no answer")
+    assert not Path(todo.part).exists()
+    assert file != todo.part and Path(file).parent == Path(todo.part).parent
+    rows = rows_of(file)
+    assert [(row["status"], row["reason"], row["attempts"], row["values"], row["details"]) for row in rows] == [
+        ("failed", "task: TimeoutError: no answer", 1, [], None)
+    ] * 5
+    good = rows_of(score_chunk(todo))
+    assert [row["sample_key"] for row in good] == [row["sample_key"] for row in rows]
+
+
+@pytest.fixture
+def _pool() -> Iterator[None]:
+    """Worker processes that end with the test."""
+    yield
+    tasks.score._pool().shutdown(cancel_futures=True)
+    tasks.score._pool.cache_clear()
+
+
+@pytest.mark.usefixtures("_pool")
+def test_a_worker_process_gives_the_same_part_and_may_be_killed(tmp_path: Path) -> None:
+    todo = chunk(tmp_path, "token_overlap")
+    alone = rows_of(score(todo, spawn=False))
+    Path(todo.part).unlink()
+    assert rows_of(score(todo, spawn=True)) == alone
+    assert tasks.score._pool.cache_info().currsize == 1
+    os.kill(tasks.score._pool().submit(os.getpid).result(), signal.SIGKILL)
+    Path(todo.part).unlink()
+    with pytest.raises(BrokenProcessPool):
+        score(todo, spawn=True)
+    # The caller's retry gets new processes.
+    assert rows_of(score(todo, spawn=True)) == alone

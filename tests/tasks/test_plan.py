@@ -1,0 +1,153 @@
+"""What is known is not scored again, what failed is, and the chunks stay few."""
+
+import os
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from metrics_core.registry import METRICS, Options
+from tasks.commit import commit
+from tasks.load import Loaded
+from tasks.parts import fail_chunk, score_chunk
+from tasks.plan import MAX_CHUNKS, Plan, plan
+from tasks.staging import staged_schema
+from tests.tasks.staging_help import query, rows_of, stage
+
+ROWS = [
+    {"id": f"q{i}", "question": f"Q{i}", "answer": f"a {i}", "references": [f"a {i} b"], "model": "one"}
+    for i in range(8)
+]
+
+
+def planned(tmp_path: Path, loaded: Loaded, *metrics: str, only_failed: bool = False, **options: str) -> Plan:
+    chosen = Options(**options)  # type: ignore[arg-type]
+    return plan(
+        loaded.staged, tmp_path / "home", tmp_path / "plan", metrics, chosen, only_failed=only_failed
+    )
+
+
+def committed(tmp_path: Path, loaded: Loaded, made: Plan, failing: str = "") -> None:
+    parts = [fail_chunk(c, "no answer") if c.metric == failing else score_chunk(c) for c in made.chunks]
+    commit(tmp_path / "home", "run", "source", loaded, loaded.staged, parts)
+
+
+def test_everything_is_to_do_at_first_and_nothing_after(tmp_path: Path) -> None:
+    loaded = stage(tmp_path, ROWS)
+    first = planned(tmp_path, loaded, "bleu", "rouge_l")
+    assert (first.n_samples, first.n_known, first.n_todo) == (
+        8,
+        (("bleu", 0), ("rouge_l", 0)),
+        (("bleu", 8), ("rouge_l", 8)),
+    )
+    assert [(chunk.metric, chunk.n_rows) for chunk in first.chunks] == [("bleu", 8), ("rouge_l", 8)]
+    assert dict(first.signatures)["rouge_l"] == "rouge_l|v1|tok:unicode1|refs:best|blank:zero"
+    committed(tmp_path, loaded, first)
+    again = planned(tmp_path, loaded, "bleu", "rouge_l", "contains")
+    assert again.n_known == (("bleu", 8), ("rouge_l", 8), ("contains", 0))
+    assert again.n_todo == (("bleu", 0), ("rouge_l", 0), ("contains", 8))
+    assert [chunk.metric for chunk in again.chunks] == ["contains"]
+
+
+def test_new_and_changed_rows_alone_are_to_do(tmp_path: Path) -> None:
+    loaded = stage(tmp_path, ROWS)
+    committed(tmp_path, loaded, planned(tmp_path, loaded, "bleu"))
+    rows = [*ROWS[:6], {**ROWS[6], "answer": "other"}, {**ROWS[7], "references": ["a 7"]}, {**ROWS[0], "id": "new"}]
+    again = planned(tmp_path, stage(tmp_path, rows), "bleu")
+    # The row under a new id has the texts of the first one.
+    assert (again.n_samples, again.n_known, again.n_todo) == (8, (("bleu", 6),), (("bleu", 2),))
+    [chunk] = again.chunks
+    assert [row["sample_id"] for row in rows_of(chunk.todo)] == ["q6", "q7"]
+
+
+def test_another_signature_is_another_measurement(tmp_path: Path) -> None:
+    loaded = stage(tmp_path, ROWS)
+    committed(tmp_path, loaded, planned(tmp_path, loaded, "bleu"))
+    again = planned(tmp_path, loaded, "bleu", blank_answer="undefined")
+    assert (again.n_known, again.n_todo) == ((("bleu", 0),), (("bleu", 8),))
+
+
+def test_what_failed_is_tried_again(tmp_path: Path) -> None:
+    loaded = stage(tmp_path, ROWS[:5])
+    committed(tmp_path, loaded, planned(tmp_path, loaded, "bleu", "chrf"), failing="chrf")
+    loaded = stage(tmp_path, ROWS)
+    everything = planned(tmp_path, loaded, "bleu", "chrf")
+    assert everything.n_known == (("bleu", 5), ("chrf", 0))
+    assert everything.n_todo == (("bleu", 3), ("chrf", 8))
+    failed = planned(tmp_path, loaded, "bleu", "chrf", only_failed=True)
+    assert failed.n_todo == (("bleu", 0), ("chrf", 5))
+    [chunk] = failed.chunks
+    assert chunk.metric == "chrf"
+    assert [row["sample_id"] for row in rows_of(chunk.todo)] == ["q0", "q1", "q2", "q3", "q4"]
+    committed(tmp_path, loaded, failed)
+    counts = query(
+        tmp_path / "home", "SELECT metric, status, count(*) FROM measurements GROUP BY ALL ORDER BY ALL"
+    )
+    assert counts == [("bleu", "scored", 5), ("chrf", "scored", 5)]
+
+
+def test_only_failed_on_a_new_warehouse_has_nothing_to_do(tmp_path: Path) -> None:
+    made = planned(tmp_path, stage(tmp_path, ROWS), "bleu", only_failed=True)
+    assert (made.chunks, made.n_todo) == ((), (("bleu", 0),))
+
+
+def test_a_part_finished_before_a_crash_is_found_again(tmp_path: Path) -> None:
+    loaded = stage(tmp_path, ROWS)
+    [chunk] = planned(tmp_path, loaded, "bleu").chunks
+    score_chunk(chunk)
+    os.utime(chunk.part, ns=(1, 1))
+    # The process died here, and somebody starts again, with the rows in another order.
+    [again] = planned(tmp_path, stage(tmp_path / "again", ROWS[::-1]), "bleu").chunks
+    assert again.part == chunk.part
+    score_chunk(again)
+    assert Path(again.part).stat().st_mtime_ns == 1
+    [other] = planned(tmp_path, stage(tmp_path, ROWS[1:]), "bleu").chunks
+    assert other.part != chunk.part
+
+
+def test_equal_answers_of_two_releases_are_scored_once(tmp_path: Path) -> None:
+    rows = [*ROWS, *({**row, "model": "two"} for row in ROWS[:7]), {**ROWS[7], "model": "two", "answer": "other"}]
+    made = planned(tmp_path, stage(tmp_path, rows), "bleu")
+    assert (made.n_samples, made.n_todo) == (9, (("bleu", 9),))
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An accepted file of 100,000 tiny rows, shuffled."""
+    ids = random.Random(1).sample(range(100_000), 100_000)
+    file = tmp_path_factory.mktemp("many") / "accepted.parquet"
+    columns = {
+        "row": list(range(100_000)),
+        "sample_id": [f"{i:05}" for i in ids],
+        "release": ["r"] * 100_000,
+        "answer": ["a"] * 100_000,
+        "references": [["a"]] * 100_000,
+        "sample_key": [f"{i:032x}" for i in ids],
+    }
+    nothing = [None] * 100_000
+    columns |= {name: nothing for name in staged_schema().names if name not in columns}
+    pq.write_table(pa.table(columns, schema=staged_schema()), file)
+    return str(file)
+
+
+@pytest.mark.parametrize("n_metrics", [1, 3, 8])
+def test_the_chunks_stay_few(tmp_path: Path, many: str, n_metrics: int) -> None:
+    names = list(METRICS)[:n_metrics]
+    made = plan(many, tmp_path, tmp_path / "work", names, Options(), only_failed=False)
+    assert n_metrics <= len(made.chunks) <= MAX_CHUNKS
+    assert len({chunk.part for chunk in made.chunks}) == len(made.chunks)
+    for name in names:
+        chunks = [chunk for chunk in made.chunks if chunk.metric == name]
+        assert sum(chunk.n_rows for chunk in chunks) == 100_000
+        with pq.ParquetFile(chunks[0].todo) as todo:
+            assert [group for chunk in chunks for group in chunk.groups] == list(range(todo.num_row_groups))
+        assert min(chunk.n_rows for chunk in chunks[:-1]) >= 5_000
+
+
+def test_rows_are_scored_in_the_order_of_their_ids(tmp_path: Path, many: str) -> None:
+    [*chunks] = plan(many, tmp_path, tmp_path / "work", ["bleu"], Options(), only_failed=False).chunks
+    assert pq.read_table(chunks[0].todo, columns=["sample_id"]).column(0).to_pylist() == [
+        f"{i:05}" for i in range(100_000)
+    ]
