@@ -1,10 +1,12 @@
 """Time the continuous-eval profiles against the original recipe, on the same rows in one process.
 
-The recipe is what continuous-eval runs for each pair of answer and reference: the `rouge` package, a token overlap
-with NLTK's tokenizers, and NLTK's sentence BLEU over characters. NLTK's sentence model and stop-word file need a
-download, so the sentences and the stop words of the recipe are ours; its time is therefore a little too short.
-"Overlap differs" counts rows whose v0.2 overlap is another one: today's NLTK leaves typographic quotes glued to
-words, the version reproduced here does not.
+The recipe is what continuous-eval runs for each pair of answer and reference: the `rouge` package, a token
+overlap with NLTK's tokenizers, and NLTK's sentence BLEU over characters. NLTK's sentence model and stop-word
+file need a download, so the recipe gets the sentences and the stop words from us; that makes it faster than
+the original, which read the stop-word file again for every sentence.
+
+"Largest difference" is over ROUGE-L and BLEU. "Overlap differs" counts rows with another token overlap: in
+v0.2 those with typographic quotes, which the Treebank tokenizer used here leaves glued to words.
 
 Usage: python benchmarks/continuous_eval.py [FILE.jsonl] [--rows N]
 Rows need `answer` (text) and `references` (list of texts); rows that lack either are left out.
@@ -82,7 +84,7 @@ def read_rows(path: Path, count: int) -> list[Row]:
 
 
 def race(rows: list[Row], profile: Profile) -> tuple[list[float], list[list[Scores]]]:
-    """CPU seconds and scores of the recipe and of ours, taken in turns of 50 rows so that both meet the same load."""
+    """CPU seconds and scores of the recipe and of ours, in turns of 50 rows so that both meet the same load."""
     seconds, scores = [0.0, 0.0], [list[Scores](), list[Scores]()]
     for first in range(0, len(rows), 50):
         for side, scorer in enumerate((recipe, score)):

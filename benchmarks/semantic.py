@@ -65,13 +65,10 @@ def batch_effect() -> None:
     for model in MODELS:
         encoder = load_encoder(model)
         size = encoder.batch_size
-        together = np.concatenate(
-            [encoder.encode(texts[i : i + size]).vectors for i in range(0, len(texts), size)]
-        )
+        together = np.concatenate([encoder.encode(texts[i : i + size]).vectors for i in range(0, len(texts), size)])
         alone = np.concatenate([encoder.encode([text]).vectors for text in texts])
         apart = max(
-            abs(cosine(together[i], together[i - 1]) - cosine(alone[i], alone[i - 1]))
-            for i in range(len(texts))
+            abs(cosine(together[i], together[i - 1]) - cosine(alone[i], alone[i - 1])) for i in range(len(texts))
         )
         print(f"{model:18} cosines differ by at most {apart:.1e} between one text and {size} a batch")
 

@@ -35,9 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except KeyboardInterrupt:
-        print(
-            "answerkey: stopped; what was scored so far is kept, run the same command again", file=sys.stderr
-        )
+        print("answerkey: stopped; what was scored so far is kept, run the same command again", file=sys.stderr)
         return 130
 
 
@@ -52,12 +50,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _evaluate(commands.add_parser("evaluate", help="score the answers of one or more releases and report"))
     report = commands.add_parser("report", help="show reports")
-    report.add_argument(
-        "report_id", nargs="*", metavar="ID", help="for instance faq/gpt-4/v2; default: the newest run"
-    )
-    report.add_argument(
-        "--list", action="store_true", help="list the reports, or those whose id starts with ID"
-    )
+    report.add_argument("report_id", nargs="*", metavar="ID", help="for instance faq/gpt-4/v2; default: the newest run")
+    report.add_argument("--list", action="store_true", help="list the reports, or those whose id starts with ID")
     report.add_argument("--json", action="store_true", help="print JSON")
     _home(report)
     metrics = commands.add_parser("metrics", help="say what each metric is, what it gives and needs")
@@ -70,10 +64,16 @@ def _parser() -> argparse.ArgumentParser:
 def _evaluate(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = "Load, validate and score answers; make a numbered report of every release."
-    data = parser.add_argument_group("data")
-    data.add_argument(
-        "answers", metavar="FILE", help="CSV, TSV, JSONL, JSON, Parquet, FILE.duckdb::TABLE, or a URL"
-    )
+    _data_options(parser.add_argument_group("data"))
+    _scoring_options(parser.add_argument_group("scoring"))
+    output = parser.add_argument_group("output")
+    output.add_argument("--json", action="store_true", help="print the reports as JSON instead of a table")
+    output.add_argument("--quiet", action="store_true", help="no progress")
+    _home(output)
+
+
+def _data_options(data: argparse._ArgumentGroup) -> None:
+    data.add_argument("answers", metavar="FILE", help="CSV, TSV, JSONL, JSON, Parquet, FILE.duckdb::TABLE, or a URL")
     data.add_argument(
         "--references",
         metavar="FILE",
@@ -83,9 +83,7 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
     data.add_argument(
         "--dataset", metavar="NAME", default="", help="name of the data set (default: from the file name)"
     )
-    data.add_argument(
-        "--release", metavar="NAME", default="", help="the release that gave all the answers in FILE"
-    )
+    data.add_argument("--release", metavar="NAME", default="", help="the release that gave all the answers in FILE")
     data.add_argument(
         "--map", metavar="KEY=PATH", action="append", default=[],
         help="where a column is: id, question, answer, references, facts, release, label, cluster; "
@@ -101,7 +99,9 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
     data.add_argument(
         "--slice", metavar="COLUMN", action="append", default=[], help="report every value of a column too"
     )
-    scoring = parser.add_argument_group("scoring")
+
+
+def _scoring_options(scoring: argparse._ArgumentGroup) -> None:
     scoring.add_argument(
         "--metrics", metavar="A,B", default="", help="default: all that need no key; see `answerkey metrics`"
     )
@@ -109,9 +109,7 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
         "--profile", default="default", metavar="NAME",
         help="old numbers of answer_correctness: continuous_eval_v0_2 or continuous_eval_v0_3",
     )  # fmt: skip
-    scoring.add_argument(
-        "--embedding-models", metavar="A,B", default="", help="models of semantic_similarity"
-    )
+    scoring.add_argument("--embedding-models", metavar="A,B", default="", help="models of semantic_similarity")
     scoring.add_argument(
         "--aggregation",
         default="mean",
@@ -124,17 +122,11 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
     scoring.add_argument(
         "--blank-answer", default="zero", metavar="HOW", help="zero (a missing answer is wrong) or undefined"
     )
-    scoring.add_argument(
-        "--only-failed", action="store_true", help="score again what failed, and nothing else"
-    )
+    scoring.add_argument("--only-failed", action="store_true", help="score again what failed, and nothing else")
     scoring.add_argument(
         "--max-quarantined", type=float, default=0.20, metavar="SHARE",
         help="share of rows that may break a rule before the run stops (default 0.20)",
     )  # fmt: skip
-    output = parser.add_argument_group("output")
-    output.add_argument("--json", action="store_true", help="print the reports as JSON instead of a table")
-    output.add_argument("--quiet", action="store_true", help="no progress")
-    _home(output)
 
 
 def _home(parser: argparse._ActionsContainer) -> None:

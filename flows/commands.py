@@ -141,8 +141,7 @@ def metrics(chosen: argparse.Namespace) -> int:
                 "summary": summary,
                 "needs": sorted(metric.needs),
                 "fields": [
-                    {"name": f.name, "description": f.description, "low": f.low, "high": f.high}
-                    for f in metric.fields
+                    {"name": f.name, "description": f.description, "low": f.low, "high": f.high} for f in metric.fields
                 ],
                 "signature": metric.signature,
             }

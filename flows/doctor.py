@@ -56,11 +56,7 @@ def _oracles() -> Finding:
     rouge = RougeScorer(["rougeL"]).score(reference, answer)["rougeL"].fmeasure
     bleu = BLEU(lowercase=True, effective_order=True).sentence_score(answer, [reference]).score / 100
     gap = max(abs(ours.values["rouge_l_f1"] - rouge), abs(ours.values["bleu_score"] - bleu))
-    text = (
-        "equal to rouge-score and sacreBLEU"
-        if gap < _TOLERANCE
-        else f"differ from the libraries by {gap:.1e}"
-    )
+    text = "equal to rouge-score and sacreBLEU" if gap < _TOLERANCE else f"differ from the libraries by {gap:.1e}"
     return Finding("numbers", gap < _TOLERANCE, text)
 
 
@@ -75,9 +71,7 @@ def _models() -> list[Finding]:
         except BadInput as error:
             findings.append(Finding(f"model {name}", False, str(error)))
         else:
-            findings.append(
-                Finding(f"model {name}", True, f"found, checksum right, revision {encoder.revision}")
-            )
+            findings.append(Finding(f"model {name}", True, f"found, checksum right, revision {encoder.revision}"))
     return findings
 
 
@@ -91,9 +85,7 @@ def _warehouse(home: Path) -> Finding:
         return Finding("warehouse", False, str(error))
     size = (home / FILE).stat().st_size / 1e6
     datasets = Counter(dataset for dataset, _ in rows)
-    return Finding(
-        "warehouse", True, f"{home / FILE}, {size:.1f} MB, {len(rows)} reports on {len(datasets)} data sets"
-    )
+    return Finding("warehouse", True, f"{home / FILE}, {size:.1f} MB, {len(rows)} reports on {len(datasets)} data sets")
 
 
 def _server() -> Finding:
@@ -108,7 +100,5 @@ def _server() -> Finding:
     try:
         healthy = httpx.get(f"{url.rstrip('/')}/health", timeout=5.0).status_code == httpx.codes.OK
     except httpx.HTTPError as error:
-        return Finding(
-            "server", False, f"{url} does not answer ({error}); start it, or unset PREFECT_API_URL"
-        )
+        return Finding("server", False, f"{url} does not answer ({error}); start it, or unset PREFECT_API_URL")
     return Finding("server", healthy, f"{url} answers" if healthy else f"{url} answers, but is not healthy")

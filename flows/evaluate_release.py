@@ -80,16 +80,12 @@ def _evaluate(
     loaded = steps.load_step(source, work)
     for note in loaded.notes:
         log.info(note)
-    validation = steps.validate_step(
-        loaded.staged, loaded.rejects, str(work), Contract(**limits.model_dump())
-    )
+    validation = steps.validate_step(loaded.staged, loaded.rejects, str(work), Contract(**limits.model_dump()))
     steps.record_step(home, run_id, source.answers, loaded, validation)
     _announce(loaded, validation)
     if validation.broken:
         raise BadInput(f"{source.answers}: {validation.broken}")
-    plan = steps.plan_step(
-        validation.accepted, home, work, scoring.metrics, options, only_failed=scoring.only_failed
-    )
+    plan = steps.plan_step(validation.accepted, home, work, scoring.metrics, options, only_failed=scoring.only_failed)
     parts = _score(plan)
     committed = steps.commit_step(home, run_id, source.answers, loaded, validation.accepted, parts)
     _rename(committed.dataset, [release.release for release in committed.releases])
@@ -115,8 +111,7 @@ def _score(plan: Plan) -> list[str]:
     """Fan out one task a chunk; a chunk that fails for good is written down as failed, and the run goes on."""
     todo = dict(plan.n_todo)
     log.info(
-        "scoring "
-        + ", ".join(f"{metric} ({todo[metric]:,} new, {known:,} known)" for metric, known in plan.n_known)
+        "scoring " + ", ".join(f"{metric} ({todo[metric]:,} new, {known:,} known)" for metric, known in plan.n_known)
     )
     if not plan.chunks:
         return []
@@ -135,12 +130,13 @@ def _score(plan: Plan) -> list[str]:
 
 
 def _part(future: PrefectFuture[str], chunk: Chunk) -> str:
-    if future.state.is_completed():
-        return future.result()
-    error: Any = future.state.result(raise_on_failure=False)
-    if isinstance(error, BadInput):
-        raise error
-    problem = f"{type(error).__name__}: {error}"
+    # An error comes back as the result, which the declared type does not say.
+    outcome: object = future.result(raise_on_failure=False)
+    if isinstance(outcome, str):
+        return outcome
+    if isinstance(outcome, BadInput):
+        raise outcome
+    problem = f"{type(outcome).__name__}: {outcome}"
     log.warning(f"{chunk.metric}: {chunk.n_rows:,} rows failed: {problem}; run again with --only-failed")
     return steps.fail_step(chunk, problem)
 

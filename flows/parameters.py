@@ -7,7 +7,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from metrics_core.metric import BlankAnswer
-from metrics_core.registry import Aggregation, Options
+from metrics_core.registry import Options
+from metrics_core.semantic.aggregation import Aggregation
 from tasks.columns import parse_map
 from tasks.load import Source
 

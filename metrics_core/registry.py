@@ -9,11 +9,10 @@ from typing import Literal
 
 from metrics_core.errors import BadInput
 from metrics_core.lexical.answer_correctness import answer_correctness
+from metrics_core.lexical.continuous_eval import Profile
 from metrics_core.lexical.metrics import lexical_metric
 from metrics_core.metric import BlankAnswer, Metric
-
-Profile = Literal["continuous_eval_v0_2", "continuous_eval_v0_3"]
-Aggregation = Literal["mean", "median", "min", "max", "vote", "consensus"]
+from metrics_core.semantic.aggregation import Aggregation
 
 
 @dataclass(frozen=True, slots=True)

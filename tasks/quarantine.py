@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,11 +22,12 @@ if TYPE_CHECKING:
 _BATCH_BYTES = 32 * 2**20
 _MAX_BATCH_ROWS = 50_000
 _REFUSED_ROWS = 5_000  # at once as Python objects, which weigh many times more
+_WHY_CHARS = 200
 
 
 @dataclass(slots=True)
 class Group:
-    """Rows in quarantine under one rule: how many, the first row numbers, and what is wrong."""
+    """Rows in quarantine under one rule: how many, the first row numbers, and what is wrong (one line)."""
 
     rule: str
     count: int
@@ -73,7 +75,9 @@ def copy_rejects(rejects: str, out: pq.ParquetWriter) -> dict[str, Group]:
         out.write_batch(batch.select(out.schema.names))
         columns = (batch[name].to_pylist() for name in ("rule", "row", "reason"))
         for rule, row, reason in zip(*columns, strict=True):
-            group = groups.setdefault(rule, Group(rule, 0, [], reason))
+            if rule not in groups:
+                groups[rule] = Group(rule, 0, [], textwrap.shorten(reason, _WHY_CHARS, placeholder="..."))
+            group = groups[rule]
             group.count += 1
             if len(group.rows) < 3 and row is not None:
                 group.rows.append(row)

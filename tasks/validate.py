@@ -163,9 +163,7 @@ def _row_check(rule: Rule, rows: Positions, frame: pd.DataFrame) -> Check:
     return Check(rule.name, rule.severity, len(rows) == 0, len(frame), len(rows), message)
 
 
-def _table_checks(
-    n_rows: int, n_quarantined: int, groups: Sequence[Group], contract: Contract
-) -> list[Check]:
+def _table_checks(n_rows: int, n_quarantined: int, groups: Sequence[Group], contract: Contract) -> list[Check]:
     import pandas as pd
 
     share = n_quarantined / max(n_rows, 1)

@@ -6,11 +6,10 @@ from different ones. The coherent numbers of the one best reference are in the d
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import partial
 
 from metrics_core.lexical import bleu, continuous_eval
-from metrics_core.lexical.counts import PERFECT, Agreement
+from metrics_core.lexical.counts import PERFECT, Agreement, counted
 from metrics_core.lexical.metrics import LexicalMetric, References, identical
 from metrics_core.lexical.rouge_l import rouge_l
 from metrics_core.lexical.token_overlap import token_overlap
@@ -38,7 +37,7 @@ def score(answer: str, references: References) -> Scored:
     if same is not None:
         return _basket([(same, PERFECT, PERFECT, 1.0)])
     tokens = words_of_normalised(text)
-    counts = Counter(tokens)
+    counts = counted(tokens)
     cut = bleu.bleu_tokens(text)
     return _basket(
         [

@@ -9,19 +9,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
 import regex
 
+from metrics_core.lexical.counts import counted
 from metrics_core.text import normal_reference
 
 MAX_ORDER = 4
 TOKENIZER_ID = "13a+chars"
 
-Grams = Counter[str | tuple[str, ...]]
+Grams = Mapping[str | tuple[str, ...], int]
 """Counts of n-grams: tuples of words, and for n = 1 the words themselves."""
 
 _UNSPACED = regex.compile(r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*)")
@@ -65,9 +65,8 @@ class Tokens:
     def grams(self, order: int) -> Grams:
         """Counts of the `order`-grams, order >= 1."""
         if order not in self._grams:
-            self._grams[order] = Counter(
-                self.words if order == 1 else zip(*(self.words[i:] for i in range(order)), strict=False)
-            )
+            grams = self.words if order == 1 else zip(*(self.words[i:] for i in range(order)), strict=False)
+            self._grams[order] = counted(grams)
         return self._grams[order]
 
 
@@ -153,10 +152,11 @@ def _brevity(stats: BleuStats) -> float:
     return math.exp(1 - stats.reference_length / stats.answer_length)
 
 
-def _most(counters: Iterable[Grams]) -> Grams:
-    most: Grams = Counter()
-    for counter in counters:
-        most |= counter
+def _most(counts: Iterable[Grams]) -> Grams:
+    most: dict[str | tuple[str, ...], int] = {}
+    for grams in counts:
+        for gram, count in grams.items():
+            most[gram] = max(count, most.get(gram, 0))
     return most
 
 

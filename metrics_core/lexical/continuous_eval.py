@@ -1,38 +1,46 @@
 """The two compatibility profiles of `answer_correctness`: the old numbers of continuous-eval, digit for digit.
 
-For people who have scores from continuous-eval and want to carry on with comparable ones. `continuous_eval_v0_2`
-gives what versions 0.2.0 to 0.2.4 returned (the published example), `continuous_eval_v0_3` what 0.2.5 and later
-returned; they differ in the token overlap and in which answers count as empty. For anything new use the default profile.
+For people who have scores from continuous-eval and want to go on with comparable ones: `continuous_eval_v0_2`
+gives what versions 0.2.0 to 0.2.4 returned (the published example), `continuous_eval_v0_3` what 0.2.5 and
+later returned. For anything new use the default profile.
 
-What the original does is reproduced on purpose, faults included. None of the following is a mistake to mend here:
+The original is reproduced with its faults. None of the following is a mistake to mend here:
 
-* **BLEU counts characters**, blanks included: the original handed strings to a function that expects lists of words.
-  No smoothing: an order without a match counts as the smallest positive float, hence scores such as 1e-154, and an
-  answer shorter than four characters never reaches 1.
-* **ROUGE-L** is that of the `rouge` package: a sentence ends at every "." ("3.5" is two), case and punctuation count,
-  precision and recall are shares of *distinct* tokens, the matched ones being the union over one longest common
-  subsequence for each pair of sentences, and F carries a `1e-8` in its denominator, so identical texts get 0.999999995.
-* **Token overlap** divides the number of *distinct* common tokens by the *length of the list* of tokens, so repeated
-  words are punished ("Bora Bora" against itself: 0.5).
-* **v0.3 drops English stop words**, "no" and "not" among them, and deletes punctuation, so "3.14" equals "314".
-* With several references every field is the maximum for itself; precision and recall may come from different ones.
+* **BLEU counts characters**, blanks included: the original handed strings to a function that expects lists of
+  words. Nothing is smoothed, but an order without a match counts as the smallest positive float, hence scores
+  such as 1e-154, and an answer shorter than four characters never reaches 1.
+* **ROUGE-L** is that of the `rouge` package: a sentence ends at every "." ("3.5" is two), case and punctuation
+  count, precision and recall are shares of *distinct* tokens, the matched ones being the union over one
+  longest common subsequence a pair of sentences, and F has `1e-8` in its denominator, so that identical texts
+  get 0.999999995. An empty answer gets 0; for v0.3 an answer of punctuation alone is empty as well.
+* **Token overlap** divides the number of *distinct* common tokens by the *length of the list* of tokens, so
+  that repeated words are punished ("Bora Bora" against itself: 0.5).
+* **v0.3 drops English stop words**, "no" and "not" among them, and deletes punctuation: "3.14" equals "314".
+* With several references every field is the maximum for itself, whichever reference it comes from.
 
-Two departures. Texts of any length work (the original's recursion failed from about 1,000 words on); a reference
-without any ROUGE sentence (empty, or periods only) raises `ValueError` here as there, but says which one.
+Two departures: texts of any length work (the original's recursion failed from about 1,000 words on), and the
+`ValueError` for a reference without any ROUGE sentence (empty, or periods only) says what is wrong. A
+reference of blanks alone is no error, as in the original. `continuous_eval_tokens` names the known limit.
 """
 
 import math
 import string
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import chain, repeat
-from operator import add, contains
+from operator import contains
 from typing import Final, Literal, get_args
 
-from metrics_core.lexical.continuous_eval_tokens import Token, words_v0_2, words_v0_3
+from metrics_core.lexical.continuous_eval_tokens import (
+    Token,
+    character_ngrams,
+    rouge_sentences,
+    words_v0_2,
+    words_v0_3,
+)
 
 Profile = Literal["continuous_eval_v0_2", "continuous_eval_v0_3"]
 PROFILES: Final[tuple[Profile, ...]] = get_args(Profile)
@@ -48,12 +56,10 @@ FIELDS: Final = (
 )
 """The seven fields, each a float from 0 to 1."""
 
-_MAX_ORDER = 4
-# Up to this length the n-grams of one text are searched for in the other, which then need not be taken apart.
-_SEARCHED_LENGTH = 64
-_CACHED_REFERENCES = 4096
-# Longer references are analysed anew each time; up to this length one takes some 20 kB at most.
-_CACHED_LENGTH = 64
+# Up to this length the n-grams of one text are searched for in the other, which then need not be taken apart, and a
+# reference is kept for the answers to come, at 30 kB or less each.
+_SHORT = 64
+_KEPT_REFERENCES = 4096
 
 _Sentence = tuple[tuple[str, ...], frozenset[str]]
 _Repeated = list[tuple[str, int]]
@@ -72,12 +78,12 @@ class _Text:
     @cached_property
     def counts(self) -> list[Counter[str]]:
         """Character n-grams of order 1 to 4 with their counts."""
-        return [Counter(grams) for grams in _character_ngrams(self.text)]
+        return [Counter(grams) for grams in character_ngrams(self.text)]
 
     @cached_property
     def distinct(self) -> list[tuple[set[str], _Repeated]]:
         """For each order the distinct n-grams, and those that occur more than once with their counts."""
-        return [(set(grams), _repeated(grams)) for grams in _character_ngrams(self.text)]
+        return [_distinct_and_repeated(grams) for grams in character_ngrams(self.text)]
 
 
 def score(answer: str, references: Sequence[str], profile: Profile) -> dict[str, float]:
@@ -98,8 +104,8 @@ def score(answer: str, references: Sequence[str], profile: Profile) -> dict[str,
 def score_pair(answer: str, reference: str, profile: Profile) -> dict[str, float]:
     """The seven fields of `answer` against one reference.
 
-    Raises `ValueError` for an unknown profile, and where the reference is empty or consists of periods only while the
-    answer has something to compare (an empty answer scores zero before the reference is looked at).
+    Raises `ValueError` for an unknown profile, and for a reference that is empty or periods only, unless the
+    answer is empty too (an empty answer scores zero before the reference is looked at).
     """
     return score(answer, [reference], profile)
 
@@ -110,8 +116,7 @@ def _check_profile(profile: str) -> None:
 
 
 def _analyse(text: str, profile: Profile) -> _Text:
-    # A sentence of nothing but blanks is one empty token: "Paris. " has a precision of 0.5 against "Paris".
-    pieces = dict.fromkeys(tuple(piece.split()) or ("",) for piece in text.split(".") if piece)
+    pieces = rouge_sentences(text)
     words = words_v0_2(text) if profile == "continuous_eval_v0_2" else words_v0_3(text)
     return _Text(
         text=text,
@@ -122,25 +127,18 @@ def _analyse(text: str, profile: Profile) -> _Text:
     )
 
 
-_analyse_cached = lru_cache(maxsize=_CACHED_REFERENCES)(_analyse)
+_analyse_cached = lru_cache(maxsize=_KEPT_REFERENCES)(_analyse)
 
 
 def _analyse_reference(text: str, profile: Profile) -> _Text:
-    return _analyse_cached(text, profile) if len(text) <= _CACHED_LENGTH else _analyse(text, profile)
+    return _analyse_cached(text, profile) if len(text) <= _SHORT else _analyse(text, profile)
 
 
-def _character_ngrams(text: str) -> Iterator[list[str]]:
-    grams = list(text)
-    yield grams
-    for shift in range(1, _MAX_ORDER):
-        grams = list(map(add, grams, text[shift:]))
-        yield grams
-
-
-def _repeated(grams: list[str]) -> _Repeated:
-    if len(set(grams)) == len(grams):
-        return []
-    return [(gram, count) for gram, count in Counter(grams).items() if count > 1]
+def _distinct_and_repeated(grams: list[str]) -> tuple[set[str], _Repeated]:
+    distinct = set(grams)
+    if len(distinct) == len(grams):
+        return distinct, []
+    return distinct, [(gram, count) for gram, count in Counter(grams).items() if count > 1]
 
 
 def _score(answer: _Text, reference: _Text, profile: Profile) -> tuple[float, ...]:
@@ -198,12 +196,12 @@ def _matched_tokens(answer: _Text, reference: _Text) -> set[str]:
 def _common_subsequence_tokens(expected: Sequence[str], given: Sequence[str]) -> set[str]:
     """The tokens of that longest common subsequence which the original's back-tracking finds.
 
-    The original walks back from the ends of both: equal tokens are taken, otherwise it goes up in `expected` where
-    that table cell is strictly greater, else left in `given`. Going left on ties means that from (i, j) it reaches the
-    smallest j with the same length before anything else happens, so only these columns matter. They are the columns where
-    row i of the table rises by one, and a row of these is one integer in the bit-parallel computation of
-    H. Hyyro (2004), "Bit-parallel LCS-length computation revisited": bit j - 1 is set where row i rises at j.
-    len(expected) rows of len(given) bits take 3 MB for two texts of 5,000 words.
+    The original walks back from the ends of both: equal tokens are taken, otherwise it goes up in `expected`
+    where that table cell is strictly greater, else left in `given`. Since ties go left, it reaches the smallest
+    column of the same length before anything else happens, and only those columns matter: where a row of the
+    table rises. Rows of these are single integers in the bit-parallel computation of H. Hyyro (2004),
+    "Bit-parallel LCS-length computation revisited". Tokens that only one side has never change the walk, so
+    the caller leaves them out. Two texts of 5,000 words take 3 MB for len(expected) x len(given) bits.
     """
     if expected == given:
         return set(expected)
@@ -245,7 +243,7 @@ def _bleu(answer: _Text, reference: _Text) -> float:
     if not matches[0]:
         return 0.0
     logarithms = [
-        math.log(matched / (length - shift) if matched else sys.float_info.min) / _MAX_ORDER
+        math.log(matched / (length - shift) if matched else sys.float_info.min) / len(matches)
         for shift, matched in enumerate(matches)
     ]
     penalty = 1.0 if length > reference_length else math.exp(1 - reference_length / length)
@@ -254,9 +252,9 @@ def _bleu(answer: _Text, reference: _Text) -> float:
 
 def _clipped_matches(answer: _Text, reference: _Text) -> list[int]:
     """For each order the number of character n-grams in common, each counted as often as it is in both texts."""
-    if len(reference.text) <= _SEARCHED_LENGTH:
+    if len(reference.text) <= _SHORT:
         return _search(reference, answer.text)
-    if len(answer.text) <= _SEARCHED_LENGTH:
+    if len(answer.text) <= _SHORT:
         return _search(answer, reference.text)
     return [
         sum(min(given[gram], expected[gram]) for gram in given.keys() & expected.keys())
@@ -268,14 +266,18 @@ def _search(needles: _Text, text: str) -> list[int]:
     matches: list[int] = []
     for distinct, repeated in needles.distinct:
         found = sum(map(contains, repeat(text), distinct))
-        for gram, count in repeated:
-            found += max(0, _occurrences(gram, text, count) - 1)
+        if found:
+            for gram, count in repeated:
+                found += max(0, _occurrences(gram, text, count) - 1)
         matches.append(found)
     return matches
 
 
 def _occurrences(gram: str, text: str, limit: int) -> int:
-    """How often `gram` is in `text`, overlaps included (`str.count` leaves them out), `limit` at most."""
+    """How often `gram` is in `text`, overlaps included, `limit` at most."""
+    found = text.count(gram)  # leaves out overlaps, which only longer n-grams have
+    if found >= limit or found == 0 or len(gram) == 1:
+        return min(found, limit)
     found = 0
     position = text.find(gram)
     while position >= 0 and found < limit:

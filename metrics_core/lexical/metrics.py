@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from metrics_core.lexical import bleu
-from metrics_core.lexical.counts import PERFECT, Agreement
+from metrics_core.lexical.counts import PERFECT, Agreement, counted
 from metrics_core.lexical.rouge_l import rouge_l
 from metrics_core.lexical.token_overlap import token_overlap
 from metrics_core.measurement import Measurement, Outcome, Scored
@@ -110,7 +109,7 @@ def score_token_overlap(answer: str, references: References) -> Scored:
     if same is not None:
         return _agreement(same, PERFECT)
     tokens = words_of_normalised(text)
-    counts = Counter(tokens)
+    counts = counted(tokens)
     return _agreement(
         *_best([(i, token_overlap(counts, len(tokens), reference_words(text))) for i, text in references])
     )

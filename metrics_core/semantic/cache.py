@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS embeddings (
     encoder_id INTEGER NOT NULL REFERENCES encoders (id), text_hash BLOB NOT NULL,
     chunks INTEGER NOT NULL, vector BLOB NOT NULL,
     PRIMARY KEY (encoder_id, text_hash)
-) WITHOUT ROWID;
+);
 """
 _IDENTITY = "name, revision, max_pieces"
 _ENCODER_ID = f"SELECT id FROM encoders WHERE ({_IDENTITY}) = (?, ?, ?)"
@@ -81,6 +81,8 @@ class EmbeddingCache:
         self.folder.mkdir(parents=True, exist_ok=True)
         db = sqlite3.connect(self.folder / FILE_NAME, timeout=_WAIT_SECONDS)
         try:
+            # A vector fills half of the usual page and leaves the other half empty.
+            db.execute("PRAGMA page_size = 32768")
             # Readers do not wait for the writer, and a killed process leaves a whole file behind.
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")

@@ -45,7 +45,7 @@ def identify(name: str) -> ModelName:
     """What `name` stands for. Reads files of a local model (to hash them), never the network.
 
     Raises:
-        EncoderError: a Hugging Face name that is not in the local cache, or no model at all.
+        EncoderError: a folder that is not there, or a Hugging Face name that is not in the local cache.
     """
     if name in EMBEDDED:
         return ModelName("embedded", name, EMBEDDED[name].revision, name)
@@ -55,6 +55,8 @@ def identify(name: str) -> ModelName:
     folder = Path(name).expanduser()
     if folder.is_dir():
         return ModelName("folder", folder.resolve().name, folder_revision(folder), str(folder))
+    if name.startswith((".", "/", "~")):
+        raise EncoderError(f"embedding model {name!r}: there is no such folder")
     return _in_hub_cache(name)
 
 

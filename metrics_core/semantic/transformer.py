@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -39,7 +40,9 @@ class TransformerEncoder:
         self._tokenizer: Any = self._model.tokenizer
         self._lock = threading.RLock()
         prompt = self._model.prompts.get(self._model.default_prompt_name or "", "")
-        length = getattr(self._model, "max_seq_length", None) or _DEFAULT_LENGTH
+        length = getattr(self._model, "max_seq_length", None)
+        if length is None or not math.isfinite(length):
+            length = _DEFAULT_LENGTH
         self.max_pieces = int(length) - self._special_pieces() - len(self.pieces(prompt))
 
     def pieces(self, text: str) -> Sequence[str | None]:

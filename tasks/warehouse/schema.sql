@@ -7,139 +7,140 @@
 -- A data set: questions with the answers known to be right. The version is a hash of the content, so the same
 -- rows in another order are the same version, and a changed reference makes a new one.
 CREATE TABLE IF NOT EXISTS datasets (
-    dataset     VARCHAR NOT NULL,   -- the name that the user gave
-    version     VARCHAR NOT NULL,   -- 12 hex digits of the content hash
-    created_at  TIMESTAMPTZ NOT NULL,
-    n_samples   BIGINT NOT NULL,
-    source      VARCHAR             -- where it was first loaded from
+    dataset     VARCHAR NOT NULL,       -- the name that the user gave
+    version     VARCHAR NOT NULL,       -- 12 hex digits of the content hash
+    created_at  TIMESTAMPTZ NOT NULL,   -- when this version was first committed
+    n_samples   BIGINT NOT NULL,        -- rows of `samples` with this version
+    source      VARCHAR                 -- where it was first loaded from
 );
 
+-- The part of a sample that does not depend on any release, for every data set version.
 CREATE TABLE IF NOT EXISTS samples (
-    dataset         VARCHAR NOT NULL,
-    dataset_version VARCHAR NOT NULL,
-    sample_id       VARCHAR NOT NULL,
-    question        VARCHAR,
-    "references"    VARCHAR[],
-    facts           VARCHAR[],      -- facts of the reference, where the data set brings them
-    "cluster"       VARCHAR         -- rows of one cluster are not independent (same document, same topic)
+    dataset         VARCHAR NOT NULL,   -- as in `datasets`
+    dataset_version VARCHAR NOT NULL,   -- `version` in `datasets`
+    sample_id       VARCHAR NOT NULL,   -- unique within a version
+    question        VARCHAR,            -- NULL: the data set brings none
+    "references"    VARCHAR[],          -- the answers known to be right, in the order of the source
+    facts           VARCHAR[],          -- facts of the reference, where the data set brings them
+    "cluster"       VARCHAR             -- rows of one cluster are not independent (same document, same topic)
 );
 
--- What a release answered. The version is a hash of the answers and labels, so a release that is loaded again
--- with other answers leaves the old ones for the old reports.
+-- What a release answered. The version is a hash of the answers, labels and slices, so a release that is loaded
+-- again with other answers leaves the old ones for the old reports.
 CREATE TABLE IF NOT EXISTS answers (
-    dataset         VARCHAR NOT NULL,
-    release         VARCHAR NOT NULL,
-    answers_version VARCHAR NOT NULL,
-    sample_id       VARCHAR NOT NULL,
-    sample_key      VARCHAR NOT NULL,   -- hash of everything that a score depends on
-    answer          VARCHAR,            -- NULL: the release gave none
-    label           VARCHAR,            -- the label as the source had it
-    correct         BOOLEAN,            -- the label as a boolean; NULL: not labelled
-    slices          MAP(VARCHAR, VARCHAR)
+    dataset         VARCHAR NOT NULL,       -- as in `datasets`
+    release         VARCHAR NOT NULL,       -- the model release that answered
+    answers_version VARCHAR NOT NULL,       -- 12 hex digits; in the manifest of every report
+    sample_id       VARCHAR NOT NULL,       -- as in `samples`
+    sample_key      VARCHAR NOT NULL,       -- hash of everything that a score depends on
+    answer          VARCHAR,                -- NULL: the release gave none
+    label           VARCHAR,                -- the label as the source had it
+    correct         BOOLEAN,                -- the label as a boolean; NULL: not labelled
+    slices          MAP(VARCHAR, VARCHAR)   -- column to value, '(none)' where there is none
 );
 
 -- One start of a flow, whether or not it got as far as a report.
 CREATE TABLE IF NOT EXISTS runs (
-    run_id      VARCHAR NOT NULL,
-    flow        VARCHAR NOT NULL,
-    dataset     VARCHAR NOT NULL,
-    started_at  TIMESTAMPTZ NOT NULL,
-    finished_at TIMESTAMPTZ,
+    run_id      VARCHAR NOT NULL,       -- of the flow run
+    flow        VARCHAR NOT NULL,       -- its name, for instance evaluate-release
+    dataset     VARCHAR NOT NULL,       -- the name that was asked for
+    started_at  TIMESTAMPTZ NOT NULL,   -- UTC
+    finished_at TIMESTAMPTZ,            -- NULL while it runs, and for ever where the process was killed
     status      VARCHAR NOT NULL,       -- running, complete, stopped
     message     VARCHAR,                -- why it stopped
-    parameters  JSON NOT NULL
+    parameters  JSON NOT NULL           -- what the user set
 );
 
 -- Rows that were not scored because they broke a rule, whole, so that nothing is lost.
 CREATE TABLE IF NOT EXISTS quarantine (
-    run_id      VARCHAR NOT NULL,
-    dataset     VARCHAR NOT NULL,
-    source      VARCHAR NOT NULL,
-    "row"       BIGINT,                 -- 1-based: line of a JSONL file, data row of a table
-    sample_id   VARCHAR,
-    release     VARCHAR,
-    rule        VARCHAR NOT NULL,       -- the first rule it broke
-    reason      VARCHAR NOT NULL,
-    raw         VARCHAR                 -- the row as it was
+    run_id      VARCHAR NOT NULL,   -- as in `runs`
+    dataset     VARCHAR NOT NULL,   -- as in `datasets`
+    source      VARCHAR NOT NULL,   -- the file, table or URL of the answers
+    "row"       BIGINT,             -- 1-based: line of a JSONL file, data row of a table
+    sample_id   VARCHAR,            -- NULL: the row could not be read, or has none
+    release     VARCHAR,            -- NULL: the row could not be read, or has none
+    rule        VARCHAR NOT NULL,   -- the first rule it broke
+    reason      VARCHAR NOT NULL,   -- what is wrong with the row, with every rule it broke
+    raw         VARCHAR             -- the row as it was
 );
 
 -- What each check found, passed or not.
 CREATE TABLE IF NOT EXISTS validations (
-    run_id      VARCHAR NOT NULL,
-    dataset     VARCHAR NOT NULL,
-    rule        VARCHAR NOT NULL,
-    severity    VARCHAR NOT NULL,       -- critical: rows are quarantined; warning: rows are scored
-    release     VARCHAR,                -- NULL: the check is about all releases
-    success     BOOLEAN NOT NULL,
-    n_checked   BIGINT NOT NULL,
-    n_failed    BIGINT NOT NULL,
-    message     VARCHAR NOT NULL
+    run_id      VARCHAR NOT NULL,   -- as in `runs`
+    dataset     VARCHAR NOT NULL,   -- as in `datasets`
+    rule        VARCHAR NOT NULL,   -- the name of the check
+    severity    VARCHAR NOT NULL,   -- critical: rows are quarantined; warning: rows are scored
+    release     VARCHAR,            -- NULL: the check is about all releases
+    success     BOOLEAN NOT NULL,   -- false: the check found something
+    n_checked   BIGINT NOT NULL,    -- rows, or samples where the check is about those
+    n_failed    BIGINT NOT NULL,    -- how many of them break the rule
+    message     VARCHAR NOT NULL    -- what was found, for people
 );
 
 -- Every measurement ever made, by what was scored and how. Reports are views of this at one moment.
 CREATE TABLE IF NOT EXISTS measurements (
-    sample_key  VARCHAR NOT NULL,
+    sample_key  VARCHAR NOT NULL,       -- as in `answers`
     signature   VARCHAR NOT NULL,       -- everything that changes the number
-    metric      VARCHAR NOT NULL,
+    metric      VARCHAR NOT NULL,       -- the first part of the signature
     status      VARCHAR NOT NULL,       -- scored, undefined, failed, skipped
     "values"    MAP(VARCHAR, DOUBLE),   -- field to number; empty unless scored
-    reason      VARCHAR,
+    reason      VARCHAR,                -- why there is no number, or the metric's own words
     details     JSON,                   -- evidence: chosen reference, chunks, statistics
-    attempts    INTEGER NOT NULL,
-    seconds     DOUBLE NOT NULL,
-    tokens_in   BIGINT NOT NULL,
-    tokens_out  BIGINT NOT NULL,
+    attempts    INTEGER NOT NULL,       -- tries that the measurement took
+    seconds     DOUBLE NOT NULL,        -- time that the metric took, 0 where it is not measured apart
+    tokens_in   BIGINT NOT NULL,        -- sent to a model
+    tokens_out  BIGINT NOT NULL,        -- received from a model
     cost_usd    DOUBLE,                 -- NULL: the price is not known, which is not 0
-    run_id      VARCHAR NOT NULL,
-    created_at  TIMESTAMPTZ NOT NULL
+    run_id      VARCHAR NOT NULL,       -- of the run that measured it
+    created_at  TIMESTAMPTZ NOT NULL    -- when it was committed
 );
 
 -- A report: what a run says about one release on one data set version. Immutable; a rerun makes version n+1.
 CREATE TABLE IF NOT EXISTS reports (
-    report_id       VARCHAR NOT NULL,   -- dataset/release/vN
-    dataset         VARCHAR NOT NULL,
-    dataset_version VARCHAR NOT NULL,
-    release         VARCHAR NOT NULL,
-    version         INTEGER NOT NULL,   -- counts up per data set and release
-    created_at      TIMESTAMPTZ NOT NULL,
-    status          VARCHAR NOT NULL,   -- COMPLETE: every row scored or undefined; PARTIAL: some failed or were skipped
-    manifest        JSON NOT NULL       -- parameters, hashes, signatures, code and library versions: enough to make it again
+    report_id       VARCHAR NOT NULL,       -- dataset/release/vN
+    dataset         VARCHAR NOT NULL,       -- as in `datasets`
+    dataset_version VARCHAR NOT NULL,       -- `version` in `datasets`
+    release         VARCHAR NOT NULL,       -- as in `answers`
+    version         INTEGER NOT NULL,       -- counts up per data set and release
+    created_at      TIMESTAMPTZ NOT NULL,   -- UTC
+    status          VARCHAR NOT NULL,       -- COMPLETE, or PARTIAL: some rows failed or were skipped
+    manifest        JSON NOT NULL           -- what it takes to make it again: parameters, hashes, versions
 );
 
 -- One row a sample, metric and field, also where there is no number: status and reason say why.
 CREATE TABLE IF NOT EXISTS scores (
-    report_id       VARCHAR NOT NULL,
-    dataset         VARCHAR NOT NULL,
-    dataset_version VARCHAR NOT NULL,
-    release         VARCHAR NOT NULL,
-    sample_id       VARCHAR NOT NULL,
-    metric          VARCHAR NOT NULL,
-    field           VARCHAR NOT NULL,
+    report_id       VARCHAR NOT NULL,   -- as in `reports`
+    dataset         VARCHAR NOT NULL,   -- as in the report
+    dataset_version VARCHAR NOT NULL,   -- as in the report
+    release         VARCHAR NOT NULL,   -- as in the report
+    sample_id       VARCHAR NOT NULL,   -- as in `samples`
+    metric          VARCHAR NOT NULL,   -- its name
+    field           VARCHAR NOT NULL,   -- which of the metric's numbers
     "value"         DOUBLE,             -- NULL unless status is scored
-    status          VARCHAR NOT NULL,
-    reason          VARCHAR,
-    signature       VARCHAR NOT NULL
+    status          VARCHAR NOT NULL,   -- scored, undefined, failed, skipped
+    reason          VARCHAR,            -- as in `measurements`
+    signature       VARCHAR NOT NULL    -- as in `measurements`
 );
 
 -- Aggregates. n_total = n_scored + n_failed + n_undefined + n_skipped; coverage = n_scored / n_total.
 CREATE TABLE IF NOT EXISTS report_scores (
-    report_id   VARCHAR NOT NULL,
-    release     VARCHAR NOT NULL,
-    metric      VARCHAR NOT NULL,
-    field       VARCHAR NOT NULL,
-    slice       VARCHAR NOT NULL,       -- 'all', or column=value
-    n_total     BIGINT NOT NULL,
-    n_scored    BIGINT NOT NULL,
-    n_failed    BIGINT NOT NULL,
-    n_undefined BIGINT NOT NULL,
-    n_skipped   BIGINT NOT NULL,
-    coverage    DOUBLE,
-    mean        DOUBLE,                 -- over the scored rows; corpus BLEU where the field is corpus_bleu
-    ci_low      DOUBLE,                 -- 95 %; NULL with fewer than two rows
-    ci_high     DOUBLE,
-    ci_method   VARCHAR,                -- wilson, t, cluster-t, bootstrap
-    bound_low   DOUBLE,                 -- the mean if every failed or skipped row had the lowest value
-    bound_high  DOUBLE                  -- the mean if every failed or skipped row had the highest value
+    report_id   VARCHAR NOT NULL,   -- as in `reports`
+    release     VARCHAR NOT NULL,   -- as in the report
+    metric      VARCHAR NOT NULL,   -- its name
+    field       VARCHAR NOT NULL,   -- which of the metric's numbers
+    slice       VARCHAR NOT NULL,   -- 'all', or column=value
+    n_total     BIGINT NOT NULL,    -- rows of the slice
+    n_scored    BIGINT NOT NULL,    -- rows with a number
+    n_failed    BIGINT NOT NULL,    -- rows that could not be scored, and may be when tried again
+    n_undefined BIGINT NOT NULL,    -- rows that the metric has nothing to say about: no reference
+    n_skipped   BIGINT NOT NULL,    -- rows that nobody tried to score
+    coverage    DOUBLE,             -- n_scored / n_total
+    mean        DOUBLE,             -- over the scored rows; corpus BLEU where the field is corpus_bleu
+    ci_low      DOUBLE,             -- 95 %; NULL with fewer than two rows
+    ci_high     DOUBLE,             -- 95 %
+    ci_method   VARCHAR,            -- wilson, t, cluster-t, bootstrap
+    bound_low   DOUBLE,             -- the mean if every failed or skipped row had the lowest value
+    bound_high  DOUBLE              -- the mean if every failed or skipped row had the highest value
 );
 
 -- The newest report of every release on every data set.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import duckdb
 
 FILE = "answerkey.duckdb"
-MEMORY_LIMIT = "800MB"
+MEMORY_LIMIT = "400MB"
 """DuckDB spills to disk above this, so that a million rows fit into a small machine."""
 
 _WAIT_FOR_OTHERS_S = 60.0

@@ -501,7 +501,7 @@ def test_no_rows_break_the_contract(tmp_path: Path) -> None:
 
 def test_rows_that_could_not_be_read_count(tmp_path: Path) -> None:
     refused = [
-        {"row": number, "rule": "unreadable", "reason": f"line {number} is not JSON", "raw": "{oops"}
+        {"row": number, "rule": "unreadable", "reason": f"line {number}\n is not JSON", "raw": "{oops"}
         for number in (2, 5, 9, 11)
     ] + [{"row": None, "rule": "wrong_type", "reason": "answer is a list", "raw": "[]"}]
     found = run(tmp_path, rows({}, {"references": []}), rejects=refused)
@@ -606,7 +606,7 @@ def test_the_rules_between_rows_against_a_plain_reading_of_them(tmp_path: Path) 
             clashing.update(group)
         else:
             repeats.update(group[1:])
-    inconsistent = set()
+    inconsistent: set[int] = set()
     for sample_id in {one["sample_id"] for one in staged} - {None}:
         members = [n for n, one in enumerate(staged) if one["sample_id"] == sample_id]
         votes = Counter(staged[n]["sample_hash"] for n in members if n not in clashing | repeats)
@@ -627,7 +627,7 @@ def test_the_rules_between_rows_against_a_plain_reading_of_them(tmp_path: Path) 
 
 
 def test_chunks_and_batches_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    staged = rows(*({"label": ("true", "x", "false", "0", "y")[i % 5]} for i in range(43)))
+    staged = rows(*({"label": ("true", "x", "false", "0", "z")[i % 5]} for i in range(43)))
     (tmp_path / "whole").mkdir()
     (tmp_path / "parts").mkdir()
     whole = run(tmp_path / "whole", staged)

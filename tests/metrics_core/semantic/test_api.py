@@ -108,9 +108,7 @@ def test_an_unknown_price_is_not_zero(server: Server) -> None:
     assert (measurement.status, measurement.usage.cost_usd) == ("scored", None)
 
 
-def test_transient_errors_are_retried_by_us_alone(
-    server: Server, encoder: ApiEncoder, waits: list[float]
-) -> None:
+def test_transient_errors_are_retried_by_us_alone(server: Server, encoder: ApiEncoder, waits: list[float]) -> None:
     server.script = [429, 503]
     assert encoder.encode(["abc"]).vectors.tolist() == [[3, 1]]
     assert len(server.requests) == 3
@@ -126,9 +124,7 @@ def test_retries_end(server: Server, encoder: ApiEncoder, waits: list[float]) ->
     assert (len(server.requests), len(waits)) == (3, 2)
 
 
-def test_a_wrong_key_is_not_retried_and_stops_the_rest(
-    server: Server, encoder: ApiEncoder, waits: list[float]
-) -> None:
+def test_a_wrong_key_is_not_retried_and_stops_the_rest(server: Server, encoder: ApiEncoder, waits: list[float]) -> None:
     server.script = [401] * 100
     measurements = SemanticSimilarity([encoder]).measure([Sample(str(i), f"{i}", ["a"]) for i in range(300)])
     assert (len(server.requests), waits) == (2, [])
@@ -140,9 +136,7 @@ def test_a_wrong_key_is_not_retried_and_stops_the_rest(
 
 def test_a_refused_text_fails_its_own_sample(server: Server, encoder: ApiEncoder) -> None:
     server.refused = "forbidden"
-    samples = [Sample(str(i), f"answer {i}", ["abc"]) for i in range(20)] + [
-        Sample("x", "forbidden", ["abc"])
-    ]
+    samples = [Sample(str(i), f"answer {i}", ["abc"]) for i in range(20)] + [Sample("x", "forbidden", ["abc"])]
     measurements = SemanticSimilarity([encoder]).measure(samples)
     assert [m.sample_id for m in measurements if m.status == "failed"] == ["x"]
     assert len(server.requests) <= 12
@@ -154,9 +148,7 @@ def test_too_few_embeddings_are_a_failure(server: Server, encoder: ApiEncoder) -
     assert measurement.reason == f"encoder: {NAME}: asked for 1 embeddings, got 0"
 
 
-def test_a_server_that_is_not_there(
-    monkeypatch: pytest.MonkeyPatch, encoder: ApiEncoder, waits: list[float]
-) -> None:
+def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch, encoder: ApiEncoder, waits: list[float]) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "a key")
     monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:9/v1")
     [measurement] = SemanticSimilarity([encoder]).measure([Sample("1", "abc", ["a"])])

@@ -104,30 +104,56 @@ from metrics_core.semantic.vectors import Embedded
 class Model:
     name, revision, max_pieces = "m", "1", 10
 
-cache, start = EmbeddingCache(Path(sys.argv[1])), int(sys.argv[2])
+cache, start, batches = EmbeddingCache(Path(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
 print("ready", flush=True)
 sys.stdin.readline()
-for i in range(start, start + 40):
+for i in range(start, start + batches):  # 50 texts a transaction
     cache.put(Model(), {f"{i} {j}": Embedded(np.array([i, j], np.float32)) for j in range(50)})
 """
 
 
+def start_writer(folder: Path, start: int, batches: int) -> subprocess.Popen[str]:
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(folder), str(start), str(batches)],
+        cwd=Path(__file__).parents[3],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert writer.stdout is not None
+    assert writer.stdout.readline() == "ready\n"
+    return writer
+
+
 def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
-    root = Path(__file__).parents[3]
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(tmp_path), str(start)],
-            cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        for start in (0, 20, 1000)
-    ]  # fmt: skip
-    for writer in writers:
-        assert writer.stdout is not None
-        assert writer.stdout.readline() == "ready\n"
+    writers = [start_writer(tmp_path, start, 40) for start in (0, 20, 1000)]
     outputs = [writer.communicate("go\n", timeout=60) for writer in writers]
-    assert [(writer.returncode, output[1]) for writer, output in zip(writers, outputs, strict=True)] == [
-        (0, "")
-    ] * 3
+    assert [writer.returncode for writer in writers] == [0, 0, 0]
+    assert [errors for _, errors in outputs] == ["", "", ""]
     with sqlite3.connect(tmp_path / FILE_NAME) as db:
         assert db.execute("SELECT count(*) FROM embeddings").fetchone() == (100 * 50,)
         assert db.execute("SELECT count(*) FROM encoders").fetchone() == (1,)
+
+
+def test_a_killed_process_leaves_whole_batches(tmp_path: Path) -> None:
+    writer = start_writer(tmp_path, 0, 5000)
+    assert writer.stdin is not None
+    writer.stdin.write("go\n")
+    writer.stdin.flush()
+    while not (tmp_path / FILE_NAME).exists() or _count(tmp_path) < 100:
+        assert writer.poll() is None
+    writer.kill()
+    writer.communicate()
+    count = _count(tmp_path)
+    assert 100 <= count < 5000 * 50
+    assert count % 50 == 0
+    with sqlite3.connect(tmp_path / FILE_NAME) as db:
+        assert db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+def _count(folder: Path) -> int:
+    with sqlite3.connect(folder / FILE_NAME, timeout=30) as db:
+        if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'embeddings'").fetchone():
+            return 0
+        return int(db.execute("SELECT count(*) FROM embeddings").fetchone()[0])

@@ -18,9 +18,7 @@ from metrics_core.semantic.vectors import cosine
 GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in GOLDEN["cosine"] if any(case["a"]) and "error" not in case]
-)
+@pytest.mark.parametrize("case", [case for case in GOLDEN["cosine"] if any(case["a"]) and "error" not in case])
 def test_cosine(case: dict[str, Any]) -> None:
     # The cases were computed from float32 vectors.
     assert cosine(case["a"], case["b"]) == pytest.approx(case["cos"], abs=1e-6)
@@ -52,16 +50,12 @@ def _vector(cosine_with_x: float) -> list[float]:
 
 
 def _measure(scripted: Any, cosines: list[float], **options: Any) -> Any:
-    models = [
-        scripted({"answer": [1, 0], "reference": _vector(value)}, f"m{i}") for i, value in enumerate(cosines)
-    ]
+    models = [scripted({"answer": [1, 0], "reference": _vector(value)}, f"m{i}") for i, value in enumerate(cosines)]
     [measurement] = SemanticSimilarity(models, **options).measure([Sample("1", "answer", ["reference"])])
     return measurement
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in GOLDEN["threshold"] if case["threshold"] in (None, 0.5, 0.8)]
-)
+@pytest.mark.parametrize("case", [case for case in GOLDEN["threshold"] if case["threshold"] in (None, 0.5, 0.8)])
 def test_threshold(scripted: Any, case: dict[str, Any]) -> None:
     measurement = _measure(scripted, [case["raw"]], threshold=case["threshold"])
     assert measurement.values["similarity"] == pytest.approx(case["raw"], abs=1e-6)

@@ -118,16 +118,12 @@ def test_which_texts_share_a_call_changes_less_than_the_last_digit(model: str) -
         "город",
     ]
     samples = [
-        Sample(
-            str(i), " ".join(rng.choices(words, k=rng.randint(1, 20))), [" ".join(rng.choices(words, k=5))]
-        )
+        Sample(str(i), " ".join(rng.choices(words, k=rng.randint(1, 20))), [" ".join(rng.choices(words, k=5))])
         for i in range(40)
     ]
     metric = SemanticSimilarity([model])
     together = {m.sample_id: m.values["similarity"] for m in metric.measure(samples)}
-    shuffled = {
-        m.sample_id: m.values["similarity"] for m in metric.measure(rng.sample(samples, len(samples)))
-    }
+    shuffled = {m.sample_id: m.values["similarity"] for m in metric.measure(rng.sample(samples, len(samples)))}
     assert shuffled == together
     alone = {sample.sample_id: metric.measure([sample])[0].values["similarity"] for sample in samples[:8]}
     assert alone == pytest.approx({name: together[name] for name in alone}, abs=1.1e-6)
@@ -227,13 +223,27 @@ def test_other_weights_are_refused() -> None:
 def test_a_folder_is_a_model_like_any_other() -> None:
     # The embedded model's own folder, by path: same numbers under another name.
     folder = str(MINILM.folder() / "model")
-    samples = [
-        Sample("1", "The capital city of France is Paris.", ["Paris serves as the capital of France."])
-    ]
+    samples = [Sample("1", "The capital city of France is Paris.", ["Paris serves as the capital of France."])]
     [by_path] = SemanticSimilarity([folder]).measure(samples)
     [by_name] = SemanticSimilarity(["minilm"]).measure(samples)
     assert by_path.values == pytest.approx(dict(by_name.values), abs=1e-5)
     assert "|models:model@" in by_path.signature
+
+
+def test_a_static_model_in_a_folder(tmp_path: Path) -> None:
+    # Another kind of tokenizer, and no limit of length.
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.models import StaticEmbedding
+    from tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.from_file(str(MINILM.folder() / "model" / "tokenizer.json"))
+    tokenizer.no_truncation()
+    SentenceTransformer(modules=[StaticEmbedding(tokenizer, embedding_dim=16)]).save(str(tmp_path / "static"))
+    metric = SemanticSimilarity([str(tmp_path / "static")])
+    samples = [Sample("1", "Paris is a city", ["a city is Paris", "Rome"]), Sample("2", "city " * 600, ["a city"])]
+    same_words, long = metric.measure(samples)
+    assert same_words.values == {"similarity": 1.0}
+    assert long.details["chunks"] == {str(tmp_path / "static"): {"answer": 2}}
 
 
 def test_a_folder_without_a_model_is_bad_input(tmp_path: Path) -> None:

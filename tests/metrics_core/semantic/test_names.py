@@ -47,9 +47,7 @@ def test_a_folder_is_called_by_its_name_and_content(model_folder: Path) -> None:
     assert f"|models:My_Model@{model.revision}|" in signature
 
 
-def test_a_folder_comes_before_a_provider(
-    model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_comes_before_a_provider(model_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     model_folder.rename(tmp_path / "openai")
     (tmp_path / "openai" / "mine").mkdir()
@@ -96,6 +94,7 @@ def test_a_model_in_the_hugging_face_cache_has_its_commit_as_revision(
             "hf download acme/no-such-model",
         ),
         ("minlm", "did you mean 'minilm'? Otherwise fetch it once with: hf download"),
+        ("./no/such/folder", "embedding model './no/such/folder': there is no such folder"),
         ("a/b/c", "embedding model 'a/b/c' is neither"),
         ("not a name!", "embedding model 'not a name!' is neither"),
     ],

@@ -55,17 +55,13 @@ def test_range_and_symmetry(bag_of_words: Any, a: str, b: str) -> None:
 
 
 @given(TEXTS, TEXTS, st.sampled_from(["NFC", "NFD"]), st.sampled_from(["", " ", "\n\t", "\u00a0"]))
-def test_normal_form_and_outer_space_change_nothing(
-    bag_of_words: Any, a: str, b: str, form: Any, space: str
-) -> None:
+def test_normal_form_and_outer_space_change_nothing(bag_of_words: Any, a: str, b: str, form: Any, space: str) -> None:
     other = space + unicodedata.normalize(form, a) + space
     one, two = similarities(SemanticSimilarity([bag_of_words()]), (a, [b]), (other, [b]))
     assert one == two
 
 
-@given(
-    st.lists(st.tuples(TEXTS, st.lists(TEXTS, min_size=1, max_size=4)), min_size=1, max_size=6), st.randoms()
-)
+@given(st.lists(st.tuples(TEXTS, st.lists(TEXTS, min_size=1, max_size=4)), min_size=1, max_size=6), st.randoms())
 def test_order_of_rows_and_references_changes_nothing(bag_of_words: Any, pairs: Any, random: Any) -> None:
     metric = SemanticSimilarity([bag_of_words("a"), bag_of_words("b")], aggregation="vote")
     straight = metric.measure([Sample(str(i), a, b) for i, (a, b) in enumerate(pairs)])
@@ -137,9 +133,7 @@ def test_no_consensus_is_undefined(scripted: Any) -> None:
     metric = SemanticSimilarity([a, b], "consensus", tolerance=0.25)
     [measurement] = metric.measure([Sample("1", "x", ["r", "s"])])
     # The models agree on `s`, but `r` is the better reference, and there they do not.
-    assert measurement.outcome == Undefined(
-        "no consensus: the cosines of the models differ by 0.4, more than 0.25"
-    )
+    assert measurement.outcome == Undefined("no consensus: the cosines of the models differ by 0.4, more than 0.25")
     assert similarities(SemanticSimilarity([a, b], "consensus", tolerance=0.4), ("x", ["r"])) == [0.8]
 
 

@@ -1,0 +1,234 @@
+"""Reports add up, agree with numpy, scipy and sacreBLEU, and never change once they are made."""
+
+import json
+import math
+import random
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sacrebleu.metrics import BLEU
+from scipy import stats
+
+from tasks.contract import Contract
+from tasks.load import Source
+from tests.tasks.staging_help import Done, Row, jsonl, query, run
+
+METRICS = ["token_overlap", "rouge_l", "exact_match", "bleu"]
+RELEASES = ["gpt 4/turbo", "модель №2 'β'"]
+COUNTS = "n_total, n_scored, n_failed, n_undefined, n_skipped, coverage"
+OPTIONAL = Contract(require_references=False)
+
+
+def make_rows() -> list[Row]:
+    """48 questions and two releases: exact, near, wrong, missing answers, and questions without references."""
+    chance = random.Random(7)
+    words = "the red fox saw a small dog near an old house in the green field today".split()
+    rows = []
+    for release in RELEASES:
+        for i in range(48):
+            references = [" ".join(chance.sample(words, 6)) for _ in range(1 + i % 3)]
+            answer: str | None = references[-1]
+            if i % 4:
+                answer = " ".join([*references[0].split()[: i % 5], *chance.sample(words, 2)])
+            if i % 16 == 5:
+                answer = None
+            row = {"id": f"q{i:02}", "question": f"Q{i}", "answer": answer, "release": release}
+            rows.append(row | {"references": references if i % 12 != 7 else [], "lang": "ru" if i % 3 else "en"})
+    # The references of the second release are those of the first.
+    return [{**row, "references": rows[i % 48]["references"]} for i, row in enumerate(rows)]
+
+
+ROWS = make_rows()
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("aggregate")
+
+
+def source(home: Path, rows: list[Row] = ROWS, **more: Any) -> Source:
+    return Source(jsonl(home / "d.jsonl", rows), slices=("lang",), **more)
+
+
+@pytest.fixture(scope="module")
+def partial(home: Path) -> Done:
+    """token_overlap was measured on the first 20 questions, and failed on the others."""
+    run(home, source(home, [row for row in ROWS if row["id"] < "q20"]), METRICS, contract=OPTIONAL)
+    return run(home, source(home), METRICS, failing={"token_overlap"}, contract=OPTIONAL, parameters={"p": "é"})
+
+
+def test_versions_count_up_by_data_set_and_release(home: Path, partial: Done) -> None:
+    assert [(report.report_id, report.release, report.status) for report in partial.reports] == [
+        ("d/gpt 4/turbo/v2", "gpt 4/turbo", "PARTIAL"),
+        ("d/модель №2 'β'/v2", "модель №2 'β'", "PARTIAL"),
+    ]
+    firsts = query(home, "SELECT report_id, version, status FROM reports WHERE version = 1 ORDER BY report_id")
+    assert firsts == [("d/gpt 4/turbo/v1", 1, "COMPLETE"), ("d/модель №2 'β'/v1", 1, "COMPLETE")]
+
+
+def test_counts_add_up(home: Path, partial: Done) -> None:
+    for report_id in partial.ids:
+        rows = query(
+            home, f"SELECT metric, slice, {COUNTS} FROM report_scores WHERE report_id = ?", [report_id]
+        )
+        assert {(metric, *counts) for metric, slice_, *counts in rows if slice_ == "all"} == {
+            ("token_overlap", 48, 18, 28, 2, 0, 18 / 48),
+            *((metric, 48, 44, 0, 4, 0, 44 / 48) for metric in METRICS[1:]),
+        }
+        for _, _, total, *parts, coverage in rows:
+            assert total == sum(parts)
+            assert coverage == parts[0] / total
+        totals = {slice_: total for _, slice_, total, *_ in rows}
+        assert totals == {"all": 48, "lang=en": 16, "lang=ru": 32}
+        # Three fields, three, one, one, and corpus BLEU; all rows and two slices.
+        assert len(rows) == (3 + 3 + 1 + 1 + 1) * 3
+
+
+def values(home: Path, report_id: str, metric: str, field: str, slice_: str = "all") -> np.ndarray:
+    lang = {row["id"]: row["lang"] for row in ROWS}
+    found = query(
+        home,
+        "SELECT sample_id, value FROM scores WHERE report_id = ? AND metric = ? AND field = ? AND status = 'scored'",
+        [report_id, metric, field],
+    )
+    return np.array([value for sample_id, value in found if slice_ in ("all", f"lang={lang[sample_id]}")])
+
+
+def test_means_and_intervals_are_those_of_numpy_and_scipy(home: Path, partial: Done) -> None:
+    checked = []
+    for report_id in partial.ids:
+        rows = query(
+            home,
+            "SELECT metric, field, slice, n_scored, mean, ci_low, ci_high, ci_method FROM report_scores "
+            "WHERE report_id = ? AND field <> 'corpus_bleu'",
+            [report_id],
+        )
+        for metric, field, slice_, n, mean, low, high, method in rows:
+            x = values(home, report_id, metric, field, slice_)
+            assert len(x) == n
+            assert mean == pytest.approx(x.mean(), abs=1e-13)
+            if metric == "exact_match":
+                wilson = stats.binomtest(int(x.sum()), n).proportion_ci(method="wilson")
+                expected = (wilson.low, wilson.high)
+            else:
+                margin = stats.t.ppf(0.975, n - 1) * x.std(ddof=1) / math.sqrt(n)
+                expected = (max(0.0, x.mean() - margin), min(1.0, x.mean() + margin))
+            assert (low, high) == pytest.approx(expected, abs=1e-12)
+            checked.append(method)
+    assert checked.count("wilson") == 6 and checked.count("t") == len(checked) - 6
+
+
+def test_bounds_say_what_the_failed_rows_could_do(home: Path, partial: Done) -> None:
+    rows = query(
+        home,
+        "SELECT report_id, metric, field, mean, n_scored, n_failed, bound_low, bound_high FROM report_scores "
+        "WHERE slice = 'all' AND field <> 'corpus_bleu'",
+    )
+    for report_id, metric, field, mean, n, failed, low, high in rows:
+        if metric == "token_overlap" and report_id in partial.ids:
+            x = values(home, report_id, metric, field)
+            assert (n, failed) == (18, 28)
+            assert (low, high) == pytest.approx((x.sum() / 46, (x.sum() + 28) / 46), abs=1e-12)
+        else:
+            assert (failed, low, high) == (0, mean, mean)
+
+
+@pytest.mark.parametrize("slice_", ["all", "lang=en", "lang=ru"])
+def test_corpus_bleu_is_that_of_sacrebleu(home: Path, partial: Done, slice_: str) -> None:
+    for report_id, release in zip(partial.ids, RELEASES, strict=True):
+        used = [row for row in ROWS if row["release"] == release and row["references"]]
+        used = [row for row in used if slice_ in ("all", f"lang={row['lang']}")]
+        columns = [[(row["references"] + [None] * 3)[i] for row in used] for i in range(3)]
+        expected = BLEU(lowercase=True).corpus_score([row["answer"] or "" for row in used], columns).score / 100
+        [row] = query(
+            home,
+            "SELECT mean, ci_low, ci_high, ci_method, n_scored, n_undefined, bound_low, bound_high "
+            "FROM report_scores WHERE report_id = ? AND field = 'corpus_bleu' AND slice = ?",
+            [report_id, slice_],
+        )
+        assert row[0] == pytest.approx(expected, abs=1e-12)
+        assert 0 <= row[1] < expected < row[2] <= 1
+        assert row[3:] == ("bootstrap", len(used), {"all": 4, "lang=en": 0, "lang=ru": 4}[slice_], None, None)
+
+
+def test_every_row_has_a_score_or_a_reason(home: Path, partial: Done) -> None:
+    rows = query(
+        home,
+        "SELECT metric, status, reason, count(*), count(value) FROM scores WHERE report_id = ? GROUP BY ALL",
+        [partial.ids[0]],
+    )
+    assert {(metric, status, reason): (n, v) for metric, status, reason, n, v in rows if reason} == {
+        **{
+            (metric, "undefined", "no reference: every reference is missing or blank"): (n, 0)
+            for metric, n in (("rouge_l", 12), ("exact_match", 4), ("bleu", 4), ("token_overlap", 6))
+        },
+        **{
+            (metric, "scored", "blank answer"): (n, n)
+            for metric, n in (("rouge_l", 9), ("exact_match", 3), ("bleu", 3), ("token_overlap", 3))
+        },
+        ("token_overlap", "failed", "task: TimeoutError: no answer"): (84, 0),
+    }
+    assert all(n == v for _, status, reason, n, v in rows if not reason)
+
+
+def test_the_manifest_says_what_it_takes_to_make_it_again(home: Path, partial: Done) -> None:
+    stored = query(home, "SELECT dataset_version, manifest FROM reports WHERE report_id = ?", [partial.ids[0]])
+    [(dataset_version, text)] = stored
+    content = json.loads(text)
+    assert dataset_version == partial.committed.dataset_version
+    assert content["answers_version"] == partial.committed.releases[0].answers_version
+    assert (content["n_rows"], content["parameters"], content["run_id"]) == (48, {"p": "é"}, partial.run_id)
+    assert content["rows"] == {"read": 96, "accepted": 96, "quarantined": 0}
+    assert list(content["signatures"].items()) == list(partial.plan.signatures)
+    assert list(content["signatures"]) == METRICS
+    for name in ("duckdb", "sacrebleu", "rapidfuzz", "numpy", "great-expectations"):
+        assert content["versions"][name] == version(name)
+    assert set(content) >= {"seed", "code", "notes"} and len(content["code"]) == 12
+
+
+def everything(home: Path, report_ids: list[str]) -> list[list[tuple[Any, ...]]]:
+    """All that the warehouse says of some reports, as people see it too."""
+    return [
+        query(home, f"SELECT * FROM {table} WHERE report_id IN (SELECT unnest(?)) ORDER BY ALL", [report_ids])
+        for table in ("reports", "scores", "report_scores", "sample_scores")
+    ]
+
+
+def test_reruns_make_new_versions_and_leave_the_old_ones(home: Path, partial: Done) -> None:
+    old = everything(home, partial.ids)
+    mended = run(home, source(home), METRICS, only_failed=True, contract=OPTIONAL)
+    # The answers to 26 of the 28 questions differ between the releases; two have none and are the same.
+    assert dict(mended.plan.n_todo) == {"token_overlap": 54, "rouge_l": 0, "exact_match": 0, "bleu": 0}
+    again = run(home, source(home), METRICS, contract=OPTIONAL)
+    assert set(dict(again.plan.n_todo).values()) == {0}
+    assert again.plan.chunks == ()
+    assert [report.status for report in (*mended.reports, *again.reports)] == ["COMPLETE"] * 4
+    assert [report_id[-3:] for report_id in (*mended.ids, *again.ids)] == ["/v3", "/v3", "/v4", "/v4"]
+    for table in ("scores", "report_scores"):
+        v3, v4 = (
+            query(home, f"SELECT * EXCLUDE report_id FROM {table} WHERE ends_with(report_id, ?) ORDER BY ALL", [v])
+            for v in ("/v3", "/v4")
+        )
+        assert v3 == v4 and len(v3) in (96 * 8, 2 * 27)
+    # The same release again with other answers, and with other references.
+    changed = [{**row, "answer": "something else"} for row in ROWS]
+    run(home, source(home, changed), METRICS, contract=OPTIONAL)
+    run(home, source(home, [{**row, "references": ["a fox"]} for row in ROWS]), METRICS, contract=OPTIONAL)
+    assert everything(home, partial.ids) == old
+    assert query(home, "SELECT count(DISTINCT dataset_version) FROM reports") == [(3,)]
+    latest = query(home, "SELECT release, version FROM latest_reports ORDER BY release")
+    assert latest == [(release, 6) for release in RELEASES]
+
+
+def test_sample_scores_are_readable(home: Path, partial: Done) -> None:
+    rows = query(
+        home, "SELECT * EXCLUDE (report_id, release) FROM sample_scores WHERE report_id = ?", [partial.ids[0]]
+    )
+    assert len(rows) == 48 * 4
+    [row] = [row for row in rows if row[0] == "q04" and row[5] == "rouge_l"]
+    [given] = [row for row in ROWS if row["id"] == "q04" and row["release"] == RELEASES[0]]
+    perfect = {"precision": 1.0, "recall": 1.0, "f1": 1.0}
+    assert row == ("q04", "Q4", given["references"], given["answer"], None, "rouge_l", "scored", None, perfect)

@@ -1,0 +1,122 @@
+"""Intervals where rows are few, or come in clusters and do not count as independent."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from tasks.load import Source
+from tests.tasks.staging_help import Row, jsonl, query, run
+
+WORDS = "one two three four five six seven eight nine ten".split()
+# Rows and clusters: 4 of "a", 3 of "b", 2 of "1", and three rows alone, one of which has the id "1".
+CLUSTERS = ["a"] * 4 + ["b"] * 3 + ["1"] * 2 + [None] * 3
+IDS = ["x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "1", "y", "z"]
+
+
+def rows(clusters: list[str | None]) -> list[Row]:
+    return [
+        {
+            "id": sample_id,
+            "answer": " ".join(WORDS[: 1 + (i * 7) % 10]),
+            "references": " ".join(WORDS),
+            "cluster": cluster,
+            "half": "ab"[i % 2],
+        }
+        for i, (sample_id, cluster) in enumerate(zip(IDS, clusters, strict=True))
+    ]
+
+
+def aggregates(home: Path, clusters: list[str | None]) -> dict[tuple[str, str], tuple[float, float, float, str]]:
+    source = Source(jsonl(home / "d.jsonl", rows(clusters)), slices=("half",))
+    done = run(home, source, ["rouge_l", "exact_match"])
+    found = query(
+        home,
+        "SELECT field, slice, mean, ci_low, ci_high, ci_method FROM report_scores WHERE report_id = ?",
+        [done.ids[0]],
+    )
+    return {(field, slice_): tuple(rest) for field, slice_, *rest in found}  # type: ignore[misc]
+
+
+def cluster_t(x: np.ndarray, names: list[str]) -> tuple[float, float]:
+    """Written out from the formula: residuals are summed within clusters, squared and summed over them."""
+    sums = [sum(x[i] - x.mean() for i in range(len(x)) if names[i] == name) for name in sorted(set(names))]
+    n_clusters = len(sums)
+    error = math.sqrt(n_clusters / (n_clusters - 1) * sum(s * s for s in sums)) / len(x)
+    margin = stats.t.ppf(0.975, n_clusters - 1) * error
+    return max(0.0, float(x.mean() - margin)), min(1.0, float(x.mean() + margin))
+
+
+def test_clusters_widen_the_interval(tmp_path: Path) -> None:
+    found = aggregates(tmp_path, CLUSTERS)
+    for slice_ in ("all", "half=a", "half=b"):
+        chosen = [i for i in range(12) if slice_ in ("all", f"half={'ab'[i % 2]}")]
+        recall = np.array([(1 + (i * 7) % 10) / 10 for i in chosen])
+        matches = np.array([float((i * 7) % 10 == 9) for i in chosen])
+        names = [f"cluster {CLUSTERS[i]}" if CLUSTERS[i] else f"row {IDS[i]}" for i in chosen]
+        for field, x in (("recall", recall), ("match", matches)):
+            mean, low, high, method = found[field, slice_]
+            assert mean == pytest.approx(x.mean(), abs=1e-13)
+            assert method == "cluster-t"
+            assert (low, high) == pytest.approx(cluster_t(x, names), abs=1e-12)
+
+
+def test_clusters_of_one_row_are_no_clusters(tmp_path: Path) -> None:
+    """With one row a cluster the two formulas are the same."""
+    single = aggregates(tmp_path / "single", [f"c{i}" for i in range(12)])
+    plain = aggregates(tmp_path / "plain", [None] * 12)
+    assert (single["recall", "all"][3], plain["recall", "all"][3]) == ("cluster-t", "t")
+    assert single["recall", "all"][:3] == pytest.approx(plain["recall", "all"][:3], abs=1e-12)
+    assert plain["match", "all"][3] == "wilson"
+
+
+def test_one_cluster_has_no_interval(tmp_path: Path) -> None:
+    mean, *interval = aggregates(tmp_path, ["a"] * 12)["recall", "all"]
+    assert mean == pytest.approx(np.mean([(1 + (i * 7) % 10) / 10 for i in range(12)]), abs=1e-13)
+    assert interval == [None, None, None]
+
+
+def test_one_row_has_no_interval(tmp_path: Path) -> None:
+    row = {"id": "1", "answer": "a b", "references": "a c"}
+    done = run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", [row])), ["rouge_l", "exact_match", "bleu"])
+    found = query(
+        tmp_path,
+        "SELECT field, n_scored, ci_low, ci_high, ci_method FROM report_scores WHERE report_id = ?",
+        [done.ids[0]],
+    )
+    fields = ["bleu", "corpus_bleu", "f1", "match", "precision", "recall"]
+    assert sorted(found) == [(field, 1, None, None, None) for field in fields]
+
+
+def test_a_release_without_a_single_number(tmp_path: Path) -> None:
+    rows = [{"id": str(i), "answer": "a", "references": "a"} for i in range(3)]
+    source = Source(jsonl(tmp_path / "d.jsonl", rows))
+    done = run(tmp_path, source, ["rouge_l", "bleu"], failing={"rouge_l", "bleu"})
+    found = query(tmp_path, "SELECT DISTINCT * EXCLUDE (metric, field) FROM report_scores")
+    # What the failed rows could do is everything: from 0 to 1.
+    nothing = (None, None, None, None)
+    assert found == [(done.ids[0], "d", "all", 3, 0, 3, 0, 0, 0.0, *nothing, 0.0, 1.0)]
+    assert query(tmp_path, "SELECT metric, field FROM report_scores ORDER BY ALL") == [
+        ("bleu", "bleu"), ("rouge_l", "f1"), ("rouge_l", "precision"), ("rouge_l", "recall"),
+    ]  # fmt: skip
+
+
+def test_rows_that_nobody_scored_are_skipped_and_counted(tmp_path: Path) -> None:
+    old = [{"id": str(i), "answer": f"a {i}", "references": f"a {i} b"} for i in range(3)]
+    run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", old)), ["bleu"], failing={"bleu"})
+    new = [*old, {"id": "new", "answer": "x", "references": "x"}]
+    done = run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", new)), ["bleu"], only_failed=True)
+    assert [report.status for report in done.reports] == ["PARTIAL"]
+    found = query(
+        tmp_path, "SELECT sample_id, value IS NULL, status, reason FROM scores WHERE report_id = ?", done.ids
+    )
+    reason = "not scored yet: only failed rows were asked for"
+    assert sorted(found) == [*((str(i), False, "scored", None) for i in range(3)), ("new", True, "skipped", reason)]
+    counts = query(
+        tmp_path,
+        "SELECT n_total, n_scored, n_failed, n_undefined, n_skipped, coverage FROM report_scores WHERE report_id = ?",
+        done.ids,
+    )
+    assert counts == [(4, 3, 0, 0, 1, 0.75)] * 2

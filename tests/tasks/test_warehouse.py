@@ -1,0 +1,219 @@
+"""One file, short sessions, one lock: whoever comes waits, and whoever dies leaves the last state."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from importlib import resources
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from metrics_core.errors import BadInput
+from tasks.warehouse.warehouse import FILE, reading, writing
+from tests.tasks.staging_help import query
+
+SCHEMA = resources.files("tasks.warehouse").joinpath("schema.sql").read_text(encoding="utf-8")
+RUN = "INSERT INTO runs VALUES (?, 'flow', 'data', now(), NULL, 'running', NULL, '{}')"
+RUNS = "SELECT run_id FROM runs ORDER BY run_id"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A warehouse with one committed run."""
+    with writing(tmp_path) as warehouse:
+        warehouse.execute(RUN, ["first"])
+    return tmp_path
+
+
+class Other:
+    """Another process: it says "ready" where the script does, and goes on when it is told to."""
+
+    def __init__(self, script: str, home: Path) -> None:
+        head = "import sys, duckdb\nfrom pathlib import Path\nfrom tasks.warehouse.warehouse import writing\n"
+        head += f"home, RUN = Path(sys.argv[1]), {RUN!r}\n"
+        head += "def wait():\n    print('ready', flush=True)\n    sys.stdin.readline()\n"
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", head + script, str(home)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        assert self.process.stdout.readline() == "ready\n"
+
+    def go_on(self) -> None:
+        self.process.communicate("\n", timeout=30)
+        assert self.process.returncode == 0
+
+    def kill(self) -> None:
+        os.kill(self.process.pid, signal.SIGKILL)
+        self.process.communicate(timeout=30)
+        assert self.process.returncode == -signal.SIGKILL
+
+
+def test_there_is_no_warehouse_yet(tmp_path: Path) -> None:
+    with pytest.raises(BadInput) as error, reading(tmp_path):
+        pass
+    assert str(error.value) == f"{tmp_path}: no warehouse here yet; run `answerkey evaluate` first, or give --home"
+
+
+def test_an_error_rolls_back(home: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), writing(home) as warehouse:
+        warehouse.execute(RUN, ["second"])
+        raise KeyboardInterrupt
+    with pytest.raises(duckdb.CatalogException), writing(home) as warehouse:
+        warehouse.execute(RUN, ["third"])
+        warehouse.execute("SELECT * FROM nowhere")
+    assert query(home, RUNS) == [("first",)]
+
+
+def test_files_that_were_taken_in_go_with_the_commit_and_not_before(home: Path) -> None:
+    part = home / "part.parquet"
+    part.write_bytes(b"x")
+    with pytest.raises(ValueError, match="no"), writing(home, taken_in=[str(part)]):
+        raise ValueError("no")
+    assert part.exists()
+    with writing(home, taken_in=[str(part), str(home / "gone.parquet")]):
+        assert part.exists()
+    assert not part.exists()
+
+
+def test_readers_cannot_write(home: Path) -> None:
+    with reading(home) as one, reading(home) as two:
+        assert one.execute(RUNS).fetchall() == two.execute(RUNS).fetchall() == [("first",)]
+        with pytest.raises(duckdb.InvalidInputException, match="read-only"):
+            one.execute("DELETE FROM runs")
+
+
+def test_a_reader_waits_for_a_writer(home: Path) -> None:
+    inside, seen = threading.Event(), []
+
+    def read() -> None:
+        inside.wait(10)
+        with reading(home) as warehouse:
+            seen.extend(warehouse.execute(RUNS).fetchall())
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    with writing(home) as warehouse:
+        warehouse.execute(RUN, ["second"])
+        inside.set()
+        reader.join(0.5)
+        assert reader.is_alive() and seen == []
+    reader.join(10)
+    assert seen == [("first",), ("second",)]
+
+
+def test_a_writer_waits_for_a_writer_in_another_process(home: Path) -> None:
+    other = Other("with writing(home) as w:\n    w.execute(RUN, ['other'])\n    wait()", home)
+    started = time.monotonic()
+    threading.Timer(0.5, other.go_on).start()
+    with writing(home) as warehouse:
+        assert time.monotonic() - started >= 0.5
+        assert warehouse.execute(RUNS).fetchall() == [("first",), ("other",)]
+        warehouse.execute(RUN, ["second"])
+    assert query(home, RUNS) == [("first",), ("other",), ("second",)]
+
+
+@pytest.fixture
+def shell(home: Path) -> Iterator[Other]:
+    """Somebody's DuckDB shell, which knows nothing of the lock and keeps the file open."""
+    other = Other("connection = duckdb.connect(str(home / 'answerkey.duckdb'))\nwait()", home)
+    yield other
+    if other.process.poll() is None:
+        other.kill()
+
+
+@pytest.mark.parametrize("session", [reading, writing])
+def test_another_program_keeps_the_file_open(home: Path, shell: Other, session: type[reading]) -> None:
+    started = time.monotonic()
+    with pytest.raises(BadInput) as error, session(home, wait_s=0.3):
+        pass
+    assert 0.3 <= time.monotonic() - started < 10
+    message = f"{home / FILE}: another program keeps it open; close it and run again"
+    assert str(error.value) == message
+    threading.Timer(0.3, shell.go_on).start()
+    with session(home, wait_s=30) as warehouse:
+        assert warehouse.execute(RUNS).fetchall() == [("first",)]
+
+
+def test_killed_in_the_middle_of_a_transaction(home: Path) -> None:
+    script = "with writing(home) as w:\n"
+    script += "    w.execute('INSERT INTO runs SELECT i::VARCHAR, x, x, now(), NULL, x, NULL, {} "
+    script += "FROM range(300000) t(i), (SELECT repeat(md5(i::VARCHAR), 3) AS x FROM range(1) t(i))')\n"
+    other = Other(script.replace("{}", "$${}$$") + "    wait()", home)
+    other.kill()
+    with reading(home) as warehouse:
+        assert warehouse.execute(RUNS).fetchall() == [("first",)]
+    with writing(home) as warehouse:
+        warehouse.execute(RUN, ["second"])
+    assert query(home, RUNS) == [("first",), ("second",)]
+
+
+def test_killed_right_after_a_commit(home: Path) -> None:
+    """The rows are in the log beside the file only; the next session must bring them in."""
+    script = "connection = duckdb.connect(str(home / 'answerkey.duckdb'))\nconnection.execute(RUN, ['second'])\nwait()"
+    Other(script, home).kill()
+    assert (home / f"{FILE}.wal").stat().st_size > 0
+    for session in (reading, writing, reading):
+        with session(home) as warehouse:
+            assert warehouse.execute(RUNS).fetchall() == [("first",), ("second",)]
+
+
+def test_a_warehouse_of_an_older_release_gets_the_new_tables(home: Path) -> None:
+    with duckdb.connect(str(home / FILE)) as connection:
+        connection.execute("DROP VIEW sample_scores; DROP TABLE report_scores; DROP VIEW latest_reports")
+    with writing(home):
+        pass
+    assert query(home, "SELECT count(*) FROM sample_scores") == [(0,)]
+    assert query(home, "SELECT count(*) FROM report_scores") == [(0,)]
+    assert query(home, RUNS) == [("first",)]
+
+
+PUBLIC = {
+    "scores": "report_id dataset dataset_version release sample_id metric field value status reason signature",
+    "reports": "report_id dataset dataset_version release version created_at status manifest",
+    "report_scores": (
+        "report_id release metric field slice n_total n_scored n_failed n_undefined n_skipped coverage mean "
+        "ci_low ci_high ci_method bound_low bound_high"
+    ),
+    "latest_reports": "report_id dataset dataset_version release version created_at status manifest",
+    "quarantine": "run_id dataset source row sample_id release rule reason raw",
+    "sample_scores": "report_id release sample_id question references answer correct metric status reason values",
+}
+
+
+@pytest.mark.parametrize("table", PUBLIC)
+def test_the_public_columns(home: Path, table: str) -> None:
+    found = query(
+        home, "SELECT column_name FROM information_schema.columns WHERE table_name = ? ORDER BY ordinal_position", [table]
+    )
+    # There may be more in time, but these stay, in this order.
+    assert [name for (name,) in found if name in PUBLIC[table].split()] == PUBLIC[table].split()
+
+
+def test_every_table_and_column_is_explained(home: Path) -> None:
+    explained = {}
+    for name, body in re.findall(r"(?<=\n)-- [^\n]+\nCREATE TABLE IF NOT EXISTS (\w+) \(\n(.*?)\n\);", SCHEMA, re.S):
+        # Outside the parentheses of a type, a line is: name, type, comma, comment.
+        columns = [re.fullmatch(r'    "?(\w+)"? .*?-- (\S.*)', line) for line in body.splitlines()]
+        assert None not in columns, (name, body)
+        explained[name] = [column[1] for column in columns if column]
+    views = re.findall(r"(?<=\n)-- [^\n]+\nCREATE OR REPLACE VIEW (\w+) AS", SCHEMA)
+    tables = query(home, "SELECT table_name, table_type FROM information_schema.tables")
+    assert sorted(explained) == sorted(name for name, kind in tables if kind == "BASE TABLE")
+    assert sorted(views) == sorted(name for name, kind in tables if kind == "VIEW")
+    for name, columns in explained.items():
+        found = query(home, f"SELECT column_name FROM (DESCRIBE {name})")
+        assert columns == [column for (column,) in found]
+
+
+def test_nothing_is_left_to_constraints(home: Path) -> None:
+    kinds = query(home, "SELECT DISTINCT constraint_type FROM duckdb_constraints()")
+    assert kinds == [("NOT NULL",)]
