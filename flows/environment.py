@@ -16,7 +16,6 @@ _QUIET = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "TOKENIZERS_PARALLELISM": "false",
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
-    "PREFECT_LOGGING_EXTRA_LOGGERS": "answerkey",
     # The first start of a temporary server creates its database.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
 }
@@ -26,6 +25,9 @@ def quiet() -> None:
     """Switch off what libraries would send or fetch, where the user has not decided otherwise."""
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
+    if os.environ.get("PREFECT_API_URL") == "":
+        # Prefect takes an empty address for an address, and complains with every event.
+        del os.environ["PREFECT_API_URL"]
 
 
 def prepare(home: Path) -> None:

@@ -12,6 +12,7 @@ from prefect import flow
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.client.orchestration import get_client
 from prefect.futures import PrefectFuture, as_completed
+from prefect.logging.handlers import APILogHandler
 from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 
@@ -28,6 +29,9 @@ from tasks.score import worth_spawning
 from tasks.validate import Validation
 
 log = logging.getLogger("answerkey")
+# What a run says is for its reader in the UI as well. A worker has set up its logging before it imports this.
+log.setLevel(logging.INFO)
+log.addHandler(APILogHandler())
 _SCORING, _LIMITS = Scoring(), Limits()
 
 
@@ -53,10 +57,10 @@ def evaluate_release(
     """Evaluate releases and return the ids of their reports.
 
     Args:
-        data: what to evaluate.
-        scoring: how to score it.
-        limits: when the data are too bad to score.
-        home: the folder of the warehouse.
+        data: What to evaluate.
+        scoring: How to score it.
+        limits: When the data are too bad to score.
+        home: The folder of the warehouse, on a disk of the machine that runs this.
     """
     folder = Path(home)
     run_id = str(flow_run.id or uuid.uuid4())

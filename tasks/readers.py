@@ -106,7 +106,10 @@ def _read_with_duckdb(file: Path, work: Path) -> Iterator[Raw]:
     if file.suffix.lower() in (".parquet", ".pq"):
         query, options = "SELECT * FROM read_parquet(?)", [glob.escape(str(file))]
     else:
-        query = "SELECT * FROM read_csv(?, all_varchar = true, header = true, store_rejects = true, max_line_size = 16777216)"
+        query = (
+            "SELECT * FROM read_csv(?, all_varchar = true, header = true, store_rejects = true, "
+            "max_line_size = 16777216)"
+        )
         options = [glob.escape(str(_valid_utf8(file, work)))]
     with scratch(work) as connection:
         try:
@@ -142,7 +145,10 @@ def _rows(connection: Any, query: str, options: list[str]) -> Iterator[Raw]:
 
 def _rejected(connection: Any) -> Iterator[Raw]:
     """Lines of a CSV that have too many or too few columns, or broken quotes."""
-    query = "SELECT line, any_value(csv_line), string_agg(error_message, '; ') FROM reject_errors GROUP BY line ORDER BY line"
+    query = (
+        "SELECT line, any_value(csv_line), string_agg(error_message, '; ') FROM reject_errors "
+        "GROUP BY line ORDER BY line"
+    )
     for line, text, message in connection.execute(query).fetchall():
         yield Raw(int(line), None, f"line {line}: {_first_line(message)}", text)
 

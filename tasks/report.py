@@ -75,7 +75,7 @@ def list_reports(home: Path, prefix: str = "") -> list[tuple[str, str, str, str]
     with reading(home) as warehouse:
         rows = warehouse.execute(
             "SELECT report_id, dataset_version, strftime(created_at, '%Y-%m-%d %H:%M'), status FROM reports "
-            "WHERE starts_with(report_id, ?) ORDER BY created_at, report_id",
+            "WHERE starts_with(report_id, ?) ORDER BY created_at, rowid",
             [prefix],
         ).fetchall()
     return [(str(a), str(b), str(c), str(d)) for a, b, c, d in rows]
@@ -89,7 +89,7 @@ def latest_run(home: Path) -> list[str]:
             SELECT report_id FROM reports
             WHERE json_extract_string(manifest, '$.run_id') = (
                 SELECT json_extract_string(manifest, '$.run_id') FROM reports ORDER BY created_at DESC LIMIT 1)
-            ORDER BY created_at, report_id
+            ORDER BY rowid
             """
         ).fetchall()
     return [str(row[0]) for row in rows]

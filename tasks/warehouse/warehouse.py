@@ -11,7 +11,7 @@ import fcntl
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,6 +52,8 @@ def writing(
         connection.execute("COMMIT")
         for file in taken_in:
             Path(file).unlink(missing_ok=True)
+            with suppress(OSError):
+                Path(file).parent.rmdir()
 
 
 @contextmanager

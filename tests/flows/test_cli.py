@@ -72,10 +72,7 @@ def test_a_bad_option_is_refused_before_anything_starts(
 
 def test_reports_of_an_empty_home(bare_cli: Cli, tmp_path: Path) -> None:
     line = refused(bare_cli("report", "--home", tmp_path))
-    assert (
-        line
-        == f"answerkey: {tmp_path}: no warehouse here yet; run `answerkey evaluate` first, or give --home"
-    )
+    assert line == f"answerkey: {tmp_path}: no warehouse here yet; run `answerkey evaluate` first, or give --home"
 
 
 def test_metrics_lists_all_with_their_fields(bare_cli: Cli) -> None:

@@ -55,24 +55,18 @@ def _shown_in_the_ui(ask: Any) -> None:
     names = [run["name"] for run in ask("task_runs/filter", of_run)]
     assert "score bleu, 8 rows" in names
     artifacts = {a["key"]: a for a in ask("artifacts/filter", of_run)}
-    assert {"scores-faq-old", "scores-faq-new", "report-faq-old", "report-faq-new", "scoring"} <= set(
-        artifacts
-    )
+    assert {"scores-faq-old", "scores-faq-new", "report-faq-old", "report-faq-new", "scoring"} <= set(artifacts)
     table = json.loads(artifacts["scores-faq-new"]["data"])
     assert {"metric": "exact_match.match", "mean": "0.500", "scored": "4/4"}.items() <= {
         k: v for row in table if row["metric"] == "exact_match.match" for k, v in row.items()
     }.items()
     assert "**new** on data set **faq**" in artifacts["report-faq-new"]["data"]
     assert artifacts["scoring"]["data"] in (100, 100.0)
-    logs = [
-        line["message"] for line in ask("logs/filter", {"logs": {"flow_run_id": {"any_": [runs[0]["id"]]}}})
-    ]
+    logs = [line["message"] for line in ask("logs/filter", {"logs": {"flow_run_id": {"any_": [runs[0]["id"]]}}})]
     assert "faq: 8 rows read, 8 accepted, 0 quarantined" in logs
 
 
-def test_one_release_prints_the_table_people_want_first(
-    cli: Cli, answers: Path, tmp_path: Path, ask: Any
-) -> None:
+def test_one_release_prints_the_table_people_want_first(cli: Cli, answers: Path, tmp_path: Path, ask: Any) -> None:
     home = tmp_path / "home"
     rows = [json.loads(line) for line in answers.read_text().splitlines()]
     one = tmp_path / "one.jsonl"
@@ -116,9 +110,7 @@ def test_a_rerun_scores_nothing_and_makes_version_2(cli: Cli, answers: Path, tmp
     assert "faq/new/v1" in cli("report", "faq/new/v1", "--home", home).stdout
 
 
-def test_a_changed_reference_makes_a_new_version_of_the_data_set(
-    cli: Cli, answers: Path, tmp_path: Path
-) -> None:
+def test_a_changed_reference_makes_a_new_version_of_the_data_set(cli: Cli, answers: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     assert cli("evaluate", answers, "--metrics", "contains", "--home", home).returncode == 0
     answers.write_text(
@@ -132,9 +124,7 @@ def test_a_changed_reference_makes_a_new_version_of_the_data_set(
     assert query(home, "SELECT count(*) FROM datasets") == [(2,)]
 
 
-def test_a_failed_chunk_is_reported_and_only_it_is_scored_again(
-    cli: Cli, answers: Path, tmp_path: Path
-) -> None:
+def test_a_failed_chunk_is_reported_and_only_it_is_scored_again(cli: Cli, answers: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     blocked = _block_the_part_of("contains", answers, home, tmp_path)
     result = cli("evaluate", answers, "--metrics", "contains,exact_match", "--home", home)
@@ -151,9 +141,7 @@ def test_a_failed_chunk_is_reported_and_only_it_is_scored_again(
     )
     assert bounds == (4, 0, 4, 0.0, None, 0.0, 1.0)
     blocked.rmdir()
-    again = cli(
-        "evaluate", answers, "--metrics", "contains,exact_match,rouge_l", "--only-failed", "--home", home
-    )
+    again = cli("evaluate", answers, "--metrics", "contains,exact_match,rouge_l", "--only-failed", "--home", home)
     assert "contains (8 new, 0 known), exact_match (0 new, 8 known), rouge_l (0 new, 0 known)" in again.stderr
     statuses = query(
         home,
@@ -187,9 +175,7 @@ def test_a_broken_contract_stops_before_scoring_and_loses_nothing(cli: Cli, tmp_
     assert result.returncode == 2
     assert "Traceback" not in result.stderr
     last = result.stderr.splitlines()[-1]
-    assert last.startswith(
-        f"answerkey: {file}: 50 % of the rows (3 of 6) are in quarantine, 20 % are allowed"
-    )
+    assert last.startswith(f"answerkey: {file}: 50 % of the rows (3 of 6) are in quarantine, 20 % are allowed")
     assert query(home, 'SELECT rule, "row" FROM quarantine ORDER BY ALL') == [
         ("references_present", n) for n in (1, 2, 3)
     ]
@@ -213,10 +199,7 @@ def start(server: str, *arguments: object) -> subprocess.Popen[str]:
 
 def test_two_runs_at_once_lose_nothing(server: str, answers: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
-    runs = [
-        start(server, "evaluate", answers, "--metrics", metric, "--home", home)
-        for metric in ("bleu", "contains")
-    ]
+    runs = [start(server, "evaluate", answers, "--metrics", metric, "--home", home) for metric in ("bleu", "contains")]
     for run in runs:
         _, errors = run.communicate(timeout=240)
         assert run.returncode == 0, errors

@@ -48,20 +48,20 @@ def run(
     *,
     only_failed: bool = False,
     failing: Collection[str] = (),
-    contract: Contract = Contract(),
-    parameters: Mapping[str, Any] = {},
+    contract: Contract | None = None,
+    parameters: Mapping[str, Any] | None = None,
 ) -> Done:
     """Load, validate, plan, score, commit and aggregate. Chunks of `failing` metrics are written down as failed."""
     run_id, options = uuid.uuid4().hex, Options()
     work = home / "runs" / run_id
     loaded = load(source, work)
-    validation = validate(loaded.staged, loaded.rejects, str(work), contract)
+    validation = validate(loaded.staged, loaded.rejects, str(work), contract or Contract())
     record_validation(home, run_id, source.answers, loaded, validation)
     assert validation.broken is None, validation.broken
     planned = plan(validation.accepted, home, work, metrics, options, only_failed=only_failed)
     parts = [score_or_fail(chunk, failing) for chunk in planned.chunks]
     committed = commit(home, run_id, source.answers, loaded, validation.accepted, parts)
-    made = manifest(run_id, parameters, loaded, validation, planned)
+    made = manifest(run_id, parameters or {}, loaded, validation, planned)
     return Done(run_id, loaded, validation, planned, committed, aggregate(home, committed, metrics, options, made))
 
 

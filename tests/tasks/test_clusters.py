@@ -10,7 +10,7 @@ from scipy import stats
 from tasks.load import Source
 from tests.tasks.staging_help import Row, jsonl, query, run
 
-WORDS = "one two three four five six seven eight nine ten".split()
+WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
 # Rows and clusters: 4 of "a", 3 of "b", 2 of "1", and three rows alone, one of which has the id "1".
 CLUSTERS = ["a"] * 4 + ["b"] * 3 + ["1"] * 2 + [None] * 3
 IDS = ["x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "1", "y", "z"]
@@ -109,9 +109,7 @@ def test_rows_that_nobody_scored_are_skipped_and_counted(tmp_path: Path) -> None
     new = [*old, {"id": "new", "answer": "x", "references": "x"}]
     done = run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", new)), ["bleu"], only_failed=True)
     assert [report.status for report in done.reports] == ["PARTIAL"]
-    found = query(
-        tmp_path, "SELECT sample_id, value IS NULL, status, reason FROM scores WHERE report_id = ?", done.ids
-    )
+    found = query(tmp_path, "SELECT sample_id, value IS NULL, status, reason FROM scores WHERE report_id = ?", done.ids)
     reason = "not scored yet: only failed rows were asked for"
     assert sorted(found) == [*((str(i), False, "scored", None) for i in range(3)), ("new", True, "skipped", reason)]
     counts = query(
@@ -120,3 +118,10 @@ def test_rows_that_nobody_scored_are_skipped_and_counted(tmp_path: Path) -> None
         done.ids,
     )
     assert counts == [(4, 3, 0, 0, 1, 0.75)] * 2
+    [(mean, low, high)] = query(
+        tmp_path,
+        "SELECT mean, bound_low, bound_high FROM report_scores WHERE report_id = ? AND field = 'bleu'",
+        done.ids,
+    )
+    assert 0 < mean < 1
+    assert (low, high) == pytest.approx((3 * mean / 4, (3 * mean + 1) / 4), abs=1e-12)

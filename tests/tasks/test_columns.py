@@ -80,9 +80,7 @@ def test_the_message_for_a_missing_column_lists_the_columns() -> None:
     rows = [{"id": 1, "text": "x"}, {"id": 2, "meta": {}}]
     with pytest.raises(BadInput) as error:
         complete({"answer": "output"}, (), rows, "runs/a.jsonl")
-    assert str(error.value) == (
-        "runs/a.jsonl: no column 'output' (for answer); the columns are id, meta, text"
-    )
+    assert str(error.value) == ("runs/a.jsonl: no column 'output' (for answer); the columns are id, meta, text")
     with pytest.raises(BadInput) as error:
         complete({}, ("lang",), rows, "a.jsonl")
     assert str(error.value) == "a.jsonl: no column 'lang' (for slice); the columns are id, meta, text"
@@ -124,7 +122,8 @@ FRAMEWORKS: dict[str, tuple[dict[str, Any], str]] = {
         "id=datasetItemId, question=input, answer=output, references=expectedOutput",
     ),
     "answerkey": (
-        {"id": "1", "question": "Q", "answer": "A", "references": ["R"], "facts": ["F"], "release": "r", "cluster": "c"},
+        {"id": "1", "question": "Q", "answer": "A", "references": ["R"], "facts": ["F"]}
+        | {"release": "r", "cluster": "c"},
         "id, question, answer, references, facts, release, cluster",
     ),
 }
@@ -225,7 +224,7 @@ def test_a_text_of_brackets_is_a_text(depth: int) -> None:
 
 @pytest.mark.parametrize("found", [[["a"]], [{"a": 1, "b": 2}], "[[1]]"])
 def test_items_that_are_no_texts(found: object) -> None:
-    with pytest.raises(ValueError, match="^is "):
+    with pytest.raises(ValueError, match=r"^is "):
         as_texts(found)
 
 

@@ -52,7 +52,7 @@ DAMAGE: dict[str, tuple[Row, str | None, float | None]] = {
 }
 # Lines that are no row at all, after the damaged rows.
 LINES = [b"{'id': 'python'}", b'{"id": "cut off', b'["no", "object"]', b"", b"null"]
-LATIN_1 = b'{"id": "latin", "question": "Capital?", "answer": "Par\xeds", "references": ["Paris"], "model": "one", "label": "true"}'
+LATIN_1 = b'{"id": "latin", "question": "Capital?", "answer": "Par\xeds", "references": ["Paris"], "model": "one"}'
 WARNINGS = {
     "label_missing_text": 1, "blank_answer": 2, "null_in_word": 1, "joined_references": 1, "think_block": 1,
     "citation_mark": 1, "doubled_backslash": 1, "mojibake": 2,
@@ -123,9 +123,12 @@ def test_the_reasons_say_what_is_wrong(home: Path, done: Done) -> None:
         "label maybe": "the label 'maybe' is neither true nor false",
         "no id": "the id is missing or blank",
     }
-    conflict = f"the id 'twice' has 2 rows in release 'one' that are not the same, the first at row {numbers['conflict']}"
+    first = numbers["conflict"]
     for what in ("conflict", "conflict again"):
-        assert reasons[numbers[what]] == f"{conflict}: which one is right is not known"
+        assert reasons[numbers[what]] == (
+            "the id 'twice' has 2 rows in release 'one' that are not the same, "
+            f"the first at row {first}: which one is right is not known"
+        )
     other = "the references of the id '1' differ from what 2 of its 3 rows have"
     assert reasons[numbers["other references"]] == other
 

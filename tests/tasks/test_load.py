@@ -152,9 +152,7 @@ def test_where_the_release_comes_from(tmp_path: Path) -> None:
     assert [row["release"] for row in rows_of(given.staged)] == ["mine", "mine"]
     loaded = stage(tmp_path, rows[1:], name="chatgpt-4")
     assert rows_of(loaded.staged)[0]["release"] == "chatgpt-4"
-    assert loaded.notes[1:] == (
-        "no release column and no --release: the release is called 'chatgpt-4' after the file",
-    )
+    assert loaded.notes[1:] == ("no release column and no --release: the release is called 'chatgpt-4' after the file",)
 
 
 def test_rows_without_an_id_column(tmp_path: Path) -> None:
@@ -166,9 +164,7 @@ def test_rows_without_an_id_column(tmp_path: Path) -> None:
     loaded = stage(tmp_path, rows)
     ids = [row["sample_id"] for row in rows_of(loaded.staged)]
     assert ids == [content_hash(["Q", ["R"]]), content_hash(["Q", ["R"]]), content_hash(["Q", ["S"]])]
-    assert loaded.notes[1:] == (
-        "answers.jsonl: no id column; a hash of question and references serves as the id",
-    )
+    assert loaded.notes[1:] == ("answers.jsonl: no id column; a hash of question and references serves as the id",)
 
 
 def test_a_slice_of_the_answers_comes_before_one_of_the_references(tmp_path: Path) -> None:
@@ -184,7 +180,8 @@ def test_a_slice_of_the_answers_comes_before_one_of_the_references(tmp_path: Pat
 def test_lone_surrogates_become_the_replacement_character(tmp_path: Path) -> None:
     broken = "a\ud800b"
     rows = [
-        dict.fromkeys(("id", "question", "answer", "model", "cluster", "label", "kind"), broken) | {"references": [broken]},
+        dict.fromkeys(("id", "question", "answer", "model", "cluster", "label", "kind"), broken)
+        | {"references": [broken]},
         {"id": "2", "answer": {broken: 1, "x": 2}, "references": "r"},
     ]
     loaded = stage(tmp_path, rows, slices=("kind",), paths={"label": "label"})
@@ -199,12 +196,13 @@ def test_lone_surrogates_become_the_replacement_character(tmp_path: Path) -> Non
 
 def test_rows_that_cannot_be_staged_are_kept_whole(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
-    file.write_text('{"id": 1, "answer": ["x"], "references": "r"}\n{"id": 2,\n{"id": 3, "answer": "é", "references": "r"}\n')
+    bad = '{"id": 1, "answer": ["x"], "references": "r"}'
+    file.write_text(bad + '\n{"id": 2,\n{"id": 3, "answer": "é", "references": "r"}\n')
     loaded = load(Source(str(file)), tmp_path / "work")
     assert [row["sample_id"] for row in rows_of(loaded.staged)] == ["3"]
     assert loaded.n_rows == 3
     assert [(row["row"], row["rule"], row["reason"], row["raw"]) for row in rows_of(loaded.rejects)] == [
-        (1, "unreadable", "answer (answer) is a list; map one item of it", '{"id": 1, "answer": ["x"], "references": "r"}'),
+        (1, "unreadable", "answer (answer) is a list; map one item of it", bad),
         (
             2,
             "unreadable",
@@ -240,7 +238,8 @@ def test_a_data_frame_is_a_source(tmp_path: Path) -> None:
         },
         index=[5, 5, 5],
     )
-    source = Source(frame_source(frame, tmp_path / "frames", "mine"), paths={"label": "label"}, slices=("when", "score"))
+    file = frame_source(frame, tmp_path / "frames", "mine")
+    source = Source(file, paths={"label": "label"}, slices=("when", "score"))
     loaded = load(source, tmp_path / "work")
     staged = rows_of(loaded.staged)
     assert [row["sample_id"] for row in staged] == ["7", "8", "9"]

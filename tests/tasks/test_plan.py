@@ -24,9 +24,7 @@ ROWS = [
 
 def planned(tmp_path: Path, loaded: Loaded, *metrics: str, only_failed: bool = False, **options: str) -> Plan:
     chosen = Options(**options)  # type: ignore[arg-type]
-    return plan(
-        loaded.staged, tmp_path / "home", tmp_path / "plan", metrics, chosen, only_failed=only_failed
-    )
+    return plan(loaded.staged, tmp_path / "home", tmp_path / "plan", metrics, chosen, only_failed=only_failed)
 
 
 def committed(tmp_path: Path, loaded: Loaded, made: Plan, failing: str = "") -> None:
@@ -82,9 +80,7 @@ def test_what_failed_is_tried_again(tmp_path: Path) -> None:
     assert chunk.metric == "chrf"
     assert [row["sample_id"] for row in rows_of(chunk.todo)] == ["q0", "q1", "q2", "q3", "q4"]
     committed(tmp_path, loaded, failed)
-    counts = query(
-        tmp_path / "home", "SELECT metric, status, count(*) FROM measurements GROUP BY ALL ORDER BY ALL"
-    )
+    counts = query(tmp_path / "home", "SELECT metric, status, count(*) FROM measurements GROUP BY ALL ORDER BY ALL")
     assert counts == [("bleu", "scored", 5), ("chrf", "scored", 5)]
 
 

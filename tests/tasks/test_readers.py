@@ -220,9 +220,7 @@ def website(tmp_path: Path) -> Iterator[tuple[str, Path]]:
 
     folder = tmp_path / "www"
     folder.mkdir()
-    with http.server.ThreadingHTTPServer(
-        ("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))
-    ) as server:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=str(folder))) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}", folder

@@ -113,11 +113,13 @@ def test_a_reader_waits_for_a_writer(home: Path) -> None:
 def test_a_writer_waits_for_a_writer_in_another_process(home: Path) -> None:
     other = Other("with writing(home) as w:\n    w.execute(RUN, ['other'])\n    wait()", home)
     started = time.monotonic()
-    threading.Timer(0.5, other.go_on).start()
+    timer = threading.Timer(0.5, other.go_on)
+    timer.start()
     with writing(home) as warehouse:
         assert time.monotonic() - started >= 0.5
         assert warehouse.execute(RUNS).fetchall() == [("first",), ("other",)]
         warehouse.execute(RUN, ["second"])
+    timer.join()
     assert query(home, RUNS) == [("first",), ("other",), ("second",)]
 
 
@@ -138,9 +140,11 @@ def test_another_program_keeps_the_file_open(home: Path, shell: Other, session: 
     assert 0.3 <= time.monotonic() - started < 10
     message = f"{home / FILE}: another program keeps it open; close it and run again"
     assert str(error.value) == message
-    threading.Timer(0.3, shell.go_on).start()
+    timer = threading.Timer(0.3, shell.go_on)
+    timer.start()
     with session(home, wait_s=30) as warehouse:
         assert warehouse.execute(RUNS).fetchall() == [("first",)]
+    timer.join()
 
 
 def test_killed_in_the_middle_of_a_transaction(home: Path) -> None:
@@ -191,9 +195,8 @@ PUBLIC = {
 
 @pytest.mark.parametrize("table", PUBLIC)
 def test_the_public_columns(home: Path, table: str) -> None:
-    found = query(
-        home, "SELECT column_name FROM information_schema.columns WHERE table_name = ? ORDER BY ordinal_position", [table]
-    )
+    columns = "SELECT column_name FROM information_schema.columns WHERE table_name = ? ORDER BY ordinal_position"
+    found = query(home, columns, [table])
     # There may be more in time, but these stay, in this order.
     assert [name for (name,) in found if name in PUBLIC[table].split()] == PUBLIC[table].split()
 

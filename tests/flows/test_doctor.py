@@ -1,0 +1,39 @@
+"""What `answerkey doctor` finds, and what it says where something is wrong."""
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from tasks.warehouse.warehouse import writing
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def findings(result: subprocess.CompletedProcess[str]) -> dict[str, tuple[str, str]]:
+    """Name to mark and text."""
+    rows = [line.split(maxsplit=1) for line in result.stdout.splitlines()]
+    return {rest[:22].strip(): (mark, rest[22:].strip()) for mark, rest in rows}
+
+
+def test_all_is_well(cli: Cli, tmp_path: Path) -> None:
+    with writing(tmp_path):
+        pass
+    result = cli("doctor", "--home", tmp_path)
+    assert result.returncode == 0, result.stdout + result.stderr
+    found = findings(result)
+    assert {mark for mark, _ in found.values()} == {"ok"}
+    assert found["numbers"][1] == "equal to rouge-score and sacreBLEU"
+    assert found["model use-multilingual"][1].startswith("found, checksum right, revision ")
+    assert found["warehouse"][1].endswith("0 reports on 0 data sets")
+    assert found["server"][1].endswith("/api answers")
+    assert "duckdb 1.5" in found["versions"][1]
+
+
+def test_a_server_that_is_down_is_named_with_the_remedy(bare_cli: Cli, tmp_path: Path) -> None:
+    result = bare_cli("doctor", "--home", tmp_path, PREFECT_API_URL="http://127.0.0.1:9/api")
+    assert result.returncode == 1
+    mark, text = findings(result)["server"]
+    assert mark == "fail"
+    assert text.startswith("http://127.0.0.1:9/api does not answer")
+    assert text.endswith("start it, or unset PREFECT_API_URL")
+    assert findings(result)["warehouse"][1] == f"none yet in {tmp_path}; the first evaluation makes it"
