@@ -58,7 +58,9 @@ def server(folder: Path) -> Iterator[str]:
     """A Prefect server on loopback with a home of its own."""
     quiet = {"PREFECT_HOME": str(folder), "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(PORT)]
-    process = subprocess.Popen(command, env={**os.environ, **quiet}, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+    process = subprocess.Popen(
+        command, env={**os.environ, **quiet}, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT
+    )
     url = f"http://127.0.0.1:{PORT}/api"
     try:
         for _ in range(240):

@@ -99,9 +99,7 @@ def _samples(folder: Path, name: str) -> list[Sample]:
     return [
         Sample(str(row["id"]), str(row["answer"]), row["references"])  # type: ignore[arg-type]
         for row in rows
-        if row["answer"]
-        and row["references"]
-        and not _UNSPACED.search(f"{row['answer']} {row['references']}")
+        if row["answer"] and row["references"] and not _UNSPACED.search(f"{row['answer']} {row['references']}")
     ]
 
 
@@ -118,9 +116,7 @@ def _compare(name: str, samples: list[Sample]) -> str:
 
 def main() -> int:
     """Run the comparison and print the table."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shared", type=Path, default=Path("../shared/data"))
     folder = parser.parse_args().shared
     if not folder.is_dir():
@@ -128,7 +124,8 @@ def main() -> int:
         return 0
     evaluate([Sample("warm", "warm up, now", ["warm", "up.. now"])], [METRIC])
     print(
-        f"{'data':<12}{'answers':>9}{'pairs':>9}{'libraries':>11}{'one':>8}{'ratio':>7}{'two':>8}{'ratio':>7}  largest difference"
+        f"{'data':<12}{'answers':>9}{'pairs':>9}{'libraries':>11}{'one':>8}{'ratio':>7}{'two':>8}{'ratio':>7}"
+        "  largest difference"
     )
     sets = {name: _samples(folder, name) for name in ("evouna_nq", "nq301", "e2e_nlg")}
     sets["all three"] = [sample for samples in sets.values() for sample in samples]

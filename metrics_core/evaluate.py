@@ -5,8 +5,9 @@ from __future__ import annotations
 import multiprocessing
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
+from dataclasses import fields, replace
 
+from metrics_core.errors import BadInput
 from metrics_core.measurement import Measurement
 from metrics_core.metric import Metric
 from metrics_core.registry import METRICS, Options, create
@@ -42,6 +43,10 @@ def evaluate(
     1.0
     """
     samples = list(samples)
+    known = [field.name for field in fields(Options)]
+    for name in changes:
+        if name not in known:
+            raise BadInput(f"option {name!r} is not known: choose from {', '.join(known)}")
     chosen = replace(options or Options(), **changes)  # type: ignore[arg-type]
     names = list(METRICS) if metrics is None else list(dict.fromkeys(metrics))
     scorers = create(names, chosen)

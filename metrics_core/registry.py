@@ -76,9 +76,7 @@ METRICS: Mapping[str, MetricInfo] = dict(
         _lexical("contains", "the words of a reference stand in the answer in one piece"),
         (
             "semantic_similarity",
-            MetricInfo(
-                "cosine of sentence embeddings, one or several models", _semantic_similarity, "semantic"
-            ),
+            MetricInfo("cosine of sentence embeddings, one or several models", _semantic_similarity, "semantic"),
         ),
     ]
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from metrics_core.text import is_blank
@@ -34,20 +34,20 @@ class Sample:
         for name in ("answer", "question", "cluster"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
-                raise TypeError(
-                    f"sample {self.sample_id!r}: {name} is {type(value).__name__}, expected a text"
-                )
+                raise TypeError(f"sample {self.sample_id!r}: {name} is {type(value).__name__}, expected a text")
         object.__setattr__(self, "references", self._texts("references"))
         object.__setattr__(self, "facts", self._texts("facts"))
 
     def _texts(self, name: str) -> tuple[str, ...]:
         value = getattr(self, name)
-        texts = (value,) if isinstance(value, str) else tuple(value or ())
+        if value is None:
+            return ()
+        if not isinstance(value, Iterable):
+            raise TypeError(f"sample {self.sample_id!r}: {name} is {type(value).__name__}, expected texts")
+        texts = (value,) if isinstance(value, str) else tuple(value)
         for text in texts:
             if not isinstance(text, str):
-                raise TypeError(
-                    f"sample {self.sample_id!r}: {name} holds {type(text).__name__}, expected texts"
-                )
+                raise TypeError(f"sample {self.sample_id!r}: {name} holds {type(text).__name__}, expected texts")
         return texts
 
     @property

@@ -30,39 +30,31 @@ _FOREIGN_DIGIT = regex.compile(r"(?![0-9])\p{Nd}")
 _MEANINGFUL_FORM = regex.compile("([²³¹⁰⁴-⁹₀-₉¼-¾⅐-⅟↉])")
 
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
-_ASCII_LETTER = "[a-z0-9]"
 _LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{_UNSPACED}]]"
+# A sign belongs to a number unless something stands right before it (10-5, COVID-19, x(2)-3). In scripts
+# without spaces something always does, so there only a number with its unit (5日-7日) counts.
+_ASCII_SIGN = r"-(?<![a-z0-9_)\]]-)"
+_SIGN = rf"-(?<!(?:{_LETTER}|[_)\]]|\p{{N}}[{_UNSPACED}]{{1,2}})-)"
 
 
-def _sign(letter: str) -> str:
-    # A sign belongs to a number unless something stands right before it (10-5, COVID-19, x(2)-3). In scripts
-    # without spaces something always does, so their letters do not count.
-    return rf"-(?<!(?:{letter}|[_)\]])-)"
-
-
-def _number(letter: str) -> str:
-    return (
-        rf"{_sign(letter)}(?:\d+(?:[.,]\d+)+|\.\d+|\d{letter}*)"
-        rf"|\d+(?:[.,]\d+)+|\.(?<!(?:{letter}|[_.])\.)\d+"
-    )
+def _number(letter: str, sign: str) -> str:
+    return rf"{sign}(?:\d+(?:[.,]\d+)+|\.\d+|\d{letter}*)|\d+(?:[.,]\d+)+|\.(?<!(?:{letter}|[_.])\.)\d+"
 
 
 # Before a currency mark, a fraction or infinity the sign is a token of its own: -$5, -½. So is "!=".
-_ASCII_WORD = re.compile(
-    rf"{_number(_ASCII_LETTER)}|{_ASCII_LETTER}+|[$%+<=>#]|!=|{_sign(_ASCII_LETTER)}(?=\$)", re.ASCII
-)
+_ASCII_WORD = re.compile(rf"{_number('[a-z0-9]', _ASCII_SIGN)}|[a-z0-9]+|[$%+<=>#]|!=|{_ASCII_SIGN}(?=\$)", re.ASCII)
 _WORD = regex.compile(
-    rf"{_number(_LETTER)}|[{_UNSPACED}]\p{{M}}*|{_LETTER}+|[[\p{{So}}\p{{Sc}}\p{{Sm}}%‰‱#]--[|~⁄]]|!="
-    rf"|{_sign(_LETTER)}(?=[\p{{Sc}}\p{{N}}∞√])",
+    rf"{_number(_LETTER, _SIGN)}|[{_UNSPACED}]\p{{M}}*|{_LETTER}+"
+    rf"|[[\p{{So}}\p{{Sc}}\p{{Sm}}%‰‱#]--[|~⁄]]|!=|{_SIGN}(?=[\p{{Sc}}\p{{N}}∞√])",
     regex.V1,
 )
 _POINTED_NUMBER = re.compile(r"[.,]\d")
 _THOUSANDS = re.compile(r"-?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
-# In every script, but no mark that changes what a number or a name is (5 %, C#, § 5), nor the point of ".5".
+# In every script, but no mark that changes what a number or a name is (5 %, C#, § 5), nor the start of ".5" or "!=".
 # The look-behind before the tail keeps a long run of stops within a text from being tried at each of them.
 _PUNCTUATION = r"[[\s\p{Pi}\p{Pf}\p{Ps}\p{Pe}\p{Po}_]--[#%&@/\\‰‱§†‡′″‴]]"
 _PUNCTUATION_AROUND = regex.compile(
-    rf"^(?:(?!(?<!\.)\.\d){_PUNCTUATION})+|(?<!{_PUNCTUATION}){_PUNCTUATION}+$", regex.V1
+    rf"^(?:(?!(?<!\.)\.\d|!=){_PUNCTUATION})+|(?<!{_PUNCTUATION}){_PUNCTUATION}+$", regex.V1
 )
 
 

@@ -48,9 +48,7 @@ def aggregate(
         return _finish_reports(warehouse)
 
 
-def _new_reports(
-    warehouse: duckdb.DuckDBPyConnection, committed: Committed, manifest: Mapping[str, Any]
-) -> None:
+def _new_reports(warehouse: duckdb.DuckDBPyConnection, committed: Committed, manifest: Mapping[str, Any]) -> None:
     warehouse.execute(
         "CREATE OR REPLACE TEMP TABLE new_reports (report_id VARCHAR, release VARCHAR, answers_version VARCHAR)"
     )
@@ -75,8 +73,7 @@ def _new_reports(
 
 def _fields(warehouse: duckdb.DuckDBPyConnection, metrics: Sequence[Metric]) -> None:
     warehouse.execute(
-        "CREATE OR REPLACE TEMP TABLE fields "
-        "(place INTEGER, metric VARCHAR, signature VARCHAR, field VARCHAR)"
+        "CREATE OR REPLACE TEMP TABLE fields (place INTEGER, metric VARCHAR, signature VARCHAR, field VARCHAR)"
     )
     rows = [(m.name, m.signature, f.name) for m in metrics for f in m.fields]
     for place, row in enumerate(rows):
@@ -203,7 +200,6 @@ def _finish_reports(warehouse: duckdb.DuckDBPyConnection) -> tuple[ReportRef, ..
         """
     )
     rows = warehouse.execute(
-        "SELECT report_id, n.release, status FROM new_reports n JOIN reports USING (report_id) "
-        "ORDER BY n.rowid"
+        "SELECT report_id, n.release, status FROM new_reports n JOIN reports USING (report_id) ORDER BY n.rowid"
     ).fetchall()
     return tuple(ReportRef(*row) for row in rows)

@@ -2,9 +2,11 @@
 -- The view `staged_file` is the Parquet file with its row numbers. A flag is 0 or 1, and 0 is always good.
 -- No number in `frame` is NULL.
 
--- White space is what Python's str.strip() removes, so that "blank" is the same thing here and in a metric.
+-- White space is what Python's str.strip() removes, and characters that nobody sees are nothing, so that "blank"
+-- is the same thing here and in a metric.
 CREATE TEMP MACRO is_blank(t) AS
-    NOT regexp_matches(coalesce(t, ''), '[^\s\x{0B}\x{1C}-\x{1F}\x{85}\p{Z}]');
+    NOT regexp_matches(coalesce(t, ''),
+        '[^\s\x{0B}\x{1C}-\x{1F}\x{85}\p{Z}\x{AD}\x{34F}\x{61C}\x{180B}-\x{180F}\x{200B}-\x{200F}\x{202A}-\x{202E}\x{2060}-\x{206F}\x{FE00}-\x{FE0F}\x{FEFF}]');
 
 CREATE TEMP MACRO bare(t) AS
     lower(regexp_replace(t, '^[\s\x{0B}\x{1C}-\x{1F}\x{85}\p{Z}]+|[\s\x{0B}\x{1C}-\x{1F}\x{85}\p{Z}]+$', '', 'g'));

@@ -42,9 +42,7 @@ class ColumnMap:
     @property
     def description(self) -> str:
         """What was guessed, for people: `id, question=user_input, answer=response`."""
-        return ", ".join(
-            key if key == self.paths[key] else f"{key}={self.paths[key]}" for key in self.guessed
-        )
+        return ", ".join(key if key == self.paths[key] else f"{key}={self.paths[key]}" for key in self.guessed)
 
 
 def parse_map(pairs: Iterable[str]) -> dict[Key, str]:
@@ -82,9 +80,7 @@ def complete(
     paths: dict[Key, str] = dict(given)
     for key, path in [*given.items(), *(("slice", path) for path in slices if path not in elsewhere)]:
         if records and all(lookup(record, path) is _MISSING for record in records):
-            raise BadInput(
-                f"{source}: no column {path!r} (for {key}); the columns are {', '.join(sorted(columns))}"
-            )
+            raise BadInput(f"{source}: no column {path!r} (for {key}); the columns are {', '.join(sorted(columns))}")
     guessed: list[Key] = []
     for key, names in _USUAL.items():
         name = next((name for name in names if name in columns and name not in paths.values()), None)

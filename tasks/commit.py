@@ -61,8 +61,7 @@ def record_validation(home: Path, run_id: str, source: str, loaded: Loaded, vali
         for table in ("quarantine", "validations"):
             warehouse.execute(f"DELETE FROM {table} WHERE run_id = ?", [run_id])
         warehouse.execute(
-            'INSERT INTO quarantine SELECT ?, ?, ?, "row", sample_id, release, rule, reason, raw '
-            "FROM read_parquet(?)",
+            'INSERT INTO quarantine SELECT ?, ?, ?, "row", sample_id, release, rule, reason, raw FROM read_parquet(?)',
             [run_id, loaded.dataset, source, validation.quarantine],
         )
         for check in validation.checks:
@@ -75,9 +74,7 @@ def record_validation(home: Path, run_id: str, source: str, loaded: Loaded, vali
             )  # fmt: skip
 
 
-def commit(
-    home: Path, run_id: str, source: str, loaded: Loaded, accepted: str, parts: Sequence[str]
-) -> Committed:
+def commit(home: Path, run_id: str, source: str, loaded: Loaded, accepted: str, parts: Sequence[str]) -> Committed:
     """Commit the data set, the answers and the finished parts; afterwards the parts are dropped.
 
     Everything is keyed by content, so committing twice changes nothing.
@@ -91,20 +88,25 @@ def commit(
 
 
 def _commit_samples(warehouse: duckdb.DuckDBPyConnection, loaded: Loaded, accepted: str, source: str) -> str:
-    columns = 'sample_id, question, "references", facts, "cluster", sample_hash'
     # With a references file the data set is that file, answered or not. Otherwise it is what was answered.
+    # A references file without questions has them from the answers.
     warehouse.execute(
-        f"CREATE OR REPLACE TEMP TABLE new_samples AS "
-        f"SELECT DISTINCT ON (sample_id) {columns} FROM read_parquet(?) ORDER BY sample_id",
-        [loaded.references or accepted],
+        """
+        CREATE OR REPLACE TEMP TABLE new_samples AS
+        SELECT DISTINCT ON (sample_id) sample_id, coalesce(s.question, a.question) AS question, "references", facts,
+               "cluster", sample_hash
+        FROM read_parquet(?) s
+        LEFT JOIN (SELECT sample_id, min(question) AS question FROM read_parquet(?) GROUP BY sample_id) a
+            USING (sample_id)
+        ORDER BY sample_id
+        """,
+        [loaded.references or accepted, accepted],
     )
     [(version, count)] = warehouse.execute(
         "SELECT left(md5(coalesce(string_agg(sample_hash, '' ORDER BY sample_id), '')), 12), count(*) FROM new_samples"
     ).fetchall()
     key = [loaded.dataset, version]
-    [(there,)] = warehouse.execute(
-        "SELECT count(*) FROM datasets WHERE dataset = ? AND version = ?", key
-    ).fetchall()
+    [(there,)] = warehouse.execute("SELECT count(*) FROM datasets WHERE dataset = ? AND version = ?", key).fetchall()
     if not there:
         warehouse.execute("INSERT INTO datasets VALUES (?, ?, now(), ?, ?)", [*key, count, source])
         warehouse.execute(
@@ -114,9 +116,7 @@ def _commit_samples(warehouse: duckdb.DuckDBPyConnection, loaded: Loaded, accept
     return str(version)
 
 
-def _commit_answers(
-    warehouse: duckdb.DuckDBPyConnection, dataset: str, accepted: str
-) -> tuple[ReleaseVersion, ...]:
+def _commit_answers(warehouse: duckdb.DuckDBPyConnection, dataset: str, accepted: str) -> tuple[ReleaseVersion, ...]:
     warehouse.execute(
         """
         CREATE OR REPLACE TEMP TABLE new_answers AS
@@ -136,9 +136,7 @@ def _commit_answers(
     found = tuple(ReleaseVersion(release, version, count) for release, count, version in releases)
     for release in found:
         key = [dataset, release.release, release.answers_version]
-        warehouse.execute(
-            "DELETE FROM answers WHERE dataset = ? AND release = ? AND answers_version = ?", key
-        )
+        warehouse.execute("DELETE FROM answers WHERE dataset = ? AND release = ? AND answers_version = ?", key)
         warehouse.execute(
             "INSERT INTO answers SELECT ?, ?, ?, sample_id, sample_key, answer, label, correct, slices "
             "FROM new_answers WHERE release = ?",

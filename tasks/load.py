@@ -81,9 +81,7 @@ def load(source: Source, out: Path) -> Loaded:
         notes.append(f"{_name(source.answers)}: columns recognised by name: {columns.description}")
     release = source.release or _default_release(source, columns, notes)
     if "id" not in columns.paths:
-        notes.append(
-            f"{_name(source.answers)}: no id column; a hash of question and references serves as the id"
-        )
+        notes.append(f"{_name(source.answers)}: no id column; a hash of question and references serves as the id")
     stager = Stager(columns, release, known)
     staged, rejects = out / "staged.parquet", out / "rejects.parquet"
     n_rows = _write(itertools.chain(head, rows), stager, staged, rejects)
@@ -143,9 +141,7 @@ def _require(columns: ColumnMap, source: Source, joined: bool) -> None:
                 + (" or give --references FILE" if key == "references" else "")
             )
     if joined and "id" not in columns.paths:
-        raise BadInput(
-            f"{source.answers}: --references are joined by id; name the column with --map id=COLUMN"
-        )
+        raise BadInput(f"{source.answers}: --references are joined by id; name the column with --map id=COLUMN")
 
 
 def _default_release(source: Source, columns: ColumnMap, notes: list[str]) -> str:
@@ -156,9 +152,7 @@ def _default_release(source: Source, columns: ColumnMap, notes: list[str]) -> st
     return name
 
 
-def _load_references(
-    source: Source, out: Path, notes: list[str]
-) -> tuple[dict[str, Reference] | None, str | None]:
+def _load_references(source: Source, out: Path, notes: list[str]) -> tuple[dict[str, Reference] | None, str | None]:
     if source.references is None:
         return None, None
     rows = read(source.references, out)
@@ -167,9 +161,7 @@ def _load_references(
     columns = replace(columns, slices=source.slices)
     for key in ("id", "references"):
         if key not in columns.paths:
-            raise BadInput(
-                f"{source.references}: no column for {key}; name it with --map-references {key}=COLUMN"
-            )
+            raise BadInput(f"{source.references}: no column for {key}; name it with --map-references {key}=COLUMN")
     notes.append(f"{_name(source.references)}: columns recognised by name: {columns.description}")
     known: dict[str, Reference] = {}
     for raw in itertools.chain(head, rows):

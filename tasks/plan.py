@@ -34,9 +34,7 @@ class Plan:
     n_todo: tuple[tuple[str, int], ...]
 
 
-def plan(
-    accepted: str, home: Path, out: Path, metrics: Sequence[str], options: Options, *, only_failed: bool
-) -> Plan:
+def plan(accepted: str, home: Path, out: Path, metrics: Sequence[str], options: Options, *, only_failed: bool) -> Plan:
     """Anti-join the accepted rows with the measurements of every metric's signature.
 
     Failed measurements count as not known, so a rerun tries them again; with `only_failed` nothing else is
@@ -103,9 +101,7 @@ def _todo(connection: duckdb.DuckDBPyConnection, file: Path, *, only_failed: boo
         """
     )
     unfinished = f"{file}.part"
-    connection.execute(
-        f"COPY todo TO '{_quoted(Path(unfinished))}' (FORMAT parquet, ROW_GROUP_SIZE {_GROUP_ROWS})"
-    )
+    connection.execute(f"COPY todo TO '{_quoted(Path(unfinished))}' (FORMAT parquet, ROW_GROUP_SIZE {_GROUP_ROWS})")
     os.replace(unfinished, file)
     [(fingerprint,)] = connection.execute(
         "SELECT md5(coalesce(string_agg(sample_key, '' ORDER BY sample_id, sample_key), '')) FROM todo"

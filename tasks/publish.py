@@ -17,9 +17,7 @@ def publish(home: Path, reports: Sequence[ReportRef]) -> None:
 
     for report in read_reports(home, [ref.report_id for ref in reports]):
         key = artifact_key(f"{report.dataset}-{report.release}")
-        create_table_artifact(
-            table_rows(report), key=f"scores-{key}", description=f"Scores of {report.report_id}"
-        )
+        create_table_artifact(table_rows(report), key=f"scores-{key}", description=f"Scores of {report.report_id}")
         create_markdown_artifact(markdown(report), key=f"report-{key}", description=report.report_id)
 
 
@@ -58,11 +56,7 @@ def markdown(report: Report) -> str:
         "## Validation",
         "",
         *(f"- {rule}: {count} rows quarantined" for rule, count in report.quarantined),
-        *(
-            f"- {severity}: {_plain(message)}"
-            for _, severity, success, message in report.checks
-            if not success
-        ),
+        *(f"- {severity}: {_plain(message)}" for _, severity, success, message in report.checks if not success),
         "",
         "## Signatures",
         "",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import json
 import os
 import textwrap
@@ -134,3 +135,18 @@ def _line(row: dict[str, Any], marks: dict[Any, Any], bits: int, rules: Sequence
         "reason": "; ".join([reasons[0], *also]),
         "raw": json.dumps(row, ensure_ascii=False),
     }
+
+
+def releases_without_rows(accepted: str, quarantine: str) -> list[tuple[str, int]]:
+    """Releases of which every row is in quarantine, with the number of rows: they will have no report."""
+    import duckdb
+
+    with duckdb.connect() as db:
+        lost = db.execute(
+            """
+            SELECT release, count(*) FROM read_parquet(?) WHERE release IS NOT NULL
+            AND release NOT IN (SELECT DISTINCT release FROM read_parquet(?)) GROUP BY release ORDER BY release
+            """,
+            [glob.escape(quarantine), glob.escape(accepted)],
+        ).fetchall()
+    return [(str(release), int(count)) for release, count in lost]

@@ -6,9 +6,10 @@ A row that cannot be parsed comes out as a `Raw` with an error and its text, for
 from __future__ import annotations
 
 import glob
+import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from tasks.warehouse.warehouse import scratch
 _URL = re.compile(r"^(https?|s3|gs|gcs|r2|hf|az|abfss)://")
 _TABLE = re.compile(r"^(?P<file>.+\.(?:duckdb|db|ddb))::(?P<table>.+)$")
 _JSON_LINES = (".jsonl", ".ndjson")
-_TABLES = (".csv", ".tsv", ".txt", ".parquet", ".pq")
+_CSV = (".csv", ".tsv", ".txt")
+_PARQUET = (".parquet", ".pq")
 SUPPORTED = "CSV, TSV, JSONL, JSON, Parquet, FILE.duckdb::TABLE, or a URL of one of these"
 _BATCH = 2_000
 
@@ -58,8 +60,10 @@ def read(source: str, work: Path) -> Iterator[Raw]:
         yield from _read_json_lines(file)
     elif kind == ".json":
         yield from _read_json(file)
-    elif kind in _TABLES:
-        yield from _read_with_duckdb(file, work)
+    elif kind in _PARQUET:
+        yield from _read_parquet(file, work)
+    elif kind in _CSV:
+        yield from _read_csv(file, work)
     else:
         raise BadInput(f"{source}: {kind or 'no file ending'!r} is not a known kind; give {SUPPORTED}")
 
@@ -100,22 +104,28 @@ def _read_json(file: Path) -> Iterator[Raw]:
             yield Raw(number, None, f"item {number} is a JSON {kind}, not an object", json.dumps(record))
 
 
-def _read_with_duckdb(file: Path, work: Path) -> Iterator[Raw]:
+def _read_parquet(file: Path, work: Path) -> Iterator[Raw]:
     import duckdb
 
-    if file.suffix.lower() in (".parquet", ".pq"):
-        query, options = "SELECT * FROM read_parquet(?)", [glob.escape(str(file))]
-    else:
-        query = (
-            "SELECT * FROM read_csv(?, all_varchar = true, header = true, store_rejects = true, "
-            "max_line_size = 16777216)"
-        )
-        options = [glob.escape(str(_valid_utf8(file, work)))]
     with scratch(work) as connection:
         try:
-            yield from _rows(connection, query, options)
-            if "read_csv" in query:
-                yield from _rejected(connection)
+            yield from _rows(connection, "SELECT * FROM read_parquet(?)", [glob.escape(str(file))])
+        except duckdb.Error as error:
+            raise BadInput(f"{file}: {_first_line(error)}") from error
+
+
+def _read_csv(file: Path, work: Path) -> Iterator[Raw]:
+    import duckdb
+
+    query = "read_csv(?, all_varchar = true, header = true, store_rejects = true, max_line_size = 16777216)"
+    with scratch(work) as connection:
+        try:
+            # All of it first: only then are the rejected rows known, which the others are numbered around.
+            source = glob.escape(str(_valid_utf8(file, work)))
+            connection.execute(f"CREATE TEMP TABLE parsed AS SELECT * FROM {query}", [source])
+            rejected = _rejected(connection)
+            yield from _rows(connection, "SELECT * FROM parsed", [], skipping={raw.row for raw in rejected})
+            yield from rejected
         except duckdb.Error as error:
             raise BadInput(f"{file}: {_first_line(error)}") from error
 
@@ -133,24 +143,26 @@ def _read_table(file: Path, table: str, work: Path) -> Iterator[Raw]:
         raise BadInput(f"{file}::{table}: {_first_line(error)}") from error
 
 
-def _rows(connection: Any, query: str, options: list[str]) -> Iterator[Raw]:
+def _rows(connection: Any, query: str, options: list[str], skipping: Collection[int] = ()) -> Iterator[Raw]:
+    """The rows of a query, numbered from 1; the numbers `skipping` belong to rows that are not among them."""
     result = connection.execute(query, options)
     names = [column[0] for column in result.description]
-    number = 0
+    numbers = (number for number in itertools.count(1) if number not in skipping)
     while batch := result.fetchmany(_BATCH):
         for values in batch:
-            number += 1
-            yield Raw(number, dict(zip(names, values, strict=True)))
+            yield Raw(next(numbers), dict(zip(names, values, strict=True)))
 
 
-def _rejected(connection: Any) -> Iterator[Raw]:
-    """Lines of a CSV that have too many or too few columns, or broken quotes."""
+def _rejected(connection: Any) -> list[Raw]:
+    """Rows of a CSV that have too many or too few columns, or broken quotes."""
     query = (
-        "SELECT line, any_value(csv_line), string_agg(error_message, '; ') FROM reject_errors "
+        "SELECT line - 1, any_value(csv_line), string_agg(error_message, '; ') FROM reject_errors "
         "GROUP BY line ORDER BY line"
     )
-    for line, text, message in connection.execute(query).fetchall():
-        yield Raw(int(line), None, f"line {line}: {_first_line(message)}", text)
+    return [
+        Raw(int(row), None, f"row {row}: {_first_line(message)}", text)
+        for row, text, message in connection.execute(query).fetchall()
+    ]
 
 
 def _valid_utf8(file: Path, work: Path) -> Path:
@@ -194,9 +206,7 @@ def load_httpfs(connection: Any) -> None:
 
     spec = find_spec("duckdb_extension_httpfs")
     if spec is None or not spec.submodule_search_locations:
-        raise BadInput(
-            "reading URLs needs the package duckdb-extension-httpfs: pip install it, or download the file"
-        )
+        raise BadInput("reading URLs needs the package duckdb-extension-httpfs: pip install it, or download the file")
     found = sorted(Path(spec.submodule_search_locations[0]).rglob("*.duckdb_extension*"))
     connection.execute(f"LOAD '{found[0]}'")
 

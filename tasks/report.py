@@ -102,9 +102,7 @@ def _read(warehouse: Any, report_id: str, home: Path) -> Report:
         [report_id],
     ).fetchall()
     if not rows:
-        raise BadInput(
-            f"{report_id}: no such report in {home}; `answerkey report --list` shows what there is"
-        )
+        raise BadInput(f"{report_id}: no such report in {home}; `answerkey report --list` shows what there is")
     dataset, dataset_version, release, version, created_at, status, manifest = rows[0]
     content = json.loads(manifest)
     places = {metric: place for place, metric in enumerate(content["signatures"])}

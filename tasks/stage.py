@@ -111,19 +111,16 @@ class Stager:
         reference = self._joined(own)
         if not reference.sample_id and "id" not in paths:
             reference = replace(own, sample_id=content_hash([own.question, own.references]))
-        sample = Sample(
-            reference.sample_id,
-            clean(_text(record, paths, "answer")),
-            reference.references,
-            reference.question,
-            reference.facts,
-        )
+        # A references file may hold references only; what was asked then stands beside the answer.
+        question = own.question if reference.question is None else reference.question
+        answer = clean(_text(record, paths, "answer"))
+        sample = Sample(reference.sample_id, answer, reference.references, question, reference.facts)
         return {
             "row": raw.row,
             "sample_id": reference.sample_id,
             "release": self.release or clean(_text(record, paths, "release")),
-            "question": reference.question,
-            "answer": sample.answer,
+            "question": question,
+            "answer": answer,
             "references": reference.references,
             "facts": reference.facts,
             "cluster": reference.cluster,

@@ -23,7 +23,9 @@ def _worth_retrying(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
 
 load_step = task(name="load", task_run_name="load", cache_policy=NO_CACHE)(load.load)
 validate_step = task(name="validate", task_run_name="validate", cache_policy=NO_CACHE)(validate.validate)
-record_step = task(name="record validation", task_run_name="record validation", cache_policy=NO_CACHE)(commit.record_validation)
+record_step = task(name="record validation", task_run_name="record validation", cache_policy=NO_CACHE)(
+    commit.record_validation
+)
 plan_step = task(name="plan", task_run_name="plan", cache_policy=NO_CACHE)(plan.plan)
 score_step = task(
     name="score",
@@ -33,7 +35,9 @@ score_step = task(
     retry_condition_fn=_worth_retrying,
     cache_policy=NO_CACHE,
 )(score.score)
-fail_step = task(name="write down a failed chunk", task_run_name="write down a failed chunk", cache_policy=NO_CACHE)(parts.fail_chunk)
+fail_step = task(name="write down a failed chunk", task_run_name="write down a failed chunk", cache_policy=NO_CACHE)(
+    parts.fail_chunk
+)
 commit_step = task(name="commit", task_run_name="commit", cache_policy=NO_CACHE)(commit.commit)
 aggregate_step = task(name="aggregate", task_run_name="aggregate", cache_policy=NO_CACHE)(aggregate.aggregate)
 publish_step = task(name="publish", task_run_name="publish", cache_policy=NO_CACHE)(publish.publish)

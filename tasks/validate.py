@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from tasks.contract import Bound, Contract, Rule, Severity, row_rules
 from tasks.expectations import breaking
-from tasks.quarantine import Group, copy_rejects, part, row_bytes, writing
+from tasks.quarantine import Group, copy_rejects, part, releases_without_rows, row_bytes, writing
 from tasks.staging import quarantine_schema, staged_schema
 
 if TYPE_CHECKING:
@@ -101,9 +101,16 @@ def validate(staged: str, rejects: str | None, out_dir: str, contract: Contract)
         *(_unread_check(group, n_rows) for group in unread.values()),
         *(_row_check(rule, rows, frame) for rule, rows in zip(rules, broken_by, strict=True)),
         *_release_checks(releases, contract),
+        *_lost_releases(accepted, quarantine),
     )
     broken = next((check.message for check in table if not check.success), None)
     return Validation(accepted, quarantine, n_rows, n_rows - n_quarantined, n_quarantined, checks, broken)
+
+
+def _lost_releases(accepted: str, quarantine: str) -> Iterator[Check]:
+    for release, count in releases_without_rows(accepted, quarantine):
+        told = f"release {release!r}: all its rows ({count:,}) are in quarantine, so it gets no report"
+        yield Check("release_scored", "warning", False, count, count, told, release)
 
 
 def _measure(staged: str, scratch: str) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -64,9 +64,7 @@ def project_files() -> Iterator[Path]:
         folders[:] = [
             name
             for name in folders
-            if name not in MADE
-            and not name.endswith((".egg-info", "cache", "cache__"))
-            and name != ".hypothesis"
+            if name not in MADE and not name.endswith((".egg-info", "cache", "cache__")) and name != ".hypothesis"
         ]
         yield from (Path(folder, name) for name in names)
 

@@ -81,10 +81,14 @@ def _score_profile(profile: continuous_eval.Profile, answer: str, references: Re
 def answer_correctness(
     profile: continuous_eval.Profile | None = None, blank_answer: BlankAnswer = "zero"
 ) -> LexicalMetric:
-    """The basket, by default or under a compatibility profile."""
+    """The basket, by default or under a compatibility profile.
+
+    Raises:
+        ValueError: the profile is not known. Found only while scoring, it would look like odd input.
+    """
+    if profile is not None and profile not in continuous_eval.PROFILES:
+        raise ValueError(f"profile {profile!r} is not known: choose from {', '.join(continuous_eval.PROFILES)}")
     if profile is not None:
-        return LexicalMetric(
-            NAME, FIELDS, partial(_score_profile, profile), f"v1|profile:{profile}", blank_answer
-        )
+        return LexicalMetric(NAME, FIELDS, partial(_score_profile, profile), f"v1|profile:{profile}", blank_answer)
     parameters = f"v1|tok:{TOKENIZER_ID}|bleu:{bleu.TOKENIZER_ID}|refs:max"
     return LexicalMetric(NAME, FIELDS, score, parameters, blank_answer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 from metrics_core.lexical import bleu
 from metrics_core.lexical.counts import PERFECT, Agreement, counted
@@ -40,6 +40,9 @@ class LexicalMetric:
 
     `parameters` is the middle of the signature: everything that changes the number but the policy for
     blank answers.
+
+    Raises:
+        ValueError: the policy for blank answers is not known.
     """
 
     name: str
@@ -47,6 +50,10 @@ class LexicalMetric:
     score: Scorer
     parameters: str
     blank_answer: BlankAnswer = "zero"
+
+    def __post_init__(self) -> None:
+        if self.blank_answer not in get_args(BlankAnswer):
+            raise ValueError(f"blank_answer is {self.blank_answer!r}, expected zero or undefined")
 
     @property
     def needs(self) -> frozenset[Need]:
@@ -61,9 +68,7 @@ class LexicalMetric:
     def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
         """Score `samples` one by one: same length, same order."""
         signature = self.signature
-        return [
-            Measurement(sample.sample_id, self.name, signature, self._outcome(sample)) for sample in samples
-        ]
+        return [Measurement(sample.sample_id, self.name, signature, self._outcome(sample)) for sample in samples]
 
     def _outcome(self, sample: Sample) -> Outcome:
         decided = degenerate(sample, self.fields, self.blank_answer)

@@ -94,6 +94,7 @@ def bare_cli() -> Cli:
     def run(*arguments: object, **changes: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             command(*arguments),
+            check=False,
             cwd=ROOT,
             env={**os.environ, **changes},
             capture_output=True,

@@ -47,7 +47,8 @@ def test_a_missing_references_file_is_named(bare_cli: Cli, answers: Path) -> Non
         (["--metrics", "rouge_ll"], "metric 'rouge_ll' is not known: did you mean rouge_l?"),
         (
             ["--map", "idx=a"],
-            "--map idx=a: 'idx' is not a key; choose from id, question, answer, references, facts, release, label, cluster",
+            "--map idx=a: 'idx' is not a key; choose from id, question, answer, references, facts, release, label, "
+            "cluster",
         ),
         (["--map", "id"], "--map id: write KEY=PATH, for instance id=meta.question_id"),
         (

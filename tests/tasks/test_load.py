@@ -12,7 +12,7 @@ from metrics_core.errors import BadInput
 from metrics_core.sample import Sample, content_hash
 from tasks.commit import Committed, commit
 from tasks.load import Source, dataset_name, frame_source, load
-from tests.tasks.staging_help import Row, jsonl, query, rows_of, stage
+from tests.tasks.staging_help import Row, jsonl, query, rows_of, run, stage
 
 QUESTIONS = [
     {"id": "q1", "question": "Capital of France?", "references": ["Paris"], "lang": "en", "facts": ["F"]},
@@ -279,3 +279,11 @@ def test_a_references_file_is_the_data_set_answered_or_not(tmp_path: Path) -> No
     assert [release.release for release in two.releases] == ["one", "two"]
     other = jsonl(tmp_path / "q.jsonl", [QUESTIONS[0], {**QUESTIONS[1], "references": ["4"]}])
     assert committed(tmp_path, ANSWERS[:1], references=other)[0].dataset_version != one.dataset_version
+
+
+def test_a_references_file_without_questions_leaves_them_to_the_answers(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    answers = jsonl(tmp_path / "answers.jsonl", [{"id": "1", "question": "Who?", "answer": "Ada"}])
+    references = jsonl(tmp_path / "references.jsonl", [{"id": "1", "references": ["Ada"]}])
+    run(home, Source(answers, references, dataset="d", release="r"), ["exact_match"])
+    assert query(home, "SELECT sample_id, question FROM samples") == [("1", "Who?")]

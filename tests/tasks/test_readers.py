@@ -90,8 +90,8 @@ def test_csv_rows_with_too_many_or_too_few_columns(tmp_path: Path) -> None:
     found = rows(tmp_path, "a.csv", "id,question,answer\n1,q,a\n2,q,a,extra\n3,q\n4,q,b\n")
     assert [raw.record["id"] for raw in found if raw.record] == ["1", "4"]
     assert [raw for raw in found if raw.record is None] == [
-        Raw(3, None, "line 3: Expected Number of Columns: 3 Found: 4", "2,q,a,extra"),
-        Raw(4, None, "line 4: Expected Number of Columns: 3 Found: 2", "3,q"),
+        Raw(2, None, "row 2: Expected Number of Columns: 3 Found: 4", "2,q,a,extra"),
+        Raw(3, None, "row 3: Expected Number of Columns: 3 Found: 2", "3,q"),
     ]
 
 

@@ -78,6 +78,7 @@ def test_a_report_has_the_checks_and_the_quarantine_of_its_release(home: Path, d
 
 
 def test_lists_and_latest(home: Path, done: Done) -> None:
+    assert latest_run(home) == done.ids
     newer = run(home, Source(jsonl(home / "small.jsonl", ROWS[:1]), dataset="odd2"), ["bleu"])
     assert latest_run(home) == newer.ids == ["odd2/gpt 4/turbo/v1"]
     listed = list_reports(home)

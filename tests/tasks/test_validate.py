@@ -721,3 +721,19 @@ def test_thresholds_out_of_range(threshold: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput) as refused:
         Contract(**threshold)
     assert str(refused.value) == said
+
+
+def test_a_release_that_is_all_in_quarantine_is_named(tmp_path: Path) -> None:
+    staged = rows({}, {}, {}, {"release": "lost", "references": []})
+    check = run(tmp_path, staged).check("release_scored", "lost")
+    assert (check.success, check.message) == (
+        False,
+        "release 'lost': all its rows (1) are in quarantine, so it gets no report",
+    )
+
+
+@pytest.mark.parametrize("invisible", ["\u200b", "\ufeff \u2060", "\u00ad"])
+def test_invisible_characters_are_blank(tmp_path: Path, invisible: str) -> None:
+    found = run(tmp_path, rows({"references": [invisible]}, {"answer": invisible}))
+    assert found.check("references_present").n_failed == 1
+    assert found.check("blank_answer").n_failed == 1
