@@ -14,11 +14,14 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    # Spawned workers import this module again, and must not pay for what only the comparison needs.
+    from rouge_score.rouge_scorer import RougeScorer
+    from sacrebleu.metrics.bleu import BLEU
 
 import regex
-from rouge_score.rouge_scorer import RougeScorer
-from sacrebleu.metrics.bleu import BLEU
 
 from metrics_core import Measurement, Sample, evaluate
 from metrics_core.text import normalise, words
@@ -39,6 +42,9 @@ class Tokenizer:
 
 def row_by_row(samples: list[Sample]) -> list[dict[str, float]]:
     """What a careful user writes: two libraries and a counter for every answer and reference."""
+    from rouge_score.rouge_scorer import RougeScorer
+    from sacrebleu.metrics.bleu import BLEU
+
     rouge = RougeScorer(["rougeL"], tokenizer=Tokenizer())
     bleu = BLEU(lowercase=True, effective_order=True)
     return [_maxima(sample, rouge, bleu) for sample in samples]

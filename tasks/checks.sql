@@ -6,7 +6,10 @@
 -- is the same thing here and in a metric.
 CREATE TEMP MACRO is_blank(t) AS
     NOT regexp_matches(coalesce(t, ''),
-        '[^\s\x{0B}\x{1C}-\x{1F}\x{85}\p{Z}\x{AD}\x{34F}\x{61C}\x{180B}-\x{180F}\x{200B}-\x{200F}\x{202A}-\x{202E}\x{2060}-\x{206F}\x{FE00}-\x{FE0F}\x{FEFF}]');
+        '[^\s\x{0B}\x{1C}-\x{1F}\x{85}\p{Z}' ||
+        '\x{AD}\x{34F}\x{61C}\x{115F}\x{1160}\x{17B4}\x{17B5}\x{180B}-\x{180F}\x{200B}-\x{200F}\x{202A}-\x{202E}' ||
+        '\x{2060}-\x{206F}\x{3164}\x{FE00}-\x{FE0F}\x{FEFF}\x{FFA0}\x{FFF0}-\x{FFF8}\x{1BCA0}-\x{1BCA3}' ||
+        '\x{1D173}-\x{1D17A}\x{E0000}-\x{E0FFF}]');
 
 CREATE TEMP MACRO bare(t) AS
     lower(regexp_replace(t, '^[\s\x{0B}\x{1C}-\x{1F}\x{85}\p{Z}]+|[\s\x{0B}\x{1C}-\x{1F}\x{85}\p{Z}]+$', '', 'g'));
