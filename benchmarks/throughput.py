@@ -16,15 +16,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-if TYPE_CHECKING:
-    # Spawned workers import this module again, and must not pay for what only the comparison needs.
-    from rouge_score.rouge_scorer import RougeScorer
-    from sacrebleu.metrics.bleu import BLEU
-
 import regex
 
 from metrics_core import Measurement, Sample, evaluate
 from metrics_core.text import normalise, words
+
+if TYPE_CHECKING:
+    # Spawned workers import this module again, and must not pay for what only the comparison needs.
+    from rouge_score.rouge_scorer import RougeScorer
+    from sacrebleu.metrics.bleu import BLEU
 
 METRIC = "answer_correctness"
 # Scripts without spaces are cut into characters by us and not by 13a: the numbers differ on purpose there.

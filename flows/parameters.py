@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -22,10 +22,7 @@ MetricName = Literal[
     "contains",
     "semantic_similarity",
 ]
-ALL_METRICS: list[MetricName] = [
-    "answer_correctness", "rouge_l", "token_overlap", "bleu", "chrf", "exact_match", "contains",
-    "semantic_similarity",
-]  # fmt: skip
+ALL_METRICS: list[MetricName] = list(get_args(MetricName))
 
 
 class Form(BaseModel):

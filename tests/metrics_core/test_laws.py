@@ -43,8 +43,8 @@ SCRIPTS = {
 # What stands between words: space of all kinds, punctuation, numbers with and without compatibility forms,
 # invisible characters, ligatures, emoji.
 BETWEEN = st.sampled_from(
-    " |  |\t|\n|\u00a0|\u3000|\u200b|\u00ad|.|,|?|!|...|-|−|–|'|’|«|»|(|)|%|$|€|+|=|#|&|_|5|-5|3.14|1,000|.5|"
-    "٣٫٥|१२|５|10²|1½|x₂|ﬁ|№|①|㎏|🙂|❤\ufe0f|、|。|؟|।| not | не ".split("|")
+    [*" \t\n\u00a0\u3000\u200b\u00ad.,?!-−–'’«»()%$€+=#&_5５①№ﬁ㎏🙂、。؟।", "  ", "...", " not ", " не ", "❤\ufe0f"]
+    + ["-5", "3.14", "1,000", ".5", "٣٫٥", "१२", "10²", "1½", "x₂"]
 )
 WHITE = st.text(st.sampled_from(" \t\n\r\x0b\x0c\u0085\u00a0\u2003\u2028\u3000"), max_size=3)
 
@@ -81,7 +81,7 @@ def test_the_laws_bind_the_whole_lexical_catalogue() -> None:
         "exact_match",
         "contains",
     ]
-    assert all(0 < len(fields) and all(field.name for field in fields) for fields in FIELDS.values())
+    assert all(FIELDS[name] for name in LEXICAL)
 
 
 @in_every_script

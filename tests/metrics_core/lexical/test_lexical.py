@@ -1,0 +1,235 @@
+"""The lexical metrics one by one: the table of degenerate inputs, small numbers by hand, what the details say."""
+
+import pytest
+
+from metrics_core import METRICS, Measurement, Options, Sample, create, evaluate
+from metrics_core.errors import BadInput
+
+LEXICAL = [name for name, info in METRICS.items() if info.kind == "lexical"]
+INVISIBLE = "\u200b\u200d\ufeff\u00ad \u3164"
+BLANKS = [None, "", "  \n", "\u00a0\u3000", INVISIBLE]
+NO_REFERENCE = "no reference: every reference is missing or blank"
+
+each_metric = pytest.mark.parametrize("name", LEXICAL)
+each_policy = pytest.mark.parametrize("policy", ["zero", "undefined"])
+
+
+def one(name: str, answer: str | None, references: list[str], **options: object) -> Measurement:
+    [measurement] = evaluate([Sample("s", answer, references)], [name], **options)
+    assert (measurement.sample_id, measurement.metric) == ("s", name)
+    return measurement
+
+
+def constant(name: str, value: float) -> dict[str, float]:
+    [metric] = create([name])
+    return {field.name: value for field in metric.fields}
+
+
+@each_policy
+@each_metric
+@pytest.mark.parametrize("answer", BLANKS, ids=ascii)
+def test_a_blank_answer_is_a_wrong_answer_or_left_out(name: str, policy: str, answer: str | None) -> None:
+    measurement = one(name, answer, ["Paris", "Lutetia"], blank_answer=policy)
+    assert measurement.reason == "blank answer"
+    if policy == "zero":
+        assert (measurement.status, measurement.values) == ("scored", constant(name, 0.0))
+    else:
+        assert (measurement.status, measurement.values, measurement.details) == ("undefined", {}, {})
+
+
+@each_policy
+@each_metric
+@pytest.mark.parametrize("answer", ["Paris", *BLANKS], ids=ascii)
+@pytest.mark.parametrize("references", [[], ["", "  "], [INVISIBLE]], ids=["none", "blank", "invisible"])
+def test_without_a_reference_nothing_is_defined(
+    name: str, policy: str, answer: str | None, references: list[str]
+) -> None:
+    measurement = one(name, answer, references, blank_answer=policy)
+    assert (measurement.status, measurement.values, measurement.reason) == ("undefined", {}, NO_REFERENCE)
+
+
+@each_policy
+@each_metric
+def test_a_text_is_scored_on_the_references_that_are_not_blank(name: str, policy: str) -> None:
+    mixed = one(name, "a b", ["", "a c", INVISIBLE, "x"], blank_answer=policy)
+    alone = one(name, "a b", ["a c", "x"], blank_answer=policy)
+    assert (mixed.status, mixed.values) == ("scored", alone.values)
+
+
+@each_policy
+@each_metric
+@pytest.mark.parametrize(
+    ("answer", "reference"),
+    [("?", "?"), ("Paris", "Paris"), ("  ПАРИЖ\n", "Париж"), ("e\u0301", "é"), ("—", "—"), ("“?”", '"?"'), ("ёж", "еж")],
+)
+def test_equal_after_normalisation_scores_one(name: str, policy: str, answer: str, reference: str) -> None:
+    measurement = one(name, answer, ["something else", reference], blank_answer=policy)
+    assert (measurement.status, measurement.values) == ("scored", constant(name, 1.0))
+
+
+@each_policy
+@each_metric
+@pytest.mark.parametrize(("answer", "reference"), [("?", "!"), ("!", "Paris"), ("Paris", "!"), ("...", "—")])
+def test_texts_without_words_agree_only_when_they_are_equal(
+    name: str, policy: str, answer: str, reference: str
+) -> None:
+    measurement = one(name, answer, [reference], blank_answer=policy)
+    assert (measurement.status, measurement.values) == ("scored", constant(name, 0.0))
+
+
+@each_metric
+def test_a_refusal_is_scored_as_computed(name: str) -> None:
+    refusal = one(name, "I don't know.", ["Paris is the capital."])
+    assert refusal.status == "scored"
+    assert max(refusal.values.values()) < 0.2
+
+
+@each_metric
+@pytest.mark.parametrize("answer", ["\ud800", "a\udfff b", "\x00", "\U0010ffff"], ids=ascii)
+def test_broken_characters_are_scored_like_others(name: str, answer: str) -> None:
+    assert one(name, answer, [answer, "b"]).values == constant(name, 1.0)
+    assert one(name, answer, ["Paris"]).values == constant(name, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("answer", "references", "expected"),
+    [
+        ("the cat sat", ["the cat sat down"], (1, 3 / 4, 6 / 7)),
+        ("down sat cat the", ["the cat sat down"], (1 / 4, 1 / 4, 1 / 4)),
+        # The best F1 wins, with its own precision and recall.
+        ("a b c d", ["a b c d e f g h", "a x", "y"], (1, 1 / 2, 2 / 3)),
+        ("столица не Париж", ["Столица — Париж."], (2 / 3, 1, 4 / 5)),
+        ("北京是首都", ["首都是北京"], (2 / 5, 2 / 5, 2 / 5)),
+        ("x", ["y"], (0, 0, 0)),
+    ],
+)
+def test_rouge_l(answer: str, references: list[str], expected: tuple[float, float, float]) -> None:
+    values = one("rouge_l", answer, references).values
+    assert tuple(values) == ("precision", "recall", "f1")
+    assert tuple(values.values()) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("answer", "references", "expected"),
+    [
+        ("down sat cat the", ["the cat sat down"], (1, 1, 1)),
+        # Clipped: each word counts as often as it stands in both.
+        ("the the the cat", ["the cat sat on the mat"], (3 / 4, 3 / 6, 3 / 5)),
+        ("Bora Bora", ["Bora Bora!"], (1, 1, 1)),
+        ("it is not 5", ["it is 5"], (3 / 4, 1, 6 / 7)),
+        ("x", ["y", "x z"], (1, 1 / 2, 2 / 3)),
+    ],
+)
+def test_token_overlap(answer: str, references: list[str], expected: tuple[float, float, float]) -> None:
+    values = one("token_overlap", answer, references).values
+    assert tuple(values) == ("precision", "recall", "f1")
+    assert tuple(values.values()) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "match"),
+    [
+        ("Paris.", "paris", 1),
+        ('  "Paris"  ', "Paris", 1),
+        ("(Париж)", "париж!", 1),
+        ("Елка", "ёлка", 1),
+        ("¿París?", "París", 1),
+        ("पेरिस।", "पेरिस", 1),
+        ("باريس؟", "باريس", 1),
+        ("5.", "5", 1),
+        ("−5", "-5", 1),
+        ("It is Paris", "Paris", 0),
+        ("not Paris", "Paris", 0),
+        ("-5", "5", 0),
+        (".5", "5", 0),
+        ("5 %", "5", 0),
+        ("$5", "5", 0),
+        ("10²", "102", 0),
+        ("C++", "C", 0),
+        ("C#", "C", 0),
+        ("St. John", "St John", 0),
+        ("?", "!", 0),
+    ],
+)
+def test_exact_match(answer: str, reference: str, match: int) -> None:
+    assert one("exact_match", answer, ["other", reference]).values == {"match": match}
+    assert one("exact_match", reference, ["other", answer]).values == {"match": match}
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "match"),
+    [
+        ("It is Paris, of course.", "paris", 1),
+        ("New York City", "York City", 1),
+        ("New City of York", "New York", 0),
+        ("Parisian", "Paris", 0),
+        ("It is 1,000 m", "1000", 1),
+        ("It is -5 °C", "5", 0),
+        ("15", "5", 0),
+        ("It is 3.14", "3", 0),
+        ("这是北京市", "北京", 1),
+        ("ไปกรุงเทพนะ", "กรุงเทพ", 1),
+        ("Это не Париж", "париж", 1),
+        ("Paris", "It is Paris", 0),
+        ("Paris?", "?", 0),
+    ],
+)
+def test_contains(answer: str, reference: str, match: int) -> None:
+    assert one("contains", answer, ["other", reference]).values == {"match": match}
+
+
+def test_bleu_uses_all_references_at_once() -> None:
+    together = one("bleu", "a b c d", ["a b c x", "y b c d"])
+    assert together.values["bleu"] == pytest.approx((1 * 1 * 1 * 1 / 2) ** (1 / 4), rel=1e-12)
+    assert together.details == {"stats": [4, 4, 4, 3, 2, 0, 4, 3, 2, 1]}
+    assert all(one("bleu", "a b c d", [text]).values["bleu"] < 0.6 for text in ("a b c x", "y b c d"))
+
+
+def test_bleu_keeps_the_statistics_of_a_missing_answer() -> None:
+    # Its reference still counts in the brevity penalty of the whole release: the closest is the shortest.
+    assert one("bleu", None, ["a b c", "a b"]).details == {"stats": [0, 2, 0, 0, 0, 0, 0, 0, 0, 0]}
+
+
+def test_chrf_by_hand() -> None:
+    # "abc" and "abd": 2/3 of the letters, 1/2 of the pairs and none of the triples, precision as recall.
+    assert one("chrf", "abc", ["abd"]).values["chrf"] == pytest.approx((2 / 3 + 1 / 2 + 0) / 3, rel=1e-12)
+    assert one("chrf", "abc", ["xyz", "abd"]).values == one("chrf", "abc", ["abd"]).values
+
+
+def test_the_details_name_the_reference_that_counted() -> None:
+    references = ["", "Rome", "Paris is it", "Paris"]
+    assert one("rouge_l", "It is Paris!", references).details == {"reference": 2}
+    assert one("token_overlap", "Paris", references).details == {"reference": 3}
+    assert one("exact_match", "paris.", references).details == {"reference": 3}
+    assert one("contains", "It is Paris", references).details == {"reference": 3}
+    assert one("contains", "It is Oslo", references).details == {}
+    # Of equal ones the first is named.
+    assert one("rouge_l", "Paris", ["PARIS", "Paris"]).details == {"reference": 0}
+
+
+def test_signatures_name_everything_that_changes_the_number() -> None:
+    assert {metric.name: metric.signature for metric in create(LEXICAL)} == {
+        "answer_correctness": "answer_correctness|v1|tok:unicode1|bleu:13a+chars|refs:max|blank:zero",
+        "rouge_l": "rouge_l|v1|tok:unicode1|refs:best|blank:zero",
+        "token_overlap": "token_overlap|v1|tok:unicode1|refs:best|blank:zero",
+        "bleu": "bleu|v1|tok:13a+chars|norm:unicode1|eff:yes|smooth:exp|refs:all|blank:zero",
+        "chrf": "chrf|v1|norm:unicode1|nc:6|beta:2|refs:best|blank:zero",
+        "exact_match": "exact_match|v1|norm:unicode1|refs:any|blank:zero",
+        "contains": "contains|v1|tok:unicode1|refs:any|blank:zero",
+    }
+
+
+@each_metric
+def test_the_policy_is_in_the_signature_and_an_unknown_one_is_refused(name: str) -> None:
+    [zero] = create([name])
+    [undefined] = create([name], Options(blank_answer="undefined"))
+    assert undefined.signature == zero.signature.replace("blank:zero", "blank:undefined") != zero.signature
+    with pytest.raises(BadInput, match=f"metric {name}: blank_answer is 'maybe', expected zero or undefined"):
+        create([name], Options(blank_answer="maybe"))  # type: ignore[arg-type]
+
+
+@each_metric
+def test_a_metric_says_what_it_needs_and_measures_nothing_of_nothing(name: str) -> None:
+    [metric] = create([name])
+    assert metric.needs == {"answer", "references"}
+    assert metric.measure([]) == []

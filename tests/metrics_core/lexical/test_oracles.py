@@ -1,0 +1,183 @@
+"""Equal to 1e-12 with the libraries that define the metrics, where the definitions agree."""
+
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import assume, example, given, settings
+from hypothesis import strategies as st
+from rouge_score.rouge_scorer import RougeScorer
+from rouge_score.tokenizers import DefaultTokenizer, Tokenizer
+from sacrebleu.metrics import BLEU, CHRF
+from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
+
+from metrics_core import Sample, evaluate
+from metrics_core.lexical.bleu import bleu_words
+from metrics_core.text import normalise, words
+
+many = settings(max_examples=300)
+exactly = {"rel": 0, "abs": 1e-12}
+
+PRINTABLE = st.characters(min_codepoint=32, max_codepoint=126)
+VOCABULARY = (
+    "the cat sat on a mat not -5 3.14 1,000 $5 5% don't "
+    "кошка сидела не на ковре ёж العاصمة ليست باريس नई दिल्ली राजधानी 서울은 수도다 北京是首都 ไม่ใช่กรุงเทพ 10² ½ № «да»"
+).split()
+
+
+@st.composite
+def prose(draw: st.DrawFn) -> tuple[str, list[str]]:
+    """An answer and references of a few words in common, in several scripts."""
+    vocabulary = st.sampled_from(draw(st.lists(st.sampled_from(VOCABULARY), min_size=1, max_size=8)))
+    text = st.builds(lambda parts, end: " ".join(parts) + end, st.lists(vocabulary, max_size=14), st.sampled_from(".? "))
+    return draw(text), draw(st.lists(text, min_size=1, max_size=4))
+
+
+@st.composite
+def soup(draw: st.DrawFn) -> tuple[str, list[str]]:
+    """Mostly punctuation, with a reference near the answer now and then."""
+    piece = st.sampled_from([*"ab1 .,-&;'\"<>$%/", "&amp;", "&quot;", "&lt;", "<skipped>", "1.5", ".5", "a-b"])
+    text = st.lists(piece | PRINTABLE, max_size=16).map("".join)
+    answer = draw(text)
+    references = draw(st.lists(text | text.map(lambda end: answer + end), min_size=1, max_size=4))
+    return answer, references
+
+
+def value(metric: str, answer: str, references: list[str]) -> dict[str, float]:
+    """The values of one metric, for a sample that has some."""
+    [measurement] = evaluate([Sample("1", answer, references)], [metric])
+    assert measurement.status == "scored", measurement.reason
+    return dict(measurement.values)
+
+
+def usable(references: list[str]) -> list[str]:
+    found = [reference for reference in references if normalise(reference)]
+    assume(found)
+    return found
+
+
+class OurTokenizer(Tokenizer):
+    """Our words for rouge-score."""
+
+    def tokenize(self, text: str) -> list[str]:
+        return list(words(text))
+
+
+def rouge_scores(answer: str, references: list[str], tokenizer: Tokenizer) -> dict[str, float]:
+    scorer = RougeScorer(["rougeL"], tokenizer=tokenizer)
+    scores = [scorer.score(reference, answer)["rougeL"] for reference in references]
+    best = max(scores, key=lambda score: (score.fmeasure, score.recall, score.precision))
+    return {"precision": best.precision, "recall": best.recall, "f1": best.fmeasure}
+
+
+@many
+@given(prose() | soup())
+def test_rouge_l_is_rouge_scores_on_our_words(case: tuple[str, list[str]]) -> None:
+    answer, references = case[0], usable(case[1])
+    # A text without a word has no subsequence; that it equals itself is our addition.
+    assume(words(answer))
+    assert value("rouge_l", answer, references) == pytest.approx(
+        rouge_scores(answer, references, OurTokenizer()), **exactly
+    )
+
+
+@many
+@given(*[st.text("abc019 ", min_size=1, max_size=30).filter(str.strip)] * 2)
+def test_rouge_l_is_rouge_scores_own_on_lower_case_ascii(answer: str, reference: str) -> None:
+    assert list(words(answer)) == DefaultTokenizer(use_stemmer=False).tokenize(answer)
+    assert value("rouge_l", answer, [reference]) == pytest.approx(
+        rouge_scores(answer, [reference], DefaultTokenizer(use_stemmer=False)), **exactly
+    )
+
+
+@pytest.mark.parametrize("alphabet", [2, 30, 2000])
+def test_rouge_l_of_long_texts(alphabet: int) -> None:
+    rng = random.Random(alphabet)
+    vocabulary = [f"w{i}" for i in range(alphabet)]
+    for size in (63, 64, 65, 400):
+        answer, reference = (" ".join(rng.choices(vocabulary, k=k)) for k in (size, 300))
+        assert value("rouge_l", answer, [reference]) == pytest.approx(
+            rouge_scores(answer, [reference], OurTokenizer()), **exactly
+        )
+
+
+def overlap(answer: str, reference: str) -> tuple[float, float, float]:
+    """F1, recall and precision of two bags of words, by the book."""
+    given_, expected = Counter(words(answer)), Counter(words(reference))
+    common = sum((given_ & expected).values())
+    precision = common / given_.total() if given_ else 0.0
+    recall = common / expected.total() if expected else 0.0
+    return 2 * precision * recall / (precision + recall) if common else 0.0, recall, precision
+
+
+@many
+@given(prose() | soup())
+def test_token_overlap_is_the_overlap_of_bags_of_words(case: tuple[str, list[str]]) -> None:
+    answer, references = case[0], usable(case[1])
+    assume(words(answer))
+    f1, recall, precision = max(overlap(answer, reference) for reference in references)
+    assert value("token_overlap", answer, references) == pytest.approx(
+        {"precision": precision, "recall": recall, "f1": f1}, **exactly
+    )
+
+
+@many
+@given(soup())
+@example(("It's 3.14, isn't it?", ["It is 3.14 -- is it not?", "it's 3.14"]))
+@example(("a", ["a b c d e", "a a"]))
+@example(("&amp; &quot;a&quot;", ['& "a"']))
+@example(("<skipped>", ["<skipped> a"]))
+def test_bleu_is_sacrebleus_on_ascii(case: tuple[str, list[str]]) -> None:
+    answer, references = case[0], usable(case[1])
+    assume(normalise(answer))
+    oracle = BLEU(lowercase=True, effective_order=True).sentence_score(answer, references).score / 100
+    if normalise(answer) in map(normalise, references) and not bleu_words(normalise(answer)):
+        oracle = 1.0  # "<skipped>" is nothing to the tokenizer, and still it equals itself
+    assert value("bleu", answer, references)["bleu"] == pytest.approx(oracle, **exactly)
+
+
+@many
+@given(prose())
+def test_bleu_is_sacrebleus_on_our_tokens_in_every_script(case: tuple[str, list[str]]) -> None:
+    answer, references = case[0], usable(case[1])
+    assume(normalise(answer))
+    cut, *cut_references = (" ".join(bleu_words(normalise(text))) for text in (answer, *references))
+    oracle = BLEU(tokenize="none", effective_order=True).sentence_score(cut, cut_references).score / 100
+    assert value("bleu", answer, references)["bleu"] == pytest.approx(oracle, **exactly)
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("北京，是首都", "北 京 , 是 首 都"),
+        ("ก็ไม่ใช่", "ก็ ไ ม่ ใ ช่"),
+        ("不是-5度", "不 是 -5 度"),
+        ("не 3.14, а 5%.", "не 3.14 , а 5 % ."),
+        ("it's 1,000.5-6", "it's 1,000.5 - 6"),
+    ],
+)
+def test_what_bleu_counts(text: str, tokens: str) -> None:
+    assert bleu_words(normalise(text)) == tokens.split()
+
+
+@settings(max_examples=1500)
+@given(st.lists(st.sampled_from([*"ab19.,-&;'\" <>$%/é", "&amp;", "&lt", "<skipped>", "-\n"]) | PRINTABLE).map("".join))
+def test_the_short_way_to_13a_tokens_ends_where_sacrebleus_does(text: str) -> None:
+    normalised = normalise(text)
+    assert bleu_words(normalised) == Tokenizer13a()(normalised).split()
+
+
+@many
+@given(prose() | soup())
+def test_chrf_is_sacrebleus(case: tuple[str, list[str]]) -> None:
+    answer, references = case[0], usable(case[1])
+    assume(normalise(answer))
+    normalised, *normalised_references = map(normalise, [answer, *references])
+    # Best of the references, found one by one.
+    oracle = max(CHRF().sentence_score(normalised, [reference]).score for reference in normalised_references) / 100
+    if normalised in normalised_references:
+        oracle = 1.0
+    assert value("chrf", answer, references)["chrf"] == pytest.approx(oracle, **exactly)
+    if answer.isascii() and all(map(str.isascii, references)) and oracle < 1:
+        raw = CHRF(lowercase=True).sentence_score(answer, references).score / 100
+        assert value("chrf", answer, references)["chrf"] == pytest.approx(raw, **exactly)
