@@ -80,9 +80,8 @@ def _parameters(chosen: argparse.Namespace) -> tuple[Data, Scoring, Limits]:
     except ValidationError as error:
         raise BadInput(_first_problem(error.errors()[0])) from error
     dataset_name(data.source())
-    for metric in create(scoring.metrics, scoring.options("")):
-        # A signature names the model, so a model that is not there is found before anything starts.
-        metric.signature  # noqa: B018
+    # A signature names the model, so a model that is not there is found before anything starts.
+    _ = [metric.signature for metric in create(scoring.metrics, scoring.options(""))]
     return data, scoring, limits
 
 
@@ -124,7 +123,7 @@ def report(chosen: argparse.Namespace) -> int:
     report_ids = chosen.report_id or latest_run(chosen.home)
     if not report_ids:
         raise BadInput(f"{chosen.home}: no reports yet; run `answerkey evaluate` first")
-    print_reports(read_reports(chosen.home, report_ids), as_json=chosen.json)
+    print_reports(read_reports(chosen.home, report_ids), as_json=chosen.json, with_checks=True)
     return 0
 
 

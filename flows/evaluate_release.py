@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import uuid
 from pathlib import Path
 from typing import Any, cast
@@ -72,6 +73,9 @@ def evaluate_release(
     except BaseException as error:
         finish_run(folder, run_id, "stopped", f"{type(error).__name__}: {error}")
         raise
+    finally:
+        # Staged copies only: what they held is in the warehouse, or can be read again.
+        shutil.rmtree(folder / "runs" / run_id, ignore_errors=True)
     finish_run(folder, run_id, "complete")
     return report_ids
 
@@ -97,7 +101,6 @@ def _evaluate(
         home, committed, scoring.metrics, options, manifest(run_id, parameters, loaded, validation, plan)
     )
     steps.publish_step(home, reports)
-    _clean_up(work)
     return [report.report_id for report in reports]
 
 
@@ -151,10 +154,3 @@ def _rename(dataset: str, releases: list[str]) -> None:
     if flow_run.id:
         with get_client(sync_client=True) as client:
             client.update_flow_run(uuid.UUID(str(flow_run.id)), name=f"evaluate {what} on {dataset}")
-
-
-def _clean_up(work: Path) -> None:
-    """Drop the staged copies; what they held is in the warehouse now."""
-    import shutil
-
-    shutil.rmtree(work, ignore_errors=True)

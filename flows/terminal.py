@@ -41,13 +41,17 @@ def _show(*renderables: Table | str) -> None:
     print("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
-def print_reports(reports: Sequence[Report], *, as_json: bool) -> None:
-    """One release: metric, mean, interval, scored/total. Several: one column each."""
+def print_reports(reports: Sequence[Report], *, as_json: bool, with_checks: bool = False) -> None:
+    """One release: metric, mean, interval, scored/total. Several: one column each.
+
+    `with_checks` adds what validation found; a run has said so already while it worked.
+    """
     if as_json:
         print(json.dumps([asdict(report) for report in reports], indent=2, ensure_ascii=False))
         return
     table = _one(reports[0]) if len(reports) == 1 else _side_by_side(reports)
-    _show(table, *map(_about, reports))
+    found = {message: None for report in reports for _, _, ok, message in report.checks if not ok}
+    _show(table, *map(_about, reports), *(escape(f"- {message}") for message in found if with_checks))
 
 
 def _about(report: Report) -> str:

@@ -106,7 +106,10 @@ def test_a_rerun_scores_nothing_and_makes_version_2(cli: Cli, answers: Path, tmp
     assert query(home, "SELECT count(DISTINCT dataset_version) FROM reports") == [(1,)]
     listed = cli("report", "--list", "--home", home).stdout
     assert all(report in listed for report in ("faq/old/v1", "faq/old/v2", "faq/new/v1", "faq/new/v2"))
-    assert "faq/new/v2" in cli("report", "--home", home).stdout
+    newest = cli("report", "--home", home).stdout
+    assert "faq/new/v2" in newest
+    assert "- 1 row with a blank answer: a missing answer scores 0 (row 6)" in newest.splitlines()
+    assert list((home / "runs").iterdir()) == list((home / "parts").iterdir()) == []
     assert "faq/new/v1" in cli("report", "faq/new/v1", "--home", home).stdout
 
 

@@ -42,9 +42,11 @@ SCRIPTS = {
 }
 # What stands between words: space of all kinds, punctuation, numbers with and without compatibility forms,
 # invisible characters, ligatures, emoji.
-BETWEEN = st.sampled_from(
-    [*" \t\n\u00a0\u3000\u200b\u00ad.,?!-−–'’«»()%$€+=#&_5５①№ﬁ㎏🙂、。؟।", "  ", "...", " not ", " не ", "❤\ufe0f"]
-    + ["-5", "3.14", "1,000", ".5", "٣٫٥", "१२", "10²", "1½", "x₂"]
+BETWEEN = st.one_of(
+    st.sampled_from(" \t\n\u00a0\u3000\u200b\u00ad.,?!-−–'’«»()%$€+=#&_5５①№ﬁ㎏🙂、。؟।"),
+    st.sampled_from(
+        ["  ", "...", " not ", " не ", "❤\ufe0f", "-5", "3.14", "1,000", ".5", "٣٫٥", "१२", "10²", "1½", "x₂"]
+    ),
 )
 WHITE = st.text(st.sampled_from(" \t\n\r\x0b\x0c\u0085\u00a0\u2003\u2028\u3000"), max_size=3)
 

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import assume, given
@@ -22,7 +23,7 @@ def summed(samples: Iterable[Sample]) -> BleuStats:
     return BleuStats.of_flat([sum(column) for column in zip(*rows, strict=True)])
 
 
-def read(path: Path) -> list[dict[str, object]]:
+def read(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 

@@ -60,7 +60,15 @@ def test_a_text_is_scored_on_the_references_that_are_not_blank(name: str, policy
 @each_metric
 @pytest.mark.parametrize(
     ("answer", "reference"),
-    [("?", "?"), ("Paris", "Paris"), ("  ПАРИЖ\n", "Париж"), ("e\u0301", "é"), ("—", "—"), ("“?”", '"?"'), ("ёж", "еж")],
+    [
+        ("?", "?"),
+        ("Paris", "Paris"),
+        ("  ПАРИЖ\n", "Париж"),
+        ("e\u0301", "é"),
+        ("—", "—"),
+        ("“?”", '"?"'),
+        ("ёж", "еж"),
+    ],
 )
 def test_equal_after_normalisation_scores_one(name: str, policy: str, answer: str, reference: str) -> None:
     measurement = one(name, answer, ["something else", reference], blank_answer=policy)
@@ -88,7 +96,7 @@ def test_a_refusal_is_scored_as_computed(name: str) -> None:
 @pytest.mark.parametrize("answer", ["\ud800", "a\udfff b", "\x00", "\U0010ffff"], ids=ascii)
 def test_broken_characters_are_scored_like_others(name: str, answer: str) -> None:
     assert one(name, answer, [answer, "b"]).values == constant(name, 1.0)
-    assert one(name, answer, ["Paris"]).values == constant(name, 0.0)
+    assert one(name, answer, ["Rome"]).values == constant(name, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +206,7 @@ def test_chrf_by_hand() -> None:
 
 def test_the_details_name_the_reference_that_counted() -> None:
     references = ["", "Rome", "Paris is it", "Paris"]
-    assert one("rouge_l", "It is Paris!", references).details == {"reference": 2}
+    assert one("rouge_l", "So Paris is it!", references).details == {"reference": 2}
     assert one("token_overlap", "Paris", references).details == {"reference": 3}
     assert one("exact_match", "paris.", references).details == {"reference": 3}
     assert one("contains", "It is Paris", references).details == {"reference": 3}

@@ -1,0 +1,149 @@
+"""The one call of the library: order, processes, options, speed; and the examples in the docstrings."""
+
+import doctest
+import importlib
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+import metrics_core
+from metrics_core import METRICS, Options, Sample, evaluate
+from metrics_core.errors import BadInput
+
+LEXICAL = [name for name, info in METRICS.items() if info.kind == "lexical"]
+PACKAGE = Path(metrics_core.__file__).parent
+SLOWEST = 2.0
+
+
+def samples(n: int = 7) -> list[Sample]:
+    texts = ["Paris", "It is not Paris.", "", None, "Это Париж", "-5 °C", "北京"]
+    return [Sample(f"s{i}", texts[i % 7], ["Paris", "Париж -5"] if i % 5 else []) for i in range(n)]
+
+
+def test_measurements_come_metric_by_metric_and_sample_by_sample() -> None:
+    measured = evaluate(samples(), ["contains", "rouge_l"])
+    assert [(m.metric, m.sample_id) for m in measured] == [
+        (metric, f"s{i}") for metric in ("contains", "rouge_l") for i in range(7)
+    ]
+    assert [m.status for m in measured[:7]] == ["undefined", *["scored"] * 4, "undefined", "scored"]
+
+
+def test_every_metric_is_the_one_of_that_name() -> None:
+    together = evaluate(samples(), LEXICAL)
+    assert together == [measurement for name in LEXICAL for measurement in evaluate(samples(), [name])]
+    assert len(together) == 7 * len(LEXICAL)
+
+
+def test_samples_may_be_any_iterable_and_share_ids() -> None:
+    twins = [Sample("s", "Paris", ["Paris"]), Sample("s", "Rome", ["Paris"])]
+    assert [m.values["match"] for m in evaluate(iter(twins), ["exact_match"])] == [1.0, 0.0]
+
+
+def test_a_metric_named_twice_is_measured_once() -> None:
+    assert len(evaluate(samples(), ["rouge_l", "rouge_l"])) == 7
+
+
+def test_nothing_to_score() -> None:
+    assert evaluate([], LEXICAL) == []
+    assert evaluate(samples(), []) == []
+
+
+def test_all_metrics_when_none_is_named() -> None:
+    # Without a sample no model is loaded.
+    assert evaluate([]) == []
+    with pytest.raises(BadInput, match="metric semantic_similarity: "):
+        evaluate([], threshold=2.0)
+
+
+def test_two_processes_give_the_same_list() -> None:
+    rows = samples(20)
+    assert evaluate(rows, ["rouge_l", "bleu"], workers=2) == evaluate(rows, ["rouge_l", "bleu"])
+
+
+def test_options_reach_the_processes() -> None:
+    rows = samples(9)
+    options = Options(blank_answer="undefined")
+    assert evaluate(rows, ["contains"], options=options, workers=2) == evaluate(rows, ["contains"], options=options)
+
+
+def test_one_sample_needs_no_process() -> None:
+    assert evaluate(samples(1), ["rouge_l"], workers=8) == evaluate(samples(1), ["rouge_l"])
+
+
+def test_an_unknown_metric_is_answered_with_a_suggestion() -> None:
+    with pytest.raises(BadInput, match=r"^metric 'rouge' is not known: did you mean rouge_l\?$"):
+        evaluate(samples(), ["rouge"])
+
+
+def test_options_by_keyword() -> None:
+    blank = [Sample("1", None, ["a"])]
+    assert evaluate(blank, ["rouge_l"])[0].status == "scored"
+    assert evaluate(blank, ["rouge_l"], blank_answer="undefined")[0].status == "undefined"
+    [old] = evaluate([Sample("1", "Bora Bora", ["Bora Bora"])], ["answer_correctness"], profile="continuous_eval_v0_2")
+    assert old.values["token_overlap_f1"] == 0.5
+    assert "profile:continuous_eval_v0_2" in old.signature
+
+
+def test_a_keyword_changes_one_option_and_leaves_the_others() -> None:
+    options = Options(blank_answer="undefined")
+    [m] = evaluate([Sample("1", "", ["a"])], ["answer_correctness"], options=options, profile="continuous_eval_v0_3")
+    assert m.signature == "answer_correctness|v1|profile:continuous_eval_v0_3|blank:undefined"
+    assert options == Options(blank_answer="undefined")
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"blank": "zero"}, "^option 'blank' is not known: choose from profile, blank_answer, "),
+        (
+            {"profile": "v0_2"},
+            "^metric answer_correctness: profile 'v0_2' is not known: choose from continuous_eval_v0_2",
+        ),
+        ({"blank_answer": "one"}, "^metric answer_correctness: blank_answer is 'one', expected zero or undefined$"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused_before_anything_is_scored(changes: dict[str, str], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        evaluate(samples(), ["answer_correctness"], **changes)
+
+
+def test_samples_are_not_changed_and_calls_leave_nothing_behind() -> None:
+    rows = samples()
+    first = evaluate(rows, LEXICAL)
+    assert rows == samples()
+    assert evaluate(rows, LEXICAL) == first
+
+
+@pytest.mark.parametrize("accent", ["", "é"], ids=["ascii", "unicode"])
+def test_an_answer_of_5000_words_is_scored_within_seconds(accent: str) -> None:
+    rng = random.Random(5)
+    vocabulary = ["".join(rng.choices("abcdefgh", k=rng.randint(2, 8))) + accent for _ in range(800)]
+    answer, *references = (" ".join(rng.choices(vocabulary, k=5000)) for _ in range(3))
+    evaluate([Sample("0", "a", ["b"])], LEXICAL)  # libraries that are imported at first use
+    start = time.perf_counter()
+    measured = evaluate([Sample("1", answer, references)], LEXICAL)
+    seconds = time.perf_counter() - start
+    assert [m.status for m in measured] == ["scored"] * len(LEXICAL)
+    assert seconds < SLOWEST
+
+
+def modules_with_examples() -> list[str]:
+    return [
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if ">>> " in path.read_text(encoding="utf-8")
+    ]
+
+
+@pytest.mark.parametrize("name", modules_with_examples())
+def test_the_examples_in_docstrings(name: str) -> None:
+    # Not `import metrics_core.evaluate`: the package gives that name to the function.
+    result = doctest.testmod(importlib.import_module(name))
+    assert result.attempted > 0
+    assert result.failed == 0
+
+
+def test_the_public_ways_in_have_examples() -> None:
+    assert {"metrics_core.evaluate", "metrics_core.text"} <= set(modules_with_examples())

@@ -1,0 +1,79 @@
+"""The four outcomes, and what a measurement shows of each."""
+
+import pickle
+
+import pytest
+
+from metrics_core import Failed, Measurement, Sample, Scored, Skipped, Undefined, Usage
+from metrics_core.measurement import Outcome
+from metrics_core.metric import Field, degenerate
+
+SCORED = Scored({"f1": 0.5, "recall": 1.0}, reason="half of it", details={"reference": 0})
+
+
+def measurement(outcome: Outcome) -> Measurement:
+    return Measurement("q7", "rouge_l", "rouge_l|v1", outcome)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "status", "values", "reason", "details"),
+    [
+        (SCORED, "scored", {"f1": 0.5, "recall": 1.0}, "half of it", {"reference": 0}),
+        (Scored({"f1": 0.0}), "scored", {"f1": 0.0}, None, {}),
+        (Undefined("no reference"), "undefined", {}, "no reference", {}),
+        (Failed("timeout", "no reply in 60 s", attempts=3), "failed", {}, "timeout: no reply in 60 s", {}),
+        (Skipped("budget"), "skipped", {}, "budget", {}),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_a_measurement_shows(
+    outcome: Outcome, status: str, values: dict[str, float], reason: str | None, details: dict[str, object]
+) -> None:
+    shown = measurement(outcome)
+    assert (shown.sample_id, shown.metric, shown.signature) == ("q7", "rouge_l", "rouge_l|v1")
+    assert (shown.status, shown.values, shown.reason, shown.details) == (status, values, reason, details)
+    assert pickle.loads(pickle.dumps(shown)) == shown
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+def test_nan_and_infinity_are_no_scores(bad: float) -> None:
+    with pytest.raises(ValueError, match=r"\{'f1': 1\.0, 'recall': -?(nan|inf)\}: a score is a finite number"):
+        Scored({"f1": 1.0, "recall": bad})
+
+
+def test_a_failure_has_no_number_and_counts_its_attempts() -> None:
+    assert Failed("timeout", "no reply").attempts == 1
+    assert measurement(Failed("timeout", "no reply")).values == {}
+
+
+def test_outcomes_are_values() -> None:
+    assert Undefined("a") == Undefined("a") != Skipped("a")
+    with pytest.raises(AttributeError):
+        SCORED.reason = "other"  # type: ignore[misc]
+    with pytest.raises(AttributeError):
+        measurement(SCORED).outcome = Undefined("a")  # type: ignore[misc]
+
+
+def test_usage_is_free_unless_said_and_an_unknown_price_is_not_zero() -> None:
+    plain = measurement(SCORED)
+    assert plain.usage == Usage(seconds=0.0, tokens_in=0, tokens_out=0, cost_usd=0.0)
+    assert plain.from_ledger is False
+    paid = Measurement("q7", "judge", "j", SCORED, Usage(1.5, 100, 20, None), from_ledger=True)
+    assert (paid.usage.seconds, paid.usage.tokens_in, paid.usage.tokens_out, paid.usage.cost_usd) == (
+        1.5,
+        100,
+        20,
+        None,
+    )
+    assert pickle.loads(pickle.dumps(paid)) == paid
+
+
+def test_a_blank_answer_gets_the_lowest_value_of_each_field_and_not_less_than_zero() -> None:
+    fields = (Field("similarity", "cosine", low=-1.0), Field("grade", "from one to five", low=1.0, high=5.0))
+    sample = Sample("1", " ", ["Paris"])
+    assert degenerate(sample, fields, "zero") == Scored({"similarity": 0.0, "grade": 1.0}, reason="blank answer")
+    assert degenerate(sample, fields, "undefined") == Undefined("blank answer")
+    assert degenerate(Sample("1", "a", ["Paris"]), fields, "zero") is None
+    assert degenerate(Sample("1", " ", [" "]), fields, "zero") == Undefined(
+        "no reference: every reference is missing or blank"
+    )

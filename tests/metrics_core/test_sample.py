@@ -1,0 +1,160 @@
+"""What a sample accepts, and what its key covers."""
+
+import pickle
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metrics_core import Sample
+from metrics_core.sample import content_hash
+
+TEXT = st.text(st.characters(exclude_categories=()), max_size=6)
+KEYED = {
+    "answer": st.none() | TEXT,
+    "question": st.none() | TEXT,
+    "references": st.lists(TEXT, max_size=3),
+    "facts": st.lists(TEXT, max_size=3),
+}
+UNKEYED = {
+    "sample_id": TEXT,
+    "cluster": st.none() | TEXT,
+    "slices": st.dictionaries(TEXT, TEXT, max_size=2),
+}
+FIELDS = {**KEYED, **UNKEYED}
+SAMPLES = st.builds(Sample, **FIELDS)
+
+
+def with_field(sample: Sample, name: str, value: object) -> Sample:
+    return Sample(**{field: getattr(sample, field) for field in FIELDS} | {name: value})  # type: ignore[arg-type]
+
+
+def comparable(value: object) -> object:
+    return tuple(value) if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("name", KEYED)
+@given(data=st.data())
+def test_the_key_covers_each_field_that_a_score_depends_on(name: str, data: st.DataObject) -> None:
+    sample, value = data.draw(SAMPLES), data.draw(KEYED[name])
+    same = comparable(value) == getattr(sample, name)
+    assert (with_field(sample, name, value).key == sample.key) is same
+
+
+@pytest.mark.parametrize("name", UNKEYED)
+@given(data=st.data())
+def test_the_key_covers_nothing_else(name: str, data: st.DataObject) -> None:
+    sample = data.draw(SAMPLES)
+    assert with_field(sample, name, data.draw(UNKEYED[name])).key == sample.key
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Sample("1", None), Sample("1", "")),
+        (Sample("1", "null"), Sample("1", None)),
+        (Sample("1", "a", question="b"), Sample("1", "b", question="a")),
+        (Sample("1", "a", ["b"]), Sample("1", "a", facts=["b"])),
+        (Sample("1", "a", ["b", "c"]), Sample("1", "a", ["b"], facts=["c"])),
+        (Sample("1", "a", ["b", "c"]), Sample("1", "a", ["b,c"])),
+        (Sample("1", "a", ['b","c']), Sample("1", "a", ["b", "c"])),
+        # A metric may name a reference by its index.
+        (Sample("1", "a", ["b", "c"]), Sample("1", "a", ["c", "b"])),
+        # No normalisation: a judge may see the difference.
+        (Sample("1", "e\u0301"), Sample("1", "é")),
+        (Sample("1", "\ud83d\ude42"), Sample("1", "🙂")),
+    ],
+    ids=str,
+)
+def test_keys_that_are_easily_confused_differ(one: Sample, other: Sample) -> None:
+    assert one.key != other.key
+
+
+def test_the_key_is_128_bits_and_the_same_in_every_process_and_version() -> None:
+    key = Sample("1", "Париж", ["Paris"], question="?", facts=["f"]).key
+    assert re.fullmatch(r"[0-9a-f]{32}", key)
+    # Scores are stored under these: a change here means that everything is scored again.
+    assert key == "844e978cda5e046602a343a67dcbea13"
+
+
+def test_lone_surrogates_have_a_key() -> None:
+    assert Sample("1", "\ud800").key != Sample("1", "\ud801").key != Sample("1", "?").key
+
+
+def test_the_content_hash_ignores_the_order_of_keys_and_nothing_else() -> None:
+    assert content_hash({"a": 1, "b": [2, 3]}) == content_hash({"b": [2, 3], "a": 1})
+    assert content_hash({"a": 1, "b": [2, 3]}) != content_hash({"a": 1, "b": [3, 2]})
+
+
+def test_a_single_text_is_one_reference() -> None:
+    sample = Sample("1", "a", "Paris", facts="It is in France.")
+    assert (sample.references, sample.facts) == (("Paris",), ("It is in France.",))
+    assert sample == Sample("1", "a", ["Paris"], facts=("It is in France.",))
+    assert Sample("1", "a", "").references == ("",)
+
+
+@pytest.mark.parametrize("nothing", [(), [], None, iter(())], ids=["tuple", "list", "None", "iterator"])
+def test_no_references(nothing: object) -> None:
+    assert Sample("1", "a", nothing).references == ()  # type: ignore[arg-type]
+
+
+def test_references_from_any_sequence_of_texts() -> None:
+    np = pytest.importorskip("numpy")
+    assert Sample("1", "a", np.array(["b", "c"])).references == ("b", "c")
+    assert Sample("1", "a", (text for text in "bc")).references == ("b", "c")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"answer": 5}, "sample 'q7': answer is int, expected a text"),
+        ({"answer": float("nan")}, "sample 'q7': answer is float, expected a text"),
+        ({"answer": ["a"]}, "sample 'q7': answer is list, expected a text"),
+        ({"answer": b"a"}, "sample 'q7': answer is bytes, expected a text"),
+        ({"question": 5}, "sample 'q7': question is int, expected a text"),
+        ({"cluster": 5}, "sample 'q7': cluster is int, expected a text"),
+        ({"references": ["a", 5]}, "sample 'q7': references holds int, expected texts"),
+        ({"references": ["a", None]}, "sample 'q7': references holds NoneType, expected texts"),
+        ({"references": 5}, "sample 'q7': references is int, expected texts"),
+        ({"references": 0}, "sample 'q7': references is int, expected texts"),
+        ({"references": False}, "sample 'q7': references is bool, expected texts"),
+        ({"references": float("nan")}, "sample 'q7': references is float, expected texts"),
+        ({"references": b"ab"}, "sample 'q7': references holds int, expected texts"),
+        ({"facts": 0.5}, "sample 'q7': facts is float, expected texts"),
+        ({"facts": [["a"]]}, "sample 'q7': facts holds list, expected texts"),
+    ],
+    ids=str,
+)
+def test_what_is_not_a_text_is_refused_with_the_name_of_the_sample(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(TypeError, match=f"^{re.escape(message)}$"):
+        Sample(**{"sample_id": "q7", "answer": "a"} | arguments)  # type: ignore[arg-type]
+
+
+def test_usable_references_keep_their_index() -> None:
+    sample = Sample("1", "a", ["", "Paris", " \n", "\u200b\ufeff", "?"])
+    assert sample.usable_references == ((1, "Paris"), (4, "?"))
+    assert Sample("1", "a").usable_references == ()
+
+
+def test_a_sample_cannot_be_changed() -> None:
+    sample = Sample("1", "a", ["b"])
+    with pytest.raises(AttributeError):
+        sample.answer = "c"  # type: ignore[misc]
+    with pytest.raises((AttributeError, TypeError)):
+        sample.extra = 1  # type: ignore[attr-defined]
+    assert isinstance(sample.references, tuple)
+
+
+@given(SAMPLES)
+def test_samples_travel_between_processes(sample: Sample) -> None:
+    copy = pickle.loads(pickle.dumps(sample))
+    assert copy == sample
+    assert copy.key == sample.key
+
+
+def test_samples_are_hashable_and_equal_by_content() -> None:
+    one = Sample("1", "a", ["b"], slices={"lang": "en"})
+    assert hash(one) == hash(Sample("1", "a", ("b",), slices={"lang": "en"}))
+    assert one != Sample("1", "a", ["b"], slices={"lang": "ru"})
+    assert len({one, Sample("1", "a", ["b"], slices={"lang": "en"}), Sample("2", "a", ["b"])}) == 2
