@@ -33,11 +33,11 @@ def _show(*renderables: Table | str) -> None:
     console = _console()
     if console.is_terminal:
         for renderable in renderables:
-            console.print(renderable)
+            console.print(renderable, soft_wrap=isinstance(renderable, str))
         return
     with console.capture() as captured:
         for renderable in renderables:
-            console.print(renderable)
+            console.print(renderable, soft_wrap=isinstance(renderable, str))
     print("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 

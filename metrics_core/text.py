@@ -79,7 +79,8 @@ def _fold_unicode(text: str) -> str:
     # Folding case can undo a normal form, so the order is: form, case, form again.
     text = unicodedata.normalize("NFC", "".join(pieces).casefold())
     text = _INVISIBLE.sub("", text).translate(_LOOKALIKES)
-    folded: str = _FOREIGN_DIGIT.sub(lambda match: str(unicodedata.decimal(match[0])), text)
+    # `regex` may know digits of a later Unicode than Python does: they stay as they are.
+    folded: str = _FOREIGN_DIGIT.sub(lambda match: str(unicodedata.decimal(match[0], match[0])), text)
     return folded
 
 

@@ -226,6 +226,22 @@ def test_a_superscript_a_subscript_and_a_fraction_are_not_folded_into_other_numb
     }
 
 
+def test_every_code_point_can_be_normalised_and_cut() -> None:
+    # The two libraries of Unicode data differ in age: digits that only one of them knows once ended the run.
+    text = " ".join(map(chr, range(sys.maxunicode + 1)))
+    assert len(words(text)) > 150_000
+    assert len(normalise("\U00011f50\U0001ccf5")) == 2
+    assert not is_blank("\U00011f50")
+
+
+def test_case_changes_nothing_for_every_letter() -> None:
+    # Folding case can take a composed letter apart: ΐ in capitals comes back as another sequence.
+    every = [character for character in map(chr, range(sys.maxunicode + 1)) if character.upper() != character.lower()]
+    assert len(every) > 2_000
+    changed = [c for c in every if not normalise(c.upper()) == normalise(c) == normalise(c.lower())]
+    assert changed == ["ı"]  # a letter of its own in Turkish, and a capital i in upper case
+
+
 @given(st.text(st.characters(max_codepoint=127)))
 def test_ascii_takes_a_shorter_way_to_the_same_words(text: str) -> None:
     assert words(f"{text} ж") == (*words(text), "ж")
