@@ -26,8 +26,8 @@ _LOOKALIKES = str.maketrans(
 _INVISIBLE = regex.compile(r"[\p{Default_Ignorable_Code_Point}]")
 _FOREIGN_DIGIT = regex.compile(r"(?![0-9])\p{Nd}")
 # Compatibility forms fold away (full width, ligatures), but not where that would make another number:
-# NFKC turns 10² into 102 and 1½ into 11⁄2.
-_MEANINGFUL_FORM = regex.compile("([²³¹⁰⁴-⁹₀-₉¼-¾⅐-⅟↉])")
+# NFKC turns 10² into 102 and 1½ into 11⁄2. After a letter there is no number to change: m² is m2, CO₂ is CO2.
+_MEANINGFUL_FORM = regex.compile(r"((?<=[\p{Nd}²³¹⁰⁴-⁹₀-₉⁺⁻₊₋])[²³¹⁰⁴-⁹₀-₉]|[¼-¾⅐-⅟↉])")
 
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{_UNSPACED}]]"
@@ -62,7 +62,7 @@ def normalise(text: str) -> str:
     """One spelling for texts that differ only in form.
 
     Case, Unicode normal form, white space, quotation marks, dashes, foreign decimal digits and invisible
-    characters are folded; superscripts, subscripts and fractions of numbers are kept apart from plain digits.
+    characters are folded; powers, subscripts and fractions of numbers are kept apart from plain digits.
 
     >>> normalise("  Ｐａｒｉｓ\\u00a0is  NICE ")
     'paris is nice'

@@ -73,9 +73,10 @@ def _values(row: Row) -> tuple[float, ...]:
 
 def _score_profile(profile: continuous_eval.Profile, answer: str, references: References) -> Outcome:
     try:
-        return Scored(continuous_eval.score(answer, [text for _, text in references], profile))
+        values = continuous_eval.score(answer, [text for _, text in references], profile)
     except ValueError as error:
         return Undefined(f"{profile} has no number for this: {error}")
+    return Scored(values)
 
 
 def answer_correctness(
