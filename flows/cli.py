@@ -52,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     report = commands.add_parser("report", help="show reports")
     report.add_argument("report_id", nargs="*", metavar="ID", help="for instance faq/gpt-4/v2; default: the newest run")
     report.add_argument("--list", action="store_true", help="list the reports, or those whose id starts with ID")
+    report.add_argument("--by", metavar="METRIC.FIELD", help="what the slices show (default: token overlap recall)")
     report.add_argument("--json", action="store_true", help="print JSON")
     _home(report)
     metrics = commands.add_parser("metrics", help="say what each metric is, what it gives and needs")
@@ -68,7 +69,7 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
     _scoring_options(parser.add_argument_group("scoring"))
     output = parser.add_argument_group("output")
     output.add_argument("--json", action="store_true", help="print the reports as JSON instead of a table")
-    output.add_argument("--quiet", action="store_true", help="no progress")
+    output.add_argument("--quiet", action="store_true", help="no progress, only warnings")
     _home(output)
 
 

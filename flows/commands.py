@@ -123,7 +123,7 @@ def report(chosen: argparse.Namespace) -> int:
     report_ids = chosen.report_id or latest_run(chosen.home)
     if not report_ids:
         raise BadInput(f"{chosen.home}: no reports yet; run `answerkey evaluate` first")
-    print_reports(read_reports(chosen.home, report_ids), as_json=chosen.json, with_checks=True)
+    print_reports(read_reports(chosen.home, report_ids), as_json=chosen.json, with_checks=True, by=chosen.by)
     return 0
 
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from metrics_core.errors import BadInput
 from tasks.publish import interval, number
 from tasks.report import Report, Score
 
@@ -41,17 +42,24 @@ def _show(*renderables: Table | str) -> None:
     print("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
-def print_reports(reports: Sequence[Report], *, as_json: bool, with_checks: bool = False) -> None:
-    """One release: metric, mean, interval, scored/total. Several: one column each.
+def print_reports(
+    reports: Sequence[Report], *, as_json: bool, with_checks: bool = False, by: str | None = None
+) -> None:
+    """One release: metric, mean, interval, scored/total. Several: one column each. Then the slices, if any.
 
-    `with_checks` adds what validation found; a run has said so already while it worked.
+    `with_checks` adds what validation found; a run has said so already while it worked. `by` names the
+    METRIC.FIELD that the slices show; recall is the default, because length sways the others most.
+
+    Raises:
+        BadInput: no report has the field `by`.
     """
     if as_json:
         print(json.dumps([asdict(report) for report in reports], indent=2, ensure_ascii=False))
         return
     table = _one(reports[0]) if len(reports) == 1 else _side_by_side(reports)
+    tables = [table, *_slices(reports, by)]
     found = {message: None for report in reports for _, _, ok, message in report.checks if not ok}
-    _show(table, *map(_about, reports), *(escape(f"- {message}") for message in found if with_checks))
+    _show(*tables, *map(_about, reports), *(escape(f"- {message}") for message in found if with_checks))
 
 
 def _about(report: Report) -> str:
@@ -92,6 +100,35 @@ def _side_by_side(reports: Sequence[Report]) -> Table:
     table.add_section()
     table.add_row("scored/total", *(_coverage(report) for report in reports))
     return table
+
+
+_HEADLINES = ("answer_correctness.token_overlap_recall", "token_overlap.recall", "rouge_l.recall")
+
+
+def _slices(reports: Sequence[Report], by: str | None) -> list[Table]:
+    by_place = [{(f"{s.metric}.{s.field}", s.slice): s for s in report.scores} for report in reports]
+    fields = list(dict.fromkeys(field for scores in by_place for field, _ in scores))
+    if by is not None and by not in fields:
+        raise BadInput(f"--by {by}: these reports have {', '.join(fields)}")
+    chosen = by or next((field for field in _HEADLINES if field in fields), fields[0])
+    slices = dict.fromkeys(slice_ for scores in by_place for _, slice_ in scores if slice_ != "all")
+    if not slices:
+        return []
+    table = _table(f"{chosen} by slice")
+    table.add_column("slice")
+    for report in reports:
+        table.add_column(escape(report.release), justify="right", overflow="fold")
+    table.add_column("scored", justify="right")
+    previous = ""
+    for slice_ in slices:
+        column = slice_.partition("=")[0]
+        if previous and column != previous:
+            table.add_section()
+        previous = column
+        found = [scores.get((chosen, slice_)) for scores in by_place]
+        counts = dict.fromkeys(f"{score.n_scored:,}" for score in found if score is not None)
+        table.add_row(escape(slice_), *map(_cell, found), " / ".join(counts))
+    return [table]
 
 
 def _cell(score: Score | None) -> str:

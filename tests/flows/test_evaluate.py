@@ -46,6 +46,14 @@ def test_two_releases_in_one_file(cli: Cli, answers: Path, tmp_path: Path, ask: 
     [number] = [s for s in old["scores"] if s["slice"] == "topic=number" and s["metric"] == "exact_match"]
     assert (number["mean"], number["n_total"], number["ci_low"]) == (0.0, 1, None)
     _shown_in_the_ui(ask)
+    shown = cli("report", "--home", home, "--by", "exact_match.match").stdout.splitlines()
+    start = shown.index("exact_match.match by slice")
+    cells = [line.split() for line in shown[start + 4 : start + 8]]
+    assert cells == [["topic=colour", "0.000", "1.000", "1"], ["topic=geo", "1.000", "0.000", "1"],
+                     ["topic=name", "0.000", "0.000", "1"], ["topic=number", "0.000", "1.000", "1"]]  # fmt: skip
+    unknown = cli("report", "--home", home, "--by", "nothing")
+    assert unknown.returncode == 2
+    assert unknown.stderr.startswith("answerkey: --by nothing: these reports have answer_correctness.rouge_l_precision")
 
 
 def _shown_in_the_ui(ask: Any) -> None:
