@@ -61,17 +61,16 @@ def _oracles() -> Finding:
 
 
 def _models() -> list[Finding]:
-    from metrics_core.semantic.loading import load_encoder
-    from metrics_core.semantic.similarity import DEFAULT_MODELS
+    from metrics_core.semantic.embedded import EMBEDDED
 
     findings = []
-    for name in DEFAULT_MODELS:
+    for name, package in EMBEDDED.items():
         try:
-            encoder = load_encoder(name)
+            package.folder()
         except BadInput as error:
             findings.append(Finding(f"model {name}", False, str(error)))
         else:
-            findings.append(Finding(f"model {name}", True, f"found, checksum right, revision {encoder.revision}"))
+            findings.append(Finding(f"model {name}", True, f"found, checksum right, revision {package.revision}"))
     return findings
 
 

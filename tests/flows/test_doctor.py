@@ -23,7 +23,8 @@ def test_all_is_well(cli: Cli, tmp_path: Path) -> None:
     found = findings(result)
     assert {mark for mark, _ in found.values()} == {"ok"}
     assert found["numbers"][1] == "equal to rouge-score and sacreBLEU"
-    assert found["model use-multilingual"][1].startswith("found, checksum right, revision ")
+    assert found["model use-multilingual"][1] == "found, checksum right, revision 0db566fd"
+    assert found["model minilm"][1] == "found, checksum right, revision 53aa5117"
     assert found["warehouse"][1].endswith("0 reports on 0 data sets")
     assert found["server"][1].endswith("/api answers")
     assert "duckdb 1.5" in found["versions"][1]
