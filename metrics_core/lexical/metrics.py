@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, get_args
 
 from metrics_core.lexical import bleu
@@ -99,25 +100,24 @@ def identical(normalised: str, references: References) -> int | None:
 
 def score_rouge_l(answer: str, references: References) -> Scored:
     """Precision, recall and F1 from the one reference with the best F1."""
-    text = normalise(answer)
-    same = identical(text, references)
-    if same is not None:
-        return _agreement(same, PERFECT)
-    tokens = words_of_normalised(text)
-    return _agreement(*_best([(i, rouge_l(tokens, reference_words(text))) for i, text in references]))
+    return _by_words(answer, references, lambda tokens: partial(rouge_l, tokens))
 
 
 def score_token_overlap(answer: str, references: References) -> Scored:
     """Precision, recall and F1 from the one reference with the best F1."""
+    return _by_words(answer, references, lambda tokens: partial(token_overlap, counted(tokens), len(tokens)))
+
+
+def _by_words(
+    answer: str, references: References, prepare: Callable[[tuple[str, ...]], Callable[[Sequence[str]], Agreement]]
+) -> Scored:
+    """`prepare` takes the answer's words once, and what it returns compares them with each reference's."""
     text = normalise(answer)
     same = identical(text, references)
     if same is not None:
         return _agreement(same, PERFECT)
-    tokens = words_of_normalised(text)
-    counts = counted(tokens)
-    return _agreement(
-        *_best([(i, token_overlap(counts, len(tokens), reference_words(text))) for i, text in references])
-    )
+    compare = prepare(words_of_normalised(text))
+    return _agreement(*_best([(i, compare(reference_words(reference))) for i, reference in references]))
 
 
 def _agreement(reference: int, agreement: Agreement) -> Scored:
