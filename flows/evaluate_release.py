@@ -26,7 +26,7 @@ from tasks.load import Loaded, Source, dataset_name
 from tasks.manifest import manifest
 from tasks.parts import Chunk
 from tasks.plan import Plan
-from tasks.score import worth_spawning
+from tasks.score import in_good_order, worth_spawning
 from tasks.validate import Validation
 
 log = logging.getLogger("answerkey")
@@ -50,7 +50,8 @@ def _run_name() -> str:
     retries=0,
     persist_result=False,
     validate_parameters=True,
-    task_runner=ThreadPoolTaskRunner(max_workers=max(2, os.cpu_count() or 1)),  # type: ignore[arg-type]
+    # Threads mostly wait for processes and models; two more than there are cores keep both busy.
+    task_runner=ThreadPoolTaskRunner(max_workers=2 + (os.cpu_count() or 1)),  # type: ignore[arg-type]
 )
 def evaluate_release(
     data: Data, scoring: Scoring = _SCORING, limits: Limits = _LIMITS, home: str = ".answerkey"
@@ -126,7 +127,7 @@ def _score(plan: Plan) -> list[str]:
     progress = cast(uuid.UUID, create_progress_artifact(0.0, key="scoring", description="Chunks scored"))
     spawn = worth_spawning(plan.n_todo)
     chunks: dict[PrefectFuture[str], Chunk] = {
-        steps.score_step.submit(chunk, spawn=spawn): chunk for chunk in plan.chunks
+        steps.score_step.submit(chunk, spawn=spawn): chunk for chunk in in_good_order(plan.chunks)
     }
     parts = []
     for done, future in enumerate(as_completed(list(chunks)), start=1):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import fields, replace
 
 from metrics_core.errors import BadInput
 from metrics_core.measurement import Measurement
 from metrics_core.metric import Metric
+from metrics_core.processes import spawned_pool
 from metrics_core.registry import METRICS, Options, create
 from metrics_core.sample import Sample
 
@@ -61,9 +60,7 @@ def _in_processes(
     size = -(-len(samples) // (workers * 4))
     chunks = [samples[i : i + size] for i in range(0, len(samples), size)]
     measured: list[Measurement] = []
-    # Spawned, not forked: a fork of a process with threads (torch, an orchestrator) can hang.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
+    with spawned_pool(workers) as pool:
         for name, metric in zip(names, scorers, strict=True):
             if METRICS[name].kind == "lexical":
                 parts = pool.map(_measure, [name] * len(chunks), [options] * len(chunks), chunks)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-from collections.abc import Iterable
+import threading
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 
+from metrics_core.processes import spawned_pool
 from metrics_core.registry import METRICS
 from tasks.parts import Chunk, score_chunk
 
-_SPAWN_ROWS = 100_000
+_one_model_at_a_time = threading.Lock()
+_SPAWN_ROWS = 20_000
 """Below this many lexical rows a run stays in one process: starting others takes longer than the work."""
 
 
@@ -24,10 +26,13 @@ def worth_spawning(todo: Iterable[tuple[str, int]]) -> bool:
 def score(chunk: Chunk, *, spawn: bool) -> str:
     """Score a chunk and return its part.
 
-    Words are counted in Python, which two threads cannot do at once; embedding models free the interpreter
-    by themselves and stay here, where they are loaded once.
+    Words are counted in Python, which two threads cannot do at once, so they go to processes. Embedding models
+    stay here, where they are loaded once; two chunks of them at a time would only take turns at every batch.
     """
-    if not spawn or METRICS[chunk.metric].kind != "lexical":
+    if METRICS[chunk.metric].kind == "semantic":
+        with _one_model_at_a_time:
+            return score_chunk(chunk)
+    if not spawn:
         return score_chunk(chunk)
     try:
         return _pool().submit(score_chunk, chunk).result()
@@ -37,7 +42,13 @@ def score(chunk: Chunk, *, spawn: bool) -> str:
         raise
 
 
+def in_good_order(chunks: Sequence[Chunk]) -> list[Chunk]:
+    """One chunk of an embedding model first, the others last: models and processes work side by side."""
+    slow = [chunk for chunk in chunks if METRICS[chunk.metric].kind == "semantic"]
+    quick = [chunk for chunk in chunks if METRICS[chunk.metric].kind != "semantic"]
+    return [*slow[:1], *quick, *slow[1:]]
+
+
 @cache
 def _pool() -> ProcessPoolExecutor:
-    # Spawned, not forked: a fork of a process with threads can hang.
-    return ProcessPoolExecutor(os.cpu_count() or 1, mp_context=multiprocessing.get_context("spawn"))
+    return spawned_pool(os.cpu_count() or 1)

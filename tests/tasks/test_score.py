@@ -1,0 +1,22 @@
+"""In which order and where chunks are scored."""
+
+from metrics_core.registry import Options
+from tasks.parts import Chunk
+from tasks.score import in_good_order, worth_spawning
+
+
+def chunk(metric: str, number: int) -> Chunk:
+    return Chunk(metric, Options(), "todo.parquet", (number,), 1, f"{number}.parquet")
+
+
+def test_a_model_works_beside_the_processes_and_keeps_no_second_thread_waiting() -> None:
+    semantic = [chunk("semantic_similarity", number) for number in range(3)]
+    lexical = [chunk("bleu", number) for number in range(3)]
+    assert in_good_order([*lexical, *semantic]) == [semantic[0], *lexical, *semantic[1:]]
+    assert in_good_order(lexical) == lexical
+    assert in_good_order([]) == []
+
+
+def test_only_lexical_rows_are_worth_processes() -> None:
+    assert not worth_spawning([("bleu", 20_000), ("semantic_similarity", 1_000_000)])
+    assert worth_spawning([("bleu", 10_001), ("chrf", 10_000)])
