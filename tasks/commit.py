@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import glob
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.warehouse.warehouse import writing
+from tasks.warehouse.warehouse import one_file, writing
 
 if TYPE_CHECKING:
     import duckdb
@@ -62,7 +61,7 @@ def record_validation(home: Path, run_id: str, source: str, loaded: Loaded, vali
             warehouse.execute(f"DELETE FROM {table} WHERE run_id = ?", [run_id])
         warehouse.execute(
             'INSERT INTO quarantine SELECT ?, ?, ?, "row", sample_id, release, rule, reason, raw FROM read_parquet(?)',
-            [run_id, loaded.dataset, source, validation.quarantine],
+            [run_id, loaded.dataset, source, one_file(validation.quarantine)],
         )
         for check in validation.checks:
             warehouse.execute(
@@ -100,7 +99,7 @@ def _commit_samples(warehouse: duckdb.DuckDBPyConnection, loaded: Loaded, accept
             USING (sample_id)
         ORDER BY sample_id
         """,
-        [loaded.references or accepted, accepted],
+        [one_file(loaded.references or accepted), one_file(accepted)],
     )
     [(version, count)] = warehouse.execute(
         "SELECT left(md5(coalesce(string_agg(sample_hash, '' ORDER BY sample_id), '')), 12), count(*) FROM new_samples"
@@ -124,7 +123,7 @@ def _commit_answers(warehouse: duckdb.DuckDBPyConnection, dataset: str, accepted
                min("row") OVER (PARTITION BY release) AS first_row
         FROM read_parquet(?)
         """,
-        [accepted],
+        [one_file(accepted)],
     )
     releases = warehouse.execute(
         """
@@ -148,7 +147,7 @@ def _commit_answers(warehouse: duckdb.DuckDBPyConnection, dataset: str, accepted
 def _commit_measurements(warehouse: duckdb.DuckDBPyConnection, run_id: str, parts: Sequence[str]) -> None:
     if not parts:
         return
-    files = [glob.escape(part) for part in parts]
+    files = [one_file(part) for part in parts]
     # A failure does not replace what another run measured in the meantime.
     warehouse.execute(
         "DELETE FROM measurements USING (SELECT sample_key, signature, status FROM read_parquet(?)) AS new "

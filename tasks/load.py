@@ -57,7 +57,7 @@ def dataset_name(source: Source) -> str:
     Raises:
         BadInput: the name has characters that report ids cannot hold.
     """
-    name = source.dataset or Path((source.references or source.answers).split("::")[0].split("?")[0]).stem
+    name = source.dataset or _stem(source.references or source.answers)
     if not re.fullmatch(r"[\w.-]+", name):
         raise BadInput(f"--dataset {name!r}: use letters, digits, dots, dashes and underscores")
     return name
@@ -129,6 +129,11 @@ def _records(rows: Iterable[Raw]) -> list[Mapping[str, Any]]:
     return [raw.record for raw in rows if raw.record is not None]
 
 
+def _stem(source: str) -> str:
+    """The name of a file, URL or table's file without its ending."""
+    return Path(source.split("::", maxsplit=1)[0].split("?", maxsplit=1)[0]).stem
+
+
 def _name(source: str) -> str:
     return source.rsplit("/", 1)[-1]
 
@@ -147,7 +152,7 @@ def _require(columns: ColumnMap, source: Source, joined: bool) -> None:
 def _default_release(source: Source, columns: ColumnMap, notes: list[str]) -> str:
     if "release" in columns.paths:
         return ""
-    name = Path(source.answers.split("::")[0].split("?")[0]).stem
+    name = _stem(source.answers)
     notes.append(f"no release column and no --release: the release is called {name!r} after the file")
     return name
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from metrics_core.registry import Options, create
 from metrics_core.sample import content_hash
 from tasks.parts import Chunk
-from tasks.warehouse.warehouse import FILE, reading, scratch
+from tasks.warehouse.warehouse import FILE, one_file, quoted, reading, scratch
 
 if TYPE_CHECKING:
     import duckdb
@@ -68,7 +68,7 @@ def _distinct(connection: duckdb.DuckDBPyConnection, accepted: str) -> int:
                any_value("references") AS "references", any_value(facts) AS facts, min(sample_id) AS sample_id
         FROM read_parquet(?) GROUP BY sample_key
         """,
-        [accepted],
+        [one_file(accepted)],
     )
     return _count(connection, "wanted")
 
@@ -82,11 +82,11 @@ def _known_keys(connection: duckdb.DuckDBPyConnection, home: Path, signature: st
     with reading(home) as warehouse:
         # Through a file: two DuckDB sessions share nothing else, and the lock is held for a moment only.
         warehouse.execute(
-            f"COPY (SELECT sample_key, status FROM measurements WHERE signature = ?) TO '{_quoted(file)}'",
+            f"COPY (SELECT sample_key, status FROM measurements WHERE signature = ?) TO {quoted(file)}",
             [signature],
         )
     connection.execute(
-        "INSERT INTO known SELECT k.* FROM read_parquet(?) k JOIN wanted USING (sample_key)", [str(file)]
+        "INSERT INTO known SELECT k.* FROM read_parquet(?) k JOIN wanted USING (sample_key)", [one_file(file)]
     )
 
 
@@ -101,7 +101,7 @@ def _todo(connection: duckdb.DuckDBPyConnection, file: Path, *, only_failed: boo
         """
     )
     unfinished = f"{file}.part"
-    connection.execute(f"COPY todo TO '{_quoted(Path(unfinished))}' (FORMAT parquet, ROW_GROUP_SIZE {_GROUP_ROWS})")
+    connection.execute(f"COPY todo TO {quoted(unfinished)} (FORMAT parquet, ROW_GROUP_SIZE {_GROUP_ROWS})")
     os.replace(unfinished, file)
     [(fingerprint,)] = connection.execute(
         "SELECT md5(coalesce(string_agg(sample_key, '' ORDER BY sample_id, sample_key), '')) FROM todo"
@@ -132,7 +132,3 @@ def _chunks(metric: str, options: Options, file: Path, parts: Path, share: int) 
 def _count(connection: Any, table: str) -> int:
     [(count,)] = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
     return int(count)
-
-
-def _quoted(path: Path) -> str:
-    return str(path).replace("'", "''")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 import textwrap
@@ -12,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tasks.contract import Rule
+from tasks.warehouse.warehouse import one_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -147,6 +147,6 @@ def releases_without_rows(accepted: str, quarantine: str) -> list[tuple[str, int
             SELECT release, count(*) FROM read_parquet(?) WHERE release IS NOT NULL
             AND release NOT IN (SELECT DISTINCT release FROM read_parquet(?)) GROUP BY release ORDER BY release
             """,
-            [glob.escape(quarantine), glob.escape(accepted)],
+            [one_file(quarantine), one_file(accepted)],
         ).fetchall()
     return [(str(release), int(count)) for release, count in lost]

@@ -5,7 +5,6 @@ A row that cannot be parsed comes out as a `Raw` with an error and its text, for
 
 from __future__ import annotations
 
-import glob
 import itertools
 import json
 import re
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from metrics_core.errors import BadInput
-from tasks.warehouse.warehouse import scratch
+from tasks.warehouse.warehouse import one_file, quoted, scratch
 
 _URL = re.compile(r"^(https?|s3|gs|gcs|r2|hf|az|abfss)://")
 _TABLE = re.compile(r"^(?P<file>.+\.(?:duckdb|db|ddb))::(?P<table>.+)$")
@@ -109,7 +108,7 @@ def _read_parquet(file: Path, work: Path) -> Iterator[Raw]:
 
     with scratch(work) as connection:
         try:
-            yield from _rows(connection, "SELECT * FROM read_parquet(?)", [glob.escape(str(file))])
+            yield from _rows(connection, "SELECT * FROM read_parquet(?)", [one_file(file)])
         except duckdb.Error as error:
             raise BadInput(f"{file}: {_first_line(error)}") from error
 
@@ -121,7 +120,7 @@ def _read_csv(file: Path, work: Path) -> Iterator[Raw]:
     with scratch(work) as connection:
         try:
             # All of it first: only then are the rejected rows known, which the others are numbered around.
-            source = glob.escape(str(_valid_utf8(file, work)))
+            source = one_file(_valid_utf8(file, work))
             connection.execute(f"CREATE TEMP TABLE parsed AS SELECT * FROM {query}", [source])
             rejected = _rejected(connection)
             yield from _rows(connection, "SELECT * FROM parsed", [], skipping={raw.row for raw in rejected})
@@ -208,7 +207,7 @@ def load_httpfs(connection: Any) -> None:
     if spec is None or not spec.submodule_search_locations:
         raise BadInput("reading URLs needs the package duckdb-extension-httpfs: pip install it, or download the file")
     found = sorted(Path(spec.submodule_search_locations[0]).rglob("*.duckdb_extension*"))
-    connection.execute(f"LOAD '{found[0]}'")
+    connection.execute(f"LOAD {quoted(found[0])}")
 
 
 def _first_line(error: object) -> str:

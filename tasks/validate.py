@@ -6,7 +6,6 @@ rules of `contract.py`, and the rows are then parted in one pass over the file.
 
 from __future__ import annotations
 
-import glob
 import math
 import os
 import tempfile
@@ -19,6 +18,7 @@ from tasks.contract import Bound, Contract, Rule, Severity, row_rules
 from tasks.expectations import breaking
 from tasks.quarantine import Group, copy_rejects, part, releases_without_rows, row_bytes, writing
 from tasks.staging import quarantine_schema, staged_schema
+from tasks.warehouse.warehouse import one_file
 
 if TYPE_CHECKING:
     import numpy as np
@@ -129,7 +129,7 @@ def _measure(staged: str, scratch: str) -> tuple[pd.DataFrame, pd.DataFrame]:
             "autoinstall_known_extensions": False,
         }
         with duckdb.connect(config=limits) as db:
-            db.read_parquet(glob.escape(staged), file_row_number=True).create_view("staged_file")
+            db.read_parquet(one_file(staged), file_row_number=True).create_view("staged_file")
             db.execute(sql)
             frame = db.execute("SELECT * FROM frame ORDER BY position").df()
             return frame, db.execute("SELECT * FROM releases").df()

@@ -8,6 +8,7 @@ refusal with retries is not.
 from __future__ import annotations
 
 import fcntl
+import glob
 import os
 import time
 from collections.abc import Iterator, Sequence
@@ -78,13 +79,22 @@ def scratch(folder: Path) -> duckdb.DuckDBPyConnection:
     return connection
 
 
+def one_file(path: str | Path) -> str:
+    """A path as DuckDB's readers take it: they would read brackets and stars in it as a pattern."""
+    return glob.escape(str(path))
+
+
+def quoted(path: str | Path) -> str:
+    """A path as a literal, for the statements of SQL that take no parameters."""
+    return "'" + str(path).replace("'", "''") + "'"
+
+
 def _schema() -> str:
     return resources.files("tasks.warehouse").joinpath("schema.sql").read_text(encoding="utf-8")
 
 
 def _limit(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
-    spill = str(folder / "spill").replace("'", "''")
-    connection.execute(f"SET memory_limit = '{MEMORY_LIMIT}'; SET temp_directory = '{spill}'")
+    connection.execute(f"SET memory_limit = '{MEMORY_LIMIT}'; SET temp_directory = {quoted(folder / 'spill')}")
     # Reports and hashes are stored in UTC wherever they are made; the extension loader stays off the network.
     connection.execute("SET TimeZone = 'UTC'; SET autoinstall_known_extensions = false")
 

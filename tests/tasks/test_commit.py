@@ -12,12 +12,12 @@ import pytest
 from metrics_core.registry import Options
 from tasks.commit import Committed, commit, finish_run, record_validation, start_run
 from tasks.contract import Contract
-from tasks.load import Loaded
+from tasks.load import Loaded, Source
 from tasks.parts import fail_chunk, score_chunk
 from tasks.plan import plan
 from tasks.validate import validate
 from tasks.warehouse.warehouse import reading
-from tests.tasks.staging_help import query, stage
+from tests.tasks.staging_help import jsonl, query, run, stage
 
 ROWS = [
     {"id": f"q{i}", "question": f"Q{i}", "answer": f"a {i}", "references": [f"a {i} b"], "release": release}
@@ -212,3 +212,13 @@ def test_two_processes_at_once_lose_nothing(tmp_path: Path) -> None:
     assert query(home, "SELECT count(*) FROM datasets") == [(1,)]
     assert query(home, "SELECT count(*) FROM answers ANTI JOIN measurements USING (sample_key)") == [(0,)]
     assert list((home / "parts").iterdir()) == []
+
+
+def test_a_home_with_pattern_and_quote_characters(tmp_path: Path) -> None:
+    folder = tmp_path / "o'home[1]*"
+    folder.mkdir()
+    source = jsonl(folder / "a[1].jsonl", [{"id": "1", "answer": "Ada", "reference": "Ada"}])
+    for version in (1, 2):
+        done = run(folder / "home", Source(source, dataset="d", release="r"), ["contains"])
+        assert [report.report_id for report in done.reports] == [f"d/r/v{version}"]
+    assert query(folder / "home", "SELECT value FROM scores") == [(1.0,), (1.0,)]
