@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from metrics_core.judge.options import NO_JUDGE, JudgeOptions
 from metrics_core.metric import BlankAnswer
-from metrics_core.registry import Options
+from metrics_core.registry import METRICS, WITHOUT_JUDGE, Options
 from metrics_core.semantic.aggregation import Aggregation
 from tasks.columns import parse_map
+from tasks.contract import Contract
 from tasks.load import Source
 
 MetricName = Literal[
@@ -21,8 +23,12 @@ MetricName = Literal[
     "exact_match",
     "contains",
     "semantic_similarity",
+    "meaning_match",
+    "ground_truth_similarity",
 ]
-ALL_METRICS: list[MetricName] = list(get_args(MetricName))
+DEFAULT_METRICS = cast(list[MetricName], list(WITHOUT_JUDGE))
+"""Those that cost nothing: nobody pays who has not asked for it."""
+JUDGE_METRICS = cast(list[MetricName], [name for name, info in METRICS.items() if info.kind == "judge"])
 
 
 class Form(BaseModel):
@@ -98,9 +104,9 @@ class Scoring(Form):
     """How to score."""
 
     metrics: list[MetricName] = Field(
-        default_factory=lambda: list(ALL_METRICS),
+        default_factory=lambda: list(DEFAULT_METRICS),
         title="Metrics",
-        description="What to compute.",
+        description="What to compute. meaning_match and ground_truth_similarity ask a judge, which may cost money.",
         min_length=1,
         json_schema_extra={"position": 0},
     )
@@ -143,7 +149,12 @@ class Scoring(Form):
         json_schema_extra={"position": 6},
     )
 
-    def options(self, embedding_cache: str) -> Options:
+    @property
+    def asks_judges(self) -> bool:
+        """Whether any of the metrics does."""
+        return any(metric in JUDGE_METRICS for metric in self.metrics)
+
+    def options(self, embedding_cache: str, judge: JudgeOptions = NO_JUDGE) -> Options:
         """The same as the scoring library's options."""
         return Options(
             profile=None if self.profile == "default" else self.profile,
@@ -152,11 +163,12 @@ class Scoring(Form):
             aggregation=self.aggregation,
             threshold=self.threshold or None,
             embedding_cache=embedding_cache,
+            judge=judge,
         )
 
 
 class Limits(Form):
-    """When the data are too bad to score."""
+    """When the data are too bad to score, and the scores too few to trust."""
 
     max_quarantined: float = Field(
         0.20,
@@ -164,6 +176,7 @@ class Limits(Form):
         le=1.0,
         title="Quarantined at most",
         description="Share of rows that may break a rule before the run stops.",
+        json_schema_extra={"position": 0},
     )
     missing_tolerance: float = Field(
         0.05,
@@ -171,10 +184,24 @@ class Limits(Form):
         le=1.0,
         title="Missing samples",
         description="Share of samples that one release may lack and another has, before it is warned of.",
+        json_schema_extra={"position": 1},
     )
     length_drift: float = Field(
         1.5,
         gt=1.0,
         title="Length drift",
         description="Ratio of median answer lengths between releases from which it is warned of.",
+        json_schema_extra={"position": 2},
     )
+    min_coverage: float = Field(
+        0.95,
+        ge=0.0,
+        le=1.0,
+        title="Scored at least",
+        description="Share of rows that every metric must score for a report to be COMPLETE, and not PARTIAL.",
+        json_schema_extra={"position": 3},
+    )
+
+    def contract(self) -> Contract:
+        """The same as validation takes it."""
+        return Contract(**self.model_dump(exclude={"min_coverage"}))

@@ -4,6 +4,7 @@ No files, no database, no orchestration; the network only through a model that t
 """
 
 from metrics_core.evaluate import evaluate
+from metrics_core.judge.options import JudgeOptions
 from metrics_core.measurement import Failed, Measurement, Scored, Skipped, Undefined, Usage
 from metrics_core.metric import Field, Metric
 from metrics_core.registry import METRICS, Options, create
@@ -13,6 +14,7 @@ __all__ = [
     "METRICS",
     "Failed",
     "Field",
+    "JudgeOptions",
     "Measurement",
     "Metric",
     "Options",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 
@@ -9,7 +10,7 @@ from metrics_core.errors import BadInput
 from metrics_core.measurement import Measurement
 from metrics_core.metric import Metric
 from metrics_core.processes import spawned_pool
-from metrics_core.registry import METRICS, Options, create
+from metrics_core.registry import METRICS, WITHOUT_JUDGE, Options, create
 from metrics_core.sample import Sample
 
 
@@ -25,7 +26,7 @@ def evaluate(
 
     Args:
         samples: what to score; ids need not be unique here.
-        metrics: names from `METRICS`; all of them when not given.
+        metrics: names from `METRICS`. When not given: all, or without a judge all that need none.
         options: how the metrics are made; single fields can be given by keyword instead, for instance
             `profile="continuous_eval_v0_3"`.
         workers: processes for the lexical metrics. More than one needs the usual `if __name__ ==
@@ -47,7 +48,11 @@ def evaluate(
         if name not in known:
             raise BadInput(f"option {name!r} is not known: choose from {', '.join(known)}")
     chosen = replace(options or Options(), **changes)  # type: ignore[arg-type]
-    names = list(METRICS) if metrics is None else list(dict.fromkeys(metrics))
+    if not chosen.judge.run:
+        # One budget for all metrics of this call.
+        chosen = replace(chosen, judge=replace(chosen.judge, run=uuid.uuid4().hex))
+    everything = METRICS if chosen.judge.judges else WITHOUT_JUDGE
+    names = list(everything if metrics is None else dict.fromkeys(metrics))
     scorers = create(names, chosen)
     if workers > 1 and len(samples) > 1:
         return _in_processes(samples, names, scorers, chosen, workers)

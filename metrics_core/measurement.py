@@ -80,7 +80,11 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """One metric on one sample, with the signature of everything that changes the number."""
+    """One metric on one sample, with the signature of everything that changes the number.
+
+    `usage` is what was spent to make it now; `from_ledger` says that judges had answered before and nothing was.
+    `requests` are the keys of the requests in the ledger that it rests on.
+    """
 
     sample_id: str
     metric: str
@@ -88,11 +92,12 @@ class Measurement:
     outcome: Outcome
     usage: Usage = Usage()
     from_ledger: bool = False
+    requests: tuple[str, ...] = ()
 
     def __reduce__(self) -> tuple[type[Measurement], tuple[object, ...]]:
         # A frozen dataclass with slots pickles field by field in Python, ten times slower; processes exchange many.
         where = (self.sample_id, self.metric, self.signature)
-        return Measurement, (*where, self.outcome, self.usage, self.from_ledger)
+        return Measurement, (*where, self.outcome, self.usage, self.from_ledger, self.requests)
 
     @property
     def status(self) -> Status:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from metrics_core.errors import BadInput
+from metrics_core.judge.options import NO_JUDGE, JudgeOptions
 from metrics_core.lexical.answer_correctness import answer_correctness
 from metrics_core.lexical.continuous_eval import Profile
 from metrics_core.lexical.metrics import lexical_metric
@@ -20,7 +21,7 @@ class Options:
     """What changes the numbers of metrics. Everything here ends up in the signatures.
 
     `profile` swaps in the old numbers of `answer_correctness` for people who migrate. `embedding_cache` is a
-    folder; it changes no number.
+    folder; it changes no number. `judge` is for the metrics that ask one.
     """
 
     profile: Profile | None = None
@@ -30,6 +31,7 @@ class Options:
     threshold: float | None = None
     tolerance: float = 0.1
     embedding_cache: str | None = None
+    judge: JudgeOptions = NO_JUDGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +40,7 @@ class MetricInfo:
 
     summary: str
     build: Callable[[Options], Metric]
-    kind: Literal["lexical", "semantic"] = "lexical"
+    kind: Literal["lexical", "semantic", "judge"] = "lexical"
 
 
 def _lexical(name: str, summary: str) -> tuple[str, MetricInfo]:
@@ -57,6 +59,18 @@ def _semantic_similarity(options: Options) -> Metric:
         blank_answer=options.blank_answer,
         cache_dir=options.embedding_cache,
     )
+
+
+def _meaning_match(options: Options) -> Metric:
+    from metrics_core.judge.meaning_match import MeaningMatch
+
+    return MeaningMatch(options.judge, options.blank_answer)
+
+
+def _ground_truth_similarity(options: Options) -> Metric:
+    from metrics_core.judge.ground_truth_similarity import GroundTruthSimilarity
+
+    return GroundTruthSimilarity(options.judge, options.blank_answer)
 
 
 METRICS: Mapping[str, MetricInfo] = dict(
@@ -78,9 +92,21 @@ METRICS: Mapping[str, MetricInfo] = dict(
             "semantic_similarity",
             MetricInfo("cosine of sentence embeddings, one or several models", _semantic_similarity, "semantic"),
         ),
+        (
+            "meaning_match",
+            MetricInfo("a judge: does the answer say the same essential thing?", _meaning_match, "judge"),
+        ),
+        (
+            "ground_truth_similarity",
+            MetricInfo("a judge: matched facts over the larger number of facts", _ground_truth_similarity, "judge"),
+        ),
     ]
 )
 """Every metric by the name that users write, in the order of reports."""
+
+
+WITHOUT_JUDGE: tuple[str, ...] = tuple(name for name, info in METRICS.items() if info.kind != "judge")
+"""The metrics that need nobody else."""
 
 
 def create(names: Sequence[str], options: Options | None = None) -> list[Metric]:

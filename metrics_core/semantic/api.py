@@ -6,13 +6,12 @@ Keys and addresses come from the environment variables that litellm reads (`OPEN
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
+from metrics_core.providers import litellm, retry_after
 from metrics_core.semantic.encoders import Encoded, EncoderError, EncodingFailed
 from metrics_core.semantic.names import API_REVISION
 
@@ -47,7 +46,7 @@ class ApiEncoder:
 
     def pieces(self, text: str) -> Sequence[str | None]:
         """Token numbers, as texts; an API takes every text, so none is unknown."""
-        return [str(token) for token in _litellm().encode(model=self.name, text=text)]
+        return [str(token) for token in litellm().encode(model=self.name, text=text)]
 
     def encode(self, texts: Sequence[str]) -> Encoded:
         """Embeddings in the order of `texts`, with tokens and cost.
@@ -74,7 +73,7 @@ class ApiEncoder:
         return _unpacked(response, len(texts))
 
     def _request(self, texts: Sequence[str]) -> Any:
-        return _litellm().embedding(
+        return litellm().embedding(
             model=self.name, input=list(texts), num_retries=0, max_retries=0, timeout=_TIMEOUT_SECONDS
         )
 
@@ -91,37 +90,22 @@ def _unpacked(response: Any, expected: int) -> Encoded:
 
 
 def _wait_seconds(error: Exception, attempt: int) -> float:
-    headers = getattr(error, "litellm_response_headers", None) or {}
-    try:
-        wait = float(headers.get("retry-after", ""))
-    except ValueError:
+    wait = retry_after(error)
+    if wait is None:
         # Spread, so that parallel callers do not come back in step.
         wait = _FIRST_WAIT_SECONDS * 2 ** (attempt - 1) * random.uniform(0.75, 1.25)
     return min(max(wait, 0.0), _LONGEST_WAIT_SECONDS)
 
 
 def _limit(name: str) -> int:
-    litellm = _litellm()
+    library = litellm()
     try:
-        litellm.get_llm_provider(name)
-    except litellm.BadRequestError as error:
+        library.get_llm_provider(name)
+    except library.BadRequestError as error:
         raise EncoderError(
             f"embedding model {name!r}: litellm knows no such provider; "
             "write litellm:PROVIDER/MODEL, for instance litellm:openai/text-embedding-3-small"
         ) from error
     # Listed with or without its provider.
-    known = litellm.model_cost.get(name) or litellm.model_cost.get(name.partition("/")[2]) or {}
+    known = library.model_cost.get(name) or library.model_cost.get(name.partition("/")[2]) or {}
     return int(known.get("max_input_tokens") or _DEFAULT_LENGTH)
-
-
-@cache
-def _litellm() -> Any:
-    # Otherwise the import asks the network for prices.
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    import litellm
-
-    litellm.telemetry = False
-    litellm.suppress_debug_info = True
-    # `max_retries=0` in a call for embeddings falls back to this one: litellm takes 0 for "not given".
-    litellm.DEFAULT_MAX_RETRIES = 0  # type: ignore[attr-defined]
-    return litellm

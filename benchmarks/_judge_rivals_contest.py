@@ -1,0 +1,135 @@
+"""The process of one contestant of `judge_rivals.py`: scores the samples against a server, and times that.
+
+    python _judge_rivals_contest.py NAME URL ROWS RESULT
+
+It runs in the interpreter where the contestant is installed, so nothing of this project is imported before it is
+answerkey's turn. RESULT gets `{"seconds": ..., "scores": [...]}`, null for a row without a score.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+KEY = "sk-loopback"
+MODEL = "gpt-4o-mini"
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One sample, in the form that all of them take."""
+
+    question: str
+    answer: str
+    reference: str
+
+
+Scores = list[float | None]
+Contestant = Callable[[list[Row], str], Callable[[], Scores]]
+"""Imports and prepares, given the samples and the server's address, and returns what is timed."""
+
+
+def _answerkey(metric: str, field: str) -> Contestant:
+    def prepare(rows: list[Row], url: str) -> Callable[[], Scores]:
+        sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+        from metrics_core import Sample, evaluate
+        from metrics_core.judge.options import JudgeOptions
+
+        samples = [Sample(str(i), row.answer, [row.reference], row.question) for i, row in enumerate(rows)]
+        judge = JudgeOptions((f"openai/{MODEL}",), api_base=url, api_key=KEY)
+
+        def run() -> Scores:
+            measured = evaluate(samples, [metric], judge=judge)
+            return [one.values[field] if one.status == "scored" else None for one in measured]
+
+        return run
+
+    return prepare
+
+
+def _ragas(rows: list[Row], url: str) -> Callable[[], Scores]:
+    from langchain_openai import ChatOpenAI
+    from ragas import EvaluationDataset, SingleTurnSample, evaluate
+    from ragas.metrics import AnswerCorrectness
+
+    samples = [SingleTurnSample(user_input=r.question, response=r.answer, reference=r.reference) for r in rows]
+    # Factuality alone; the other part of its score is an embedding's.
+    metric = AnswerCorrectness(weights=[1.0, 0.0])
+    model = ChatOpenAI(model=MODEL, base_url=url, api_key=KEY)
+
+    def run() -> Scores:
+        result = evaluate(EvaluationDataset(samples), [metric], llm=model, show_progress=False)
+        values = [float(scores[metric.name]) for scores in result.scores]
+        return [None if math.isnan(value) else value for value in values]
+
+    return run
+
+
+def _deepeval(rows: list[Row], url: str) -> Callable[[], Scores]:
+    from deepeval import evaluate
+    from deepeval.evaluate import CacheConfig, DisplayConfig, ErrorConfig
+    from deepeval.metrics import GEval
+    from deepeval.models import OpenAIModel
+    from deepeval.test_case import LLMTestCase, SingleTurnParams
+
+    cases = [
+        LLMTestCase(name=str(i), input=r.question, actual_output=r.answer, expected_output=r.reference)
+        for i, r in enumerate(rows)
+    ]
+    parameters = SingleTurnParams.INPUT, SingleTurnParams.ACTUAL_OUTPUT, SingleTurnParams.EXPECTED_OUTPUT
+    metric = GEval(
+        name="Correctness",
+        criteria="Taking the expected output as right, is the actual output a correct answer to the input?",
+        evaluation_params=list(parameters),
+        model=OpenAIModel(model=MODEL, base_url=url, api_key=KEY),
+    )
+    settings = {
+        "error_config": ErrorConfig(ignore_errors=True),
+        "display_config": DisplayConfig(show_indicator=False, print_results=False, inspect_after_run=False),
+        # It writes all results so far to a file after each sample, which takes longer than the samples.
+        "cache_config": CacheConfig(write_cache=False),
+    }
+
+    def run() -> Scores:
+        result = evaluate(cases, [metric], **settings)
+        scores: Scores = [None] * len(rows)
+        for test in result.test_results:
+            scores[int(test.name)] = test.metrics_data[0].score if test.metrics_data else None
+        return scores
+
+    return run
+
+
+CONTESTANTS: dict[str, Contestant] = {
+    "answerkey meaning_match": _answerkey("meaning_match", "match"),
+    "answerkey ground_truth_similarity": _answerkey("ground_truth_similarity", "similarity"),
+    "ragas AnswerCorrectness": _ragas,
+    "DeepEval GEval": _deepeval,
+}
+
+
+def _stay_on_loopback(event: str, arguments: tuple[Any, ...]) -> None:
+    """An audit hook: a connection to anywhere else ends in an error."""
+    if event == "socket.connect" and isinstance(address := arguments[1], tuple) and address[0] not in _LOOPBACK:
+        raise ConnectionRefusedError(f"this benchmark connects to loopback only, not to {address[0]}")
+
+
+def main(name: str, url: str, rows_file: str, result_file: str) -> None:
+    rows = [Row(**row) for row in json.loads(Path(rows_file).read_text(encoding="utf-8"))]
+    sys.addaudithook(_stay_on_loopback)
+    run = CONTESTANTS[name](rows, url)
+    start = time.perf_counter()
+    scores = run()
+    seconds = time.perf_counter() - start
+    Path(result_file).write_text(json.dumps({"seconds": seconds, "scores": scores}), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

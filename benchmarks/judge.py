@@ -1,0 +1,89 @@
+"""The judge's client against a server on loopback: wall time over its bound, and what a rerun costs.
+
+Bound: calls x latency / concurrency. 2,000 samples, 200 ms, 64 at once: 6.25 s. The client has made one call before
+the clock starts, so that importing litellm (seconds) is not counted. `--profile` shows where its time goes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import cProfile
+import pstats
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+# tests/ holds the scripted server; the benchmark runs from a checkout.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from metrics_core.evaluate import evaluate
+from metrics_core.judge.options import JudgeOptions
+from metrics_core.measurement import Measurement
+from metrics_core.sample import Sample
+from tests.judge_server import JudgeProcess
+
+
+def main() -> None:
+    """Print one line a run."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--samples", type=int, default=2_000)
+    parser.add_argument("--latency", type=float, default=0.2)
+    parser.add_argument("--concurrency", type=int, default=64)
+    parser.add_argument("--model", default="openai/gpt-4o-mini")
+    parser.add_argument("--profile", action="store_true")
+    chosen = parser.parse_args()
+    bound = chosen.samples * chosen.latency / chosen.concurrency
+    print(f"{chosen.samples:,} samples, {chosen.latency * 1_000:.0f} ms, {chosen.concurrency} at once: {bound:.2f} s")
+    with tempfile.TemporaryDirectory() as folder, JudgeProcess("--latency", str(chosen.latency)) as server:
+        options = JudgeOptions(
+            (f"{chosen.model}@{server.url}",), concurrency=chosen.concurrency, ledger=folder, api_key="none"
+        )
+        _timed([_sample(-1)], options)
+        samples = [_sample(number) for number in range(chosen.samples)]
+        for name in ("first run", "unchanged rerun"):
+            before = server.stats()["requests"]
+            wall, cpu, measured = _timed(samples, options, profile=chosen.profile and name == "first run")
+            calls = server.stats()["requests"] - before
+            scored = sum(one.status == "scored" for one in measured)
+            problems = Counter(one.reason for one in measured if one.status != "scored")
+            print(
+                f"{name:<16} {calls:>6,} calls {scored:>6,} scored {wall:>7.2f} s  {wall / bound:.2f} x the bound, "
+                f"CPU {1_000 * cpu / len(samples):.1f} ms a sample"
+            )
+            for problem, count in problems.most_common(3):
+                print(f"  {count:,} not scored: {problem}")
+
+
+def _sample(number: int) -> Sample:
+    return Sample(
+        str(number), f"It was opened in {1800 + number}, after long repairs.", [f"{1800 + number}"],
+        f"When was bridge number {number} over the river opened?",
+    )  # fmt: skip
+
+
+def _timed(
+    samples: list[Sample], options: JudgeOptions, *, profile: bool = False
+) -> tuple[float, float, list[Measurement]]:
+    wall, cpu = time.perf_counter(), time.process_time()
+    measured = _profiled(samples, options) if profile else evaluate(samples, ["meaning_match"], judge=options)
+    return time.perf_counter() - wall, time.process_time() - cpu, measured
+
+
+def _profiled(samples: list[Sample], options: JudgeOptions) -> list[Measurement]:
+    """The same with a profile of the thread that makes the calls."""
+    from metrics_core.judge import runtime
+
+    profile = cProfile.Profile()
+    loop = runtime._loop()
+    loop.call_soon_threadsafe(profile.enable)
+    measured = evaluate(samples, ["meaning_match"], judge=options)
+    loop.call_soon_threadsafe(profile.disable)
+    time.sleep(0.1)
+    pstats.Stats(profile).sort_stats("tottime").print_stats(40)
+    return measured
+
+
+if __name__ == "__main__":
+    main()

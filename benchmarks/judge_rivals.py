@@ -1,0 +1,146 @@
+"""answerkey's judges beside ragas and DeepEval: the same samples, the same server on loopback, with and without faults.
+
+    python benchmarks/judge_rivals.py [--rows 500] [--rivals-python PATH]
+
+The two libraries are no dependencies of this project: what PATH (or RIVALS_PYTHON, or else this interpreter) cannot
+import is left out. In a virtual environment of their own these work together:
+
+    pip install ragas==0.4.3 deepeval==4.3.1 "langchain-community<0.4.2" "instructor>=1.10"
+
+A sample has a question, an answer and one reference, made from the examples; blank answers are left out, since the
+other two do not take them. Every contestant is a fresh process with its own defaults for concurrency and retries, and
+the clock runs from its first to its last score, not while it imports. Calls are what the server counts, tokens what
+it reports: a quarter of the characters. A row that is "changed" by faults has another score than without them: the
+server says the same to the same, so a bad reply was taken for a good one. Telemetry is off, and a connection to
+anywhere but loopback is refused.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from itertools import count, islice
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks._judge_rivals_brain import answer  # noqa: E402
+from benchmarks._judge_rivals_contest import CONTESTANTS, KEY, Row, Scores  # noqa: E402
+from tests.judge_brains import Body, Reply, message_text  # noqa: E402
+from tests.judge_server import JudgeServer, scheduled  # noqa: E402
+
+CONTEST = Path(__file__).with_name("_judge_rivals_contest.py")
+LATENCY = 0.05
+RATES = (0.0, 0.1)
+KINDS = ("rate_limit", "error_500", "error_503", "empty", "prose", "cut_off")
+LONGEST = 300.0
+ENVIRONMENT = {
+    "RAGAS_DO_NOT_TRACK": "true",
+    "DEEPEVAL_TELEMETRY_OPT_OUT": "1",
+    "DEEPEVAL_DISABLE_DOTENV": "1",
+    "OPENAI_API_KEY": KEY,
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the server saw of a contestant and what that came to; without scores where it did not end in time."""
+
+    calls: int
+    tokens: int
+    at_once: int
+    seconds: float
+    scores: Scores | None
+
+
+def outcome(name: str, python: str, rows: list[Row], rate: float) -> Outcome:
+    """Run a contestant in a process of its own against a server of its own."""
+    tokens: list[int] = []
+
+    def brain(body: Body) -> Reply:
+        text = answer(body)
+        asked, said = sum(len(message_text(message)) for message in body["messages"]) // 4, len(text) // 4
+        tokens.append(asked + said)
+        return Reply(text, prompt_tokens=asked, completion_tokens=said)
+
+    faults = scheduled(rate, 0, KINDS) if rate else None
+    with tempfile.TemporaryDirectory() as folder, JudgeServer(brain, LATENCY, faults) as server:
+        given, result = Path(folder, "rows.json"), Path(folder, "result.json")
+        given.write_text(json.dumps([asdict(row) for row in rows]), encoding="utf-8")
+        command = [python, str(CONTEST), name, server.url, str(given), str(result)]
+        # Both libraries keep files in the home and in the working folder.
+        environment = ENVIRONMENT | {"HOME": folder, "PATH": os.environ["PATH"]}
+        try:
+            done = subprocess.run(
+                command, env=environment, cwd=folder, timeout=LONGEST, capture_output=True, text=True, check=False
+            )
+        except subprocess.TimeoutExpired:
+            return Outcome(server.n_requests, sum(tokens), server.max_in_flight, LONGEST, None)
+        if done.returncode:
+            sys.exit(f"{name} failed:\n{done.stderr[-4000:]}")
+        found = json.loads(result.read_text(encoding="utf-8"))
+        return Outcome(server.n_requests, sum(tokens), server.max_in_flight, found["seconds"], found["scores"])
+
+
+def example_rows(number: int) -> list[Row]:
+    """The examples as often as it takes; the number behind the question makes each time another sample."""
+    questions, answers = (
+        [json.loads(line) for line in (ROOT / "examples" / name).read_text(encoding="utf-8").splitlines()]
+        for name in ("questions.jsonl", "answers.jsonl")
+    )
+    asked = {row["id"]: row for row in questions}
+    rows = (
+        Row(f"{asked[row['id']]['question']} ({turn})", row["answer"], asked[row["id"]]["references"][0])
+        for turn in count(1)
+        for row in answers
+        if (row["answer"] or "").strip()
+    )
+    return list(islice(rows, number))
+
+
+def installed(distribution: str, python: str) -> str | None:
+    """Its version in that interpreter; None if it is not there."""
+    code = f"from importlib.metadata import version; print(version({distribution!r}))"
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    return done.stdout.strip() or None
+
+
+def line(rate: float, got: Outcome, without: Outcome) -> str:
+    """Figures of one run; `without` is that without faults."""
+    head = f"{rate:6.0%} {got.calls:6d} {got.tokens:9d} {got.at_once:8d}"
+    if got.scores is None or without.scores is None:
+        return f"{head}    stopped after {LONGEST:g} s"
+    missing = got.scores.count(None)
+    changed = sum(None is not a != b is not None for a, b in zip(got.scores, without.scores, strict=True))
+    return f"{head} {got.seconds:8.1f} {missing:9d} {changed:8d}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="answerkey, ragas and DeepEval against the same loopback server")
+    parser.add_argument("--rows", type=int, default=500, help="samples (default 500)")
+    parser.add_argument("--rivals-python", default=os.environ.get("RIVALS_PYTHON", sys.executable), metavar="PATH")
+    arguments = parser.parse_args()
+    rows = example_rows(arguments.rows)
+    print(f"{len(rows)} samples, {LATENCY:g} s a reply; faults are {', '.join(KINDS)}")
+    print(f"{'':40} faults  calls    tokens  at once  seconds  no score  changed")
+    for name in CONTESTANTS:
+        distribution = name.partition(" ")[0].lower()
+        python = sys.executable if distribution == "answerkey" else arguments.rivals_python
+        version = installed(distribution, python)
+        if version is None:
+            print(f"{name:40} not installed")
+            continue
+        outcomes: list[Outcome] = []
+        for rate in RATES:
+            outcomes.append(outcome(name, python, rows, rate))
+            print(f"{f'{name} {version}':40} {line(rate, outcomes[-1], outcomes[0])}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""The form for judges: whom to ask, where the key is, and what it may cost. A key itself has no place in it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import ConfigDict, Field
+
+from flows.parameters import Form, Scoring
+from metrics_core.errors import BadInput
+from metrics_core.judge.options import NO_JUDGE, JudgeOptions, Jury
+from metrics_core.judge.panel import check
+from tasks import judges as places
+
+# What people may paste by mistake (a key, an address with a password in it) fits none of these, so the form
+# refuses it before anything stores it.
+_JUDGE = r"^[^\s/@]+/[^\s@?#]+(@[^\s@/:?#]+)?(@https?://[^\s@?#]+)?$"
+_ADDRESS = r"^(https?://[^\s@?#]+)?$"
+_PLACE = r"^(env:[A-Za-z_][A-Za-z0-9_]*|secret:[a-z0-9-]+|variable:[a-z0-9_-]+)?$"
+
+
+class Judging(Form):
+    """Whom to ask, where the key is, and what it may cost."""
+
+    # Whatever was typed into the wrong field is in no message.
+    model_config = ConfigDict(title="Judge", hide_input_in_errors=True, allow_inf_nan=False)
+
+    judges: list[Annotated[str, Field(pattern=_JUDGE)]] = Field(
+        default_factory=list,
+        title="Judges",
+        description="PROVIDER/MODEL or PROVIDER/MODEL@http://address. Empty: what ANSWERKEY_JUDGE or the Prefect "
+        "variable answerkey_judge names.",
+        examples=[["openai/gpt-4o-mini"]],
+        json_schema_extra={"position": 0},
+    )
+    api_base: str = Field(
+        "",
+        pattern=_ADDRESS,
+        title="Address",
+        description="http://... of an OpenAI-compatible server, for judges that name none. Empty: the provider's own.",
+        json_schema_extra={"position": 1},
+    )
+    key_from: str = Field(
+        "",
+        pattern=_PLACE,
+        title="Key",
+        description="Where the key is: env:NAME, secret:BLOCK or variable:NAME; never the key itself. Empty: "
+        "ANSWERKEY_JUDGE_KEY, or the provider's own variable.",
+        examples=["secret:judge-key"],
+        json_schema_extra={"position": 2},
+    )
+    jury: Jury = Field(
+        "majority",
+        title="Jury",
+        description="How several votes become one: majority, unanimous or mean.",
+        json_schema_extra={"position": 3},
+    )
+    repeats: int = Field(
+        1,
+        ge=1,
+        title="Repeats",
+        description="How often each judge is asked about each sample. The spread of the votes is reported.",
+        json_schema_extra={"position": 4},
+    )
+    max_calls: int = Field(
+        0,
+        ge=0,
+        title="Calls at most",
+        description="Calls that the run may make; what is left over is skipped, and the next run goes on. 0: no limit.",
+        json_schema_extra={"position": 5},
+    )
+    max_cost_usd: float = Field(
+        0.0,
+        ge=0.0,
+        title="Dollars at most",
+        description="What the run may cost, for judges whose price is known. 0: no limit.",
+        json_schema_extra={"position": 6},
+    )
+    dry_run: bool = Field(
+        False,
+        title="Dry run",
+        description="Say what it would cost, and stop before anybody is asked.",
+        json_schema_extra={"position": 7},
+    )
+    concurrency: int = Field(
+        64,
+        ge=1,
+        title="Calls at once",
+        description="To one judge, at most. What it really bears is found out while it works.",
+        json_schema_extra={"position": 8},
+    )
+    timeout_s: float = Field(
+        60.0,
+        gt=0.0,
+        title="Seconds a call",
+        description="After which a call is given up and made again.",
+        json_schema_extra={"position": 9},
+    )
+    deadline_s: float = Field(
+        180.0,
+        gt=0.0,
+        title="Seconds a question",
+        description="After which a question to a judge is given up for good, with all its calls and waiting.",
+        json_schema_extra={"position": 10},
+    )

@@ -1,0 +1,1 @@
+"""Metrics that ask a language model for a verdict, and what stands between the two."""

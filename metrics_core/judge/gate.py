@@ -1,0 +1,53 @@
+"""The queue before one judge: calls wait their turn here, in order, for as long as its pacing says."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from metrics_core.judge.pacing import Pacing, Signal, Ticket
+
+
+class Gate:
+    """Lets calls through as `pacing` allows. Lives on one event loop."""
+
+    def __init__(self, pacing: Pacing) -> None:
+        self.pacing = pacing
+        self._waiting: deque[asyncio.Future[Ticket]] = deque()
+        self._alarm: asyncio.TimerHandle | None = None
+
+    async def enter(self) -> Ticket:
+        """Wait for a turn. Whoever got one must `leave`."""
+        turn: asyncio.Future[Ticket] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        self._let_in()
+        try:
+            return await turn
+        except asyncio.CancelledError:
+            # Cancelled in the moment between the turn and the waking up: the turn goes back.
+            if turn.done() and not turn.cancelled():
+                self.leave(turn.result(), "neutral")
+            raise
+
+    def leave(self, ticket: Ticket, signal: Signal, retry_after: float | None = None) -> None:
+        """Say how a call went, and let others in."""
+        self.pacing.end(ticket, asyncio.get_running_loop().time(), signal, retry_after)
+        self._let_in()
+
+    def _let_in(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        while self._waiting:
+            if self._waiting[0].done():
+                self._waiting.popleft()
+                continue
+            now = loop.time()
+            wait = self.pacing.ready_in(now)
+            if wait is None:
+                return
+            if wait > 0:
+                self._alarm = loop.call_later(wait, self._let_in)
+                return
+            self._waiting.popleft().set_result(self.pacing.start(now))

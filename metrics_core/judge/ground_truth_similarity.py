@@ -1,0 +1,134 @@
+"""Ground truth similarity: how many facts answer and reference share, over the larger number of facts.
+
+A judge takes the texts apart and says which facts agree; matching, bookkeeping and arithmetic are the code's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from metrics_core.judge.caller import Bill
+from metrics_core.judge.client import Client
+from metrics_core.judge.facts import (
+    DECOMPOSE,
+    MATCH,
+    Comparison,
+    Matches,
+    best,
+    decompose_fields,
+    match_fields,
+    merged,
+    read_facts,
+    read_matches,
+    rows,
+)  # fmt: skip
+from metrics_core.judge.foresight import Foreseen, Replies
+from metrics_core.judge.panel import JudgeMetric, request
+from metrics_core.judge.prompt import Prompt
+from metrics_core.judge.request import Judge, Request
+from metrics_core.judge.verdict import Unreadable
+from metrics_core.measurement import Outcome, Scored, Undefined
+from metrics_core.metric import Field
+from metrics_core.sample import Sample
+
+_FACTS_OUT, _MATCH_OUT = 60, 160
+"""Tokens of usual replies, for estimates."""
+
+
+@dataclass(frozen=True)
+class GroundTruthSimilarity(JudgeMetric):
+    """Matched facts over the larger number of facts, with precision, recall and F1, from the best reference.
+
+    Two calls: one takes a reference apart, once for all answers to it and always by the first judge, so that every
+    release and every judge is measured against the same facts; one takes the answer apart and matches it, with all
+    references at once. Facts that the sample brings stand for the references, and save the first call.
+
+    `details`: `reference` (index of the best one; None: the sample's own facts), the counts, `abstained`,
+    `similarities` by reference, and `facts`, one row a fact (see `comparison.rows`).
+    """
+
+    name: ClassVar[str] = "ground_truth_similarity"
+    prompts: ClassVar[tuple[Prompt, ...]] = (DECOMPOSE, MATCH)
+    main: ClassVar[Field] = Field("similarity", "matched facts over the larger number of facts in answer and reference")
+    others: ClassVar[tuple[Field, ...]] = (
+        Field("fact_precision", "matched facts over the facts of the answer"),
+        Field("fact_recall", "matched facts over the facts of the reference"),
+        Field("fact_f1", "harmonic mean of the two"),
+    )
+
+    def _identical(self, reference: int) -> Outcome:
+        values = {field.name: 1.0 for field in (self.main, *self.others)}
+        return Scored(values, "the answer is the reference but for its form", {"reference": reference})
+
+    async def vote(self, client: Client, sample: Sample, judge: Judge, repeat: int, bill: Bill) -> Outcome:
+        """Take apart what nobody has taken apart yet, then match."""
+        references: list[tuple[str, ...]] = [own] if (own := merged(sample.facts)) else []
+        indices: list[int | None] = [None]
+        if not references:
+            indices = [index for index, _ in sample.usable_references]
+            asked = self._decompositions(sample)
+            references = await asyncio.gather(*(client.ask(first, one, read_facts, bill) for first, one in asked))
+        matching = request(MATCH, match_fields(sample.question, references, sample.answer or ""), judge, repeat)
+        matches = await client.ask(judge, matching, lambda reply: read_matches(reply, references), bill)
+        return _outcome(matches, references, indices)
+
+    def _decompositions(self, sample: Sample) -> list[tuple[Judge, Request]]:
+        first, _ = self.options.seats()[0]
+        return [
+            (first, request(DECOMPOSE, decompose_fields(sample.question, text), first))
+            for _, text in sample.usable_references
+        ]
+
+    def foresee(self, sample: Sample, judge: Judge, repeat: int, replies: Replies) -> list[Foreseen]:
+        """The decompositions that are not known, and the matching; for that, unknown facts stand as one."""
+        calls, exact = [], True
+        references: list[Sequence[str]] = [own] if (own := merged(sample.facts)) else []
+        if not references:
+            texts = (text for _, text in sample.usable_references)
+            for (first, asked), text in zip(self._decompositions(sample), texts, strict=True):
+                calls.append(Foreseen(first, asked, _FACTS_OUT))
+                facts = _facts_of(replies(asked.key))
+                references.append((text,) if facts is None else facts)
+                exact = exact and facts is not None
+        matching = request(MATCH, match_fields(sample.question, references, sample.answer or ""), judge, repeat)
+        return [*calls, Foreseen(judge, matching, _MATCH_OUT, exact)]
+
+
+def _facts_of(reply: str | None) -> tuple[str, ...] | None:
+    if reply is None:
+        return None
+    try:
+        return read_facts(reply)
+    except Unreadable:
+        return None
+
+
+def _outcome(matches: Matches, references: Sequence[Sequence[str]], indices: Sequence[int | None]) -> Outcome:
+    found = best(matches)
+    if found is None:
+        return Undefined("no facts: neither the answer nor a reference states one")
+    place, comparison = found
+    values = (comparison.similarity, comparison.precision, comparison.recall, comparison.f1)
+    details = {
+        "reference": indices[place],
+        "n_reference": comparison.n_reference,
+        "n_answer": comparison.n_answer,
+        "n_matched": comparison.matched,
+        "abstained": matches.abstained,
+        "similarities": [one.similarity for one in matches.by_reference],
+        "facts": rows(comparison, references[place], matches.answer_facts),
+    }
+    names = [field.name for field in (GroundTruthSimilarity.main, *GroundTruthSimilarity.others)]
+    return Scored({n: v or 0.0 for n, v in zip(names, values, strict=True)}, _reason(comparison, matches), details)
+
+
+def _reason(comparison: Comparison, matches: Matches) -> str:
+    if matches.abstained:
+        return "the answer abstains"
+    larger = max(comparison.n_reference, comparison.n_answer)
+    contradicted = sum(status == "contradicted" for status, _ in comparison.fates().values())
+    against = f", {contradicted} contradicted" if contradicted else ""
+    return f"{comparison.matched} of {larger} facts match{against}"

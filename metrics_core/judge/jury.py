@@ -1,0 +1,91 @@
+"""Votes: several judges, or one several times, become one outcome. Ties and missing votes are never hidden."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from metrics_core.judge.options import Jury
+from metrics_core.measurement import Failed, Outcome, Scored, Skipped, Undefined
+
+SPREAD = "spread"
+"""The field beside a jury's scores: its highest vote less its lowest."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vote:
+    """What one judge said, in one of its repeats."""
+
+    judge: str
+    repeat: int
+    outcome: Outcome
+
+    def as_row(self, main: str) -> dict[str, Any]:
+        """For the details of the measurement."""
+        row: dict[str, Any] = {"judge": self.judge, "repeat": self.repeat}
+        if isinstance(self.outcome, Scored):
+            return {**row, "vote": self.outcome.values[main], "reason": self.outcome.reason}
+        if isinstance(self.outcome, Failed):
+            return {**row, "vote": None, "reason": f"{self.outcome.code}: {self.outcome.message}"}
+        return {**row, "vote": None, "reason": self.outcome.reason}
+
+
+def verdict(votes: Sequence[Vote], jury: Jury, main: str, *, binary: bool) -> Outcome:
+    """The outcome of all votes, decided on the field `main` (of range 0 to 1).
+
+    A single vote is the outcome. Otherwise the values are those of the vote that decided, or means where several
+    did, beside `SPREAD`; the details are those of a vote that decided, and all votes. Missing votes matter only
+    where they could change the outcome: then it is `Failed` with code `missing_votes`. An even split of yes and no
+    is `Failed` with code `tie`.
+    """
+    if len(votes) == 1:
+        return votes[0].outcome
+    outcomes = [vote.outcome for vote in votes]
+    if skipped := [outcome for outcome in outcomes if isinstance(outcome, Skipped)]:
+        return skipped[0]
+    scored = sorted((o for o in outcomes if isinstance(o, Scored)), key=lambda outcome: outcome.values[main])
+    if not scored and all(isinstance(outcome, Undefined) for outcome in outcomes):
+        return outcomes[0]
+    deciding = _deciding(scored, len(votes), jury, main)
+    if deciding is None:
+        return Failed("missing_votes", _missing(votes), _attempts(outcomes))
+    values = {name: fmean(outcome.values[name] for outcome in deciding) for name in deciding[0].values}
+    ballots = [outcome.values[main] for outcome in scored]
+    if jury == "majority" and binary and 0.0 < values[main] < 1.0:
+        return Failed("tie", f"{ballots.count(1.0)} of {len(votes)} votes are yes", _attempts(outcomes))
+    values[SPREAD] = ballots[-1] - ballots[0]
+    # The vote nearest to the outcome speaks for it.
+    voice = min(deciding, key=lambda outcome: abs(outcome.values[main] - values[main]))
+    details = {**voice.details, "jury": jury, "votes": [vote.as_row(main) for vote in votes]}
+    return Scored(values, f"{jury} of {len(votes)} votes: {voice.reason}", details)
+
+
+def _deciding(scored: Sequence[Scored], seats: int, jury: Jury, main: str) -> Sequence[Scored] | None:
+    """The votes, sorted, that the outcome rests on; None if the missing ones could change it."""
+    missing = seats - len(scored)
+    if jury == "unanimous":
+        lowest_said = scored and scored[0].values[main] == 0.0
+        return scored[:1] if lowest_said or not missing else None
+    if jury == "mean":
+        return None if missing else scored
+    middle = range((seats - 1) // 2, seats // 2 + 1)
+    if not missing:
+        return [scored[place] for place in middle]
+    # Were all missing votes the highest, the middle would be here; were they the lowest, `missing` further down.
+    places = [place for shift in (0, -missing) for place in (middle[0] + shift, middle[-1] + shift)]
+    if min(places) < 0 or max(places) >= len(scored):
+        return None
+    found = [scored[place] for place in places]
+    return found[:1] if len({outcome.values[main] for outcome in found}) == 1 else None
+
+
+def _missing(votes: Sequence[Vote]) -> str:
+    absent = [vote for vote in votes if not isinstance(vote.outcome, Scored)]
+    first = absent[0].as_row("")
+    return f"{len(absent)} of {len(votes)} votes are missing; {first['judge']}: {first['reason']}"
+
+
+def _attempts(outcomes: Sequence[Outcome]) -> int:
+    return sum(outcome.attempts if isinstance(outcome, Failed) else 1 for outcome in outcomes)

@@ -1,0 +1,228 @@
+"""Every call to a judge, on disk as it happens: what was paid for is never asked again.
+
+A SQLite file in WAL mode, because DuckDB admits one writing process and several runs share this. A call is
+written down before it is sent and again when its reply is there, each in a transaction of its own, so a
+killed process loses nothing but the calls in flight. (A power cut can also take the last moments before it.)
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from metrics_core.judge.owners import Owners
+
+FILE = "judge.sqlite"
+
+_SCHEMA = """
+-- One row a request that was sent. status: sent (no reply yet, or the process was killed), usable, unreadable, error.
+-- Only usable rows are ever served.
+CREATE TABLE IF NOT EXISTS calls (
+    call_id TEXT PRIMARY KEY,
+    request_key TEXT NOT NULL,
+    judge TEXT NOT NULL, prompt TEXT NOT NULL, run TEXT NOT NULL,
+    kind TEXT NOT NULL,             -- ask, longer (more room for the reply), repair (shown what was wrong)
+    attempt INTEGER NOT NULL,       -- counts the calls for one request in one run, from 1
+    format TEXT NOT NULL,           -- json_schema, json_object, text: how the reply's format was asked for
+    status TEXT NOT NULL,
+    code TEXT, message TEXT,        -- what went wrong
+    started_at REAL NOT NULL,       -- Unix time
+    seconds REAL,
+    tokens_in INTEGER, tokens_out INTEGER,
+    cost_usd REAL,                  -- NULL: price not known, or no reply
+    model TEXT, fingerprint TEXT,   -- as the provider names what answered
+    finish_reason TEXT, reply TEXT
+);
+CREATE INDEX IF NOT EXISTS calls_by_request ON calls (request_key, status);
+-- Who is asking a request just now.
+CREATE TABLE IF NOT EXISTS claims (request_key TEXT PRIMARY KEY, owner TEXT NOT NULL) WITHOUT ROWID;
+-- What each run has spent. `reserved`: what its calls in flight may cost at most.
+CREATE TABLE IF NOT EXISTS budgets (
+    run TEXT PRIMARY KEY, calls INTEGER NOT NULL DEFAULT 0, cost_usd REAL NOT NULL DEFAULT 0,
+    unpriced INTEGER NOT NULL DEFAULT 0, in_flight INTEGER NOT NULL DEFAULT 0, reserved REAL NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+"""
+_WAIT_SECONDS = 60.0
+COLUMNS = (
+    "call_id", "request_key", "judge", "prompt", "run", "kind", "attempt", "format", "status", "code", "message",
+    "started_at", "seconds", "tokens_in", "tokens_out", "cost_usd", "model", "fingerprint", "finish_reason", "reply",
+)  # fmt: skip
+
+Status = Literal["usable", "unreadable", "error"]
+Permit = Literal["go", "wait", "max_calls", "max_cost"]
+
+
+class LedgerError(OSError):
+    """The ledger cannot be read or written. No call is made then, since its reply could be lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a run may spend; None: no limit."""
+
+    run: str
+    max_calls: int | None = None
+    max_cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a run has spent so far. `unpriced` calls have no known price and are not in `cost_usd`."""
+
+    calls: int = 0
+    cost_usd: float = 0.0
+    unpriced: int = 0
+
+
+class Ledger:
+    """The ledger in `folder`, or one in memory. Not for several threads at once.
+
+    Raises:
+        LedgerError: here and from every method, if the file cannot be read or written.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._where = str(folder / FILE) if folder else ":memory:"
+        with self._translated():
+            if folder:
+                folder.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(
+                self._where, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False
+            )
+            self._switch_to_wal()
+            self._db.executescript(_SCHEMA)
+            self._owners = Owners(folder / "judge-owners" if folder else None)
+
+    def _switch_to_wal(self) -> None:
+        # Two processes that make the file at once: the switch fails at once instead of waiting for the other.
+        for attempt in range(50):
+            try:
+                self._db.execute("PRAGMA journal_mode = WAL")
+                break
+            except sqlite3.OperationalError:
+                if attempt == 49:
+                    raise
+                time.sleep(0.1)
+        self._db.execute("PRAGMA synchronous = NORMAL")
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise LedgerError(
+                f"the ledger {self._where} cannot be used ({error}); what was paid for so far is kept in it: "
+                "free space or mend the file, then run again"
+            ) from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._translated():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
+
+    def reply(self, key: str) -> str | None:
+        """The newest usable reply to a request."""
+        with self._translated():
+            row = self._db.execute(
+                "SELECT reply FROM calls WHERE request_key = ? AND status = 'usable' ORDER BY started_at DESC LIMIT 1",
+                (key,),
+            ).fetchone()
+        return None if row is None else str(row[0])
+
+    def claim(self, key: str) -> bool:
+        """Whether the caller may ask this request now: nobody else alive is asking it."""
+        with self._transaction() as db:
+            me = self._owners.me
+            if db.execute("INSERT OR IGNORE INTO claims VALUES (?, ?)", (key, me)).rowcount:
+                return True
+            [owner] = db.execute("SELECT owner FROM claims WHERE request_key = ?", (key,)).fetchone()
+            if self._owners.alive(owner):
+                return False
+            db.execute("UPDATE claims SET owner = ? WHERE request_key = ?", (me, key))
+            return True
+
+    def release(self, key: str) -> None:
+        """Give a claim back."""
+        with self._translated():
+            self._db.execute("DELETE FROM claims WHERE request_key = ? AND owner = ?", (key, self._owners.me))
+
+    def start(self, budget: Budget, call: Mapping[str, Any], most_usd: float | None) -> tuple[Permit, str]:
+        """Write a call down as sent, if the budget allows it; return the permit and the call's id.
+
+        `call` gives request_key, judge, prompt, kind, attempt and format. `most_usd` is what it may cost at
+        most; None: unknown. `wait`: the money left may still do when calls in flight have come in cheaper.
+        """
+        permit, call_id = "go", uuid.uuid4().hex
+        with self._transaction() as db:
+            db.execute("INSERT OR IGNORE INTO budgets (run) VALUES (?)", (budget.run,))
+            calls, cost, flying, reserved = db.execute(
+                "SELECT calls, cost_usd, in_flight, reserved FROM budgets WHERE run = ?", (budget.run,)
+            ).fetchone()
+            if budget.max_calls is not None and calls >= budget.max_calls:
+                return "max_calls", ""
+            most = most_usd or 0.0
+            if budget.max_cost_usd is not None and cost + reserved + most > budget.max_cost_usd:
+                return ("wait" if flying else "max_cost"), ""
+            db.execute(
+                "UPDATE budgets SET calls = calls + 1, in_flight = in_flight + 1, reserved = reserved + ? "
+                "WHERE run = ?",
+                (most, budget.run),
+            )
+            names = ", ".join(call)
+            db.execute(
+                f"INSERT INTO calls (call_id, run, status, started_at, {names}) "
+                f"VALUES (?, ?, 'sent', ?{', ?' * len(call)})",
+                (call_id, budget.run, time.time(), *call.values()),
+            )
+        return permit, call_id  # type: ignore[return-value]
+
+    def finish(
+        self, budget: Budget, call_id: str, status: Status, most_usd: float | None, result: Mapping[str, Any]
+    ) -> None:
+        """Write down how a call ended. `result` gives further columns of `calls`."""
+        cost = result.get("cost_usd")
+        unpriced = status != "error" and cost is None
+        with self._transaction() as db:
+            sets = "".join(f", {name} = ?" for name in result)
+            db.execute(f"UPDATE calls SET status = ?{sets} WHERE call_id = ?", (status, *result.values(), call_id))
+            db.execute(
+                "UPDATE budgets SET in_flight = in_flight - 1, reserved = max(0, reserved - ?), "
+                "cost_usd = cost_usd + ?, unpriced = unpriced + ? WHERE run = ?",
+                (most_usd or 0.0, cost or 0.0, int(unpriced), budget.run),
+            )
+
+    def spent(self, run: str) -> Spent:
+        """What a run has spent."""
+        with self._translated():
+            row = self._db.execute("SELECT calls, cost_usd, unpriced FROM budgets WHERE run = ?", (run,)).fetchone()
+        return Spent(*row) if row else Spent()
+
+    def calls(self, keys: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+        """Every call for these requests, as rows of `COLUMNS`, oldest first."""
+        with self._translated():
+            for start in range(0, len(keys), 500):
+                some = keys[start : start + 500]
+                yield from self._db.execute(
+                    f"SELECT {', '.join(COLUMNS)} FROM calls WHERE request_key IN ({', '.join('?' * len(some))}) "
+                    "ORDER BY started_at",
+                    some,
+                )
+
+    def close(self) -> None:
+        """Close the file and give up all claims."""
+        with self._translated():
+            self._db.execute("DELETE FROM claims WHERE owner = ?", (self._owners.me,))
+            self._db.close()
+            self._owners.close()

@@ -1,0 +1,155 @@
+"""Meaning match: does the answer say the same essential thing as one of the references?
+
+The judge picks a verdict and the rule that decided it from closed lists; whether that is a match is for the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, get_args
+
+from metrics_core.judge.caller import Bill
+from metrics_core.judge.client import Client
+from metrics_core.judge.foresight import Foreseen, Replies
+from metrics_core.judge.panel import JudgeMetric, request
+from metrics_core.judge.prompt import Prompt, load_prompt
+from metrics_core.judge.request import Judge
+from metrics_core.judge.verdict import Unreadable, read_object, read_scores, reason_of
+from metrics_core.measurement import Outcome, Scored
+from metrics_core.metric import Field
+from metrics_core.sample import Sample
+
+Verdict = Literal["match", "mismatch", "partial", "hedged", "multiple_alternatives", "refusal"]
+"""Only `match` is worth 1."""
+
+Rule = Literal[
+    "factual_equivalence", "alias", "formatting", "extra_context", "hedging", "number_form", "alternatives"
+]  # fmt: skip
+"""What decided: the seven guidelines of the document, in its order."""
+
+_CORE = frozenset(("factual_equivalence", "alias", "formatting", "extra_context", "number_form"))
+_RULES: Mapping[str, frozenset[str]] = {
+    "match": _CORE,
+    "mismatch": _CORE,
+    "partial": frozenset(("factual_equivalence", "hedging")),
+    "hedged": frozenset(("hedging",)),
+    "multiple_alternatives": frozenset(("alternatives",)),
+    "refusal": frozenset(("factual_equivalence", "hedging")),
+}
+
+
+def _schema() -> dict[str, object]:
+    properties = {
+        "reason": {"type": "string"},
+        "reference": {"type": ["integer", "null"]},
+        "rule": {"type": "string", "enum": list(get_args(Rule))},
+        "verdict": {"type": "string", "enum": list(get_args(Verdict))},
+    }
+    return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
+
+
+PROMPT = load_prompt("meaning_match", _schema())
+
+_TOKENS_OUT = 80
+"""Of a usual reply, for estimates."""
+
+
+@dataclass(frozen=True)
+class MeaningMatch(JudgeMetric):
+    """Whether the answer says the same essential thing as any of the references: `match` is 0 or 1, with a reason.
+
+    `details` say the `verdict`, the `rule` that decided and the index of the `reference` that matched. One call a
+    sample and vote; none for blank answers, missing references, and answers that equal a reference but for form.
+    """
+
+    name: ClassVar[str] = "meaning_match"
+    prompts: ClassVar[tuple[Prompt, ...]] = (PROMPT,)
+    main: ClassVar[Field] = Field("match", "1 where the answer means what a reference means", binary=True)
+
+    def _identical(self, reference: int) -> Outcome:
+        details = {"verdict": "match", "rule": "formatting", "reference": reference}
+        return Scored({"match": 1.0}, "the answer is the reference but for its form", details)
+
+    async def vote(self, client: Client, sample: Sample, judge: Judge, repeat: int, bill: Bill) -> Outcome:
+        """One call: all references at once."""
+        usable = sample.usable_references
+        asked = request(PROMPT, _fields(sample), judge, repeat)
+        found = await client.ask(judge, asked, lambda reply: read_verdict(reply, len(usable)), bill)
+        index = None if found.reference is None else usable[found.reference][0]
+        details = {"verdict": found.verdict, "rule": found.rule, "reference": index}
+        return Scored({"match": float(found.verdict == "match")}, found.reason, details)
+
+    def foresee(self, sample: Sample, judge: Judge, repeat: int, replies: Replies) -> list[Foreseen]:
+        """The one call."""
+        return [Foreseen(judge, request(PROMPT, _fields(sample), judge, repeat), _TOKENS_OUT)]
+
+
+def _fields(sample: Sample) -> dict[str, object]:
+    references = [{"number": n, "text": text} for n, (_, text) in enumerate(sample.usable_references, start=1)]
+    return {"question": sample.question, "references": references, "answer": sample.answer}
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A verdict as read. `reference` is the position among the references that were sent, where one matched."""
+
+    verdict: Verdict
+    rule: Rule | None
+    reason: str
+    reference: int | None
+
+
+def read_verdict(reply: str, n_references: int) -> Found:
+    """A reply to `PROMPT`.
+
+    A judge that answers with a bare yes or no under `score`, in whatever spelling `read_scores` knows, is
+    understood as well; it names no rule then.
+
+    Raises:
+        Unreadable: what `read_object` and `read_scores` raise; "inconsistent" for a verdict that contradicts its
+            rule, or its own score, and for a reference that was not sent.
+    """
+    found = read_object(reply)
+    if "verdict" not in found:
+        return _bare(reply, n_references)
+    verdict, rule = _one_of(found, "verdict", get_args(Verdict)), _one_of(found, "rule", get_args(Rule))
+    if rule not in _RULES[verdict]:
+        raise Unreadable("inconsistent", f"the verdict {verdict} does not go with the rule {rule}")
+    _same_score(found, verdict)
+    reference = _reference(found.get("reference"), n_references, matched=verdict == "match")
+    return Found(verdict, rule, reason_of(found), reference)  # type: ignore[arg-type]
+
+
+def _bare(reply: str, n_references: int) -> Found:
+    [score] = read_scores(reply, ["Meaning Match"]).values()
+    if score.value not in (0.0, 1.0):
+        raise Unreadable(score.problem or "unreadable", "the score must be true or false")
+    matched = score.value == 1.0
+    only = 0 if matched and n_references == 1 else None
+    return Found("match" if matched else "mismatch", None, score.reason, only)
+
+
+def _one_of(found: Mapping[str, Any], name: str, known: tuple[str, ...]) -> str:
+    value = found.get(name)
+    text = value.strip().lower() if isinstance(value, str) else value
+    if text not in known:
+        raise Unreadable("unreadable", f"{name} must be one of {', '.join(known)}")
+    return str(text)
+
+
+def _same_score(found: Mapping[str, Any], verdict: str) -> None:
+    for name in ("score", "match"):
+        if name in found and found[name] is not (verdict == "match"):
+            raise Unreadable("inconsistent", f"{name} and the verdict {verdict} say different things")
+
+
+def _reference(value: object, n_references: int, *, matched: bool) -> int | None:
+    if not matched:
+        return None
+    if value is None and n_references == 1:
+        return 0
+    # A bool is an int to Python, and no number of a reference.
+    if type(value) is int and 1 <= value <= n_references:
+        return value - 1
+    raise Unreadable("inconsistent", f"reference must be the number of the reference that matched, 1 to {n_references}")

@@ -1,0 +1,93 @@
+"""What a user decides about judges."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from metrics_core.errors import BadInput
+from metrics_core.judge.request import Judge
+
+Jury = Literal["majority", "unanimous", "mean"]
+"""How the votes of several judges, or of several repeats, become one score.
+
+`majority`: the median vote, which for yes and no is what more than half say; an even split has none and fails.
+`unanimous`: the lowest vote, so an answer passes only if every vote passes it. `mean`: the mean vote.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeOptions:
+    """Which judges to ask, how, and for how much at most.
+
+    Args:
+        judges: models as litellm names them (`openai/gpt-4o-mini`), each optionally with the address of an
+            OpenAI-compatible server (`openai/qwen2.5@http://127.0.0.1:8080/v1`).
+        api_base: the address for judges that name none; empty: the provider's own.
+        api_key: the key for all of them; None: what litellm finds in the environment (`OPENAI_API_KEY`, ...).
+            It is in no signature, no representation and no ledger.
+        jury: see `Jury`.
+        repeats: how often each judge is asked about each sample.
+        concurrency: calls in flight to one judge at most. What it really bears is found out while it works.
+        timeout_s: seconds that one call may take.
+        deadline_s: seconds that one question to a judge may take, with all waiting and retries.
+        max_calls: calls that a run may make; the samples left over are skipped.
+        max_cost_usd: dollars that a run may cost; needs judges whose price is known.
+        ledger: folder of the ledger; None: replies are kept for the one call of `measure` only.
+        run: what the budget is counted for. Empty: each call of `measure` on its own.
+    """
+
+    judges: tuple[str, ...] = ()
+    api_base: str = ""
+    api_key: str | None = field(default=None, repr=False, compare=False)
+    jury: Jury = "majority"
+    repeats: int = 1
+    concurrency: int = 64
+    timeout_s: float = 60.0
+    deadline_s: float = 180.0
+    max_calls: int | None = None
+    max_cost_usd: float | None = None
+    ledger: str | None = None
+    run: str = ""
+
+    def __post_init__(self) -> None:
+        if self.jury not in get_args(Jury):
+            raise ValueError(f"jury {self.jury!r} is not one of {', '.join(get_args(Jury))}")
+        for name in ("repeats", "concurrency", "timeout_s", "deadline_s"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be above 0")
+        if len(set(self.judges)) < len(self.judges):
+            raise ValueError(f"a judge is named twice in {', '.join(self.judges)}; `repeats` asks one several times")
+
+    def seats(self) -> tuple[tuple[Judge, int], ...]:
+        """Every judge with every repeat index: each is one vote.
+
+        Raises:
+            BadInput: no judge is named.
+        """
+        if not self.judges:
+            raise BadInput(
+                "no judge is named: give --judge PROVIDER/MODEL (like openai/gpt-4o-mini), or set ANSWERKEY_JUDGE"
+            )
+        judges = [_judge(text, self.api_base, self.api_key) for text in self.judges]
+        return tuple((judge, repeat) for judge in judges for repeat in range(self.repeats))
+
+
+def _judge(text: str, api_base: str, api_key: str | None) -> Judge:
+    # Model names may hold an @ of their own; an address begins with its scheme.
+    model, at, rest = text.strip().partition("@http")
+    if "/" not in model:
+        raise BadInput(f"judge {text!r}: write PROVIDER/MODEL, for instance openai/gpt-4o-mini")
+    address = f"http{rest}" if at else api_base or _provider_address(model)
+    return Judge(model, address.rstrip("/"), api_key)
+
+
+def _provider_address(model: str) -> str:
+    # litellm reads these variables too; another address is another judge, so the signature must know it.
+    provider = model.partition("/")[0].upper()
+    return os.environ.get(f"{provider}_API_BASE") or os.environ.get(f"{provider}_BASE_URL") or ""
+
+
+NO_JUDGE = JudgeOptions()
+"""Nobody is asked."""

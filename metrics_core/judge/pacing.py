@@ -1,0 +1,170 @@
+"""How many calls may be in flight to one endpoint: a state machine without a clock, a loop or a thread of its own.
+
+Additive increase, multiplicative decrease (Chiu and Jain 1989) after a slow start, as TCP does it, and one thing more.
+A refusal costs a pause as long as many calls, so a limit that climbs into the same wall every few rounds would mostly
+wait. The limit that was refused is therefore remembered as the wall. Growth is free up to just below it; the wall
+itself is tried again, one step high, once the last episode is paid for: REPAY successes for each refusal (at most
+about 4 % refusals) and REST times the length of the pause (at most about 11 % pauses).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass
+from typing import Literal
+
+# ok: 2xx. limited: 429 or overloaded. trouble: 5xx, a timeout, a broken connection.
+# neutral: says nothing about load (a permanent 4xx, a cancelled call).
+Signal = Literal["ok", "limited", "trouble", "neutral"]
+
+REPAY, REST = 25, 8.0
+LONGEST_PAUSE, LONGEST_ADVICE = 60.0, 300.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of the limit, for the log; `at` in the caller's seconds. A cut at the floor is noted as well."""
+
+    at: float
+    limit: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ticket:
+    """One call in flight. `epoch` is the number of cuts before it started. No two tickets are equal."""
+
+    epoch: int
+
+
+class Pacing:
+    """The limit of calls in flight, from `floor` to `ceiling`, as the endpoint's answers move it.
+
+    `now` is in seconds of any clock that does not run backwards. `start` is clipped into [floor, ceiling]. `gap` is
+    the least number of seconds between two starts. Raises ValueError for impossible bounds.
+
+    A round is as many successes as the limit was when it began; calls from before the last cut do not count. It was
+    used if at some moment of it 80 % of that limit was in flight, and only then does the limit grow: before the first
+    "limited" by 1 a success, later by 5 % (at least 1) at the end of a round. A "limited" cuts to 70 %. "trouble"
+    starts the round anew and holds growth until it is through.
+    """
+
+    def __init__(self, ceiling: int, start: int = 16, floor: int = 1, gap: float = 0.0) -> None:
+        if not (1 <= floor <= ceiling and 0.0 <= gap < math.inf):
+            raise ValueError(f"needed: 1 <= floor <= ceiling, gap >= 0; not {floor=}, {ceiling=}, {gap=}")
+        self._ceiling, self._floor, self._gap = ceiling, floor, gap
+        self._limit = max(floor, min(start, ceiling))
+        self._open: set[Ticket] = set()
+        self._changes: deque[Change] = deque(maxlen=200)
+        self._next_start = self._cut_at = self._paused_until = -math.inf
+        self._epoch = self._row = 0  # cuts since the beginning; cuts without a success in between
+        self._wall = ceiling + 1  # the limit that was refused; above the ceiling: none is known
+        self._owed = 0  # successes before the wall is tried again
+        self._peak = 0  # most calls in flight at a moment of the round
+        self._begin_round(peak=0)
+
+    @property
+    def limit(self) -> int:
+        """The most calls that may be in flight. After a cut more can still be there: they run out."""
+        return self._limit
+
+    @property
+    def in_flight(self) -> int:
+        """Calls started and not yet ended."""
+        return len(self._open)
+
+    @property
+    def history(self) -> list[Change]:
+        """The last 200 changes of the limit, oldest first."""
+        return list(self._changes)
+
+    def ready_in(self, now: float) -> float | None:
+        """0.0: start one call now. More: ask again in so many seconds. None: full, ask again when a call has ended."""
+        if len(self._open) >= self._limit:
+            return None
+        return max(0.0, self._paused_until - now, self._next_start - now)
+
+    def start(self, now: float) -> Ticket:
+        """Count one call as started. Raises RuntimeError unless `ready_in(now)` is 0.0."""
+        if self.ready_in(now) != 0.0:
+            raise RuntimeError("no call may start now: ask ready_in first")
+        ticket = Ticket(self._epoch)
+        self._open.add(ticket)
+        self._next_start = now + self._gap
+        self._peak = max(self._peak, len(self._open))
+        return ticket
+
+    def end(self, ticket: Ticket, now: float, signal: Signal, retry_after: float | None = None) -> None:
+        """Count the call as ended. `retry_after`: the seconds that a "limited" answer asked for.
+
+        Raises ValueError for a ticket that has ended before or is not from here.
+        """
+        if ticket not in self._open:
+            raise ValueError("this call has ended before, or was not started here")
+        self._open.remove(ticket)
+        if signal == "limited":
+            self._refused(ticket, now, retry_after)
+        elif signal == "trouble":
+            self._begin_round(peak=len(self._open), held=True)
+        elif signal == "ok":
+            self._succeeded(ticket, now)
+
+    def _refused(self, ticket: Ticket, now: float, retry_after: float | None) -> None:
+        # Written so that NaN is no advice.
+        advice = min(retry_after, LONGEST_ADVICE) if retry_after is not None and retry_after >= 0.0 else None
+        if ticket.epoch == self._epoch:
+            self._cut(now, advice)
+        elif advice is not None:
+            self._paused_until = max(self._paused_until, now + advice)
+        self._owed += REPAY
+
+    def _cut(self, now: float, advice: float | None) -> None:
+        self._epoch += 1
+        self._row += 1
+        pause = min(LONGEST_PAUSE, 2.0 ** min(self._row - 1, 10))
+        if advice is not None:
+            # Advice that was followed and refused again is no reason to come back sooner than without it.
+            pause = advice if self._row == 1 else max(advice, pause)
+        self._cut_at, self._paused_until = now, max(self._paused_until, now + pause)
+        if self._row == 1:  # an endpoint that refuses everything does not show where its capacity ends
+            self._wall = self._limit
+        self._owed = 0
+        self._set(max(self._floor, self._limit * 7 // 10), now, f"limited, pause {pause:g} s")
+        self._begin_round(peak=0)
+
+    def _succeeded(self, ticket: Ticket, now: float) -> None:
+        # Any call that started after the first cut of the row shows that the endpoint answers again, even if the
+        # answer comes after the next cut: refusals are quicker than answers.
+        if ticket.epoch > self._epoch - self._row:
+            self._row = 0
+        if ticket.epoch != self._epoch:
+            return
+        self._owed -= 1
+        self._left -= 1
+        used = 5 * self._peak >= 4 * self._size
+        if used and self._epoch == 0 and not self._held and self._limit < self._ceiling:
+            self._set(self._limit + 1, now, "slow start")
+        if self._left == 0:
+            if used and self._epoch > 0:
+                self._grow(now)
+            self._begin_round(peak=len(self._open))
+
+    def _grow(self, now: float) -> None:
+        if self._limit >= self._wall and self._owed <= 0:
+            self._wall = self._ceiling + 1  # it is gone
+        target = min(self._limit + max(1, self._limit // 20), self._wall - 1)
+        rest = REST * (self._paused_until - self._cut_at)
+        if target > self._limit:
+            self._set(target, now, "clean round")
+        elif self._wall <= self._ceiling and self._owed <= 0 and now >= self._paused_until + rest:
+            self._set(self._wall, now, "refused before, tried again")
+            self._owed = 2 * self._wall  # the first round ends calls that started below the wall: they prove nothing
+
+    def _begin_round(self, peak: int, held: bool = False) -> None:
+        self._size = self._left = self._limit
+        self._peak, self._held = peak, held
+
+    def _set(self, limit: int, now: float, why: str) -> None:
+        self._limit = limit
+        self._changes.append(Change(now, limit, why))

@@ -1,0 +1,219 @@
+"""What the metrics that ask judges share: who is asked, when nobody need be, and how a vote becomes a measurement."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+from metrics_core.errors import BadInput
+from metrics_core.judge.caller import Bill, BudgetUsedUp, Caller, NoVerdict
+from metrics_core.judge.client import Client
+from metrics_core.judge.fence import fenced
+from metrics_core.judge.foresight import Foreseen, Replies
+from metrics_core.judge.jury import SPREAD, Vote, verdict
+from metrics_core.judge.options import NO_JUDGE, JudgeOptions
+from metrics_core.judge.prompt import Prompt
+from metrics_core.judge.request import Judge, Request
+from metrics_core.measurement import Failed, Measurement, Outcome, Skipped, Usage
+from metrics_core.metric import BlankAnswer, Field, Need, degenerate
+from metrics_core.sample import Sample
+from metrics_core.text import normal_reference, normalise
+
+PARSER = 1
+"""Counts the changes of how replies are read that can change a number."""
+
+Judged = tuple[Outcome, Usage, bool, tuple[str, ...]]
+"""The parts of a measurement that judging gives: outcome, usage, whether all came from the ledger, the requests."""
+
+_log = logging.getLogger("answerkey")
+
+
+@dataclass(frozen=True)
+class JudgeMetric(ABC):
+    """A metric whose numbers come from judges.
+
+    Args:
+        options: whom to ask and for how much at most.
+        blank_answer: as everywhere.
+    """
+
+    options: JudgeOptions = NO_JUDGE
+    blank_answer: BlankAnswer = "zero"
+    fields: tuple[Field, ...] = field(init=False, repr=False, compare=False)
+
+    name: ClassVar[str]
+    prompts: ClassVar[tuple[Prompt, ...]]
+    main: ClassVar[Field]
+    others: ClassVar[tuple[Field, ...]] = ()
+
+    def __post_init__(self) -> None:
+        main, votes = self.main, len(self.options.judges) * self.options.repeats
+        if votes > 1 and self.options.jury == "mean":
+            main = replace(main, binary=False)
+        spread = Field(SPREAD, "highest vote less the lowest: 0 where all agree")
+        object.__setattr__(self, "fields", (main, *self.others, *((spread,) if votes > 1 else ())))
+
+    @property
+    def needs(self) -> frozenset[Need]:
+        """An answer, its references, and the question that both are read by."""
+        return frozenset(("answer", "references", "question"))
+
+    @property
+    def signature(self) -> str:
+        """For instance `meaning_match|v1|judge:openai/gpt-4o-mini|prompt:3fa2c1|parser:1|t:0|seed:0|blank:zero`."""
+        seats = self.options.seats() if self.options.judges else ()
+        judges, votes = ",".join(judge.label for judge, repeat in seats if not repeat), len(seats)
+        prompts = ",".join(prompt.version for prompt in self.prompts)
+        jury = f"|jury:{self.options.jury}|repeats:{self.options.repeats}" if votes > 1 else ""
+        return (
+            f"{self.name}|v1|judge:{judges or 'none'}|prompt:{prompts}|parser:{PARSER}|t:0|seed:0{jury}"
+            f"|blank:{self.blank_answer}"
+        )
+
+    def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
+        """Score `samples`: same length, same order.
+
+        Raises:
+            BadInput: no judge is named, or one of them cannot be asked.
+            LedgerError: the ledger cannot be used.
+        """
+        from metrics_core.judge import runtime
+
+        signature = self.signature
+        local = [self.without_judge(sample) for sample in samples]
+        pending = [sample for sample, known in zip(samples, local, strict=True) if known is None]
+        judged: Iterable[Judged] = ()
+        if pending:
+            check(self.options)
+            work = _Work(self, len(pending))
+            judged = runtime.run(work.judge(pending), work.say_how_far)
+        rest = iter(judged)
+        return [
+            Measurement(sample.sample_id, self.name, signature, *((known, Usage(), False, ()) if known else next(rest)))
+            for sample, known in zip(samples, local, strict=True)
+        ]
+
+    def without_judge(self, sample: Sample) -> Outcome | None:
+        """The outcome where nobody need be asked: nothing to judge, or the answer is a reference; None otherwise."""
+        known = degenerate(sample, self.fields, self.blank_answer)
+        if known is not None:
+            return known
+        normalised = normalise(sample.answer or "")
+        for index, reference in sample.usable_references:
+            if normal_reference(reference) == normalised:
+                return self._identical(index)
+        return None
+
+    @abstractmethod
+    def _identical(self, reference: int) -> Outcome:
+        """The outcome for an answer that equals the reference with this index."""
+
+    @abstractmethod
+    async def vote(self, client: Client, sample: Sample, judge: Judge, repeat: int, bill: Bill) -> Outcome:
+        """What one judge says about one sample.
+
+        Raises:
+            NoVerdict, BudgetUsedUp, LedgerError: as `Client.ask`.
+        """
+
+    @abstractmethod
+    def foresee(self, sample: Sample, judge: Judge, repeat: int, replies: Replies) -> list[Foreseen]:
+        """The calls that `vote` makes, those that the ledger answers included."""
+
+
+def request(prompt: Prompt, fields: dict[str, object], judge: Judge, repeat: int = 0) -> Request:
+    """What `judge` is asked about `fields`. Repeats differ in their seed, so that they are drawn anew."""
+    user = f"{fenced(fields)}\nReply with the JSON object only."
+    schema = json.dumps(prompt.schema, sort_keys=True)
+    named = f"{prompt.name}@{prompt.version}"
+    return Request(judge.label, named, prompt.text, user, schema, seed=repeat, repeat=repeat)
+
+
+def check(options: JudgeOptions) -> None:
+    """Find out what can be known before the first call.
+
+    Raises:
+        BadInput: no judge is named, litellm does not know its provider, its key is not set, or the cost is to be
+            limited and its price is not known.
+    """
+    from metrics_core.judge.transport import abilities, missing_key
+
+    for judge, _ in options.seats():
+        known = abilities(judge.model)
+        if variables := missing_key(judge):
+            raise BadInput(
+                f"judge {judge.label}: no key; set {variables} or ANSWERKEY_JUDGE_KEY, or name the address of a server"
+            )
+        if options.max_cost_usd is not None and known.price is None:
+            raise BadInput(
+                f"judge {judge.label}: its price is not known, so its cost cannot be limited; limit the calls instead "
+                "(max_calls)"
+            )
+
+
+class _Work:
+    """The judging of one list of samples, and how far it is."""
+
+    def __init__(self, metric: JudgeMetric, total: int) -> None:
+        self._metric = metric
+        options = metric.options
+        self._options = options if options.run else replace(options, run=uuid.uuid4().hex)
+        self._total, self._done, self._failed = total, 0, 0
+        self._caller: Caller | None = None
+
+    async def judge(self, samples: Sequence[Sample]) -> list[Judged]:
+        from metrics_core.judge import runtime
+
+        async with runtime.client(self._options) as (client, self._caller):
+            try:
+                async with asyncio.TaskGroup() as group:
+                    tasks = [group.create_task(self._one(client, sample)) for sample in samples]
+            except BaseExceptionGroup as error:
+                raise _first(error) from error
+        return [task.result() for task in tasks]
+
+    async def _one(self, client: Client, sample: Sample) -> Judged:
+        started = time.perf_counter()
+        bills = [Bill() for _ in self._options.seats()]
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(self._vote(client, sample, judge, repeat, bill))
+                for (judge, repeat), bill in zip(self._options.seats(), bills, strict=True)
+            ]
+        main = self._metric.main
+        outcome = verdict([task.result() for task in tasks], self._options.jury, main.name, binary=main.binary)
+        self._done += 1
+        self._failed += isinstance(outcome, Failed)
+        bill = Bill.total(bills)
+        usage = Usage(time.perf_counter() - started, bill.tokens_in, bill.tokens_out, bill.cost_usd)
+        return outcome, usage, not bill.calls, tuple(dict.fromkeys(bill.requests))
+
+    async def _vote(self, client: Client, sample: Sample, judge: Judge, repeat: int, bill: Bill) -> Vote:
+        try:
+            outcome = await self._metric.vote(client, sample, judge, repeat, bill)
+        except NoVerdict as error:
+            outcome = Failed(error.code, error.message, bill.calls)
+        except BudgetUsedUp as error:
+            outcome = Skipped(str(error))
+        return Vote(judge.label, repeat, outcome)
+
+    def say_how_far(self) -> None:
+        if self._caller is None:
+            return
+        _log.info(
+            f"{self._metric.name}: {self._done:,}/{self._total:,} samples, {self._caller.tally()}, "
+            f"{self._failed:,} failed"
+        )
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """One broken ledger, or one mistake of ours, ends the work; the first error says it all."""
+    error = group.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error

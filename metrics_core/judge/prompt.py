@@ -1,0 +1,33 @@
+"""The judge's prompts: files beside the code, each with a version that every change of a word changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+
+from metrics_core.sample import content_hash
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What a judge is told and the shape that its reply must have.
+
+    `text` is the whole system message, the same for every sample. `schema` is a strict JSON schema: every object
+    closed, every field required. `version` goes into the metric's signature.
+    """
+
+    name: str
+    text: str
+    schema: Mapping[str, object] = field(hash=False)
+    version: str
+
+
+def load_prompt(name: str, schema: Mapping[str, object]) -> Prompt:
+    """Read `prompts/NAME.md`; the version is the first six hex digits of the hash of text and schema.
+
+    Raises:
+        FileNotFoundError: there is no such prompt.
+    """
+    text = resources.files("metrics_core.judge.prompts").joinpath(f"{name}.md").read_text(encoding="utf-8").strip()
+    return Prompt(name, text, schema, content_hash([text, schema])[:6])

@@ -1,0 +1,87 @@
+"""What a judge is asked: everything that could change its reply, and nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from urllib.parse import urlsplit
+
+from metrics_core.sample import content_hash
+
+Message = dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """A model at an address. The key opens it and is not part of it."""
+
+    model: str
+    api_base: str = ""
+    api_key: str | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def label(self) -> str:
+        """`openai/gpt-4o-mini`, or `openai/qwen2.5@127.0.0.1:8080/v1`: fit for signatures and for people.
+
+        An address can carry a password or a key; neither is in the label.
+        """
+        name = f"{self.model}@{_public(self.api_base)}" if self.api_base else self.model
+        return re.sub(r"[|,\s]", "_", name)
+
+
+def _public(address: str) -> str:
+    parts = urlsplit(address)
+    host = parts.hostname or ""
+    return f"{host}:{parts.port}{parts.path}" if parts.port else f"{host}{parts.path}"
+
+
+@dataclass(frozen=True)
+class Request:
+    """One question to one judge.
+
+    `key` addresses the reply in the ledger. Every field is in it, so that whatever is asked differently is
+    asked anew. How the request travels (timeouts, structured output or not) is not: the reply answers the
+    same question.
+
+    Args:
+        judge: `Judge.label`.
+        prompt: name and version of the prompt.
+        system: the instructions.
+        user: the data, fenced.
+        schema: JSON schema of the reply, as JSON text.
+        temperature, seed, max_tokens: as the provider is asked; the seed counts the repeats.
+        repeat: which of several askings.
+    """
+
+    judge: str
+    prompt: str
+    system: str
+    user: str
+    schema: str
+    temperature: float = 0.0
+    seed: int = 0
+    max_tokens: int = 1_024
+    repeat: int = 0
+
+    @cached_property
+    def key(self) -> str:
+        """128-bit hash of all fields, hex."""
+        return content_hash([getattr(self, one.name) for one in fields(self)])
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """As chat messages."""
+        return {"role": "system", "content": self.system}, {"role": "user", "content": self.user}
+
+
+def repair(messages: Sequence[Message], reply: str, problem: str) -> tuple[Message, ...]:
+    """The messages that ask for the same again, because the reply could not be used."""
+    # Shortened: what is wrong with a reply of a megabyte is seen at its start as well.
+    said = {"role": "assistant", "content": reply[:20_000]}
+    again = (
+        f"This reply cannot be used: {problem}. Answer the same question again. "
+        "Reply with one JSON object in the format that was asked for, and nothing else."
+    )
+    return *messages, said, {"role": "user", "content": again}

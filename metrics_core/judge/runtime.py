@@ -1,0 +1,88 @@
+"""The event loop that all calls to judges run on: one thread a process, so that all runs in it share the pacing.
+
+Metrics are called from scripts, notebooks and worker threads, with or without a loop of their own; none of those
+loops is ever touched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from metrics_core.judge.caller import Caller
+from metrics_core.judge.client import Client
+from metrics_core.judge.gate import Gate
+from metrics_core.judge.ledger import Ledger
+from metrics_core.judge.options import JudgeOptions
+from metrics_core.judge.pacing import Pacing
+from metrics_core.judge.request import Judge
+from metrics_core.judge.terms import Terms
+from metrics_core.judge.transport import abilities
+from metrics_core.sample import content_hash
+
+T = TypeVar("T")
+
+_GAP_S = 0.002
+"""Between two starts. Calls that start all at once would take turns at every step of their work in this process, so
+that the last request leaves when the first could have been answered."""
+
+_gates: dict[tuple[Judge, str, int], Gate] = {}
+_terms: dict[Judge, Terms] = {}
+
+
+def run(work: Coroutine[Any, Any, T], tick: Callable[[], None], every_s: float = 5.0) -> T:
+    """Do `work` on the judges' loop and wait for it; call `tick` now and then while waiting.
+
+    A caller that is interrupted cancels the work.
+    """
+    future = asyncio.run_coroutine_threadsafe(work, _loop())
+    try:
+        while True:
+            try:
+                return future.result(timeout=every_s)
+            except TimeoutError:
+                if future.done():
+                    raise
+                tick()
+    except BaseException:
+        future.cancel()
+        raise
+
+
+@asynccontextmanager
+async def client(options: JudgeOptions) -> AsyncIterator[tuple[Client, Caller]]:
+    """A client for one run, with the ledger open as long as it is used."""
+    ledger = Ledger(Path(options.ledger) if options.ledger else None)
+    try:
+        gates = cache(lambda judge: gate(judge, options.concurrency))
+        caller = Caller(options, ledger, gates, _terms_of)
+        yield Client(ledger, caller), caller
+    finally:
+        ledger.close()
+
+
+def gate(judge: Judge, concurrency: int) -> Gate:
+    """The queue before a judge; all runs of this process with the same key stand in the same one."""
+    # The key is part of what a provider limits, and is itself kept nowhere.
+    place = judge, content_hash(judge.api_key), concurrency
+    if place not in _gates:
+        _gates[place] = Gate(Pacing(concurrency, gap=_GAP_S))
+    return _gates[place]
+
+
+def _terms_of(judge: Judge) -> Terms:
+    if judge not in _terms:
+        _terms[judge] = Terms(takes_format=abilities(judge.model).takes_format)
+    return _terms[judge]
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    threading.Thread(target=loop.run_forever, name="judges", daemon=True).start()
+    return loop

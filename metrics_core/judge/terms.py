@@ -1,0 +1,61 @@
+"""How the format of a reply is asked for: the best way that a server takes, found out once a judge."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from metrics_core.judge.request import Request
+from metrics_core.judge.transport import CallError
+
+Format = Literal["json_schema", "json_object", "text"]
+"""From the strictest: a schema that the server enforces; any JSON object; the words of the prompt alone."""
+
+_FORMATS: tuple[Format, ...] = get_args(Format)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A format, and the parameters that are left out."""
+
+    format: Format
+    without: frozenset[str] = frozenset()
+
+    def settings(self, request: Request, max_tokens: int) -> dict[str, Any]:
+        """As the arguments of a call."""
+        given: dict[str, Any] = {"temperature": request.temperature, "seed": request.seed, "max_tokens": max_tokens}
+        if self.format == "json_object":
+            given["response_format"] = {"type": "json_object"}
+        elif self.format == "json_schema":
+            schema = {"name": "reply", "strict": True, "schema": json.loads(request.schema)}
+            given["response_format"] = {"type": "json_schema", "json_schema": schema}
+        return {name: value for name, value in given.items() if name not in self.without}
+
+
+class Terms:
+    """What one judge takes. Tables of models are often wrong about servers, so the server has the last word."""
+
+    def __init__(self, *, takes_format: bool) -> None:
+        self._best = Offer("json_schema" if takes_format else "text")
+        self._proven = False
+
+    def first(self) -> Offer:
+        """What to try first."""
+        return self._best
+
+    def accepted(self, offer: Offer) -> None:
+        """The server took this one, so it is what to begin with from now on."""
+        self._best, self._proven = offer, True
+
+    def after_refusal(self, offer: Offer, error: CallError) -> Offer | None:
+        """What to try next; None where the refusal is about the request and not about how it was asked.
+
+        Without a word about the format, that is assumed only until the server has taken it once. Nothing is
+        remembered before something was accepted: one odd request does not lower the format for all.
+        """
+        if error.parameter and error.parameter not in offer.without:
+            return Offer(offer.format, offer.without | {error.parameter})
+        if offer.format != "text" and (error.about_format or not self._proven):
+            return Offer(_FORMATS[_FORMATS.index(offer.format) + 1], offer.without)
+        return None

@@ -1,0 +1,194 @@
+"""One call through litellm, with its errors sorted by what the caller should do. Nothing is retried here."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal
+
+from metrics_core.errors import BadInput
+from metrics_core.judge.request import Judge, Message
+from metrics_core.providers import litellm, retry_after
+
+Kind = Literal["limited", "trouble", "refused", "permanent", "fatal"]
+"""What an error means: slow down; try again; not in this format, or not these parameters; this request is hopeless;
+every request to this judge is."""
+
+_TRANSIENT = frozenset((408, 409, 425, 500, 502, 503, 504, 520, 522, 524, 529))
+_FATAL = frozenset((401, 402, 403, 404))
+_FORMAT_WORDS = re.compile(r"response_format|json_schema|json_object|structured.output", re.IGNORECASE)
+_DROPPABLE = ("temperature", "seed")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came back. `cost_usd` is None where the price is not known."""
+
+    text: str
+    finish_reason: str
+    tokens_in: int
+    tokens_out: int
+    cost_usd: float | None
+    model: str
+    fingerprint: str
+
+
+class CallError(Exception):
+    """A call that gave no reply.
+
+    `parameter` names a setting that the server refused; `about_format` says that it spoke of the format.
+    """
+
+    def __init__(
+        self, kind: Kind, code: str, message: str, retry_after: float | None = None,
+        parameter: str | None = None, about_format: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(f"{code}: {message}")
+        self.kind, self.code, self.message = kind, code, message
+        self.retry_after, self.parameter, self.about_format = retry_after, parameter, about_format
+
+
+async def send(judge: Judge, messages: Sequence[Message], settings: Mapping[str, Any], timeout_s: float) -> Reply:
+    """Make one call; `settings` are litellm's arguments (temperature, seed, max_tokens, response_format).
+
+    Raises:
+        CallError: no reply, or none that can be used by anybody.
+    """
+    try:
+        # litellm's timeout ends a silent server; ours also one that sends a byte now and then.
+        async with asyncio.timeout(timeout_s):
+            response = await litellm().acompletion(
+                model=judge.model, messages=list(messages), timeout=timeout_s, num_retries=0, max_retries=0,
+                drop_params=True, **_address(judge), **settings,
+            )  # fmt: skip
+    except TimeoutError as error:
+        raise CallError("trouble", "timeout", f"no reply within {timeout_s:g} s") from error
+    except Exception as error:
+        raise _sorted(error, judge, timeout_s) from error
+    return _reply(response)
+
+
+def _address(judge: Judge) -> dict[str, str]:
+    arguments = {"api_base": judge.api_base} if judge.api_base else {}
+    if judge.api_key:
+        arguments["api_key"] = judge.api_key
+    elif judge.api_base and not _key_in_environment(judge.model):
+        # A server of the user's own often wants no key, which the client libraries will not believe.
+        arguments["api_key"] = "none"
+    return arguments
+
+
+def _reply(response: Any) -> Reply:
+    choice = response.choices[0] if getattr(response, "choices", None) else None
+    if choice is None:
+        raise CallError("trouble", "no_choices", "the server's answer has no choices")
+    usage = getattr(response, "usage", None)
+    return Reply(
+        text=choice.message.content or "",
+        finish_reason=str(choice.finish_reason or ""),
+        tokens_in=int(getattr(usage, "prompt_tokens", 0) or 0),
+        tokens_out=int(getattr(usage, "completion_tokens", 0) or 0),
+        cost_usd=response._hidden_params.get("response_cost"),
+        model=str(response.model or ""),
+        fingerprint=str(getattr(response, "system_fingerprint", "") or ""),
+    )
+
+
+def _sorted(error: Exception, judge: Judge, timeout_s: float) -> CallError:
+    # litellm's errors carry a status, whatever class they are; a broken connection has 500 or none.
+    status = getattr(error, "status_code", None)
+    message = _one_line(str(error), judge)
+    if isinstance(status, int):
+        return _by_class(error, status, message) or _by_status(error, status, message, timeout_s)
+    if isinstance(error, OSError):
+        return CallError("trouble", "connection", message)
+    # What litellm did not foresee in a server's answer surfaces as any error at all.
+    return CallError("trouble", "client", f"{type(error).__name__}: {message}")
+
+
+def _by_class(error: Exception, status: int, message: str) -> CallError | None:
+    """What litellm recognised and the status does not say."""
+    if status == 429 and "insufficient_quota" in f"{message} {getattr(error, 'body', '')}":
+        return CallError("fatal", "quota", message)
+    codes = {"ContextWindowExceededError": "too_long", "ContentPolicyViolationError": "content_filter"}
+    code = codes.get(type(error).__name__)
+    return CallError("permanent", code, message) if code else None
+
+
+def _by_status(error: Exception, status: int, message: str, timeout_s: float) -> CallError:
+    code, wait = f"http_{status}", retry_after(error)
+    if status == 408:
+        return CallError("trouble", "timeout", f"no reply within {timeout_s:g} s")
+    # Some servers say with a 503 what others say with a 429.
+    if status == 429 or (status in _TRANSIENT and wait is not None):
+        return CallError("limited", code, message, wait)
+    if status in _TRANSIENT:
+        return CallError("trouble", code, message)
+    if status in (400, 422):
+        parameter = next((name for name in _DROPPABLE if re.search(rf"\b{name}\b", message)), None)
+        return CallError("refused", code, message, None, parameter, bool(_FORMAT_WORDS.search(message)))
+    return CallError("fatal" if status in _FATAL else "permanent", code, message)
+
+
+def _one_line(text: str, judge: Judge) -> str:
+    """The error without line breaks and without any key that it may quote."""
+    for secret in _secrets(judge):
+        text = text.replace(secret, "***")
+    # Providers quote keys in part: sk-ab***yz.
+    text = re.sub(r"\b(sk|pk|key|Bearer)[-_ ][\w*.-]{6,}", "***", text)
+    return " ".join(text.split())[:500]
+
+
+def _secrets(judge: Judge) -> list[str]:
+    found = [judge.api_key or ""]
+    found += [value for name, value in os.environ.items() if name.endswith(("_API_KEY", "_TOKEN", "_SECRET"))]
+    return sorted((secret for secret in found if len(secret) >= 8), key=len, reverse=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Abilities:
+    """What litellm knows of a model. Prices are dollars a token, None where unknown."""
+
+    takes_format: bool
+    price: tuple[float, float] | None
+
+
+@cache
+def abilities(model: str) -> Abilities:
+    """Look a model up in litellm's own tables, without any call.
+
+    Raises:
+        BadInput: litellm knows no such provider.
+    """
+    library = litellm()
+    try:
+        name, provider, _, _ = library.get_llm_provider(model)
+    except library.BadRequestError as error:
+        raise BadInput(
+            f"judge {model!r}: litellm knows no such provider; write PROVIDER/MODEL, for instance openai/gpt-4o-mini"
+        ) from error
+    known = library.get_supported_openai_params(model=name, custom_llm_provider=provider) or []
+    listed = library.model_cost.get(model) or library.model_cost.get(name) or {}
+    asked, answered = listed.get("input_cost_per_token"), listed.get("output_cost_per_token")
+    price = None if asked is None or answered is None else (float(asked), float(answered))
+    return Abilities("response_format" in known, price)
+
+
+def missing_key(judge: Judge) -> str | None:
+    """The environment variable that this judge's provider needs and that is not set; None if it can be asked."""
+    if judge.api_key or judge.api_base or _key_in_environment(judge.model):
+        return None
+    return " or ".join(litellm().validate_environment(judge.model)["missing_keys"])
+
+
+def count_tokens(judge: Judge, text: str) -> int:
+    """How many tokens a text is, by the tokenizer that litellm has for the model, or a general one."""
+    return len(litellm().encode(model=judge.model, text=text))
+
+
+def _key_in_environment(model: str) -> bool:
+    return bool(litellm().validate_environment(model)["keys_in_environment"])

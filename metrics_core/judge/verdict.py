@@ -1,0 +1,222 @@
+"""Reading a judge's reply: tolerant about what stands around the verdict, strict about there being one.
+
+A judge wraps its JSON in prose, repeats it, or stops in the middle; the text that it judged may have talked it
+into writing a second verdict. Whatever cannot be read as one verdict is an `Unreadable` that says why, never a
+guess. All functions take time linear in the length of the reply.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from metrics_core.judge.shown import cut, one_line, quoted
+from metrics_core.judge.strict_json import Code, Unreadable, load, same
+
+__all__ = ["Code", "Score", "Unreadable", "number_of", "read_object", "read_scores", "reason_of"]
+
+LONGEST_REASON = 2_000
+DEEPEST = 64
+"""Brackets within brackets: far more than a verdict needs, far less than Python's own limit."""
+
+# A citation such as [1] opens nothing, so at the top level a bracket counts only right before an object.
+_TOP = re.compile(r"[{}]|\[(?=\s*+\{)")
+_INSIDE = re.compile(r'["{}\[\]]')
+_IN_STRING = re.compile(r'\\.|"', re.DOTALL)
+_CLOSER = {"{": "}", "[": "]"}
+_FENCE_LANGUAGE = re.compile(r"\A\w*\s")
+_THOUGHTS = ("<think>", "</think>")
+
+_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_WORDS = dict.fromkeys(("true", "yes", "on", "t", "y", "pass"), 1.0) | dict.fromkeys(
+    ("false", "no", "off", "f", "n", "fail"), 0.0
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One score of a reply: a finite value without a `problem`, or `None` with "null" or "unreadable"."""
+
+    value: float | None
+    reason: str
+    problem: Code | None
+
+
+def read_object(reply: str | None) -> dict[str, Any]:
+    """The one JSON object in a reply, whatever prose or fence stands around it.
+
+    An object that comes several times counts once; the order of keys does not matter, 1 equals 1.0, and true
+    does not equal 1. Thoughts at the start, between `<think>` and `</think>`, are skipped.
+
+    Raises:
+        Unreadable: "no_answer", "not_json", "not_object"; "truncated" for an object without an end;
+            "unreadable" for nesting over `DEEPEST` and numbers that no float holds; "conflict" for different
+            objects, for one key with different values, and for a broken object after a whole one.
+    """
+    text = _without_thoughts(reply or "")
+    _refuse_other_json(text)
+    found: dict[str, Any] | None = None
+    fault: Unreadable | None = None
+    position = 0
+    while opener := _TOP.search(text, position):
+        if opener[0] == "}":
+            fault = fault or Unreadable("not_json", "the reply closes a brace that it did not open")
+            position = opener.end()
+            continue
+        try:
+            position = _end(text, opener.start())
+        except Unreadable:
+            if found is None:
+                raise
+            raise Unreadable("conflict", "the reply holds a whole JSON object and then a broken one") from None
+        try:
+            value = _object(text[opener.start() : position])
+        except Unreadable as caught:
+            if not caught.repairable:
+                raise
+            fault = fault or caught
+            continue
+        if found is not None and not same(found, value):
+            raise Unreadable("conflict", "the reply holds several JSON objects that differ")
+        found = value
+    if fault is not None:
+        raise fault
+    if found is None:
+        raise Unreadable("not_json", f"the reply holds no JSON object: {quoted(text)}")
+    return found
+
+
+def read_scores(reply: str | None, declared: Sequence[str]) -> dict[str, Score]:
+    """The scores of a reply `{"<name>": {"score": ..., "reason": ...}, ...}`, under their declared names.
+
+    Names match in any case. Where exactly one score is declared, `score` at the top level is it, and so is a
+    single score under another name. A score that cannot be read has a `problem` and leaves the others alone;
+    one that is not in the reply is not in the result.
+
+    Raises:
+        Unreadable: as `read_object`; "no_score_fields" for none of them; "conflict" for two values of one score.
+    """
+    reply_object = read_object(reply)
+    scores = {}
+    for name in declared:
+        claims = [
+            value for key, value in reply_object.items() if key.casefold() == name.casefold() and _is_score(value)
+        ]
+        if len(declared) == 1:
+            claims += [reply_object] if _is_score(reply_object) else []
+            renamed = [value for value in reply_object.values() if _is_score(value)]
+            claims = claims or (renamed if len(renamed) == 1 else [])
+        if any(not same(claim["score"], claims[0]["score"]) for claim in claims):
+            raise Unreadable("conflict", f"the reply gives the score {quoted(name)} two values")
+        if claims:
+            scores[name] = _score(claims[0])
+    if not scores:
+        fields = quoted(", ".join(list(reply_object)[:10]))
+        raise Unreadable("no_score_fields", f"the reply has none of the scores asked for; its fields are {fields}")
+    return scores
+
+
+def number_of(value: object) -> float:
+    """A score as a finite number: a number, a boolean, or a text that spells one (1.5, -2e3, true, No, PASS).
+
+    Raises:
+        Unreadable: "null" for `None`; "unreadable" for everything else.
+    """
+    if value is None:
+        raise Unreadable("null", "the value is null")
+    try:
+        if isinstance(value, str):
+            word = value.strip().lower()
+            number = _WORDS[word] if word in _WORDS else float(word) if _DECIMAL.fullmatch(word) else math.nan
+        else:
+            number = float(value) if isinstance(value, bool | int | float) else math.nan
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise Unreadable("unreadable", f"the value {quoted(value)} is neither a number nor true or false")
+    return number
+
+
+def reason_of(reply_object: Mapping[str, Any]) -> str:
+    """The `reason` of an object: a text, or a list of texts joined with ", ". Empty where there is neither.
+
+    It is one line of at most 2,000 characters, without control characters, lone surrogates and such.
+    """
+    reason = reply_object.get("reason")
+    if isinstance(reason, list):
+        reason = ", ".join(part.strip() for part in reason if isinstance(part, str))
+    return cut(one_line(reason), LONGEST_REASON) if isinstance(reason, str) else ""
+
+
+def _without_thoughts(reply: str) -> str:
+    text = reply.strip()
+    if text.startswith(_THOUGHTS[0]):
+        _, closed, text = text.partition(_THOUGHTS[1])
+        if not closed:
+            raise Unreadable("truncated", "the reply ends within the thoughts, before any answer")
+        text = text.strip()
+    if not text:
+        raise Unreadable("no_answer", "the reply is empty")
+    return text
+
+
+def _refuse_other_json(text: str) -> None:
+    """Refuse a reply, or a single fence in it, that is JSON and no object: objects within it are not the answer."""
+    pieces = text.split("```", 3)
+    fence = [_FENCE_LANGUAGE.sub("", pieces[1], count=1)] if len(pieces) == 3 else []
+    for candidate in (text, *fence):
+        if candidate.lstrip().startswith("{"):
+            continue
+        try:
+            load(candidate)
+        except Unreadable:
+            continue
+        raise Unreadable("not_object", f"the reply is JSON but no object: {quoted(candidate)}")
+
+
+def _end(text: str, start: int) -> int:
+    """Where the bracket that opens at `start` is closed."""
+    closers: list[str] = []
+    position = start
+    while mark := _INSIDE.search(text, position):
+        position = mark.end()
+        if mark[0] == '"':
+            position = _after_string(text, position)
+        elif mark[0] in _CLOSER:
+            closers.append(_CLOSER[mark[0]])
+            if len(closers) > DEEPEST:
+                raise Unreadable("unreadable", f"the JSON is nested deeper than {DEEPEST} levels")
+        elif mark[0] != closers.pop():
+            raise Unreadable("not_json", "the brackets of the JSON do not match")
+        elif not closers:
+            return position
+    raise Unreadable("truncated", "the JSON object is cut off before its end")
+
+
+def _after_string(text: str, position: int) -> int:
+    while mark := _IN_STRING.search(text, position):
+        position = mark.end()
+        if mark[0] == '"':
+            return position
+    return len(text)
+
+
+def _object(span: str) -> dict[str, Any]:
+    value = load(span)
+    if not isinstance(value, dict):
+        raise Unreadable("not_object", "the reply is a list, and one JSON object was asked for")
+    return value
+
+
+def _is_score(value: object) -> bool:
+    return isinstance(value, dict) and "score" in value
+
+
+def _score(entry: Mapping[str, Any]) -> Score:
+    try:
+        return Score(number_of(entry["score"]), reason_of(entry), None)
+    except Unreadable as problem:
+        return Score(None, reason_of(entry), problem.code)

@@ -1,0 +1,82 @@
+"""What the judge server says: brains, and what a brain needs to understand our prompts."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any
+
+Body = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a brain says. Token counts that are None are the texts' lengths // 4; `model` None is the one asked for."""
+
+    text: str | None
+    finish_reason: str = "stop"
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    model: str | None = None
+
+
+Brain = Callable[[Body], "str | Reply"]
+
+_FENCE = re.compile(r"^<data-([0-9a-f]{32})>\n([^\n]*)\n</data-\1>$", re.MULTILINE)
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\u061f])\s*")
+
+
+def message_text(message: Body) -> str:
+    """The text of one message; parts of text are joined."""
+    content = message.get("content") or ""
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+
+
+def data_of(body: Body) -> dict[str, Any]:
+    """The fields in the fence of the last user message that has one (the message that asks for a repair has none).
+
+    Raises:
+        ValueError: no user message has a fence.
+    """
+    for message in reversed(body["messages"]):
+        if message["role"] == "user" and (fence := _FENCE.search(message_text(message))):
+            fields: dict[str, Any] = json.loads(fence[2])
+            return fields
+    raise ValueError("no user message has a fence with a line of JSON")
+
+
+def sentences(text: str) -> list[str]:
+    """The text, split where sentences end; none for a blank one."""
+    return [part.strip() for part in _SENTENCE_END.split(text) if part.strip()]
+
+
+def agreeable(body: Body) -> str:
+    """A valid reply to each of our prompts: what is compared matches, and a fact is a sentence."""
+    data = data_of(body)
+    if "reference" in data:
+        reply: dict[str, Any] = {"facts": sentences(data["reference"])}
+    elif "facts" in data["references"][0]:
+        reply = _all_the_same(data["references"], sentences(data["answer"]))
+    else:
+        reply = {"reason": "They say the same.", "verdict": "match", "rule": "factual_equivalence", "reference": 1}
+    return json.dumps(reply, ensure_ascii=False)
+
+
+def _all_the_same(references: list[dict[str, Any]], facts: list[str]) -> dict[str, Any]:
+    """The first fact of each reference is the first of the answer, the second the second, as far as both go."""
+    ids = [f"a{number}" for number, _ in enumerate(facts, 1)]
+    pairs = [pair for reference in references for pair in zip_longest(reference["facts"], ids) if pair[0]]
+    return {
+        "answer_facts": [{"id": name, "fact": fact} for name, fact in zip(ids, facts, strict=True)],
+        "reference_facts": [
+            {"id": fact["id"], "equivalent": [name] if name else [], "contradicted_by": []} for fact, name in pairs
+        ],
+        "abstained": not facts,
+    }
+
+
+BRAINS: dict[str, Brain] = {"agreeable": agreeable}
+"""Brains by name, for `--brain`."""

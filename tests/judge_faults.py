@@ -1,0 +1,117 @@
+"""What the judge server can do wrong, by name, and when it does."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tests.judge_brains import Body
+
+Faults = Callable[[int, Body], "str | None"]
+"""The kind of fault for a request's number, from 0, and its body; None for a good reply."""
+
+ERRORS: dict[str, tuple[int, str, str, str | None]] = {
+    # status, message, type, code
+    "rate_limit": (429, "Too many requests: slow down.", "requests", "rate_limit_exceeded"),
+    "rate_limit_after": (429, "Too many requests: slow down.", "requests", "rate_limit_exceeded"),
+    "over_limit": (429, "Too many requests at once.", "requests", "rate_limit_exceeded"),
+    "error_500": (500, "The server had an error.", "server_error", None),
+    "error_503": (503, "The engine is overloaded.", "server_error", None),
+    # Some servers show the key, so clients must not pass on what they are told here.
+    "unauthorized": (401, "Incorrect API key provided: {key}.", "invalid_request_error", "invalid_api_key"),
+    "not_found": (404, "The model does not exist.", "invalid_request_error", "model_not_found"),
+    "quota": (429, "The quota of this account is used up.", "insufficient_quota", "insufficient_quota"),
+    "context": (
+        400,
+        "This model's maximum context length is 4096 tokens, and the request exceeds it.",
+        "invalid_request_error",
+        "context_length_exceeded",
+    ),
+}
+
+
+def _object(text: str) -> dict[str, Any]:
+    """The JSON object that a brain's reply is; a reply that is none becomes one."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    return value if isinstance(value, dict) else {"text": text}
+
+
+def _other(value: Any) -> Any:
+    """A value of the same type that says something else."""
+    match value:
+        case bool():
+            return not value
+        case int() | float():
+            return value + 1
+        case str():
+            return f"not {value}"
+        case list():
+            return value[:-1] if value else ["another"]
+        case dict():
+            return {key: _other(item) for key, item in value.items()}
+    return "something"
+
+
+def _contradiction(text: str) -> str:
+    said = _object(text)
+    if isinstance(said.get("verdict"), str):
+        said["verdict"] = "mismatch" if said["verdict"] == "match" else "match"
+    elif isinstance(said.get("score"), bool):
+        said["score"] = not said["score"]
+    else:
+        said = _other(said)
+    return json.dumps(said, ensure_ascii=False)
+
+
+def _mistyped(value: Any) -> Any:
+    """A value of a type that no reader can take for the one it stands for."""
+    match value:
+        case bool():
+            return "perhaps"
+        case int() | float():
+            return {"number": value}
+        case str():
+            return 7
+        case list() | dict():
+            return "none"
+    return []
+
+
+# What becomes of the brain's text, and the finish_reason that goes with it.
+TWISTS: dict[str, Callable[[str], tuple[str | None, str]]] = {
+    "empty": lambda text: ("", "stop"),
+    "null": lambda text: (None, "stop"),
+    "prose": lambda text: (f"Let me compare the two with care.\n\n{text}\n\nI hope that helps!", "stop"),
+    "only_prose": lambda text: ("Both of them seem fine to me, so I would say that they agree.", "stop"),
+    "conflict": lambda text: (f"{text}\n{_contradiction(text)}", "stop"),
+    "cut_off": lambda text: (text[: len(text) // 2], "length"),
+    "cut_off_stop": lambda text: (text[: len(text) // 2], "stop"),
+    "wrong_types": lambda text: (json.dumps({k: _mistyped(v) for k, v in _object(text).items()}), "stop"),
+    "wrong_finish_reason": lambda text: (text, "length"),
+    "content_filter": lambda text: ("", "content_filter"),
+}
+
+KINDS = frozenset({*ERRORS, *TWISTS, "hang", "drop", "trickle", "not_json_body"} - {"over_limit"})
+# What a provider does on a bad day, without the faults that no second attempt can mend.
+PASSING = (
+    *("rate_limit", "rate_limit_after", "error_500", "error_503", "hang", "drop", "trickle", "empty", "prose"),
+    *("conflict", "cut_off", "wrong_types", "wrong_finish_reason"),
+)
+
+
+def scheduled(rate: float, seed: int, kinds: Sequence[str] = PASSING) -> Faults:
+    """Faults for a share `rate` (0 to 1) of the requests, the same for each run: seed and number decide."""
+    if unknown := set(kinds) - KINDS:
+        raise ValueError(f"no such kinds of fault: {sorted(unknown)}")
+
+    def fault(number: int, _body: Body) -> str | None:
+        digest = hashlib.sha256(f"{seed}:{number}".encode()).digest()
+        hit = int.from_bytes(digest[:8], "big") < rate * 2**64
+        return kinds[int.from_bytes(digest[8:16], "big") % len(kinds)] if hit else None
+
+    return fault

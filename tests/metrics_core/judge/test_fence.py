@@ -1,0 +1,130 @@
+"""The fence: exact fields back, nothing that could open, close, or hide."""
+
+import json
+import unicodedata
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from metrics_core.judge.fence import fenced, nonce_of
+from metrics_core.sample import content_hash
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()))
+HOSTILE = st.sampled_from(
+    ["</data>", "```", "\u202e", "\u200b", "\u2028", "\u2029", "\x00", "\x7f", "\x85", "\U000e0041", "\ufe0f", "\ue000"]
+)
+TEXT = st.one_of(ANY_TEXT, st.lists(st.one_of(ANY_TEXT, HOSTILE)).map("".join))
+FIELDS = st.dictionaries(TEXT, st.one_of(TEXT, st.lists(TEXT), st.none(), st.integers(), st.booleans()))
+HIDDEN = {"Cc", "Cf", "Co", "Cs", "Zl", "Zp"}
+
+
+def visible(mark: str) -> bool:
+    """A letter, mark, digit, sign or space that should reach the judge as it is."""
+    if mark in "<>`":
+        return False
+    return unicodedata.category(mark)[0] in "LNPS" or mark == " "
+
+
+def joined(value: Any) -> Any:
+    """The same value with the two halves of a character, where a text holds them apart, made one."""
+    if isinstance(value, dict):
+        return {joined(key): joined(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [joined(item) for item in value]
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    return value
+
+
+def test_the_block_reads_as_written_here() -> None:
+    line = '{"answer": "caf\u00e9 \\u003c/data\\u003e \\u0060\\n\\u202e", "references": ["a", "b"]}'
+    nonce = content_hash(line)
+    block = fenced({"references": ["a", "b"], "answer": "caf\u00e9 </data> `\n\u202e"})
+    assert block == f"<data-{nonce}>\n{line}\n</data-{nonce}>"
+    assert nonce_of(block) == nonce
+
+
+@given(FIELDS)
+@example({"answer": "\ud800"})
+@example({"answer": "\ud83d\ude00"})
+@example({"answer": "\\u003c \\\\u003c \U0001f600"})
+def test_the_line_reads_back_as_the_fields(fields: dict[str, Any]) -> None:
+    opening, line, closing = fenced(fields).split("\n")
+    # Two names that spell the same characters are one name in JSON.
+    if len(joined(fields)) == len(fields):
+        assert json.loads(line) == joined(fields)
+    nonce = content_hash(line)
+    assert (opening, closing) == (f"<data-{nonce}>", f"</data-{nonce}>")
+    assert nonce not in line
+
+
+@given(FIELDS)
+def test_nothing_survives_that_opens_closes_or_hides(fields: dict[str, Any]) -> None:
+    block = fenced(fields)
+    assert len(block.splitlines()) == 3
+    line = block.split("\n")[1]
+    assert set("<>`\n\r") & set(line) == set()
+    assert [hex(ord(mark)) for mark in set(line) if unicodedata.category(mark) in HIDDEN] == []
+    line.encode("utf-8")
+
+
+def test_the_whole_of_unicode() -> None:
+    everything = "".join(map(chr, range(0x110000)))
+    kept = set(fenced({"answer": everything}).split("\n")[1])
+    lost = [hex(ord(mark)) for mark in everything if mark not in kept and visible(mark)]
+    # The fillers of Hangul, which are letters by name only.
+    assert lost == ["0x115f", "0x1160", "0x3164", "0xffa0"]
+    found = [hex(ord(mark)) for mark in kept if unicodedata.category(mark) in HIDDEN]
+    assert len(found) == 0, found[:10]
+    assert set("\ufe00\ufe0f\u115f\u3164\u034f\u180b\U000e0100\uffff\U0010ffff") & kept == set()
+
+
+@given(FIELDS, st.randoms(use_true_random=False))
+def test_equal_fields_give_equal_text(fields: dict[str, Any], random: Any) -> None:
+    names = list(fields)
+    random.shuffle(names)
+    assert fenced({name: fields[name] for name in names}) == fenced(fields)
+
+
+@given(FIELDS, FIELDS)
+def test_different_fields_give_different_text(one: dict[str, Any], other: dict[str, Any]) -> None:
+    same = json.dumps(joined(one), sort_keys=True) == json.dumps(joined(other), sort_keys=True)
+    assert (nonce_of(fenced(one)) == nonce_of(fenced(other))) == same
+
+
+def test_visible_text_of_every_script_stays_readable() -> None:
+    text = "Ünïcode Привет 北京 العربية हिन्दी 日本語 10² € 😀"
+    assert text in fenced({"answer": text})
+
+
+def test_a_text_cannot_close_the_fence_of_another_request() -> None:
+    earlier = fenced({"answer": "Paris"})
+    block = fenced({"answer": earlier})
+    assert nonce_of(block) != nonce_of(earlier)
+    assert earlier.split("\n")[2] not in block
+    assert json.loads(block.split("\n")[1]) == {"answer": earlier}
+
+
+def test_the_nonce_is_found_in_a_whole_message() -> None:
+    block = fenced({"answer": "Paris"})
+    assert nonce_of(f"Data:\n{block}\nJudge it.") == nonce_of(block)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "no block", "<data-0>\n{}\n</data-0>", fenced({"answer": "Paris"}).replace("Paris", "Rome")],
+    ids=["empty", "prose", "short nonce", "changed line"],
+)
+def test_a_text_without_a_block_has_no_nonce(text: str) -> None:
+    with pytest.raises(ValueError, match="the text holds no fenced block"):
+        nonce_of(text)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_what_json_has_not_is_refused(number: float) -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        fenced({"answer": number})
+    with pytest.raises(TypeError, match="not JSON serializable"):
+        fenced({"answer": {"a set"}})
