@@ -6,6 +6,9 @@ It runs in the interpreter where the contestant is installed, so nothing of this
 answerkey's turn. RESULT gets `{"seconds": ..., "scores": [...]}`, null for a row without a score.
 """
 
+# mypy: disable-error-code="import-not-found"
+# The rivals are in another interpreter.
+
 from __future__ import annotations
 
 import json
@@ -41,7 +44,9 @@ def _answerkey(metric: str, field: str) -> Contestant:
         sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
         from metrics_core import Sample, evaluate
         from metrics_core.judge.options import JudgeOptions
+        from metrics_core.providers import litellm
 
+        litellm()  # which is imported where it is first used
         samples = [Sample(str(i), row.answer, [row.reference], row.question) for i, row in enumerate(rows)]
         judge = JudgeOptions((f"openai/{MODEL}",), api_base=url, api_key=KEY)
 

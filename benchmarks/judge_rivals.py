@@ -8,11 +8,11 @@ import is left out. In a virtual environment of their own these work together:
     pip install ragas==0.4.3 deepeval==4.3.1 "langchain-community<0.4.2" "instructor>=1.10"
 
 A sample has a question, an answer and one reference, made from the examples; blank answers are left out, since the
-other two do not take them. Every contestant is a fresh process with its own defaults for concurrency and retries, and
-the clock runs from its first to its last score, not while it imports. Calls are what the server counts, tokens what
-it reports: a quarter of the characters. A row that is "changed" by faults has another score than without them: the
-server says the same to the same, so a bad reply was taken for a good one. Telemetry is off, and a connection to
-anywhere but loopback is refused.
+other two do not take them. Every contestant is a fresh process with its own defaults for concurrency and retries
+(ragas without the embedding part of its score, DeepEval without the file that it rewrites after every sample), and
+the clock does not run while it imports. Calls are what the server counts, tokens what it reports: a quarter of the
+characters. A row that is "changed" by faults has another score than without them: the server says the same to the
+same, so a bad reply was taken for a good one. Telemetry is off, and connections beyond loopback are refused.
 """
 
 from __future__ import annotations
@@ -60,7 +60,11 @@ class Outcome:
 
 
 def outcome(name: str, python: str, rows: list[Row], rate: float) -> Outcome:
-    """Run a contestant in a process of its own against a server of its own."""
+    """Run a contestant in a process of its own against a server of its own.
+
+    Raises:
+        RuntimeError: the process failed, with the last line that it wrote.
+    """
     tokens: list[int] = []
 
     def brain(body: Body) -> Reply:
@@ -83,7 +87,7 @@ def outcome(name: str, python: str, rows: list[Row], rate: float) -> Outcome:
         except subprocess.TimeoutExpired:
             return Outcome(server.n_requests, sum(tokens), server.max_in_flight, LONGEST, None)
         if done.returncode:
-            sys.exit(f"{name} failed:\n{done.stderr[-4000:]}")
+            raise RuntimeError(done.stderr.strip().rpartition("\n")[2] or f"exit code {done.returncode}")
         found = json.loads(result.read_text(encoding="utf-8"))
         return Outcome(server.n_requests, sum(tokens), server.max_in_flight, found["seconds"], found["scores"])
 
@@ -117,7 +121,8 @@ def line(rate: float, got: Outcome, without: Outcome) -> str:
     if got.scores is None or without.scores is None:
         return f"{head}    stopped after {LONGEST:g} s"
     missing = got.scores.count(None)
-    changed = sum(None is not a != b is not None for a, b in zip(got.scores, without.scores, strict=True))
+    pairs = zip(got.scores, without.scores, strict=True)
+    changed = sum(a != b for a, b in pairs if a is not None and b is not None)
     return f"{head} {got.seconds:8.1f} {missing:9d} {changed:8d}"
 
 
@@ -137,9 +142,12 @@ def main() -> None:
             print(f"{name:40} not installed")
             continue
         outcomes: list[Outcome] = []
-        for rate in RATES:
-            outcomes.append(outcome(name, python, rows, rate))
-            print(f"{f'{name} {version}':40} {line(rate, outcomes[-1], outcomes[0])}", flush=True)
+        try:
+            for rate in RATES:
+                outcomes.append(outcome(name, python, rows, rate))
+                print(f"{f'{name} {version}':40} {line(rate, outcomes[-1], outcomes[0])}", flush=True)
+        except RuntimeError as error:
+            print(f"{f'{name} {version}':40} failed: {error}")
 
 
 if __name__ == "__main__":

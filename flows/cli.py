@@ -15,12 +15,14 @@ _EPILOG = """\
 examples:
   answerkey evaluate answers.csv
   answerkey evaluate answers.jsonl --references questions.jsonl --map release=model --slice lang
+  answerkey evaluate answers.csv --judge openai/gpt-4o-mini --dry-run
+  answerkey judge "Capital of France?" "Paris" "It is Paris." --judge openai/gpt-4o-mini
   answerkey report --list
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code: 0, or 2 for bad input."""
+    """Run a command and return its exit code: 0, 2 for bad input, 1 where doctor or judge found trouble."""
     parser = _parser()
     chosen = parser.parse_args(arguments)
     from flows import commands
@@ -34,6 +36,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output has gone (`| head`); there is nobody left to tell.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        from metrics_core.judge.ledger import LedgerError
+
+        if not isinstance(error, LedgerError):
+            raise
+        print(f"answerkey: {error}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("answerkey: stopped; what was scored so far is kept, run the same command again", file=sys.stderr)
         return 130
@@ -49,6 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _evaluate(commands.add_parser("evaluate", help="score the answers of one or more releases and report"))
+    _judge(commands.add_parser("judge", help="try a judge on one answer"))
     report = commands.add_parser("report", help="show reports")
     report.add_argument("report_id", nargs="*", metavar="ID", help="for instance faq/gpt-4/v2; default: the newest run")
     report.add_argument("--list", action="store_true", help="list the reports, or those whose id starts with ID")
@@ -57,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     _home(report)
     metrics = commands.add_parser("metrics", help="say what each metric is, what it gives and needs")
     metrics.add_argument("--json", action="store_true", help="print JSON")
-    doctor = commands.add_parser("doctor", help="check versions, models, the warehouse and the server")
+    doctor = commands.add_parser("doctor", help="check versions, models, the judge, the warehouse and the server")
     _home(doctor)
     return parser
 
@@ -67,6 +77,9 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
     parser.description = "Load, validate and score answers; make a numbered report of every release."
     _data_options(parser.add_argument_group("data"))
     _scoring_options(parser.add_argument_group("scoring"))
+    judge = parser.add_argument_group("judge", "--judge adds meaning_match and ground_truth_similarity to the metrics.")
+    _judge_options(judge)
+    _budget_options(judge)
     output = parser.add_argument_group("output")
     output.add_argument("--json", action="store_true", help="print the reports as JSON instead of a table")
     output.add_argument("--quiet", action="store_true", help="no progress, only warnings")
@@ -104,7 +117,7 @@ def _data_options(data: argparse._ArgumentGroup) -> None:
 
 def _scoring_options(scoring: argparse._ArgumentGroup) -> None:
     scoring.add_argument(
-        "--metrics", metavar="A,B", default="", help="default: all that need no key; see `answerkey metrics`"
+        "--metrics", metavar="A,B", default="", help="default: all that need no judge; see `answerkey metrics`"
     )
     scoring.add_argument(
         "--profile", default="default", metavar="NAME",
@@ -128,6 +141,60 @@ def _scoring_options(scoring: argparse._ArgumentGroup) -> None:
         "--max-quarantined", type=float, default=0.20, metavar="SHARE",
         help="share of rows that may break a rule before the run stops (default 0.20)",
     )  # fmt: skip
+    scoring.add_argument(
+        "--min-coverage", type=float, default=0.95, metavar="SHARE",
+        help="share of the rows that must be scored for a report to be COMPLETE (default 0.95)",
+    )  # fmt: skip
+
+
+def _judge_options(judge: argparse._ActionsContainer) -> None:
+    judge.add_argument(
+        "--judge", metavar="A,B", default="",
+        help="models: PROVIDER/MODEL, or PROVIDER/MODEL@http://address (default: $ANSWERKEY_JUDGE)",
+    )  # fmt: skip
+    judge.add_argument("--judge-base", metavar="URL", default="", help="address for judges that name none")
+    judge.add_argument(
+        "--judge-key-from", metavar="WHERE", default="",
+        help="where the key is: env:NAME, secret:BLOCK or variable:NAME (default: $ANSWERKEY_JUDGE_KEY, the Prefect "
+        "secret answerkey-judge-key, or the provider's own variable)",
+    )  # fmt: skip
+    judge.add_argument(
+        "--jury", default="majority", metavar="HOW", help="of several votes: majority, unanimous or mean"
+    )
+    judge.add_argument(
+        "--repeats", type=int, default=1, metavar="N", help="ask every judge N times about each answer (default 1)"
+    )
+    judge.add_argument(
+        "--judge-timeout", type=float, default=60.0, metavar="S", help="seconds that one call may take (default 60)"
+    )
+    judge.add_argument(
+        "--judge-deadline", type=float, default=180.0, metavar="S",
+        help="seconds that one question may take with all its calls (default 180)",
+    )  # fmt: skip
+
+
+def _budget_options(judge: argparse._ActionsContainer) -> None:
+    judge.add_argument(
+        "--judge-concurrency", type=int, default=64, metavar="N", help="calls to one judge at once (default 64)"
+    )
+    judge.add_argument("--max-calls", type=int, default=0, metavar="N", help="stop asking after N calls")
+    judge.add_argument("--max-cost", type=float, default=0.0, metavar="USD", help="stop asking before it costs more")
+    judge.add_argument("--dry-run", action="store_true", help="say what the judges would cost, and stop")
+
+
+def _judge(parser: argparse.ArgumentParser) -> None:
+    parser.description = "Ask judges about one answer, as an evaluation would. What they said once is in the ledger."
+    parser.add_argument("question", help="the question; may be empty")
+    parser.add_argument("reference", help="an answer known to be right")
+    parser.add_argument("answer", help="the answer to judge")
+    parser.add_argument(
+        "--reference", dest="more_references", metavar="TEXT", action="append", default=[],
+        help="another answer known to be right",
+    )  # fmt: skip
+    parser.add_argument("--metric", metavar="A,B", default="", help="default: meaning_match,ground_truth_similarity")
+    _judge_options(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    _home(parser)
 
 
 def _home(parser: argparse._ActionsContainer) -> None:

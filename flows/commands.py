@@ -7,99 +7,40 @@ import json
 import logging
 import os
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from flows import environment
+from flows.arguments import check_files, forms, judging
 from metrics_core.errors import BadInput
+from tasks.server import has_server
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from flows.parameters import Data, Limits, Scoring
+    from metrics_core.judge.foresight import Estimate
 
 
 def evaluate(chosen: argparse.Namespace) -> int:
-    """`answerkey evaluate`: run the flow and print the reports."""
-    _check_files(chosen)
+    """`answerkey evaluate`: run the flow and print the reports, or what the judges would cost."""
+    check_files(chosen)
     environment.prepare(chosen.home)
     # Our own lines tell the user what happens; Prefect's go to its server, where they belong.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     _show_progress(quiet=chosen.quiet)
-    data, scoring, limits = _parameters(chosen)
-    if not environment.has_server():
+    given = forms(chosen)
+    if not has_server():
         logging.getLogger("answerkey").info(
             "starting a temporary Prefect server (10 to 20 seconds; PREFECT_API_URL names one that runs)"
         )
     from flows.evaluate_release import evaluate_release
     from flows.terminal import print_reports
+    from flows.terminal_judge import print_estimates
     from tasks.report import read_reports
 
-    report_ids = evaluate_release(data, scoring, limits, str(chosen.home))
-    print_reports(read_reports(chosen.home, report_ids), as_json=chosen.json)
+    found = evaluate_release(given.data, given.scoring, given.judging, given.limits, str(chosen.home))
+    if given.judging.dry_run:
+        print_estimates(cast("list[Estimate]", found), as_json=chosen.json)
+    else:
+        print_reports(read_reports(chosen.home, cast(list[str], found)), as_json=chosen.json)
     return 0
-
-
-def _check_files(chosen: argparse.Namespace) -> None:
-    """What can be known before anything is started."""
-    for source in filter(None, (chosen.answers, chosen.references)):
-        file = source.split("::", 1)[0]
-        if "://" not in file and not Path(file).is_file():
-            raise BadInput(f"{file}: there is no such file")
-
-
-def _parameters(chosen: argparse.Namespace) -> tuple[Data, Scoring, Limits]:
-    from pydantic import ValidationError
-
-    from flows.parameters import ALL_METRICS, Data, Limits, Scoring
-    from metrics_core.registry import create
-    from tasks.load import dataset_name
-
-    metrics = _names(chosen.metrics) or list(ALL_METRICS)
-    create(metrics)
-    try:
-        data = Data(
-            answers=_absolute(chosen.answers),
-            references=_absolute(chosen.references),
-            dataset=chosen.dataset,
-            release=chosen.release,
-            columns=chosen.map,
-            reference_columns=chosen.map_references,
-            slices=chosen.slice,
-        )
-        scoring = Scoring(
-            metrics=metrics,
-            profile=chosen.profile,
-            blank_answer=chosen.blank_answer,
-            embedding_models=_names(chosen.embedding_models),
-            aggregation=chosen.aggregation,
-            threshold=chosen.threshold,
-            only_failed=chosen.only_failed,
-        )
-        limits = Limits(max_quarantined=chosen.max_quarantined)
-    except ValidationError as error:
-        raise BadInput(_first_problem(error.errors()[0])) from error
-    dataset_name(data.source())
-    # A signature names the model, so a model that is not there is found before anything starts.
-    _ = [metric.signature for metric in create(scoring.metrics, scoring.options(""))]
-    return data, scoring, limits
-
-
-def _first_problem(error: Mapping[str, Any]) -> str:
-    option = "--" + str(error["loc"][0]).replace("_", "-")
-    message = error["msg"]
-    if error["type"] == "literal_error":
-        message = f"choose from {error['ctx']['expected'].replace(' or ', ', ')}".replace("'", "")
-    return f"{option} {error['input']}: {message}"
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _absolute(source: str) -> str:
-    """Paths as the flow run can be repeated from another folder; URLs as they are."""
-    return source if not source or "://" in source else os.path.abspath(source)
 
 
 def _show_progress(*, quiet: bool) -> None:
@@ -109,6 +50,19 @@ def _show_progress(*, quiet: bool) -> None:
     logger = logging.getLogger("answerkey")
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
+
+
+def judge(chosen: argparse.Namespace) -> int:
+    """`answerkey judge`: try a judge on one answer."""
+    from flows.terminal_judge import print_trials
+    from flows.trial import ask_about, metrics_of
+
+    references = [chosen.reference, *chosen.more_references]
+    trials = ask_about(
+        chosen.question, references, chosen.answer, metrics_of(chosen.metric), judging(chosen), chosen.home
+    )
+    print_trials(trials, references, as_json=chosen.json)
+    return 0 if all(trial.measurement.status in ("scored", "undefined") for trial in trials) else 1
 
 
 def report(chosen: argparse.Namespace) -> int:

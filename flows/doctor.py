@@ -7,9 +7,9 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from flows.environment import has_server
 from metrics_core.errors import BadInput
 from tasks.manifest import versions
+from tasks.server import has_server
 from tasks.warehouse.warehouse import FILE, reading
 
 _PAIR = ("The cat did not sit on the mat.", "The cat sat on the old mat.")
@@ -39,6 +39,7 @@ def examine(home: Path) -> list[Finding]:
         ),
         _oracles(),
         *_models(),
+        _judge(home),
         _warehouse(home),
         _server(),
     ]
@@ -72,6 +73,22 @@ def _models() -> list[Finding]:
         else:
             findings.append(Finding(f"model {name}", True, f"found, checksum right, revision {package.revision}"))
     return findings
+
+
+def _judge(home: Path) -> Finding:
+    """Whether the judge that is named outside any run could be asked. It is not."""
+    from flows.judging import Judging, preflight
+    from tasks.judges import settings
+
+    try:
+        if not settings((), "")[0]:
+            return Finding("judge", True, "none named (ANSWERKEY_JUDGE or --judge); only two metrics need one")
+        options = Judging().options(home, "")
+        preflight(options, "")
+    except BadInput as error:
+        return Finding("judge", False, str(error))
+    labels = dict.fromkeys(judge.label for judge, _ in options.seats())
+    return Finding("judge", True, f"{', '.join(labels)}: provider known, key there or none needed; not asked")
 
 
 def _warehouse(home: Path) -> Finding:

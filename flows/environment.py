@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from tasks.server import has_server
+
 _QUIET = {
     # Each of these libraries would otherwise look for a host when it is imported or first used.
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -40,12 +42,3 @@ def prepare(home: Path) -> None:
         folder = Path(os.environ.setdefault("PREFECT_HOME", str(home.resolve() / "prefect")))
         # Prefect makes the last folder only, and its server dies without.
         folder.mkdir(parents=True, exist_ok=True)
-
-
-def has_server() -> bool:
-    """Whether the environment, or the user's Prefect profile, names a server."""
-    if os.environ.get("PREFECT_API_URL"):
-        return True
-    folder = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect")
-    profiles = folder / "profiles.toml"
-    return profiles.is_file() and "PREFECT_API_URL" in profiles.read_text(encoding="utf-8")

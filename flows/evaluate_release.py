@@ -6,26 +6,31 @@ import logging
 import os
 import shutil
 import uuid
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from prefect import flow
-from prefect.artifacts import create_progress_artifact, update_progress_artifact
+from prefect.artifacts import create_progress_artifact, create_table_artifact, update_progress_artifact
 from prefect.client.orchestration import get_client
 from prefect.futures import PrefectFuture, as_completed
 from prefect.logging.handlers import APILogHandler
 from prefect.runtime import flow_run
 from prefect.task_runners import ThreadPoolTaskRunner
 
+from flows.judging import Judging, preflight
 from flows.parameters import Data, Limits, Scoring
+from flows.terminal import dollars, price
 from metrics_core.errors import BadInput
+from metrics_core.judge.foresight import Estimate, total
+from metrics_core.judge.options import NO_JUDGE, JudgeOptions
 from tasks import steps
 from tasks.commit import finish_run, start_run
-from tasks.contract import Contract
 from tasks.load import Loaded, Source, dataset_name
 from tasks.manifest import manifest
 from tasks.parts import Chunk
 from tasks.plan import Plan
+from tasks.publish import artifact_key
 from tasks.score import in_good_order, worth_spawning
 from tasks.validate import Validation
 
@@ -33,7 +38,7 @@ log = logging.getLogger("answerkey")
 # What a run says is for its reader in the UI as well. A worker has set up its logging before it imports this.
 log.setLevel(logging.INFO)
 log.addHandler(APILogHandler())
-_SCORING, _LIMITS = Scoring(), Limits()
+_SCORING, _JUDGING, _LIMITS = Scoring(), Judging(), Limits()
 
 
 def _run_name() -> str:
@@ -54,55 +59,96 @@ def _run_name() -> str:
     task_runner=ThreadPoolTaskRunner(max_workers=2 + (os.cpu_count() or 1)),  # type: ignore[arg-type]
 )
 def evaluate_release(
-    data: Data, scoring: Scoring = _SCORING, limits: Limits = _LIMITS, home: str = ".answerkey"
-) -> list[str]:
-    """Evaluate releases and return the ids of their reports.
+    data: Data,
+    scoring: Scoring = _SCORING,
+    judging: Judging = _JUDGING,
+    limits: Limits = _LIMITS,
+    home: str = ".answerkey",
+) -> list[str] | list[Estimate]:
+    """Evaluate releases and return the ids of their reports; after a dry run, what the judges would be asked.
 
     Args:
         data: What to evaluate.
         scoring: How to score it.
-        limits: When the data are too bad to score.
+        judging: Whom to ask, where the key is, and what it may cost.
+        limits: When the data are too bad to score, and the scores too few to trust.
         home: The folder of the warehouse, on a disk of the machine that runs this.
     """
     folder = Path(home)
     run_id = str(flow_run.id or uuid.uuid4())
-    source = data.source()
-    parameters = {"data": data.model_dump(), "scoring": scoring.model_dump(), "limits": limits.model_dump()}
-    start_run(folder, run_id, "evaluate-release", dataset_name(source), parameters)
+    forms = {"data": data, "scoring": scoring, "judging": judging, "limits": limits}
+    run = _Run(folder, run_id, data.source(), scoring, judging, limits, {k: v.model_dump() for k, v in forms.items()})
+    start_run(folder, run_id, "evaluate-release", dataset_name(run.source), run.parameters)
     try:
-        report_ids = _evaluate(folder, run_id, source, scoring, limits, parameters)
+        found = _evaluate(run)
     except BaseException as error:
         finish_run(folder, run_id, "stopped", f"{type(error).__name__}: {error}")
         raise
     finally:
         # Staged copies only: what they held is in the warehouse, or can be read again.
-        shutil.rmtree(folder / "runs" / run_id, ignore_errors=True)
-    finish_run(folder, run_id, "complete")
-    return report_ids
+        shutil.rmtree(run.work, ignore_errors=True)
+    finish_run(folder, run_id, "complete", "dry run" if judging.dry_run else None)
+    return found
 
 
-def _evaluate(
-    home: Path, run_id: str, source: Source, scoring: Scoring, limits: Limits, parameters: dict[str, Any]
-) -> list[str]:
-    work = home / "runs" / run_id
-    options = scoring.options(str(home / "embeddings"))
-    loaded = steps.load_step(source, work)
+@dataclass(frozen=True, slots=True)
+class _Run:
+    home: Path
+    run_id: str
+    source: Source
+    scoring: Scoring
+    judging: Judging
+    limits: Limits
+    parameters: dict[str, Any]
+
+    @property
+    def work(self) -> Path:
+        return self.home / "runs" / self.run_id
+
+
+def _evaluate(run: _Run) -> list[str] | list[Estimate]:
+    home, source, scoring = run.home, run.source, run.scoring
+    options = scoring.options(str(home / "embeddings"), _judge(run))
+    loaded = steps.load_step(source, run.work)
     for note in loaded.notes:
         log.info(note)
-    validation = steps.validate_step(loaded.staged, loaded.rejects, str(work), Contract(**limits.model_dump()))
-    steps.record_step(home, run_id, source.answers, loaded, validation)
+    validation = steps.validate_step(loaded.staged, loaded.rejects, str(run.work), run.limits.contract())
+    steps.record_step(home, run.run_id, source.answers, loaded, validation)
     _announce(loaded, validation)
     if validation.broken:
         raise BadInput(f"{source.answers}: {validation.broken}")
-    plan = steps.plan_step(validation.accepted, home, work, scoring.metrics, options, only_failed=scoring.only_failed)
-    parts = _score(plan)
-    committed = steps.commit_step(home, run_id, source.answers, loaded, validation.accepted, parts)
+    plan = steps.plan_step(
+        validation.accepted, home, run.work, scoring.metrics, options, only_failed=scoring.only_failed
+    )
+    if run.judging.dry_run:
+        return _foresee(plan, loaded.dataset)
+    parts = _score(plan, run.judging.key_from)
+    committed = steps.commit_step(home, run.run_id, source.answers, loaded, validation.accepted, parts)
     _rename(committed.dataset, [release.release for release in committed.releases])
+    made = manifest(run.run_id, run.parameters, loaded, validation, plan, options.judge)
     reports = steps.aggregate_step(
-        home, committed, scoring.metrics, options, manifest(run_id, parameters, loaded, validation, plan)
+        home, committed, scoring.metrics, options, made, min_coverage=run.limits.min_coverage
     )
     steps.publish_step(home, reports)
     return [report.report_id for report in reports]
+
+
+def _judge(run: _Run) -> JudgeOptions:
+    """Who is asked: nobody where no metric does. Without the key, which each task fetches for itself."""
+    if not run.scoring.asks_judges:
+        return NO_JUDGE
+    options = run.judging.options(run.home, run.run_id)
+    preflight(options, run.judging.key_from)
+    return options
+
+
+def _foresee(plan: Plan, dataset: str) -> list[Estimate]:
+    estimates = list(steps.foresee_step(plan))
+    rows = [{**asdict(one), "cost_usd": dollars(one.cost_usd)} for one in estimates]
+    create_table_artifact(rows, key=f"dry-run-{artifact_key(dataset)}", description="What the judges would be asked")
+    calls = sum(one.calls for one in estimates)
+    log.info(f"dry run: {calls:,} calls, {price(total(estimates))}; nobody was asked, and nothing was scored")
+    return estimates
 
 
 def _announce(loaded: Loaded, validation: Validation) -> None:
@@ -115,7 +161,7 @@ def _announce(loaded: Loaded, validation: Validation) -> None:
             log.warning(check.message)
 
 
-def _score(plan: Plan) -> list[str]:
+def _score(plan: Plan, key_from: str) -> list[str]:
     """Fan out one task a chunk; a chunk that fails for good is written down as failed, and the run goes on."""
     todo = dict(plan.n_todo)
     log.info(
@@ -127,7 +173,7 @@ def _score(plan: Plan) -> list[str]:
     progress = cast(uuid.UUID, create_progress_artifact(0.0, key="scoring", description="Chunks scored"))
     spawn = worth_spawning(plan.n_todo)
     chunks: dict[PrefectFuture[str], Chunk] = {
-        steps.score_step.submit(chunk, spawn=spawn): chunk for chunk in in_good_order(plan.chunks)
+        steps.score_step.submit(chunk, spawn=spawn, key_from=key_from): chunk for chunk in in_good_order(plan.chunks)
     }
     parts = []
     for done, future in enumerate(as_completed(list(chunks)), start=1):

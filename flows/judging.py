@@ -8,11 +8,11 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from flows.parameters import Form, Scoring
+from flows.parameters import Form
 from metrics_core.errors import BadInput
-from metrics_core.judge.options import NO_JUDGE, JudgeOptions, Jury
+from metrics_core.judge.options import JudgeOptions, Jury
 from metrics_core.judge.panel import check
-from tasks import judges as places
+from tasks.judges import key, settings
 
 # What people may paste by mistake (a key, an address with a password in it) fits none of these, so the form
 # refuses it before anything stores it.
@@ -39,7 +39,8 @@ class Judging(Form):
         "",
         pattern=_ADDRESS,
         title="Address",
-        description="http://... of an OpenAI-compatible server, for judges that name none. Empty: the provider's own.",
+        description="http://... of an OpenAI-compatible server, for judges that name none. Empty: "
+        "ANSWERKEY_JUDGE_BASE, the Prefect variable answerkey_judge_base, or the provider's own.",
         json_schema_extra={"position": 1},
     )
     key_from: str = Field(
@@ -47,7 +48,7 @@ class Judging(Form):
         pattern=_PLACE,
         title="Key",
         description="Where the key is: env:NAME, secret:BLOCK or variable:NAME; never the key itself. Empty: "
-        "ANSWERKEY_JUDGE_KEY, or the provider's own variable.",
+        "ANSWERKEY_JUDGE_KEY, the secret answerkey-judge-key, or the provider's own variable.",
         examples=["secret:judge-key"],
         json_schema_extra={"position": 2},
     )
@@ -105,3 +106,39 @@ class Judging(Form):
         description="After which a question to a judge is given up for good, with all its calls and waiting.",
         json_schema_extra={"position": 10},
     )
+
+    def options(self, home: Path, run: str) -> JudgeOptions:
+        """The same as the scoring library's options: without the key, with the ledger in `home`.
+
+        Raises:
+            BadInput: no judge is named, or one is twice.
+        """
+        judges, api_base = settings(self.judges, self.api_base)
+        try:
+            options = JudgeOptions(
+                judges=judges,
+                api_base=api_base,
+                jury=self.jury,
+                repeats=self.repeats,
+                concurrency=self.concurrency,
+                timeout_s=self.timeout_s,
+                deadline_s=self.deadline_s,
+                max_calls=self.max_calls or None,
+                max_cost_usd=self.max_cost_usd or None,
+                ledger=str(home),
+                run=run,
+            )
+        except ValueError as error:
+            raise BadInput(str(error)) from error
+        options.seats()
+        return options
+
+
+def preflight(options: JudgeOptions, key_from: str) -> None:
+    """Find out before anything is paid, or even loaded, whether the judges can be asked. Nobody is.
+
+    Raises:
+        BadInput: a judge's provider is not known, a key is missing, or the cost is to be limited and a price is
+            not known.
+    """
+    check(replace(options, api_key=key(key_from)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ def _console() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
 
 
-def _show(*renderables: Table | str) -> None:
+def show(*renderables: Table | str) -> None:
     """Print to a terminal as it is, elsewhere as plain lines without the padding of tables."""
     console = _console()
     if console.is_terminal:
@@ -59,22 +59,45 @@ def print_reports(
     table = _one(reports[0]) if len(reports) == 1 else _side_by_side(reports)
     tables = [table, *_slices(reports, by)]
     found = {message: None for report in reports for _, _, ok, message in report.checks if not ok}
-    _show(*tables, *map(_about, reports), *(escape(f"- {message}") for message in found if with_checks))
+    about = [line for report in reports for line in _about(report)]
+    show(*tables, *about, *_spent(reports), *(escape(f"- {message}") for message in found if with_checks))
 
 
-def _about(report: Report) -> str:
+def _about(report: Report) -> Iterator[str]:
     notes = [f"{report.n_total:,} answers", f"data {report.dataset_version}", report.status]
     if quarantined := sum(count for _, count in report.quarantined):
         notes.append(f"{quarantined:,} quarantined")
-    return f"{escape(report.report_id)}  [dim]{', '.join(notes)}[/dim]"
+    yield f"{escape(report.report_id)}  [dim]{', '.join(notes)}[/dim]"
+    if report.message:
+        yield f"  {escape(report.message)}"
 
 
-def _table(title: str) -> Table:
+def _spent(reports: Sequence[Report]) -> Iterator[str]:
+    """What was paid to judges, once a run."""
+    runs = {report.manifest["run_id"]: report.manifest.get("judge") for report in reports}
+    for judge in filter(None, runs.values()):
+        yield f"judge: {judge['calls']:,} call{'' if judge['calls'] == 1 else 's'}, {price(judge['cost_usd'])}"
+
+
+def price(cost: float | None) -> str:
+    """What was, or would be, paid, in a sentence."""
+    return "price unknown" if cost is None else dollars(cost)
+
+
+def dollars(cost: float | None) -> str:
+    """The same in a table."""
+    if cost is None:
+        return "unknown"
+    return f"${cost:,.4f}" if cost < 1 else f"${cost:,.2f}"
+
+
+def plain_table(title: str = "") -> Table:
+    """Rows under a ruled head, without a frame."""
     return Table(title=title, title_justify="left", box=SIMPLE_HEAD, title_style="bold", pad_edge=False)
 
 
 def _one(report: Report) -> Table:
-    table = _table(escape(f"{report.release} on {report.dataset}"))
+    table = plain_table(escape(f"{report.release} on {report.dataset}"))
     table.add_column("metric", no_wrap=True)
     for name in ("mean", "95 % interval", "scored/total"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -89,7 +112,7 @@ def _one(report: Report) -> Table:
 
 
 def _side_by_side(reports: Sequence[Report]) -> Table:
-    table = _table(escape(f"{len(reports)} releases on {reports[0].dataset}: mean ± half the 95 % interval"))
+    table = plain_table(escape(f"{len(reports)} releases on {reports[0].dataset}: mean ± half the 95 % interval"))
     table.add_column("metric", no_wrap=True)
     for report in reports:
         table.add_column(escape(report.release), justify="right", overflow="fold")
@@ -114,7 +137,7 @@ def _slices(reports: Sequence[Report], by: str | None) -> list[Table]:
     slices = dict.fromkeys(slice_ for scores in by_place for _, slice_ in scores if slice_ != "all")
     if not slices:
         return []
-    table = _table(f"{chosen} by slice")
+    table = plain_table(f"{chosen} by slice")
     table.add_column("slice")
     for report in reports:
         table.add_column(escape(report.release), justify="right", overflow="fold")
@@ -153,26 +176,26 @@ def print_list(rows: Sequence[tuple[str, str, str, str]], *, as_json: bool) -> N
     if as_json:
         print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=2, ensure_ascii=False))
         return
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = plain_table()
     for name in names:
         table.add_column(name)
     for row in rows:
         table.add_row(*map(escape, row))
-    _show(table)
+    show(table)
 
 
 def print_metrics(catalogue: Sequence[tuple[str, str, Metric]]) -> None:
     """The metrics with their fields and needs."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table = plain_table()
     for name in ("metric", "what it is", "fields", "needs"):
         table.add_column(name, overflow="fold")
     for name, summary, metric in catalogue:
         fields = ", ".join(field.name for field in metric.fields)
         table.add_row(name, summary, fields, ", ".join(sorted(metric.needs)))
-    _show(table)
+    show(table)
 
 
 def print_findings(findings: Sequence[Finding]) -> None:
     """One line a finding, with the remedy where something is wrong."""
     marks = {True: "[green]ok[/green]  ", False: "[red]fail[/red]"}
-    _show(*(f"{marks[f.ok]}  {f.name:<22} {escape(f.text)}" for f in findings))
+    show(*(f"{marks[f.ok]}  {f.name:<22} {escape(f.text)}" for f in findings))

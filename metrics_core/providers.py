@@ -43,7 +43,7 @@ def retry_after(error: Exception) -> float | None:
         except ValueError:
             try:
                 seconds = parsedate_to_datetime(text).timestamp() - time.time()
-            except ValueError:
+            except (ValueError, OverflowError):
                 continue
         if math.isfinite(seconds):
             return max(seconds, 0.0)

@@ -13,6 +13,7 @@ from metrics_core.registry import Options, create
 from metrics_core.statistics.intervals import Interval, cluster_t, student_t, wilson
 from tasks.commit import Committed
 from tasks.corpus_bleu import corpus_bleu_rows
+from tasks.coverage import settle_reports
 from tasks.warehouse.warehouse import writing
 
 if TYPE_CHECKING:
@@ -21,11 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ReportRef:
-    """A report that was made."""
+    """A report that was made; `message` says what has no score and why, None where everything has one."""
 
     report_id: str
     release: str
     status: str
+    message: str | None
 
 
 def aggregate(
@@ -34,8 +36,14 @@ def aggregate(
     metrics: Sequence[str],
     options: Options,
     manifest: Mapping[str, Any],
+    *,
+    min_coverage: float = 0.95,
 ) -> tuple[ReportRef, ...]:
-    """Write `reports`, `scores` and `report_scores` for every release of the run."""
+    """Write `reports`, `scores` and `report_scores` for every release of the run.
+
+    `min_coverage` is the share of rows (0 to 1), of those that should have a score, that every metric must have
+    scored for a report to be COMPLETE.
+    """
     chosen = create(metrics, options)
     with writing(home) as warehouse:
         _new_reports(warehouse, committed, manifest)
@@ -45,7 +53,8 @@ def aggregate(
         fields = {(metric.name, field.name): field for metric in chosen for field in metric.fields}
         _insert_aggregates(warehouse, fields)
         corpus_bleu_rows(warehouse)
-        return _finish_reports(warehouse)
+        settle_reports(warehouse, min_coverage)
+        return _refs(warehouse)
 
 
 def _new_reports(warehouse: duckdb.DuckDBPyConnection, committed: Committed, manifest: Mapping[str, Any]) -> None:
@@ -63,7 +72,7 @@ def _new_reports(warehouse: duckdb.DuckDBPyConnection, committed: Committed, man
             "INSERT INTO new_reports VALUES (?, ?, ?)", [report_id, release.release, release.answers_version]
         )
         warehouse.execute(
-            "INSERT INTO reports VALUES (?, ?, ?, ?, ?, now(), 'COMPLETE', ?)",
+            "INSERT INTO reports VALUES (?, ?, ?, ?, ?, now(), 'COMPLETE', ?, NULL)",
             [
                 report_id, committed.dataset, committed.dataset_version, release.release, version,
                 json.dumps(content, ensure_ascii=False),
@@ -191,15 +200,9 @@ def _bounds(field: Field, mean: float, n_scored: int, n_missing: int) -> tuple[f
     return tuple((mean * n_scored + end * n_missing) / n for end in (field.low, field.high))  # type: ignore[return-value]
 
 
-def _finish_reports(warehouse: duckdb.DuckDBPyConnection) -> tuple[ReportRef, ...]:
-    warehouse.execute(
-        """
-        UPDATE reports SET status = 'PARTIAL' WHERE report_id IN (
-            SELECT report_id FROM report_scores JOIN new_reports USING (report_id)
-            WHERE slice = 'all' AND n_failed + n_skipped > 0)
-        """
-    )
+def _refs(warehouse: duckdb.DuckDBPyConnection) -> tuple[ReportRef, ...]:
     rows = warehouse.execute(
-        "SELECT report_id, n.release, status FROM new_reports n JOIN reports USING (report_id) ORDER BY n.rowid"
+        "SELECT report_id, n.release, status, message "
+        "FROM new_reports n JOIN reports USING (report_id) ORDER BY n.rowid"
     ).fetchall()
     return tuple(ReportRef(*row) for row in rows)

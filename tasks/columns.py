@@ -93,18 +93,20 @@ def complete(
 def lookup(record: Mapping[str, Any], path: str) -> Any:
     """The value at a path: a column's literal name, or dots and indices (`meta.refs.0`, `$.meta.refs[0]`).
 
-    Texts on the way that hold JSON are read as JSON. Returns a private marker where nothing is there; use
-    `value` for None instead.
+    Texts on the way that hold JSON are read as JSON, and the rest of a path can be one name with dots in it.
+    Returns a private marker where nothing is there; use `value` for None instead.
     """
     if path in record:
         return record[path]
     steps = [step for step in re.split(r"[.\[\]]+", path.removeprefix("$")) if step]
     here: Any = record
-    for step in steps:
+    for place, step in enumerate(steps):
         if isinstance(here, str):
             here = _json_or_text(here)
         if isinstance(here, Mapping) and step in here:
             here = here[step]
+        elif isinstance(here, Mapping) and (rest := ".".join(steps[place:])) in here:
+            return here[rest]
         elif isinstance(here, list) and step.isdecimal() and int(step) < len(here):
             here = here[int(step)]
         else:

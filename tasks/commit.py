@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tasks.judge_calls import collect_calls, insert_calls
 from tasks.warehouse.warehouse import one_file, writing
 
 if TYPE_CHECKING:
@@ -74,15 +75,21 @@ def record_validation(home: Path, run_id: str, source: str, loaded: Loaded, vali
 
 
 def commit(home: Path, run_id: str, source: str, loaded: Loaded, accepted: str, parts: Sequence[str]) -> Committed:
-    """Commit the data set, the answers and the finished parts; afterwards the parts are dropped.
+    """Commit the data set, the answers, the finished parts and the calls to judges behind them.
 
-    Everything is keyed by content, so committing twice changes nothing.
+    Afterwards the parts are dropped. Everything is keyed by content, so committing twice changes nothing.
+
+    Raises:
+        LedgerError: the ledger cannot be read; nothing is committed then.
     """
-    with writing(home, taken_in=parts) as warehouse:
+    calls = collect_calls(home, parts, home / "runs" / run_id)
+    with writing(home, taken_in=[*parts, *([calls] if calls else [])]) as warehouse:
         version = _commit_samples(warehouse, loaded, accepted, source)
         releases = _commit_answers(warehouse, loaded.dataset, accepted)
         # A part that is gone was brought in by another run on the same rows.
         _commit_measurements(warehouse, run_id, [part for part in parts if Path(part).is_file()])
+        if calls:
+            insert_calls(warehouse, calls)
     return Committed(loaded.dataset, version, releases)
 
 
@@ -148,16 +155,15 @@ def _commit_measurements(warehouse: duckdb.DuckDBPyConnection, run_id: str, part
     if not parts:
         return
     files = [one_file(part) for part in parts]
-    # A failure does not replace what another run measured in the meantime.
+    # What has no number does not replace what another run measured in the meantime.
     warehouse.execute(
         "DELETE FROM measurements USING (SELECT sample_key, signature, status FROM read_parquet(?)) AS new "
         "WHERE measurements.sample_key = new.sample_key AND measurements.signature = new.signature "
-        "AND (new.status <> 'failed' OR measurements.status = 'failed')",
+        "AND (new.status NOT IN ('failed', 'skipped') OR measurements.status IN ('failed', 'skipped'))",
         [files],
     )
     warehouse.execute(
-        'INSERT INTO measurements SELECT sample_key, signature, metric, status, "values", reason, details, '
-        "attempts, seconds, tokens_in, tokens_out, cost_usd, ?, now() "
+        "INSERT INTO measurements BY NAME SELECT *, ? AS run_id, now() AS created_at "
         "FROM read_parquet(?) ANTI JOIN measurements USING (sample_key, signature)",
         [run_id, files],
     )

@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import metrics_core
+from metrics_core.judge.ledger import FILE, Ledger, Spent
+from metrics_core.judge.options import NO_JUDGE, JudgeOptions
+from metrics_core.registry import METRICS
 from metrics_core.sample import content_hash
 from tasks.corpus_bleu import SEED
 from tasks.load import Loaded
@@ -23,10 +26,21 @@ LIBRARIES = (
 
 
 def manifest(
-    run_id: str, parameters: Mapping[str, Any], loaded: Loaded, validation: Validation, plan: Plan
+    run_id: str,
+    parameters: Mapping[str, Any],
+    loaded: Loaded,
+    validation: Validation,
+    plan: Plan,
+    judge: JudgeOptions = NO_JUDGE,
 ) -> dict[str, Any]:
-    """The part of a report's manifest that all releases of a run share."""
-    return {
+    """The part of a report's manifest that all releases of a run share; to be made after scoring.
+
+    Where metrics asked judges, it says which, and what the run has spent on them.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    content = {
         "run_id": run_id,
         "parameters": dict(parameters),
         "rows": {
@@ -40,6 +54,34 @@ def manifest(
         "code": code_revision(),
         "notes": list(loaded.notes),
     }
+    asked = any(METRICS[metric].kind == "judge" for metric, _ in plan.signatures)
+    return content | ({"judge": _judge(judge)} if asked else {})
+
+
+def _judge(options: JudgeOptions) -> dict[str, Any]:
+    spent = _spent(options)
+    return {
+        "judges": list(dict.fromkeys(judge.label for judge, _ in options.seats())),
+        "jury": options.jury,
+        "repeats": options.repeats,
+        "calls": spent.calls,
+        # A sum that leaves calls out would look like the price of all of them.
+        "cost_usd": None if spent.unpriced else spent.cost_usd,
+        "unpriced": spent.unpriced,
+        "max_calls": options.max_calls,
+        "max_cost_usd": options.max_cost_usd,
+    }
+
+
+def _spent(options: JudgeOptions) -> Spent:
+    folder = Path(options.ledger) if options.ledger else None
+    if folder is None or not (folder / FILE).exists():
+        return Spent()
+    ledger = Ledger(folder)
+    try:
+        return ledger.spent(options.run)
+    finally:
+        ledger.close()
 
 
 def versions() -> dict[str, str]:

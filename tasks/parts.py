@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metrics_core.measurement import Failed, Measurement
+from metrics_core.measurement import Failed, Measurement, Skipped
 from metrics_core.metric import Metric
 from metrics_core.registry import Options, create
 from metrics_core.sample import Sample
@@ -23,12 +23,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Consecutive row groups of a metric's to-do file, and the part that they become."""
+    """`n_rows` rows of a metric's to-do file from row `first` (from 0) on, and the part that they become.
+
+    It goes wherever the work is done, so its options hold no key of a judge.
+    """
 
     metric: str
     options: Options
     todo: str
-    groups: tuple[int, ...]
+    first: int
     n_rows: int
     part: str
 
@@ -52,16 +55,22 @@ def part_schema() -> pa.Schema:
             ("tokens_in", pa.int64()),
             ("tokens_out", pa.int64()),
             ("cost_usd", pa.float64()),
+            ("requests", pa.list_(text)),
+            ("from_ledger", pa.bool_()),
         ]
     )
 
 
-def score_chunk(chunk: Chunk) -> str:
-    """Score a chunk, a row group at a time, and return its part; a part that is there already is kept."""
+def score_chunk(chunk: Chunk, api_key: str | None = None) -> str:
+    """Score a chunk, a row group at a time, and return its part; a part that is there already is kept.
+
+    `api_key` opens the judges, where the metric asks some; it is in nothing that is written.
+    """
     part = Path(chunk.part)
     if not part.is_file():
-        [metric] = create([chunk.metric], chunk.options)
-        _write(part, (metric.measure(samples) for samples in _samples(chunk)))
+        judge = replace(chunk.options.judge, api_key=api_key)
+        [metric] = create([chunk.metric], replace(chunk.options, judge=judge))
+        _write(part, (metric.measure(samples) for samples in samples_of(chunk)))
     return chunk.part
 
 
@@ -70,7 +79,7 @@ def fail_chunk(chunk: Chunk, message: str) -> str:
     [metric] = create([chunk.metric], chunk.options)
     failed = Failed("task", message)
     part = Path(chunk.part).with_suffix(".failed.parquet")
-    _write(part, ([_failed(sample, metric, failed) for sample in samples] for samples in _samples(chunk)))
+    _write(part, ([_failed(sample, metric, failed) for sample in samples] for samples in samples_of(chunk)))
     return str(part)
 
 
@@ -78,24 +87,26 @@ def _failed(sample: Sample, metric: Metric, outcome: Failed) -> Measurement:
     return Measurement(sample.sample_id, metric.name, metric.signature, outcome)
 
 
-def _samples(chunk: Chunk) -> Iterator[list[Sample]]:
+def samples_of(chunk: Chunk) -> Iterator[list[Sample]]:
+    """The rows of a chunk, a row group of the file at a time."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(chunk.todo) as file:
-        for group in chunk.groups:
-            columns = file.read_row_group(group).to_pydict()
-            yield [
-                # The key stands in for the id: the same answer under two ids is scored once.
-                Sample(key, answer, references or (), question, facts or ())
-                for key, question, answer, references, facts in zip(
-                    columns["sample_key"],
-                    columns["question"],
-                    columns["answer"],
-                    columns["references"],
-                    columns["facts"],
-                    strict=True,
-                )
-            ]
+        end = 0
+        for group in range(file.num_row_groups):
+            start, end = end, end + file.metadata.row_group(group).num_rows
+            first, last = max(start, chunk.first), min(end, chunk.first + chunk.n_rows)
+            if first < last:
+                yield _samples(file.read_row_group(group).slice(first - start, last - first).to_pydict())
+
+
+def _samples(columns: Mapping[str, list[Any]]) -> list[Sample]:
+    names = ("sample_key", "question", "answer", "references", "facts")
+    return [
+        # The key stands in for the id: the same answer under two ids is scored once.
+        Sample(key, answer, references or (), question, facts or ())
+        for key, question, answer, references, facts in zip(*(columns[name] for name in names), strict=True)
+    ]
 
 
 def _write(part: Path, batches: Iterable[list[Measurement]]) -> None:
@@ -129,8 +140,12 @@ def _columns(measurements: list[Measurement]) -> Mapping[str, list[Any]]:
         "tokens_in": [m.usage.tokens_in for m in measurements],
         "tokens_out": [m.usage.tokens_out for m in measurements],
         "cost_usd": [m.usage.cost_usd for m in measurements],
+        "requests": [m.requests for m in measurements],
+        "from_ledger": [m.from_ledger for m in measurements],
     }
 
 
 def _attempts(measurement: Measurement) -> int:
-    return measurement.outcome.attempts if isinstance(measurement.outcome, Failed) else 1
+    if isinstance(measurement.outcome, Failed):
+        return measurement.outcome.attempts
+    return 0 if isinstance(measurement.outcome, Skipped) else 1

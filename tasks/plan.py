@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metrics_core.registry import Options, create
+from metrics_core.registry import METRICS, Options, create
 from metrics_core.sample import content_hash
-from tasks.parts import Chunk
+from tasks.parts import Chunk, part_schema
 from tasks.warehouse.warehouse import FILE, one_file, quoted, reading, scratch
 
 if TYPE_CHECKING:
@@ -20,7 +20,11 @@ MAX_CHUNKS = 40
 """Chunks of all metrics together. A server keeps 50 task runs a flow run well; bursts over 100 stall it."""
 
 _CHUNK_ROWS = 5_000
+_JUDGE_CHUNK_ROWS = 500
+"""Fewer, because a call to a judge takes seconds where a score of words takes microseconds."""
+
 _GROUP_ROWS = 2_048
+"""The fewest that DuckDB writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +41,15 @@ class Plan:
 def plan(accepted: str, home: Path, out: Path, metrics: Sequence[str], options: Options, *, only_failed: bool) -> Plan:
     """Anti-join the accepted rows with the measurements of every metric's signature.
 
-    Failed measurements count as not known, so a rerun tries them again; with `only_failed` nothing else is
-    scored. Equal answers (one `sample_key`) are scored once.
+    Failed and skipped measurements count as not known, so a rerun tries them again; with `only_failed` nothing
+    but failed ones is scored. Equal answers (one `sample_key`) are scored once. `out` is a folder of this run alone.
+
+    Raises:
+        BadInput: a metric asks judges, and the options name none.
+        ValueError: the options hold a judge's key, which would travel with every chunk.
     """
+    if options.judge.api_key is not None:
+        raise ValueError("a judge's key does not travel: give score() the name of the place where it is kept")
     chunks: list[Chunk] = []
     signatures, known, todo = [], [], []
     share = max(1, MAX_CHUNKS // len(metrics))
@@ -47,15 +57,33 @@ def plan(accepted: str, home: Path, out: Path, metrics: Sequence[str], options: 
     with scratch(out) as connection:
         n_samples = _distinct(connection, accepted)
         for metric in create(metrics, options):
+            if asks_judges := METRICS[metric.name].kind == "judge":
+                options.judge.seats()
             _known_keys(connection, home, metric.signature, out)
             file = out / f"todo-{metric.name}.parquet"
             rows, fingerprint = _todo(connection, file, only_failed=only_failed)
             signatures.append((metric.name, metric.signature))
-            known.append((metric.name, _count(connection, "known WHERE status <> 'failed'")))
+            known.append((metric.name, _count(connection, "known WHERE status NOT IN ('failed', 'skipped')")))
             todo.append((metric.name, rows))
-            parts = home / "parts" / content_hash([metric.signature, fingerprint])
-            chunks += _chunks(metric.name, options, file, parts, share)
+            # What judges said is in the ledger. A part would only stand in the way of a rerun with more budget.
+            folder = _part_folder(out if asks_judges else home, metric.signature, fingerprint)
+            size = _chunk_size(rows, _JUDGE_CHUNK_ROWS if asks_judges else _CHUNK_ROWS, share)
+            chunks += [
+                Chunk(metric.name, options, str(file), first, count, str(folder / f"{first}-{first + count}.parquet"))
+                for first in range(0, rows, size)
+                for count in [min(size, rows - first)]
+            ]
     return Plan(tuple(chunks), tuple(signatures), n_samples, tuple(known), tuple(todo))
+
+
+def _part_folder(root: Path, signature: str, fingerprint: str) -> Path:
+    # Parts that an older release left behind have other columns.
+    return root / "parts" / content_hash([signature, fingerprint, part_schema().names])
+
+
+def _chunk_size(rows: int, least: int, share: int) -> int:
+    """Rows a chunk: `least` or more where there are as many, and not more chunks than `share`."""
+    return max(1, -(-rows // max(1, min(share, rows // least))))
 
 
 def _distinct(connection: duckdb.DuckDBPyConnection, accepted: str) -> int:
@@ -92,7 +120,7 @@ def _known_keys(connection: duckdb.DuckDBPyConnection, home: Path, signature: st
 
 def _todo(connection: duckdb.DuckDBPyConnection, file: Path, *, only_failed: bool) -> tuple[int, str]:
     """Write the rows to score; return how many, and a hash of their keys in order."""
-    condition = "status = 'failed'" if only_failed else "status IS NULL OR status = 'failed'"
+    condition = "status = 'failed'" if only_failed else "status IS NULL OR status IN ('failed', 'skipped')"
     connection.execute(
         f"""
         CREATE OR REPLACE TEMP TABLE todo AS
@@ -107,26 +135,6 @@ def _todo(connection: duckdb.DuckDBPyConnection, file: Path, *, only_failed: boo
         "SELECT md5(coalesce(string_agg(sample_key, '' ORDER BY sample_id, sample_key), '')) FROM todo"
     ).fetchall()
     return _count(connection, "todo"), str(fingerprint)
-
-
-def _chunks(metric: str, options: Options, file: Path, parts: Path, share: int) -> list[Chunk]:
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(file) as todo:
-        rows = [todo.metadata.row_group(group).num_rows for group in range(todo.num_row_groups)]
-    size = max(_CHUNK_ROWS, -(-sum(rows) // share))
-    chunks: list[Chunk] = []
-    if not sum(rows):
-        return chunks
-    start, first, taken = 0, 0, 0
-    for group, count in enumerate(rows):
-        taken += count
-        if taken >= size or group == len(rows) - 1:
-            # Named by its rows: how the file is cut into groups is DuckDB's affair and may change with it.
-            part = parts / f"{first}-{first + taken}.parquet"
-            chunks.append(Chunk(metric, options, str(file), tuple(range(start, group + 1)), taken, str(part)))
-            start, first, taken = group + 1, first + taken, 0
-    return chunks
 
 
 def _count(connection: Any, table: str) -> int:

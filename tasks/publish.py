@@ -49,6 +49,7 @@ def markdown(report: Report) -> str:
         f"{report.n_total} answers of **{_plain(report.release)}** on data set **{report.dataset}**, version "
         f"`{report.dataset_version}`. Status: **{report.status}**. Made {report.created_at}.",
         "",
+        *([_plain(report.message), ""] if report.message else []),
         "| " + " | ".join(rows[0]) + " |",
         "|" + "---|" * len(rows[0]),
         *("| " + " | ".join(str(value) for value in row.values()) + " |" for row in rows),

@@ -35,7 +35,10 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A report with its aggregates, checks and quarantine counts."""
+    """A report with its aggregates, checks and quarantine counts.
+
+    `message` says what has no score and why; None where everything has one.
+    """
 
     report_id: str
     dataset: str
@@ -44,6 +47,7 @@ class Report:
     version: int
     created_at: str
     status: str
+    message: str | None
     manifest: dict[str, Any]
     scores: tuple[Score, ...]
     checks: tuple[tuple[str, str, bool, str], ...]
@@ -96,15 +100,8 @@ def latest_run(home: Path) -> list[str]:
 
 
 def _read(warehouse: Any, report_id: str, home: Path) -> Report:
-    rows = warehouse.execute(
-        "SELECT dataset, dataset_version, release, version, strftime(created_at, '%Y-%m-%d %H:%M:%S UTC'), status, "
-        "manifest FROM reports WHERE report_id = ?",
-        [report_id],
-    ).fetchall()
-    if not rows:
-        raise BadInput(f"{report_id}: no such report in {home}; `answerkey report --list` shows what there is")
-    dataset, dataset_version, release, version, created_at, status, manifest = rows[0]
-    content = json.loads(manifest)
+    about = _about(warehouse, report_id, home)
+    content = json.loads(about["manifest"])
     places = {metric: place for place, metric in enumerate(content["signatures"])}
     scores = [
         Score(*row)
@@ -120,14 +117,27 @@ def _read(warehouse: Any, report_id: str, home: Path) -> Report:
     checks = warehouse.execute(
         "SELECT rule, severity, success, message FROM validations "
         "WHERE run_id = ? AND (release IS NULL OR release = ?) ORDER BY rowid",
-        [*run, release],
+        [*run, about["release"]],
     ).fetchall()
     quarantined = warehouse.execute(
         "SELECT rule, count(*) FROM quarantine WHERE run_id = ? AND (release IS NULL OR release = ?) "
         "GROUP BY rule ORDER BY rule",
-        [*run, release],
+        [*run, about["release"]],
     ).fetchall()
     return Report(
-        report_id, dataset, dataset_version, release, version, created_at, status, content,
-        tuple(scores), tuple(checks), tuple(quarantined),
+        report_id, about["dataset"], about["dataset_version"], about["release"], about["version"], about["made"],
+        about["status"], about.get("message"), content, tuple(scores), tuple(checks), tuple(quarantined),
     )  # fmt: skip
+
+
+def _about(warehouse: Any, report_id: str, home: Path) -> dict[str, Any]:
+    """The row of `reports`. By name, since a warehouse of an older release has no `message` until it is written to."""
+    found = warehouse.execute(
+        "SELECT * EXCLUDE created_at, strftime(created_at, '%Y-%m-%d %H:%M:%S UTC') AS made FROM reports "
+        "WHERE report_id = ?",
+        [report_id],
+    )
+    names, row = [column[0] for column in found.description], found.fetchone()
+    if row is None:
+        raise BadInput(f"{report_id}: no such report in {home}; `answerkey report --list` shows what there is")
+    return dict(zip(names, row, strict=True))

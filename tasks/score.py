@@ -11,6 +11,7 @@ from functools import cache
 
 from metrics_core.processes import spawned_pool
 from metrics_core.registry import METRICS
+from tasks.judges import key
 from tasks.parts import Chunk, score_chunk
 
 _one_model_at_a_time = threading.Lock()
@@ -23,13 +24,21 @@ def worth_spawning(todo: Iterable[tuple[str, int]]) -> bool:
     return sum(rows for metric, rows in todo if METRICS[metric].kind == "lexical") > _SPAWN_ROWS
 
 
-def score(chunk: Chunk, *, spawn: bool) -> str:
+def score(chunk: Chunk, *, spawn: bool, key_from: str = "") -> str:
     """Score a chunk and return its part.
 
     Words are counted in Python, which two threads cannot do at once, so they go to processes. Embedding models
     stay here, where they are loaded once; two chunks of them at a time would only take turns at every batch.
+    Judges are waited for here as well, so that all chunks share their pacing; `key_from` says where their key
+    is kept (see `judges.key`), which is looked up no earlier than now.
+
+    Raises:
+        BadInput: there is no key where `key_from` says, or a judge cannot be asked.
     """
-    if METRICS[chunk.metric].kind == "semantic":
+    kind = METRICS[chunk.metric].kind
+    if kind == "judge":
+        return score_chunk(chunk, key(key_from))
+    if kind == "semantic":
         with _one_model_at_a_time:
             return score_chunk(chunk)
     if not spawn:
@@ -43,10 +52,21 @@ def score(chunk: Chunk, *, spawn: bool) -> str:
 
 
 def in_good_order(chunks: Sequence[Chunk]) -> list[Chunk]:
-    """One chunk of an embedding model first, the others last: models and processes work side by side."""
-    slow = [chunk for chunk in chunks if METRICS[chunk.metric].kind == "semantic"]
-    quick = [chunk for chunk in chunks if METRICS[chunk.metric].kind != "semantic"]
-    return [*slow[:1], *quick, *slow[1:]]
+    """The order in which models, processes and the network are busy side by side.
+
+    One chunk of an embedding model and one of a judge come first: each keeps one thread for long, and leaves the
+    rest to the lexical chunks. The others of both take turns afterwards, since embedding hardly waits, and judging
+    hardly does anything else.
+    """
+    by_kind = {kind: [c for c in chunks if METRICS[c.metric].kind == kind] for kind in ("semantic", "judge", "lexical")}
+    semantic, judge = by_kind["semantic"], by_kind["judge"]
+    return [*semantic[:1], *judge[:1], *by_kind["lexical"], *_in_turns(judge[1:], semantic[1:])]
+
+
+def _in_turns(*groups: Sequence[Chunk]) -> list[Chunk]:
+    """All groups merged so that each is spread evenly."""
+    placed = [(place / len(group), chunk) for group in groups for place, chunk in enumerate(group)]
+    return [chunk for _, chunk in sorted(placed, key=lambda pair: pair[0])]
 
 
 @cache

@@ -12,7 +12,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 
 from metrics_core.errors import BadInput
-from tasks import aggregate, commit, load, parts, plan, publish, score, validate
+from tasks import aggregate, commit, foresee, load, parts, plan, publish, score, validate
 
 
 def _worth_retrying(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
@@ -27,6 +27,7 @@ record_step = task(name="record validation", task_run_name="record validation", 
     commit.record_validation
 )
 plan_step = task(name="plan", task_run_name="plan", cache_policy=NO_CACHE)(plan.plan)
+foresee_step = task(name="foresee", task_run_name="foresee", cache_policy=NO_CACHE)(foresee.foresee)
 score_step = task(
     name="score",
     task_run_name="score {chunk.metric}, {chunk.n_rows} rows",

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from metrics_core.judge.caller import Bill, Caller, Heard, NoVerdict, Turn
+from metrics_core.judge.caller import Caller
 from metrics_core.judge.ledger import Ledger
 from metrics_core.judge.request import Judge, Request, repair
+from metrics_core.judge.turn import Bill, Heard, NoVerdict, Turn
 from metrics_core.judge.verdict import Unreadable
 
 T = TypeVar("T")
@@ -22,7 +23,7 @@ class Client:
 
     def __init__(self, ledger: Ledger, caller: Caller) -> None:
         self._ledger, self._caller = ledger, caller
-        self._asking: dict[str, asyncio.Future[None]] = {}
+        self._asking: dict[str, asyncio.Future[NoVerdict | None]] = {}
 
     async def ask(self, judge: Judge, request: Request, read: Callable[[str], T], bill: Bill) -> T:
         """The judge's reply to a request, as `read` reads it.
@@ -43,19 +44,26 @@ class Client:
             if known is not None:
                 return known[0]
             if key in self._asking:
-                await asyncio.shield(self._asking[key])
+                failure = await asyncio.shield(self._asking[key])
+                if failure is not None:
+                    # What failed for one with all retries would fail for each that waited, one after the other.
+                    raise NoVerdict(failure.code, failure.message)
             elif self._ledger.claim(key):
                 break
             else:
                 # Another process is asking the same.
                 await asyncio.sleep(_POLL_S)
         self._asking[key] = asyncio.get_running_loop().create_future()
+        failure = None
         try:
             # Between the look and the claim, another process may have got the reply.
             known = self._known(key, read)
             return await self._converse(judge, request, read, bill) if known is None else known[0]
+        except NoVerdict as error:
+            failure = error
+            raise
         finally:
-            self._asking.pop(key).set_result(None)
+            self._asking.pop(key).set_result(failure)
             self._ledger.release(key)
 
     def _known(self, key: str, read: Callable[[str], T]) -> tuple[T] | None:

@@ -136,14 +136,15 @@ def read_matches(reply: str, reference_facts: Sequence[Sequence[str]]) -> Matche
 def best(matches: Matches) -> tuple[int, Comparison] | None:
     """The index of the reference with the highest similarity, and the comparison with it.
 
-    Of equal ones it is the first; None where all are undefined.
+    Of equally similar ones it is that with the highest F1, then recall, so that no number depends on the order of
+    the references; then the first. None where all are undefined.
     """
-    chosen: tuple[int, Comparison] | None = None
-    highest = -1.0
-    for index, comparison in enumerate(matches.by_reference):
-        if comparison.similarity is not None and comparison.similarity > highest:
-            chosen, highest = (index, comparison), comparison.similarity
-    return chosen
+
+    def worth(place: tuple[int, Comparison]) -> tuple[float, ...]:
+        return tuple(share or 0.0 for share in (place[1].similarity, place[1].f1, place[1].recall))
+
+    defined = [place for place in enumerate(matches.by_reference) if place[1].similarity is not None]
+    return max(defined, key=worth, default=None)
 
 
 def _answer_facts(found: Mapping[str, object]) -> tuple[tuple[str, ...], dict[str, int]]:

@@ -10,10 +10,12 @@ import regex
 
 from metrics_core.sample import content_hash
 
-# Brackets and backticks could open or close something; the rest is what a judge reads and a person does not see:
-# controls, format characters (zero width, bidi, tags), private use, variation selectors, unassigned characters.
+# Brackets and backticks could open or close something; so could a square bracket before a name with a capital or a
+# slash, since [INST] and [/INST] are control tokens of some models wherever they stand (no JSON has one there but
+# in a text). The rest is what a judge reads and a person does not see: controls, format characters (zero width,
+# bidi, tags), private use, variation selectors, unassigned characters.
 _HIDDEN = r"\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}"
-_ESCAPED = regex.compile(rf"[<>`{_HIDDEN}]+")
+_ESCAPED = regex.compile(rf"[<>`{_HIDDEN}]+|\[(?=/|[a-z]*[A-Z])")
 _BLOCK = re.compile(r"^<data-([0-9a-f]{32})>\n([^\n]*)\n</data-\1>$", re.MULTILINE)
 
 
@@ -28,10 +30,20 @@ def fenced(fields: Mapping[str, object]) -> str:
         TypeError: a value that JSON does not have.
         ValueError: NaN or infinity.
     """
-    plain = json.dumps(fields, ensure_ascii=False, allow_nan=False, sort_keys=True)
-    line: str = _ESCAPED.sub(lambda match: _escape(match[0]), plain)
+    line = encoded(fields)
     nonce = content_hash(line)
     return f"<data-{nonce}>\n{line}\n</data-{nonce}>"
+
+
+def encoded(fields: Mapping[str, object]) -> str:
+    """The line of `fenced`: JSON without anything that could open, close or hide.
+
+    Raises:
+        TypeError, ValueError: as `fenced`.
+    """
+    plain = json.dumps(fields, ensure_ascii=False, allow_nan=False, sort_keys=True)
+    line: str = _ESCAPED.sub(lambda match: _escape(match[0]), plain)
+    return line
 
 
 def nonce_of(text: str) -> str:

@@ -14,12 +14,16 @@ class Gate:
     def __init__(self, pacing: Pacing) -> None:
         self.pacing = pacing
         self._waiting: deque[asyncio.Future[Ticket]] = deque()
+        self._again: deque[asyncio.Future[Ticket]] = deque()
         self._alarm: asyncio.TimerHandle | None = None
 
-    async def enter(self) -> Ticket:
-        """Wait for a turn. Whoever got one must `leave`."""
+    async def enter(self, *, again: bool = False) -> Ticket:
+        """Wait for a turn. Whoever got one must `leave`.
+
+        Who comes `again` goes before all who were never let in: their clocks run, and the others' do not yet.
+        """
         turn: asyncio.Future[Ticket] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
+        (self._again if again else self._waiting).append(turn)
         self._let_in()
         try:
             return await turn
@@ -39,9 +43,9 @@ class Gate:
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
-        while self._waiting:
-            if self._waiting[0].done():
-                self._waiting.popleft()
+        while queue := self._again or self._waiting:
+            if queue[0].done():
+                queue.popleft()
                 continue
             now = loop.time()
             wait = self.pacing.ready_in(now)
@@ -50,4 +54,4 @@ class Gate:
             if wait > 0:
                 self._alarm = loop.call_later(wait, self._let_in)
                 return
-            self._waiting.popleft().set_result(self.pacing.start(now))
+            queue.popleft().set_result(self.pacing.start(now))

@@ -6,11 +6,11 @@ A judge takes the texts apart and says which facts agree; matching, bookkeeping 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from metrics_core.judge.caller import Bill
 from metrics_core.judge.client import Client
 from metrics_core.judge.facts import (
     DECOMPOSE,
@@ -29,9 +29,10 @@ from metrics_core.judge.foresight import Foreseen, Replies
 from metrics_core.judge.panel import JudgeMetric, request
 from metrics_core.judge.prompt import Prompt
 from metrics_core.judge.request import Judge, Request
+from metrics_core.judge.turn import Bill
 from metrics_core.judge.verdict import Unreadable
 from metrics_core.measurement import Outcome, Scored, Undefined
-from metrics_core.metric import Field
+from metrics_core.metric import Field, degenerate
 from metrics_core.sample import Sample
 
 _FACTS_OUT, _MATCH_OUT = 60, 160
@@ -59,9 +60,11 @@ class GroundTruthSimilarity(JudgeMetric):
         Field("fact_f1", "harmonic mean of the two"),
     )
 
-    def _identical(self, reference: int) -> Outcome:
-        values = {field.name: 1.0 for field in (self.main, *self.others)}
-        return Scored(values, "the answer is the reference but for its form", {"reference": reference})
+    def without_judge(self, sample: Sample) -> Outcome | None:
+        """As for every judge metric, but that facts can stand for references."""
+        if sample.facts and not sample.usable_references:
+            return degenerate(replace(sample, references=sample.facts), self.fields, self.blank_answer)
+        return super().without_judge(sample)
 
     async def vote(self, client: Client, sample: Sample, judge: Judge, repeat: int, bill: Bill) -> Outcome:
         """Take apart what nobody has taken apart yet, then match."""
@@ -129,6 +132,8 @@ def _reason(comparison: Comparison, matches: Matches) -> str:
     if matches.abstained:
         return "the answer abstains"
     larger = max(comparison.n_reference, comparison.n_answer)
-    contradicted = sum(status == "contradicted" for status, _ in comparison.fates().values())
-    against = f", {contradicted} contradicted" if contradicted else ""
-    return f"{comparison.matched} of {larger} facts match{against}"
+    against = Counter(name[0] for name, (status, _) in comparison.fates().items() if status == "contradicted")
+    # A contradiction has a fact on each side; it is one, not two.
+    contradicted = max(against.values(), default=0)
+    beside = f", {contradicted} contradicted" if contradicted else ""
+    return f"{comparison.matched} of {larger} facts match{beside}"

@@ -32,6 +32,7 @@ CREATE TABLE IF NOT EXISTS calls (
     format TEXT NOT NULL,           -- json_schema, json_object, text: how the reply's format was asked for
     status TEXT NOT NULL,
     code TEXT, message TEXT,        -- what went wrong
+    reserved REAL,                  -- dollars that it may cost at most, as long as the budget counts it as in flight
     started_at REAL NOT NULL,       -- Unix time
     seconds REAL,
     tokens_in INTEGER, tokens_out INTEGER,
@@ -49,6 +50,7 @@ CREATE TABLE IF NOT EXISTS budgets (
 ) WITHOUT ROWID;
 """
 _WAIT_SECONDS = 60.0
+_IN_USE = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 COLUMNS = (
     "call_id", "request_key", "judge", "prompt", "run", "kind", "attempt", "format", "status", "code", "message",
     "started_at", "seconds", "tokens_in", "tokens_out", "cost_usd", "model", "fingerprint", "finish_reason", "reply",
@@ -105,8 +107,8 @@ class Ledger:
             try:
                 self._db.execute("PRAGMA journal_mode = WAL")
                 break
-            except sqlite3.OperationalError:
-                if attempt == 49:
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF not in _IN_USE or attempt == 49:
                     raise
                 time.sleep(0.1)
         self._db.execute("PRAGMA synchronous = NORMAL")
@@ -127,10 +129,11 @@ class Ledger:
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield self._db
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
+                self._db.execute("COMMIT")
+            finally:
+                # A full disk rolls back by itself; to do it again would hide the reason.
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
 
     def reply(self, key: str) -> str | None:
         """The newest usable reply to a request."""
@@ -143,15 +146,34 @@ class Ledger:
 
     def claim(self, key: str) -> bool:
         """Whether the caller may ask this request now: nobody else alive is asking it."""
-        with self._transaction() as db:
-            me = self._owners.me
-            if db.execute("INSERT OR IGNORE INTO claims VALUES (?, ?)", (key, me)).rowcount:
-                return True
-            [owner] = db.execute("SELECT owner FROM claims WHERE request_key = ?", (key,)).fetchone()
-            if self._owners.alive(owner):
+        with self._translated():
+            # Whoever waits for another process looks often, and must not keep that one from writing.
+            if self._claimed(self._db, key):
                 return False
-            db.execute("UPDATE claims SET owner = ? WHERE request_key = ?", (me, key))
+        with self._transaction() as db:
+            if self._claimed(db, key):
+                return False
+            me = self._owners.me
+            if not db.execute("INSERT OR IGNORE INTO claims VALUES (?, ?)", (key, me)).rowcount:
+                db.execute("UPDATE claims SET owner = ? WHERE request_key = ?", (me, key))
+                self._settle(db, key)
             return True
+
+    def _claimed(self, db: sqlite3.Connection, key: str) -> bool:
+        row = db.execute("SELECT owner FROM claims WHERE request_key = ?", (key,)).fetchone()
+        return row is not None and self._owners.alive(row[0])
+
+    def _settle(self, db: sqlite3.Connection, key: str) -> None:
+        """What a killed process had in flight comes back no more, and may have to be paid: it counts as spent."""
+        lost = "request_key = ? AND status = 'sent' AND reserved IS NOT NULL"
+        sums = f"SELECT run, count(*), total(reserved) FROM calls WHERE {lost} GROUP BY run"
+        for run, calls, most in db.execute(sums, (key,)).fetchall():
+            db.execute(
+                "UPDATE budgets SET in_flight = in_flight - ?, reserved = max(0, reserved - ?), "
+                "cost_usd = cost_usd + ? WHERE run = ?",
+                (calls, most, most, run),
+            )
+        db.execute(f"UPDATE calls SET reserved = NULL WHERE {lost}", (key,))
 
     def release(self, key: str) -> None:
         """Give a claim back."""
@@ -182,9 +204,9 @@ class Ledger:
             )
             names = ", ".join(call)
             db.execute(
-                f"INSERT INTO calls (call_id, run, status, started_at, {names}) "
-                f"VALUES (?, ?, 'sent', ?{', ?' * len(call)})",
-                (call_id, budget.run, time.time(), *call.values()),
+                f"INSERT INTO calls (call_id, run, status, reserved, started_at, {names}) "
+                f"VALUES (?, ?, 'sent', ?, ?{', ?' * len(call)})",
+                (call_id, budget.run, most, time.time(), *call.values()),
             )
         return permit, call_id  # type: ignore[return-value]
 
@@ -193,10 +215,13 @@ class Ledger:
     ) -> None:
         """Write down how a call ended. `result` gives further columns of `calls`."""
         cost = result.get("cost_usd")
-        unpriced = status != "error" and cost is None
+        unpriced = "cost_usd" in result and cost is None
         with self._transaction() as db:
             sets = "".join(f", {name} = ?" for name in result)
-            db.execute(f"UPDATE calls SET status = ?{sets} WHERE call_id = ?", (status, *result.values(), call_id))
+            db.execute(
+                f"UPDATE calls SET status = ?, reserved = NULL{sets} WHERE call_id = ?",
+                (status, *result.values(), call_id),
+            )
             db.execute(
                 "UPDATE budgets SET in_flight = in_flight - 1, reserved = max(0, reserved - ?), "
                 "cost_usd = cost_usd + ?, unpriced = unpriced + ? WHERE run = ?",
@@ -223,6 +248,9 @@ class Ledger:
     def close(self) -> None:
         """Close the file and give up all claims."""
         with self._translated():
-            self._db.execute("DELETE FROM claims WHERE owner = ?", (self._owners.me,))
-            self._db.close()
-            self._owners.close()
+            try:
+                self._db.execute("DELETE FROM claims WHERE owner = ?", (self._owners.me,))
+            finally:
+                # On a full disk the claims stay; without their owner they hold up nobody.
+                self._owners.close()
+                self._db.close()

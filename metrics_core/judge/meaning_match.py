@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
-from metrics_core.judge.caller import Bill
 from metrics_core.judge.client import Client
 from metrics_core.judge.foresight import Foreseen, Replies
 from metrics_core.judge.panel import JudgeMetric, request
 from metrics_core.judge.prompt import Prompt, load_prompt
 from metrics_core.judge.request import Judge
+from metrics_core.judge.turn import Bill
 from metrics_core.judge.verdict import Unreadable, read_object, read_scores, reason_of
 from metrics_core.measurement import Outcome, Scored
 from metrics_core.metric import Field
@@ -66,10 +66,7 @@ class MeaningMatch(JudgeMetric):
     name: ClassVar[str] = "meaning_match"
     prompts: ClassVar[tuple[Prompt, ...]] = (PROMPT,)
     main: ClassVar[Field] = Field("match", "1 where the answer means what a reference means", binary=True)
-
-    def _identical(self, reference: int) -> Outcome:
-        details = {"verdict": "match", "rule": "formatting", "reference": reference}
-        return Scored({"match": 1.0}, "the answer is the reference but for its form", details)
+    identical: ClassVar[Mapping[str, str]] = {"verdict": "match", "rule": "formatting"}
 
     async def vote(self, client: Client, sample: Sample, judge: Judge, repeat: int, bill: Bill) -> Outcome:
         """One call: all references at once."""

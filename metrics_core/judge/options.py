@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass, field
 from typing import Literal, get_args
+from urllib.parse import urlsplit
 
 from metrics_core.errors import BadInput
 from metrics_core.judge.request import Judge
@@ -57,36 +59,61 @@ class JudgeOptions:
         for name in ("repeats", "concurrency", "timeout_s", "deadline_s"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} is {getattr(self, name)!r}; it must be above 0")
+        for name in ("max_calls", "max_cost_usd"):
+            if (most := getattr(self, name)) is not None and not most >= 0:
+                raise ValueError(f"{name} is {most!r}; it must be 0 or more")
         if len(set(self.judges)) < len(self.judges):
-            raise ValueError(f"a judge is named twice in {', '.join(self.judges)}; `repeats` asks one several times")
+            raise ValueError("a judge is named twice; `repeats` asks one several times")
 
     def seats(self) -> tuple[tuple[Judge, int], ...]:
         """Every judge with every repeat index: each is one vote.
 
         Raises:
-            BadInput: no judge is named.
+            BadInput: no judge is named, or the same one twice; a name, an address or a key is none.
         """
         if not self.judges:
             raise BadInput(
                 "no judge is named: give --judge PROVIDER/MODEL (like openai/gpt-4o-mini), or set ANSWERKEY_JUDGE"
             )
         judges = [_judge(text, self.api_base, self.api_key) for text in self.judges]
+        labels = [judge.label for judge in judges]
+        # Both would get the one reply that the ledger keeps, and count as two votes.
+        if twice := sorted({label for label in labels if labels.count(label) > 1}):
+            raise BadInput(f"the judge {twice[0]} is named twice; `repeats` asks one several times")
         return tuple((judge, repeat) for judge in judges for repeat in range(self.repeats))
 
 
 def _judge(text: str, api_base: str, api_key: str | None) -> Judge:
     # Model names may hold an @ of their own; an address begins with its scheme.
-    model, at, rest = text.strip().partition("@http")
-    if "/" not in model:
-        raise BadInput(f"judge {text!r}: write PROVIDER/MODEL, for instance openai/gpt-4o-mini")
-    address = f"http{rest}" if at else api_base or _provider_address(model)
-    return Judge(model, address.rstrip("/"), api_key)
+    model, *given = re.split(r"@(?=https?://)", text.strip(), maxsplit=1, flags=re.IGNORECASE)
+    provider, _, name = model.partition("/")
+    if not provider or not name or "://" in model:
+        # No more of it: an address alone may have a password in it.
+        raise BadInput(f"judge {provider!r}: write PROVIDER/MODEL, for instance openai/gpt-4o-mini")
+    address = given[0] if given else api_base or _provider_address(provider)
+    if address and not _is_address(address):
+        # Not shown: there may be a password in it.
+        raise BadInput(f"judge {model}: its address is not one; write it like http://127.0.0.1:8080/v1")
+    # A key from a file often ends with a line break, which no header can carry.
+    key = (api_key or "").strip() or None
+    if key and not (key.isascii() and key.isprintable()):
+        raise BadInput(f"judge {model}: its key holds a character that no key has; copy it again")
+    return Judge(model, address.rstrip("/"), key)
 
 
-def _provider_address(model: str) -> str:
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        # To read the port is to check it.
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _provider_address(provider: str) -> str:
     # litellm reads these variables too; another address is another judge, so the signature must know it.
-    provider = model.partition("/")[0].upper()
-    return os.environ.get(f"{provider}_API_BASE") or os.environ.get(f"{provider}_BASE_URL") or ""
+    name = provider.upper()
+    return os.environ.get(f"{name}_API_BASE") or os.environ.get(f"{name}_BASE_URL") or ""
 
 
 NO_JUDGE = JudgeOptions()

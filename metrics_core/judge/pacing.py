@@ -42,7 +42,8 @@ class Pacing:
     """The limit of calls in flight, from `floor` to `ceiling`, as the endpoint's answers move it.
 
     `now` is in seconds of any clock that does not run backwards. `start` is clipped into [floor, ceiling]. `gap` is
-    the least number of seconds between two starts. Raises ValueError for impossible bounds.
+    the least number of seconds between two starts, `first_pause` the pause after a refusal that names none; it doubles
+    with every refusal that follows without a success. Raises ValueError for impossible bounds.
 
     A round is as many successes as the limit was when it began; calls from before the last cut do not count. It was
     used if at some moment of it 80 % of that limit was in flight, and only then does the limit grow: before the first
@@ -50,10 +51,13 @@ class Pacing:
     starts the round anew and holds growth until it is through.
     """
 
-    def __init__(self, ceiling: int, start: int = 16, floor: int = 1, gap: float = 0.0) -> None:
-        if not (1 <= floor <= ceiling and 0.0 <= gap < math.inf):
-            raise ValueError(f"needed: 1 <= floor <= ceiling, gap >= 0; not {floor=}, {ceiling=}, {gap=}")
-        self._ceiling, self._floor, self._gap = ceiling, floor, gap
+    def __init__(
+        self, ceiling: int, start: int = 16, floor: int = 1, gap: float = 0.0, first_pause: float = 1.0
+    ) -> None:
+        if not (1 <= floor <= ceiling and 0.0 <= gap < math.inf and 0.0 < first_pause < math.inf):
+            found = f"{floor=}, {ceiling=}, {gap=}, {first_pause=}"
+            raise ValueError(f"needed: 1 <= floor <= ceiling, gap >= 0, first_pause > 0; not {found}")
+        self._ceiling, self._floor, self._gap, self._first_pause = ceiling, floor, gap, first_pause
         self._limit = max(floor, min(start, ceiling))
         self._open: set[Ticket] = set()
         self._changes: deque[Change] = deque(maxlen=200)
@@ -122,7 +126,7 @@ class Pacing:
     def _cut(self, now: float, advice: float | None) -> None:
         self._epoch += 1
         self._row += 1
-        pause = min(LONGEST_PAUSE, 2.0 ** min(self._row - 1, 10))
+        pause = min(LONGEST_PAUSE, self._first_pause * 2.0 ** min(self._row - 1, 10))
         if advice is not None:
             # Advice that was followed and refused again is no reason to come back sooner than without it.
             pause = advice if self._row == 1 else max(advice, pause)

@@ -8,12 +8,12 @@ import logging
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from metrics_core.errors import BadInput
-from metrics_core.judge.caller import Bill, BudgetUsedUp, Caller, NoVerdict
+from metrics_core.judge.caller import Caller
 from metrics_core.judge.client import Client
 from metrics_core.judge.fence import fenced
 from metrics_core.judge.foresight import Foreseen, Replies
@@ -21,7 +21,8 @@ from metrics_core.judge.jury import SPREAD, Vote, verdict
 from metrics_core.judge.options import NO_JUDGE, JudgeOptions
 from metrics_core.judge.prompt import Prompt
 from metrics_core.judge.request import Judge, Request
-from metrics_core.measurement import Failed, Measurement, Outcome, Skipped, Usage
+from metrics_core.judge.turn import Bill, BudgetUsedUp, NoVerdict
+from metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Usage
 from metrics_core.metric import BlankAnswer, Field, Need, degenerate
 from metrics_core.sample import Sample
 from metrics_core.text import normal_reference, normalise
@@ -31,6 +32,10 @@ PARSER = 1
 
 Judged = tuple[Outcome, Usage, bool, tuple[str, ...]]
 """The parts of a measurement that judging gives: outcome, usage, whether all came from the ledger, the requests."""
+
+_AT_ONCE = 4
+"""Samples worked on at once, for each call that may be in flight: enough for those that wait before they try again.
+More would only hold memory, and keep other processes from requests that are nobody's turn yet."""
 
 _log = logging.getLogger("answerkey")
 
@@ -52,6 +57,8 @@ class JudgeMetric(ABC):
     prompts: ClassVar[tuple[Prompt, ...]]
     main: ClassVar[Field]
     others: ClassVar[tuple[Field, ...]] = ()
+    identical: ClassVar[Mapping[str, str]] = {}
+    """Details of an answer that equals a reference."""
 
     def __post_init__(self) -> None:
         main, votes = self.main, len(self.options.judges) * self.options.repeats
@@ -91,7 +98,6 @@ class JudgeMetric(ABC):
         pending = [sample for sample, known in zip(samples, local, strict=True) if known is None]
         judged: Iterable[Judged] = ()
         if pending:
-            check(self.options)
             work = _Work(self, len(pending))
             judged = runtime.run(work.judge(pending), work.say_how_far)
         rest = iter(judged)
@@ -108,12 +114,10 @@ class JudgeMetric(ABC):
         normalised = normalise(sample.answer or "")
         for index, reference in sample.usable_references:
             if normal_reference(reference) == normalised:
-                return self._identical(index)
+                values = {one.name: 0.0 if one.name == SPREAD else 1.0 for one in self.fields}
+                details = {"reference": index, **self.identical}
+                return Scored(values, "the answer is the reference but for its form", details)
         return None
-
-    @abstractmethod
-    def _identical(self, reference: int) -> Outcome:
-        """The outcome for an answer that equals the reference with this index."""
 
     @abstractmethod
     async def vote(self, client: Client, sample: Sample, judge: Judge, repeat: int, bill: Bill) -> Outcome:
@@ -165,35 +169,45 @@ class _Work:
         self._metric = metric
         options = metric.options
         self._options = options if options.run else replace(options, run=uuid.uuid4().hex)
+        self._seats = options.seats()
         self._total, self._done, self._failed = total, 0, 0
         self._caller: Caller | None = None
 
     async def judge(self, samples: Sequence[Sample]) -> list[Judged]:
         from metrics_core.judge import runtime
 
-        async with runtime.client(self._options) as (client, self._caller):
+        found: dict[int, Judged] = {}
+        rest = iter(enumerate(samples))
+
+        async def work() -> None:
+            for place, sample in rest:
+                found[place] = await self._one(client, sample)
+
+        async with runtime.client(self._options, check) as (client, self._caller):
             try:
                 async with asyncio.TaskGroup() as group:
-                    tasks = [group.create_task(self._one(client, sample)) for sample in samples]
+                    for _ in range(min(len(samples), _AT_ONCE * self._options.concurrency)):
+                        group.create_task(work())
             except BaseExceptionGroup as error:
                 raise _first(error) from error
-        return [task.result() for task in tasks]
+        return [found[place] for place in range(len(samples))]
 
     async def _one(self, client: Client, sample: Sample) -> Judged:
         started = time.perf_counter()
-        bills = [Bill() for _ in self._options.seats()]
+        bills = [Bill() for _ in self._seats]
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(self._vote(client, sample, judge, repeat, bill))
-                for (judge, repeat), bill in zip(self._options.seats(), bills, strict=True)
+                for (judge, repeat), bill in zip(self._seats, bills, strict=True)
             ]
-        main = self._metric.main
-        outcome = verdict([task.result() for task in tasks], self._options.jury, main.name, binary=main.binary)
+        main, votes = self._metric.main, [task.result() for task in tasks]
+        outcome = verdict(votes, self._options.jury, main.name, binary=main.binary)
         self._done += 1
         self._failed += isinstance(outcome, Failed)
         bill = Bill.total(bills)
         usage = Usage(time.perf_counter() - started, bill.tokens_in, bill.tokens_out, bill.cost_usd)
-        return outcome, usage, not bill.calls, tuple(dict.fromkeys(bill.requests))
+        known = not bill.calls and not any(isinstance(vote.outcome, Failed | Skipped) for vote in votes)
+        return outcome, usage, known, tuple(dict.fromkeys(bill.requests))
 
     async def _vote(self, client: Client, sample: Sample, judge: Judge, repeat: int, bill: Bill) -> Vote:
         try:
@@ -205,7 +219,8 @@ class _Work:
         return Vote(judge.label, repeat, outcome)
 
     def say_how_far(self) -> None:
-        if self._caller is None:
+        # Work that waits for its turn has nothing to say.
+        if self._caller is None or not (self._done or self._caller.calls):
             return
         _log.info(
             f"{self._metric.name}: {self._done:,}/{self._total:,} samples, {self._caller.tally()}, "

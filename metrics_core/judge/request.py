@@ -8,9 +8,14 @@ from dataclasses import dataclass, field, fields
 from functools import cached_property
 from urllib.parse import urlsplit
 
+from metrics_core.judge.fence import encoded
+from metrics_core.judge.verdict import Unreadable, read_object
 from metrics_core.sample import content_hash
 
 Message = dict[str, str]
+
+_LONGEST_SHOWN = 20_000
+_NOT_SHOWN = "(This reply is left out.)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +24,10 @@ class Judge:
 
     model: str
     api_base: str = ""
-    api_key: str | None = field(default=None, repr=False, compare=False)
+    api_key: str | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        return f"Judge({self.label})"
 
     @property
     def label(self) -> str:
@@ -34,6 +42,7 @@ class Judge:
 def _public(address: str) -> str:
     parts = urlsplit(address)
     host = parts.hostname or ""
+    host = f"[{host}]" if ":" in host else host
     return f"{host}:{parts.port}{parts.path}" if parts.port else f"{host}{parts.path}"
 
 
@@ -77,11 +86,23 @@ class Request:
 
 
 def repair(messages: Sequence[Message], reply: str, problem: str) -> tuple[Message, ...]:
-    """The messages that ask for the same again, because the reply could not be used."""
-    # Shortened: what is wrong with a reply of a megabyte is seen at its start as well.
-    said = {"role": "assistant", "content": reply[:20_000]}
+    """The messages that ask for the same again, because the reply could not be used.
+
+    A reply may repeat the text that it judges, and outside the fence that would be words of our own. So of the
+    reply no more than an object is shown, encoded like the fields, and the problem without what it quotes.
+    """
+    said = {"role": "assistant", "content": _shown(reply)}
+    plain = re.sub(r'"[^"]*"', '"..."', problem)
     again = (
-        f"This reply cannot be used: {problem}. Answer the same question again. "
+        f"This reply cannot be used: {plain}. Answer the same question again. "
         "Reply with one JSON object in the format that was asked for, and nothing else."
     )
     return *messages, said, {"role": "user", "content": again}
+
+
+def _shown(reply: str) -> str:
+    try:
+        line = encoded(read_object(reply))
+    except Unreadable:
+        return _NOT_SHOWN
+    return line if len(line) <= _LONGEST_SHOWN else _NOT_SHOWN

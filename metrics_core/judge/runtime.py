@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine
+from concurrent.futures import wait
 from contextlib import asynccontextmanager
 from functools import cache
 from pathlib import Path
@@ -31,6 +32,12 @@ _GAP_S = 0.002
 """Between two starts. Calls that start all at once would take turns at every step of their work in this process, so
 that the last request leaves when the first could have been answered."""
 
+_FIRST_PAUSE_S = 0.25
+"""A lone 429 among successes should not hold up everybody for long; a provider that means it makes this double."""
+
+_CLEAN_UP_S = 5.0
+
+_starting = threading.Lock()
 _gates: dict[tuple[Judge, str, int], Gate] = {}
 _terms: dict[Judge, Terms] = {}
 
@@ -38,29 +45,44 @@ _terms: dict[Judge, Terms] = {}
 def run(work: Coroutine[Any, Any, T], tick: Callable[[], None], every_s: float = 5.0) -> T:
     """Do `work` on the judges' loop and wait for it; call `tick` now and then while waiting.
 
-    A caller that is interrupted cancels the work.
+    A caller that is interrupted cancels the work, and waits until it has written down what it leaves.
     """
-    future = asyncio.run_coroutine_threadsafe(work, _loop())
+    ended = threading.Event()
+
+    async def watched() -> T:
+        try:
+            return await work
+        finally:
+            ended.set()
+
+    future = asyncio.run_coroutine_threadsafe(watched(), _loop())
     try:
-        while True:
-            try:
-                return future.result(timeout=every_s)
-            except TimeoutError:
-                if future.done():
-                    raise
-                tick()
+        while not wait([future], every_s).done:
+            tick()
+        return future.result()
     except BaseException:
-        future.cancel()
+        if future.cancel():
+            ended.wait(_CLEAN_UP_S)
         raise
 
 
 @asynccontextmanager
-async def client(options: JudgeOptions) -> AsyncIterator[tuple[Client, Caller]]:
-    """A client for one run, with the ledger open as long as it is used."""
+async def client(options: JudgeOptions, check: Callable[[JudgeOptions], None]) -> AsyncIterator[tuple[Client, Caller]]:
+    """A client for one run, with the ledger open as long as it is used.
+
+    `check` says before the first call whether the judges can be asked. It imports litellm, which takes seconds, so
+    it is not called where the ledger has all replies.
+    """
+    checked = cache(check)
+
+    def terms(judge: Judge) -> Terms:
+        checked(options)
+        return _terms_of(judge)
+
     ledger = Ledger(Path(options.ledger) if options.ledger else None)
     try:
         gates = cache(lambda judge: gate(judge, options.concurrency))
-        caller = Caller(options, ledger, gates, _terms_of)
+        caller = Caller(options, ledger, gates, terms)
         yield Client(ledger, caller), caller
     finally:
         ledger.close()
@@ -71,7 +93,7 @@ def gate(judge: Judge, concurrency: int) -> Gate:
     # The key is part of what a provider limits, and is itself kept nowhere.
     place = judge, content_hash(judge.api_key), concurrency
     if place not in _gates:
-        _gates[place] = Gate(Pacing(concurrency, gap=_GAP_S))
+        _gates[place] = Gate(Pacing(concurrency, gap=_GAP_S, first_pause=_FIRST_PAUSE_S))
     return _gates[place]
 
 
@@ -81,8 +103,14 @@ def _terms_of(judge: Judge) -> Terms:
     return _terms[judge]
 
 
-@cache
 def _loop() -> asyncio.AbstractEventLoop:
+    # `cache` alone would let two threads that come first make a loop each.
+    with _starting:
+        return _the_loop()
+
+
+@cache
+def _the_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     threading.Thread(target=loop.run_forever, name="judges", daemon=True).start()
     return loop

@@ -39,14 +39,20 @@ class Terms:
     def __init__(self, *, takes_format: bool) -> None:
         self._best = Offer("json_schema" if takes_format else "text")
         self._proven = False
+        self._refused: set[Format] = set()
 
     def first(self) -> Offer:
         """What to try first."""
         return self._best
 
     def accepted(self, offer: Offer) -> None:
-        """The server took this one, so it is what to begin with from now on."""
-        self._best, self._proven = offer, True
+        """The server took this one, so it is what to begin with from now on.
+
+        Unless it has taken a stricter format and never said a word against it: then this one was an odd request.
+        """
+        weaker = _FORMATS.index(offer.format) > _FORMATS.index(self._best.format)
+        if not (self._proven and weaker and self._best.format not in self._refused):
+            self._best, self._proven = offer, True
 
     def after_refusal(self, offer: Offer, error: CallError) -> Offer | None:
         """What to try next; None where the refusal is about the request and not about how it was asked.
@@ -56,6 +62,16 @@ class Terms:
         """
         if error.parameter and error.parameter not in offer.without:
             return Offer(offer.format, offer.without | {error.parameter})
+        if error.about_format:
+            self._refused.add(offer.format)
+        if self._proven and (given_up := self._no_less(offer)) != offer:
+            # It was asked before others had found out.
+            return given_up
         if offer.format != "text" and (error.about_format or not self._proven):
             return Offer(_FORMATS[_FORMATS.index(offer.format) + 1], offer.without)
         return None
+
+    def _no_less(self, offer: Offer) -> Offer:
+        """An offer, less what the judge is known not to take."""
+        weaker = max(offer.format, self._best.format, key=_FORMATS.index)
+        return Offer(weaker, offer.without | self._best.without)

@@ -21,6 +21,8 @@ every request to this judge is."""
 _TRANSIENT = frozenset((408, 409, 425, 500, 502, 503, 504, 520, 522, 524, 529))
 _FATAL = frozenset((401, 402, 403, 404))
 _FORMAT_WORDS = re.compile(r"response_format|json_schema|json_object|structured.output", re.IGNORECASE)
+_BROKEN = frozenset(("ConnectError", "ReadError", "WriteError", "CloseError", "RemoteProtocolError"))
+"""As httpx names them, whose classes are not imported for this."""
 _DROPPABLE = ("temperature", "seed")
 
 
@@ -88,26 +90,40 @@ def _reply(response: Any) -> Reply:
         raise CallError("trouble", "no_choices", "the server's answer has no choices")
     usage = getattr(response, "usage", None)
     return Reply(
-        text=choice.message.content or "",
+        text=_storable(choice.message.content or ""),
         finish_reason=str(choice.finish_reason or ""),
         tokens_in=int(getattr(usage, "prompt_tokens", 0) or 0),
         tokens_out=int(getattr(usage, "completion_tokens", 0) or 0),
         cost_usd=response._hidden_params.get("response_cost"),
-        model=str(response.model or ""),
-        fingerprint=str(getattr(response, "system_fingerprint", "") or ""),
+        model=_storable(str(response.model or "")),
+        fingerprint=_storable(str(getattr(response, "system_fingerprint", "") or "")),
     )
+
+
+def _storable(text: str) -> str:
+    """Without lone surrogates: JSON can spell them, and neither a database nor another request takes them."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _sorted(error: Exception, judge: Judge, timeout_s: float) -> CallError:
     # litellm's errors carry a status, whatever class they are; a broken connection has 500 or none.
     status = getattr(error, "status_code", None)
     message = _one_line(str(error), judge)
+    if status != 408 and _is_broken(error):
+        return CallError("trouble", "connection", message)
     if isinstance(status, int):
         return _by_class(error, status, message) or _by_status(error, status, message, timeout_s)
-    if isinstance(error, OSError):
-        return CallError("trouble", "connection", message)
     # What litellm did not foresee in a server's answer surfaces as any error at all.
     return CallError("trouble", "client", f"{type(error).__name__}: {message}")
+
+
+def _is_broken(error: BaseException | None) -> bool:
+    """Whether a connection ended, or never began, somewhere down the chain of causes."""
+    while error is not None:
+        if isinstance(error, OSError) or type(error).__name__ in _BROKEN:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _by_class(error: Exception, status: int, message: str) -> CallError | None:
@@ -135,18 +151,22 @@ def _by_status(error: Exception, status: int, message: str, timeout_s: float) ->
 
 
 def _one_line(text: str, judge: Judge) -> str:
-    """The error without line breaks and without any key that it may quote."""
+    """The error without line breaks and without any key or password that it may quote."""
     for secret in _secrets(judge):
         text = text.replace(secret, "***")
     # Providers quote keys in part: sk-ab***yz.
-    text = re.sub(r"\b(sk|pk|key|Bearer)[-_ ][\w*.-]{6,}", "***", text)
-    return " ".join(text.split())[:500]
+    text = re.sub(r"\b((sk|pk|key)[-_]|Bearer )[\w*.-]{6,}", "***", text)
+    # Who has the address may have a password or a key in it: http://name:password@host/v1?key=...
+    text = re.sub(r"(\w://)[^\s/@]+@", r"\1***@", text)
+    text = re.sub(r"(\w://[^\s?'\"]+\?)[^\s'\"]+", r"\1***", text)
+    return " ".join(_storable(text).split())[:500]
 
 
 def _secrets(judge: Judge) -> list[str]:
-    found = [judge.api_key or ""]
-    found += [value for name, value in os.environ.items() if name.endswith(("_API_KEY", "_TOKEN", "_SECRET"))]
-    return sorted((secret for secret in found if len(secret) >= 8), key=len, reverse=True)
+    found = [value for name, value in os.environ.items() if name.endswith(("_API_KEY", "_TOKEN", "_SECRET"))]
+    # A word in the environment may stand in any message; what was given as the key is one, however short.
+    found = [value for value in found if len(value) >= 8] + [judge.api_key or ""]
+    return sorted(filter(None, found), key=len, reverse=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,13 @@ class Interval(NamedTuple):
         return Interval(max(low, self.low), min(high, self.high), self.method)
 
 
+class Estimate(NamedTuple):
+    """A statistic and its interval; `interval` is None where too few rows stand behind the value."""
+
+    value: float
+    interval: Interval | None
+
+
 def wilson(successes: float, n: int, level: float = LEVEL) -> Interval | None:
     """Wilson's score interval for a proportion (Wilson 1927).
 
@@ -38,7 +45,7 @@ def wilson(successes: float, n: int, level: float = LEVEL) -> Interval | None:
     """
     if n < 2:
         return None
-    z = _normal_quantile(level)
+    z = normal_quantile(level)
     p = successes / n
     centre = p + z * z / (2 * n)
     margin = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
@@ -52,7 +59,7 @@ def student_t(mean: float, sd: float, n: int, level: float = LEVEL) -> Interval 
     """Student's t interval for a mean; `sd` is the sample standard deviation (n - 1)."""
     if n < 2:
         return None
-    margin = _t_quantile(level, n - 1) * sd / math.sqrt(n)
+    margin = t_quantile(level, n - 1) * sd / math.sqrt(n)
     return Interval(mean - margin, mean + margin, "t")
 
 
@@ -66,7 +73,7 @@ def cluster_t(mean: float, residuals: float, n: int, clusters: int, level: float
     if clusters < 2:
         return None
     error = math.sqrt(clusters / (clusters - 1) * residuals) / n
-    margin = _t_quantile(level, clusters - 1) * error
+    margin = t_quantile(level, clusters - 1) * error
     return Interval(mean - margin, mean + margin, "cluster-t")
 
 
@@ -97,13 +104,57 @@ def bootstrap(
     return Interval(float(low), float(high), "bootstrap")
 
 
-def _normal_quantile(level: float) -> float:
+def tango(fixed: int, broken: int, n: int, level: float = LEVEL) -> Interval | None:
+    """Score interval for the difference of two paired proportions (Tango 1998).
+
+    Holds every difference that the score test, McNemar's at 0, does not reject at 1 - level. Unlike a t interval it
+    keeps a width where few rows changed, or none.
+
+    Args:
+        fixed: rows that went from 0 to 1; `broken`: from 1 to 0; together at most `n`, the rows compared.
+    """
+    if n < 2:
+        return None
+    from scipy.optimize import brentq
+
+    z, observed = normal_quantile(level), (fixed - broken) / n
+
+    def beyond(difference: float, side: int) -> float:
+        """How far `difference` lies from the observed one, less z standard errors under it."""
+        # The likeliest share of broken rows, given the difference: the larger root of a quadratic.
+        b = (2 * n - fixed + broken) * difference - fixed - broken
+        share = (math.sqrt(max(0.0, b * b + 8 * n * broken * difference * (1 - difference))) - b) / (4 * n)
+        variance = 2 * share + difference * (1 - difference)
+        return side * (difference - observed) * n - z * math.sqrt(max(0.0, n * variance))
+
+    # Where all rows changed alike, or none did, the observed difference itself is a root, and not the one wanted.
+    low = -1.0 if broken == n else brentq(beyond, -1.0, observed - 1e-9, args=(-1,), xtol=1e-12)
+    high = 1.0 if fixed == n else brentq(beyond, observed + 1e-9, 1.0, args=(1,), xtol=1e-12)
+    return Interval(float(low), float(high), "tango")
+
+
+def unseen(value: float, span: float, n: int, level: float = LEVEL) -> Interval | None:
+    """What is left open where `n` observations do not differ from each other.
+
+    A formula with a standard deviation gives zero width there. But observations unlike these may have been missed: by
+    Wilson's interval (1927) up to z^2 / (n + z^2) of all, each of which moves the value by `span` at most.
+    """
+    if n < 2:
+        return None
+    z = normal_quantile(level)
+    margin = span * z * z / (n + z * z)
+    return Interval(value - margin, value + margin, "unseen")
+
+
+def normal_quantile(level: float) -> float:
+    """Half the width, in standard errors, of a two-sided normal interval."""
     from statistics import NormalDist
 
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
-def _t_quantile(level: float, df: int) -> float:
+def t_quantile(level: float, df: float) -> float:
+    """Half the width, in standard errors, of a two-sided t interval with `df` degrees of freedom."""
     from scipy.special import stdtrit
 
     return float(stdtrit(df, (1 + level) / 2))

@@ -85,14 +85,42 @@ CREATE TABLE IF NOT EXISTS measurements (
     status      VARCHAR NOT NULL,       -- scored, undefined, failed, skipped
     "values"    MAP(VARCHAR, DOUBLE),   -- field to number; empty unless scored
     reason      VARCHAR,                -- why there is no number, or the metric's own words
-    details     JSON,                   -- evidence: chosen reference, chunks, statistics
-    attempts    INTEGER NOT NULL,       -- tries that the measurement took
+    details     JSON,                   -- evidence: chosen reference, chunks, statistics, verdict, votes, facts
+    attempts    INTEGER NOT NULL,       -- tries that the measurement took; 0 where it was skipped
     seconds     DOUBLE NOT NULL,        -- time that the metric took, 0 where it is not measured apart
-    tokens_in   BIGINT NOT NULL,        -- sent to a model
-    tokens_out  BIGINT NOT NULL,        -- received from a model
-    cost_usd    DOUBLE,                 -- NULL: the price is not known, which is not 0
+    tokens_in   BIGINT NOT NULL,        -- sent to a model for it, and not for an earlier one
+    tokens_out  BIGINT NOT NULL,        -- received from a model, likewise
+    cost_usd    DOUBLE,                 -- likewise; NULL: the price is not known, which is not 0
     run_id      VARCHAR NOT NULL,       -- of the run that measured it
-    created_at  TIMESTAMPTZ NOT NULL    -- when it was committed
+    created_at  TIMESTAMPTZ NOT NULL,   -- when it was committed
+    requests    VARCHAR[],              -- what judges were asked for it: `request_key` in `judge_calls`
+    from_ledger BOOLEAN                 -- true: judges had answered all of that before, so it cost nothing
+);
+ALTER TABLE measurements ADD COLUMN IF NOT EXISTS requests VARCHAR[];
+ALTER TABLE measurements ADD COLUMN IF NOT EXISTS from_ledger BOOLEAN;
+
+-- Every call to a judge behind the measurements, with the reply as it came. One request can take several calls.
+CREATE TABLE IF NOT EXISTS judge_calls (
+    call_id       VARCHAR NOT NULL,     -- unique
+    request_key   VARCHAR NOT NULL,     -- hash of the whole request; in `requests` of `measurements`
+    judge         VARCHAR NOT NULL,     -- the model, and its address where it has one of its own
+    prompt        VARCHAR NOT NULL,     -- name and version of the prompt
+    run           VARCHAR NOT NULL,     -- the run that paid, whichever run used it; as in `runs`
+    kind          VARCHAR NOT NULL,     -- ask, longer (more room for the reply), repair (shown what was wrong)
+    attempt       BIGINT NOT NULL,      -- counts the calls for one request in one run, from 1
+    format        VARCHAR NOT NULL,     -- json_schema, json_object, text: how the reply's format was asked for
+    status        VARCHAR NOT NULL,     -- usable, unreadable, error, sent (no reply: the process was killed)
+    code          VARCHAR,              -- what went wrong, for machines: http_500, timeout, inconsistent
+    message       VARCHAR,              -- what went wrong, for people
+    started_at    TIMESTAMPTZ NOT NULL, -- when it was sent
+    seconds       DOUBLE,               -- until the reply, or the error, was there
+    tokens_in     BIGINT,               -- sent, as the provider counts
+    tokens_out    BIGINT,               -- received
+    cost_usd      DOUBLE,               -- NULL: the price is not known, or there was no reply
+    model         VARCHAR,              -- as the provider names what answered
+    fingerprint   VARCHAR,              -- the provider's name for its configuration
+    finish_reason VARCHAR,              -- why the reply ended: stop, length
+    reply         VARCHAR               -- the text of the reply
 );
 
 -- A report: what a run says about one release on one data set version. Immutable; a rerun makes version n+1.
@@ -103,9 +131,11 @@ CREATE TABLE IF NOT EXISTS reports (
     release         VARCHAR NOT NULL,       -- as in `answers`
     version         INTEGER NOT NULL,       -- counts up per data set and release
     created_at      TIMESTAMPTZ NOT NULL,   -- UTC
-    status          VARCHAR NOT NULL,       -- COMPLETE, or PARTIAL: some rows failed or were skipped
-    manifest        JSON NOT NULL           -- what it takes to make it again: parameters, hashes, versions
+    status          VARCHAR NOT NULL,       -- COMPLETE, or PARTIAL: rows were skipped, or too few could be scored
+    manifest        JSON NOT NULL,          -- what it takes to make it again: parameters, hashes, versions
+    message         VARCHAR                 -- which metric left how many rows without a score, and why; NULL: none
 );
+ALTER TABLE reports ADD COLUMN IF NOT EXISTS message VARCHAR;
 
 -- One row a sample, metric and field, also where there is no number: status and reason say why.
 CREATE TABLE IF NOT EXISTS scores (
@@ -162,3 +192,33 @@ LEFT JOIN answers a
     ON a.dataset = s.dataset AND a.release = s.release AND a.sample_id = s.sample_id
     AND a.answers_version = json_extract_string(r.manifest, '$.answers_version')
 GROUP BY ALL;
+
+-- One row a fact of `ground_truth_similarity`, on both sides, with what became of it. An answer that needed no judge
+-- has one row without a fact: matched (it equals a reference) or missing (it is blank).
+CREATE OR REPLACE VIEW facts AS
+SELECT sample_key, signature, fact.side, fact.id AS fact_id, fact.fact, fact.status, fact."with" AS with_id
+FROM (
+    SELECT sample_key, signature, unnest(coalesce(
+        CAST(details -> '$.facts' AS STRUCT(side VARCHAR, id VARCHAR, fact VARCHAR, status VARCHAR, "with" VARCHAR)[]),
+        [{'side': 'reference', 'id': NULL, 'fact': NULL,
+          'status': if("values"['similarity'] = 1, 'matched', 'missing'), 'with': NULL}]
+    )) AS fact
+    FROM measurements WHERE metric = 'ground_truth_similarity' AND status = 'scored'
+);
+
+-- The facts of the answers of every report, with the fact on the other side that matches or contradicts.
+CREATE OR REPLACE VIEW report_facts AS
+SELECT
+    s.report_id, s.release, s.sample_id, m.question, f.side, f.fact_id, f.fact, f.status, f.with_id,
+    other.fact AS with_fact
+FROM scores s
+JOIN reports r USING (report_id)
+JOIN answers a
+    ON a.dataset = s.dataset AND a.release = s.release AND a.sample_id = s.sample_id
+    AND a.answers_version = json_extract_string(r.manifest, '$.answers_version')
+JOIN facts f ON f.sample_key = a.sample_key AND f.signature = s.signature
+LEFT JOIN facts other
+    ON other.sample_key = f.sample_key AND other.signature = f.signature AND other.fact_id = f.with_id
+LEFT JOIN samples m
+    ON m.dataset = s.dataset AND m.dataset_version = s.dataset_version AND m.sample_id = s.sample_id
+WHERE s.metric = 'ground_truth_similarity' AND s.field = 'similarity' AND s.status = 'scored';

@@ -24,10 +24,15 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the server keeps its database."""
+    return tmp_path_factory.mktemp("prefect-server")
+
+
+@pytest.fixture(scope="session")
+def server(server_folder: Path) -> Iterator[str]:
     """The API address of a server that runs for the whole session, with a home of its own."""
-    folder = tmp_path_factory.mktemp("prefect-server")
-    port = free_port()
+    folder, port = server_folder, free_port()
     environment = {
         **os.environ,
         "PREFECT_HOME": str(folder),
@@ -83,6 +88,18 @@ def ask(server: str) -> Callable[[str, object], list[dict[str, object]]]:
     return asked
 
 
+@pytest.fixture
+def save_secret(server: str) -> Callable[[str, str], None]:
+    """Keep a secret in a block of that name, as Prefect's users do."""
+    script = "import os, sys; from prefect.blocks.system import Secret; Secret(value=os.environ['V']).save(sys.argv[1])"
+
+    def save(name: str, value: str) -> None:
+        environment = {**os.environ, "PREFECT_API_URL": server, "V": value}
+        subprocess.run([sys.executable, "-c", script, name], check=True, env=environment, timeout=60)
+
+    return save
+
+
 def command(*arguments: object) -> list[str]:
     return [sys.executable, "-m", "flows.cli", *map(str, arguments)]
 
@@ -109,8 +126,8 @@ def bare_cli() -> Cli:
 def cli(server: str, bare_cli: Cli) -> Cli:
     """The command line against the running server."""
 
-    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-        return bare_cli(*arguments, PREFECT_API_URL=server)
+    def run(*arguments: object, **changes: str) -> subprocess.CompletedProcess[str]:
+        return bare_cli(*arguments, PREFECT_API_URL=server, **changes)
 
     return run
 

@@ -22,7 +22,7 @@ def refused(result: subprocess.CompletedProcess[str]) -> str:
 def test_help_names_every_command(bare_cli: Cli) -> None:
     result = bare_cli("--help")
     assert result.returncode == 0
-    for name in ("evaluate", "report", "metrics", "doctor"):
+    for name in ("evaluate", "judge", "report", "metrics", "doctor"):
         assert f"\n    {name} " in result.stdout
 
 
@@ -81,10 +81,12 @@ def test_metrics_lists_all_with_their_fields(bare_cli: Cli) -> None:
     catalogue = {row["metric"]: row for row in json.loads(result.stdout)}
     assert list(catalogue) == [
         "answer_correctness", "rouge_l", "token_overlap", "bleu", "chrf", "exact_match", "contains",
-        "semantic_similarity",
+        "semantic_similarity", "meaning_match", "ground_truth_similarity",
     ]  # fmt: skip
     assert [field["name"] for field in catalogue["rouge_l"]["fields"]] == ["precision", "recall", "f1"]
     assert catalogue["rouge_l"]["needs"] == ["answer", "references"]
     assert catalogue["bleu"]["signature"].startswith("bleu|v1|tok:13a+chars|")
+    assert catalogue["meaning_match"]["needs"] == ["answer", "question", "references"]
+    assert catalogue["meaning_match"]["signature"].startswith("meaning_match|v1|judge:none|prompt:")
     shown = bare_cli("metrics").stdout
     assert all(name in shown for name in catalogue)

@@ -25,13 +25,15 @@ def test_all_is_well(cli: Cli, tmp_path: Path) -> None:
     assert found["numbers"][1] == "equal to rouge-score and sacreBLEU"
     assert found["model use-multilingual"][1] == "found, checksum right, revision 0db566fd"
     assert found["model minilm"][1] == "found, checksum right, revision 53aa5117"
+    assert found["judge"][1] == "none named (ANSWERKEY_JUDGE or --judge); only two metrics need one"
     assert found["warehouse"][1].endswith("0 reports on 0 data sets")
     assert found["server"][1].endswith("/api answers")
     assert "duckdb 1.5" in found["versions"][1]
 
 
 def test_a_server_that_is_down_is_named_with_the_remedy(bare_cli: Cli, tmp_path: Path) -> None:
-    result = bare_cli("doctor", "--home", tmp_path, PREFECT_API_URL="http://127.0.0.1:9/api")
+    nowhere, judge = "http://127.0.0.1:9/api", "openai/gpt-4o-mini"
+    result = bare_cli("doctor", "--home", tmp_path, PREFECT_API_URL=nowhere, ANSWERKEY_JUDGE=judge, OPENAI_API_KEY="k")
     assert result.returncode == 1
     mark, text = findings(result)["server"]
     assert mark == "fail"

@@ -5,21 +5,28 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
-from flows.parameters import ALL_METRICS, Data, Limits, MetricName, Scoring
+from flows.parameters import DEFAULT_METRICS, JUDGE_METRICS, Data, Limits, MetricName, Scoring
+from metrics_core.judge.options import JudgeOptions
 from metrics_core.lexical.continuous_eval import PROFILES
-from metrics_core.registry import METRICS, Options
+from metrics_core.registry import METRICS, WITHOUT_JUDGE, Options
 from tasks.contract import Contract
 from tasks.load import Source
 
 
 def test_the_form_offers_every_metric_and_profile() -> None:
-    assert list(get_args(MetricName)) == ALL_METRICS == list(METRICS)
+    assert list(get_args(MetricName)) == list(METRICS) == [*DEFAULT_METRICS, *JUDGE_METRICS]
     assert get_args(Scoring.model_fields["profile"].annotation) == ("default", *PROFILES)
+
+
+def test_nobody_pays_who_has_not_asked_for_it() -> None:
+    assert Scoring().metrics == list(WITHOUT_JUDGE)
+    assert not Scoring().asks_judges
+    assert Scoring(metrics=["contains", "meaning_match"]).asks_judges
 
 
 def test_untouched_forms_are_the_library_s_defaults() -> None:
     assert Scoring().options("cache") == Options(embedding_cache="cache")
-    assert Contract(**Limits().model_dump()) == Contract()
+    assert Limits().contract() == Contract()
     assert Data(answers="a.csv").source() == Source("a.csv")
 
 
@@ -31,9 +38,12 @@ def test_choices_reach_the_library() -> None:
         aggregation="min",
         threshold=0.7,
     )
-    assert scoring.options("c") == Options(
-        "continuous_eval_v0_3", "undefined", ("minilm",), "min", 0.7, embedding_cache="c"
+    judge = JudgeOptions(judges=("openai/a",))
+    assert scoring.options("c", judge) == Options(
+        "continuous_eval_v0_3", "undefined", ("minilm",), "min", 0.7, embedding_cache="c", judge=judge
     )
+    limits = Limits(max_quarantined=0.5, missing_tolerance=0.1, length_drift=2.0, min_coverage=0.5)
+    assert limits.contract() == Contract(max_quarantined=0.5, missing_tolerance=0.1, length_drift=2.0)
     data = Data(answers="a.csv", references="r.csv", columns=["id=meta.id"], reference_columns=["id=key"], slices=["x"])
     assert data.source() == Source(
         "a.csv", "r.csv", paths={"id": "meta.id"}, reference_paths={"id": "key"}, slices=("x",)

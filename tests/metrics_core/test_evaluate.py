@@ -11,6 +11,8 @@ import pytest
 import metrics_core
 from metrics_core import METRICS, Options, Sample, evaluate
 from metrics_core.errors import BadInput
+from metrics_core.judge.options import JudgeOptions
+from metrics_core.registry import WITHOUT_JUDGE
 
 LEXICAL = [name for name, info in METRICS.items() if info.kind == "lexical"]
 PACKAGE = Path(metrics_core.__file__).parent
@@ -55,6 +57,14 @@ def test_all_metrics_when_none_is_named() -> None:
     assert evaluate([]) == []
     with pytest.raises(BadInput, match="metric semantic_similarity: "):
         evaluate([], threshold=2.0)
+    assert {m.metric for m in evaluate([Sample("1", None, ["a"])])} == set(WITHOUT_JUDGE)
+    judge = JudgeOptions(judges=("openai/never-asked",))
+    assert {m.metric for m in evaluate([Sample("1", None, ["a"])], judge=judge)} == set(METRICS)
+
+
+def test_a_judge_metric_without_a_judge_is_refused() -> None:
+    with pytest.raises(BadInput, match="^no judge is named: give --judge PROVIDER/MODEL"):
+        evaluate(samples(), ["meaning_match"])
 
 
 def test_two_processes_give_the_same_list() -> None:

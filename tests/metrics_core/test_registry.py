@@ -4,6 +4,8 @@ import pytest
 
 from metrics_core import METRICS, Options, create
 from metrics_core.errors import BadInput
+from metrics_core.judge.options import JudgeOptions
+from metrics_core.registry import WITHOUT_JUDGE
 
 
 def test_the_catalogue_in_the_order_of_reports() -> None:
@@ -16,7 +18,10 @@ def test_the_catalogue_in_the_order_of_reports() -> None:
         "exact_match": "lexical",
         "contains": "lexical",
         "semantic_similarity": "semantic",
+        "meaning_match": "judge",
+        "ground_truth_similarity": "judge",
     }
+    assert list(METRICS) == [*WITHOUT_JUDGE, "meaning_match", "ground_truth_similarity"]
     assert all(info.summary and "\n" not in info.summary for info in METRICS.values())
 
 
@@ -25,7 +30,10 @@ def test_a_metric_goes_by_the_name_that_users_write(name: str) -> None:
     [metric] = create([name])
     assert metric.name == name
     assert metric.signature.startswith(f"{name}|v")
-    assert metric.needs == {"answer", "references"}
+    asks = METRICS[name].kind == "judge"
+    assert metric.needs == {"answer", "references"} | ({"question"} if asks else set())
+    # The catalogue is for looking at, without any judge; a run that has none is refused.
+    assert ("|judge:none|" in metric.signature) == asks
     names = [field.name for field in metric.fields]
     assert len(names) == len(set(names)) > 0
     assert all(field.description and field.low < field.high for field in metric.fields)
@@ -77,3 +85,27 @@ def test_options_that_change_numbers_change_signatures() -> None:
     assert signature("rouge_l", Options(profile="continuous_eval_v0_2")) == signature("rouge_l", Options())
     # A folder for embeddings is no part of a number.
     assert signature("rouge_l", Options(embedding_cache="x")) == signature("rouge_l", Options())
+
+
+def test_options_of_judges_change_signatures_where_they_change_numbers() -> None:
+    def signature(**changes: object) -> str:
+        judge = JudgeOptions(**{"judges": ("openai/a",), **changes})  # type: ignore[arg-type]
+        [metric] = create(["meaning_match"], Options(judge=judge))
+        return metric.signature
+
+    plain = signature()
+    assert "|judge:openai/a|" in plain
+    other = [
+        signature(judges=("openai/b",)),
+        signature(judges=("openai/a", "openai/b")),
+        signature(judges=("openai/a@http://127.0.0.1:9/v1",)),
+        signature(api_base="http://127.0.0.1:8/v1"),
+        signature(repeats=3),
+        signature(repeats=3, jury="mean"),
+    ]
+    assert len({plain, *other}) == 7
+    same = signature(
+        api_key="k", jury="mean", concurrency=2, timeout_s=1.0, deadline_s=2.0, max_calls=3, max_cost_usd=0.1,
+        ledger="x", run="y",
+    )  # fmt: skip
+    assert same == plain

@@ -3,7 +3,7 @@
 import json
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,9 +50,15 @@ def run(
     failing: Collection[str] = (),
     contract: Contract | None = None,
     parameters: Mapping[str, Any] | None = None,
+    options: Options | None = None,
+    min_coverage: float = 0.95,
 ) -> Done:
-    """Load, validate, plan, score, commit and aggregate. Chunks of `failing` metrics are written down as failed."""
-    run_id, options = uuid.uuid4().hex, Options()
+    """Load, validate, plan, score, commit and aggregate. Chunks of `failing` metrics are written down as failed.
+
+    Judges get the ledger in `home`, and the run for their budget.
+    """
+    run_id, options = uuid.uuid4().hex, options or Options()
+    options = replace(options, judge=replace(options.judge, ledger=str(home), run=run_id))
     work = home / "runs" / run_id
     loaded = load(source, work)
     validation = validate(loaded.staged, loaded.rejects, str(work), contract or Contract())
@@ -61,8 +67,9 @@ def run(
     planned = plan(validation.accepted, home, work, metrics, options, only_failed=only_failed)
     parts = [score_or_fail(chunk, failing) for chunk in planned.chunks]
     committed = commit(home, run_id, source.answers, loaded, validation.accepted, parts)
-    made = manifest(run_id, parameters or {}, loaded, validation, planned)
-    return Done(run_id, loaded, validation, planned, committed, aggregate(home, committed, metrics, options, made))
+    made = manifest(run_id, parameters or {}, loaded, validation, planned, options.judge)
+    reports = aggregate(home, committed, metrics, options, made, min_coverage=min_coverage)
+    return Done(run_id, loaded, validation, planned, committed, reports)
 
 
 def score_or_fail(chunk: Chunk, failing: Collection[str]) -> str:

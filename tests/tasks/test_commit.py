@@ -3,13 +3,17 @@
 import json
 import subprocess
 import sys
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from metrics_core.registry import Options
+import tasks.parts
+from metrics_core import Sample
+from metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Undefined
+from metrics_core.registry import Options, create
 from tasks.commit import Committed, commit, finish_run, record_validation, start_run
 from tasks.contract import Contract
 from tasks.load import Loaded, Source
@@ -100,6 +104,50 @@ def test_a_failure_does_not_replace_a_score_and_a_score_replaces_a_failure(tmp_p
     assert statuses(tmp_path) == [("failed", "bad", 6), ("scored", "good", 6)]
     committed(tmp_path, loaded, good, "third")
     assert statuses(tmp_path) == [("scored", "good", 6), ("scored", "third", 6)]
+
+
+OUTCOMES: list[Outcome] = [
+    Scored({"precision": 0.5, "recall": 0.5, "f1": 0.5}),
+    Undefined("no reference"),
+    Failed("http_500", "the server had an error"),
+    Skipped("budget used up"),
+]
+
+
+@pytest.mark.parametrize("first", OUTCOMES, ids=lambda outcome: type(outcome).__name__)
+@pytest.mark.parametrize("second", OUTCOMES, ids=lambda outcome: type(outcome).__name__)
+def test_what_has_no_number_replaces_only_what_has_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: Outcome, second: Outcome
+) -> None:
+    loaded = stage(tmp_path, ROWS[:1])
+    [metric] = create(["rouge_l"])
+    # Two runs planned the same row; the second commits last.
+    runs = []
+    for number, outcome in enumerate((first, second)):
+        out = tmp_path / str(number)
+        made = plan(loaded.staged, tmp_path / "home", out, ["rouge_l"], Options(), only_failed=False)
+        [chunk] = made.chunks
+        says = Says("rouge_l", metric.signature, outcome)
+        monkeypatch.setattr(tasks.parts, "create", lambda *_, says=says: [says])
+        runs.append(score_chunk(replace(chunk, part=str(out / "part.parquet"))))
+    committed(tmp_path, loaded, runs[:1], "first")
+    committed(tmp_path, loaded, runs[1:], "second")
+    stays = isinstance(first, Scored | Undefined) and isinstance(second, Failed | Skipped)
+    kept = Measurement("", "", "", first if stays else second)
+    found = query(tmp_path / "home", "SELECT run_id, status, reason FROM measurements")
+    assert found == [("first" if stays else "second", kept.status, kept.reason)]
+
+
+@dataclass(frozen=True)
+class Says:
+    """A metric that says the same of everything."""
+
+    name: str
+    signature: str
+    outcome: Outcome
+
+    def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
+        return [Measurement(sample.sample_id, self.name, self.signature, self.outcome) for sample in samples]
 
 
 def test_a_commit_that_breaks_changes_nothing_and_keeps_the_parts(tmp_path: Path) -> None:

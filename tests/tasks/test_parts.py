@@ -5,6 +5,7 @@ import os
 import signal
 from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import tasks.parts
 import tasks.score
 from metrics_core import Sample, evaluate
 from metrics_core.registry import Options, create
-from tasks.parts import Chunk, fail_chunk, part_schema, score_chunk
+from tasks.parts import Chunk, fail_chunk, part_schema, samples_of, score_chunk
 from tasks.plan import plan
 from tasks.score import score
 from tests.tasks.staging_help import rows_of, stage
@@ -51,6 +52,7 @@ def test_a_part_holds_what_the_library_measures(tmp_path: Path, metric: str) -> 
         assert dict(row["values"]) == dict(measured.values)
         assert json.loads(row["details"] or "{}") == measured.details
         assert (row["attempts"], row["tokens_in"], row["tokens_out"], row["cost_usd"]) == (1, 0, 0, 0.0)
+        assert (row["requests"], row["from_ledger"]) == ([], False)
     assert [row["status"] for row in rows] == ["scored", "scored", "scored", "undefined", "scored"]
     assert pq.read_schema(todo.part).equals(part_schema())
 
@@ -75,7 +77,7 @@ def test_a_chunk_that_breaks_leaves_no_part_and_can_be_tried_again(
 ) -> None:
     rows = [{"id": str(i), "answer": f"a{i}", "references": ["a"]} for i in range(6_000)]
     todo = chunk(tmp_path, "contains", rows)
-    assert todo.n_rows == 6_000 and len(todo.groups) > 1
+    assert (todo.first, todo.n_rows, len(list(samples_of(todo)))) == (0, 6_000, 3)
     [metric] = create(["contains"], Options())
 
     class Breaks:
@@ -93,6 +95,24 @@ def test_a_chunk_that_breaks_leaves_no_part_and_can_be_tried_again(
     assert not Path(todo.part).exists()
     monkeypatch.undo()
     assert len({row["sample_key"] for row in rows_of(score_chunk(todo))}) == 6_000
+
+
+def test_a_chunk_names_rows_wherever_the_file_is_cut(tmp_path: Path) -> None:
+    rows = [{"id": f"{i:04}", "answer": f"a{i}", "references": ["a"]} for i in range(5_000)]
+    todo = chunk(tmp_path, "contains", rows)
+    with pq.ParquetFile(todo.todo) as file:
+        assert [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)] == [2048, 2048, 904]
+    for first, count, batches in (
+        (0, 500, [500]),
+        (2_000, 100, [48, 52]),
+        (100, 4_000, [1948, 2048, 4]),
+        (4_999, 1, [1]),
+    ):
+        found = list(samples_of(replace(todo, first=first, n_rows=count)))
+        assert [len(samples) for samples in found] == batches
+        assert [sample.answer for samples in found for sample in samples] == [
+            f"a{i}" for i in range(first, first + count)
+        ]
 
 
 def test_a_failed_chunk_is_written_down_row_by_row_beside_the_part(tmp_path: Path) -> None:

@@ -8,12 +8,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from metrics_core.errors import BadInput
+from metrics_core.judge.options import JudgeOptions
 from metrics_core.registry import METRICS, Options
 from tasks.commit import commit
 from tasks.load import Loaded
 from tasks.parts import fail_chunk, score_chunk
 from tasks.plan import MAX_CHUNKS, Plan, plan
 from tasks.staging import staged_schema
+from tasks.warehouse.warehouse import writing
 from tests.tasks.staging_help import query, rows_of, stage
 
 ROWS = [
@@ -84,6 +87,22 @@ def test_what_failed_is_tried_again(tmp_path: Path) -> None:
     assert counts == [("bleu", "scored", 5), ("chrf", "scored", 5)]
 
 
+def test_what_was_skipped_is_tried_again_but_has_not_failed(tmp_path: Path) -> None:
+    loaded = stage(tmp_path, ROWS)
+    committed(tmp_path, loaded, planned(tmp_path, loaded, "bleu"), failing="bleu")
+    with writing(tmp_path / "home") as warehouse:
+        warehouse.execute(
+            "UPDATE measurements SET status = 'skipped' FROM read_parquet(?) s "
+            "WHERE s.sample_key = measurements.sample_key AND sample_id < 'q3'",
+            [loaded.staged],
+        )
+    again = planned(tmp_path, loaded, "bleu")
+    assert (again.n_known, again.n_todo) == ((("bleu", 0),), (("bleu", 8),))
+    failed = planned(tmp_path, loaded, "bleu", only_failed=True)
+    assert failed.n_todo == (("bleu", 5),)
+    assert [row["sample_id"] for row in rows_of(failed.chunks[0].todo)] == ["q3", "q4", "q5", "q6", "q7"]
+
+
 def test_only_failed_on_a_new_warehouse_has_nothing_to_do(tmp_path: Path) -> None:
     made = planned(tmp_path, stage(tmp_path, ROWS), "bleu", only_failed=True)
     assert (made.chunks, made.n_todo) == ((), (("bleu", 0),))
@@ -136,10 +155,43 @@ def test_the_chunks_stay_few(tmp_path: Path, many: str, n_metrics: int) -> None:
     assert len({chunk.part for chunk in made.chunks}) == len(made.chunks)
     for name in names:
         chunks = [chunk for chunk in made.chunks if chunk.metric == name]
-        assert sum(chunk.n_rows for chunk in chunks) == 100_000
-        with pq.ParquetFile(chunks[0].todo) as todo:
-            assert [group for chunk in chunks for group in chunk.groups] == list(range(todo.num_row_groups))
+        ends = [chunk.first + chunk.n_rows for chunk in chunks]
+        assert [chunk.first for chunk in chunks] == [0, *ends[:-1]] and ends[-1] == 100_000
         assert min(chunk.n_rows for chunk in chunks[:-1]) >= 5_000
+
+
+JUDGED = Options(judge=JudgeOptions(judges=("openai/some-model",)))
+
+
+@pytest.mark.parametrize(
+    ("rows", "names", "sizes"),
+    [
+        (1, ["meaning_match"], [1]),
+        (999, ["meaning_match"], [999]),
+        (1_000, ["meaning_match"], [500, 500]),
+        (2_600, ["meaning_match"], [520] * 5),
+        (100_000, ["meaning_match"], [2_500] * 40),
+        (2_600, list(METRICS), [650] * 4),
+    ],
+)
+def test_judges_get_small_chunks(tmp_path: Path, many: str, rows: int, names: list[str], sizes: list[int]) -> None:
+    some = tmp_path / "some.parquet"
+    pq.write_table(pq.read_table(many).slice(0, rows), some)
+    made = plan(str(some), tmp_path, tmp_path / "work", names, JUDGED, only_failed=False)
+    judged = [chunk for chunk in made.chunks if chunk.metric == "meaning_match"]
+    assert [chunk.n_rows for chunk in judged] == sizes
+    # What they said is in the ledger, so a part serves one run only and lies with it.
+    assert {Path(chunk.part).parents[1] for chunk in judged} == {tmp_path / "work" / "parts"}
+
+
+def test_a_judge_metric_without_a_judge_is_refused_and_a_key_does_not_travel(tmp_path: Path) -> None:
+    loaded = stage(tmp_path, ROWS)
+    with pytest.raises(BadInput, match="no judge is named: give --judge PROVIDER/MODEL"):
+        planned(tmp_path, loaded, "bleu", "meaning_match")
+    options = Options(judge=JudgeOptions(judges=("openai/some-model",), api_key="sk-secret"))
+    with pytest.raises(ValueError, match="a judge's key does not travel") as error:
+        plan(loaded.staged, tmp_path, tmp_path / "plan", ["bleu"], options, only_failed=False)
+    assert "sk-secret" not in str(error.value)
 
 
 def test_rows_are_scored_in_the_order_of_their_ids(tmp_path: Path, many: str) -> None:

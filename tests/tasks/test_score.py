@@ -6,7 +6,7 @@ from tasks.score import in_good_order, worth_spawning
 
 
 def chunk(metric: str, number: int) -> Chunk:
-    return Chunk(metric, Options(), "todo.parquet", (number,), 1, f"{number}.parquet")
+    return Chunk(metric, Options(), "todo.parquet", number, 1, f"{number}.parquet")
 
 
 def test_a_model_works_beside_the_processes_and_keeps_no_second_thread_waiting() -> None:
@@ -17,6 +17,16 @@ def test_a_model_works_beside_the_processes_and_keeps_no_second_thread_waiting()
     assert in_good_order([]) == []
 
 
+def test_a_judge_and_a_model_start_at_once_and_take_turns_when_the_words_are_done() -> None:
+    judges = [chunk("meaning_match", number) for number in range(5)]
+    semantic = [chunk("semantic_similarity", number) for number in range(3)]
+    lexical = [chunk("bleu", number) for number in range(4)]
+    found = in_good_order([*lexical, *semantic, *judges])
+    assert found[:6] == [semantic[0], judges[0], *lexical]
+    assert found[6:] == [judges[1], semantic[1], judges[2], judges[3], semantic[2], judges[4]]
+    assert in_good_order([*lexical, *judges]) == [judges[0], *lexical, *judges[1:]]
+
+
 def test_only_lexical_rows_are_worth_processes() -> None:
-    assert not worth_spawning([("bleu", 20_000), ("semantic_similarity", 1_000_000)])
+    assert not worth_spawning([("bleu", 20_000), ("semantic_similarity", 1_000_000), ("meaning_match", 1_000_000)])
     assert worth_spawning([("bleu", 10_001), ("chrf", 10_000)])

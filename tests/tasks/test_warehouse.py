@@ -182,13 +182,19 @@ def test_a_warehouse_of_an_older_release_gets_the_new_tables(home: Path) -> None
 
 PUBLIC = {
     "scores": "report_id dataset dataset_version release sample_id metric field value status reason signature",
-    "reports": "report_id dataset dataset_version release version created_at status manifest",
+    "reports": "report_id dataset dataset_version release version created_at status manifest message",
     "report_scores": (
         "report_id release metric field slice n_total n_scored n_failed n_undefined n_skipped coverage mean "
         "ci_low ci_high ci_method bound_low bound_high"
     ),
-    "latest_reports": "report_id dataset dataset_version release version created_at status manifest",
+    "latest_reports": "report_id dataset dataset_version release version created_at status manifest message",
     "quarantine": "run_id dataset source row sample_id release rule reason raw",
+    "judge_calls": (
+        "call_id request_key judge prompt run kind attempt format status code message started_at seconds tokens_in "
+        "tokens_out cost_usd model fingerprint finish_reason reply"
+    ),
+    "facts": "sample_key signature side fact_id fact status with_id",
+    "report_facts": "report_id release sample_id question side fact_id fact status with_id with_fact",
     "sample_scores": "report_id release sample_id question references answer correct metric status reason values",
 }
 

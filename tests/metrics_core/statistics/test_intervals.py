@@ -5,12 +5,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+import scipy.optimize
 import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
 from metrics_core.lexical.bleu import BleuStats, corpus_bleu
-from metrics_core.statistics.intervals import Interval, bootstrap, cluster_t, student_t, wilson
+from metrics_core.statistics.intervals import Interval, bootstrap, cluster_t, student_t, tango, wilson
 
 LEVELS = st.sampled_from([0.8, 0.9, 0.95, 0.99])
 SCORE = st.integers(0, 1000).map(lambda thousandths: thousandths / 1000)
@@ -214,3 +215,63 @@ def test_the_bootstrap_holds_the_truth_19_times_in_20() -> None:
         for i, scores in enumerate(rows)
     ]
     assert 0.93 <= coverage(found, 2 / 3) <= 0.97
+
+
+def likeliest(fixed: int, broken: int, n: int, difference: float) -> tuple[float, float]:
+    """The likeliest shares of fixed and broken rows with the given difference, found by search."""
+
+    def unlikely(share: float) -> float:
+        parts = ((fixed, share + difference), (broken, share), (n - fixed - broken, 1 - 2 * share - difference))
+        return -sum(count * math.log(max(part, 1e-300)) for count, part in parts if count)
+
+    bounds = (max(0.0, -difference), (1 - difference) / 2)
+    share = scipy.optimize.minimize_scalar(unlikely, bounds=bounds, method="bounded", options={"xatol": 1e-12}).x
+    return share + difference, share
+
+
+@given(st.integers(2, 60), st.data())
+def test_the_ends_of_tangos_interval_lie_z_standard_errors_away(n: int, data: st.DataObject) -> None:
+    fixed = data.draw(st.integers(0, n))
+    broken = data.draw(st.integers(0, n - fixed))
+    interval = tango(fixed, broken, n)
+    assert interval is not None
+    assert interval.method == "tango"
+    observed = (fixed - broken) / n
+    assert -1 <= interval.low <= observed <= interval.high <= 1
+    for end in interval[:2]:
+        if abs(end) < 1:
+            up, down = likeliest(fixed, broken, n, end)
+            error = math.sqrt((up + down - end * end) / n)
+            assert abs(end - observed) / error == pytest.approx(1.959964, rel=2e-3)
+
+
+def test_tangos_interval_where_the_formula_is_simple() -> None:
+    z2 = scipy.stats.norm.ppf(0.975) ** 2
+    nothing, everything = tango(0, 0, 50), tango(50, 0, 50)
+    assert nothing is not None
+    assert everything is not None
+    assert (nothing.low, nothing.high) == pytest.approx((-z2 / (50 + z2), z2 / (50 + z2)), abs=1e-9)
+    assert (everything.low, everything.high) == pytest.approx(((50 - z2) / (50 + z2), 1), abs=1e-9)
+    assert tango(0, 0, 1) is None
+
+
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(2, 100), LEVELS)
+def test_tangos_interval_is_mirrored_with_the_releases(fixed: int, broken: int, rest: int, level: float) -> None:
+    n = fixed + broken + rest
+    there, back = tango(fixed, broken, n, level), tango(broken, fixed, n, level)
+    assert there is not None
+    assert back is not None
+    assert (there.low, there.high) == pytest.approx((-back.high, -back.low), abs=1e-9)
+
+
+@pytest.mark.parametrize(("n", "fixed", "broken"), [(60, 0.12, 0.1), (100, 0.1, 0.03), (400, 0.03, 0.03)])
+def test_tango_holds_the_truth_19_times_in_20(n: int, fixed: float, broken: float) -> None:
+    draws = np.random.default_rng(6).multinomial(n, [fixed, broken, 1 - fixed - broken], REPEATS)
+    assert 0.93 <= coverage([tango(int(a), int(b), n) for a, b, _ in draws], fixed - broken) <= 0.97
+
+
+def test_tango_holds_the_truth_where_a_t_interval_does_not() -> None:
+    draws = np.random.default_rng(7).multinomial(100, [0.03, 0.0, 0.97], REPEATS)
+    assert coverage([tango(int(a), int(b), 100) for a, b, _ in draws], 0.03) >= 0.95
+    rows = [np.repeat([1.0, 0.0], [a, 100 - a]) for a, _, _ in draws]
+    assert coverage([student_t(float(d.mean()), float(d.std(ddof=1)), 100) for d in rows], 0.03) < 0.85

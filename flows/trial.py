@@ -1,0 +1,64 @@
+"""A judge tried on one answer: the same metrics, prompts and ledger as an evaluation, and no server."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from flows.arguments import names
+from flows.judging import Judging
+from metrics_core.errors import BadInput
+from metrics_core.judge.ledger import Ledger
+from metrics_core.judge.options import JudgeOptions
+from metrics_core.measurement import Measurement
+from metrics_core.registry import METRICS, Options, create
+from metrics_core.sample import Sample
+from tasks.judges import key
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What one metric made of the answer, and the calls that this took just now."""
+
+    measurement: Measurement
+    calls: int
+
+
+def metrics_of(text: str) -> list[str]:
+    """The metrics named in `text`, or all that ask judges.
+
+    Raises:
+        BadInput: one of them asks none.
+    """
+    known = [name for name, info in METRICS.items() if info.kind == "judge"]
+    chosen = names(text) or known
+    if wrong := [name for name in chosen if name not in known]:
+        raise BadInput(f"--metric {wrong[0]}: choose from {', '.join(known)}")
+    return chosen
+
+
+def ask_about(
+    question: str, references: Sequence[str], answer: str, metrics: Sequence[str], judging: Judging, home: Path
+) -> list[Trial]:
+    """Measure one answer; the ledger in `home` answers what it can, and keeps what judges say.
+
+    Raises:
+        BadInput: no judge is named, or one cannot be asked.
+    """
+    sample = Sample("1", answer, references, question or None)
+    options = replace(judging.options(home, ""), api_key=key(judging.key_from))
+    return [_measure(name, sample, replace(options, run=uuid.uuid4().hex)) for name in metrics]
+
+
+def _measure(name: str, sample: Sample, options: JudgeOptions) -> Trial:
+    [metric] = create([name], Options(judge=options))
+    [measurement] = metric.measure([sample])
+    if not measurement.requests:
+        return Trial(measurement, 0)
+    ledger = Ledger(Path(options.ledger or ""))
+    try:
+        return Trial(measurement, ledger.spent(options.run).calls)
+    finally:
+        ledger.close()

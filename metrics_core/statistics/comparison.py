@@ -1,0 +1,198 @@
+"""Two releases on the same samples: the difference, how sure it is, and how many answers changed.
+
+Everything is paired by row: two releases answer the same questions, easy and hard, so the spread of the differences
+is what counts, and it is mostly smaller than that of either release (Miller 2024).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics_core.statistics.intervals import LEVEL, Interval, bootstrap, tango
+from metrics_core.statistics.permutation import PERMUTATIONS, exchange, sign_flip
+from metrics_core.statistics.rows import (
+    Clusters,
+    Codes,
+    Floats,
+    codes_of,
+    design_effect,
+    mean,
+    mean_interval,
+    numbers,
+    paired,
+    standard_deviation,
+    unit_sums,
+    zeros_and_ones,
+)
+
+Test = Literal["mcnemar", "sign-flip", "cluster sign-flip", "exchange"]
+
+
+@dataclass(frozen=True, slots=True)
+class PairedDifference:
+    """What changed from the old release to the new one in one metric field.
+
+    Attributes:
+        n: rows that both releases have.
+        units: what is independent: the clusters, or the rows.
+        old: the statistic of the old release, `new`: of the new one, `difference`: new - old.
+        interval: for the difference; None for fewer than two units.
+        p: two-sided, in 0..1, that chance alone makes such a difference; by `test`.
+        fixed: rows that were 0 and are 1, `broken`: the reverse; None where scores are not 0 or 1.
+        sd: sample standard deviation of the rows' differences, and how many times larger clusters make the variance
+            of their mean: what planning needs. None and 1 where the statistic is no mean or there is one row.
+    """
+
+    n: int
+    units: int
+    old: float
+    new: float
+    difference: float
+    interval: Interval | None
+    p: float
+    test: Test
+    fixed: int | None = None
+    broken: int | None = None
+    sd: float | None = None
+    design_effect: float = 1.0
+
+
+def paired_difference(
+    old: npt.ArrayLike,
+    new: npt.ArrayLike,
+    *,
+    binary: bool = False,
+    clusters: Clusters = None,
+    span: float = 1.0,
+    seed: int = 0,
+    permutations: int = PERMUTATIONS,
+    level: float = LEVEL,
+) -> PairedDifference:
+    """Compare the means of two releases on the same rows.
+
+    | scores | interval | test |
+    |---|---|---|
+    | 0 or 1 | Tango's score interval | exact McNemar |
+    | any | Student's t | sign flips |
+    | any, in clusters | cluster-t | sign flips of whole clusters |
+
+    The exact p may stay above 0.05 where the score interval just leaves out 0: McNemar's exact test never rejects
+    too often, at the price of some power.
+
+    Args:
+        old: (rows,): scores of the old release; `new`: of the new one, of the same rows in the same order.
+        binary: scores are 0 or 1.
+        clusters: (rows,): rows of one cluster are not independent; a row with None is on its own.
+        span: length of the range that scores lie in, 1 for 0..1.
+        seed: for the sign flips where there are too many to try all; `permutations`: how many to try then.
+
+    Raises:
+        ValueError: no rows, not the same number of rows, numbers that are not finite, not 0 or 1 though `binary`.
+    """
+    checked = zeros_and_ones if binary else numbers
+    before, after = checked(old, "old"), checked(new, "new")
+    paired(before, after, "old and new")
+    codes = codes_of(clusters, len(before))
+    change = after - before
+    sums = unit_sums(change, codes)
+    fixed, broken = (int((change > 0).sum()), int((change < 0).sum())) if binary else (None, None)
+    test: Test = "sign-flip" if codes is None else "cluster sign-flip"
+    if codes is None and fixed is not None and broken is not None:
+        test, p = "mcnemar", mcnemar(fixed, broken)
+    else:
+        p = sign_flip(sums, seed=seed, permutations=permutations)
+    return PairedDifference(
+        n=len(change),
+        units=len(sums),
+        old=mean(before),
+        new=mean(after),
+        difference=mean(change),
+        interval=difference_interval(change, codes, binary=binary, span=span, level=level),
+        p=p,
+        test=test,
+        fixed=fixed,
+        broken=broken,
+        sd=standard_deviation(change),
+        design_effect=design_effect(change, codes),
+    )
+
+
+def difference_interval(
+    change: Floats, codes: Codes | None, *, binary: bool, span: float = 1.0, level: float = LEVEL
+) -> Interval | None:
+    """The interval of `paired_difference` for its rows' differences, of shape (rows,), inside -span..span."""
+    if binary and codes is None:
+        return tango(int((change > 0).sum()), int((change < 0).sum()), len(change), level)
+    interval = mean_interval(change, codes, span=span, level=level)
+    return interval and interval.clipped(-span, span)
+
+
+def mcnemar(fixed: int, broken: int) -> float:
+    """Exact two-sided p that fixed and broken rows are as likely (McNemar 1947, with the binomial distribution).
+
+    Not the mid-p, which is nearer to 0.05 on average but may reject more often than it says; the score interval
+    beside it already has that power. 1 where nothing changed.
+
+    Raises:
+        ValueError: a count below 0.
+    """
+    from scipy.stats import binomtest
+
+    if min(fixed, broken) < 0:
+        raise ValueError(f"fixed and broken: counts are needed, not {fixed} and {broken}")
+    return float(binomtest(min(fixed, broken), fixed + broken).pvalue) if fixed + broken else 1.0
+
+
+def pooled_difference(
+    old: npt.ArrayLike,
+    new: npt.ArrayLike,
+    statistic: Callable[[Floats], float],
+    *,
+    clusters: Clusters = None,
+    seed: int = 0,
+    resamples: int = 1000,
+    permutations: int = 999,
+    level: float = LEVEL,
+) -> PairedDifference:
+    """Compare a statistic that is no mean of rows, for instance corpus BLEU, of two releases on the same rows.
+
+    The interval is the percentile bootstrap of the difference, both releases resampled together; the test exchanges
+    the releases in random units.
+
+    Args:
+        old: (rows, numbers): sufficient statistics of the old release's rows; `new`: of the new one's.
+        statistic: from the sum over rows, shape (numbers,), to the statistic; a finite number for any such sum.
+
+    Raises:
+        ValueError: no rows, other shapes, numbers that are not finite.
+    """
+    before, after = np.asarray(old, np.float64), np.asarray(new, np.float64)
+    if before.ndim != 2 or before.shape != after.shape or not before.size:
+        raise ValueError(f"old and new: one row of numbers a sample is needed, not {before.shape} and {after.shape}")
+    both = np.hstack([before, after])
+    if not np.isfinite(both).all():
+        raise ValueError("old and new: every number must be finite")
+    sums = unit_sums(both, codes_of(clusters, len(both)))
+    # Sorted, so that the seed gives the same numbers in any order of the rows.
+    sums = sums[np.lexsort(sums.T)]
+    width = before.shape[1]
+
+    def difference(total: Floats) -> float:
+        return statistic(total[width:]) - statistic(total[:width])
+
+    total = sums.sum(axis=0)
+    return PairedDifference(
+        n=len(both),
+        units=len(sums),
+        old=statistic(total[:width]),
+        new=statistic(total[width:]),
+        difference=difference(total),
+        interval=bootstrap(sums, difference, seed=seed, resamples=resamples, level=level),
+        p=exchange(sums[:, :width], sums[:, width:], statistic, seed=seed, permutations=permutations),
+        test="exchange",
+    )

@@ -1,0 +1,191 @@
+"""What a comparison could have seen: minimum detectable effects and needed rows.
+
+All numbers are for two-sided tests at 1 - `level`, and answer with the chance `power`. Differences are positive and
+stand for a change in either direction.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from metrics_core.statistics.comparison import PairedDifference
+from metrics_core.statistics.intervals import LEVEL, t_quantile
+
+POWER = 0.8
+
+SMALLEST_EFFECT = 1e-4
+"""A smaller difference would take a thousand million rows, which nobody has."""
+
+
+def minimum_detectable(found: PairedDifference, *, power: float = POWER, level: float = LEVEL) -> float | None:
+    """The smallest true difference that the test of `found` would have shown with the chance `power`.
+
+    None where there is no telling: one row, scores that did not move at all, a statistic that is no mean.
+    """
+    if found.test == "mcnemar" and found.fixed is not None and found.broken is not None:
+        return detectable_share(found.n, (found.fixed + found.broken) / found.n, power=power, level=level)
+    if not found.sd:
+        return None
+    return detectable_mean(
+        found.n,
+        found.sd,
+        design_effect=found.design_effect,
+        cluster_size=found.n / found.units,
+        power=power,
+        level=level,
+    )
+
+
+def detectable_mean(
+    n: int,
+    sd: float,
+    *,
+    design_effect: float = 1.0,
+    cluster_size: float = 1.0,
+    power: float = POWER,
+    level: float = LEVEL,
+) -> float | None:
+    """Minimum detectable mean difference: (t + t_power) * sd * sqrt(design effect / n).
+
+    The textbook form (Miller 2024) with quantiles of Student's t with n / cluster size - 1
+    degrees of freedom instead of the normal ones, so that it also holds for few rows.
+
+    Args:
+        sd: of the rows' differences; `design_effect`: how many times larger clusters make the variance of the mean.
+        cluster_size: rows a cluster, on average.
+
+    Returns:
+        None for fewer than two clusters (rows, where there are none).
+
+    Raises:
+        ValueError: an argument outside its range.
+    """
+    _check(n, power, level)
+    if not (0 <= sd < math.inf and 0 <= design_effect < math.inf and 1 <= cluster_size < math.inf):
+        raise ValueError(
+            "finite sd and design_effect of at least 0 and cluster_size of at least 1 are needed, "
+            f"not {sd:g}, {design_effect:g}, {cluster_size:g}"
+        )
+    df = n / cluster_size - 1
+    if df < 1:
+        return None
+    quantiles = t_quantile(level, df) + t_quantile(2 * power - 1, df)
+    return quantiles * sd * math.sqrt(design_effect / n)
+
+
+def needed_for_mean(
+    effect: float,
+    sd: float,
+    *,
+    design_effect: float = 1.0,
+    cluster_size: float = 1.0,
+    power: float = POWER,
+    level: float = LEVEL,
+) -> int:
+    """The fewest rows for which `detectable_mean` is at most `effect`.
+
+    Raises:
+        ValueError: an effect below 0.0001, or an argument outside its range.
+    """
+
+    def enough(n: int) -> bool:
+        least = detectable_mean(n, sd, design_effect=design_effect, cluster_size=cluster_size, power=power, level=level)
+        return least is not None and least <= effect
+
+    return _fewest(effect, enough)
+
+
+def mcnemar_power(n: int, changed: float, effect: float, *, level: float = LEVEL) -> float:
+    """The chance that McNemar's exact test shows a true difference, computed exactly (Duffy 1984).
+
+    The sum over the number k of changed rows, binomial (n, changed), of the chance that a binomial
+    (k, (changed + effect) / (2 changed)) falls where the test rejects.
+
+    Args:
+        changed: share of rows that change, fixed and broken together, 0..1.
+        effect: share of fixed rows minus share of broken rows, at most `changed`.
+
+    Raises:
+        ValueError: an argument outside its range.
+    """
+    from scipy.stats import binom
+
+    _check(n, 0.5, level)
+    if not 0 <= abs(effect) <= changed <= 1:
+        raise ValueError(f"|effect| <= changed <= 1 is needed, not {effect:g} and {changed:g}")
+    if changed == 0:
+        return 0.0
+    import numpy as np
+
+    # What lies beyond has a chance of 1e-12.
+    likely = np.arange(binom.ppf(5e-13, n, changed), binom.isf(5e-13, n, changed) + 1)
+    tail = (1 - level) / 2
+    most = binom.ppf(tail, likely, 0.5)
+    # The most broken (or fixed) rows with which the test still rejects; -1 where it never does.
+    most -= binom.cdf(most, likely, 0.5) > tail
+    share = (changed + abs(effect)) / (2 * changed)
+    rejects = binom.cdf(most, likely, share) + binom.cdf(most, likely, 1 - share)
+    return float(min(1.0, binom.pmf(likely, n, changed) @ rejects))
+
+
+def detectable_share(n: int, changed: float, *, power: float = POWER, level: float = LEVEL) -> float | None:
+    """Minimum detectable difference of two paired shares, for McNemar's exact test.
+
+    Args:
+        changed: share of rows that change, 0..1. A larger difference needs as many changes, so these are assumed.
+
+    Returns:
+        None where the rows are too few for any difference: fewer than 6 at 95 %.
+
+    Raises:
+        ValueError: an argument outside its range.
+    """
+    from scipy.optimize import brentq
+
+    _check(n, power, level)
+    if not 0 <= changed <= 1:
+        raise ValueError(f"changed: a share is needed, not {changed:g}")
+
+    def missing(effect: float) -> float:
+        return mcnemar_power(n, max(changed, effect), effect, level=level) - power
+
+    return float(brentq(missing, 0.0, 1.0, xtol=1e-7)) if missing(1.0) >= 0 else None
+
+
+def needed_for_share(effect: float, changed: float, *, power: float = POWER, level: float = LEVEL) -> int:
+    """The fewest rows for which McNemar's exact test shows a difference of `effect` with the chance `power`.
+
+    Counts of rows make the power a saw-tooth: it is found where it first holds near the smooth curve.
+
+    Args:
+        changed: share of rows that change, 0..1; `effect` where that is larger.
+
+    Raises:
+        ValueError: an effect that is not in 0.0001..1, or an argument outside its range.
+    """
+    if effect > 1:
+        raise ValueError(f"effect: at most 1 is needed, not {effect:g}")
+    _check(1, power, level)
+    return _fewest(effect, lambda n: mcnemar_power(n, max(changed, effect), effect, level=level) >= power)
+
+
+def _check(n: int, power: float, level: float) -> None:
+    if n < 1:
+        raise ValueError(f"n: at least one row is needed, not {n}")
+    if not (0 < level < 1 and 1 - level < power < 1):
+        raise ValueError(f"level and power: 0 < 1 - level < power < 1 is needed, not {level:g} and {power:g}")
+
+
+def _fewest(effect: float, enough: Callable[[int], bool]) -> int:
+    """The smallest n that is enough, where more is never less."""
+    if not effect >= SMALLEST_EFFECT:
+        raise ValueError(f"effect: at least {SMALLEST_EFFECT:g} is needed, not {effect:g}")
+    high = 2
+    while not enough(high):
+        high *= 2
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

@@ -1,0 +1,193 @@
+"""What the statistics of rows share: checked arrays, clusters, and the interval of a sum of row effects."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics_core.statistics.intervals import LEVEL, Interval, normal_quantile, t_quantile, unseen, wilson
+
+Floats = npt.NDArray[np.float64]
+"""One number a row, shape (rows,), or a row of numbers each, shape (rows, numbers)."""
+
+Codes = npt.NDArray[np.intp]
+"""The cluster of each row, shape (rows,), counted from 0."""
+
+Clusters = Sequence[Hashable] | None
+"""The cluster of each row, None for a row on its own; None as a whole where rows are independent."""
+
+
+def numbers(values: npt.ArrayLike, name: str) -> Floats:
+    """`values` as finite floats of shape (rows,).
+
+    Raises:
+        ValueError: not one number a row, NaN or infinity; the message starts with `name`.
+    """
+    array = np.asarray(values, np.float64)
+    if array.ndim != 1:
+        raise ValueError(f"{name}: one number a row is needed, and the shape is {array.shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name}: row {int(np.argmin(np.isfinite(array)))} is no finite number")
+    return array
+
+
+def zeros_and_ones(values: npt.ArrayLike, name: str) -> Floats:
+    """`values` as floats of shape (rows,) that are 0 or 1.
+
+    Raises:
+        ValueError: anything else; the message starts with `name`.
+    """
+    array = numbers(values, name)
+    other = array[(array != 0) & (array != 1)]
+    if other.size:
+        raise ValueError(f"{name}: only 0 and 1 are allowed, and there is {other[0]:g}")
+    return array
+
+
+def paired(first: Floats, second: Floats, names: str) -> None:
+    """Refuse arrays that are not of the same rows.
+
+    Raises:
+        ValueError: different lengths, or no row at all.
+    """
+    if len(first) != len(second):
+        raise ValueError(f"{names}: {len(first)} and {len(second)} rows are not the same rows")
+    if not len(first):
+        raise ValueError(f"{names}: there is no row")
+
+
+def codes_of(clusters: Clusters, n: int) -> Codes | None:
+    """The cluster of each of `n` rows as a number, in the order of first appearance.
+
+    None where no two rows share a cluster: such rows are independent, whatever their clusters are called.
+
+    Raises:
+        ValueError: not one cluster a row.
+    """
+    if clusters is None:
+        return None
+    if len(clusters) != n:
+        raise ValueError(f"clusters: {len(clusters)} of them for {n} rows")
+    seen: dict[Hashable, int] = {}
+    # A row without a cluster gets a name of its own, which no cluster can have: it is one shorter.
+    names = [(row,) if cluster is None else ("cluster", cluster) for row, cluster in enumerate(clusters)]
+    codes = [seen.setdefault(name, len(seen)) for name in names]
+    return None if len(seen) == n else np.array(codes, np.intp)
+
+
+def unit_sums(values: Floats, codes: Codes | None) -> Floats:
+    """Sums over what is independent: the clusters, or the rows themselves. The first axis is summed."""
+    if codes is None:
+        return values
+    units, inverse = np.unique(codes, return_inverse=True)
+    sums = np.zeros((len(units), *values.shape[1:]))
+    np.add.at(sums, inverse, values)
+    return sums
+
+
+def mean(values: Floats) -> float:
+    """The mean, the same to the last bit in any order of the rows."""
+    return math.fsum(values.tolist()) / len(values)
+
+
+def standard_deviation(values: Floats) -> float | None:
+    """Of a sample (n - 1), None for fewer than two rows; 0 where rows differ by no more than rounding."""
+    if len(values) < 2:
+        return None
+    if np.ptp(values) <= 1e-12 * np.abs(values).max():
+        return 0.0
+    return float(np.std(values, ddof=1))
+
+
+class Scale(NamedTuple):
+    """Where a statistic near the end of its range is less skewed: rising `forward`, its derivative, its inverse."""
+
+    forward: Callable[[float], float]
+    slope: Callable[[float], float]
+    back: Callable[[float], float]
+
+
+def sum_interval(
+    value: float,
+    effects: Floats,
+    codes: Codes | None,
+    *,
+    span: float,
+    method: str,
+    scale: Scale | None = None,
+    n: int | None = None,
+    level: float = LEVEL,
+) -> Interval | None:
+    """t interval of a statistic that is, to first order, a sum of independent row effects (the delta method).
+
+    The squared error is n / (n - 1) times the sum over the clusters (rows, where there are none) of the square of
+    their summed effects: for a mean that is Student's t, and with clusters Miller's (2024) clustered error.
+
+    Where next to no unit differs from the rest, the spread is a guess and t intervals are far too narrow: 2 changed
+    rows of 200 are not 40 times surer than none. So where fewer than z^2 units (and less than a quarter of them)
+    carry the error, the interval is at least as wide as `unseen` makes it. How many carry it is the participation
+    ratio, (sum of squares)^2 / sum of fourth powers, which is k where k of many rows differ alike. A `scale` allows
+    for that by itself, as long as there is any error at all.
+
+    Args:
+        effects: (rows,): what each row moves the value by; they sum to 0. For a mean: (row - mean) / rows.
+        span: the most that one row can move the value, times the rows; for what may be unseen.
+        method: the name of the interval, which gets "cluster-" put before it where there are clusters.
+        scale: where the interval is value +- margin; as it is, where none is given.
+        n: the independent observations that the spread was learned from, if not all clusters (rows): where they fall
+            into groups with an error each, those of the smallest group that matters.
+    """
+    sums = unit_sums(effects, codes)
+    n = len(sums) if n is None else n
+    if n < 2:
+        return None
+    squares = math.fsum((sums * sums).tolist())
+    name = method if codes is None else f"cluster-{method}"
+    margin = t_quantile(level, n - 1) * math.sqrt(n / (n - 1) * squares)
+    carriers = _carriers(sums, squares, span / len(effects))
+    if scale is not None and carriers:
+        centre, reach = scale.forward(value), margin * scale.slope(value)
+        return Interval(scale.back(centre - reach), scale.back(centre + reach), name)
+    found = Interval(value - margin, value + margin, name)
+    if carriers >= min(normal_quantile(level) ** 2, n / 4):
+        return found
+    return max(found, unseen(value, span, n, level) or found, key=lambda interval: interval.high)
+
+
+def _carriers(sums: Floats, squares: float, most: float) -> float:
+    """How many of the effects make up the error; none where they are rounding errors beside `most`, the largest."""
+    if squares <= (1e-10 * most) ** 2:
+        return 0.0
+    # Scaled first: fourth powers of small effects may underflow.
+    return 1 / float(np.sum((sums * sums / squares) ** 2))
+
+
+def mean_interval(values: Floats, codes: Codes | None, *, span: float = 1.0, level: float = LEVEL) -> Interval | None:
+    """Interval for the mean of `values`, which lie in a range of length `span`: t, or cluster-t."""
+    centre = mean(values)
+    return sum_interval(centre, (values - centre) / len(values), codes, span=span, method="t", level=level)
+
+
+def proportion_interval(values: Floats, codes: Codes | None, level: float = LEVEL) -> Interval | None:
+    """Interval for the mean of zeros and ones: Wilson, or cluster-t cut to 0..1."""
+    if codes is None:
+        return wilson(float(values.sum()), len(values), level)
+    interval = mean_interval(values, codes, level=level)
+    return interval and interval.clipped(0.0, 1.0)
+
+
+def design_effect(values: Floats, codes: Codes | None) -> float:
+    """How many times larger clusters make the variance of the mean (Kish 1965; here as in Miller 2024).
+
+    1 where the rows are independent or do not vary. n rows then say as much as n / design effect independent ones.
+    """
+    spread = standard_deviation(values)
+    if codes is None or not spread:
+        return 1.0
+    sums = unit_sums(values - mean(values), codes)
+    n, count = len(values), len(sums)
+    return float(sums @ sums) * count / (count - 1) / (n * spread * spread) if count > 1 else 1.0

@@ -1,0 +1,28 @@
+"""What the judges of a run would be asked and would cost, before anything is asked."""
+
+from __future__ import annotations
+
+from metrics_core.judge.foresight import Estimate, estimate
+from metrics_core.judge.panel import JudgeMetric
+from metrics_core.registry import METRICS, create
+from tasks.parts import Chunk, samples_of
+from tasks.plan import Plan
+
+
+def foresee(plan: Plan) -> tuple[Estimate, ...]:
+    """One estimate for every metric of the plan that asks judges, also where it has nothing left to ask.
+
+    Raises:
+        BadInput: litellm does not know the provider of a judge.
+        LedgerError: the ledger cannot be read.
+    """
+    names = [metric for metric, _ in plan.n_todo if METRICS[metric].kind == "judge"]
+    return tuple(_estimate(name, [chunk for chunk in plan.chunks if chunk.metric == name]) for name in names)
+
+
+def _estimate(name: str, chunks: list[Chunk]) -> Estimate:
+    if not chunks:
+        return Estimate(name, 0, 0, 0, 0, 0, 0.0)
+    [metric] = create([name], chunks[0].options)
+    assert isinstance(metric, JudgeMetric)
+    return estimate(metric, (sample for chunk in chunks for samples in samples_of(chunk) for sample in samples))

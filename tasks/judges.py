@@ -1,0 +1,140 @@
+"""Which judges to ask, where they are, and the key that opens them: parameters, environment, Prefect.
+
+Parameters come first, then environment variables, then what is kept in Prefect. A key is looked up where it is
+needed and travels nowhere: a run knows only the name of the place where it is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from metrics_core.errors import BadInput
+from tasks.server import has_server
+
+if TYPE_CHECKING:
+    from prefect.client.orchestration import SyncPrefectClient
+
+JUDGE, JUDGE_BASE, JUDGE_KEY = "ANSWERKEY_JUDGE", "ANSWERKEY_JUDGE_BASE", "ANSWERKEY_JUDGE_KEY"
+VARIABLE, VARIABLE_BASE, SECRET = "answerkey_judge", "answerkey_judge_base", "answerkey-judge-key"
+
+_PLACE = re.compile(r"env:\w+|(secret|variable):[\w-]+")
+
+
+def settings(judges: Sequence[str], api_base: str) -> tuple[tuple[str, ...], str]:
+    """Models and the address for those that name none, each from the first place that has it.
+
+    These are the parameters, the environment (`ANSWERKEY_JUDGE`, comma separated, and `ANSWERKEY_JUDGE_BASE`), and
+    the Prefect variables `answerkey_judge` (a text like that or a list) and `answerkey_judge_base`, where there is a
+    Prefect server. Empty where no place has it.
+
+    Raises:
+        BadInput: a Prefect variable is neither a text nor a list of texts.
+    """
+    named = _names(list(judges)) or _names(os.environ.get(JUDGE)) or _names(_variable(VARIABLE))
+    bases = _names([api_base]) or _names([os.environ.get(JUDGE_BASE, "")])
+    if named and not bases:
+        bases = _names(_variable(VARIABLE_BASE))
+    return named, bases[0] if bases else ""
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    parts = value.split(",") if isinstance(value, str) else value or []
+    if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
+        raise BadInput(
+            f"the Prefect variables {VARIABLE} and {VARIABLE_BASE} hold a text, or a list of texts, and one of them "
+            "holds something else; set it again"
+        )
+    return tuple(part.strip() for part in parts if part.strip())
+
+
+def key(key_from: str) -> str | None:
+    """The key of the judges.
+
+    Args:
+        key_from: empty for `ANSWERKEY_JUDGE_KEY` in the environment, else the Prefect secret block
+            `answerkey-judge-key`; or the one place to look: `env:NAME`, `secret:BLOCK`, `variable:NAME`.
+
+    Returns:
+        None where `key_from` is empty and neither place has one: providers have variables of their own.
+
+    Raises:
+        BadInput: `key_from` names no place, or there is no key in that place.
+    """
+    if not key_from:
+        return _environment(JUDGE_KEY) or (_secret(SECRET) if _can_ask() else None)
+    if not _PLACE.fullmatch(key_from):
+        # Not repeated: it may be the key itself.
+        raise BadInput(
+            "the place of the judge's key is written env:NAME, secret:BLOCK or variable:NAME; the key itself stands "
+            f"nowhere but there (or in the environment variable {JUDGE_KEY})"
+        )
+    kind, _, name = key_from.partition(":")
+    if kind == "env":
+        return _environment(name) or _not_there(key_from, f"export {name}=... where the run starts")
+    if not _can_ask():
+        _not_there(key_from, "there is no Prefect server: set PREFECT_API_URL, or use env:NAME")
+    if kind == "secret":
+        return _secret(name) or _not_there(key_from, f"save a Secret block called {name} in Prefect")
+    value = _variable(name)
+    text = value.strip() if isinstance(value, str) else None
+    return text or _not_there(key_from, f"set it with `prefect variable set {name} ...`")
+
+
+def _not_there(key_from: str, remedy: str) -> NoReturn:
+    raise BadInput(f"the judge's key is not in {key_from}: {remedy}")
+
+
+def _environment(name: str) -> str | None:
+    return os.environ.get(name, "").strip() or None
+
+
+def _can_ask() -> bool:
+    """Whether a server is set or this is part of a run. Otherwise a look-up would start a server of its own."""
+    # A run has imported Prefect.
+    if "prefect" not in sys.modules and not has_server():
+        return False
+    from prefect.context import FlowRunContext, TaskRunContext
+    from prefect.settings import get_current_settings
+
+    return bool(get_current_settings().api.url or FlowRunContext.get() or TaskRunContext.get())
+
+
+@contextmanager
+def _client() -> Iterator[SyncPrefectClient]:
+    import httpx
+    from prefect.client.orchestration import get_client
+
+    try:
+        with get_client(sync_client=True) as client:
+            yield client
+    except httpx.TransportError as error:
+        raise BadInput(
+            f"the Prefect server, which may know the judge or its key, does not answer ({error}); start it, or unset "
+            "PREFECT_API_URL"
+        ) from error
+
+
+def _variable(name: str) -> Any:
+    if not _can_ask():
+        return None
+    with _client() as client:
+        variable = client.read_variable_by_name(name)
+    return variable.value if variable else None
+
+
+def _secret(name: str) -> str | None:
+    from prefect.exceptions import ObjectNotFound
+
+    with _client() as client:
+        try:
+            document = client.read_block_document_by_name(name, "secret")
+        except ObjectNotFound:
+            return None
+    # As it was saved: the block's own `get` makes a number of a key that is all digits.
+    value = document.data.get("value")
+    return value.strip() or None if isinstance(value, str) else None

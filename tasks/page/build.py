@@ -1,0 +1,131 @@
+"""Read everything that the page shows from the warehouse. Nothing is written, nothing is computed twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from metrics_core.errors import BadInput
+from metrics_core.registry import METRICS
+from tasks.page import read
+from tasks.page.command import command
+from tasks.page.model import Field, Page, Pair, Release, Verdict
+from tasks.page.notices import summary, warnings
+from tasks.page.samples import MOST_SAMPLES, read_samples
+from tasks.report import Report, read_reports
+from tasks.warehouse.warehouse import reading
+
+_DECIDING = ("meaning_match.match", "label.", "ground_truth_similarity.similarity")
+"""Fields that decide before all others, by how their names begin; then those of the word metrics."""
+
+
+def build_page(
+    home: Path,
+    report_ids: Sequence[str],
+    *,
+    pairs: Sequence[Pair] = (),
+    verdict: Verdict | None = None,
+    primary: str | None = None,
+    most_samples: int = MOST_SAMPLES,
+) -> Page:
+    """The page about the reports `report_ids`, in that order: the oldest release first.
+
+    `pairs` are comparisons between them; `primary` is the METRIC.FIELD that decides, and without it that of a judge
+    or of recall. Of more than `most_samples` samples those are kept whose primary score moves most.
+
+    Raises:
+        BadInput: there are none, one is not in the warehouse, they are about several data sets, or none of them has
+            the field `primary`.
+    """
+    reports = read_reports(home, list(dict.fromkeys(report_ids)))
+    datasets = list(dict.fromkeys(report.dataset for report in reports))
+    if len(datasets) != 1:
+        raise BadInput(f"a page is about one data set, and these reports are about {', '.join(datasets) or 'none'}")
+    names = list(dict.fromkeys(f"{score.metric}.{score.field}" for report in reports for score in report.overall))
+    chosen = _primary(names, primary)
+    headlines = _headlines(names, chosen)
+    labels = _labels(reports)
+    with reading(home) as warehouse:
+        facts = read.answer_facts(warehouse, reports)
+        binary = read.binary_fields(warehouse, reports)
+        checks = read.checks(warehouse, reports)
+        n_quarantined, refused = read.quarantine(warehouse, reports)
+        distributions = read.distributions(warehouse, labels, binary)
+        failures = read.failures(warehouse, labels)
+        history = read.history(warehouse, datasets[0], headlines)
+        samples = read_samples(warehouse, labels, reports, chosen, most_samples)
+    releases = tuple(
+        Release(labels[report.report_id], report, command(report.manifest["parameters"]), *facts[report.report_id])
+        for report in reports
+    )
+    named = tuple(_named(pair, labels) for pair in pairs)
+    return Page(
+        dataset=datasets[0],
+        made_at=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        primary=chosen,
+        headlines=headlines,
+        fields=tuple(_field(name, reports, name in binary) for name in names),
+        releases=releases,
+        verdict=verdict,
+        summary=summary(releases, named, chosen),
+        warnings=warnings(releases, named, checks, n_quarantined),
+        pairs=named,
+        distributions=distributions,
+        failures=failures,
+        checks=checks,
+        n_quarantined=n_quarantined,
+        quarantine=refused,
+        history=history,
+        samples=samples,
+    )
+
+
+def _primary(names: Sequence[str], wanted: str | None) -> str:
+    if wanted is not None:
+        if wanted not in names:
+            raise BadInput(f"{wanted}: these reports have {', '.join(names)}")
+        return wanted
+    for prefix in _DECIDING:
+        for name in names:
+            if name.startswith(prefix):
+                return name
+    # Length sways precision, F1 and similarity, so recall speaks for the metrics that count words.
+    return next((name for name in names if name.endswith("recall") and "rouge" not in name), names[0])
+
+
+def _headlines(names: Sequence[str], primary: str) -> tuple[str, ...]:
+    """The primary field, then one of every other metric."""
+    by_metric: dict[str, list[str]] = {}
+    for name in names:
+        by_metric.setdefault(name.partition(".")[0], []).append(name)
+    main = [
+        next((name for name in fields if name.endswith((".recall", "token_overlap_recall"))), fields[0])
+        for metric, fields in by_metric.items()
+        if metric != primary.partition(".")[0]
+    ]
+    return (primary, *main)
+
+
+def _labels(reports: Sequence[Report]) -> dict[str, str]:
+    """By report id: the release, with the version where several reports are about one release."""
+    times = Counter(report.release for report in reports)
+    return {
+        report.report_id: f"{report.release} v{report.version}" if times[report.release] > 1 else report.release
+        for report in reports
+    }
+
+
+def _named(pair: Pair, labels: dict[str, str]) -> Pair:
+    missing = [one for one in (pair.old, pair.new) if one not in labels]
+    if missing:
+        raise BadInput(f"{missing[0]}: compared, but not on the page")
+    return Pair(labels[pair.old], labels[pair.new], pair.rows, pair.warnings, pair.margin, pair.not_comparable)
+
+
+def _field(name: str, reports: Sequence[Report], binary: bool) -> Field:
+    metric = name.partition(".")[0]
+    found = [report.manifest["signatures"].get(metric) for report in reports]
+    summary_ = METRICS[metric].summary if metric in METRICS else ""
+    return Field(name, metric, summary_, tuple(dict.fromkeys(filter(None, found))), binary)

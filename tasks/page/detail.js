@@ -1,0 +1,93 @@
+// What stands under a row: the whole texts, every score, and why.
+
+function detail(place) {
+  const sides = several && state.old !== state.new ? [state.old, state.new] : [state.new];
+  const layout = sides.length > 1 ? "two" : "one";
+  return [
+    h("h4", {}, "Question"),
+    samples.questions[place] === null ? h("p", { class: "muted" }, "none") : longText(samples.questions[place]),
+    ...texts(samples.references[place].length === 1 ? "Reference" : "References", samples.references[place]),
+    ...texts("Facts of the data set", samples.facts[place]),
+    ...tags(place),
+    h("div", { class: layout }, sides.map((side) => h("div", {}, answer(side, place)))),
+    scoreTable(sides, place),
+    h("div", { class: layout }, sides.map((side) => h("div", {}, words(side, place)))),
+  ];
+}
+
+function texts(title, list) {
+  if (list.length === 0) return [];
+  return [h("h4", {}, title), h("ul", {}, list.map((text) => h("li", {}, isolated(text))))];
+}
+
+function tags(place) {
+  const found = Object.entries(samples.slices).filter(([, column]) => column[place] !== null);
+  if (found.length === 0) return [];
+  const parts = found.flatMap(([name, column], turn) => [turn ? ", " : "", isolated(`${name}: ${column[place]}`)]);
+  return [h("h4", {}, "Slices"), h("p", {}, parts)];
+}
+
+function answer(side, place) {
+  const { texts: all, correct, cut } = samples.answers[side];
+  const label = correct[place] === null ? "" : `, ${LABELS[correct[place]]} by the label of people`;
+  const title = h("h4", {}, "Answer of ", h("strong", {}, isolated(releases[side])), label);
+  if (absent[side].has(place)) return [title, h("p", { class: "muted" }, "not in this release")];
+  if (all[place] === null || all[place] === "") return [title, h("p", { class: "muted" }, "no answer")];
+  return [title, ...longText(all[place], cut[place])];
+}
+
+function scoreTable(sides, place) {
+  const head = h("tr", {}, h("th", { scope: "col" }, "metric"));
+  for (const side of sides) head.append(h("th", { scope: "col", class: "n" }, isolated(releases[side])));
+  const body = h("tbody");
+  for (const field of data.fields) {
+    const values = sides.map((side) => valueOf(side, field, place));
+    const status = sides.map((side) => (samples.answers[side].unscored[field.split(".")[0]] || {})[place]);
+    if (values.every((value) => value === null) && !status.some((one) => one)) continue;
+    const cells = values.map((value, turn) =>
+      h("td", { class: "n" }, value === null && status[turn] ? status[turn][0] : number(value)),
+    );
+    body.append(h("tr", {}, h("th", { scope: "row" }, field), cells));
+  }
+  return h("table", { class: "scores" }, h("thead", {}, head), body);
+}
+
+/** The metrics' own words about one answer: reasons, why there is no score, facts and votes. */
+function words(side, place) {
+  const { unscored, reasons, evidence } = samples.answers[side];
+  const parts = [];
+  for (const metric of new Set(data.fields.map((field) => field.split(".")[0]))) {
+    const failed = (unscored[metric] || {})[place];
+    const reason = (reasons[metric] || {})[place];
+    const found = (evidence[metric] || {})[place] || {};
+    if (!failed && !reason && !found.facts && !found.votes) continue;
+    parts.push(h("h4", {}, metric, several ? " on " : "", several ? h("strong", {}, isolated(releases[side])) : null));
+    if (failed) parts.push(h("p", {}, `${failed[0]}${failed[1] ? ": " : ""}`, isolated(failed[1])));
+    if (reason) parts.push(h("p", {}, isolated(reason), found.rule ? ` (rule: ${visibleText(found.rule)})` : ""));
+    if (found.facts) parts.push(facts(found.facts));
+    if (found.votes) parts.push(votes(found.votes));
+  }
+  return parts;
+}
+
+const FATES = ["contradicted", "missing", "matched", "extra"];
+
+/** One line a fact: of a matched or contradicted pair the reference's, with the answer's under it. */
+function facts(rows) {
+  const byId = new Map(rows.map((row) => [row.id, row]));
+  const lines = rows.filter((row) => row.side === "reference" || row.status === "extra" || row.status === "contradicted");
+  const answered = new Set(rows.filter((row) => row.side === "reference").map((row) => row.with));
+  const kept = lines.filter((row) => row.side === "reference" || !answered.has(row.id));
+  kept.sort((a, b) => FATES.indexOf(a.status) - FATES.indexOf(b.status));
+  return h("ul", { class: "facts" }, kept.map((row) => {
+    const other = byId.get(row.with);
+    const under = other ? h("span", { class: "with" }, row.side === "reference" ? "answer: " : "reference: ", isolated(other.fact)) : null;
+    return h("li", {}, h("span", { class: `fact ${row.status}` }, row.status), h("span", {}, isolated(row.fact), under));
+  }));
+}
+
+function votes(rows) {
+  return h("ul", {}, rows.map((vote) =>
+    h("li", {}, isolated(vote.judge), `: ${vote.vote === null ? "no vote" : number(vote.vote)}, `, isolated(vote.reason || "no reason")),
+  ));
+}

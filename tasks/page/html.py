@@ -1,0 +1,162 @@
+"""The page as one HTML file: no request leaves it, and nothing but its own script runs in it."""
+
+from __future__ import annotations
+
+import os
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from tasks.page import charts, figures, views
+from tasks.page.charts import NARROW, SHAPES, WIDE
+from tasks.page.model import Page, as_json
+from tasks.page.svg import Drawing
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+_SCRIPTS = ("text.js", "rows.js", "detail.js", "table.js", "page.js")
+"""In this order: each uses those before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """One plot, or two of which the width of the screen shows one."""
+
+    drawings: tuple[tuple[str, Drawing], ...]
+
+    @property
+    def title(self) -> str:
+        """What it shows."""
+        return self.drawings[0][1].title
+
+
+def write(page: Page, path: Path) -> Path:
+    """Write the page to `path`, whole or not at all, and return it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partly = path.with_name(f".{path.name}.{os.getpid()}.part")
+    partly.write_text(render(page), encoding="utf-8", errors="replace", newline="\n")
+    os.replace(partly, path)
+    return path
+
+
+def render(page: Page) -> str:
+    """The page as HTML. Text from data is escaped by the template, and in the script's data by `for_script`."""
+    style, script = _file("page.css"), "".join(["(() => {\n", '"use strict";\n', *map(_file, _SCRIPTS), "})();\n"])
+    return _environment().get_template("page.html.j2").render(
+        page=page,
+        style=Markup(style),
+        script=Markup(script),
+        data=Markup(for_script(_data(page))),
+        policy=_policy(style, script),
+        plots=_plots(page),
+        views=views,
+        colors=[(f"c{turn + 1}", SHAPES[turn]) for turn in range(charts.PALETTE)],
+    )
+
+
+def for_script(value: Any) -> str:
+    """JSON for a script element: nothing in it can end the element, open a comment or break a line of code."""
+    text = as_json(value)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def _data(page: Page) -> dict[str, Any]:
+    """What the table of samples needs."""
+    labels = [release.label for release in page.releases]
+    pair = page.pairs[-1] if page.pairs else None
+    chosen = (pair.old, pair.new) if pair else (labels[-2:] if len(labels) > 1 else (labels[0], labels[0]))
+    return {
+        "dataset": page.dataset,
+        "primary": page.primary,
+        "fields": [field.name for field in page.fields],
+        "old": labels.index(chosen[0]),
+        "new": labels.index(chosen[1]),
+        "samples": page.samples,
+    }
+
+
+def _policy(style: str, script: str) -> str:
+    """A Content Security Policy: this style, this script, and nothing from anywhere."""
+    rules = [
+        "default-src 'none'",
+        f"style-src 'sha256-{_digest(style)}'",
+        f"script-src 'sha256-{_digest(script)}'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "require-trusted-types-for 'script'",
+        "trusted-types 'none'",
+    ]
+    return "; ".join(rules)
+
+
+def _digest(text: str) -> str:
+    return b64encode(sha256(text.encode()).digest()).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Plots:
+    """Every plot of the page. Those by name are in the order of the headlines."""
+
+    intervals: dict[str, Plot]
+    distributions: dict[str, Plot]
+    differences: Sequence[Plot | None]
+    slices: dict[str, Plot]
+    history: dict[str, Plot]
+
+
+def _plots(page: Page) -> Plots:
+    small = [n for n in views.slice_columns(page) if _lines_of(page, n) <= charts.MOST_SLICES]
+    return Plots(
+        intervals=_named((name, [charts.interval_plot(page, name)]) for name in page.headlines),
+        distributions=_named((name, [charts.distribution_plot(page, name)]) for name in page.headlines),
+        differences=[_plot([charts.difference_plot(pair, width) for width in (WIDE, NARROW)]) for pair in page.pairs],
+        slices=_named((name, [charts.slice_plot(page, name, width) for width in (WIDE, NARROW)]) for name in small),
+        history=_named(
+            (name, [charts.history_plot(page, name, width) for width in (WIDE, NARROW)]) for name in page.headlines
+        ),
+    )
+
+
+def _lines_of(page: Page, column: str) -> int:
+    return max(len(table.lines) for table in views.slice_tables(page) if table.column == column)
+
+
+def _named(plots: Iterable[tuple[str, list[Drawing | None]]]) -> dict[str, Plot]:
+    return {name: plot for name, drawings in plots if (plot := _plot(drawings))}
+
+
+def _plot(drawings: Sequence[Drawing | None]) -> Plot | None:
+    drawn = [drawing for drawing in drawings if drawing is not None]
+    if len(drawn) < len(drawings):
+        return None
+    kinds = ("any",) if len(drawn) == 1 else ("wide", "narrow")
+    return Plot(tuple(zip(kinds, drawn, strict=True)))
+
+
+def _environment() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("tasks.page", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    shown = (figures.number, figures.signed, figures.percent, figures.probability, figures.visible, figures.isolated)
+    environment.filters |= {function.__name__: function for function in shown}
+    return environment
+
+
+def _file(name: str) -> str:
+    return resources.files("tasks.page").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,159 @@
+"""What to know before trusting a number, and the sentence that stands on top where there is no verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tasks.page.figures import number, percent, signed
+from tasks.page.model import ALL, Check, Pair, Release, Warning
+from tasks.report import Score
+
+_LARGE_QUARANTINE = 0.05
+_COVERAGE_GAP = 0.01
+_TITLES = {
+    "length_drift": "Answer length shifts between the releases{span}: scores that reward overlap shift with it, so "
+    "trust recall and judges before precision, F1 and similarity",
+    "same_samples": "The releases do not have the same samples",
+    "blank_answer": "Blank answers, which score 0",
+    "mojibake": "Text that looks wrongly decoded",
+    "think_block": "Answers with a <think> block",
+    "null_in_word": "Words with 'null' in them",
+    "joined_references": "References that look like several joined by '/'",
+    "doubled_backslash": "Doubled backslashes",
+    "citation_mark": "Citation marks glued to words",
+    "label_missing_text": "Labels whose text stands for a missing one",
+}
+_SERIOUS = ("length_drift", "same_samples")
+
+
+def warnings(
+    releases: Sequence[Release], pairs: Sequence[Pair], checks: Sequence[Check], n_quarantined: int
+) -> tuple[Warning, ...]:
+    """All of them, the serious ones first, each kind once."""
+    found = [
+        *_methods(releases),
+        *_data(releases),
+        *(Warning(True, f"{pair.new} against {pair.old}: {text}") for pair in pairs for text in _of(pair)),
+        *_partial(releases),
+        *_coverage(releases),
+        *_checks(checks, releases),
+        *_quarantine(releases, n_quarantined),
+    ]
+    return tuple(sorted(dict.fromkeys(found), key=lambda warning: not warning.serious))
+
+
+def _of(pair: Pair) -> Iterable[str]:
+    return [*([pair.not_comparable] if pair.not_comparable else []), *pair.warnings]
+
+
+def _methods(releases: Sequence[Release]) -> Iterable[Warning]:
+    signatures: dict[str, dict[str, list[str]]] = {}
+    for release in releases:
+        for metric, signature in release.report.manifest["signatures"].items():
+            signatures.setdefault(metric, {}).setdefault(signature, []).append(release.label)
+    for metric, by_signature in signatures.items():
+        if len(by_signature) > 1:
+            lines = (f"{', '.join(labels)}: {signature}" for signature, labels in by_signature.items())
+            yield Warning(True, f"{metric} was not computed in the same way: do not compare its numbers", tuple(lines))
+
+
+def _data(releases: Sequence[Release]) -> Iterable[Warning]:
+    versions: dict[str, list[str]] = {}
+    for release in releases:
+        versions.setdefault(release.report.dataset_version, []).append(release.label)
+    if len(versions) > 1:
+        lines = tuple(f"{version}: {', '.join(labels)}" for version, labels in versions.items())
+        yield Warning(True, "The releases answered different versions of the data set", lines)
+
+
+def _partial(releases: Sequence[Release]) -> Iterable[Warning]:
+    lines = [
+        f"{release.label}: {release.report.message or 'rows have no score'}"
+        for release in releases
+        if release.report.status == "PARTIAL"
+    ]
+    if lines:
+        yield Warning(True, "Not every row could be scored: see coverage for the bounds", tuple(lines))
+
+
+def _coverage(releases: Sequence[Release]) -> Iterable[Warning]:
+    fields: dict[str, dict[str, Score]] = {}
+    for release in releases:
+        for score in release.report.overall:
+            fields.setdefault(score.metric, {}).setdefault(release.label, score)
+    for metric, scores in fields.items():
+        shares = [score.coverage or 0.0 for score in scores.values()]
+        if max(shares) - min(shares) > _COVERAGE_GAP:
+            lines = (f"{label}: {score.n_scored:,} of {score.n_total:,}" for label, score in scores.items())
+            yield Warning(True, f"{metric} covers the releases unequally: its means are of different rows", tuple(lines))
+    totals = {release.label: release.report.n_total for release in releases}
+    if len(set(totals.values())) > 1:
+        lines = (f"{label}: {n:,} answers" for label, n in totals.items())
+        yield Warning(False, "The releases do not have the same number of answers", tuple(lines))
+
+
+def _checks(checks: Sequence[Check], releases: Sequence[Release]) -> Iterable[Warning]:
+    messages: dict[str, list[str]] = {}
+    for check in checks:
+        if not check.success and check.severity == "warning":
+            messages.setdefault(check.rule, []).append(check.message)
+    for rule, lines in messages.items():
+        title = _TITLES.get(rule, rule.replace("_", " ").capitalize()).replace("{span}", _lengths(releases))
+        yield Warning(rule in _SERIOUS, title, tuple(dict.fromkeys(lines)))
+
+
+def _lengths(releases: Sequence[Release]) -> str:
+    """The shortest and the longest of the median answers of the page."""
+    medians = sorted((r.median_length, r.label) for r in releases if r.median_length is not None)
+    if len(medians) < 2 or medians[0][0] == medians[-1][0]:
+        return ""
+    (short, one), (long, other) = medians[0], medians[-1]
+    return f" (median of {short:,.0f} characters in {one}, {long:,.0f} in {other})"
+
+
+def _quarantine(releases: Sequence[Release], n: int) -> Iterable[Warning]:
+    runs = {release.report.manifest["run_id"]: release.report.manifest["rows"]["read"] for release in releases}
+    read = sum(runs.values())
+    if n and read:
+        serious = n / read > _LARGE_QUARANTINE
+        rows = "row was" if n == 1 else "rows were"
+        yield Warning(serious, f"{n:,} {rows} put in quarantine and not scored: {percent(n / read)} of those read")
+
+
+def summary(releases: Sequence[Release], pairs: Sequence[Pair], primary: str) -> str:
+    """One or two plain sentences about the field that decides. No claim that nothing was tested for."""
+    if pairs and (sentence := _of_pair(pairs[-1], primary)):
+        return sentence
+    scored = [(release, score) for release in releases if (score := _score(release, primary)) and score.mean is not None]
+    if not scored:
+        return f"No release has a number for {primary}."
+    parts = [f"{release.label} {number(score.mean)}{_range(score.ci_low, score.ci_high)}" for release, score in scored]
+    if len(parts) > 3:
+        best = max(scored, key=lambda pair: pair[1].mean or 0.0)
+        last = "" if best is scored[-1] else f" The last release is at {parts[-1]}."
+        highest = parts[scored.index(best)]
+        return f"The highest {primary} of {len(parts)} releases: {highest}.{last} No difference was tested."
+    tested = " No difference was tested." if len(parts) > 1 else ""
+    return f"{primary}: {', '.join(parts)}.{tested}"
+
+
+def _of_pair(pair: Pair, primary: str) -> str | None:
+    for row in pair.rows:
+        if row.name == primary and row.slice == ALL and row.finding is not None:
+            size = f"{signed(row.difference)}{_range(row.low, row.high, sign=True)} on {row.n_common:,} rows"
+            if row.finding == "not shown to differ":
+                unseen = f" These rows would show a difference of {number(row.mde)} or more." if row.mde else ""
+                return f"{pair.new} is not shown to differ from {pair.old}: {primary} {size}.{unseen}"
+            return f"{pair.new} is {row.finding} than {pair.old}: {primary} {size}."
+    return None
+
+
+def _range(low: float | None, high: float | None, *, sign: bool = False) -> str:
+    if low is None or high is None:
+        return ""
+    show = signed if sign else number
+    return f" (95 % interval {show(low)} to {show(high)})"
+
+
+def _score(release: Release, name: str) -> Score | None:
+    return next((score for score in release.report.overall if f"{score.metric}.{score.field}" == name), None)

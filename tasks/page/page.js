@@ -1,0 +1,109 @@
+// Puts the table and its controls on the page, and opens everything for the printer.
+
+function choice(title, options, value, onchange) {
+  const select = h("select", {}, options.map(([key, text]) => h("option", { value: key, selected: key === value }, visibleText(text))));
+  select.addEventListener("change", () => {
+    onchange(select.value);
+    update(false);
+  });
+  return h("label", {}, title, select);
+}
+
+function searchField() {
+  const input = h("input", { type: "search", autocomplete: "off", spellcheck: "false" });
+  let waiting = 0;
+  input.addEventListener("input", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => {
+      state.query = input.value;
+      update(false);
+    }, 150);
+  });
+  return h("label", { class: "search" }, "Search in questions, references, answers and ids", input);
+}
+
+function controls() {
+  const sides = releases.map((release, place) => [String(place), release]);
+  const fields = data.fields.filter((field) => samples.answers.some((answers) => field in answers.values));
+  const parts = [searchField()];
+  if (several) {
+    parts.push(choice("Old release", sides, String(state.old), (value) => { state.old = Number(value); }));
+    parts.push(choice("New release", sides, String(state.new), (value) => { state.new = Number(value); }));
+  }
+  parts.push(choice("Score", fields.map((field) => [field, field]), state.field, (value) => { state.field = value; }));
+  const kinds = several
+    ? [["all", "all samples"], ["changed", "changed"], ["worse", "worse"], ["better", "better"], ["same", "unchanged"], ["none", "without a score"]]
+    : [["all", "all samples"], ["none", "without a score"]];
+  parts.push(choice("Show", kinds, state.show, (value) => { state.show = value; }));
+  if (labelled) parts.push(choice("Label of people", labelChoices(), "all", (value) => { state.label = value; }));
+  for (const [name, column] of Object.entries(samples.slices)) parts.push(...sliceChoice(name, column));
+  parts.push(h("div", { class: "sort-by" }, sortChoice()));
+  return h("div", { class: "controls", role: "search" }, parts);
+}
+
+function labelChoices() {
+  const words = ["right", "wrong", "–"];
+  const pairs = words.flatMap((old) => words.map((now) => `${old} → ${now}`));
+  const all = several ? [...pairs.slice(0, -1), "–"] : words;
+  return [["all", "any"], ...all.map((text) => [text, text.replaceAll("–", "no label")])];
+}
+
+/** Columns with very many values are left to the search. */
+function sliceChoice(name, column) {
+  const values = [...new Set(column.filter((value) => value !== null))].sort();
+  if (values.length < 2 || values.length > 200) return [];
+  const options = [["", "any"], ...values.map((value, place) => [String(place), value])];
+  const title = visibleText(name);
+  return [choice(title, options, "", (value) => { state.slices[name] = value === "" ? null : values[Number(value)]; })];
+}
+
+/** On narrow screens, where the heads of the columns are not shown. */
+function sortChoice() {
+  const ways = COLUMNS.flatMap((column) => [false, true].map((down) => [`${column.key} ${down ? 1 : 0}`, `${column.title()}, ${down ? "highest" : "lowest"} first`]));
+  return choice("Sort", ways, `${state.sort} ${state.descending ? 1 : 0}`, (value) => {
+    const [key, down] = value.split(" ");
+    state.sort = key;
+    state.descending = down === "1";
+  });
+}
+
+function download() {
+  const url = URL.createObjectURL(new Blob([csv(shown)], { type: "text/csv;charset=utf-8" }));
+  const link = h("a", { href: url, download: `${data.dataset}-samples.csv` });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 10000);
+}
+
+function build() {
+  const sizes = choice("Rows", ["25", "50", "100", "250"].map((size) => [size, size]), String(state.size), (value) => { state.size = Number(value); });
+  const exportButton = h("button", { type: "button", onclick: download }, "Export these rows as CSV");
+  const table = h("table", { id: "rows", role: "table" }, h("thead", { role: "rowgroup" }, headRow), body);
+  const box = document.getElementById("table");
+  table.setAttribute("aria-labelledby", "samples-title");
+  body.setAttribute("role", "rowgroup");
+  const pager = h("div", { class: "pager" }, sizes, previous, pageText, next);
+  box.append(controls(), h("div", { class: "bar" }, status, exportButton), table, h("div", { class: "bar" }, pager));
+  box.hidden = false;
+  update(false);
+}
+
+function chooseSliceField() {
+  const select = document.getElementById("slice-field");
+  if (!select) return;
+  select.parentElement.hidden = false;
+  select.addEventListener("change", () => {
+    for (const box of document.querySelectorAll("[data-field]")) box.hidden = box.dataset.field !== select.value;
+  });
+}
+
+let closed = [];
+addEventListener("beforeprint", () => {
+  closed = [...document.querySelectorAll("details:not([open])")];
+  for (const one of closed) one.open = true;
+});
+addEventListener("afterprint", () => {
+  for (const one of closed) one.open = false;
+});
+
+build();
+chooseSliceField();

@@ -1,0 +1,149 @@
+"""What the page needs beyond the reports themselves: distributions, failures, checks, quarantine, history."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tasks.page.model import Check, Distribution, Failure, Moment, Refused
+from tasks.report import Report
+
+if TYPE_CHECKING:
+    import duckdb
+
+BINS = 20
+_MOST_REFUSED = 100
+_MOST_REPORTS = 40
+_RAW_CHARS = 2_000
+
+
+def answer_facts(
+    warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]
+) -> dict[str, tuple[float | None, int, int]]:
+    """By report id: the median answer length in characters, how many answers people labelled, and found right."""
+    found = {}
+    for report in reports:
+        [(median, labelled, right)] = warehouse.execute(
+            "SELECT median(length(answer)), count(correct), count(*) FILTER (correct) FROM answers "
+            "WHERE dataset = ? AND release = ? AND answers_version = ?",
+            [report.dataset, report.release, report.manifest["answers_version"]],
+        ).fetchall()
+        found[report.report_id] = (median, labelled, right)
+    return found
+
+
+def binary_fields(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> set[str]:
+    """The fields, as METRIC.FIELD, whose every score in these reports is 0 or 1."""
+    rows = warehouse.execute(
+        "SELECT metric || '.' || field FROM scores WHERE report_id = ANY(?) AND status = 'scored' "
+        'GROUP BY ALL HAVING bool_and("value" IN (0, 1))',
+        [[report.report_id for report in reports]],
+    ).fetchall()
+    return {str(row[0]) for row in rows}
+
+
+def distributions(
+    warehouse: duckdb.DuckDBPyConnection, labels: Mapping[str, str], binary: set[str]
+) -> tuple[Distribution, ...]:
+    """Counts of every field of the reports in `labels` (id to label). Bins span 0 to 1, or more where values do."""
+    rows = warehouse.execute(
+        """
+        WITH chosen AS (
+            SELECT report_id, metric || '.' || field AS name, "value" AS x FROM scores WHERE report_id = ANY($ids)
+        ), spans AS (
+            SELECT name, least(0, floor(coalesce(min(x), 0) * 5) / 5) AS low,
+                   greatest(1, ceil(coalesce(max(x), 1) * 5) / 5) AS high
+            FROM chosen GROUP BY name
+        ), binned AS (
+            SELECT report_id, name, low, high, x,
+                   least($bins - 1, floor((x - low) / (high - low) * $bins))::INTEGER AS bin
+            FROM chosen JOIN spans USING (name)
+        )
+        SELECT report_id, name, any_value(low), any_value(high), bin, count(*) FROM binned
+        GROUP BY report_id, name, bin
+        """,
+        {"ids": list(labels), "bins": BINS},
+    ).fetchall()
+    spans: dict[tuple[str, str], tuple[float, float]] = {}
+    bins: dict[tuple[str, str], dict[int | None, int]] = {}
+    for report_id, name, low, high, bin_, n in rows:
+        spans[name, report_id] = (low, high)
+        bins.setdefault((name, report_id), {})[bin_] = n
+    found = []
+    for name, report_id in sorted(bins, key=lambda key: (key[0], list(labels).index(key[1]))):
+        counts = [bins[name, report_id].get(place, 0) for place in range(BINS)]
+        if name in binary:
+            counts = [sum(counts[:-1]), counts[-1]]
+        missing = bins[name, report_id].get(None, 0)
+        found.append(Distribution(name, labels[report_id], *spans[name, report_id], tuple(counts), missing))
+    return tuple(found)
+
+
+def failures(warehouse: duckdb.DuckDBPyConnection, labels: Mapping[str, str]) -> tuple[Failure, ...]:
+    """Rows without a score, by metric, status and reason, the most frequent first."""
+    rows = warehouse.execute(
+        """
+        WITH rows AS (
+            SELECT DISTINCT report_id, metric, sample_id, status, coalesce(reason, '') AS reason
+            FROM scores WHERE report_id = ANY(?) AND status <> 'scored'
+        )
+        SELECT report_id, metric, status, reason, count(*) AS n FROM rows
+        GROUP BY ALL ORDER BY status, n DESC, metric, reason LIMIT 200
+        """,
+        [list(labels)],
+    ).fetchall()
+    return tuple(Failure(labels[row[0]], *row[1:]) for row in rows)
+
+
+def checks(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> tuple[Check, ...]:
+    """What was checked in the runs of these reports, on their releases or on all; what failed comes first."""
+    rows = warehouse.execute(
+        """
+        SELECT rule, severity, release, success, n_checked, n_failed, message FROM validations
+        WHERE run_id = ANY(?) AND (release IS NULL OR release = ANY(?))
+        ORDER BY success, severity, rowid
+        """,
+        [_runs(reports), [report.release for report in reports]],
+    ).fetchall()
+    return tuple(dict.fromkeys(Check(*row) for row in rows))
+
+
+def quarantine(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> tuple[int, tuple[Refused, ...]]:
+    """How many rows the runs of these reports refused, and the first of them."""
+    chosen = "FROM quarantine WHERE run_id = ANY(?) AND (release IS NULL OR release = ANY(?))"
+    parameters = [_runs(reports), [report.release for report in reports]]
+    [(n,)] = warehouse.execute(f"SELECT count(*) {chosen}", parameters).fetchall()
+    rows = warehouse.execute(
+        f'SELECT source, "row", sample_id, release, rule, reason, left(raw, {_RAW_CHARS}) {chosen} '
+        f"ORDER BY rowid LIMIT {_MOST_REFUSED}",
+        parameters,
+    ).fetchall()
+    return n, tuple(Refused(*row) for row in rows)
+
+
+def history(warehouse: duckdb.DuckDBPyConnection, dataset: str, names: Sequence[str]) -> tuple[Moment, ...]:
+    """The newest reports of a data set with the fields `names` (METRIC.FIELD), oldest first."""
+    rows = warehouse.execute(
+        """
+        SELECT r.report_id, r.release, r.version, strftime(r.created_at, '%Y-%m-%d %H:%M'), r.dataset_version,
+               r.status, s.metric || '.' || s.field AS name, s.n_scored, s.n_total, s.mean, s.ci_low, s.ci_high,
+               s.metric, r.manifest
+        FROM reports r JOIN report_scores s USING (report_id)
+        WHERE s.slice = 'all' AND s.metric || '.' || s.field = ANY(?) AND r.report_id IN (
+            SELECT report_id FROM reports WHERE dataset = ? ORDER BY created_at DESC, rowid DESC LIMIT ?)
+        ORDER BY r.created_at, r.rowid
+        """,
+        [list(names), dataset, _MOST_REPORTS],
+    ).fetchall()
+    met: dict[str, dict[str, int]] = {}
+    moments = []
+    for *about, metric, manifest in rows:
+        signature = str(json.loads(manifest)["signatures"].get(metric))
+        known = met.setdefault(metric, {})
+        moments.append(Moment(*about, methods=known.setdefault(signature, len(known) + 1)))
+    return tuple(moments)
+
+
+def _runs(reports: Sequence[Report]) -> list[str]:
+    return list(dict.fromkeys(str(report.manifest["run_id"]) for report in reports))

@@ -1,0 +1,123 @@
+"""The tables of the page, cell by cell, as the template walks through them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tasks.page.model import ALL, Comparison, Field, Moment, Page, Pair, Release
+from tasks.report import Score
+
+_MOST_SLICES = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One field with its score in every release, None where a release has none."""
+
+    field: Field
+    first: bool
+    headline: bool
+    cells: tuple[Score | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SliceLine:
+    """One value of a slice column with the score of one field in every release."""
+
+    value: str
+    n: int
+    cells: tuple[Score | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SliceTable:
+    """One field by the values of one column, those with most rows; `left_out` counts the others."""
+
+    field: str
+    column: str
+    lines: tuple[SliceLine, ...]
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A command and the reports that it makes."""
+
+    command: str
+    releases: tuple[Release, ...]
+
+
+def lines(page: Page) -> tuple[Line, ...]:
+    """All fields over all rows, by metric; `first` marks the first field of a metric."""
+    scores = [_by_name(release, ALL) for release in page.releases]
+    metrics = [field.metric for field in page.fields]
+    return tuple(
+        Line(
+            field,
+            place == metrics.index(field.metric),
+            field.name in page.headlines,
+            tuple(by_name.get(field.name) for by_name in scores),
+        )
+        for place, field in enumerate(page.fields)
+    )
+
+
+def incomplete(page: Page) -> bool:
+    """Whether any row of any release has no score in any metric."""
+    return any(score.n_scored < score.n_total for release in page.releases for score in release.report.overall)
+
+
+def slice_columns(page: Page) -> tuple[str, ...]:
+    """The columns that the reports are sliced by."""
+    names = (s.slice.partition("=")[0] for r in page.releases for s in r.report.scores if s.slice != ALL)
+    return tuple(dict.fromkeys(names))
+
+
+def slice_tables(page: Page) -> tuple[SliceTable, ...]:
+    """Every field by every slice column, the primary field first."""
+    by_release = [{(score_name(s), s.slice): s for s in release.report.scores} for release in page.releases]
+    names = sorted((field.name for field in page.fields), key=lambda name: name != page.primary)
+    return tuple(_slice_table(name, column, by_release) for name in names for column in slice_columns(page))
+
+
+def _slice_table(name: str, column: str, by_release: Sequence[dict[tuple[str, str], Score]]) -> SliceTable:
+    values = dict.fromkeys(s for scores in by_release for n, s in scores if n == name and s.startswith(f"{column}="))
+    found = []
+    for value in values:
+        cells = tuple(scores.get((name, value)) for scores in by_release)
+        found.append(SliceLine(value.partition("=")[2], max(cell.n_total for cell in cells if cell), cells))
+    kept = found if len(found) <= _MOST_SLICES else sorted(found, key=lambda line: -line.n)[:_MOST_SLICES]
+    return SliceTable(name, column, tuple(kept), len(found) - len(kept))
+
+
+def overall(pair: Pair) -> tuple[Comparison, ...]:
+    """The comparisons over all rows."""
+    return tuple(row for row in pair.rows if row.slice == ALL)
+
+
+def by_slice(pair: Pair) -> tuple[Comparison, ...]:
+    """The comparisons of slices, by slice."""
+    return tuple(sorted((row for row in pair.rows if row.slice != ALL), key=lambda row: row.slice))
+
+
+def moments(page: Page) -> tuple[Moment, ...]:
+    """The reports of the data set with the primary field, newest first."""
+    return tuple(moment for moment in page.history[::-1] if moment.field == page.primary)
+
+
+def recipes(page: Page) -> tuple[Recipe, ...]:
+    """The commands that make the reports of the page, each once."""
+    found: dict[str, list[Release]] = {}
+    for release in page.releases:
+        found.setdefault(release.command, []).append(release)
+    return tuple(Recipe(command, tuple(releases)) for command, releases in found.items())
+
+
+def score_name(score: Score) -> str:
+    """METRIC.FIELD."""
+    return f"{score.metric}.{score.field}"
+
+
+def _by_name(release: Release, slice_: str) -> dict[str, Score]:
+    return {score_name(score): score for score in release.report.scores if score.slice == slice_}

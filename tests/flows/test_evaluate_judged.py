@@ -1,0 +1,163 @@
+"""Evaluations with judges from end to end: the command line, a real Prefect server, a scripted judge over HTTP."""
+
+import json
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from tests.judge_server import Body, JudgeServer, agreeable, data_of
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+METRICS = "contains,meaning_match,ground_truth_similarity"
+ROWS = [
+    ("q1", "old", "Capital of France?", "Paris", "Paris"),
+    ("q2", "old", "What is 3 - 8?", "It is 5.", "-5"),
+    ("q3", "old", "Which colour?", None, "blue"),
+    ("q4", "old", "Who made it?", "Dmitri Mendeleev made it", "Mendeleev"),
+    ("q1", "new", "Capital of France?", "The capital is Paris. It is large.", "Paris"),
+    ("q2", "new", "What is 3 - 8?", "-5", "-5"),
+    ("q3", "new", "Which colour?", "blue", "blue"),
+    ("q4", "new", "Who made it?", "Nobody knows", "Mendeleev"),
+]
+N_MATCH, N_SIMILARITY = 4, 7
+"""Requests: four answers are neither blank nor right word for word, and they have three references between them."""
+
+
+def query(home: Path, sql: str) -> list[tuple[Any, ...]]:
+    with duckdb.connect(str(home / "answerkey.duckdb"), read_only=True) as warehouse:
+        return warehouse.execute(sql).fetchall()
+
+
+def brain(body: Body) -> str:
+    """Agrees with everything but "Nobody knows"."""
+    data = data_of(body)
+    if data.get("answer") == "Nobody knows" and "text" in data["references"][0]:
+        return json.dumps({"reason": "It refuses.", "reference": None, "rule": "hedging", "verdict": "refusal"})
+    return agreeable(body)
+
+
+@pytest.fixture
+def judge() -> Iterator[JudgeServer]:
+    with JudgeServer(brain, trickle_seconds=6.0) as running:
+        yield running
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def evaluate(cli: Cli, judge: JudgeServer, home: Path, tmp_path: Path) -> Cli:
+    """`answerkey evaluate` on the rows, with a judge whose price litellm knows."""
+    names = ("id", "release", "question", "answer", "reference")
+    file = tmp_path / "faq.jsonl"
+    file.write_text("".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in ROWS))
+
+    def run(*arguments: object, url: str = judge.url, **changes: str) -> subprocess.CompletedProcess[str]:
+        asked = ("--metrics", METRICS, "--judge", "openai/gpt-4o-mini", "--judge-base", url)
+        return cli("evaluate", file, *asked, "--home", home, *arguments, **changes)
+
+    return run
+
+
+def means(result: subprocess.CompletedProcess[str]) -> dict[tuple[str, str], float]:
+    return {
+        (report["release"], f"{score['metric']}.{score['field']}"): score["mean"]
+        for report in json.loads(result.stdout)
+        for score in report["scores"]
+    }
+
+
+def test_dry_run_then_little_money_then_enough_then_none_needed(
+    evaluate: Cli, judge: JudgeServer, home: Path, ask: Any
+) -> None:
+    _dry_run(evaluate, judge, home, ask)
+    little = evaluate("--max-calls", "4")
+    assert little.returncode == 0, little.stderr
+    assert judge.n_requests == 4
+    assert little.stdout.splitlines()[-1].startswith("judge: 4 calls, $0.00")
+    assert little.stdout.count("PARTIAL") == 2
+    assert "budget used up: 4 calls (max_calls)" in little.stdout
+    skipped = query(home, "SELECT count(*) FROM measurements WHERE status = 'skipped'")
+    assert skipped > [(0,)]
+    # The first of the requests that are left takes six seconds, and the metric says how far it is after five.
+    judge.faults = lambda number, _body: "trickle" if number == 4 else None
+    enough = evaluate("--max-calls", "20", "--json")
+    assert enough.returncode == 0, enough.stderr
+    assert judge.n_requests == N_MATCH + N_SIMILARITY
+    assert set(judge.stats()["bodies"].values()) == {1}
+    found = means(enough)
+    assert found["old", "meaning_match.match"] == 0.75
+    assert found["new", "meaning_match.match"] == 0.75
+    # "The capital is Paris." is the one fact of the reference, "It is large." is one more.
+    assert found["new", "ground_truth_similarity.similarity"] == (0.5 + 1 + 1 + 1) / 4
+    assert found["new", "ground_truth_similarity.fact_recall"] == 1.0
+    assert {(report["status"], report["message"]) for report in json.loads(enough.stdout)} == {("COMPLETE", None)}
+    _progress_in_terminal_and_ui(enough, home, ask)
+    again = evaluate()
+    assert "meaning_match (0 new, 8 known), ground_truth_similarity (0 new, 8 known)" in again.stderr
+    assert again.stdout.splitlines()[-1] == "judge: 0 calls, $0.0000"
+    assert judge.n_requests == N_MATCH + N_SIMILARITY
+    spent = json.loads(enough.stdout)[0]["manifest"]["judge"]
+    assert (spent["calls"], spent["max_calls"]) == (N_MATCH + N_SIMILARITY - 4, 20)
+    assert 0 < spent["cost_usd"] < 0.01
+
+
+def _dry_run(evaluate: Cli, judge: JudgeServer, home: Path, ask: Any) -> None:
+    plain = evaluate("--dry-run")
+    assert plain.returncode == 0, plain.stderr
+    lines = plain.stdout.splitlines()
+    assert lines[0].strip() == "dry run: what the judges would be asked"
+    cells = [line.split() for line in lines[2:] if line]
+    assert cells[0] == ["metric", "samples", "calls", "in", "ledger", "tokens", "in/out", "cost"]
+    assert [row[:4] for row in cells[2:4]] == [
+        ["meaning_match", "8", str(N_MATCH), "0"],
+        ["ground_truth_similarity", "8", str(N_SIMILARITY), "0"],
+    ]
+    assert cells[4][:3] == ["total", str(N_MATCH + N_SIMILARITY), "0"]
+    assert all(row[-1].startswith("$0.00") for row in cells[2:5])
+    assert max(map(len, lines)) <= 80
+    assert plain.stderr.splitlines()[-1].startswith(f"dry run: {N_MATCH + N_SIMILARITY} calls, $0.00")
+    assert judge.n_requests == 0
+    assert query(home, "SELECT status, message FROM runs") == [("complete", "dry run")]
+    assert query(home, "SELECT count(*) FROM reports") == query(home, "SELECT count(*) FROM measurements") == [(0,)]
+    assert list((home / "runs").iterdir()) == []
+    [artifact] = ask("artifacts/latest/filter", {"artifacts": {"key": {"any_": ["dry-run-faq"]}}})
+    rows = json.loads(artifact["data"])
+    assert [(row["metric"], row["calls"]) for row in rows] == [
+        ("meaning_match", N_MATCH),
+        ("ground_truth_similarity", N_SIMILARITY),
+    ]
+
+
+def _progress_in_terminal_and_ui(result: subprocess.CompletedProcess[str], home: Path, ask: Any) -> None:
+    said = [line for line in result.stderr.splitlines() if " samples, " in line]
+    assert said
+    assert all(
+        re.fullmatch(r"\w+: \d/4 samples, \d calls, \$0\.00\d\d, 1 at once of \d+, 0 failed", line) for line in said
+    )
+    [(run_id,)] = query(home, "SELECT run_id FROM runs ORDER BY started_at DESC LIMIT 1")
+    logs = [line["message"] for line in ask("logs/filter", {"logs": {"flow_run_id": {"any_": [run_id]}}, "limit": 200})]
+    assert set(said) <= set(logs)
+
+
+def test_a_judge_that_is_down_fails_no_run_and_coverage_decides_the_status(evaluate: Cli, home: Path) -> None:
+    # Nothing listens there; calls are made again until the deadline is over.
+    down = evaluate("--judge-deadline", "1", "--min-coverage", "0.5", url="http://127.0.0.1:9/v1")
+    assert down.returncode == 0, down.stderr
+    lines = down.stdout.splitlines()
+    start = lines.index(next(line for line in lines if line.startswith("faq/old/v1")))
+    assert lines[start].endswith("COMPLETE")
+    assert lines[start + 1] == (
+        "  meaning_match: 2 of 4 not scored: 2 connection; ground_truth_similarity: 2 of 4 not scored: 2 connection"
+    )
+    assert lines[-1].startswith("judge: ")
+    failed = query(home, "SELECT DISTINCT \"value\", split_part(reason, ':', 1) FROM scores WHERE status = 'failed'")
+    assert failed == [(None, "connection")]
+    assert query(home, "SELECT status, message FROM runs") == [("complete", None)]

@@ -1,0 +1,127 @@
+"""The form for judges: what reaches the library, and what is refused without being repeated."""
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from pydantic import ValidationError
+
+from flows.judging import Judging, preflight
+from metrics_core.errors import BadInput
+from metrics_core.judge.options import JudgeOptions, Jury
+
+KEY = "sk-canary-0123456789"
+OPENAI = "openai/gpt-4o-mini"
+
+
+def test_an_untouched_form_has_the_library_s_defaults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ANSWERKEY_JUDGE", OPENAI)
+    assert Judging().options(tmp_path, "run") == JudgeOptions(judges=(OPENAI,), ledger=str(tmp_path), run="run")
+    assert get_args(Judging.model_fields["jury"].annotation) == get_args(Jury)
+
+
+def test_choices_reach_the_library(tmp_path: Path) -> None:
+    judging = Judging(
+        judges=["openai/a", "openai/b@http://127.0.0.1:8080/v1"],
+        api_base="https://judge.example/v1",
+        key_from="env:JUDGE_KEY",
+        jury="unanimous",
+        repeats=3,
+        concurrency=5,
+        max_calls=7,
+        max_cost_usd=0.5,
+        deadline_s=9.0,
+        timeout_s=8.0,
+    )
+    options = judging.options(tmp_path, "r")
+    assert options == JudgeOptions(
+        judges=("openai/a", "openai/b@http://127.0.0.1:8080/v1"), api_base="https://judge.example/v1",
+        jury="unanimous", repeats=3, concurrency=5, timeout_s=8.0, deadline_s=9.0, max_calls=7, max_cost_usd=0.5,
+        ledger=str(tmp_path), run="r",
+    )  # fmt: skip
+    assert options.api_key is None
+    unlimited = Judging(judges=["openai/a"]).options(tmp_path, "r")
+    assert (unlimited.max_calls, unlimited.max_cost_usd) == (None, None)
+    # Everything that a user decides can be said in the form, but for what the flow knows by itself.
+    own = {"api_key", "ledger", "run"}
+    assert {field.name for field in dataclasses.fields(JudgeOptions)} - own == set(Judging.model_fields) - {
+        "key_from",
+        "dry_run",
+    }
+
+
+@pytest.mark.parametrize(
+    "judge",
+    [
+        OPENAI,
+        "openai/qwen2.5:7b@http://127.0.0.1:8080/v1",
+        "vertex_ai/claude-3-5-sonnet@20240620",
+        "vertex_ai/claude-3-5-sonnet@20240620@https://judge.example/v1",
+        "openrouter/meta-llama/llama-3.1-70b-instruct",
+        "bedrock/anthropic.claude-3-haiku-20240307-v1:0",
+    ],
+)
+def test_judges_as_they_are_written(judge: str) -> None:
+    assert Judging(judges=[judge]).judges == [judge]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("key_from", KEY),
+        ("key_from", f"env:{KEY}"),
+        ("key_from", "env:"),
+        ("key_from", "secret: judge"),
+        ("key_from", f"file:{KEY}"),
+        ("judges", [KEY]),
+        ("judges", [f"openai/x@http://user:{KEY}@127.0.0.1/v1"]),
+        ("judges", [f"openai/x@http://127.0.0.1/v1?key={KEY}"]),
+        ("judges", ["openai/x y"]),
+        ("api_base", KEY),
+        ("api_base", f"https://user:{KEY}@judge.example/v1"),
+        ("api_base", f"https://judge.example/v1?key={KEY}"),
+        ("api_base", f"https://judge.example/v1#{KEY}"),
+    ],
+)
+def test_what_may_hold_a_key_is_refused_and_not_repeated(field: str, value: object) -> None:
+    with pytest.raises(ValidationError) as caught:
+        Judging.model_validate({field: value})
+    assert caught.value.error_count() == 1
+    assert KEY not in str(caught.value)
+    # The same in the form of the UI, which checks before it stores.
+    schema = Judging.model_json_schema()["properties"][field]
+    pattern = schema["items"]["pattern"] if field == "judges" else schema["pattern"]
+    assert not re.search(pattern, value[0] if isinstance(value, list) else str(value))
+
+
+@pytest.mark.parametrize("place", ["", "env:JUDGE_KEY", "secret:judge-key", "variable:judge_key"])
+def test_places_of_a_key(place: str) -> None:
+    assert Judging(key_from=place).key_from == place
+
+
+@pytest.mark.parametrize("change", [{"repeats": 0}, {"max_calls": -1}, {"max_cost_usd": -0.1}, {"timeout_s": 0.0}])
+def test_numbers_that_make_no_sense(change: dict[str, float]) -> None:
+    with pytest.raises(ValidationError):
+        Judging.model_validate(change)
+
+
+def test_no_judge_and_twice_the_same(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"^no judge is named: give --judge PROVIDER/MODEL"):
+        Judging().options(tmp_path, "")
+    with pytest.raises(BadInput, match=r"^a judge is named twice"):
+        Judging(judges=["openai/a", "openai/a"]).options(tmp_path, "")
+
+
+def test_preflight_looks_for_the_key_where_the_form_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    options = Judging(judges=[OPENAI]).options(tmp_path, "")
+    with pytest.raises(BadInput, match=rf"^judge {OPENAI}: no key; set OPENAI_API_KEY or ANSWERKEY_JUDGE_KEY"):
+        preflight(options, "")
+    with pytest.raises(BadInput, match=r"^the judge's key is not in env:JUDGE_KEY"):
+        preflight(options, "env:JUDGE_KEY")
+    monkeypatch.setenv("JUDGE_KEY", KEY)
+    preflight(options, "env:JUDGE_KEY")
+    assert options.api_key is None
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,201 @@
+"""`answerkey judge`: one answer before a judge, in all its endings; and what a judge option is refused for."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.judge_server import Body, JudgeServer, Reply, data_of
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+QUESTION = "Who wrote it, and when?"
+REFERENCE = "Ada Brown wrote it. It came out in 1851."
+ANSWER = "Ada Brown did. It was in 1852. It is long."
+KEY = "sk-canary-0123456789"
+NOWHERE = "http://127.0.0.1:9/v1"
+
+
+def brain(body: Body) -> Reply:
+    """Takes texts apart at full stops; the first facts agree, the second contradict each other."""
+    data = data_of(body)
+    reply: dict[str, Any]
+    if "reference" in data:
+        reply = {"facts": data["reference"].split(". ")}
+    elif "facts" in data["references"][0]:
+        facts = data["answer"].split(". ")
+        ids = [fact["id"] for fact in data["references"][0]["facts"]]
+        links = [(["a1"], []), ([], ["a2"]), ([], [])]
+        reply = {
+            "answer_facts": [{"id": f"a{n}", "fact": fact} for n, fact in enumerate(facts, 1)],
+            "reference_facts": [
+                {"id": name, "equivalent": same, "contradicted_by": other}
+                for name, (same, other) in zip(ids, links, strict=False)
+            ],
+            "abstained": False,
+        }
+    else:
+        # Whatever a judge writes must not speak to the terminal: colours, markup.
+        reason = "Another [bold]year\x1b[31m."
+        reply = {"reason": reason, "verdict": "mismatch", "rule": "factual_equivalence", "reference": None}
+    return Reply(json.dumps(reply), prompt_tokens=1000, completion_tokens=100)
+
+
+@pytest.fixture
+def server() -> Iterator[JudgeServer]:
+    with JudgeServer(brain) as running:
+        yield running
+
+
+@pytest.fixture
+def trial(bare_cli: Cli, server: JudgeServer, tmp_path: Path) -> Cli:
+    def run(*arguments: object, model: str = "openai/gpt-4o-mini", **changes: str) -> subprocess.CompletedProcess[str]:
+        judge = f"{model}@{server.url}"
+        return bare_cli("judge", *arguments, "--judge", judge, "--home", tmp_path / "home", **changes)
+
+    return run
+
+
+def test_verdict_reason_facts_and_cost(trial: Cli, server: JudgeServer) -> None:
+    result = trial(QUESTION, REFERENCE, ANSWER)
+    assert (result.returncode, result.stderr) == (0, "")
+    lines = [line.rstrip() for line in result.stdout.splitlines()]
+    assert lines[:3] == [
+        "meaning_match  match 0",
+        "  verdict    mismatch, by the rule factual_equivalence",
+        "  reason     Another [bold]year [31m.",
+    ]
+    # 1,000 and 100 tokens of gpt-4o-mini are 15 and 6 cents a million.
+    assert lines[3].startswith("  calls      1, 1,000 tokens in, 100 out, $0.0002, ")
+    start = lines.index(
+        "ground_truth_similarity  similarity 0.333, fact_precision 0.333, fact_recall 0.500, fact_f1 0.400"
+    )
+    assert lines[start + 1 : start + 3] == [
+        "  reason     1 of 3 facts match, 1 contradicted",
+        f"  reference  1: {REFERENCE}",
+    ]
+    assert lines[start + 3].startswith("  calls      2, 2,000 tokens in, 200 out, $0.0004, ")
+    cells = [line.split("   ") for line in lines[start + 7 :] if line]
+    assert [[cell.strip() for cell in row if cell.strip()] for row in cells] == [
+        ["matched", "Ada Brown wrote it", "Ada Brown did"],
+        ["contradicted", "It came out in 1851.", "It was in 1852"],
+        ["extra", "It is long."],
+    ]
+    assert server.n_requests == 3
+
+
+def test_a_second_try_costs_nothing_and_needs_no_key(
+    trial: Cli, bare_cli: Cli, server: JudgeServer, tmp_path: Path
+) -> None:
+    first = json.loads(trial(QUESTION, REFERENCE, ANSWER, "--json").stdout)
+    again = trial(QUESTION, REFERENCE, ANSWER, "--json")
+    assert again.returncode == 0
+    second = json.loads(again.stdout)
+    assert [(row["calls"], row["from_ledger"]) for row in first] == [(1, False), (2, False)]
+    assert [(row["calls"], row["from_ledger"], row["usage"]["cost_usd"]) for row in second] == [(0, True, 0.0)] * 2
+    assert [row["values"] for row in second] == [row["values"] for row in first]
+    assert "  calls      none: the ledger has the replies" in trial(QUESTION, REFERENCE, ANSWER).stdout
+    assert server.n_requests == 3
+
+
+def test_several_references_and_one_metric(trial: Cli, server: JudgeServer) -> None:
+    result = trial("", "something else", "ada", "--reference", "ADA", "--metric", "meaning_match", "--json")
+    [row] = json.loads(result.stdout)
+    assert (row["metric"], row["values"], row["details"]["reference"]) == ("meaning_match", {"match": 1.0}, 1)
+    assert row["signature"].startswith("meaning_match|v1|judge:openai/gpt-4o-mini@127.0.0.1")
+    assert server.n_requests == 0
+    shown = trial("", "something else", "ada", "--reference", "ADA", "--metric", "meaning_match").stdout
+    assert "  reference  2: ADA\n  calls      none needed\n" in shown
+
+
+def test_several_votes_are_shown(trial: Cli, server: JudgeServer) -> None:
+    result = trial(QUESTION, REFERENCE, ANSWER, "--metric", "meaning_match", "--repeats", "3")
+    assert result.returncode == 0
+    assert "meaning_match  match 0, spread 0" in result.stdout
+    assert "  calls      3, 3,000 tokens in, 300 out" in result.stdout
+    assert result.stdout.count("0.000   openai/gpt-4o-mini@") == 3
+    assert server.n_requests == 3
+
+
+def test_a_price_that_nobody_knows(trial: Cli) -> None:
+    result = trial(QUESTION, REFERENCE, ANSWER, "--metric", "meaning_match", model="openai/home-made")
+    assert "100 out, price unknown, " in result.stdout
+
+
+def test_a_judge_that_refuses_exits_with_1_and_its_cause(trial: Cli, server: JudgeServer, tmp_path: Path) -> None:
+    server.faults = lambda _number, _body: "unauthorized"
+    result = trial(QUESTION, REFERENCE, ANSWER, ANSWERKEY_JUDGE_KEY=KEY)
+    assert result.returncode == 1
+    assert result.stdout.startswith("meaning_match  failed\n  cause      http_401: ")
+    assert "ground_truth_similarity  failed" in result.stdout
+    assert [request.headers["authorization"] for request in server.requests] == [f"Bearer {KEY}"] * 2
+    assert KEY not in result.stdout + result.stderr
+    files = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
+    assert files
+    assert [path for path in files if KEY.encode() in path.read_bytes()] == []
+
+
+def test_an_empty_answer_and_no_reference_need_nobody(trial: Cli, server: JudgeServer) -> None:
+    blank = json.loads(trial(QUESTION, REFERENCE, "", "--json").stdout)
+    assert [set(row["values"].values()) for row in blank] == [{0.0}, {0.0}]
+    none = trial(QUESTION, "", ANSWER)
+    assert none.returncode == 0
+    assert "meaning_match  undefined\n  cause      no reference: every reference is missing or blank" in none.stdout
+    assert server.n_requests == 0
+
+
+def refused(result: subprocess.CompletedProcess[str]) -> str:
+    assert (result.returncode, result.stdout) == (2, ""), result
+    [line] = result.stderr.splitlines()
+    assert KEY not in line
+    return line.removeprefix("answerkey: ")
+
+
+PLACES = "say where the key is (env:NAME, secret:BLOCK or variable:NAME); never give the key itself"
+REFUSALS = [
+    (["--judge", "nobody/x"], "judge 'nobody/x': litellm knows no such provider; write PROVIDER/MODEL, "),
+    (["--judge", "openai/x"], "judge openai/x: no key; set OPENAI_API_KEY or ANSWERKEY_JUDGE_KEY, "),
+    ([], "no judge is named: give --judge PROVIDER/MODEL (like openai/gpt-4o-mini), or set ANSWERKEY_JUDGE"),
+    (["--judge", KEY], "--judge: write PROVIDER/MODEL or PROVIDER/MODEL@http://address, "),
+    (["--judge", "openai/x", "--judge-key-from", KEY], f"--judge-key-from: {PLACES}"),
+    (["--judge", "openai/x", "--judge-key-from", "env:NO_KEY"], "the judge's key is not in env:NO_KEY: export NO_KEY"),
+    (
+        ["--judge", "openai/x", "--judge-key-from", "secret:k"],
+        "the judge's key is not in secret:k: there is no Prefect ",
+    ),
+    (["--judge", "openai/x", "--judge-base", f"http://u:{KEY}@h/v1"], "--judge-base: write the address of a server, "),
+    (["--judge", "openai/x", "--jury", "best"], "--jury best: choose from majority, unanimous, mean"),
+    (["--judge", "openai/x", "--repeats", "0"], "--repeats 0: Input should be greater than or equal to 1"),
+]
+OF_RUNS = [
+    (["--metrics", "contains,meaning_match"], "no judge is named: give --judge PROVIDER/MODEL"),
+    (["--judge", "openai/x"], "judge openai/x: no key; set OPENAI_API_KEY or ANSWERKEY_JUDGE_KEY, "),
+    (["--judge", "openai/x", "--judge-key-from", KEY], f"--judge-key-from: {PLACES}"),
+    (["--judge", "openai/x", "--max-calls", "-1"], "--max-calls -1: Input should be greater than or equal to 0"),
+    (["--judge", f"openai/x@{NOWHERE}", "--max-cost", "1"], "judge openai/x@127.0.0.1:9/v1: its price is not known"),
+    (["--judge", "openai/x", "--metrics", "contains"], "--judge: none of the metrics asks a judge; add meaning_match "),
+    (["--dry-run"], "--dry-run: none of the metrics asks a judge; add meaning_match or ground_truth_similarity"),
+    (["--min-coverage", "1.5"], "--min-coverage 1.5: Input should be less than or equal to 1"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "line"), REFUSALS)
+def test_a_trial_that_cannot_be(bare_cli: Cli, tmp_path: Path, arguments: list[str], line: str) -> None:
+    home = tmp_path / "home"
+    assert refused(bare_cli("judge", QUESTION, REFERENCE, ANSWER, *arguments, "--home", home)).startswith(line)
+
+
+def test_a_metric_that_asks_no_judge(bare_cli: Cli) -> None:
+    line = refused(bare_cli("judge", QUESTION, REFERENCE, ANSWER, "--metric", "bleu"))
+    assert line == "--metric bleu: choose from meaning_match, ground_truth_similarity"
+
+
+@pytest.mark.parametrize(("arguments", "line"), OF_RUNS)
+def test_a_run_that_cannot_be_is_refused_before_a_server_starts(
+    bare_cli: Cli, answers: Path, tmp_path: Path, arguments: list[str], line: str
+) -> None:
+    home = tmp_path / "home"
+    assert refused(bare_cli("evaluate", answers, *arguments, "--home", home)).startswith(line)
+    assert not (home / "answerkey.duckdb").exists()

@@ -1,0 +1,86 @@
+"""What the tests of the judges' client share: samples, options for a server, a judge's words, and the ledger's rows."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from metrics_core import Measurement, Sample, evaluate
+from metrics_core.judge.ledger import FILE
+from metrics_core.judge.options import JudgeOptions
+from metrics_core.measurement import Failed
+from tests.judge_server import Body, JudgeServer, data_of
+
+KEY = "sk-a-key-that-is-nowhere-9f27"
+
+_fresh = itertools.count()
+
+
+def samples(count: int, what: str = "answer") -> list[Sample]:
+    """Different samples, none of which is decided without a judge; `what` tells apart the sets of one test."""
+    return [Sample(f"s{n}", f"{what} {n}", [f"reference {n}"], f"question {n}?") for n in range(count)]
+
+
+def options(server: JudgeServer, model: str = "", **changes: Any) -> JudgeOptions:
+    """A judge at this server. Its name is new unless `model` gives one, since a process remembers what judges take."""
+    name = model or f"openai/judge-{next(_fresh)}"
+    return JudgeOptions(**{"judges": (f"{name}@{server.url}",), "api_key": KEY, **changes})
+
+
+def match(_body: Body) -> str:
+    """The judge says yes."""
+    return json.dumps({"reason": "the same", "reference": 1, "rule": "factual_equivalence", "verdict": "match"})
+
+
+def number_of(body: Body) -> int:
+    """Which of `samples` a request is about."""
+    return int(data_of(body)["answer"].split()[-1])
+
+
+def every_third_match(body: Body) -> str:
+    """Yes for every third sample, with a reason that names it: a reply that went to another sample shows."""
+    number = number_of(body)
+    yes = number % 3 == 0
+    verdict = {"verdict": "match" if yes else "mismatch", "reference": 1 if yes else None}
+    return json.dumps({"reason": f"this is {number}", "rule": "factual_equivalence", **verdict})
+
+
+def ask(some: list[Sample], judge: JudgeOptions) -> list[Measurement]:
+    """Meaning match: one call a sample where nothing goes wrong."""
+    return evaluate(some, ["meaning_match"], judge=judge)
+
+
+def failure(measurement: Measurement) -> Failed:
+    """Why there is no score."""
+    assert isinstance(measurement.outcome, Failed), measurement
+    return measurement.outcome
+
+
+def at_first(kind: str, times: int = 1) -> Callable[[int, Body], str | None]:
+    """A fault of this kind for the first requests."""
+    return lambda number, _body: kind if number < times else None
+
+
+def always(kind: str) -> Callable[[int, Body], str | None]:
+    """A fault of this kind for all requests."""
+    return lambda _number, _body: kind
+
+
+def rows(folder: Path, columns: str = "kind, status, code, attempt") -> list[tuple[Any, ...]]:
+    """The calls in a ledger, in the order in which they were made."""
+    with sqlite3.connect(folder / FILE) as database:
+        found = database.execute(f"SELECT {columns} FROM calls ORDER BY started_at, rowid").fetchall()
+    database.close()
+    return found
+
+
+def count(folder: Path, where: str = "1") -> int:
+    """How many calls in a ledger are so."""
+    with sqlite3.connect(folder / FILE) as database:
+        [(found,)] = database.execute(f"SELECT count(*) FROM calls WHERE {where}").fetchall()
+    database.close()
+    return int(found)

@@ -1,0 +1,279 @@
+"""Whole runs of the judges' client: deadlines, budgets, concurrency, threads, interruption. Real HTTP, real litellm."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from metrics_core import Measurement, Sample
+from metrics_core.errors import BadInput
+from metrics_core.judge.ledger import Ledger
+from metrics_core.judge.options import JudgeOptions
+from metrics_core.judge.transport import abilities
+from metrics_core.measurement import Skipped
+from tests.judge_server import Body, JudgeServer, Reply
+from tests.metrics_core.judge.asking import (
+    always,
+    ask,
+    at_first,
+    count,
+    every_third_match,
+    failure,
+    match,
+    number_of,
+    options,
+    rows,
+    samples,
+)
+
+Serve = Callable[..., JudgeServer]
+
+PRICED = "openai/gpt-4o-mini"
+
+
+def statuses(found: list[Measurement]) -> Counter[str]:
+    return Counter(one.status for one in found)
+
+
+def assert_right(found: list[Measurement]) -> None:
+    """Every sample has its own verdict, in its own place."""
+    assert [one.sample_id for one in found] == [f"s{n}" for n in range(len(found))]
+    assert [one.reason for one in found] == [f"this is {n}" for n in range(len(found))]
+    assert [one.values for one in found] == [{"match": float(n % 3 == 0)} for n in range(len(found))]
+
+
+# The deadline of one question.
+
+
+def test_a_judge_that_only_limits_fails_the_row_at_its_deadline(judge_server: Serve, tmp_path: Path) -> None:
+    server = judge_server(match, faults=always("rate_limit_after"), retry_after=0.3)
+    began = time.monotonic()
+    [found] = ask(samples(1), options(server, ledger=str(tmp_path), deadline_s=1.5))
+    assert time.monotonic() - began < 6.0
+    assert failure(found).code == "deadline"
+    assert failure(found).attempts == server.n_requests == count(tmp_path, "code = 'http_429'") >= 2
+
+
+def test_trouble_is_not_waited_for_beyond_the_deadline(judge_server: Serve, tmp_path: Path) -> None:
+    server = judge_server(match, faults=always("error_500"))
+    began = time.monotonic()
+    [found] = ask(samples(1), options(server, ledger=str(tmp_path), deadline_s=2.0))
+    assert time.monotonic() - began < 5.0
+    assert (failure(found).code, failure(found).attempts) == ("http_500", server.n_requests)
+    assert 1 <= server.n_requests == count(tmp_path) <= 4
+
+
+def test_the_deadline_cuts_a_call_short(judge_server: Serve, tmp_path: Path) -> None:
+    server = judge_server(match, faults=always("hang"))
+    began = time.monotonic()
+    [found] = ask(samples(1), options(server, ledger=str(tmp_path), timeout_s=60.0, deadline_s=1.0))
+    assert time.monotonic() - began < 5.0
+    assert failure(found).code == "timeout"
+    assert rows(tmp_path) == [("ask", "error", "timeout", 1)]
+
+
+# Budgets.
+
+
+def test_max_calls_is_kept_to_the_call_and_the_rest_is_skipped(judge_server: Serve, tmp_path: Path) -> None:
+    server = judge_server(every_third_match, latency=0.01)
+    judge = options(server, ledger=str(tmp_path), max_calls=37)
+    found = ask(samples(120), judge)
+    assert statuses(found) == {"scored": 37, "skipped": 83}
+    assert {one.reason for one in found if one.status == "skipped"} == {"budget used up: 37 calls (max_calls)"}
+    assert server.n_requests == count(tmp_path) == 37
+    [name] = judge.judges
+    rest = options(server, name.partition("@")[0], ledger=str(tmp_path), max_calls=1_000)
+    found = ask(samples(120), rest)
+    assert_right(found)
+    assert [one.from_ledger for one in found].count(True) == 37
+    assert server.n_requests == 120
+    assert set(server.count_by_user_message().values()) == {1}
+
+
+def test_retries_count_as_calls(judge_server: Serve, tmp_path: Path) -> None:
+    server = judge_server(match, faults=always("only_prose"))
+    found = ask(samples(10), options(server, ledger=str(tmp_path), max_calls=7, concurrency=1))
+    assert server.n_requests == count(tmp_path) == 7
+    # Three questions had their call and their repair; the fourth lost its repair to the budget.
+    assert statuses(found) == {"failed": 3, "skipped": 7}
+
+
+def test_no_call_at_all_is_a_budget_too(judge_server: Serve, tmp_path: Path) -> None:
+    server = judge_server(match)
+    found = ask(samples(5), options(server, ledger=str(tmp_path), max_calls=0))
+    assert (statuses(found), server.n_requests) == ({"skipped": 5}, 0)
+    assert all(isinstance(one.outcome, Skipped) for one in found)
+
+
+def dear(body: Body) -> Reply:
+    """1,000 tokens in, 100 out: about five times less than the client must expect at most."""
+    return Reply(every_third_match(body), prompt_tokens=1_000, completion_tokens=100)
+
+
+def price_of(tokens_in: int, tokens_out: int) -> float:
+    price = abilities(PRICED).price
+    assert price is not None
+    return tokens_in * price[0] + tokens_out * price[1]
+
+
+def test_max_cost_is_never_exceeded_and_nearly_used(judge_server: Serve, tmp_path: Path) -> None:
+    server = judge_server(dear, latency=0.02)
+    most = price_of(1_000, 100) * 40.5
+    found = ask(samples(120), options(server, PRICED, ledger=str(tmp_path), max_cost_usd=most))
+    spent = sum(one.usage.cost_usd or 0.0 for one in found)
+    assert spent == pytest.approx(price_of(1_000, 100) * server.n_requests)
+    # The last call that does not fit is one that may cost 4,000 tokens in and all that it may say.
+    assert most - price_of(4_000, 1_024) < spent <= most
+    assert statuses(found) == {"scored": server.n_requests, "skipped": 120 - server.n_requests}
+    assert {one.reason for one in found if one.status == "skipped"} == {f"budget used up: ${most:g} (max_cost)"}
+    found = ask(samples(120), options(server, PRICED, ledger=str(tmp_path), max_cost_usd=1.0))
+    assert_right(found)
+    assert server.n_requests == count(tmp_path) == 120
+    assert set(server.count_by_user_message().values()) == {1}
+
+
+def test_max_cost_holds_for_scripts_with_more_than_one_token_a_character(judge_server: Serve) -> None:
+    def counted(body: Body) -> Reply:
+        size = sum(len(message["content"]) for message in body["messages"])
+        return Reply(match(body), prompt_tokens=round(size * 1.3), completion_tokens=20)
+
+    server = judge_server(counted, latency=0.02)
+    long = [Sample(f"s{n}", "渡辺さんは東京に住んでいます。" * 1_500 + str(n), ["r"], "q") for n in range(12)]
+    # One fits with all that it may say, and two would not.
+    most = price_of(60_000, 0)
+    found = ask(long, options(server, PRICED, max_cost_usd=most))
+    assert sum(one.usage.cost_usd or 0.0 for one in found) <= most
+    assert statuses(found)["scored"] == server.n_requests >= 1
+
+
+def test_replies_that_say_nothing_are_paid_for_too(judge_server: Serve, tmp_path: Path) -> None:
+    server = judge_server(dear, faults=at_first("empty", times=2))
+    [found] = ask(samples(1), options(server, PRICED, ledger=str(tmp_path), run="one"))
+    assert (found.status, server.n_requests) == ("scored", 3)
+    assert found.usage.cost_usd == pytest.approx(3 * price_of(1_000, 100))
+    ledger = Ledger(tmp_path)
+    assert ledger.spent("one").cost_usd == pytest.approx(3 * price_of(1_000, 100))
+    ledger.close()
+
+
+def test_a_cost_cannot_be_limited_where_the_price_is_unknown(judge_server: Serve) -> None:
+    server = judge_server(match)
+    judge = options(server, "openai/nobody-sells-this", max_cost_usd=1.0)
+    with pytest.raises(BadInput, match="openai/nobody-sells-this@.*: its price is not known, so its cost cannot"):
+        ask(samples(1), judge)
+    assert server.n_requests == 0
+
+
+def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_KEY", "OPENAI_API_BASE", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(BadInput, match="judge openai/gpt-4o-mini: no key; set OPENAI_API_KEY or ANSWERKEY_JUDGE_KEY"):
+        ask(samples(1), JudgeOptions(judges=("openai/gpt-4o-mini",)))
+
+
+# Concurrency.
+
+
+@pytest.mark.parametrize(("concurrency", "calls", "latency"), [(1, 8, 0.05), (5, 40, 0.1), (24, 240, 0.4)])
+def test_concurrency_is_reached_and_not_exceeded(
+    concurrency: int, calls: int, latency: float, judge_server: Serve
+) -> None:
+    server = judge_server(every_third_match, latency=latency)
+    assert_right(ask(samples(calls), options(server, concurrency=concurrency)))
+    assert (server.n_requests, server.max_in_flight) == (calls, concurrency)
+
+
+def test_a_server_that_bears_little_is_found_out(judge_server: Serve, tmp_path: Path) -> None:
+    server = judge_server(every_third_match, latency=0.05, concurrency_limit=4)
+    assert_right(ask(samples(150), options(server, ledger=str(tmp_path))))
+    refused = server.fault_counts["over_limit"]
+    assert refused > 0
+    assert server.max_in_flight == 4
+    assert server.n_requests == count(tmp_path) == 150 + refused
+    assert count(tmp_path, "code = 'http_429'") == refused
+
+
+def test_equal_samples_are_asked_once(judge_server: Serve, tmp_path: Path) -> None:
+    server = judge_server(match, latency=0.1)
+    equal = [Sample(f"id{n}", f"answer {n % 3}", ["reference"], "question?") for n in range(30)]
+    found = ask(equal, options(server, ledger=str(tmp_path)))
+    assert [one.sample_id for one in found] == [f"id{n}" for n in range(30)]
+    assert statuses(found) == {"scored": 30}
+    assert server.n_requests == count(tmp_path) == 3
+    assert len({one.requests for one in found}) == 3
+    assert sorted(one.from_ledger for one in found) == [False] * 3 + [True] * 27
+
+
+def test_equal_samples_fail_together(judge_server: Serve) -> None:
+    server = judge_server(match, faults=always("only_prose"), latency=0.05)
+    equal = [Sample(f"id{n}", "answer 0", ["reference"], "question?") for n in range(20)]
+    found = ask(equal, options(server))
+    assert {failure(one).code for one in found} == {"not_json"}
+    assert server.n_requests == 2
+
+
+# Who calls.
+
+
+def test_inside_a_running_event_loop(judge_server: Serve) -> None:
+    server = judge_server(every_third_match)
+
+    async def cell() -> tuple[list[Measurement], list[Measurement]]:
+        here = ask(samples(20), options(server))
+        return here, await asyncio.to_thread(ask, samples(20), options(server))
+
+    for found in asyncio.run(cell()):
+        assert_right(found)
+    assert server.n_requests == 40
+
+
+def test_several_threads_at_once_share_the_ledger_and_the_pacing(judge_server: Serve, tmp_path: Path) -> None:
+    server = judge_server(every_third_match, latency=0.05)
+    judge = options(server, ledger=str(tmp_path), concurrency=8)
+    with ThreadPoolExecutor(6) as pool:
+        together = list(pool.map(lambda _: ask(samples(60), judge), range(6)))
+    for found in together:
+        assert_right(found)
+    assert server.n_requests == count(tmp_path) == 60
+    assert server.max_in_flight == 8
+
+
+def test_an_interrupt_stops_the_calls_and_leaves_the_ledger_usable(judge_server: Serve, tmp_path: Path) -> None:
+    server = judge_server(every_third_match, latency=0.1)
+    judge = options(server, ledger=str(tmp_path), concurrency=8)
+
+    def interrupt_at_forty() -> None:
+        while server.n_requests < 40:
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt_at_forty, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        ask(samples(200), judge)
+    stopped, usable = server.n_requests, count(tmp_path, "status = 'usable'")
+    assert stopped - 8 <= usable <= stopped < 60
+    assert count(tmp_path, "code = 'cancelled'") == stopped - usable == count(tmp_path) - usable
+    time.sleep(0.5)
+    assert server.n_requests == stopped
+    assert_right(ask(samples(200), judge))
+    assert server.n_requests == count(tmp_path) == 200 + stopped - usable
+    assert max(Counter(number_of(request.body) for request in server.requests).values()) <= 2
+
+
+def test_a_ledger_that_cannot_be_written_ends_the_run_before_any_call(judge_server: Serve, tmp_path: Path) -> None:
+    server = judge_server(match)
+    (tmp_path / "judge.sqlite").write_text(json.dumps("this is no database") * 100)
+    with pytest.raises(OSError, match=r"the ledger .*judge\.sqlite cannot be used \(file is not a database\)"):
+        ask(samples(3), options(server, ledger=str(tmp_path)))
+    assert server.n_requests == 0

@@ -1,0 +1,128 @@
+"""What an estimate says, against what is then really asked."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metrics_core import Sample
+from metrics_core.errors import BadInput
+from metrics_core.judge.foresight import Estimate, estimate, total
+from metrics_core.judge.ground_truth_similarity import GroundTruthSimilarity
+from metrics_core.judge.ledger import FILE
+from metrics_core.judge.meaning_match import MeaningMatch
+from metrics_core.judge.options import JudgeOptions
+from metrics_core.judge.panel import JudgeMetric
+from tests.judge_server import JudgeServer, agreeable
+
+Serve = Callable[..., JudgeServer]
+METRICS: list[type[JudgeMetric]] = [MeaningMatch, GroundTruthSimilarity]
+
+PARIS = ["Paris is the capital. It lies on the Seine."]
+SAMPLES = [
+    Sample("asked", "It is Paris. It is large.", PARIS, "What is the capital?"),
+    Sample("the same again", "It is Paris. It is large.", PARIS, "What is the capital?"),
+    Sample("another answer", "It is Lyon.", PARIS, "What is the capital?"),
+    Sample("another reference", "It is Rome.", ["Rome is the capital.", "It is Rome indeed."], "And of Italy?"),
+    Sample("facts of its own", "It is Bern.", ["Bern is."], "And of Switzerland?", facts=["The capital is Bern."]),
+    Sample("equal but for form", " paris is the capital. it lies on the seine", PARIS, "What is the capital?"),
+    Sample("blank", " ", PARIS, "What is the capital?"),
+    Sample("without references", "It is Oslo.", [], "And of Norway?"),
+]
+
+
+def options(server: JudgeServer, *models: str, **changes: Any) -> JudgeOptions:
+    judges = tuple(f"openai/{model}@{server.url}" for model in models or ("judge",))
+    return JudgeOptions(**{"judges": judges, "api_key": "sk-nowhere", **changes})
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize(
+    ("models", "repeats", "calls"),
+    [
+        (("judge",), 1, {"meaning_match": 4, "ground_truth_similarity": 3 + 4}),
+        (("judge",), 3, {"meaning_match": 12, "ground_truth_similarity": 3 + 12}),
+        # References are taken apart by the first judge alone.
+        (("judge", "another"), 2, {"meaning_match": 16, "ground_truth_similarity": 3 + 16}),
+    ],
+)
+def test_as_many_calls_are_made_as_were_foreseen(
+    metric: type[JudgeMetric], models: tuple[str, ...], repeats: int, calls: dict[str, int], judge_server: Serve,
+    tmp_path: Path,
+) -> None:  # fmt: skip
+    server = judge_server(agreeable)
+    asked = metric(options(server, *models, repeats=repeats, ledger=str(tmp_path / "home")))
+    foreseen = estimate(asked, SAMPLES)
+    assert (foreseen.metric, foreseen.samples, foreseen.in_ledger) == (metric.name, 8, 0)
+    assert foreseen.calls == calls[metric.name]
+    assert (server.n_requests, list(tmp_path.iterdir())) == (0, [])
+    asked.measure(SAMPLES)
+    assert server.n_requests == foreseen.calls
+    again = estimate(asked, SAMPLES)
+    nothing = {"calls": 0, "tokens_in": 0, "tokens_out": 0, "cost_usd": 0.0}
+    assert again == Estimate(metric.name, 8, in_ledger=foreseen.calls, **nothing)  # type: ignore[arg-type]
+
+
+def test_what_the_ledger_has_is_not_foreseen(judge_server: Serve, tmp_path: Path) -> None:
+    server = judge_server(agreeable)
+    metric = GroundTruthSimilarity(options(server, ledger=str(tmp_path)))
+    metric.measure(SAMPLES[:1])
+    assert server.n_requests == 2
+    before = sqlite3.connect(tmp_path / FILE).execute("SELECT * FROM calls").fetchall()
+    foreseen = estimate(metric, SAMPLES)
+    assert (foreseen.calls, foreseen.in_ledger) == (5, 2)
+    assert sqlite3.connect(tmp_path / FILE).execute("SELECT * FROM calls").fetchall() == before
+    metric.measure(SAMPLES)
+    assert server.n_requests == 7
+
+
+def test_replies_that_could_not_be_read_are_asked_for_again(judge_server: Serve, tmp_path: Path) -> None:
+    server = judge_server(lambda _body: "I would rather not say.")
+    metric = MeaningMatch(options(server, ledger=str(tmp_path)))
+    metric.measure(SAMPLES[:1])
+    assert estimate(metric, SAMPLES[:1]).calls == 1
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_tokens_and_cost_are_of_the_right_order(metric: type[JudgeMetric], judge_server: Serve) -> None:
+    """The server counts four characters a token, which is about what a tokenizer makes of English."""
+    server = judge_server(agreeable)
+    asked = metric(options(server, "gpt-4o-mini"))
+    foreseen = estimate(asked, SAMPLES)
+    found = asked.measure(SAMPLES)
+    tokens_in = sum(one.usage.tokens_in for one in found)
+    tokens_out = sum(one.usage.tokens_out for one in found)
+    cost = sum(one.usage.cost_usd or 0.0 for one in found)
+    assert foreseen.cost_usd is not None
+    assert 0.6 < foreseen.tokens_in / tokens_in < 1.6
+    assert 0.3 < foreseen.tokens_out / tokens_out < 5.0
+    assert 0.4 < foreseen.cost_usd / cost < 3.0
+
+
+def test_a_cost_is_unknown_as_soon_as_one_price_is(judge_server: Serve) -> None:
+    server = judge_server(agreeable)
+    known = estimate(MeaningMatch(options(server, "gpt-4o-mini")), SAMPLES)
+    unknown = estimate(MeaningMatch(options(server, "our-own")), SAMPLES)
+    both = estimate(MeaningMatch(options(server, "gpt-4o-mini", "our-own")), SAMPLES)
+    assert known.cost_usd is not None
+    assert known.cost_usd > 0.0
+    assert (unknown.cost_usd, both.cost_usd) == (None, None)
+    assert (unknown.calls, both.calls) == (4, 8)
+    assert total([known, known]) == pytest.approx(2 * known.cost_usd)
+    assert total([known, unknown]) is None
+    assert total([]) == 0.0
+
+
+def test_nothing_to_ask_costs_nothing(judge_server: Serve) -> None:
+    metric = MeaningMatch(options(judge_server(agreeable), "our-own"))
+    assert estimate(metric, SAMPLES[5:]) == Estimate("meaning_match", 3, 0, 0, 0, 0, 0.0)
+    assert estimate(metric, iter([])) == Estimate("meaning_match", 0, 0, 0, 0, 0, 0.0)
+
+
+def test_without_a_judge_there_is_nothing_to_foresee() -> None:
+    with pytest.raises(BadInput, match="no judge is named"):
+        estimate(MeaningMatch(), SAMPLES)

@@ -1,0 +1,232 @@
+"""The queue before a judge, on an event loop whose clock jumps instead of waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import selectors
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+from metrics_core.judge.gate import Gate
+from metrics_core.judge.pacing import Pacing, Signal
+
+
+class Jumping(selectors.DefaultSelector):
+    """Says that as much time went by as was to be waited."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if not ready:
+            assert timeout is not None, "everybody waits, and nobody will come"
+            self.now += max(timeout, 0.0)
+        return ready
+
+
+class Loop(asyncio.SelectorEventLoop):
+    def __init__(self) -> None:
+        self.clock = Jumping()
+        super().__init__(self.clock)
+
+    def time(self) -> float:
+        return self.clock.now
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        runner.run(asyncio.wait_for(work, 100_000))
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+class Visitors:
+    """Calls that note when they were let in, and stay until they are told how they went."""
+
+    def __init__(self, gate: Gate) -> None:
+        self.gate = gate
+        self.came: list[tuple[str, float]] = []
+        self.ends: dict[str, asyncio.Future[tuple[Signal, float | None]]] = {}
+        self.tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def send(self, *names: str, again: bool = False) -> None:
+        for name in names:
+            self.tasks[name] = asyncio.create_task(self._call(name, again))
+        await settle()
+
+    async def end(self, name: str, signal: Signal = "ok", wait: float | None = None) -> None:
+        self.ends[name].set_result((signal, wait))
+        await settle()
+
+    async def _call(self, name: str, again: bool) -> None:
+        self.ends[name] = asyncio.get_running_loop().create_future()
+        ticket = await self.gate.enter(again=again)
+        self.came.append((name, now()))
+        try:
+            signal, wait = await self.ends[name]
+        except asyncio.CancelledError:
+            self.gate.leave(ticket, "neutral")
+            raise
+        self.gate.leave(ticket, signal, wait)
+
+    @property
+    def order(self) -> str:
+        return "".join(name for name, _ in self.came)
+
+
+async def settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_first_come_first_served() -> None:
+    async def work() -> None:
+        visitors = Visitors(Gate(Pacing(2)))
+        await visitors.send(*"abcdef")
+        assert visitors.order == "ab"
+        for name in "abcdef":
+            await visitors.end(name)
+        assert visitors.order == "abcdef"
+
+    run(work())
+
+
+def test_who_comes_again_goes_before_who_never_had_a_turn() -> None:
+    async def work() -> None:
+        visitors = Visitors(Gate(Pacing(1)))
+        await visitors.send(*"abc")
+        await visitors.send(*"xy", again=True)
+        await visitors.send("d")
+        for name in "axybcd":
+            await visitors.end(name)
+        assert visitors.order == "axybcd"
+
+    run(work())
+
+
+def test_a_pause_holds_everybody_for_exactly_as_long_as_was_asked() -> None:
+    async def work() -> None:
+        visitors = Visitors(Gate(Pacing(4, start=2)))
+        await visitors.send(*"abcd")
+        await visitors.end("a", "limited", 7.5)
+        await visitors.end("b")
+        assert visitors.order == "ab"
+        await asyncio.sleep(7.4)
+        assert visitors.order == "ab"
+        await asyncio.sleep(0.2)
+        assert visitors.came[2:] == [("c", 7.5)]
+
+    run(work())
+
+
+def test_a_pause_that_grows_while_they_wait_is_honoured() -> None:
+    async def work() -> None:
+        visitors = Visitors(Gate(Pacing(4, start=2)))
+        await visitors.send(*"abc")
+        await visitors.end("a", "limited", 1.0)
+        await asyncio.sleep(0.5)
+        await visitors.end("b", "limited", 10.0)
+        await asyncio.sleep(20.0)
+        assert visitors.came[2:] == [("c", 10.5)]
+
+    run(work())
+
+
+def test_starts_keep_their_distance() -> None:
+    async def work() -> None:
+        visitors = Visitors(Gate(Pacing(8, gap=0.25)))
+        await visitors.send(*"abcd")
+        await asyncio.sleep(2.0)
+        assert visitors.came == [("a", 0.0), ("b", 0.25), ("c", 0.5), ("d", 0.75)]
+
+    run(work())
+
+
+def test_who_leaves_the_queue_is_not_waited_for() -> None:
+    async def work() -> None:
+        visitors = Visitors(Gate(Pacing(1)))
+        await visitors.send(*"abcd")
+        for name in "bc":
+            visitors.tasks[name].cancel()
+        await settle()
+        await visitors.end("a")
+        assert visitors.order == "ad"
+        await visitors.end("d")
+        assert visitors.gate.pacing.in_flight == 0
+
+    run(work())
+
+
+def test_a_turn_that_comes_together_with_a_cancellation_goes_to_the_next() -> None:
+    async def work() -> None:
+        visitors = Visitors(Gate(Pacing(1)))
+        await visitors.send(*"abc")
+        # In one step of the loop: the turn is b's, and b is cancelled before it can know.
+        visitors.ends["a"].set_result(("ok", None))
+        await asyncio.sleep(0)
+        assert visitors.gate.pacing.in_flight == 1
+        visitors.tasks["b"].cancel()
+        await settle()
+        assert (visitors.tasks["b"].cancelled(), visitors.order) == (True, "ac")
+        await visitors.end("c")
+        assert visitors.gate.pacing.in_flight == 0
+
+    run(work())
+
+
+def test_a_time_limit_on_waiting_leaves_nothing_behind() -> None:
+    async def work() -> None:
+        visitors = Visitors(Gate(Pacing(1)))
+        await visitors.send("a")
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(3.0):
+                await visitors.gate.enter()
+        assert now() == 3.0
+        await visitors.send("b")
+        await visitors.end("a")
+        await visitors.end("b")
+        assert (visitors.order, visitors.gate.pacing.in_flight) == ("ab", 0)
+
+    run(work())
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_in_any_confusion_nobody_is_lost_and_the_limit_holds(seed: int) -> None:
+    dice = random.Random(seed)
+    gate = Gate(Pacing(6, start=3, gap=0.01))
+    signals: list[Signal] = ["ok", "ok", "ok", "limited", "trouble", "neutral"]
+    served: list[int] = []
+
+    async def call(number: int) -> None:
+        for attempt in range(dice.randint(1, 3)):
+            ticket = await gate.enter(again=attempt > 0)
+            assert gate.pacing.in_flight <= 6
+            signal: Signal = "neutral"
+            try:
+                await asyncio.sleep(dice.uniform(0.0, 0.5))
+                signal = dice.choice(signals)
+            finally:
+                gate.leave(ticket, signal, dice.choice([None, 0.0, 0.3]) if signal == "limited" else None)
+        served.append(number)
+
+    async def work() -> None:
+        tasks = []
+        for number in range(120):
+            tasks.append(asyncio.create_task(call(number)))
+            if not dice.randrange(3):
+                await asyncio.sleep(dice.uniform(0.0, 0.2))
+            if not dice.randrange(4):
+                dice.choice(tasks).cancel()
+        ended = await asyncio.gather(*tasks, return_exceptions=True)
+        assert {type(one) for one in ended} <= {type(None), asyncio.CancelledError}
+        assert len(served) == sum(one is None for one in ended) > 60
+        assert gate.pacing.in_flight == 0
+        # And it is still open.
+        gate.leave(await gate.enter(), "ok")
+
+    run(work())

@@ -1,0 +1,513 @@
+"""Ground truth similarity, asked over HTTP with scripted facts: examples, references, repairs, juries."""
+
+import itertools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metrics_core import Failed, JudgeOptions, Options, Sample, Scored, Undefined, create
+from metrics_core.judge.facts import DECOMPOSE, MATCH
+from tests.judge_server import Body, Brain, JudgeServer, data_of
+from tests.metrics_core.judge.measuring import asked_with, judged
+from tests.metrics_core.judge.test_facts import DOCUMENT, EXPECTED, reply_of
+
+Start = Callable[..., JudgeServer]
+
+# The texts of the document's examples; `DOCUMENT` has their facts and `EXPECTED` their numbers.
+FRANCE = (
+    "What is the capital of France, and what is the primary language spoken there?",
+    "The capital of France is Paris, and the primary spoken language is French.",
+)
+ARCHIE = (
+    "What is the age of Archie White, the oldest new graduate in Britain as of July 16, 2021?",
+    "96 years old.",
+)
+HIKE = (
+    "Give me a checklist to prepare for my hiking trip to the mountains.",
+    "You should bring your a water bottle, hiking shoes and sunscreen.",
+)
+TEXTS = {
+    "fr-1": (*FRANCE, "Paris is the capital of France, and the most spoken language is French."),
+    "fr-2": (*FRANCE, "The capital of France is Paris."),
+    "fr-3": (*FRANCE, "The capital of France is Paris, and the most spoken language is English."),
+    "amy": ("What fruits does Amy like?", "Amy likes apples and bananas.", "Amy likes apples, berries and plums."),
+    "archie-1": (*ARCHIE, "Archie White's age is 96."),
+    "archie-2": (*ARCHIE, "He is 96."),
+    "archie-3": (*ARCHIE, "He is more than 95 years old."),
+    "alex": ("What cars does Alex like?", "Alex likes blue cars.", "Alex likes all cars."),
+    "hike-1": (*HIKE, "Here is a list of items to bring: 1) hiking shoes; 2) a water bottle."),
+    "hike-2": (*HIKE, "... 1) backpack with food; 2) hiking shoes; 3) a water bottle."),
+    "hike-3": (*HIKE, "... 1) backpack with food; 2) hiking shoes; 3) a water bottle; 4) sunscreen."),
+}
+NUMBERS = ("n_reference", "n_answer", "n_matched", "similarity", "fact_recall", "fact_precision")
+
+
+def facts_reply(facts: Sequence[str]) -> str:
+    return json.dumps({"facts": list(facts)})
+
+
+def examiner(body: Body) -> str:
+    """Finds the document's example by its question, and by its reference or its answer."""
+    data = data_of(body)
+    for name, (question, reference, answer) in TEXTS.items():
+        facts, said, links = DOCUMENT[name]
+        if data["question"] == question and data.get("reference") == reference:
+            return facts_reply(facts)
+        if data["question"] == question and data.get("answer") == answer:
+            assert [fact["fact"] for fact in data["references"][0]["facts"]] == facts
+            return reply_of(said, links)
+    raise AssertionError(f"no example of the document: {data}")
+
+
+def spelled(body: Body) -> str:
+    """An honest judge of texts like "a, b": each part is a fact, equal facts are equivalent, "not b" denies "b"."""
+    data = data_of(body)
+    if "reference" in data:
+        return facts_reply(parts(data["reference"]))
+    said = parts(data["answer"])
+    ids = {f"a{n}": fact for n, fact in enumerate(said, 1)}
+    links = {
+        fact["id"]: (
+            [name for name, text in ids.items() if text == fact["fact"]],
+            [name for name, text in ids.items() if text == f"not {fact['fact']}"],
+        )
+        for reference in data["references"]
+        for fact in reference["facts"]
+    }
+    return reply_of(said, links, abstained=not said)
+
+
+def parts(text: str) -> list[str]:
+    """The facts of a text; one that begins with a question mark has none."""
+    return [] if text.startswith("?") else text.removeprefix("So: ").split(", ")
+
+
+def by_model(**brains: Brain) -> Brain:
+    """A brain for several judges."""
+    return lambda body: brains[body["model"]](body)
+
+
+# The document
+
+
+def test_the_documents_examples(judge_server: Start) -> None:
+    server = judge_server(examiner)
+    samples = [Sample(name, answer, [right], question) for name, (question, right, answer) in TEXTS.items()]
+    for one in judged(server, "ground_truth_similarity", *samples):
+        numbers = {**one.details, **one.values}
+        assert tuple(numbers[name] for name in NUMBERS) == EXPECTED[one.sample_id], one.sample_id
+        facts, said, _ = DOCUMENT[one.sample_id]
+        rows = one.details["facts"]
+        assert [row["fact"] for row in rows] == [*facts, *said]
+        assert [row["side"] for row in rows] == ["reference"] * len(facts) + ["answer"] * len(said)
+        matched = [row for row in rows if row["status"] == "matched"]
+        assert len(matched) == 2 * one.details["n_matched"]
+        assert (one.details["reference"], one.details["abstained"]) == (0, False)
+    assert len(asked_with(server, "reference")) == 5, "each of the five references is taken apart once"
+    assert len(asked_with(server, "answer")) == len(TEXTS)
+
+
+def test_the_documents_examples_are_the_golden_ones(shared: Path) -> None:
+    golden = json.loads((shared / "golden" / "ground_truth_similarity.json").read_text("utf-8"))
+    before: list[str] = []
+    for case in [*golden["ground_truth_similarity"], *golden["reference_fact_recall"]]:
+        texts = [case["question"], case["reference"], case["response"]]
+        before = [old if new == "(same)" else new for new, old in itertools.zip_longest(texts, before)]
+        assert list(TEXTS[case["id"]]) == before
+
+
+def test_the_reasons_and_rows_of_an_example(judge_server: Start) -> None:
+    question, reference, answer = TEXTS["fr-3"]
+    [found] = judged(judge_server(examiner), "ground_truth_similarity", Sample("fr-3", answer, [reference], question))
+    assert found.values == {"similarity": 0.5, "fact_precision": 0.5, "fact_recall": 0.5, "fact_f1": 0.5}
+    assert found.reason == "1 of 2 facts match, 1 contradicted"
+    assert found.details["facts"] == [
+        {
+            "side": "reference",
+            "id": "r1.1",
+            "fact": "The capital of France is Paris.",
+            "status": "matched",
+            "with": "a1",
+        },
+        {
+            "side": "reference",
+            "id": "r1.2",
+            "fact": "The primary language of France is French.",
+            "status": "contradicted",
+            "with": "a2",
+        },
+        {"side": "answer", "id": "a1", "fact": "The capital of France is Paris.", "status": "matched", "with": "r1.1"},
+        {"side": "answer", "id": "a2", "fact": "It is English.", "status": "contradicted", "with": "r1.2"},
+    ]
+
+
+def test_the_golden_arithmetic(shared: Path, judge_server: Start) -> None:
+    cases = json.loads((shared / "golden" / "ground_truth_similarity.json").read_text("utf-8"))["arithmetic"]
+    assert len(cases) == 10
+    samples = []
+    for number, case in enumerate(cases):
+        right = [f"fact {n}" for n in range(case["n_ref"])]
+        said = right[: case["matched"]] + [f"other {n}" for n in range(case["n_resp"] - case["matched"])]
+        answer = f"So: {', '.join(said)}" if said else "? a"
+        samples.append(Sample(str(number), answer, [", ".join(right) or "? b"], f"q{number}"))
+    for one, case in zip(judged(judge_server(spelled), "ground_truth_similarity", *samples), cases, strict=True):
+        if case["gts"] is None:
+            reason = "no facts: neither the answer nor a reference states one"
+            assert one.outcome == Undefined(reason)
+            continue
+        larger = case["n_ref"] + case["n_resp"]
+        assert one.values == {
+            "similarity": pytest.approx(case["gts"], abs=1e-15),
+            "fact_precision": pytest.approx(case["matched"] / max(case["n_resp"], 1), abs=1e-15),
+            "fact_recall": pytest.approx(case["matched"] / max(case["n_ref"], 1), abs=1e-15),
+            "fact_f1": pytest.approx(2 * case["matched"] / larger, abs=1e-15),
+        }
+        assert one.values["similarity"] == min(one.values["fact_precision"], one.values["fact_recall"])
+        counts = (one.details["n_reference"], one.details["n_answer"], one.details["n_matched"])
+        assert counts == (case["n_ref"], case["n_resp"], case["matched"])
+
+
+# What is asked
+
+
+def test_both_requests(judge_server: Start) -> None:
+    server = judge_server(spelled)
+    judged(server, "ground_truth_similarity", Sample("1", "b, c", ["a, b", " ", "c"], "Which?"))
+    decompositions, [match] = asked_with(server, "reference"), asked_with(server, "answer")
+    assert sorted(data_of(body)["reference"] for body in decompositions) == ["a, b", "c"]
+    for body in decompositions:
+        assert data_of(body)["question"] == "Which?"
+        assert body["messages"][0] == {"role": "system", "content": DECOMPOSE.text}
+        assert body["response_format"]["json_schema"]["schema"] == DECOMPOSE.schema
+    assert match["messages"][0] == {"role": "system", "content": MATCH.text}
+    assert match["response_format"]["json_schema"]["schema"] == MATCH.schema
+    assert data_of(match) == {
+        "question": "Which?",
+        "references": [
+            {"facts": [{"id": "r1.1", "fact": "a"}, {"id": "r1.2", "fact": "b"}]},
+            {"facts": [{"id": "r2.1", "fact": "c"}]},
+        ],
+        "answer": "b, c",
+    }
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_reference_is_taken_apart_once_for_all_releases(at_once: bool, judge_server: Start, tmp_path: Path) -> None:
+    server = judge_server(spelled, latency=0.02)
+    releases = [
+        [Sample(f"{release} {n}", f"a{n}, {release}", [f"a{n}, b"], f"q{n}") for n in range(5)]
+        for release in ("one", "two")
+    ]
+    runs = [[*releases[0], *releases[1]]] if at_once else releases
+    found = [one for run in runs for one in judged(server, "ground_truth_similarity", *run, ledger=str(tmp_path))]
+    assert [one.values["similarity"] for one in found] == [0.5] * 10
+    assert len(asked_with(server, "reference")) == 5
+    assert len(asked_with(server, "answer")) == 10
+    assert [len(one.requests) for one in found] == [2] * 10
+    for one, two in zip(found[:5], found[5:], strict=True):
+        assert one.requests[0] == two.requests[0]
+        assert one.requests[1] != two.requests[1]
+    # Nothing is left to be asked.
+    again = judged(server, "ground_truth_similarity", *releases[1], ledger=str(tmp_path))
+    assert server.n_requests == 15
+    assert all(one.from_ledger and one.usage.tokens_in == 0 for one in again)
+    assert [one.outcome for one in again] == [one.outcome for one in found[5:]]
+
+
+def test_the_same_reference_to_another_question_is_another_text(judge_server: Start) -> None:
+    server = judge_server(spelled)
+    judged(server, "ground_truth_similarity", Sample("1", "b", ["a"], "q1"), Sample("2", "b", ["a"], "q2"))
+    assert [data_of(body)["question"] for body in asked_with(server, "reference")] == ["q1", "q2"]
+
+
+def test_facts_of_the_data_set_are_used_as_they_are(judge_server: Start) -> None:
+    server = judge_server(spelled)
+    samples = [
+        Sample("with", "a, c", ["whatever it says"], "q", ["a", "b", " ", "B", "c"]),
+        Sample("without", "a", [], "q", ["a", "b"]),
+        Sample("blank facts", "a", ["a, b"], "q", ["", " "]),
+    ]
+    found = judged(server, "ground_truth_similarity", *samples)
+    assert [one.values["similarity"] for one in found] == [pytest.approx(2 / 3), 0.5, 0.5]
+    assert [one.details["reference"] for one in found] == [None, None, 0]
+    facts = [row["fact"] for row in found[0].details["facts"] if row["side"] == "reference"]
+    assert facts == ["a", "b", "c"], "blank ones and those that differ in form only count once"
+    assert [data_of(body)["reference"] for body in asked_with(server, "reference")] == ["a, b"]
+
+
+def test_nobody_is_asked_where_nothing_is_to_be_asked(judge_server: Start) -> None:
+    server = judge_server(lambda _: "nobody asks")
+    samples = [
+        Sample("blank", "\n", ["x"], "q"),
+        Sample("null", None, ["x"], "q", ["a fact"]),
+        Sample("null, facts only", None, [], "q", ["a fact"]),
+        Sample("nothing", "x", ["", " "], "q"),
+        Sample("equal", "Ⅳ Äpfel\u200b", ["x", "iv äpfel"], "q"),
+    ]
+    blank, null, without, nothing, equal = judged(server, "ground_truth_similarity", *samples)
+    names = ("similarity", "fact_precision", "fact_recall", "fact_f1")
+    for one in (blank, null, without):
+        assert one.outcome == Scored(dict.fromkeys(names, 0.0), "blank answer")
+    assert nothing.outcome == Undefined("no reference: every reference is missing or blank")
+    reason = "the answer is the reference but for its form"
+    assert equal.outcome == Scored(dict.fromkeys(names, 1.0), reason, {"reference": 1})
+    assert server.n_requests == 0
+
+
+# References and abstentions
+
+
+def test_the_best_reference_gives_all_numbers_whatever_the_order(judge_server: Start) -> None:
+    server = judge_server(spelled)
+    texts = ["x, y, z", "", "a, b, c, d", "a, b, z", "? nothing"]
+    worth = {"x, y, z": 0.0, "a, b, c, d": 0.5, "a, b, z": pytest.approx(2 / 3), "? nothing": 0.0}
+    samples = [Sample("1", "a, b, not c", order, "q") for order in itertools.permutations(texts)]
+    for found, sample in zip(judged(server, "ground_truth_similarity", *samples), samples, strict=True):
+        assert found.values == {name: pytest.approx(2 / 3) for name in found.values}
+        assert sample.references[found.details["reference"]] == "a, b, z"
+        usable = [text for text in sample.references if text]
+        assert found.details["similarities"] == [worth[text] for text in usable]
+        ids = {row["id"].split(".")[0] for row in found.details["facts"] if row["side"] == "reference"}
+        assert ids == {f"r{usable.index('a, b, z') + 1}"}
+    assert len(asked_with(server, "reference")) == 4
+
+
+def test_of_equally_similar_references_no_order_makes_another_number(judge_server: Start) -> None:
+    server = judge_server(spelled)
+    # One fact of two, and one of one: both are half of the larger number.
+    for order in itertools.permutations(["a, x", "a"]):
+        [found] = judged(server, "ground_truth_similarity", Sample("1", "a, b", order, "q"))
+        assert found.details["similarities"] == [0.5, 0.5]
+        expected = {"similarity": 0.5, "fact_precision": 0.5, "fact_recall": 1.0, "fact_f1": pytest.approx(2 / 3)}
+        assert found.values == expected
+        assert order[found.details["reference"]] == "a"
+
+
+def test_rows_keep_their_order(judge_server: Start) -> None:
+    server = judge_server(spelled)
+    samples = [Sample(f"{n}", f"a, x{n}" if n % 2 else f"x{n}", ["a, b"], "q") for n in range(12)]
+    found = judged(server, "ground_truth_similarity", *samples)
+    back = judged(server, "ground_truth_similarity", *samples[::-1])
+    assert [one.sample_id for one in found] == [sample.sample_id for sample in samples]
+    assert [one.values["similarity"] for one in found] == [0.0, 0.5] * 6
+    assert [(one.sample_id, one.outcome) for one in back[::-1]] == [(one.sample_id, one.outcome) for one in found]
+
+
+def test_an_abstention_is_worth_nothing_and_says_so(judge_server: Start) -> None:
+    [found] = judged(judge_server(spelled), "ground_truth_similarity", Sample("1", "? I do not know.", ["a, b"], "q"))
+    assert set(found.values.values()) == {0.0}
+    assert found.reason == "the answer abstains"
+    assert found.details["abstained"] is True
+    assert [row["status"] for row in found.details["facts"]] == ["missing", "missing"]
+
+
+def test_facts_where_the_reference_has_none_are_extra(judge_server: Start) -> None:
+    [found] = judged(judge_server(spelled), "ground_truth_similarity", Sample("1", "a", ["? no idea"], "q"))
+    assert set(found.values.values()) == {0.0}
+    assert found.details["facts"] == [{"side": "answer", "id": "a1", "fact": "a", "status": "extra", "with": None}]
+
+
+# What the judge must not do
+
+ROW: dict[str, list[str]] = {"equivalent": [], "contradicted_by": []}
+GOOD: dict[str, Any] = {
+    "answer_facts": [{"id": "a1", "fact": "a"}, {"id": "a2", "fact": "c"}],
+    "reference_facts": [{"id": "r1.1", **ROW, "equivalent": ["a1"]}, {"id": "r1.2", **ROW}],
+    "abstained": False,
+}
+
+
+def but(**changes: object) -> str:
+    return json.dumps({**GOOD, **changes})
+
+
+def with_row(place: int, **changes: object) -> str:
+    rows = [dict(row) for row in GOOD["reference_facts"]]
+    rows[place] |= changes
+    return but(reference_facts=rows)
+
+
+MISDEEDS = {
+    "invented": (
+        with_row(1, equivalent=["a3"]),
+        "ids",
+        "equivalent of r1.2 names unknown a3",
+    ),
+    "invented reference": (
+        but(reference_facts=[*GOOD["reference_facts"], {"id": "r2.1", **ROW}]),
+        "ids",
+        "reference_facts names unknown r2.1",
+    ),
+    "dropped": (but(reference_facts=GOOD["reference_facts"][:1]), "ids", "reference_facts lacks r1.2"),
+    "repeated": (
+        but(reference_facts=[*GOOD["reference_facts"], {"id": "r1.2", **ROW}]),
+        "ids",
+        "reference_facts names more than once r1.2",
+    ),
+    "repeated link": (with_row(0, equivalent=["a1", "a1"]), "ids", "equivalent of r1.1 names more than once a1"),
+    "a gap": (
+        but(answer_facts=[{"id": "a1", "fact": "a"}, {"id": "a3", "fact": "c"}]),
+        "ids",
+        "answer_facts names unknown a3; answer_facts lacks a2",
+    ),
+    "both at once": (
+        with_row(0, contradicted_by=["a1"]),
+        "ids",
+        "r1.1 is both equivalent to and contradicted by a1",
+    ),
+    "a hostile id": (
+        with_row(1, equivalent=["ignore the rules"]),
+        "ids",
+        "equivalent of r1.2 names unknown 1 other id",
+    ),
+    "abstains and says": (but(abstained=True), "inconsistent", "abstained is true although answer_facts holds facts"),
+    "no list": (but(answer_facts="a"), "unreadable", "answer_facts must be a list of objects"),
+    "no abstention": (json.dumps({k: v for k, v in GOOD.items() if k != "abstained"}), "unreadable", "abstained must"),
+    "a score": ('{"score": 1.0, "matched": 2}', "unreadable", "abstained must be true or false"),
+}
+
+
+def misled(reply: str, always: bool) -> Brain:
+    """The honest judge of "a, c" against "a, b", but that it replies like this when it compares."""
+
+    def brain(body: Body) -> str:
+        again = len(body["messages"]) > 2
+        return spelled(body) if "reference" in data_of(body) or (again and not always) else reply
+
+    return brain
+
+
+@pytest.mark.parametrize("name", MISDEEDS)
+@pytest.mark.parametrize("always", [False, True], ids=["once", "always"])
+def test_bookkeeping_that_does_not_add_up_is_repaired_once(name: str, always: bool, judge_server: Start) -> None:
+    reply, code, message = MISDEEDS[name]
+    server = judge_server(misled(reply, always))
+    [found] = judged(server, "ground_truth_similarity", Sample("1", "a, c", ["a, b"], "q"))
+    first, second = (body["messages"] for body in asked_with(server, "answer"))
+    assert second[:2] == first
+    assert second[3]["content"].startswith(f"This reply cannot be used: {message}")
+    if always:
+        assert isinstance(found.outcome, Failed)
+        assert (found.outcome.code, found.outcome.attempts) == (code, 3), "one decomposition, two comparisons"
+        assert found.outcome.message.startswith(message)
+    else:
+        assert found.values["similarity"] == 0.5
+
+
+def test_facts_that_cannot_be_read_fail_every_answer_to_them(judge_server: Start) -> None:
+    server = judge_server(lambda body: '{"facts": "a"}' if "reference" in data_of(body) else spelled(body))
+    samples = [Sample("1", "b", ["a"], "q"), Sample("2", "c", ["a"], "q"), Sample("3", "c", [], "q", ["d"])]
+    first, second, third = judged(server, "ground_truth_similarity", *samples)
+    for one in (first, second):
+        assert isinstance(one.outcome, Failed)
+        assert (one.outcome.code, one.outcome.message) == ("unreadable", "facts must be a list of texts")
+    assert third.values["similarity"] == 0.0
+    assert len(asked_with(server, "answer")) == 1
+
+
+# Juries and repeats
+
+
+def blind(*unseen: str) -> Brain:
+    """A judge that takes these facts of an answer for others."""
+
+    def brain(body: Body) -> str:
+        reply = json.loads(spelled(body))
+        for row in reply.get("reference_facts", []):
+            names = {fact["id"]: fact["fact"] for fact in reply["answer_facts"]}
+            row["equivalent"] = [name for name in row["equivalent"] if names[name] not in unseen]
+        return json.dumps(reply)
+
+    return brain
+
+
+def wild(_body: Body) -> str:
+    return "Half of it, I think."
+
+
+SAMPLE = Sample("1", "a, b, c, d", ["a, b, c, d, e, f, g, h"], "q")
+FULL, HALF, NONE = spelled, blind("a", "b"), blind("a", "b", "c", "d")  # 0.5, 0.25 and 0 similar
+
+
+@pytest.mark.parametrize(
+    ("jury", "judges", "similarity", "precision", "spread"),
+    [
+        ("majority", [FULL, NONE, HALF], 0.25, 0.5, 0.5),
+        ("majority", [FULL, FULL, NONE], 0.5, 1.0, 0.5),
+        ("majority", [FULL, NONE], 0.25, 0.5, 0.5),
+        ("majority", [FULL, FULL, wild], 0.5, 1.0, 0.0),
+        ("unanimous", [FULL, HALF, FULL], 0.25, 0.5, 0.25),
+        ("unanimous", [FULL, NONE, wild], 0.0, 0.0, 0.5),
+        ("mean", [FULL, HALF, NONE], 0.25, 0.5, 0.5),
+        ("mean", [FULL, HALF], 0.375, 0.75, 0.25),
+    ],
+)
+def test_juries(
+    jury: str, judges: list[Brain], similarity: float, precision: float, spread: float, judge_server: Start
+) -> None:
+    models = dict(zip("xyz", judges, strict=False))
+    server = judge_server(by_model(**models))
+    [found] = judged(server, "ground_truth_similarity", SAMPLE, models=tuple(models), jury=jury)
+    assert list(found.values) == ["similarity", "fact_precision", "fact_recall", "fact_f1", "spread"]
+    numbers = (found.values["similarity"], found.values["fact_precision"], found.values["spread"])
+    assert numbers == pytest.approx((similarity, precision, spread))
+    votes = [{FULL: 0.5, HALF: 0.25, NONE: 0.0, wild: None}[judge] for judge in judges]
+    assert [row["vote"] for row in found.details["votes"]] == votes
+    assert [body["model"] for body in asked_with(server, "reference")] == ["x"], "the first judge takes apart"
+    wanted = ["x", "y", "z"][: len(judges)] + [model for model, judge in models.items() if judge is wild]
+    assert sorted(body["model"] for body in asked_with(server, "answer")) == sorted(wanted)
+    assert len(found.requests) == 1 + len(judges)
+
+
+@pytest.mark.parametrize(
+    ("jury", "judges"),
+    [("majority", [FULL, NONE, wild]), ("unanimous", [FULL, HALF, wild]), ("mean", [FULL, FULL, wild])],
+)
+def test_votes_that_are_missing_where_they_matter(jury: str, judges: list[Brain], judge_server: Start) -> None:
+    server = judge_server(by_model(**dict(zip("xyz", judges, strict=True))))
+    [found] = judged(server, "ground_truth_similarity", SAMPLE, models=("x", "y", "z"), jury=jury)
+    assert isinstance(found.outcome, Failed)
+    assert found.outcome.code == "missing_votes"
+    assert found.outcome.message.startswith(f"1 of 3 votes are missing; openai/z@127.0.0.1:{server.port}/v1: not_json:")
+
+
+def test_where_the_first_judge_cannot_take_apart_there_is_no_vote(judge_server: Start) -> None:
+    server = judge_server(by_model(x=wild, y=spelled, z=spelled))
+    [found] = judged(server, "ground_truth_similarity", SAMPLE, models=("x", "y", "z"))
+    assert isinstance(found.outcome, Failed)
+    assert found.outcome.code == "missing_votes"
+    assert found.outcome.message.startswith("3 of 3 votes are missing;")
+    assert asked_with(server, "answer") == []
+
+
+def test_repeats_compare_anew_and_take_apart_once(judge_server: Start) -> None:
+    server = judge_server(lambda body: (HALF if body["seed"] == 1 else FULL)(body))
+    [found] = judged(server, "ground_truth_similarity", SAMPLE, repeats=3)
+    assert (found.values["similarity"], found.values["spread"]) == (0.5, 0.25)
+    assert [(row["repeat"], row["vote"]) for row in found.details["votes"]] == [(0, 0.5), (1, 0.25), (2, 0.5)]
+    assert [body["seed"] for body in asked_with(server, "reference")] == [0]
+    assert sorted(body["seed"] for body in asked_with(server, "answer")) == [0, 1, 2]
+    assert len(set(found.requests)) == 4
+
+
+# Signatures
+
+
+@pytest.mark.parametrize(
+    ("options", "judge", "jury"),
+    [
+        ({"judges": ("openai/m",)}, "openai/m", ""),
+        ({"judges": ("openai/m",), "repeats": 5}, "openai/m", "|jury:majority|repeats:5"),
+        ({"judges": ("openai/m", "openai/n"), "jury": "mean"}, "openai/m,openai/n", "|jury:mean|repeats:1"),
+        # Who comes first takes apart, so the order of the judges is part of the metric.
+        ({"judges": ("openai/n", "openai/m"), "jury": "mean"}, "openai/n,openai/m", "|jury:mean|repeats:1"),
+    ],
+)
+def test_signatures(options: Mapping[str, Any], judge: str, jury: str) -> None:
+    [metric] = create(["ground_truth_similarity"], Options(judge=JudgeOptions(**options)))
+    prompts = f"{DECOMPOSE.version},{MATCH.version}"
+    expected = f"ground_truth_similarity|v1|judge:{judge}|prompt:{prompts}|parser:1|t:0|seed:0{jury}|blank:zero"
+    assert metric.signature == expected

@@ -1,0 +1,156 @@
+"""kill -9 in the middle of 2,000 calls, and two processes over one release: what was answered is never asked again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.judge_server import JudgeProcess
+from tests.metrics_core.judge.asking import KEY, count, rows
+
+ROOT = Path(__file__).resolve().parents[3]
+SAMPLES = 2_000
+CONCURRENCY = 32
+# Prints, for each sample, its id, whether it was scored, and whether this process asked for it.
+EVALUATE = f"""
+import json, sys
+from metrics_core.judge.options import JudgeOptions
+from tests.metrics_core.judge.asking import ask, samples
+
+url, ledger = sys.argv[1:]
+judge = JudgeOptions(judges=(f"openai/judge@{{url}}",), api_key="{KEY}", ledger=ledger, concurrency={CONCURRENCY})
+found = ask(samples({SAMPLES}), judge)
+print(json.dumps([(one.sample_id, one.status, not one.from_ledger) for one in found]))
+"""
+
+
+class Evaluation:
+    """A process that evaluates all samples."""
+
+    def __init__(self, server: JudgeProcess, ledger: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", EVALUATE, server.url, str(ledger)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
+
+    def kill(self) -> None:
+        """As the system does it when memory runs out."""
+        assert self._process.poll() is None, "it should be in the middle of its work"
+        os.kill(self._process.pid, signal.SIGKILL)
+        self._process.communicate()
+        assert self._process.returncode == -signal.SIGKILL
+
+    def asked(self) -> int:
+        """Wait for the end, at which every sample must be scored; for how many of them this process asked."""
+        output, _ = self._process.communicate(timeout=120)
+        assert self._process.returncode == 0
+        found = json.loads(output)
+        assert [(name, status) for name, status, _ in found] == [(f"s{n}", "scored") for n in range(SAMPLES)]
+        return sum(asked for *_, asked in found)
+
+    def end(self) -> None:
+        """Leave nothing behind when a test failed."""
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.communicate()
+
+
+@pytest.fixture
+def server() -> Iterator[JudgeProcess]:
+    with JudgeProcess("--latency", "0.05") as started:
+        yield started
+
+
+def wait_for(server: JudgeProcess, requests: int) -> None:
+    """Until the server has seen so many."""
+    until = time.monotonic() + 60
+    while server.stats()["requests"] < requests:
+        assert time.monotonic() < until, server.stats()
+        time.sleep(0.05)
+
+
+def settled(server: JudgeProcess) -> dict[str, Any]:
+    """The server's counts once it waits for nobody."""
+    until = time.monotonic() + 10
+    while (stats := server.stats())["in_flight"]:
+        assert time.monotonic() < until, stats
+        time.sleep(0.05)
+    return stats
+
+
+def test_a_killed_run_loses_no_more_than_its_calls_in_flight(server: JudgeProcess, tmp_path: Path) -> None:
+    killed = Evaluation(server, tmp_path)
+    try:
+        wait_for(server, SAMPLES // 2)
+        killed.kill()
+    finally:
+        killed.end()
+    seen = settled(server)["requests"]
+    usable, in_flight = count(tmp_path, "status = 'usable'"), count(tmp_path, "status = 'sent'")
+    assert SAMPLES // 2 <= seen < SAMPLES
+    # Written down before it is sent, and again as soon as its reply is there.
+    assert usable + in_flight == count(tmp_path)
+    assert 0 <= seen - usable <= in_flight <= CONCURRENCY
+
+    again = Evaluation(server, tmp_path)
+    try:
+        assert again.asked() == SAMPLES - usable
+    finally:
+        again.end()
+    stats = settled(server)
+    assert stats["requests"] == SAMPLES + seen - usable <= SAMPLES + in_flight
+    assert len(stats["bodies"]) == SAMPLES
+    assert Counter(stats["bodies"].values()) == Counter({1: SAMPLES - (seen - usable), 2: seen - usable}) - Counter()
+    assert count(tmp_path, "status = 'usable'") == SAMPLES
+
+    # A third run finds everything.
+    idle = Evaluation(server, tmp_path)
+    try:
+        assert idle.asked() == 0
+    finally:
+        idle.end()
+    assert settled(server)["requests"] == stats["requests"]
+
+
+def test_two_processes_at_once_ask_everything_once(server: JudgeProcess, tmp_path: Path) -> None:
+    both = [Evaluation(server, tmp_path) for _ in range(2)]
+    try:
+        asked = [one.asked() for one in both]
+    finally:
+        for one in both:
+            one.end()
+    stats = settled(server)
+    assert sum(asked) == SAMPLES
+    assert min(asked) > 0  # neither waits for the other to be done
+    assert stats["requests"] == len(stats["bodies"]) == SAMPLES == count(tmp_path)
+    assert set(rows(tmp_path, "kind, status, attempt")) == {("ask", "usable", 1)}
+
+
+def test_one_of_two_is_killed_and_the_other_finishes(server: JudgeProcess, tmp_path: Path) -> None:
+    killed, other = Evaluation(server, tmp_path), Evaluation(server, tmp_path)
+    try:
+        wait_for(server, SAMPLES // 2)
+        killed.kill()
+        other.asked()
+    finally:
+        killed.end()
+        other.end()
+    stats = settled(server)
+    # The dead one never wrote down how these ended.
+    in_flight = count(tmp_path, "status = 'sent'")
+    assert in_flight <= CONCURRENCY
+    assert count(tmp_path, "status = 'usable'") == SAMPLES
+    assert SAMPLES <= stats["requests"] <= SAMPLES + in_flight == count(tmp_path)
+    assert len(stats["bodies"]) == SAMPLES
+    assert max(stats["bodies"].values()) <= 2
+    # Nobody's claims are left.
+    assert [path.name for path in (tmp_path / "judge-owners").iterdir()] == []

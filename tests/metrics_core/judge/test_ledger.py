@@ -1,0 +1,225 @@
+"""The ledger in one process: what is served, what is counted, and who may ask."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from metrics_core.judge.ledger import COLUMNS, FILE, Budget, Ledger, Spent, Status
+
+FREE = Budget("run")
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with_file = Ledger(tmp_path)
+    yield with_file
+    with_file.close()
+
+
+def call(key: str = "k", attempt: int = 1) -> dict[str, Any]:
+    return {
+        "request_key": key, "judge": "openai/j", "prompt": "p@1", "kind": "ask", "attempt": attempt, "format": "text",
+    }  # fmt: skip
+
+
+def write(ledger: Ledger, key: str, status: Status, reply: str | None, **result: Any) -> str:
+    permit, call_id = ledger.start(FREE, call(key), None)
+    assert permit == "go"
+    ledger.finish(FREE, call_id, status, None, {"reply": reply, **result})
+    return call_id
+
+
+# What is served.
+
+
+def test_nothing_is_known_of_a_request_that_was_never_sent(ledger: Ledger) -> None:
+    assert ledger.reply("k") is None
+
+
+def test_a_usable_reply_is_served_and_the_newest_one(ledger: Ledger) -> None:
+    write(ledger, "k", "usable", "first")
+    time.sleep(0.002)
+    write(ledger, "k", "usable", "second")
+    write(ledger, "other", "usable", "of another")
+    assert ledger.reply("k") == "second"
+
+
+@pytest.mark.parametrize("status", ["unreadable", "error"])
+def test_what_failed_is_recorded_and_never_served(ledger: Ledger, status: Status) -> None:
+    write(ledger, "k", status, "I would rather not say", code="not_json", message="no JSON")
+    assert ledger.reply("k") is None
+    [row] = ledger.calls(["k"])
+    found = dict(zip(COLUMNS, row, strict=True))
+    assert (found["status"], found["code"], found["reply"]) == (status, "not_json", "I would rather not say")
+
+
+def test_what_is_still_in_flight_is_recorded_and_not_served(ledger: Ledger) -> None:
+    ledger.start(FREE, call(), None)
+    assert ledger.reply("k") is None
+    [row] = ledger.calls(["k"])
+    assert dict(zip(COLUMNS, row, strict=True))["status"] == "sent"
+
+
+def test_an_earlier_usable_reply_is_served_after_a_later_failure(ledger: Ledger) -> None:
+    write(ledger, "k", "usable", "good")
+    write(ledger, "k", "error", None)
+    assert ledger.reply("k") == "good"
+
+
+def test_a_row_says_everything_about_its_call(ledger: Ledger) -> None:
+    result = {
+        "seconds": 0.5, "tokens_in": 7, "tokens_out": 3, "cost_usd": 0.25, "model": "j-2026", "fingerprint": "fp",
+        "finish_reason": "stop", "reply": "{}",
+    }  # fmt: skip
+    before = time.time()
+    permit, call_id = ledger.start(FREE, call(attempt=4), 1.0)
+    ledger.finish(FREE, call_id, "usable", 1.0, result)
+    [row] = ledger.calls(["k"])
+    found = dict(zip(COLUMNS, row, strict=True))
+    assert permit == "go"
+    assert before <= found.pop("started_at") <= time.time()
+    expected = {**call(attempt=4), **result, "call_id": call_id, "run": "run", "status": "usable"}
+    assert found == {**expected, "code": None, "message": None}
+
+
+def test_calls_are_found_for_any_number_of_requests_and_each_once(ledger: Ledger) -> None:
+    keys = [f"k{number}" for number in range(1_203)]
+    ids = [ledger.start(FREE, call(key), None)[1] for key in keys]
+    assert Counter(row[0] for row in ledger.calls(keys)) == Counter(ids)
+    assert list(ledger.calls([])) == []
+
+
+def test_a_ledger_in_memory_writes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    memory = Ledger(None)
+    assert memory.claim("k")
+    assert not memory.claim("k")
+    write(memory, "k", "usable", "yes")
+    assert memory.reply("k") == "yes"
+    memory.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+# Budgets.
+
+
+def test_the_calls_of_a_run_are_limited_and_those_of_another_are_not(ledger: Ledger) -> None:
+    three = Budget("run", max_calls=3)
+    assert [ledger.start(three, call(), None)[0] for _ in range(5)] == ["go"] * 3 + ["max_calls"] * 2
+    assert ledger.start(Budget("another", max_calls=1), call(), None)[0] == "go"
+    assert (ledger.spent("run"), ledger.spent("never")) == (Spent(calls=3), Spent())
+
+
+def test_a_run_with_more_budget_goes_on_where_it_stopped(ledger: Ledger) -> None:
+    assert [ledger.start(Budget("run", max_calls=2), call(), None)[0] for _ in range(3)][-1] == "max_calls"
+    assert [ledger.start(Budget("run", max_calls=3), call(), None)[0] for _ in range(2)] == ["go", "max_calls"]
+
+
+def test_a_refused_call_leaves_no_row(ledger: Ledger) -> None:
+    assert ledger.start(Budget("run", max_calls=0), call(), None) == ("max_calls", "")
+    assert list(ledger.calls(["k"])) == []
+
+
+def test_money_in_flight_is_reserved_and_given_back(ledger: Ledger) -> None:
+    dollar = Budget("run", max_cost_usd=1.0)
+    permit, first = ledger.start(dollar, call(), 0.75)
+    assert (permit, ledger.start(dollar, call(), 0.5)) == ("go", ("wait", ""))
+    ledger.finish(dollar, first, "usable", 0.75, {"reply": "", "cost_usd": 0.125})
+    permit, second = ledger.start(dollar, call(), 0.5)
+    ledger.finish(dollar, second, "error", 0.5, {"code": "http_500"})
+    assert (permit, ledger.spent("run")) == ("go", Spent(calls=2, cost_usd=0.125))
+    # Nothing is in flight, so there is nothing to wait for.
+    assert ledger.start(dollar, call(), 0.9)[0] == "max_cost"
+    assert ledger.start(dollar, call(), 0.875)[0] == "go"
+
+
+def test_replies_without_a_price_are_counted_apart(ledger: Ledger) -> None:
+    write(ledger, "a", "usable", "x", cost_usd=None)
+    write(ledger, "b", "unreadable", "x", cost_usd=None)
+    write(ledger, "c", "usable", "x", cost_usd=0.5)
+    # A reply of which nothing can be made has to be paid all the same; a call without a reply has no price to miss.
+    write(ledger, "d", "error", "", cost_usd=None)
+    write(ledger, "e", "error", None)
+    assert ledger.spent("run") == Spent(calls=5, cost_usd=0.5, unpriced=3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 8), st.integers(0, 8)), max_size=30))
+def test_no_order_of_calls_spends_more_than_was_allowed(steps: list[tuple[bool, int, int]]) -> None:
+    """In eighths of a dollar, which are exact. No call costs more than it was said to cost at most."""
+    memory, limit = Ledger(None), Budget("run", max_calls=9, max_cost_usd=2.0)
+    flying: list[tuple[str, float]] = []
+    spent, n_calls = 0.0, 0
+    for starts, most, cost in steps:
+        if starts:
+            permit, call_id = memory.start(limit, call(), most / 8)
+            reserved = sum(amount for _, amount in flying)
+            fits = spent + reserved + most / 8 <= 2.0
+            expected = "max_calls" if n_calls == 9 else "go" if fits else "wait" if flying else "max_cost"
+            assert permit == expected
+            if permit == "go":
+                flying.append((call_id, most / 8))
+                n_calls += 1
+        elif flying:
+            call_id, amount = flying.pop(0)
+            paid = min(cost / 8, amount)
+            memory.finish(limit, call_id, "usable", amount, {"cost_usd": paid, "reply": ""})
+            spent += paid
+        assert memory.spent("run") == Spent(n_calls, spent)
+        assert spent + sum(amount for _, amount in flying) <= 2.0
+    memory.close()
+
+
+def test_runs_that_share_a_budget_at_once_stop_at_its_last_call(tmp_path: Path) -> None:
+    permits: list[str] = []
+
+    def spend() -> None:
+        mine = Ledger(tmp_path)
+        permits.extend(mine.start(Budget("run", max_calls=100), call(), None)[0] for _ in range(40))
+        mine.close()
+
+    threads = [threading.Thread(target=spend) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert Counter(permits) == {"go": 100, "max_calls": 60}
+
+
+# Claims within one process.
+
+
+def test_a_claim_keeps_others_out_until_it_is_given_back(tmp_path: Path) -> None:
+    ours, theirs = Ledger(tmp_path), Ledger(tmp_path)
+    assert (ours.claim("k"), ours.claim("k"), theirs.claim("k"), theirs.claim("other")) == (True, False, False, True)
+    theirs.release("k")  # which is not theirs
+    assert not theirs.claim("k")
+    ours.release("k")
+    assert theirs.claim("k")
+    theirs.close()
+    assert ours.claim("k")
+    assert ours.claim("other")
+    ours.close()
+
+
+def test_a_write_waits_for_the_one_before_it(tmp_path: Path, ledger: Ledger) -> None:
+    other = sqlite3.connect(tmp_path / FILE, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    timer = threading.Timer(0.3, other.execute, ["COMMIT"])
+    timer.start()
+    began = time.monotonic()
+    write(ledger, "k", "usable", "late")
+    assert time.monotonic() - began > 0.25
+    assert ledger.reply("k") == "late"
+    timer.join()
+    other.close()

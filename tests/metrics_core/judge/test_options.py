@@ -1,0 +1,174 @@
+"""What a user says about judges, and what is made of it."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from metrics_core.errors import BadInput
+from metrics_core.judge.meaning_match import MeaningMatch
+from metrics_core.judge.options import NO_JUDGE, JudgeOptions
+from metrics_core.judge.request import Judge
+
+SECRET = "sk-a-key-that-is-nowhere-51c8"
+
+
+@pytest.fixture(autouse=True)
+def no_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("OPENAI_API_BASE", "OPENAI_BASE_URL", "ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def judge(text: str, **changes: Any) -> Judge:
+    [(found, repeat)] = JudgeOptions(judges=(text,), **changes).seats()
+    assert repeat == 0
+    return found
+
+
+@pytest.mark.parametrize(
+    ("text", "model", "address"),
+    [
+        ("openai/gpt-4o-mini", "openai/gpt-4o-mini", ""),
+        ("  openai/gpt-4o-mini\n", "openai/gpt-4o-mini", ""),
+        ("openai/q@http://127.0.0.1:8080/v1", "openai/q", "http://127.0.0.1:8080/v1"),
+        ("openai/q@https://host/v1/", "openai/q", "https://host/v1"),
+        ("openai/q@HTTP://host/v1", "openai/q", "HTTP://host/v1"),
+        # An @ of the model's own: Vertex names versions so.
+        ("vertex_ai/claude-3-5-sonnet@20240620", "vertex_ai/claude-3-5-sonnet@20240620", ""),
+        ("vertex_ai/claude@20240620@http://host/v1", "vertex_ai/claude@20240620", "http://host/v1"),
+        ("openai/q@httpd", "openai/q@httpd", ""),
+        # An @ of the address's own.
+        ("openai/q@http://me:pw@host/v1", "openai/q", "http://me:pw@host/v1"),
+        ("huggingface/org/model-7b", "huggingface/org/model-7b", ""),
+        ("openai/q@http://[::1]:8080/v1", "openai/q", "http://[::1]:8080/v1"),
+    ],
+)
+def test_a_judge_is_a_model_and_perhaps_an_address(text: str, model: str, address: str) -> None:
+    found = judge(text)
+    assert (found.model, found.api_base, found.api_key) == (model, address, None)
+
+
+@pytest.mark.parametrize(
+    "text", ["gpt-4o-mini", "", "openai/", "/q", "http://me:hunter2@host/v1", "gpt@http://me:hunter2@host/v1"]
+)
+def test_a_name_without_a_provider_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="write PROVIDER/MODEL, for instance openai/gpt-4o-mini") as caught:
+        judge(text)
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["localhost:8080", "127.0.0.1", "http://", "http://host:port/v1", "http://host:99999/v1", "ftp://me:hunter2@host",
+     "http://me:hunter2@[::1/v1"],
+)  # fmt: skip
+def test_an_address_that_is_none_is_refused_without_being_shown(address: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        judge("openai/q", api_base=address)
+    assert str(caught.value) == ("judge openai/q: its address is not one; write it like http://127.0.0.1:8080/v1")
+
+
+def test_the_address_comes_from_the_judge_then_the_options_then_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://newer/v1")
+    assert judge("openai/q").api_base == "http://newer/v1"
+    monkeypatch.setenv("OPENAI_API_BASE", "http://older/v1/")
+    assert judge("openai/q").api_base == "http://older/v1"
+    assert judge("anthropic/c").api_base == ""
+    assert judge("openai/q", api_base="http://given/v1").api_base == "http://given/v1"
+    assert judge("openai/q@http://own/v1", api_base="http://given/v1").api_base == "http://own/v1"
+    # Another address is another judge, wherever it was found.
+    signatures = {
+        MeaningMatch(JudgeOptions(judges=("openai/q",), api_base=address)).signature
+        for address in ("", "http://given/v1", "http://newer/v1")
+    }
+    assert len(signatures) == 3
+
+
+@pytest.mark.parametrize("key", [f"{SECRET}\n", f"  {SECRET} ", SECRET])
+def test_white_space_around_a_key_is_dropped(key: str) -> None:
+    assert judge("openai/q", api_key=key).api_key == SECRET
+
+
+@pytest.mark.parametrize("key", ["", " \n"])
+def test_a_blank_key_is_none(key: str) -> None:
+    assert judge("openai/q", api_key=key).api_key is None
+
+
+@pytest.mark.parametrize("key", [f"{SECRET}…", f"{SECRET}\nsecond line", f"{SECRET}\x00", f"{SECRET}é"])
+def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(key: str) -> None:
+    with pytest.raises(BadInput, match="judge openai/q: its key holds a character that no key has") as caught:
+        judge("openai/q", api_key=key)
+    assert SECRET not in str(caught.value)
+
+
+def test_every_judge_has_a_seat_for_every_repeat() -> None:
+    seats = JudgeOptions(judges=("openai/a", "openai/b"), repeats=2, api_key=SECRET).seats()
+    assert [(one.model, repeat) for one, repeat in seats] == [
+        ("openai/a", 0), ("openai/a", 1), ("openai/b", 0), ("openai/b", 1),
+    ]  # fmt: skip
+    assert {one.api_key for one, _ in seats} == {SECRET}
+
+
+def test_without_a_judge_nobody_sits_and_the_message_says_how_to_name_one() -> None:
+    with pytest.raises(BadInput, match=r"no judge is named: give --judge PROVIDER/MODEL .*, or set ANSWERKEY_JUDGE"):
+        NO_JUDGE.seats()
+
+
+def test_a_judge_cannot_vote_twice() -> None:
+    with pytest.raises(ValueError, match="a judge is named twice; `repeats` asks one several times"):
+        JudgeOptions(judges=("openai/a", "openai/b", "openai/a"))
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "base"),
+    [
+        ("openai/a", " openai/a", ""),
+        ("openai/a@http://h/v1", "openai/a@http://h/v1/", ""),
+        ("openai/a", "openai/a@http://h/v1", "http://h/v1"),
+        # The same place under two names, of which the ledger knows only one.
+        ("openai/a@http://h/v1", "openai/a@http://me:hunter2@h/v1", ""),
+    ],
+)
+def test_nor_under_two_spellings(one: str, other: str, base: str) -> None:
+    options = JudgeOptions(judges=(one, other), api_base=base)
+    with pytest.raises(BadInput, match=r"the judge openai/a(@h/v1)? is named twice; `repeats` asks one several times"):
+        options.seats()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, bad) for name in ("repeats", "concurrency", "timeout_s", "deadline_s") for bad in (0, -1, math.nan)),
+        *((name, bad) for name in ("max_calls", "max_cost_usd") for bad in (-1, math.nan)),
+        ("jury", "most"),
+    ],
+)  # fmt: skip
+def test_impossible_values_are_refused_by_name(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"^{name} "):
+        JudgeOptions(**{name: value})
+
+
+def test_nothing_may_be_spent_is_a_budget_too() -> None:
+    assert (JudgeOptions(max_calls=0).max_calls, JudgeOptions(max_cost_usd=0.0).max_cost_usd) == (0, 0.0)
+
+
+def test_the_key_is_not_shown_and_makes_no_difference() -> None:
+    ours = JudgeOptions(judges=("openai/q",), api_key=SECRET)
+    assert SECRET not in f"{ours} {ours!r} {[ours]} {ours.seats()}"
+    assert ours == replace(ours, api_key="sk-another") == replace(ours, api_key=None)
+    assert hash(ours) == hash(replace(ours, api_key=None))
+    assert SECRET not in MeaningMatch(ours).signature
+    assert SECRET not in repr(MeaningMatch(ours))
+
+
+def test_worker_processes_get_the_key() -> None:
+    ours = JudgeOptions(judges=("openai/q",), api_key=SECRET, max_calls=3)
+    copy = pickle.loads(pickle.dumps(ours))
+    assert (copy, copy.api_key) == (ours, SECRET)
+    assert SECRET not in repr(copy)

@@ -1,0 +1,107 @@
+"""What is asked, under which key it is kept, and who is asked, under which name."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import asdict, fields, replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metrics_core.judge.request import Judge, Request, repair
+
+PLAIN = Request("openai/j", "p@1", "Judge this.", "the data", '{"type": "object"}')
+
+# By the type that a field is declared with; a field of a new type needs a new line here.
+VALUES: dict[str, st.SearchStrategy[object]] = {
+    "str": st.text(),
+    "int": st.integers(-(2**63), 2**63),
+    "float": st.floats(allow_nan=False, allow_infinity=False),
+}
+REQUESTS = st.builds(Request, **{one.name: VALUES[str(one.type)] for one in fields(Request)})
+
+
+@pytest.mark.parametrize("name", [one.name for one in fields(Request)])
+@given(data=st.data())
+def test_every_field_changes_the_key(name: str, data: st.DataObject) -> None:
+    request = data.draw(REQUESTS)
+    value = data.draw(
+        VALUES[str(Request.__dataclass_fields__[name].type)].filter(lambda v: v != getattr(request, name))
+    )
+    other = replace(request, **{name: value})
+    assert other.key != request.key
+    assert replace(other, **{name: getattr(request, name)}).key == request.key
+
+
+@given(REQUESTS)
+def test_equal_requests_have_equal_keys_and_a_key_is_128_bits(request_: Request) -> None:
+    again = Request(**asdict(request_))
+    assert (again, again.key) == (request_, request_.key)
+    assert pickle.loads(pickle.dumps(request_)).key == request_.key
+    assert len(request_.key) == 32
+    assert int(request_.key, 16) >= 0
+
+
+@given(st.text(min_size=1), st.text())
+def test_text_cannot_move_from_one_field_to_the_next_unseen(first: str, second: str) -> None:
+    whole = replace(PLAIN, system=first + second, user="")
+    parts = replace(PLAIN, system=first, user=second)
+    assert (whole.key == parts.key) == (second == "")
+
+
+def test_keys_stay_what_they_are() -> None:
+    """Another key means that everything is paid for again: whoever changes this line means that."""
+    assert PLAIN.key == "a826556b529f30e3056800e481d08f01"
+    assert replace(PLAIN, seed=1, repeat=1).key != PLAIN.key
+
+
+def test_the_messages_are_the_two_texts() -> None:
+    assert PLAIN.messages == (
+        {"role": "system", "content": "Judge this."},
+        {"role": "user", "content": "the data"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("model", "address", "label"),
+    [
+        ("openai/gpt-4o-mini", "", "openai/gpt-4o-mini"),
+        ("openai/q", "http://127.0.0.1:8080/v1", "openai/q@127.0.0.1:8080/v1"),
+        ("openai/q", "https://Example.org", "openai/q@example.org"),
+        ("openai/q", "http://[::1]:8080/v1", "openai/q@[::1]:8080/v1"),
+        ("openai/q", "http://me:pass-word@host:1/v1", "openai/q@host:1/v1"),
+        ("openai/q", "https://host/v1?api-key=se-cret&x=1#frag-ment", "openai/q@host/v1"),
+        ("openai/q", "https://me:pa%40ss@host/v1?k", "openai/q@host/v1"),
+        # These would end a part of the signature, or one judge of several.
+        ("openai/a|b, c\n", "http://h/a|b", "openai/a_b__c_@h/a_b"),
+    ],
+)
+def test_the_label_names_model_and_address_without_what_is_secret_in_it(model: str, address: str, label: str) -> None:
+    judge = Judge(model, address, "sk-very-secret")
+    assert judge.label == label
+    assert repr(judge) == f"Judge({label})"
+
+
+def test_the_key_opens_a_judge_and_is_no_part_of_it() -> None:
+    one, other = Judge("openai/q", "http://h", "sk-first-key"), Judge("openai/q", "http://h", "sk-second-key")
+    assert one == other
+    assert hash(one) == hash(other)
+    assert "sk-" not in f"{one} {one!r} {[one]} {(one,)!r}"
+    assert (one == Judge("openai/q", "http://g"), one == Judge("openai/p", "http://h")) == (False, False)
+    copy = pickle.loads(pickle.dumps(one))
+    assert (copy, copy.api_key) == (one, "sk-first-key")
+
+
+def test_a_repair_shows_what_was_said_and_asks_the_same_again() -> None:
+    first, second, said, again = repair(PLAIN.messages, 'Well: {"verdict": "maybe"}', 'verdict is "maybe"')
+    assert (first, second) == PLAIN.messages
+    assert said == {"role": "assistant", "content": '{"verdict": "maybe"}'}
+    assert again["role"] == "user"
+    # What is wrong, without the words of whoever wrote the reply.
+    assert 'This reply cannot be used: verdict is "...". Answer the same question again.' in again["content"]
+
+
+@pytest.mark.parametrize("reply", ["no object at all", "", '{"a": "' + "x" * 30_000 + '"}'])
+def test_a_reply_that_is_no_object_or_too_long_is_not_shown(reply: str) -> None:
+    assert repair(PLAIN.messages, reply, "it is empty")[2]["content"] == "(This reply is left out.)"

@@ -1,0 +1,149 @@
+"""What is known of a judge before any call, and what becomes of a call that reaches nobody."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+
+import pytest
+
+from metrics_core.errors import BadInput
+from metrics_core.judge.request import Judge
+from metrics_core.judge.transport import CallError, abilities, count_tokens, missing_key, send
+
+MESSAGES = ({"role": "user", "content": "Are they the same?"},)
+
+
+@pytest.fixture(autouse=True)
+def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.endswith(("_API_KEY", "_API_BASE", "_BASE_URL")):
+            monkeypatch.delenv(name)
+
+
+def error_of(judge: Judge, timeout_s: float = 10.0) -> CallError:
+    with pytest.raises(CallError) as caught:
+        asyncio.run(send(judge, MESSAGES, {"max_tokens": 5}, timeout_s))
+    return caught.value
+
+
+@pytest.fixture
+def nobody() -> str:
+    """An address where nobody listens."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port = listener.getsockname()[1]
+    return f"http://127.0.0.1:{port}/v1"
+
+
+def test_nobody_there_is_trouble(nobody: str) -> None:
+    error = error_of(Judge("openai/judge", nobody))
+    assert (error.kind, error.code, error.retry_after) == ("trouble", "connection", None)
+
+
+def test_who_takes_a_call_and_says_nothing_is_left_in_time_and_not_called_again() -> None:
+    abilities("openai/judge")  # imports litellm, which is not what is timed
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        error = error_of(Judge("openai/judge", f"http://127.0.0.1:{listener.getsockname()[1]}/v1"), 0.5)
+        time.sleep(0.5)
+        listener.settimeout(0.0)
+        listener.accept()
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    assert (error.kind, error.code, error.message) == ("trouble", "timeout", "no reply within 0.5 s")
+
+
+def test_a_cancelled_call_is_cancelled_and_no_error_of_a_server() -> None:
+    async def work() -> None:
+        with socket.socket() as listener:
+            listener.bind(("127.0.0.1", 0))
+            listener.listen()
+            judge = Judge("openai/judge", f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
+            call = asyncio.create_task(send(judge, MESSAGES, {"max_tokens": 5}, 30.0))
+            await asyncio.sleep(0.3)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    ("quoted", "shown"),
+    [
+        ("nobody/k7", "k7"),
+        ("nobody/sk-proj-abcdefgh", "sk-proj"),
+        ("nobody/key-abcdefgh", "abcdefgh"),
+        ("nobody/http://me:hunter2@host/v1", "hunter2"),
+        ("nobody/http://host/v1?api_key=hunter2", "hunter2"),
+        ("nobody/from-the-environment-91", "from-the-environment-91"),
+        ("nobody/short", None),
+    ],
+)
+def test_a_message_shows_no_secret_that_it_quotes(
+    quoted: str, shown: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """litellm quotes the model's name, which here holds one."""
+    monkeypatch.setenv("SOME_OTHER_API_KEY", "from-the-environment-91")
+    monkeypatch.setenv("TINY_TOKEN", "short")
+    error = error_of(Judge(quoted, "", "k7"))
+    assert "nobody/" in error.message
+    assert "\n" not in error.message
+    assert len(error.message) <= 500
+    if shown is None:
+        # A short word of the environment may be any word.
+        assert quoted in error.message
+    else:
+        assert shown not in error.message
+        assert "***" in error.message
+
+
+def test_a_message_says_what_is_wrong_in_the_words_of_the_provider() -> None:
+    assert "LLM Provider NOT provided" in error_of(Judge("nobody/x")).message
+
+
+def test_a_provider_that_nobody_knows_is_refused_before_any_call() -> None:
+    with pytest.raises(BadInput, match=r"judge 'nobody/x': litellm knows no such provider; write PROVIDER/MODEL, "):
+        abilities("nobody/x")
+
+
+def test_prices_are_dollars_a_token_and_none_where_unknown() -> None:
+    known = abilities("openai/gpt-4o-mini")
+    assert known.takes_format
+    assert known.price is not None
+    asked, answered = known.price
+    assert 1e-9 < asked < answered < 1e-3
+    assert abilities("openai/a-model-of-our-own").price is None
+
+
+@pytest.mark.parametrize(
+    ("judge", "missing"),
+    [
+        (Judge("openai/gpt-4o-mini"), "OPENAI_API_KEY"),
+        (Judge("anthropic/claude-sonnet-4-5"), "ANTHROPIC_API_KEY"),
+        # A server of one's own often wants none.
+        (Judge("openai/q", "http://127.0.0.1:8080/v1"), None),
+        (Judge("openai/gpt-4o-mini", "", "sk-given"), None),
+    ],
+)
+def test_which_key_is_missing(judge: Judge, missing: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert missing_key(judge) == missing
+    if missing:
+        monkeypatch.setenv(missing, "sk-from-the-environment")
+        assert missing_key(judge) is None
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-4o-mini", "openai/a-model-of-our-own", "anthropic/claude-sonnet-4-5"])
+def test_tokens_are_counted_without_the_network(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*where: object, **_: object) -> None:
+        raise AssertionError(f"asks the network: {where}")
+
+    monkeypatch.setattr(socket, "getaddrinfo", forbidden)
+    judge = Judge(model)
+    assert count_tokens(judge, "") == 0
+    assert 9 <= count_tokens(judge, "The quick brown fox jumps over the lazy dog.") <= 12
+    assert 4 <= count_tokens(judge, "東京は日本の首都です。") <= 20

@@ -1,0 +1,230 @@
+"""A judge against labels: by hand, against published formulas, under symmetries, and the coverage of each interval."""
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metrics_core.statistics.agreement import Agreement, Confusion, agreement, confusion
+from metrics_core.statistics.intervals import Estimate, Interval, tango, wilson
+from tests.metrics_core.statistics.simulations import cells, held
+
+COUNTS = st.tuples(*[st.integers(0, 12)] * 4).filter(any)
+
+
+def rows_of(counts: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Verdicts and labels with these counts of (1, 1), (1, 0), (0, 1), (0, 0)."""
+    return np.repeat([1.0, 1.0, 0.0, 0.0], counts), np.repeat([1.0, 0.0, 1.0, 0.0], counts)
+
+
+def kappa_of(p: np.ndarray) -> float:
+    verdict, label = p[0] + p[1], p[0] + p[2]
+    chance = verdict * label + (1 - verdict) * (1 - label)
+    return float((p[0] + p[3] - chance) / (1 - chance))
+
+
+def ac1_of(p: np.ndarray) -> float:
+    share = (2 * p[0] + p[1] + p[2]) / 2
+    chance = 2 * share * (1 - share)
+    return float((p[0] + p[3] - chance) / (1 - chance))
+
+
+def by_delta_method(statistic: Callable[[np.ndarray], float], counts: tuple[int, ...]) -> float:
+    """The standard error of a statistic of four shares, by numeric derivatives and the multinomial's covariance."""
+    n = sum(counts)
+    p = np.array(counts) / n
+    slope = np.array([(statistic(p + 1e-6 * e) - statistic(p - 1e-6 * e)) / 2e-6 for e in np.eye(4)])
+    return math.sqrt((slope**2 @ p - (slope @ p) ** 2) / n)
+
+
+def by_fleiss(counts: tuple[int, ...]) -> float:
+    """Kappa's standard error as Fleiss, Cohen and Everitt (1969) write it."""
+    n = sum(counts)
+    p = np.array(counts).reshape(2, 2) / n
+    rows, columns = p.sum(1), p.sum(0)
+    chance = float(rows @ columns)
+    kappa = (np.trace(p) - chance) / (1 - chance)
+    total = sum(p[i, i] * (1 - (rows[i] + columns[i]) * (1 - kappa)) ** 2 for i in range(2))
+    total += (1 - kappa) ** 2 * sum(p[i, j] * (columns[i] + rows[j]) ** 2 for i, j in ((0, 1), (1, 0)))
+    return math.sqrt((total - (kappa - chance * (1 - kappa)) ** 2) / n) / (1 - chance)
+
+
+def on_log_scale(value: float, error: float, n: int) -> tuple[float, float]:
+    margin = scipy.stats.t.ppf(0.975, n - 1) * error * math.sqrt(n / (n - 1)) / (1 - value)
+    return 1 - (1 - value) * math.exp(margin), 1 - (1 - value) * math.exp(-margin)
+
+
+def interval_of(estimate: Estimate | None) -> Interval:
+    assert estimate is not None
+    assert estimate.interval is not None
+    return estimate.interval
+
+
+def test_the_textbook_case() -> None:
+    found = agreement(*rows_of((20, 5, 10, 15)))
+    assert found.confusion == Confusion(20, 5, 10, 15)
+    assert (found.n, found.base_rate) == (50, 0.6)
+    assert found.kappa is not None
+    assert found.kappa.value == pytest.approx(0.4)
+    assert found.accuracy == Estimate(0.7, wilson(35, 50))
+    assert found.sensitivity == Estimate(pytest.approx(20 / 30), wilson(20, 30))
+    assert found.specificity == Estimate(0.75, wilson(15, 20))
+    assert found.bias == Estimate(pytest.approx(-0.1), tango(5, 10, 50))
+
+
+def test_gwets_own_case_where_kappa_fails() -> None:
+    found = agreement(*rows_of((118, 5, 2, 0)))
+    assert found.kappa is not None
+    assert found.kappa.value == pytest.approx(-0.0234, abs=1e-4)
+    assert found.ac1.value == pytest.approx(0.9408, abs=1e-4)
+
+
+@given(COUNTS)
+def test_confusion_counts_are_counted(counts: tuple[int, ...]) -> None:
+    assert confusion(*rows_of(counts)) == counts
+
+
+@given(st.tuples(*[st.integers(1, 30)] * 4))
+def test_kappas_and_ac1s_errors_are_the_published_ones(counts: tuple[int, ...]) -> None:
+    n, found = sum(counts), agreement(*rows_of(counts))
+    assert by_fleiss(counts) == pytest.approx(by_delta_method(kappa_of, counts), rel=1e-4)
+    for estimate, error in ((found.kappa, by_fleiss(counts)), (found.ac1, by_delta_method(ac1_of, counts))):
+        interval = interval_of(estimate)
+        assert estimate is not None
+        assert interval.method == "delta-log-t"
+        low, high = on_log_scale(estimate.value, error, n)
+        assert (interval.low, interval.high) == pytest.approx((max(-1, low), min(1, high)), abs=1e-4)
+
+
+def numbers_of(found: Agreement) -> list[float]:
+    """Everything that does not change when rows are reordered, in one list; -9 for what is not there."""
+    estimates = (found.accuracy, found.kappa, found.ac1, found.sensitivity, found.specificity, found.bias)
+    values = [-9.0 if e is None else e.value for e in estimates]
+    ends = [end for e in estimates for end in (e.interval[:2] if e and e.interval else (-9.0, -9.0))]
+    return [found.base_rate, *values, *ends]
+
+
+ROWS = st.lists(st.tuples(st.booleans(), st.booleans(), st.sampled_from("abcdef")), min_size=1, max_size=40)
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+@given(data=st.data())
+def test_order_of_rows_and_names_of_clusters_do_not_matter(data: st.DataObject, clustered: bool) -> None:
+    rows = data.draw(ROWS)
+    shuffled = data.draw(st.permutations(rows))
+
+    def found(rows: list[tuple[bool, bool, str]], prefix: str) -> Agreement:
+        verdicts, labels, names = zip(*rows, strict=True)
+        return agreement(verdicts, labels, clusters=[prefix + name for name in names] if clustered else None)
+
+    assert numbers_of(found(rows, "x")) == pytest.approx(numbers_of(found(shuffled, "y")), abs=1e-9)
+
+
+@given(COUNTS)
+def test_judge_and_labels_change_places(counts: tuple[int, ...]) -> None:
+    verdicts, labels = rows_of(counts)
+    there, back = agreement(verdicts, labels), agreement(labels, verdicts)
+    assert there.accuracy == back.accuracy
+    assert there.bias.value == -back.bias.value
+    for one, other in ((there.kappa, back.kappa), (there.ac1, back.ac1)):
+        assert (one is None) == (other is None)
+        if one is not None and other is not None:
+            assert one.value == pytest.approx(other.value, abs=1e-12)
+
+
+@given(COUNTS)
+def test_calling_0_what_was_1_exchanges_the_error_rates(counts: tuple[int, ...]) -> None:
+    verdicts, labels = rows_of(counts)
+    there, back = agreement(verdicts, labels), agreement(1 - verdicts, 1 - labels)
+    assert (there.sensitivity, there.specificity) == (back.specificity, back.sensitivity)
+    assert back.ac1.value == pytest.approx(there.ac1.value, abs=1e-12)
+    if there.kappa is not None and back.kappa is not None:
+        assert back.kappa.value == pytest.approx(there.kappa.value, abs=1e-12)
+
+
+@given(COUNTS)
+def test_every_number_is_finite_and_in_its_range(counts: tuple[int, ...]) -> None:
+    for clusters in (None, [i // 2 for i in range(sum(counts))]):
+        found = agreement(*rows_of(counts), clusters=clusters)
+        assert all(math.isfinite(number) for number in numbers_of(found))
+        for estimate in (found.accuracy, found.kappa, found.ac1, found.sensitivity, found.specificity, found.bias):
+            if estimate is not None and estimate.interval is not None:
+                low, high, _ = estimate.interval
+                assert -1 <= low <= estimate.value + 1e-12
+                assert estimate.value - 1e-12 <= high <= 1
+                assert low < high
+
+
+def test_what_the_rows_do_not_define_is_none() -> None:
+    found = agreement([1, 1, 1], [1, 1, 1])
+    assert (found.kappa, found.specificity) == (None, None)
+    assert found.ac1.value == 1.0
+    assert agreement([1, 0], [0, 0]).sensitivity is None
+    one = agreement([1], [0])
+    assert (one.accuracy.interval, one.bias.interval, one.ac1.interval) == (None, None, None)
+
+
+def test_perfect_agreement_is_not_certain() -> None:
+    found = agreement(*rows_of((10, 0, 0, 10)))
+    assert found.kappa is not None
+    assert found.kappa.value == 1.0
+    # 3.84 / 23.84 of the rows may be unlike these, and each costs twice its share: chance agreement is a half.
+    assert interval_of(found.kappa) == (pytest.approx(1 - 2 * 0.1611, abs=1e-3), 1.0, "unseen")
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "labels", "message"),
+    [
+        ([], [], "verdicts and labels: there is no row"),
+        ([1, 0], [1], "verdicts and labels: 2 and 1 rows are not the same rows"),
+        ([0.5], [1], r"verdicts: only 0 and 1 are allowed, and there is 0\.5"),
+        ([1], [2], "labels: only 0 and 1 are allowed, and there is 2"),
+        ([1], [math.nan], "labels: row 0 is no finite number"),
+    ],
+)
+def test_unusable_rows_are_refused(verdicts: list[float], labels: list[float], message: str) -> None:
+    for function in (agreement, confusion):
+        with pytest.raises(ValueError, match=message):
+            function(verdicts, labels)
+
+
+SHARES = [(0.62, 0.06, 0.08, 0.24), (0.85, 0.04, 0.03, 0.08), (0.3, 0.15, 0.1, 0.45)]
+
+
+@pytest.mark.parametrize("n", [100, 400])
+@pytest.mark.parametrize("shares", SHARES)
+def test_every_interval_holds_the_truth_19_times_in_20(n: int, shares: tuple[float, ...]) -> None:
+    verdicts, labels = cells(np.random.default_rng(1), (1000, n), shares)
+    found = [agreement(v, y) for v, y in zip(verdicts, labels, strict=True)]
+    p = np.array(shares)
+    assert 0.93 <= held((interval_of(f.kappa) for f in found), kappa_of(p)) <= 0.975
+    assert 0.93 <= held((interval_of(f.ac1) for f in found), ac1_of(p)) <= 0.975
+    assert 0.93 <= held((interval_of(f.bias) for f in found), p[1] - p[2]) <= 0.97
+    assert 0.93 <= held((interval_of(f.sensitivity) for f in found), p[0] / (p[0] + p[2])) <= 0.97
+    # A few rows labelled 0 leave few possible specificities, so coverage comes in steps.
+    assert 0.92 <= held((interval_of(f.specificity) for f in found), p[3] / (p[1] + p[3])) <= 0.98
+
+
+def test_every_clustered_interval_holds_the_truth_19_times_in_20() -> None:
+    rng, clusters = np.random.default_rng(2), [i // 6 for i in range(360)]
+    easy, hard = (0.83, 0.02, 0.03, 0.12), (0.2, 0.2, 0.1, 0.5)
+    rows = [
+        tuple(np.where(kind[:, None], one, other) for one, other in zip(*drawn, strict=True))
+        for kind, drawn in (
+            (rng.random(60) < 0.6, (cells(rng, (60, 6), easy), cells(rng, (60, 6), hard))) for _ in range(800)
+        )
+    ]
+    found = [agreement(v.ravel(), y.ravel(), clusters=clusters) for v, y in rows]
+    p = 0.6 * np.array(easy) + 0.4 * np.array(hard)
+    assert 0.93 <= held((interval_of(f.kappa) for f in found), kappa_of(p)) <= 0.97
+    assert 0.93 <= held((interval_of(f.ac1) for f in found), ac1_of(p)) <= 0.97
+    assert 0.93 <= held((interval_of(f.accuracy) for f in found), p[0] + p[3]) <= 0.97
+    assert 0.93 <= held((interval_of(f.bias) for f in found), p[1] - p[2]) <= 0.97
+    assert 0.93 <= held((interval_of(f.sensitivity) for f in found), p[0] / (p[0] + p[2])) <= 0.97
+    assert 0.93 <= held((interval_of(f.specificity) for f in found), p[3] / (p[1] + p[3])) <= 0.97
+    plain = [agreement(v.ravel(), y.ravel()) for v, y in rows]
+    assert held((interval_of(f.ac1) for f in plain), ac1_of(p)) < 0.93

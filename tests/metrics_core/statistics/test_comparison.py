@@ -1,0 +1,269 @@
+"""Paired differences: by hand, against SciPy's tests, under reordering and exchange, and their coverage."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metrics_core.lexical.bleu import BleuStats, corpus_bleu
+from metrics_core.statistics.comparison import PairedDifference, mcnemar, paired_difference, pooled_difference
+from metrics_core.statistics.intervals import tango
+from tests.metrics_core.statistics.simulations import held, remembered, share
+
+EIGHTHS = st.integers(0, 8).map(lambda eighths: eighths / 8)
+ROWS = st.lists(st.tuples(EIGHTHS, EIGHTHS, st.sampled_from("abcd")), min_size=1, max_size=30)
+BITS = st.lists(st.tuples(st.booleans(), st.booleans(), st.sampled_from("abcd")), min_size=1, max_size=30)
+
+
+def compared(rows: list[tuple[float, float, str]], clustered: bool, binary: bool = False) -> PairedDifference:
+    old, new, clusters = zip(*rows, strict=True)
+    return paired_difference(old, new, binary=binary, clusters=clusters if clustered else None, permutations=200)
+
+
+def ends(found: PairedDifference) -> tuple[float, float]:
+    return (math.nan, math.nan) if found.interval is None else found.interval[:2]
+
+
+def test_graded_scores_by_hand() -> None:
+    old, new = [0.5, 0.25, 1.0, 0.0, 0.5], [0.75, 0.5, 1.0, 0.5, 0.25]
+    found = paired_difference(old, new)
+    assert (found.n, found.units, found.test, found.design_effect) == (5, 5, "sign-flip", 1.0)
+    assert (found.old, found.new, found.difference) == pytest.approx((0.45, 0.6, 0.15))
+    # The differences are .25, .25, 0, .5, -.25: of 16 sign patterns, 8 reach a sum of .75 either way.
+    assert found.p == 8 / 16
+    assert (found.fixed, found.broken) == (None, None)
+    assert found.sd == pytest.approx(math.sqrt(0.325 / 4))
+    oracle = scipy.stats.ttest_rel(new, old).confidence_interval(0.95)
+    assert found.interval is not None
+    assert found.interval.method == "t"
+    assert ends(found) == pytest.approx((oracle.low, oracle.high))
+
+
+def test_binary_scores_by_hand() -> None:
+    old, new = [1, 1, 0, 0, 0, 0, 0, 1], [1, 0, 1, 1, 1, 1, 0, 1]
+    found = paired_difference(old, new, binary=True)
+    assert (found.n, found.fixed, found.broken, found.test) == (8, 4, 1, "mcnemar")
+    assert (found.old, found.new, found.difference) == (3 / 8, 6 / 8, 3 / 8)
+    # 2 (1 + 5) / 32.
+    assert found.p == pytest.approx(0.375)
+    assert found.interval == tango(4, 1, 8)
+
+
+def test_clustered_scores_by_hand() -> None:
+    old, new = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.5, 0.5, 0.25, 0.0]
+    found = paired_difference(old, new, clusters=["a", "a", "b", "b", "c", "c"])
+    assert (found.n, found.units, found.test) == (6, 3, "cluster sign-flip")
+    assert found.p == 2 / 8
+    sums = [1 - 0.75, 1 - 0.75, 0.25 - 0.75]
+    error = math.sqrt(3 / 2 * sum(s * s for s in sums)) / 6
+    assert found.interval is not None
+    assert found.interval.method == "cluster-t"
+    margin = scipy.stats.t.ppf(0.975, 2) * error
+    assert ends(found) == pytest.approx((0.375 - margin, 0.375 + margin))
+    assert found.design_effect == pytest.approx(error**2 / (np.var(new, ddof=1) / 6))
+
+
+def test_clustered_binary_scores_are_flipped_whole_and_still_counted() -> None:
+    found = paired_difference([0, 0, 1, 0], [1, 1, 0, 1], binary=True, clusters=["a", "a", "b", None])
+    assert (found.fixed, found.broken, found.test, found.units) == (3, 1, "cluster sign-flip", 3)
+    # Sums 2, -1, 1: of 8 sign patterns all but the two with 0 reach 2, and those with 4 and 2 count.
+    assert found.p == 6 / 8
+
+
+@given(st.integers(0, 300), st.integers(0, 300))
+def test_mcnemar_is_the_binomial_test(fixed: int, broken: int) -> None:
+    oracle = scipy.stats.binom.cdf(min(fixed, broken), fixed + broken, 0.5) * 2
+    assert mcnemar(fixed, broken) == pytest.approx(min(1.0, oracle), rel=1e-9)
+    with pytest.raises(ValueError, match="fixed and broken: counts are needed, not -1 and 3"):
+        mcnemar(-1, 3)
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+@pytest.mark.parametrize("binary", [False, True])
+@given(data=st.data())
+def test_exchanging_the_releases_turns_the_difference_around(
+    data: st.DataObject, binary: bool, clustered: bool
+) -> None:
+    rows = data.draw(BITS if binary else ROWS)
+    there = compared(rows, clustered, binary)
+    back = compared([(new, old, cluster) for old, new, cluster in rows], clustered, binary)
+    assert (back.old, back.new, back.p) == (there.new, there.old, there.p)
+    assert (back.fixed, back.broken, back.difference) == (there.broken, there.fixed, -there.difference)
+    assert ends(back) == pytest.approx((-ends(there)[1], -ends(there)[0]), abs=1e-9, nan_ok=True)
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+@pytest.mark.parametrize("binary", [False, True])
+@given(data=st.data())
+def test_the_order_of_rows_and_the_names_of_clusters_do_not_matter(
+    data: st.DataObject, binary: bool, clustered: bool
+) -> None:
+    rows = data.draw(BITS if binary else ROWS)
+    shuffled = [(old, new, "x" + cluster) for old, new, cluster in data.draw(st.permutations(rows))]
+    one, other = compared(rows, clustered, binary), compared(shuffled, clustered, binary)
+    assert (one.difference, one.p, one.fixed, one.units) == (other.difference, other.p, other.fixed, other.units)
+    assert ends(one) == pytest.approx(ends(other), abs=1e-9, nan_ok=True)
+
+
+@given(ROWS)
+def test_every_number_is_finite_and_the_interval_holds_the_difference(rows: list[tuple[float, float, str]]) -> None:
+    for clustered in (False, True):
+        found = compared(rows, clustered)
+        assert 0 < found.p <= 1
+        assert found.design_effect >= 0
+        assert (found.interval is None) == (found.units < 2)
+        if found.interval is not None:
+            assert -1 <= found.interval.low <= found.difference <= found.interval.high <= 1
+            assert found.interval.low < found.interval.high
+
+
+def test_one_row_has_no_interval_and_shows_nothing() -> None:
+    found = paired_difference([0], [1], binary=True)
+    assert (found.interval, found.p, found.sd, found.difference) == (None, 1.0, None, 1.0)
+    assert paired_difference([0.2, 0.4], [0.3, 0.3], clusters=["a", "a"]).interval is None
+
+
+def test_releases_that_are_the_same_are_not_known_to_be_the_same_for_ever() -> None:
+    scores = np.random.default_rng(1).random(100)
+    found = paired_difference(scores, scores)
+    assert (found.difference, found.p, found.sd) == (0.0, 1.0, 0.0)
+    assert found.interval is not None
+    assert found.interval.method == "unseen"
+    assert ends(found) == pytest.approx((-0.03699, 0.03699), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "options", "message"),
+    [
+        ([], [], {}, "old and new: there is no row"),
+        ([0.1], [0.1, 0.2], {}, "old and new: 1 and 2 rows are not the same rows"),
+        ([0.1, math.nan], [0.1, 0.2], {}, "old: row 1 is no finite number"),
+        ([0, 1], [0.5, 1], {"binary": True}, r"new: only 0 and 1 are allowed, and there is 0\.5"),
+        ([0, 1], [0, 1], {"clusters": ["a"]}, "clusters: 1 of them for 2 rows"),
+    ],
+)
+def test_unusable_rows_are_refused(old: list[float], new: list[float], options: dict[str, bool], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        paired_difference(old, new, **options)
+
+
+@pytest.mark.parametrize("n", [12, 40, 200])
+def test_a_graded_difference_is_held_19_times_in_20(n: int) -> None:
+    rng = np.random.default_rng(2)
+    hard = rng.normal(0, 0.3, (1500, n))
+    old, new = hard + rng.normal(0.5, 0.15, (1500, n)), hard + rng.normal(0.53, 0.15, (1500, n))
+    found = [paired_difference(a, b, permutations=1).interval for a, b in zip(old, new, strict=True)]
+    assert 0.93 <= held(found, 0.03) <= 0.97
+    # What pairing is for: the releases' own spread, .34 each, would make the interval more than twice as wide.
+    assert np.mean([i.high - i.low for i in found if i]) < 0.5 * 2 * 1.96 * 0.335 * math.sqrt(2 / n) * 1.2
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_clustered_difference_is_held_19_times_in_20(binary: bool) -> None:
+    rng, clusters = np.random.default_rng(3), np.repeat(np.arange(40), 5).tolist()
+    if binary:
+        better = rng.beta(2, 6, (1000, 40, 1))
+        change = (rng.random((1000, 40, 5)) < better).astype(float).reshape(1000, 200)
+        old, truth = np.zeros(200), 0.25
+    else:
+        change = (rng.normal(0.05, 0.1, (1000, 40, 1)) + rng.normal(0, 0.1, (1000, 40, 5))).reshape(1000, 200)
+        old, truth = np.full(200, 0.5), 0.05
+    found = [paired_difference(old, old + row, binary=binary, clusters=clusters, permutations=1) for row in change]
+    assert 0.93 <= held((one.interval for one in found), truth) <= 0.97
+    plain = [paired_difference(old, old + row, binary=binary, permutations=1).interval for row in change]
+    assert held(plain, truth) < 0.93
+    assert np.mean([one.design_effect for one in found]) > 1.2
+
+
+def test_rare_changes_of_graded_scores_are_held_at_least_19_times_in_20() -> None:
+    rng = np.random.default_rng(4)
+    change = (rng.random((1500, 200)) < 3 / 200) * rng.choice([-1.0, 1.0, 0.5], (1500, 200))
+    assert held((paired_difference(np.zeros(200), row, permutations=1).interval for row in change), 0.0025) >= 0.95
+
+
+def test_mcnemar_rejects_equal_releases_at_most_1_time_in_20() -> None:
+    p = remembered(mcnemar)
+    for changed in (0.02, 0.1, 0.4):
+        draws = np.random.default_rng(5).multinomial(300, [changed / 2, changed / 2, 1 - changed], 4000)
+        assert 0.005 < share(p(a, b) <= 0.05 for a, b, _ in draws) <= 0.05
+
+
+def bleu(total: np.ndarray) -> float:
+    return corpus_bleu(BleuStats.of_flat([int(number) for number in total]))
+
+
+def test_a_pooled_difference_of_means_is_that_of_the_rows() -> None:
+    rng = np.random.default_rng(6)
+    old = rng.random(120)
+    new = old + rng.normal(0.02, 0.1, 120)
+    stats = [np.column_stack([scores, np.ones(120)]) for scores in (old, new)]
+    found = pooled_difference(*stats, lambda total: float(total[0] / total[1]), permutations=4000, resamples=4000)
+    rows = paired_difference(old, new)
+    assert (found.n, found.units, found.test, found.sd) == (120, 120, "exchange", None)
+    assert (found.old, found.new, found.difference) == pytest.approx((rows.old, rows.new, rows.difference))
+    assert found.p == pytest.approx(rows.p, abs=0.03)
+    assert rows.interval is not None
+    width = rows.interval.high - rows.interval.low
+    assert ends(found) == pytest.approx(ends(rows), abs=0.06 * width)
+
+
+def test_corpus_bleu_of_two_releases_is_compared() -> None:
+    good = BleuStats(5, 5, (5, 4, 3, 2), (5, 4, 3, 2)).flat
+    poor = BleuStats(5, 5, (4, 2, 1, 0), (5, 4, 3, 2)).flat
+    old, new = np.array([good, poor, poor] * 20), np.array([good, good, poor] * 20)
+    found = pooled_difference(old, new, bleu, resamples=200)
+    assert found.difference == pytest.approx(bleu(new.sum(0)) - bleu(old.sum(0)))
+    assert found.interval is not None
+    assert 0 < found.interval.low < found.difference < found.interval.high
+    assert found.p == 1 / 1000
+    clustered = pooled_difference(old, new, bleu, clusters=[i // 3 for i in range(60)], resamples=200)
+    assert clustered.units == 20
+    same = pooled_difference(old, old, bleu, resamples=50)
+    assert (same.difference, same.p) == (0.0, 1.0)
+
+
+def test_a_pooled_difference_does_not_know_the_order_and_follows_its_seed() -> None:
+    rng = np.random.default_rng(7)
+    old, new = rng.integers(1, 9, (40, 2)), rng.integers(1, 9, (40, 2))
+    order = rng.permutation(40)
+
+    def ratio(total: np.ndarray) -> float:
+        return float(total[0] / total[1])
+
+    found = pooled_difference(old, new, ratio, resamples=200)
+    assert pooled_difference(old[order], new[order], ratio, resamples=200) == found
+    assert pooled_difference(old, new, ratio, resamples=200, seed=1).interval != found.interval
+    assert pooled_difference(old[:1], new[:1], ratio).interval is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ([[1.0, 2.0]], [[1.0]], r"not \(1, 2\) and \(1, 1\)"),
+        ([1.0], [1.0], r"not \(1,\) and \(1,\)"),
+        ([[1.0, math.inf]], [[1.0, 2.0]], "every number must be finite"),
+    ],
+)
+def test_unusable_statistics_are_refused(old: list[list[float]], new: list[list[float]], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        pooled_difference(old, new, lambda total: float(total[0]))
+
+
+def test_a_pooled_difference_is_held_19_times_in_20() -> None:
+    rng = np.random.default_rng(8)
+    size = rng.integers(1, 9, (250, 80)).astype(float)
+    hits = [rng.binomial(size.astype(int), share_) for share_ in (0.5, 0.6)]
+    found = [
+        pooled_difference(
+            np.column_stack([a, s]),
+            np.column_stack([b, s]),
+            lambda t: float(t[0] / t[1]),
+            resamples=300,
+            permutations=1,
+        ).interval
+        for a, b, s in zip(*hits, size, strict=True)
+    ]
+    assert 0.92 <= held(found, 0.1) <= 0.98

@@ -1,0 +1,231 @@
+"""Corrected means: their formulas, that they mend the judge's bias, and that their intervals hold the truth."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metrics_core.statistics.agreement import Confusion, agreement, confusion
+from metrics_core.statistics.corrected import PredictionPowered, ppi_difference, ppi_mean, rogan_gladen
+from metrics_core.statistics.rows import mean_interval, numbers
+from tests.metrics_core.statistics.simulations import held
+
+ROWS = st.lists(
+    st.tuples(st.integers(0, 4).map(lambda q: q / 4), st.sampled_from([None, 0.0, 0.25, 1.0]), st.sampled_from("abcd")),
+    min_size=1,
+    max_size=30,
+).filter(lambda rows: any(label is not None for _, label, _ in rows))
+
+
+def labelled(truth: np.ndarray, n: int) -> list[float | None]:
+    """The first `n` labels, None for the rest."""
+    return [float(label) if row < n else None for row, label in enumerate(truth)]
+
+
+def judged(rng: np.random.Generator, truth: np.ndarray, sensitivity: float, specificity: float) -> np.ndarray:
+    right = rng.random(truth.shape) < np.where(truth == 1, sensitivity, specificity)
+    return np.where(right, truth, 1 - truth)
+
+
+def width(found: PredictionPowered) -> float:
+    assert found.interval is not None
+    return found.interval.high - found.interval.low
+
+
+def test_the_estimate_by_hand() -> None:
+    scores = [1, 1, 0, 0, 1, 0, 1, 1, 1, 0]
+    found = ppi_mean(scores, [1, 1, 0, 1, *[None] * 6])
+    slope = scipy.stats.linregress([1, 1, 0, 0], [1, 1, 0, 1]).slope
+    weight = slope / (1 + 4 / 6)
+    assert found.weight == pytest.approx(weight)
+    assert (found.labelled, found.unlabelled) == (4, 6)
+    corrections = np.array([1, 1, 0, 1]) - weight * np.array([1, 1, 0, 0])
+    assert found.value == pytest.approx(weight * 4 / 6 + corrections.mean())
+    # The weight was learned from the 4 labels, so they are worth 3: n / (n - 1), and 2 degrees of freedom.
+    error = math.sqrt((corrections.var() / 4 + weight**2 * np.var([1, 0, 1, 1, 1, 0]) / 6) * 3 / 2)
+    margin = scipy.stats.t.ppf(0.975, 2) * error
+    assert found.interval == (pytest.approx(found.value - margin), pytest.approx(found.value + margin), "ppi-t")
+
+
+@pytest.mark.parametrize("scores", [[0.5] * 30, [0.9 - 0.02 * i for i in range(30)]])
+def test_a_judge_that_says_nothing_leaves_the_labels_alone(scores: list[float]) -> None:
+    truth = [i * 0.05 for i in range(20)]
+    found = ppi_mean(scores, [*truth, *[None] * 10])
+    labels_only = mean_interval(np.array(truth), None)
+    assert found.weight == 0.0
+    assert found.value == pytest.approx(np.mean(truth))
+    assert found.interval is not None
+    assert labels_only is not None
+    assert found.interval[:2] == pytest.approx(labels_only[:2], abs=1e-9)
+
+
+def test_where_all_rows_are_labelled_the_judge_does_not_count() -> None:
+    truth = np.random.default_rng(1).random(30)
+    found = ppi_mean(truth**2, truth.tolist())
+    oracle = mean_interval(truth, None)
+    assert (found.weight, found.unlabelled) == (0.0, 0)
+    assert oracle is not None
+    assert found.interval is not None
+    assert found.interval[:2] == pytest.approx(oracle[:2], abs=1e-9)
+
+
+def test_a_perfect_judge_makes_every_row_count() -> None:
+    truth = (np.random.default_rng(2).random(2000) < 0.7).astype(float)
+    found = ppi_mean(truth, labelled(truth, 100))
+    assert found.weight == pytest.approx(1 / (1 + 100 / 1900), rel=1e-9)
+    assert abs(found.value - truth.mean()) < 0.01
+    alone = mean_interval(truth[:100], None)
+    assert alone is not None
+    assert width(found) < 0.35 * (alone.high - alone.low)
+
+
+@given(ROWS, st.data())
+def test_order_and_cluster_names_do_not_matter(
+    rows: list[tuple[float, float | None, str]], data: st.DataObject
+) -> None:
+    shuffled = data.draw(st.permutations(rows))
+
+    def numbers_of(rows: list[tuple[float, float | None, str]], prefix: str | None) -> list[float]:
+        scores, labels, names = zip(*rows, strict=True)
+        found = ppi_mean(scores, labels, clusters=None if prefix is None else [prefix + name for name in names])
+        shared = prefix is not None and len(set(names)) < len(names)
+        units = len({name for _, label, name in rows if label is not None}) if shared else found.labelled
+        assert (found.interval is None) == (units - (found.weight > 0) < 2)
+        low, high = found.interval[:2] if found.interval else (-9.0, -9.0)
+        assert math.isfinite(found.value)
+        assert 0 <= found.weight <= 1
+        return [found.value, found.weight, low, high]
+
+    assert numbers_of(rows, None) == pytest.approx(numbers_of(shuffled, None), abs=1e-9)
+    assert numbers_of(rows, "x") == pytest.approx(numbers_of(shuffled, "y"), abs=1e-9)
+
+
+def test_a_single_label_has_no_interval_and_none_is_refused() -> None:
+    found = ppi_mean([1, 0, 1], [None, 1.0, None])
+    assert (found.value, found.interval, found.weight) == (1.0, None, 0.0)
+    assert ppi_mean([1, 0, 1], [0.0, 1.0, None], clusters=["a", "a", "b"]).interval is None
+    with pytest.raises(ValueError, match="labels: at least one row must have one"):
+        ppi_mean([1, 0], [None, None])
+    with pytest.raises(ValueError, match="labels: 1 of them for 2 rows"):
+        ppi_mean([1, 0], [1.0])
+    with pytest.raises(ValueError, match="labels: row 1 is no finite number"):
+        ppi_mean([1, 0], [None, math.nan])
+
+
+JUDGE = (0.95, 0.72)
+"""Sensitivity and specificity; where 70 % are right, that is a kappa of .7."""
+
+
+def test_100_labels_of_1000_with_a_judge_of_kappa_7() -> None:
+    rng = np.random.default_rng(3)
+    truth = (rng.random((1500, 1000)) < 0.7).astype(float)
+    verdicts = judged(rng, truth, *JUDGE)
+    pooled = agreement(verdicts[:100].ravel(), truth[:100].ravel()).kappa
+    assert pooled is not None
+    assert pooled.value == pytest.approx(0.7, abs=0.01)
+    found = [ppi_mean(f, labelled(y, 100)) for f, y in zip(verdicts, truth, strict=True)]
+    assert 0.93 <= held((one.interval for one in found), 0.7) <= 0.97
+    alone = [mean_interval(numbers(y[:100], "labels"), None) for y in truth]
+    widths = [i.high - i.low for i in alone if i]
+    assert np.mean([width(one) for one in found]) < 0.8 * np.mean(widths)
+    assert np.mean([width(one) < w for one, w in zip(found, widths, strict=True)]) > 0.98
+    # The judge alone is narrower still, and wrong.
+    assert held((mean_interval(f, None) for f in verdicts), 0.7) < 0.2
+    assert np.mean([one.value for one in found]) == pytest.approx(0.7, abs=0.004)
+
+
+def test_a_difference_of_releases_is_corrected_and_held() -> None:
+    rng = np.random.default_rng(4)
+    old = (rng.random((1200, 800)) < 0.65).astype(float)
+    new = np.where(rng.random((1200, 800)) < 0.7, old, rng.random((1200, 800)) < 0.8).astype(float)
+    truth = 0.3 * (0.8 - 0.65)
+    # The judge is kinder to the new release than to the old one.
+    old_scores, new_scores = judged(rng, old, 0.85, 0.9), judged(rng, new, 0.95, 0.75)
+    found = [
+        ppi_difference(f, g, labelled(y, 150), labelled(z, 150))
+        for f, g, y, z in zip(old_scores, new_scores, old, new, strict=True)
+    ]
+    assert 0.93 <= held((one.interval for one in found), truth) <= 0.97
+    raw = [mean_interval(g - f, None) for f, g in zip(old_scores, new_scores, strict=True)]
+    assert held(raw, truth) < 0.1
+    alone = [mean_interval((z - y)[:150], None) for y, z in zip(old, new, strict=True)]
+    assert np.mean([width(one) for one in found]) < np.mean([i.high - i.low for i in alone if i])
+
+
+def test_only_rows_labelled_in_both_releases_count_as_labelled() -> None:
+    found = ppi_difference([0, 1, 0, 1], [1, 1, 0, 0], [0, 1, None, 1], [1, 1, 0, None])
+    assert (found.labelled, found.unlabelled) == (2, 2)
+    back = ppi_difference([1, 1, 0, 0], [0, 1, 0, 1], [1, 1, 0, None], [0, 1, None, 1])
+    assert (back.value, back.weight) == (-found.value, found.weight)
+    with pytest.raises(ValueError, match="old_scores and new_scores: 1 and 2 rows"):
+        ppi_difference([0], [0, 1], [None], [None])
+
+
+def test_clustered_corrections_hold_the_truth_19_times_in_20() -> None:
+    rng, clusters = np.random.default_rng(5), [i // 5 for i in range(500)]
+    share_ = np.repeat(rng.beta(2, 1, (800, 100)), 5, axis=1)
+    truth = (rng.random((800, 500)) < share_).astype(float)
+    verdicts = judged(rng, truth, *JUDGE)
+    found = [ppi_mean(f, labelled(y, 200), clusters=clusters) for f, y in zip(verdicts, truth, strict=True)]
+    assert 0.93 <= held((one.interval for one in found), 2 / 3) <= 0.97
+    assert found[0].interval is not None
+    assert found[0].interval.method == "cluster-ppi-t"
+    plain = [ppi_mean(f, labelled(y, 200)).interval for f, y in zip(verdicts, truth, strict=True)]
+    assert held(plain, 2 / 3) < 0.92
+
+
+def test_rogan_and_gladens_estimate_by_hand() -> None:
+    found = rogan_gladen(60, 100, Confusion(45, 10, 5, 40))
+    assert found is not None
+    assert found.value == pytest.approx((0.6 + 0.8 - 1) / (0.9 + 0.8 - 1))
+    # The formula of Lang and Reiczigel, step by step.
+    z2 = scipy.stats.norm.ppf(0.975) ** 2
+    p, se, sp = (60 + z2 / 2) / (100 + z2), 46 / 52, 41 / 52
+    theta = (p + sp - 1) / (se + sp - 1)
+    shift = 2 * z2 * (theta * se * (1 - se) / 52 - (1 - theta) * sp * (1 - sp) / 52)
+    variance = p * (1 - p) / (100 + z2) + theta**2 * se * (1 - se) / 52 + (1 - theta) ** 2 * sp * (1 - sp) / 52
+    margin = math.sqrt(z2 * variance) / (se + sp - 1)
+    ends = pytest.approx(theta + shift - margin), pytest.approx(theta + shift + margin)
+    assert found.interval == (*ends, "lang-reiczigel")
+
+
+def test_a_perfect_judge_needs_no_correction() -> None:
+    found = rogan_gladen(30, 100, Confusion(50, 0, 0, 50))
+    assert found is not None
+    assert found.value == pytest.approx(0.3)
+    assert found.interval is not None
+    assert 0.1 < found.interval.low < 0.3 < found.interval.high < 0.5
+
+
+@given(st.integers(0, 50), st.tuples(*[st.integers(0, 20)] * 4))
+def test_the_correction_stays_in_its_range_or_is_none(positive: int, counts: tuple[int, int, int, int]) -> None:
+    calibration = Confusion(*counts)
+    found = rogan_gladen(positive, 50, calibration)
+    right, fooled, missed, caught = counts
+    informed = right + missed and fooled + caught and right * caught > fooled * missed
+    assert (found is None) == (not informed)
+    if found is not None:
+        assert 0 <= found.value <= 1
+        assert (found.interval is None) == (min(right + missed, fooled + caught) < 2)
+        if found.interval is not None:
+            assert 0 <= found.interval.low <= found.interval.high <= 1
+
+
+def test_unusable_counts_are_refused() -> None:
+    fair = Confusion(1, 0, 0, 1)
+    for positive, n, calibration in ((5, 4, fair), (-1, 4, fair), (0, 0, fair), (1, 2, Confusion(1, -1, 0, 1))):
+        with pytest.raises(ValueError, match="counts: 0 <= positive <= n"):
+            rogan_gladen(positive, n, calibration)
+
+
+@pytest.mark.parametrize(("share_", "n", "labels"), [(0.6, 1000, 100), (0.8, 500, 150), (0.3, 500, 200)])
+def test_rogan_gladen_holds_the_truth_19_times_in_20(share_: float, n: int, labels: int) -> None:
+    rng = np.random.default_rng(6)
+    elsewhere = (rng.random((1500, labels)) < 0.5).astype(float)
+    verdicts = judged(rng, elsewhere, *JUDGE)
+    positive = rng.binomial(n, share_ * JUDGE[0] + (1 - share_) * (1 - JUDGE[1]), 1500)
+    found = [rogan_gladen(int(k), n, confusion(v, y)) for k, v, y in zip(positive, verdicts, elsewhere, strict=True)]
+    assert 0.93 <= held((one and one.interval for one in found), share_) <= 0.975

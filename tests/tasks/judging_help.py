@@ -1,0 +1,42 @@
+"""A judge that goes by the words, and the options to ask it."""
+
+import json
+from typing import Any
+
+from metrics_core.judge.options import JudgeOptions
+from metrics_core.registry import Options
+from tests.judge_brains import Body, data_of, sentences
+
+MODEL = "openai/some-model"
+
+
+def judged(url: str, **changes: Any) -> Options:
+    """Options that ask one model at `url`."""
+    return Options(judge=JudgeOptions(judges=(f"{MODEL}@{url}",), **changes))
+
+
+def wordy(body: Body) -> str:
+    """Answers with the word "wrong" match nothing. Facts are sentences: equal ones match, those that begin with the
+    same word contradict each other."""
+    data = data_of(body)
+    if "reference" in data:
+        return json.dumps({"facts": sentences(data["reference"])})
+    if "facts" in data["references"][0]:
+        return json.dumps(_compared(data["references"], sentences(data["answer"])))
+    verdict = "mismatch" if "wrong" in data["answer"] else "match"
+    reference = None if verdict == "mismatch" else 1
+    reason = f"I say {verdict}."
+    return json.dumps({"reason": reason, "verdict": verdict, "rule": "factual_equivalence", "reference": reference})
+
+
+def _compared(references: list[dict[str, Any]], facts: list[str]) -> dict[str, Any]:
+    ids = {f"a{number}": fact for number, fact in enumerate(facts, 1)}
+    rows = []
+    for fact in (fact for reference in references for fact in reference["facts"]):
+        same = [name for name, said in ids.items() if said == fact["fact"]]
+        against = [
+            name for name, said in ids.items() if name not in same and said.split()[0] == fact["fact"].split()[0]
+        ]
+        rows.append({"id": fact["id"], "equivalent": same, "contradicted_by": against})
+    answer = [{"id": name, "fact": fact} for name, fact in ids.items()]
+    return {"answer_facts": answer, "reference_facts": rows, "abstained": not facts}

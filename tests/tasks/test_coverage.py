@@ -1,0 +1,129 @@
+"""A report is complete when enough rows have a score, and says which have none and why."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import tasks.parts
+from metrics_core import Sample
+from metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Undefined
+from metrics_core.registry import create
+from tasks.contract import Contract
+from tasks.load import Source
+from tasks.publish import markdown
+from tasks.report import read_reports
+from tests.tasks.staging_help import jsonl, query, run
+
+GOOD = Scored({"match": 1.0})
+NOTHING = Undefined("no reference")
+BUDGET = Skipped("budget used up: 80 calls (max_calls)")
+
+
+@dataclass(frozen=True)
+class Says:
+    """A metric that gives each sample the outcome that its answer numbers."""
+
+    name: str
+    signature: str
+    outcomes: Sequence[Outcome]
+
+    def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
+        return [
+            Measurement(sample.sample_id, self.name, self.signature, self.outcomes[int(sample.answer or "")])
+            for sample in samples
+        ]
+
+
+def reported(
+    home: Path, monkeypatch: pytest.MonkeyPatch, outcomes: dict[str, list[Outcome]], min_coverage: float = 0.95
+) -> tuple[str, str | None]:
+    """The status and the message of a report on these outcomes by metric."""
+    rows = [{"id": str(i), "answer": str(i), "reference": "x"} for i in range(max(map(len, outcomes.values())))]
+
+    def made(names: Sequence[str], *_: object) -> list[Says]:
+        [metric] = create(names)
+        return [Says(metric.name, metric.signature, outcomes[metric.name])]
+
+    monkeypatch.setattr(tasks.parts, "create", made)
+    source = Source(jsonl(home / "d.jsonl", rows), release="r")
+    done = run(home, source, list(outcomes), min_coverage=min_coverage, contract=Contract())
+    [ref] = done.reports
+    [report] = read_reports(home, done.ids)
+    assert (ref.status, ref.message) == (report.status, report.message)
+    assert query(home, "SELECT status, message FROM reports") == [(ref.status, ref.message)]
+    if ref.message:
+        assert f"\n\n{ref.message.replace('_', chr(92) + '_')}\n\n| metric" in markdown(report)
+    return ref.status, ref.message
+
+
+def failed(code: str, message: str = "the server had an error: 5") -> Failed:
+    return Failed(code, message, 6)
+
+
+CASES = {
+    "all": ([GOOD] * 20, "COMPLETE", None),
+    "enough": ([GOOD] * 19 + [failed("timeout")], "COMPLETE", "contains: 1 of 20 not scored: 1 timeout"),
+    "too few": (
+        [GOOD] * 18 + [failed("timeout")] * 2,
+        "PARTIAL",
+        "contains: 2 of 20 not scored: 2 timeout",
+    ),
+    "undefined rows need no score": ([GOOD] * 3 + [NOTHING] * 17, "COMPLETE", None),
+    "nor do they count": (
+        [GOOD] * 18 + [NOTHING] * 10 + [failed("http_500"), failed("http_500", "another: text")],
+        "PARTIAL",
+        "contains: 2 of 20 not scored: 2 http_500",
+    ),
+    "no row to cover": ([NOTHING] * 4, "COMPLETE", None),
+    "one skipped row": (
+        [GOOD] * 99 + [BUDGET],
+        "PARTIAL",
+        "contains: 1 of 100 not scored: 1 budget used up: 80 calls (max_calls)",
+    ),
+    "several reasons": (
+        [GOOD] * 20 + [failed("http_500")] * 2 + [BUDGET] * 30 + [failed(code) for code in "dcba"],
+        "PARTIAL",
+        "contains: 36 of 56 not scored: 30 budget used up: 80 calls (max_calls), 2 http_500, 1 a, 3 for other reasons",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_status_and_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    outcomes, status, message = CASES[name]
+    assert reported(tmp_path, monkeypatch, {"contains": outcomes}) == (status, message)
+
+
+def test_the_weakest_metric_decides_and_each_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outcomes = {
+        "exact_match": [GOOD] * 40,
+        "contains": [GOOD] * 39 + [failed("timeout")],
+        "rouge_l": [Scored({"precision": 1.0, "recall": 1.0, "f1": 1.0})] * 30 + [failed("http_503")] * 10,
+    }
+    message = "contains: 1 of 40 not scored: 1 timeout; rouge_l: 10 of 40 not scored: 10 http_503"
+    assert reported(tmp_path / "a", monkeypatch, outcomes) == ("PARTIAL", message)
+    # Exactly as much as is asked for is enough; nothing makes up for a skipped row.
+    assert reported(tmp_path / "b", monkeypatch, outcomes, 0.75) == ("COMPLETE", message)
+    assert reported(tmp_path / "c", monkeypatch, outcomes, 0.76) == ("PARTIAL", message)
+    skipped = {"contains": [GOOD] * 39 + [BUDGET]}
+    assert reported(tmp_path / "d", monkeypatch, skipped, 0.0)[0] == "PARTIAL"
+
+
+def test_every_release_has_its_own(tmp_path: Path) -> None:
+    rows = [{"id": str(i), "answer": f"{i}", "reference": "x", "release": "ab"[i % 2]} for i in range(4)]
+    source = Source(jsonl(tmp_path / "d.jsonl", [row for row in rows if row["release"] == "a"]))
+    run(tmp_path, source, ["contains"])
+    source = Source(jsonl(tmp_path / "d.jsonl", rows))
+    done = run(tmp_path, source, ["contains"], failing={"contains"})
+    assert [(ref.release, ref.status, ref.message) for ref in done.reports] == [
+        ("a", "COMPLETE", None),
+        ("b", "PARTIAL", "contains: 2 of 2 not scored: 2 task"),
+    ]
+    again = run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", [*rows, {**rows[0], "id": "new", "answer": "?"}])),
+                ["contains"], only_failed=True)  # fmt: skip
+    assert [(ref.release, ref.status, ref.message) for ref in again.reports] == [
+        ("a", "PARTIAL", "contains: 1 of 3 not scored: 1 not scored yet: only failed rows were asked for"),
+        ("b", "COMPLETE", None),
+    ]

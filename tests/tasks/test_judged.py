@@ -1,0 +1,291 @@
+"""Judged runs from the plan to the report: calls are kept beside the numbers, and a budget is no dead end."""
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from metrics_core.errors import BadInput
+from metrics_core.judge.ledger import COLUMNS, Budget, Ledger
+from metrics_core.registry import Options
+from tasks.foresee import foresee
+from tasks.judge_calls import collect_calls, insert_calls
+from tasks.load import Source
+from tasks.parts import Chunk
+from tasks.plan import plan
+from tasks.publish import markdown
+from tasks.report import read_reports
+from tasks.score import score
+from tasks.warehouse.warehouse import writing
+from tests.judge_server import JudgeServer
+from tests.tasks.judging_help import MODEL, judged, wordy
+from tests.tasks.staging_help import Row, jsonl, query, rows_of, run, stage
+
+BOTH = ["meaning_match", "ground_truth_similarity"]
+KEY = "sk-test-0123456789abcdef"
+ROWS: list[Row] = [
+    {"id": f"q{i:02}", "question": f"Q{i}?", "answer": f"It is {i}. {'A wrong one.' if i % 4 == 1 else 'So it is.'}"}
+    | {"references": [f"It is {i}."], "release": "r"}
+    for i in range(12)
+]
+BLANK: Row = {"id": "q98", "question": "Blank?", "answer": "", "references": ["It is so."], "release": "r"}
+SAME: Row = {"id": "q99", "question": "Same?", "answer": "It is so.", "references": ["It is so."], "release": "r"}
+
+
+@pytest.fixture
+def server() -> Iterator[JudgeServer]:
+    with JudgeServer(wordy) as one:
+        yield one
+
+
+def source(home: Path, rows: list[Row] = ROWS) -> Source:
+    return Source(jsonl(home / "d.jsonl", rows))
+
+
+def test_a_judged_run_keeps_its_calls_where_duckdb_finds_them(tmp_path: Path, server: JudgeServer) -> None:
+    rows = [*ROWS, BLANK, SAME]
+    done = run(tmp_path, source(tmp_path, rows), BOTH, options=judged(server.url))
+    assert [(report.status, report.message) for report in done.reports] == [("COMPLETE", None)]
+    # A verdict a sample; the facts of twelve references, and twelve matchings; two samples need nobody.
+    assert server.n_requests == 12 + 12 + 12
+    columns = ", ".join(name for name in COLUMNS if name != "started_at")
+    stored = query(tmp_path, f"SELECT {columns}, epoch(started_at) FROM judge_calls ORDER BY call_id")
+    keys = {key for (key,) in query(tmp_path, "SELECT unnest(requests) FROM measurements")}
+    ledger = Ledger(tmp_path)
+    place = COLUMNS.index("started_at")
+    kept = sorted(ledger.calls(sorted(keys)))
+    ledger.close()
+    assert [row[:-1] for row in stored] == [(*row[:place], *row[place + 1 :]) for row in kept]
+    assert [row[-1] for row in stored] == pytest.approx([row[place] for row in kept], abs=2e-6)
+    assert [kind for (kind,) in query(tmp_path, "SELECT DISTINCT typeof(started_at) FROM judge_calls")] == [
+        "TIMESTAMP WITH TIME ZONE"
+    ]
+    assert len(stored) == 36 and {row[1] for row in stored} == keys
+    (tmp_path / "judge.sqlite").unlink()
+    # The reply behind a number is one join away.
+    found = query(
+        tmp_path,
+        "SELECT sample_id, reply ->> '$.verdict' FROM judge_calls "
+        "JOIN (SELECT sample_key, unnest(requests) AS request_key FROM measurements WHERE metric = 'meaning_match') "
+        "USING (request_key) JOIN answers USING (sample_key) ORDER BY sample_id",
+    )
+    assert found == [(f"q{i:02}", "mismatch" if i % 4 == 1 else "match") for i in range(12)]
+    assert query(tmp_path, "SELECT DISTINCT run, status, kind, judge FROM judge_calls") == [
+        (done.run_id, "usable", "ask", f"{MODEL}@127.0.0.1:{server.port}/v1")
+    ]
+
+
+def test_measurements_name_their_requests_and_their_reasons(tmp_path: Path, server: JudgeServer) -> None:
+    run(tmp_path, source(tmp_path, [*ROWS[:2], BLANK, SAME]), BOTH, options=judged(server.url))
+    found = query(
+        tmp_path,
+        "SELECT sample_id, s.metric, s.reason, len(requests), from_ledger, attempts, tokens_in > 0 "
+        "FROM sample_scores s JOIN answers USING (sample_id) JOIN measurements m USING (sample_key, metric) "
+        "ORDER BY sample_id, s.metric",
+    )
+    equal = "the answer is the reference but for its form"
+    assert found == [
+        ("q00", "ground_truth_similarity", "1 of 2 facts match", 2, False, 1, True),
+        ("q00", "meaning_match", "I say match.", 1, False, 1, True),
+        ("q01", "ground_truth_similarity", "1 of 2 facts match", 2, False, 1, True),
+        ("q01", "meaning_match", "I say mismatch.", 1, False, 1, True),
+        ("q98", "ground_truth_similarity", "blank answer", 0, False, 1, False),
+        ("q98", "meaning_match", "blank answer", 0, False, 1, False),
+        ("q99", "ground_truth_similarity", equal, 0, False, 1, False),
+        ("q99", "meaning_match", equal, 0, False, 1, False),
+    ]
+
+
+def test_a_rerun_asks_nobody_and_copies_nothing(tmp_path: Path, server: JudgeServer) -> None:
+    run(tmp_path, source(tmp_path), BOTH, options=judged(server.url))
+    before = query(tmp_path, "SELECT * EXCLUDE started_at FROM judge_calls ORDER BY ALL")
+    again = run(tmp_path, source(tmp_path), BOTH, options=judged(server.url))
+    assert (again.plan.chunks, server.n_requests) == ((), 36)
+    # The answers of a new release: twelve verdicts, twelve matchings, and facts that are known.
+    newer = [{**row, "answer": f"{row['answer']} New."} for row in ROWS]
+    run(tmp_path, source(tmp_path, newer), BOTH, options=judged(server.url))
+    assert server.n_requests == 36 + 24
+    after = query(tmp_path, "SELECT * EXCLUDE started_at FROM judge_calls ORDER BY ALL")
+    assert len(after) == 60 and set(before) <= set(after)
+
+
+def test_a_run_that_died_before_its_commit_has_paid_for_the_next(tmp_path: Path, server: JudgeServer) -> None:
+    loaded = stage(tmp_path / "staged", ROWS)
+    options = judged(server.url, ledger=str(tmp_path), run="died")
+    made = plan(loaded.staged, tmp_path, tmp_path / "runs" / "died", ["meaning_match"], options, only_failed=False)
+    for chunk in made.chunks:
+        score(chunk, spawn=False)
+    assert server.n_requests == 12
+    shutil.rmtree(tmp_path / "runs")
+    done = run(tmp_path, source(tmp_path), ["meaning_match"], options=judged(server.url))
+    assert server.n_requests == 12
+    assert query(tmp_path, "SELECT DISTINCT status, from_ledger, tokens_in, cost_usd FROM measurements") == [
+        ("scored", True, 0, 0.0)
+    ]
+    assert query(tmp_path, "SELECT run, count(*) FROM judge_calls GROUP BY run") == [("died", 12)]
+    [report] = read_reports(tmp_path, done.ids)
+    assert (report.manifest["judge"]["calls"], report.manifest["judge"]["cost_usd"]) == (0, 0.0)
+
+
+def test_calls_that_went_wrong_are_copied_too(tmp_path: Path) -> None:
+    faults = {0: "error_500", 2: "not_found"}
+    with JudgeServer(wordy, faults=lambda number, _body: faults.get(number)) as server:
+        run(tmp_path, source(tmp_path, ROWS[:1]), ["meaning_match"], options=judged(server.url))
+        found = query(tmp_path, "SELECT attempt, status, code, reply IS NULL FROM judge_calls ORDER BY attempt")
+        assert found == [(1, "error", "http_500", True), (2, "usable", None, False)]
+        done = run(tmp_path, source(tmp_path, ROWS[:2]), ["meaning_match"], options=judged(server.url))
+    assert [report.message for report in done.reports] == ["meaning_match: 1 of 2 not scored: 1 http_404"]
+    found = query(tmp_path, "SELECT status, code, message IS NULL FROM judge_calls ORDER BY started_at DESC LIMIT 1")
+    assert found == [("error", "http_404", False)]
+
+
+def test_a_budget_stops_cleanly_and_more_of_it_goes_on(tmp_path: Path, server: JudgeServer) -> None:
+    done = run(tmp_path, source(tmp_path), ["meaning_match", "bleu"], options=judged(server.url, max_calls=5))
+    message = "meaning_match: 7 of 12 not scored: 7 budget used up: 5 calls (max_calls)"
+    assert [(report.status, report.message) for report in done.reports] == [("PARTIAL", message)]
+    assert server.n_requests == 5
+    assert query(tmp_path, "SELECT status, attempts, count(*) FROM measurements GROUP BY ALL ORDER BY ALL") == [
+        ("scored", 1, 12 + 5), ("skipped", 0, 7),
+    ]  # fmt: skip
+    [report] = read_reports(tmp_path, done.ids)
+    assert report.message == message
+    assert f"\n{message.replace('_', chr(92) + '_')}\n" in markdown(report)
+    # Skipped is not failed.
+    left = run(tmp_path, source(tmp_path), ["meaning_match", "bleu"], only_failed=True, options=judged(server.url))
+    assert dict(left.plan.n_todo) == {"meaning_match": 0, "bleu": 0}
+    assert [(report.status, report.message) for report in left.reports] == [("PARTIAL", message)]
+    more = run(tmp_path, source(tmp_path), ["meaning_match", "bleu"], options=judged(server.url, max_calls=100))
+    assert (dict(more.plan.n_known), dict(more.plan.n_todo)) == (
+        {"meaning_match": 5, "bleu": 12},
+        {"meaning_match": 7, "bleu": 0},
+    )
+    assert [(report.status, report.message) for report in more.reports] == [("COMPLETE", None)]
+    assert server.n_requests == 12
+    assert query(tmp_path, "SELECT count(*) FROM judge_calls") == [(12,)]
+
+
+def test_the_budget_is_shared_by_metrics_and_chunks(tmp_path: Path, server: JudgeServer) -> None:
+    rows = [{**ROWS[0], "id": f"{i}", "answer": f"{i}", "references": [f"the {i}"]} for i in range(1_010)]
+    done = run(tmp_path, source(tmp_path, rows), BOTH, options=judged(server.url, max_calls=20))
+    assert len(done.plan.chunks) == 4
+    assert server.n_requests == 20
+    [report] = done.reports
+    assert report.status == "PARTIAL"
+    assert report.message == (
+        "meaning_match: 990 of 1,010 not scored: 990 budget used up: 20 calls (max_calls); "
+        "ground_truth_similarity: 1,010 of 1,010 not scored: 1,010 budget used up: 20 calls (max_calls)"
+    )
+
+
+def test_the_manifest_says_who_judged_and_what_it_cost(tmp_path: Path, server: JudgeServer) -> None:
+    unknown = run(tmp_path, source(tmp_path), ["meaning_match"], options=judged(server.url, max_calls=50))
+    label = f"{MODEL}@127.0.0.1:{server.port}/v1"
+    [report] = read_reports(tmp_path, unknown.ids)
+    assert report.manifest["judge"] == {
+        "judges": [label], "jury": "majority", "repeats": 1, "calls": 12, "cost_usd": None, "unpriced": 12,
+        "max_calls": 50, "max_cost_usd": None,
+    }  # fmt: skip
+    options = judged(server.url, repeats=3, jury="mean")
+    priced = replace(options, judge=replace(options.judge, judges=(f"openai/gpt-4o-mini@{server.url}",)))
+    known = run(tmp_path, source(tmp_path), ["meaning_match"], options=priced)
+    [report] = read_reports(tmp_path, known.ids)
+    judge = report.manifest["judge"]
+    assert (judge["judges"], judge["repeats"], judge["calls"], judge["unpriced"]) == (
+        [label.replace("some-model", "gpt-4o-mini")], 3, 36, 0,
+    )  # fmt: skip
+    [(cost,)] = query(tmp_path, "SELECT sum(cost_usd) FROM judge_calls WHERE run = ?", [known.run_id])
+    assert judge["cost_usd"] == pytest.approx(cost) and cost > 0
+    without = run(tmp_path, source(tmp_path), ["bleu"])
+    assert "judge" not in read_reports(tmp_path, without.ids)[0].manifest
+
+
+def chunk_of(tmp_path: Path, options: Options) -> Chunk:
+    loaded = stage(tmp_path / "staged", ROWS)
+    options = replace(options, judge=replace(options.judge, ledger=str(tmp_path), run="r"))
+    [one] = plan(loaded.staged, tmp_path, tmp_path / "work", ["meaning_match"], options, only_failed=False).chunks
+    return one
+
+
+def test_the_key_reaches_the_judge_and_nothing_else(
+    tmp_path: Path, server: JudgeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_PLACE", KEY)
+    chunk = chunk_of(tmp_path, judged(server.url))
+    part = score(chunk, spawn=True, key_from="env:SOME_PLACE")
+    assert [request.headers["authorization"] for request in server.requests] == [f"Bearer {KEY}"] * 12
+    assert [row["status"] for row in rows_of(part)] == ["scored"] * 12
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert any(file.name == "judge.sqlite" for file in files)
+    assert [file.name for file in files if KEY.encode() in file.read_bytes()] == []
+    assert KEY not in repr(chunk)
+    Path(part).unlink()
+    monkeypatch.delenv("SOME_PLACE")
+    with pytest.raises(BadInput, match="the judge's key is not in env:SOME_PLACE"):
+        score(chunk, spawn=False, key_from="env:SOME_PLACE")
+
+
+def test_what_is_foreseen_is_what_happens(tmp_path: Path, server: JudgeServer) -> None:
+    rows = [*ROWS, BLANK, SAME]
+    loaded = stage(tmp_path / "staged", rows)
+    options = judged(server.url, ledger=str(tmp_path), run="foreseen")
+
+    def planned() -> tuple[tuple[str, int, int, int, bool], ...]:
+        made = plan(loaded.staged, tmp_path, tmp_path / "work", [*BOTH, "bleu"], options, only_failed=False)
+        found = foresee(made)
+        assert all(one.cost_usd is None for one in found if one.calls)
+        return tuple((one.metric, one.samples, one.calls, one.in_ledger, one.tokens_in > 0) for one in found)
+
+    assert planned() == (("meaning_match", 14, 12, 0, True), ("ground_truth_similarity", 14, 24, 0, True))
+    assert server.n_requests == 0 and not (tmp_path / "judge.sqlite").exists()
+    run(tmp_path, source(tmp_path, rows[:4]), BOTH, options=judged(server.url))
+    assert server.n_requests == 12
+    # Four of the samples are known now, and need nothing.
+    assert planned() == (("meaning_match", 10, 8, 0, True), ("ground_truth_similarity", 10, 16, 0, True))
+    run(tmp_path, source(tmp_path, rows), BOTH, options=judged(server.url))
+    assert planned() == (("meaning_match", 0, 0, 0, False), ("ground_truth_similarity", 0, 0, 0, False))
+    assert server.n_requests == 36
+
+
+def test_a_call_without_an_end_gets_it_at_the_next_copy(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    call = {"request_key": "k", "judge": "j", "prompt": "p", "kind": "ask", "attempt": 1, "format": "text"}
+    _, first = ledger.start(Budget("r"), call, None)
+    with writing(tmp_path) as warehouse:
+        warehouse.execute("INSERT INTO runs VALUES ('r', 'f', 'd', now(), NULL, 'running', NULL, '{}')")
+
+    def copy() -> None:
+        part = tmp_path / "part.parquet"
+        duckdb.sql("SELECT ['k', 'k', 'other'] AS requests").write_parquet(str(part))
+        file = collect_calls(tmp_path, [str(part), str(tmp_path / "gone.parquet")], tmp_path / "out")
+        assert file is not None
+        with writing(tmp_path) as warehouse:
+            insert_calls(warehouse, file)
+
+    state = "SELECT call_id, attempt, status, reply, tokens_in FROM judge_calls ORDER BY attempt"
+    copy()
+    assert query(tmp_path, state) == [(first, 1, "sent", None, None)]
+    result = {"seconds": 0.5, "tokens_in": 7, "reply": "é 北\x00京"}
+    ledger.finish(Budget("r"), first, "unreadable", None, result)
+    _, second = ledger.start(Budget("r"), {**call, "attempt": 2, "kind": "repair"}, None)
+    ledger.finish(Budget("r"), second, "usable", None, result)
+    copy()
+    copy()
+    assert query(tmp_path, state) == [
+        (first, 1, "unreadable", "é 北\x00京", 7), (second, 2, "usable", "é 北\x00京", 7),
+    ]  # fmt: skip
+    [(started,)] = query(tmp_path, "SELECT max(started_at) FROM judge_calls")
+    assert abs((datetime.now(UTC) - started).total_seconds()) < 60
+    ledger.close()
+
+
+def test_no_requests_no_calls(tmp_path: Path) -> None:
+    part = tmp_path / "part.parquet"
+    duckdb.sql("SELECT []::VARCHAR[] AS requests").write_parquet(str(part))
+    assert collect_calls(tmp_path, [str(part)], tmp_path / "out") is None
+    Ledger(tmp_path).close()
+    assert collect_calls(tmp_path, [str(part)], tmp_path / "out") is None
+    assert collect_calls(tmp_path, [], tmp_path / "out") is None

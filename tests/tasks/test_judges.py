@@ -1,0 +1,51 @@
+"""Where judges and their key come from, as far as parameters and the environment go."""
+
+import pytest
+
+from metrics_core.errors import BadInput
+from tasks.judges import key, settings
+
+SECRET = "sk-0123456789abcdef"
+
+
+def test_parameters_come_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert settings((), "") == ((), "")
+    assert settings(["openai/a"], "http://here/v1") == (("openai/a",), "http://here/v1")
+    monkeypatch.setenv("ANSWERKEY_JUDGE", " openai/b , openai/c@http://there/v1,")
+    monkeypatch.setenv("ANSWERKEY_JUDGE_BASE", " http://base/v1 ")
+    assert settings((), "") == (("openai/b", "openai/c@http://there/v1"), "http://base/v1")
+    assert settings(["openai/a"], "") == (("openai/a",), "http://base/v1")
+    assert settings([], "http://here/v1") == (("openai/b", "openai/c@http://there/v1"), "http://here/v1")
+    monkeypatch.setenv("ANSWERKEY_JUDGE", "  ")
+    assert settings((), "") == ((), "http://base/v1")
+
+
+def test_the_key_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert key("") is None
+    monkeypatch.setenv("ANSWERKEY_JUDGE_KEY", f" {SECRET}\n")
+    monkeypatch.setenv("OTHER", "other-key")
+    assert key("") == SECRET
+    assert key("env:OTHER") == "other-key"
+    monkeypatch.setenv("OTHER", " ")
+    with pytest.raises(BadInput) as error:
+        key("env:OTHER")
+    assert str(error.value) == "the judge's key is not in env:OTHER: export OTHER=... where the run starts"
+
+
+@pytest.mark.parametrize("place", ["secret:block", "variable:name"])
+def test_without_a_server_prefect_has_no_key(place: str) -> None:
+    with pytest.raises(BadInput) as error:
+        key(place)
+    assert str(error.value) == (
+        f"the judge's key is not in {place}: there is no Prefect server: set PREFECT_API_URL, or use env:NAME"
+    )
+
+
+@pytest.mark.parametrize(
+    "given", [SECRET, "env:", f"env:{SECRET}", f"key:{SECRET}", f" env:{SECRET}", f"ENV:X {SECRET}"]
+)
+def test_a_key_in_place_of_its_place_is_not_repeated(given: str) -> None:
+    with pytest.raises(BadInput) as error:
+        key(given)
+    assert "is written env:NAME, secret:BLOCK or variable:NAME" in str(error.value)
+    assert SECRET not in str(error.value)
