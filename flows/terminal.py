@@ -69,7 +69,7 @@ def _about(report: Report) -> Iterator[str]:
         notes.append(f"{quarantined:,} quarantined")
     yield f"{escape(report.report_id)}  [dim]{', '.join(notes)}[/dim]"
     if report.message:
-        yield f"  {escape(report.message)}"
+        yield from (f"  {escape(part)}" for part in report.message.split("; "))
 
 
 def _spent(reports: Sequence[Report]) -> Iterator[str]:
@@ -187,7 +187,8 @@ def print_list(rows: Sequence[tuple[str, str, str, str]], *, as_json: bool) -> N
 def print_metrics(catalogue: Sequence[tuple[str, str, Metric]]) -> None:
     """The metrics with their fields and needs."""
     table = plain_table()
-    for name in ("metric", "what it is", "fields", "needs"):
+    table.add_column("metric", no_wrap=True)
+    for name in ("what it is", "fields", "needs"):
         table.add_column(name, overflow="fold")
     for name, summary, metric in catalogue:
         fields = ", ".join(field.name for field in metric.fields)

@@ -29,7 +29,7 @@ def print_estimates(estimates: Sequence[Estimate], *, as_json: bool) -> None:
         return
     page = plain_table("dry run: what the judges would be asked")
     page.add_column("metric", overflow="fold")
-    for name in ("samples", "calls", "in ledger", "tokens in/out", "cost"):
+    for name in ("samples", "calls", "ledger", "tokens in/out", "cost"):
         page.add_column(name, justify="right", no_wrap=True)
     for one in estimates:
         tokens = f"{_rough(one.tokens_in)}/{_rough(one.tokens_out)}"

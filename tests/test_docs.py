@@ -41,14 +41,14 @@ def test_every_metric_is_described() -> None:
     assert [name for name in METRICS if f"| `{name}` |" not in text] == []
 
 
-def test_commands_in_the_readme_name_options_that_exist() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    used = set(re.findall(r" (--[a-z-]+)", text))
+def test_commands_in_documents_name_options_that_exist() -> None:
+    text = "".join((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/judge.md"))
+    used = set(re.findall(r"[ `](--[a-z-]+)", text))
     helps = [
         subprocess.run(
             [sys.executable, "-m", "flows.cli", command, "--help"], check=True, cwd=ROOT, capture_output=True, text=True
         ).stdout
-        for command in ("evaluate", "report")
+        for command in ("evaluate", "judge", "report")
     ]
-    assert len(used) >= 6
+    assert len(used) >= 18
     assert {option for option in used if not any(option in page for page in helps)} == set()

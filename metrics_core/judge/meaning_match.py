@@ -147,6 +147,6 @@ def _reference(value: object, n_references: int, *, matched: bool) -> int | None
     if value is None and n_references == 1:
         return 0
     # A bool is an int to Python, and no number of a reference.
-    if type(value) is int and 1 <= value <= n_references:
-        return value - 1
+    if isinstance(value, int | float) and not isinstance(value, bool) and value in range(1, n_references + 1):
+        return int(value) - 1
     raise Unreadable("inconsistent", f"reference must be the number of the reference that matched, 1 to {n_references}")

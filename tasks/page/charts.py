@@ -21,8 +21,10 @@ Row = Mapping[str, Any]
 
 _ROW = 42
 """Height of a row with its name above the mark, in pixels."""
+_VALUE = 46
+"""Room for a value beside a plot."""
 _BIN_ROW, _TALLEST_BIN = 50, 28
-WIDE, NARROW, SMALL = 1040, 320, 300
+WIDE, NARROW, SMALL = 1000, 290, 290
 """Of the plot without its labels, so that the text is drawn about as large as the page's own."""
 MOST_SLICES = 14
 """More values of a column than this are for the table alone."""
@@ -82,7 +84,7 @@ def distribution_plot(page: Page, name: str) -> Drawing | None:
     base = alt.Chart(alt.Data(values=bars)).properties(width=SMALL)
     y = alt.Y("top:Q", scale=alt.Scale(domain=[len(found), 0], nice=False), axis=None)
     marks = [base.mark_rect().encode(x=x, x2="x2:Q", y=y, y2="bottom:Q", color=_verbatim("tone"))]
-    return draw(f"{name}: how many rows have which score", [*marks, *_names(names)], height=(_ROW if binary else _BIN_ROW) * len(found))
+    return draw(f"{name}: how many rows have which score", [*marks, *_names(names, SMALL)], height=(_ROW if binary else _BIN_ROW) * len(found))
 
 
 def slice_plot(page: Page, column: str, width: int) -> Drawing | None:
@@ -104,7 +106,7 @@ def slice_plot(page: Page, column: str, width: int) -> Drawing | None:
         return None
     marks = _intervals(rows, _domain(rows), width, high_y=len(values) * step, named=False)
     title = f"{page.primary} by {column}, with 95 % intervals"
-    return draw(title, [*marks, *_names(names)], height=round(13 * step * len(values)))
+    return draw(title, [*marks, *_names(names, width)], height=round(13 * step * len(values)))
 
 
 def history_plot(page: Page, name: str, width: int) -> Drawing | None:
@@ -155,23 +157,32 @@ def _intervals(
     return [
         rule.encode(x=x, x2="high:Q", y=y, color=_verbatim("tone")),
         point.encode(x=alt.X("mean:Q"), y=y, color=_verbatim("tone"), shape=_verbatim("shape")),
-        *(_names(rows) if named else []),
+        *(_beside(rows, width) if named else []),
     ]
 
 
-def _names(rows: Sequence[Row]) -> list[alt.Chart]:
-    """The name over the left end of a row, the label over the right end."""
+def _names(rows: Sequence[Row], width: int) -> list[alt.Chart]:
+    """The name over the left end of each row, and its label over the right end."""
+    return [
+        _text(rows, 0, "left", "name", "var(--ink)", limit=SMALL - 60),
+        _text(rows, width, "right", "label", "var(--muted)"),
+    ]
+
+
+def _text(rows: Sequence[Row], x: int, align: str, field: str, color: str, **look: Any) -> alt.Chart:
     import altair as alt
 
     base = alt.Chart(alt.Data(values=[{"top": row["y"], **row} for row in rows]))
-    look = {"baseline": "top", "dy": 4, "fontSize": 12}
+    text = base.mark_text(align=align, color=color, fontSize=12, baseline="top", dy=4, **look)
+    return text.encode(x=alt.value(x), y="top:Q", text=f"{field}:N")
+
+
+def _beside(rows: Sequence[Row], width: int) -> list[alt.Chart]:
+    """The name over each interval, and the value to the right of the plot, where no interval reaches."""
+    values = [{**row, "y": row["y"] + 0.36} for row in rows]
     return [
-        base.mark_text(align="left", color="var(--ink)", limit=SMALL - 60, **look).encode(
-            x=alt.value(0), y="top:Q", text="name:N"
-        ),
-        base.mark_text(align="right", color="var(--muted)", **look).encode(
-            x=alt.value("width"), y="top:Q", text="label:N"
-        ),
+        _text(rows, 0, "left", "name", "var(--ink)", limit=SMALL),
+        _text(values, width + _VALUE, "right", "label", "var(--ink)"),
     ]
 
 

@@ -5,13 +5,13 @@ function detail(place) {
   const layout = sides.length > 1 ? "two" : "one";
   return [
     h("h4", {}, "Question"),
-    samples.questions[place] === null ? h("p", { class: "muted" }, "none") : longText(samples.questions[place]),
+    ...(samples.questions[place] === null ? [h("p", { class: "muted" }, "none")] : longText(samples.questions[place])),
     ...texts(samples.references[place].length === 1 ? "Reference" : "References", samples.references[place]),
     ...texts("Facts of the data set", samples.facts[place]),
     ...tags(place),
     h("div", { class: layout }, sides.map((side) => h("div", {}, answer(side, place)))),
-    scoreTable(sides, place),
     h("div", { class: layout }, sides.map((side) => h("div", {}, words(side, place)))),
+    scoreTable(sides, place),
   ];
 }
 
@@ -81,7 +81,7 @@ function facts(rows) {
   kept.sort((a, b) => FATES.indexOf(a.status) - FATES.indexOf(b.status));
   return h("ul", { class: "facts" }, kept.map((row) => {
     const other = byId.get(row.with);
-    const under = other ? h("span", { class: "with" }, row.side === "reference" ? "answer: " : "reference: ", isolated(other.fact)) : null;
+    const under = other && other.fact !== row.fact ? h("span", { class: "with" }, row.side === "reference" ? "answer: " : "reference: ", isolated(other.fact)) : null;
     return h("li", {}, h("span", { class: `fact ${row.status}` }, row.status), h("span", {}, isolated(row.fact), under));
   }));
 }

@@ -21,8 +21,12 @@ def number(value: float | None, digits: int = 3) -> str:
 
 
 def signed(value: float | None, digits: int = 3) -> str:
-    """A difference with its sign, also where it is plus."""
-    return NONE if value is None else f"{value:+.{digits}f}".replace("-", "\u2212")
+    """A difference with its sign, also where it is plus; nothing has none."""
+    if value is None:
+        return NONE
+    size = f"{abs(value):.{digits}f}"
+    sign = "" if float(size) == 0 else "+" if value > 0 else "\u2212"
+    return sign + size
 
 
 def percent(value: float | None) -> str:

@@ -116,13 +116,15 @@ class Plots:
 
 def _plots(page: Page) -> Plots:
     small = [n for n in views.slice_columns(page) if _lines_of(page, n) <= charts.MOST_SLICES]
+    both = (WIDE, NARROW)
     return Plots(
         intervals=_named((name, [charts.interval_plot(page, name)]) for name in page.headlines),
         distributions=_named((name, [charts.distribution_plot(page, name)]) for name in page.headlines),
-        differences=[_plot([charts.difference_plot(pair, width) for width in (WIDE, NARROW)]) for pair in page.pairs],
-        slices=_named((name, [charts.slice_plot(page, name, width) for width in (WIDE, NARROW)]) for name in small),
+        differences=[_plot([charts.difference_plot(pair, width) for width in both]) for pair in page.pairs],
+        slices=_named((name, [charts.slice_plot(page, name, width) for width in both]) for name in small),
         history=_named(
-            (name, [charts.history_plot(page, name, width) for width in (WIDE, NARROW)]) for name in page.headlines
+            (name, [charts.history_plot(page, name, width) for width in (both if name == page.primary else (NARROW,))])
+            for name in page.headlines
         ),
     )
 

@@ -104,23 +104,29 @@ function cellElement(column, row) {
   if (key === "question") {
     const text = samples.questions[row.place] || "–";
     const question = h("span", { class: "clamp", dir: "auto" }, visible(cutAt(text, 300)));
-    return h("td", { role: "cell", class: "question" }, question, answerLines(row.place));
+    return h("td", { role: "cell", class: "question" }, question, textLines(row.place));
   }
   if (key === "label") return h("td", { role: "cell", "data-label": label }, labelsOf(row.place));
   if (key === "change") {
-    const way = row.change > 0 ? " up" : row.change < 0 ? " down" : "";
-    return h("td", { role: "cell", class: `n change${way}`, "data-label": label }, row.change === 0 ? "0" : signed(row.change));
+    const way = row.change > 0 ? "up" : row.change < 0 ? "down" : "";
+    const arrow = way ? h("span", { class: "arrow", "aria-hidden": "true" }, way === "up" ? "▲ " : "▼ ") : null;
+    return h("td", { role: "cell", class: `n change ${way}`, "data-label": label }, arrow, signed(row.change));
   }
   const side = key === "old" ? state.old : state.new;
   return h("td", { role: "cell", class: "n", "data-label": label }, scoreText(side, row[key], row.place));
 }
 
-/** The beginning of each answer, on one line. */
-function answerLines(place) {
-  const sides = several && state.old !== state.new ? [["old", state.old], ["new", state.new]] : [["", state.new]];
-  return sides.map(([name, side]) => {
-    const text = samples.answers[side].texts[place];
-    const begin = text ? visible(cutAt(text.trimStart(), 200)) : absent[side].has(place) ? "not there" : "no answer";
+/** The beginning of the first reference and of each answer, a line each. */
+function textLines(place) {
+  const [reference, ...others] = samples.references[place];
+  const more = others.length ? ` (and ${others.length} more)` : "";
+  const lines = [["right", reference === undefined ? null : reference, "no reference", more]];
+  const sides = several && state.old !== state.new ? [["old", state.old], ["new", state.new]] : [["answer", state.new]];
+  for (const [name, side] of sides) {
+    lines.push([name, samples.answers[side].texts[place], absent[side].has(place) ? "not there" : "no answer", ""]);
+  }
+  return lines.map(([name, text, none, after]) => {
+    const begin = text ? [visible(cutAt(text.trimStart(), 200)), after].flat() : none;
     return h("span", { class: "line" }, h("span", {}, name), h("span", { dir: "auto" }, begin));
   });
 }

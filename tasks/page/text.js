@@ -84,5 +84,7 @@ function number(value) {
 }
 
 function signed(value) {
-  return value === null ? "–" : (value >= 0 ? "+" : "\u2212") + Math.abs(value).toFixed(3);
+  if (value === null) return "–";
+  const size = Math.abs(value).toFixed(3);
+  return (Number(size) === 0 ? "" : value > 0 ? "+" : "\u2212") + size;
 }

@@ -28,7 +28,7 @@ def test_a_key_is_nowhere(
         base = ("--judge-base", judge.url, "--home", home)
         refused = cli("evaluate", answers, *METRICS, *base, ANSWERKEY_JUDGE_KEY=IN_ENVIRONMENT)
         assert refused.returncode == 0, refused.stderr
-        assert refused.stdout.count("PARTIAL\n  meaning_match: 2 of 4 not scored: 2 http_401; ground_truth_sim") == 2
+        assert refused.stdout.count("PARTIAL\n  meaning_match: 2 of 4 not scored: 2 http_401\n") == 2
         n_refused = judge.n_requests
         judge.faults = lambda number, _body: "unauthorized" if number == n_refused + 3 else None
         half = cli("evaluate", answers, *METRICS, *base, "--judge-key-from", "secret:judge-key", "--json")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -142,7 +143,7 @@ def test_trouble_is_waited_for_longer_each_time(judge_server: Serve) -> None:
     server = judge_server(match, faults=at_first("error_500", times=3))
     [found] = ask(samples(1), options(server))
     times = [request.at for request in server.requests]
-    waits = [later - earlier for earlier, later in zip(times, times[1:], strict=False)]
+    waits = [later - earlier for earlier, later in pairwise(times)]
     assert (found.status, len(waits)) == ("scored", 3)
     for wait, base in zip(waits, [0.5, 1.0, 2.0], strict=True):
         assert base * 0.5 <= wait < base * 1.5 + 1.0
@@ -190,8 +191,8 @@ def test_a_refused_format_costs_no_sample_and_is_remembered(
     judge = options(server, ledger=str(tmp_path))
     assert {one.status for one in ask(samples(60), judge)} == {"scored"}
     steps = server.fault_counts["refused_format"]
-    # Only calls in flight before the first success can be refused.
-    assert len(refused) <= steps <= 16 * len(refused)
+    # Only the calls before the first success can be refused: 16 at once, and the one or two that take their places.
+    assert len(refused) <= steps <= 20 * len(refused)
     assert server.n_requests == count(tmp_path) == 60 + steps
     assert count(tmp_path, f"status = 'error' AND code = 'http_{status}'") == steps
     server.reset()
@@ -223,8 +224,8 @@ def test_a_strict_schema_is_asked_for_first(judge_server: Serve, tmp_path: Path)
 def test_a_refused_parameter_is_left_out_and_the_format_stays(judge_server: Serve) -> None:
     server = judge_server(match, refuse_parameters={"seed"})
     judge = options(server)
-    assert {one.status for one in ask(samples(30), judge)} == {"scored"}
-    assert 1 <= server.fault_counts["refused_parameter"] <= 16
+    assert {one.status for one in ask(samples(60), judge)} == {"scored"}
+    assert 1 <= server.fault_counts["refused_parameter"] <= 20
     server.reset()
     assert {one.status for one in ask(samples(10, "another"), judge)} == {"scored"}
     assert [("seed" in request.body, request.body["response_format"]["type"]) for request in server.requests] == [

@@ -170,7 +170,7 @@ def test_replies_that_say_nothing_are_paid_for_too(judge_server: Serve, tmp_path
 def test_a_cost_cannot_be_limited_where_the_price_is_unknown(judge_server: Serve) -> None:
     server = judge_server(match)
     judge = options(server, "openai/nobody-sells-this", max_cost_usd=1.0)
-    with pytest.raises(BadInput, match="openai/nobody-sells-this@.*: its price is not known, so its cost cannot"):
+    with pytest.raises(BadInput, match=r"openai/nobody-sells-this@.*: its price is not known, so its cost cannot"):
         ask(samples(1), judge)
     assert server.n_requests == 0
 
@@ -262,12 +262,15 @@ def test_an_interrupt_stops_the_calls_and_leaves_the_ledger_usable(judge_server:
     with pytest.raises(KeyboardInterrupt):
         ask(samples(200), judge)
     stopped, usable = server.n_requests, count(tmp_path, "status = 'usable'")
-    assert stopped - 8 <= usable <= stopped < 60
-    assert count(tmp_path, "code = 'cancelled'") == stopped - usable == count(tmp_path) - usable
+    cancelled = count(tmp_path, "code = 'cancelled'")
+    assert count(tmp_path) == usable + cancelled
+    # One that was written down and not yet sent may be among them.
+    assert 0 <= stopped - usable <= cancelled <= 8
+    assert 40 <= stopped < 60
     time.sleep(0.5)
     assert server.n_requests == stopped
     assert_right(ask(samples(200), judge))
-    assert server.n_requests == count(tmp_path) == 200 + stopped - usable
+    assert (server.n_requests, count(tmp_path)) == (200 + stopped - usable, 200 + cancelled)
     assert max(Counter(number_of(request.body) for request in server.requests).values()) <= 2
 
 

@@ -29,7 +29,7 @@ SAMPLES = [
     Sample("another answer", "It is Lyon.", PARIS, "What is the capital?"),
     Sample("another reference", "It is Rome.", ["Rome is the capital.", "It is Rome indeed."], "And of Italy?"),
     Sample("facts of its own", "It is Bern.", ["Bern is."], "And of Switzerland?", facts=["The capital is Bern."]),
-    Sample("equal but for form", " paris is the capital. it lies on the seine", PARIS, "What is the capital?"),
+    Sample("equal but for form", "  paris is the capital. It lies on  the Seine.\n", PARIS, "What is the capital?"),
     Sample("blank", " ", PARIS, "What is the capital?"),
     Sample("without references", "It is Oslo.", [], "And of Norway?"),
 ]

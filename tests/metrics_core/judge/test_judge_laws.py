@@ -6,10 +6,11 @@ The judge of these tests is at an address where nobody listens: a sample that ne
 import unicodedata
 
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from metrics_core import METRICS, JudgeOptions, Measurement, Options, Sample, Scored, create
+from metrics_core.judge import caller
 from metrics_core.metric import Metric
 from metrics_core.text import is_blank, normalise
 from tests.metrics_core.test_laws import MEANINGFUL, SCRIPTS, WHITE, cases
@@ -35,6 +36,7 @@ def test_the_laws_bind_both_metrics() -> None:
 
 
 @in_every_script
+@settings(max_examples=20)
 @given(data=st.data(), before=WHITE, after=WHITE)
 def test_a_text_against_itself_scores_one_and_asks_nobody(
     script: str, data: st.DataObject, before: str, after: str
@@ -52,6 +54,7 @@ def test_a_text_against_itself_scores_one_and_asks_nobody(
 
 
 @in_every_script
+@settings(max_examples=20)
 @given(data=st.data(), blank=WHITE | st.none())
 def test_a_blank_answer_scores_zero_in_every_field(script: str, data: st.DataObject, blank: str | None) -> None:
     _, references = data.draw(cases(SCRIPTS[script]))
@@ -62,6 +65,7 @@ def test_a_blank_answer_scores_zero_in_every_field(script: str, data: st.DataObj
 
 
 @pytest.mark.parametrize(("said", "other"), MEANINGFUL)
+@settings(max_examples=8)
 @given(data=st.data())
 @example(data=None)
 def test_what_differs_in_a_negation_a_number_or_a_sign_is_for_the_judge(
@@ -76,7 +80,7 @@ def test_what_differs_in_a_negation_a_number_or_a_sign_is_for_the_judge(
             assert metric.without_judge(Sample("1", answer, [reference], "?")) is None  # type: ignore[attr-defined]
 
 
-def test_a_judge_that_is_not_there_is_a_failure_and_no_number() -> None:
-    options = JudgeOptions(ALONE.judges, deadline_s=0.2)
-    for one in measured(options, "It is Bern.", ["Bern"]):
+def test_a_judge_that_is_not_there_is_a_failure_and_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caller, "_FIRST_WAIT_S", 0.001)
+    for one in measured(ALONE, "It is Bern.", ["Bern"]):
         assert (one.status, one.values) == ("failed", {})

@@ -223,3 +223,23 @@ def test_a_write_waits_for_the_one_before_it(tmp_path: Path, ledger: Ledger) -> 
     assert ledger.reply("k") == "late"
     timer.join()
     other.close()
+
+
+def test_of_many_that_claim_at_once_one_gets_each(tmp_path: Path) -> None:
+    keys = [f"k{number}" for number in range(100)]
+    got: list[str] = []
+    everybody = threading.Barrier(4, timeout=60)
+
+    def claim() -> None:
+        mine = Ledger(tmp_path)
+        everybody.wait()
+        got.extend(key for key in keys if mine.claim(key))
+        everybody.wait()
+        mine.close()
+
+    threads = [threading.Thread(target=claim) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(got) == sorted(keys)

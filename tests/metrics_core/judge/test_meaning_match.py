@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from metrics_core import Failed, JudgeOptions, Options, Sample, Scored, Undefined, create, evaluate
-from metrics_core.judge import runtime
+from metrics_core.judge import caller, runtime
 from metrics_core.judge.meaning_match import PROMPT, Rule
 from metrics_core.judge.panel import check, request
 from metrics_core.judge.turn import Bill, NoVerdict
@@ -137,48 +137,46 @@ def test_only_a_match_is_worth_one_and_each_verdict_has_its_rules(verdict: str, 
             assert one.details == {"verdict": verdict, "rule": one.sample_id, "reference": index}
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client asks a server that said nothing again at once: six times in all."""
+    monkeypatch.setattr(caller, "_FIRST_WAIT_S", 0.001)
+
+
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("index", range(len(PARSER)))
 def test_golden_parser(index: int, shared: Path, judge_server: Start) -> None:
     case, expected = golden(shared, "parser")[index], PARSER[index]
     if expected is None:
         assert len(case["declared"]) == 2
         return
-    server = judge_server(lambda body: says("match", reference=1) if len(body["messages"]) > 2 else case["reply"])
-    # A server that says nothing is asked again after half a second or so, which the deadline forbids.
-    options: dict[str, Any] = {"deadline_s": 0.2} if expected == "empty_reply" else {}
-    [found] = judged(server, "meaning_match", BERN, **options)
+    server = judge_server(lambda _: case["reply"])
+    [found] = judged(server, "meaning_match", BERN)
     if expected == "scored":
+        verdict = "match" if case["value"] else "mismatch"
+        index_of_reference = 0 if case["value"] else None
         assert found.values == {"match": case["value"]}
-        rule = {"verdict": "match" if case["value"] else "mismatch", "rule": None}
-        assert found.details == {**rule, "reference": 0 if case["value"] else None}
+        assert found.details == {"verdict": verdict, "rule": None, "reference": index_of_reference}
         assert found.reason == case.get("reason", "r")
         assert server.n_requests == 1
-    elif expected == "empty_reply":
-        assert isinstance(found.outcome, Failed)
-        assert found.outcome.code == "empty_reply"
     else:
-        assert (found.values, server.n_requests) == ({"match": 1.0}, 2), "the repair brought a verdict"
+        assert isinstance(found.outcome, Failed)
+        assert found.outcome.code == expected
+        # One repair; to a judge that says nothing there is nothing to repair.
+        assert server.n_requests == found.outcome.attempts == (6 if expected == "empty_reply" else 2)
 
 
-@pytest.mark.parametrize("index", [i for i, expected in enumerate(PARSER) if expected not in ("scored", None)])
-def test_golden_replies_that_stay_unreadable_fail_with_their_code(
-    index: int, shared: Path, judge_server: Start
-) -> None:
-    case, expected = golden(shared, "parser")[index], PARSER[index]
-    silent = expected == "empty_reply"
-    # To a judge that says nothing there is nothing to repair.
-    options: dict[str, Any] = {"deadline_s": 0.2} if silent else {}
-    server = judge_server(lambda _: case["reply"])
-    [found] = judged(server, "meaning_match", BERN, **options)
-    assert isinstance(found.outcome, Failed)
-    assert found.outcome.code == expected
-    assert server.n_requests == found.outcome.attempts == (1 if silent else 2)
+@pytest.mark.parametrize("index", [n for n, code in enumerate(PARSER) if code not in ("scored", None, "empty_reply")])
+def test_golden_replies_that_a_repair_mends(index: int, shared: Path, judge_server: Start) -> None:
+    reply = golden(shared, "parser")[index]["reply"]
+    server = judge_server(lambda body: says("match", reference=1) if len(body["messages"]) > 2 else reply)
+    [found] = judged(server, "meaning_match", BERN)
+    assert (found.values, server.n_requests) == ({"match": 1.0}, 2)
 
 
-def read_over_http(server: JudgeServer, declared: list[str], deadline_s: float = 180) -> dict[str, Score]:
+def read_over_http(server: JudgeServer, declared: list[str]) -> dict[str, Score]:
     """The reply of a server as `read_scores` reads it, by way of the client."""
-    # What is empty is asked for again after half a second or so, unless the deadline comes first.
-    options = JudgeOptions((f"openai/m@{server.url}",), run="r", deadline_s=deadline_s)
+    options = JudgeOptions((f"openai/m@{server.url}",), run="r")
     [(judge, _)] = options.seats()
 
     async def ask() -> dict[str, Score]:
@@ -189,6 +187,7 @@ def read_over_http(server: JudgeServer, declared: list[str], deadline_s: float =
     return runtime.run(ask(), lambda: None)
 
 
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("index", range(len(PARSER)))
 def test_golden_parser_with_the_declared_names(index: int, shared: Path, judge_server: Start) -> None:
     case = golden(shared, "parser")[index]
@@ -196,7 +195,7 @@ def test_golden_parser_with_the_declared_names(index: int, shared: Path, judge_s
     status = case.get("status")
     if status in {"no_score_fields", "not_object", "no_answer"}:
         with pytest.raises(NoVerdict) as caught:
-            read_over_http(server, case["declared"], deadline_s=0.2 if status == "no_answer" else 180)
+            read_over_http(server, case["declared"])
         # What is empty never comes to the reader: the client takes it for a fault of the server.
         assert caught.value.code == ("empty_reply" if status == "no_answer" else status)
         return

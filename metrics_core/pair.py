@@ -1,0 +1,101 @@
+"""Two releases side by side, as plain values: what a comparison finds, and what reports and gates read."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from metrics_core.statistics.intervals import LEVEL
+
+Finding = Literal["better", "worse", "not shown to differ"]
+ALL = "all"
+"""The slice with every row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """One field of a metric on one slice, in two releases, on the rows that both have a number for.
+
+    Attributes:
+        slice: 'all', or column=value.
+        n_common: rows with a number in both; `n_only_old` and `n_only_new`: in one of them only.
+        old: mean of the common rows in the old release (corpus BLEU where the field is corpus_bleu); `new`: likewise.
+        difference: new - old, with the interval `low` to `high` at `level`; None where there is no number.
+        p: two-sided, that chance alone makes such a difference, by `test`; `p_adjusted`: after the correction for
+            all that was looked at.
+        mde: the smallest true difference that these rows would show with a chance of 80 %.
+        fixed: rows that went from 0 to 1, `broken`: from 1 to 0; None where the field is not binary.
+        test: mcnemar, sign-flip, cluster sign-flip, exchange; empty where there was nothing to test.
+        needed: about how many rows like these would show a difference as large as this one; None where they do
+            already, and where it would take more than a hundred times as many.
+        missing_old: what the rows of `n_only_new` are in the old report, with counts: absent, failed, undefined,
+            skipped, other slice; `missing_new`: those of `n_only_old` in the new one.
+        note: why there is no number; None where there is one.
+    """
+
+    metric: str
+    field: str
+    slice: str
+    n_common: int
+    n_only_old: int
+    n_only_new: int
+    old: float | None
+    new: float | None
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    p_adjusted: float | None
+    mde: float | None
+    fixed: int | None
+    broken: int | None
+    test: str
+    needed: int | None = None
+    missing_old: Mapping[str, int] = dataclasses.field(default_factory=dict, hash=False)
+    missing_new: Mapping[str, int] = dataclasses.field(default_factory=dict, hash=False)
+    note: str | None = None
+    level: float = LEVEL
+
+    @property
+    def name(self) -> str:
+        """METRIC.FIELD."""
+        return f"{self.metric}.{self.field}"
+
+    @property
+    def finding(self) -> Finding | None:
+        """What may be said: the interval and, where there is one, the adjusted p must agree. None without a number."""
+        if self.difference is None:
+            return None
+        if self.low is None or self.high is None or self.low <= 0 <= self.high:
+            return "not shown to differ"
+        if self.p_adjusted is not None and self.p_adjusted >= 1 - self.level:
+            return "not shown to differ"
+        return "better" if self.difference > 0 else "worse"
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two reports that were compared, by their ids.
+
+    `margin` is what the gate tolerates, where there is one. `not_comparable` says why there are no numbers at all
+    (signatures that differ), None where there are. Samples in both reports are `n_common`, in one only `n_only_old`
+    and `n_only_new`; `n_changed` of the common ones have another question or other references, and are left out.
+    """
+
+    old: str
+    new: str
+    rows: tuple[Comparison, ...]
+    warnings: tuple[str, ...] = ()
+    margin: float | None = None
+    not_comparable: str | None = None
+    n_common: int = 0
+    n_only_old: int = 0
+    n_only_new: int = 0
+    n_changed: int = 0
+
+    @property
+    def overall(self) -> tuple[Comparison, ...]:
+        """The rows about all samples, without slices."""
+        return tuple(row for row in self.rows if row.slice == ALL)

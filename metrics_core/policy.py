@@ -1,0 +1,188 @@
+"""What must hold for a release to ship, as people write it: a primary field, a margin, and further rules.
+
+    primary: meaning_match.match
+    margin: 0.02
+    rules:
+      - token_overlap.recall >= -0.03
+      - meaning_match.match[lang=ru] >= -0.05
+      - level meaning_match.match >= 0.80
+      - coverage >= 0.95
+      - kappa meaning_match.match >= 0.6
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from metrics_core.errors import BadInput
+from metrics_core.pair import ALL
+
+Kind = Literal["difference", "level", "kappa", "coverage"]
+
+COVERAGE = 0.95
+"""The floor of a policy that names none: without one, rows that fail could carry a release through."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One condition.
+
+    Attributes:
+        kind: difference: new - old is above `floor`. level: so is the new release's own mean. kappa: so is the
+            agreement of the metric with people. coverage: so is the share of the samples that have a number, of every
+            field that the policy names, in both releases.
+        field: METRIC.FIELD, empty for coverage.
+        slice: 'all', or column=value.
+        floor: in the units of the field; of a difference mostly below 0: the loss that is tolerated.
+    """
+
+    kind: Kind
+    field: str
+    slice: str
+    floor: float
+
+    @property
+    def text(self) -> str:
+        """The rule as it is written in a policy."""
+        before = "" if self.kind == "difference" else f"{self.kind} "
+        where = "" if self.slice == ALL else f"[{self.slice}]"
+        return f"{before}{self.field}{where}".rstrip() + f" >= {self.floor:g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """The rules of a gate. The first is the primary field's, with the margin."""
+
+    rules: tuple[Rule, ...]
+
+    @property
+    def primary(self) -> Rule:
+        """The rule that the decision is mostly about."""
+        return self.rules[0]
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Every METRIC.FIELD that is named, the primary one first."""
+        return tuple(dict.fromkeys(rule.field for rule in self.rules if rule.field))
+
+    @property
+    def needs(self) -> tuple[tuple[str, str], ...]:
+        """Field and slice of every rule about scores."""
+        return tuple(dict.fromkeys((r.field, r.slice) for r in self.rules if r.kind in ("difference", "level")))
+
+    @property
+    def coverage(self) -> float:
+        """The share of the samples that must have a number, 0 to 1."""
+        return next(rule.floor for rule in self.rules if rule.kind == "coverage")
+
+    def kappa(self, field: str) -> Rule | None:
+        """The rule that demands a calibration of `field`, if any does."""
+        return next((rule for rule in self.rules if rule.kind == "kappa" and rule.field == field), None)
+
+
+_KEYS = ("primary", "margin", "rules")
+_FIELD = r"[^\s\[\]<>=.]+\.[^\s\[\]<>=]+"
+_RULE = re.compile(rf"(?:(level|kappa)\s+)?({_FIELD}|coverage)\s*(?:\[(.+)\])?\s*>=\s*(\S+)")
+_HOW = (
+    "write METRIC.FIELD >= -0.02, METRIC.FIELD[column=value] >= -0.05, level METRIC.FIELD >= 0.8, "
+    "kappa METRIC.FIELD >= 0.6 or coverage >= 0.95"
+)
+_RANGE: Mapping[Kind, tuple[float, float]] = {"coverage": (0.0, 1.0), "kappa": (-1.0, 1.0)}
+
+
+def parse_policy(content: object, where: str) -> Policy:
+    """Read a policy from a mapping with the keys `primary`, `margin` and `rules`.
+
+    A policy without a coverage rule gets `coverage >= 0.95`.
+
+    Args:
+        content: as a YAML reader gives it; `where` names its source in messages.
+
+    Raises:
+        BadInput: anything in it cannot be used; one line a problem, each with what to write instead.
+    """
+    if not isinstance(content, Mapping):
+        raise BadInput(f"{where}: a policy has the keys primary, margin and rules, for instance primary: rouge_l.f1")
+    problems: list[str] = [*_strange_keys(content)]
+    rules: list[Rule] = []
+    for part in (_primary(content), *(_rule(text) for text in _texts(content))):
+        (rules if isinstance(part, Rule) else problems).append(part)  # type: ignore[arg-type]
+    problems += _twice(rules)
+    if problems:
+        raise BadInput("\n".join(f"{where}: {problem}" for problem in problems))
+    if not any(rule.kind == "coverage" for rule in rules):
+        rules.append(Rule("coverage", "", ALL, COVERAGE))
+    return Policy(tuple(rules))
+
+
+def _strange_keys(content: Mapping[object, object]) -> Iterator[str]:
+    for key in content:
+        if key not in _KEYS:
+            near = difflib.get_close_matches(str(key), _KEYS, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"the keys are {', '.join(_KEYS)}"
+            yield f"{_shown(key)}: no such key; {hint}"
+
+
+def _primary(content: Mapping[object, object]) -> Rule | str:
+    field, margin = content.get("primary"), content.get("margin")
+    if not isinstance(field, str) or not re.fullmatch(_FIELD, field):
+        return f"primary: {_given(field)}; write the METRIC.FIELD that decides, for instance meaning_match.match"
+    if isinstance(margin, bool) or not isinstance(margin, int | float) or not 0 <= margin < math.inf:
+        return (
+            f"margin: {_given(margin)}; write the loss of {field} that does not matter, for instance 0.02. At 0 the "
+            "new release must be better to pass"
+        )
+    return Rule("difference", field, ALL, -float(margin) if margin else 0.0)
+
+
+def _texts(content: Mapping[object, object]) -> Sequence[object]:
+    rules = content.get("rules")
+    if rules is None:
+        return ()
+    return rules if isinstance(rules, Sequence) and not isinstance(rules, str) else (rules,)
+
+
+def _rule(text: object) -> Rule | str:
+    """The rule, or what is wrong with it."""
+    # YAML makes a mapping of a line with a colon and a blank in it.
+    found = _RULE.fullmatch(text.strip()) if isinstance(text, str) else None
+    if found is None:
+        quotes = " in quotes" if isinstance(text, Mapping) else ""
+        return f"rule {_shown(text)}: not understood; {_HOW}{quotes}"
+    word, field, slice_, number = found.groups()
+    kind: Kind = "coverage" if field == "coverage" else word or "difference"
+    try:
+        floor = float(number)
+    except ValueError:
+        floor = math.nan
+    low, high = _RANGE.get(kind, (-math.inf, math.inf))
+    if not (math.isfinite(floor) and low <= floor <= high):
+        span = f" from {low:g} to {high:g}" if kind in _RANGE else ""
+        return f"rule {_shown(text)}: {_shown(number)} is no number{span}; write a share as 0.95, not as 95%"
+    if kind in _RANGE and (slice_ or (kind == "coverage" and word)):
+        return f"rule {_shown(text)}: {kind} takes no slice and no other word; {_HOW}"
+    if slice_ and "=" not in slice_:
+        return f"rule {_shown(text)}: {_shown(slice_)} is no slice; write [column=value]"
+    return Rule(kind, "" if kind == "coverage" else field, slice_ or ALL, floor)
+
+
+def _twice(rules: Sequence[Rule]) -> Iterator[str]:
+    seen: dict[tuple[Kind, str, str], Rule] = {}
+    for rule in rules:
+        first = seen.setdefault((rule.kind, rule.field, rule.slice), rule)
+        if first is not rule:
+            yield f"rule {_shown(rule.text)}: there is {_shown(first.text)} already; keep one of them"
+
+
+def _given(value: object) -> str:
+    return "missing" if value is None else f"{_shown(value)} cannot be used"
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    return repr(text if len(text) <= 80 else f"{text[:77]}...")

@@ -1,0 +1,83 @@
+"""Corpus BLEU of two reports on the samples that both have: no mean of rows, so it is resampled as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from metrics_core.lexical.bleu import BleuStats, corpus_bleu
+from metrics_core.statistics.comparison import PairedDifference, pooled_difference
+from tasks.pairing import Columns, Mask, Pairing
+from tasks.warehouse.warehouse import reading
+
+CORPUS_BLEU = ("bleu", "corpus_bleu")
+
+_NUMBERS = 10
+_MOST_GROUPS = 2_000
+
+# What is scored without statistics is a blank answer.
+_SIDE = """
+SELECT s.sample_id, coalesce(CAST(json_extract(m.details, '$.stats') AS INTEGER[]), list_resize([0], {n}, 0)) AS numbers
+FROM scores s
+JOIN answers a ON a.dataset = s.dataset AND a.release = s.release AND a.sample_id = s.sample_id
+    AND a.answers_version = ${side}_answers
+JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = s.signature AND m.status = 'scored'
+WHERE s.report_id = ${side} AND s.metric = 'bleu' AND s.field = 'bleu' AND s.status = 'scored'
+"""
+_PICK = ", ".join(
+    f"coalesce({side}.numbers[{i}], 0)::INTEGER AS {side}{i}" for side in ("o", "n") for i in range(1, _NUMBERS + 1)
+)
+_STATS = f"""
+SELECT {_PICK} FROM (
+    SELECT DISTINCT sample_id FROM scores WHERE report_id IN ($old, $new) AND metric = 'bleu' AND field = 'bleu'
+) LEFT JOIN ({_SIDE.format(side="old", n=_NUMBERS)}) o USING (sample_id)
+LEFT JOIN ({_SIDE.format(side="new", n=_NUMBERS)}) n USING (sample_id)
+ORDER BY sample_id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Bleu:
+    """Sentence BLEU, for who has a number, and the statistics behind it: shape (samples, 2 x 10), old ones first."""
+
+    columns: Columns
+    stats: npt.NDArray[np.int32]
+
+    def difference(
+        self, common: Mask, clusters: npt.NDArray[np.int64] | None, seed: int, level: float
+    ) -> PairedDifference:
+        """Of corpus BLEU on the samples in `common`."""
+        rows = self.stats[common]
+        groups = _groups(len(rows) if clusters is None else clusters[common], seed)
+        sums = np.zeros((int(groups.max()) + 1, rows.shape[1]))
+        np.add.at(sums, groups, rows)
+        return pooled_difference(sums[:, :_NUMBERS], sums[:, _NUMBERS:], _corpus_bleu, seed=seed, level=level)
+
+
+def read_bleu(pair: Pairing) -> Bleu:
+    """The statistics that the metric `bleu` left with every answer of the two reports."""
+    parameters = {"old": pair.old.report_id, "new": pair.new.report_id}
+    parameters |= {
+        f"{side}_answers": report.manifest["answers_version"] for side, report in (("old", pair.old), ("new", pair.new))
+    }
+    with reading(pair.home) as warehouse:
+        found = warehouse.execute(_STATS, parameters).fetchnumpy()
+    return Bleu(pair.columns("bleu", "bleu"), np.column_stack([np.asarray(column) for column in found.values()]))
+
+
+def _groups(units: int | npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.intp]:
+    """What is resampled and exchanged as one: rows, or clusters. Where there are many, random groups of them.
+
+    The variance of a sum over independent groups is the same, and a million rows take no longer than two thousand.
+    """
+    codes = np.arange(units) if isinstance(units, int) else np.unique(units, return_inverse=True)[1]
+    count = int(codes.max()) + 1
+    if count <= _MOST_GROUPS:
+        return codes
+    return (np.random.default_rng(seed).permutation(count) % _MOST_GROUPS)[codes]
+
+
+def _corpus_bleu(numbers: npt.NDArray[np.float64]) -> float:
+    return corpus_bleu(BleuStats.of_flat([round(number) for number in numbers]))

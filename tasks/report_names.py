@@ -1,0 +1,58 @@
+"""Which report is meant: by its id, or by the name of its release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from metrics_core.errors import BadInput
+from tasks.warehouse.warehouse import reading
+
+
+def report_named(home: Path, name: str, dataset: str = "") -> str:
+    """The id of the report `name`, or of the newest report of the release `name`, or DATASET/RELEASE.
+
+    Args:
+        dataset: the data set, where a release has reports on several; no other one is looked at.
+
+    Raises:
+        BadInput: there is none, or the release has reports on several data sets and `dataset` does not say which.
+    """
+    with reading(home) as warehouse:
+        rows = warehouse.execute(
+            """
+            SELECT report_id, dataset, report_id = $name AS exactly FROM reports
+            WHERE $name IN (report_id, release, dataset || '/' || release) AND $dataset IN ('', dataset)
+            ORDER BY exactly, version
+            """,
+            {"name": name, "dataset": dataset},
+        ).fetchall()
+    if rows and rows[-1][2]:
+        return str(rows[-1][0])
+    datasets = list(dict.fromkeys(row[1] for row in rows))
+    if not rows:
+        where = f" on {dataset}" if dataset else ""
+        raise BadInput(f"{name}: no such report or release{where} in {home}; `answerkey report --list` shows them")
+    if len(datasets) > 1:
+        raise BadInput(f"{name}: has reports on {', '.join(datasets)}; write DATASET/{name}")
+    return str(rows[-1][0])
+
+
+def pair_named(home: Path, old: str, new: str, dataset: str = "") -> tuple[str, str]:
+    """The ids of two reports on one data set; see `report_named`. What one name leaves open, the other may say.
+
+    Raises:
+        BadInput: one of them is not there, or it is not clear which is meant.
+    """
+    if not dataset:
+        known = [found for name in (old, new) for found in _datasets(home, name)]
+        both = [one for one in known if known.count(one) > 1]
+        dataset = both[0] if len(set(both)) == 1 else ""
+    return report_named(home, old, dataset), report_named(home, new, dataset)
+
+
+def _datasets(home: Path, name: str) -> list[str]:
+    with reading(home) as warehouse:
+        rows = warehouse.execute(
+            "SELECT DISTINCT dataset FROM reports WHERE ? IN (report_id, release, dataset || '/' || release)", [name]
+        ).fetchall()
+    return [str(row[0]) for row in rows]

@@ -1,0 +1,207 @@
+"""Money, order and ends: what calls leave behind when something goes wrong around them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from metrics_core import evaluate
+from metrics_core.judge import runtime
+from metrics_core.judge.ledger import FILE
+from metrics_core.judge.options import JudgeOptions
+from metrics_core.judge.request import Request
+from metrics_core.judge.turn import Bill, NoVerdict
+from tests.judge_server import Body, JudgeServer, Reply
+from tests.metrics_core.judge.asking import always, ask, failure, match, number_of, options, rows, samples
+
+Serve = Callable[..., JudgeServer]
+
+
+def nothing_to_check(_options: JudgeOptions) -> None:
+    """The judge of these tests can be asked."""
+
+
+def claims(folder: Path) -> int:
+    database = sqlite3.connect(folder / FILE)
+    [(found,)] = database.execute("SELECT count(*) FROM claims").fetchall()
+    database.close()
+    return int(found)
+
+
+def asked(judge: JudgeOptions, *reads: Callable[[str], object]) -> tuple[list[object], Bill]:
+    """What becomes of one request for each reader, all at once; and what it cost together."""
+    bill, [(who, _)] = Bill(), judge.seats()
+
+    async def work() -> list[object]:
+        request = Request(who.label, "p@1", "Judge this.", "data", '{"type": "object"}')
+        async with runtime.client(judge, nothing_to_check) as (client, _caller):
+            return await asyncio.gather(
+                *(client.ask(who, request, read, bill) for read in reads), return_exceptions=True
+            )
+
+    return runtime.run(work(), lambda: None), bill
+
+
+# What was paid.
+
+
+def test_a_reply_that_breaks_its_reader_is_paid_and_kept(judge_server: Serve, tmp_path: Path) -> None:
+    server = judge_server(lambda _body: Reply("a reply", prompt_tokens=100, completion_tokens=10))
+    judge = options(server, "openai/gpt-4o-mini", ledger=str(tmp_path), run="run")
+
+    def broken(reply: str) -> None:
+        raise RecursionError(f"cannot bear {reply}")
+
+    [found], bill = asked(judge, broken)
+    assert isinstance(found, RecursionError)
+    [(status, code, message, reply, tokens, cost)] = rows(tmp_path, "status, code, message, reply, tokens_in, cost_usd")
+    assert (status, code, message) == ("error", "defect", "RecursionError: cannot bear a reply")
+    assert (reply, tokens, cost) == ("a reply", 100, pytest.approx(100 * 0.15e-6 + 10 * 0.6e-6))
+    assert (bill.calls, bill.tokens_in, bill.cost_usd) == (1, 100, cost)
+    assert claims(tmp_path) == 0
+    # It was no reply that could be served.
+    [found], _ = asked(judge, str.upper)
+    assert (found, server.n_requests) == ("A REPLY", 2)
+
+
+def test_who_waited_for_a_broken_reader_asks_for_himself(judge_server: Serve) -> None:
+    server = judge_server(lambda _body: "a reply", latency=0.1)
+
+    def broken(_reply: str) -> None:
+        raise KeyError("broken")
+
+    found, _ = asked(options(server), broken, str.upper, str.lower)
+    assert isinstance(found[0], KeyError)
+    assert found[1:] == ["A REPLY", "a reply"]
+    assert server.n_requests == 2
+
+
+def test_two_readers_of_one_request_pay_once(judge_server: Serve) -> None:
+    server = judge_server(lambda _body: "a reply", latency=0.1)
+    found, bill = asked(options(server), *[str.upper] * 20)
+    assert (found, server.n_requests, bill.calls) == (["A REPLY"] * 20, 1, 1)
+
+
+def test_all_who_waited_fail_with_the_one_who_asked(judge_server: Serve) -> None:
+    server = judge_server(lambda _body: "no JSON", latency=0.05, faults=always("context"))
+    found, bill = asked(options(server), *[str.upper] * 20)
+    assert {type(one) for one in found} == {NoVerdict}
+    assert {one.code for one in found if isinstance(one, NoVerdict)} == {"too_long"}
+    assert server.n_requests == bill.calls == 1
+
+
+def test_two_runs_of_one_process_that_want_the_same_get_it_once(judge_server: Serve, tmp_path: Path) -> None:
+    """Each has a ledger of its own to the same file, so one waits for the claim of the other."""
+    server = judge_server(match, latency=0.3)
+    judge = options(server, ledger=str(tmp_path))
+    found: list[str] = []
+    threads = [
+        threading.Thread(target=lambda: found.extend(one.status for one in ask(samples(8), judge))) for _ in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (Counter(found), server.n_requests, claims(tmp_path)) == ({"scored": 24}, 8, 0)
+
+
+# When to stop asking.
+
+
+def test_a_filter_that_refuses_one_text_does_not_end_the_run(judge_server: Serve, tmp_path: Path) -> None:
+    """A firewall says 403 or 404 to one hostile answer, and the judge is as good as before."""
+    server = judge_server(match, faults=lambda _number, body: "not_found" if number_of(body) == 3 else None)
+    found = ask(samples(12), options(server, ledger=str(tmp_path), concurrency=1))
+    assert [one.status for one in found] == ["scored"] * 3 + ["failed"] + ["scored"] * 8
+    assert (failure(found[3]).code, server.n_requests) == ("http_404", 12)
+
+
+def test_a_judge_that_is_not_there_is_given_up(
+    judge_server: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("metrics_core.judge.caller._FIRST_WAIT_S", 0.001)
+    server = judge_server(match, faults=always("error_503"))
+    found = ask(samples(400), options(server, ledger=str(tmp_path), concurrency=2))
+    assert {failure(one).code for one in found} == {"http_503"}
+    assert sum(failure(one).attempts for one in found) == server.n_requests < 200
+    assert failure(found[-1]).message.startswith("not asked, since the judge answers nobody: ")
+    assert failure(found[-1]).attempts == 0
+
+
+def test_a_judge_that_has_answered_is_not_given_up(judge_server: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("metrics_core.judge.caller._FIRST_WAIT_S", 0.001)
+    server = judge_server(match, faults=lambda _n, body: "error_500" if 0 < number_of(body) < 13 else None)
+    found = ask(samples(20), options(server, concurrency=1))
+    assert [one.status for one in found] == ["scored"] + ["failed"] * 12 + ["scored"] * 7
+    assert server.n_requests == 8 + 12 * 6
+
+
+def test_thousands_that_cannot_be_asked_need_no_queue(judge_server: Serve, tmp_path: Path) -> None:
+    server = judge_server(match)
+    ask(samples(1), options(server))  # imports litellm, which is not what is timed
+    server.reset()
+    judge = options(server, ledger=str(tmp_path), max_calls=5)
+    began = time.monotonic()
+    found = ask(samples(3_000), judge)
+    # At the gate they would keep 2 ms of distance each, and take 6 s.
+    assert time.monotonic() - began < 5.0
+    assert Counter(one.status for one in found) == {"scored": 5, "skipped": 2_995}
+    assert {one.reason for one in found[100:]} == {"budget used up: 5 calls (max_calls)"}
+    # Nobody was asked, so no ledger knew it either.
+    assert not any(one.from_ledger for one in found)
+    assert (server.n_requests, claims(tmp_path)) == (5, 0)
+
+
+def test_a_call_that_is_too_dear_does_not_stop_those_that_are_not(judge_server: Serve) -> None:
+    server = judge_server(match)
+    huge = samples(1, "word " * 40_000)
+    found = ask([*huge, *samples(4)], options(server, "openai/gpt-4o-mini", max_cost_usd=0.01, concurrency=1))
+    assert [one.status for one in found] == ["skipped", *["scored"] * 4]
+    assert found[0].reason == "budget used up: $0.01 (max_cost)"
+
+
+# How much at once.
+
+
+def test_no_more_is_claimed_than_is_soon_asked(judge_server: Serve, tmp_path: Path) -> None:
+    """Whoever claims all 200 at once keeps another process from all of them, and lets it look for each of them."""
+    seen: list[int] = []
+
+    def watching(body: Body) -> str:
+        if (tmp_path / FILE).exists():
+            seen.append(claims(tmp_path))
+        return match(body)
+
+    server = judge_server(watching, latency=0.01)
+    ask(samples(200), options(server, ledger=str(tmp_path), concurrency=4))
+    assert server.n_requests == 200
+    assert 4 <= max(seen) <= 16
+
+
+def test_a_jury_of_a_quick_and_a_slow_judge_asks_each_for_everything(judge_server: Serve, tmp_path: Path) -> None:
+    quick, slow = judge_server(match), judge_server(match, latency=0.05)
+    judge = JudgeOptions(
+        judges=(f"openai/quick@{quick.url}", f"openai/slow@{slow.url}"),
+        api_key="sk-nowhere", ledger=str(tmp_path), concurrency=4, jury="unanimous",
+    )  # fmt: skip
+    found = evaluate(samples(40), ["meaning_match"], judge=judge)
+    assert {json.dumps(one.values) for one in found} == {'{"match": 1.0, "spread": 0.0}'}
+    assert (quick.n_requests, slow.n_requests) == (40, 40)
+    assert all(len(one.requests) == 2 for one in found)
+
+
+def test_a_format_is_chosen_when_the_turn_comes(judge_server: Serve) -> None:
+    """Those in the queue profit from what those before them found out."""
+    server = judge_server(match, refuse_formats={"json_schema", "json_object"})
+    found = ask(samples(40), options(server, concurrency=1))
+    assert {one.status for one in found} == {"scored"}
+    # One who stands at the head of the queue is let in between the steps of the first.
+    assert 40 + 2 <= server.n_requests <= 40 + 2 * 2

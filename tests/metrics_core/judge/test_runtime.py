@@ -1,0 +1,167 @@
+"""The one event loop for all judges of a process, and those who wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from pathlib import Path
+
+import pytest
+
+from metrics_core.judge import runtime
+from metrics_core.judge.ledger import FILE
+from metrics_core.judge.request import Judge
+from tests.judge_server import JudgeServer
+from tests.metrics_core.judge.asking import ask, match, options, samples
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def never() -> None:
+    raise AssertionError("ticked")
+
+
+async def where() -> tuple[int, str]:
+    return id(asyncio.get_running_loop()), threading.current_thread().name
+
+
+def test_the_work_is_done_and_its_result_returned() -> None:
+    async def work() -> int:
+        await asyncio.sleep(0.01)
+        return 7
+
+    assert runtime.run(work(), never) == 7
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), TimeoutError("slow"), ExceptionGroup("both", [KeyError("x")])])
+def test_the_error_of_the_work_is_the_error_of_the_caller(error: Exception) -> None:
+    async def work() -> None:
+        raise error
+
+    with pytest.raises(type(error)) as caught:
+        runtime.run(work(), never)
+    assert (type(caught.value), caught.value.args) == (type(error), error.args)
+
+
+def test_work_that_gives_up_by_itself_does_not_hold_its_caller() -> None:
+    async def work() -> None:
+        raise asyncio.CancelledError
+
+    began = time.monotonic()
+    with pytest.raises(CancelledError):
+        runtime.run(work(), never)
+    assert time.monotonic() - began < 2.0
+
+
+def test_the_caller_hears_how_far_it_is() -> None:
+    ticks: list[float] = []
+    runtime.run(asyncio.sleep(0.35), lambda: ticks.append(time.monotonic()), every_s=0.1)
+    assert 1 <= len(ticks) <= 3
+
+
+def test_a_caller_that_fails_while_waiting_ends_the_work_first() -> None:
+    ended: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0.2)
+            ended.append("cleaned up")
+
+    def tick() -> None:
+        raise OSError("the log is full")
+
+    with pytest.raises(OSError, match="the log is full"):
+        runtime.run(work(), tick, every_s=0.05)
+    assert ended == ["cleaned up"]
+
+
+def test_one_loop_for_scripts_threads_and_those_with_a_loop_of_their_own() -> None:
+    async def inside() -> tuple[int, str]:
+        return runtime.run(where(), never)
+
+    found = {runtime.run(where(), never), asyncio.run(inside())}
+
+    def from_a_thread() -> None:
+        found.add(runtime.run(where(), never))
+
+    threads = [threading.Thread(target=from_a_thread) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    [(_, name)] = found
+    assert name == "judges"
+
+
+FIRST_AT_ONCE = """
+import asyncio, sys, threading
+from metrics_core.judge import runtime
+sys.setswitchinterval(1e-6)
+start, found = threading.Barrier(24), set()
+async def where():
+    return id(asyncio.get_running_loop())
+def first():
+    start.wait()
+    found.add(runtime.run(where(), lambda: None))
+threads = [threading.Thread(target=first) for _ in range(24)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(len(found), sum(thread.name == "judges" for thread in threading.enumerate()))
+"""
+
+
+def test_threads_that_come_first_at_once_get_the_same_loop() -> None:
+    command = [sys.executable, "-c", FIRST_AT_ONCE]
+    run = subprocess.run(command, cwd=ROOT, text=True, capture_output=True, check=True)
+    assert (run.stdout, run.stderr) == ("1 1\n", "")
+
+
+def test_all_who_ask_one_judge_with_one_key_stand_in_one_queue() -> None:
+    judge = Judge("openai/j", "http://h/v1", "sk-first-key")
+    gate = runtime.gate(judge, 8)
+    assert runtime.gate(Judge("openai/j", "http://h/v1", "sk-first-key"), 8) is gate
+    others = [
+        runtime.gate(Judge("openai/j", "http://h/v1", "sk-second-key"), 8),
+        runtime.gate(Judge("openai/j", "http://g/v1", "sk-first-key"), 8),
+        runtime.gate(Judge("openai/k", "http://h/v1", "sk-first-key"), 8),
+        runtime.gate(judge, 9),
+    ]
+    assert len({id(one) for one in (gate, *others)}) == 5
+    assert gate.pacing.limit == 8
+
+
+def test_an_interruption_leaves_no_claim_and_no_call_in_flight(
+    judge_server: Callable[..., JudgeServer], tmp_path: Path
+) -> None:
+    server = judge_server(match, latency=60)
+
+    def interrupt() -> None:
+        deadline = time.monotonic() + 60
+        while server.n_requests < 5 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        ask(samples(5), options(server, ledger=str(tmp_path), run="run", timeout_s=100.0))
+    thread.join()
+    # At once: not some time after the caller has gone on.
+    database = sqlite3.connect(tmp_path / FILE)
+    assert database.execute("SELECT count(*) FROM claims").fetchall() == [(0,)]
+    assert database.execute("SELECT status, code, count(*) FROM calls").fetchall() == [("error", "cancelled", 5)]
+    assert database.execute("SELECT calls, in_flight, reserved FROM budgets").fetchall() == [(5, 0, 0.0)]
+    database.close()
+    assert list((tmp_path / "judge-owners").iterdir()) == []
+    assert time.monotonic() - began < 30
