@@ -1,13 +1,13 @@
 """What must hold for a release to ship, as people write it: a primary field, a margin, and further rules.
 
-    primary: meaning_match.match
-    margin: 0.02
-    rules:
-      - token_overlap.recall >= -0.03
-      - meaning_match.match[lang=ru] >= -0.05
-      - level meaning_match.match >= 0.80
-      - coverage >= 0.95
-      - kappa meaning_match.match >= 0.6
+primary: meaning_match.match
+margin: 0.02
+rules:
+  - token_overlap.recall >= -0.03
+  - meaning_match.match[lang=ru] >= -0.05
+  - level meaning_match.match >= 0.80
+  - coverage >= 0.95
+  - kappa meaning_match.match >= 0.6
 """
 
 from __future__ import annotations
@@ -92,6 +92,7 @@ _HOW = (
     "write METRIC.FIELD >= -0.02, METRIC.FIELD[column=value] >= -0.05, level METRIC.FIELD >= 0.8, "
     "kappa METRIC.FIELD >= 0.6 or coverage >= 0.95"
 )
+_KINDS: Mapping[str | None, Kind] = {None: "difference", "level": "level", "kappa": "kappa"}
 _RANGE: Mapping[Kind, tuple[float, float]] = {"coverage": (0.0, 1.0), "kappa": (-1.0, 1.0)}
 
 
@@ -155,7 +156,7 @@ def _rule(text: object) -> Rule | str:
         quotes = " in quotes" if isinstance(text, Mapping) else ""
         return f"rule {_shown(text)}: not understood; {_HOW}{quotes}"
     word, field, slice_, number = found.groups()
-    kind: Kind = "coverage" if field == "coverage" else word or "difference"
+    kind: Kind = "coverage" if field == "coverage" else _KINDS[word]
     try:
         floor = float(number)
     except ValueError:

@@ -74,7 +74,7 @@ def compare(
         n_only_new=int((pair.in_new & ~pair.in_old).sum()),
         n_changed=int(pair.changed.sum()),
     )
-    store(home, found, seed=seed, level=level)
+    store(home, found, seed=seed)
     return found
 
 

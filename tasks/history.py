@@ -47,15 +47,15 @@ def history(home: Path, name: str, dataset: str = "", most: int = MOST_REPORTS) 
     """
     with reading(home) as warehouse:
         known = warehouse.execute(
-            "SELECT DISTINCT r.dataset, s.metric || '.' || s.field FROM reports r JOIN report_scores s USING (report_id) "
-            "WHERE $dataset IN ('', r.dataset) ORDER BY ALL",
+            "SELECT DISTINCT dataset, s.metric || '.' || s.field FROM reports JOIN report_scores s USING (report_id) "
+            "WHERE $dataset IN ('', dataset) ORDER BY ALL",
             {"dataset": dataset},
         ).fetchall()
         datasets = [one for one, field in known if field == name]
         if not datasets:
-            fields = ", ".join(dict.fromkeys(field for _, field in known))
-            where = f"the reports on {dataset}" if dataset else "the reports"
-            raise BadInput(f"{name}: {where} have {fields}" if known else f"{home}: no reports on {dataset or 'anything'}")
+            there = f"the reports on {dataset}" if dataset else "the reports"
+            fields = ", ".join(dict.fromkeys(field for _, field in known)) or "no numbers"
+            raise BadInput(f"{name}: {there} in {home} have {fields}")
         return {one: moments(warehouse, one, [name], most) for one in datasets}
 
 
@@ -79,8 +79,10 @@ def moments(
     ).fetchall()
     met: dict[str, dict[str, int]] = {}
     found = []
-    for *about, metric, manifest in rows:
-        signature = str(json.loads(manifest)["signatures"].get(metric))
+    for row in rows:
+        *about, metric, manifest = row
         known = met.setdefault(metric, {})
-        found.append(Moment(*about, methods=known.setdefault(signature, len(known) + 1)))
+        signature = str(json.loads(manifest)["signatures"].get(metric))
+        about.append(known.setdefault(signature, len(known) + 1))
+        found.append(Moment(*about))
     return tuple(found)

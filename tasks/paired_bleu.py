@@ -80,4 +80,4 @@ def _groups(units: int | npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.int
 
 
 def _corpus_bleu(numbers: npt.NDArray[np.float64]) -> float:
-    return corpus_bleu(BleuStats.of_flat([round(number) for number in numbers]))
+    return corpus_bleu(BleuStats.of_flat(np.rint(numbers).astype(np.int64).tolist()))

@@ -127,8 +127,9 @@ FROM both_sides LEFT JOIN so USING (sample_id) LEFT JOIN sn USING (sample_id) OR
 """
 
 _SLICE_VALUES = f"""{_BOTH}
-SELECT o.key, o.value FROM (SELECT DISTINCT unnest(map_entries(old_slices), recursive := true) FROM both_sides) o
-JOIN (SELECT DISTINCT unnest(map_entries(new_slices), recursive := true) FROM both_sides) n USING (key, value)
+SELECT e.key, e.value FROM (SELECT unnest(map_entries(old_slices)) AS e FROM both_sides)
+INTERSECT
+SELECT e.key, e.value FROM (SELECT unnest(map_entries(new_slices)) AS e FROM both_sides)
 ORDER BY key, value
 """
 
@@ -185,13 +186,12 @@ def _parameters(old: Report, new: Report) -> dict[str, Any]:
 
 
 def _slices(warehouse: duckdb.DuckDBPyConnection, parameters: dict[str, Any]) -> Iterator[Slices]:
-    without = {name: value for name, value in parameters.items() if not name.endswith("_version")}
     by_column: dict[str, list[str]] = {}
-    for column, value in warehouse.execute(_SLICE_VALUES, without).fetchall():
+    for column, value in warehouse.execute(_SLICE_VALUES, parameters).fetchall():
         by_column.setdefault(column, []).append(value)
     for column, values in by_column.items():
         codes: dict[str, Any] = warehouse.execute(
-            _SLICE_CODES, {**without, "column": column, "values": values}
+            _SLICE_CODES, {**parameters, "column": column, "values": values}
         ).fetchnumpy()
         yield Slices(column, tuple(values), codes["old"].astype(np.int32), codes["new"].astype(np.int32))
 

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from tasks.page import charts, figures, views
-from tasks.page.charts import NARROW, SHAPES, WIDE
+from tasks.page.charts import SHAPES
+from tasks.page.marks import NARROW, WIDE
 from tasks.page.model import Page, as_json
 from tasks.page.svg import Drawing
 
@@ -49,16 +50,21 @@ def write(page: Page, path: Path) -> Path:
 def render(page: Page) -> str:
     """The page as HTML. Text from data is escaped by the template, and in the script's data by `for_script`."""
     style, script = _file("page.css"), "".join(["(() => {\n", '"use strict";\n', *map(_file, _SCRIPTS), "})();\n"])
-    return _environment().get_template("page.html.j2").render(
-        page=page,
-        style=Markup(style),
-        script=Markup(script),
-        data=Markup(for_script(_data(page))),
-        policy=_policy(style, script),
-        plots=_plots(page),
-        views=views,
-        colors=[(f"c{turn + 1}", SHAPES[turn]) for turn in range(charts.PALETTE)],
+    html = (
+        _environment()
+        .get_template("page.html.j2")
+        .render(
+            page=page,
+            style=Markup(style),
+            script=Markup(script),
+            data=Markup(for_script(_data(page))),
+            policy=_policy(style, script),
+            plots=_plots(page),
+            views=views,
+            colors=[(f"c{turn + 1}", SHAPES[turn]) for turn in range(charts.PALETTE)],
+        )
     )
+    return f"{html.strip()}\n"
 
 
 def for_script(value: Any) -> str:

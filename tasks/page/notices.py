@@ -85,7 +85,8 @@ def _coverage(releases: Sequence[Release]) -> Iterable[Warning]:
         shares = [score.coverage or 0.0 for score in scores.values()]
         if max(shares) - min(shares) > _COVERAGE_GAP:
             lines = (f"{label}: {score.n_scored:,} of {score.n_total:,}" for label, score in scores.items())
-            yield Warning(True, f"{metric} covers the releases unequally: its means are of different rows", tuple(lines))
+            title = f"{metric} covers the releases unequally: its means are of different rows"
+            yield Warning(True, title, tuple(lines))
     totals = {release.label: release.report.n_total for release in releases}
     if len(set(totals.values())) > 1:
         lines = (f"{label}: {n:,} answers" for label, n in totals.items())
@@ -124,7 +125,8 @@ def summary(releases: Sequence[Release], pairs: Sequence[Pair], primary: str) ->
     """One or two plain sentences about the field that decides. No claim that nothing was tested for."""
     if pairs and (sentence := _of_pair(pairs[-1], primary)):
         return sentence
-    scored = [(release, score) for release in releases if (score := _score(release, primary)) and score.mean is not None]
+    found = [(release, _score(release, primary)) for release in releases]
+    scored = [(release, score) for release, score in found if score is not None and score.mean is not None]
     if not scored:
         return f"No release has a number for {primary}."
     parts = [f"{release.label} {number(score.mean)}{_range(score.ci_low, score.ci_high)}" for release, score in scored]

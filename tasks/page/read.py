@@ -141,7 +141,7 @@ def history(warehouse: duckdb.DuckDBPyConnection, dataset: str, names: Sequence[
     for *about, metric, manifest in rows:
         signature = str(json.loads(manifest)["signatures"].get(metric))
         known = met.setdefault(metric, {})
-        moments.append(Moment(*about, methods=known.setdefault(signature, len(known) + 1)))
+        moments.append(Moment(*about, known.setdefault(signature, len(known) + 1)))
     return tuple(moments)
 
 

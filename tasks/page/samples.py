@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tasks.page.model import Answers, Samples
+from tasks.page.columns import Answers, Samples
 from tasks.report import Report
 
 if TYPE_CHECKING:

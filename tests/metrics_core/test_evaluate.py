@@ -63,7 +63,7 @@ def test_all_metrics_when_none_is_named() -> None:
 
 
 def test_a_judge_metric_without_a_judge_is_refused() -> None:
-    with pytest.raises(BadInput, match="^no judge is named: give --judge PROVIDER/MODEL"):
+    with pytest.raises(BadInput, match=r"^no judge is named: give --judge PROVIDER/MODEL"):
         evaluate(samples(), ["meaning_match"])
 
 

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -181,18 +182,14 @@ def test_no_order_of_calls_spends_more_than_was_allowed(steps: list[tuple[bool, 
 
 
 def test_runs_that_share_a_budget_at_once_stop_at_its_last_call(tmp_path: Path) -> None:
-    permits: list[str] = []
-
-    def spend() -> None:
+    def spend(_number: int) -> list[str]:
         mine = Ledger(tmp_path)
-        permits.extend(mine.start(Budget("run", max_calls=100), call(), None)[0] for _ in range(40))
+        permits = [mine.start(Budget("run", max_calls=100), call(), None)[0] for _ in range(40)]
         mine.close()
+        return permits
 
-    threads = [threading.Thread(target=spend) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        permits = [permit for some in threads.map(spend, range(4)) for permit in some]
     assert Counter(permits) == {"go": 100, "max_calls": 60}
 
 
@@ -227,19 +224,15 @@ def test_a_write_waits_for_the_one_before_it(tmp_path: Path, ledger: Ledger) -> 
 
 def test_of_many_that_claim_at_once_one_gets_each(tmp_path: Path) -> None:
     keys = [f"k{number}" for number in range(100)]
-    got: list[str] = []
-    everybody = threading.Barrier(4, timeout=60)
+    ledgers = [Ledger(tmp_path) for _ in range(4)]
+    everybody = threading.Barrier(4)
 
-    def claim() -> None:
-        mine = Ledger(tmp_path)
-        everybody.wait()
-        got.extend(key for key in keys if mine.claim(key))
-        everybody.wait()
-        mine.close()
+    def claim(mine: Ledger) -> list[str]:
+        everybody.wait(timeout=60)
+        return [key for key in keys if mine.claim(key)]
 
-    threads = [threading.Thread(target=claim) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as threads:
+        got = [key for some in threads.map(claim, ledgers) for key in some]
     assert sorted(got) == sorted(keys)
+    for ledger in ledgers:
+        ledger.close()

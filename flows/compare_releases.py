@@ -1,0 +1,54 @@
+"""Compare two releases by their reports. It only wires the steps."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from prefect import flow
+from prefect.runtime import flow_run
+
+from flows.comparing import Comparing
+from metrics_core.pair import Pair
+from tasks import steps
+from tasks.report_names import pair_named
+
+log = logging.getLogger("answerkey")
+
+
+def _run_name() -> str:
+    given = flow_run.parameters["comparing"]
+    form = given if isinstance(given, Comparing) else Comparing(**given)
+    return f"compare {form.new} with {form.old}"
+
+
+@flow(
+    name="compare-releases",
+    description="Is the new release better or worse than the old one, on the samples that both have?",
+    flow_run_name=_run_name,
+    retries=0,
+    persist_result=False,
+    validate_parameters=True,
+)
+def compare_releases(comparing: Comparing, home: str = ".answerkey") -> Pair:
+    """Compare two reports, keep what is found in the warehouse, and show it.
+
+    Args:
+        comparing: Which two reports, and what to look at.
+        home: The folder of the warehouse, on a disk of the machine that runs this.
+    """
+    folder = Path(home)
+    old, new = pair_named(folder, comparing.old, comparing.new, comparing.dataset)
+    pair = steps.compare_step(
+        folder,
+        old,
+        new,
+        fields=comparing.fields,
+        primary=comparing.primary,
+        seed=comparing.seed,
+        level=comparing.level,
+    )
+    for warning in pair.warnings:
+        log.warning(warning)
+    steps.publish_comparison_step(pair)
+    return pair

@@ -1,0 +1,190 @@
+"""What the command line prints about two reports: how they compare, and why they differ; and about many: history."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+
+from rich.markup import escape
+from rich.table import Table
+
+from flows.terminal import plain_table, show
+from metrics_core.judge.shown import cut, one_line
+from metrics_core.pair import ALL, Comparison, Finding, Pair
+from tasks.comparison_text import HEAD, cells, only_one
+from tasks.diff import Difference
+from tasks.history import Moment
+from tasks.most_changed import ChangedSample
+from tasks.movement import CAUSES, Movement
+from tasks.publish import number
+
+_LONGEST_TEXT = 400
+_COLORS: Mapping[Finding | None, str] = {"better": "green", "worse": "red", None: "dim"}
+_KINDS = {
+    "judge": "judge",
+    "prompt": "prompt",
+    "parser": "parser",
+    "code": "code",
+    "settings": "settings of metrics",
+    "library": "library versions",
+    "parameter": "parameters",
+}
+
+
+def print_pairs(pairs: Sequence[Pair], *, by_slice: bool, samples: Sequence[ChangedSample] = ()) -> None:
+    """Each comparison: a table of the fields on all samples, then one of each field's slices, then the warnings."""
+    for place, pair in enumerate(pairs):
+        show(*([""] if place else []), *_pair(pair, by_slice=by_slice))
+    if samples:
+        show("", *_samples(samples))
+
+
+def pair_json(pair: Pair) -> dict[str, object]:
+    """The comparison as JSON takes it, with its findings."""
+    rows = [{**asdict(row), "finding": row.finding} for row in pair.rows]
+    return {**asdict(pair), "rows": rows}
+
+
+def _pair(pair: Pair, *, by_slice: bool) -> Iterator[Table | str]:
+    n = pair.n_common - pair.n_changed
+    yield _table(f"{pair.old} → {pair.new}: {n:,} samples in both", HEAD, pair.overall)
+    if by_slice:
+        for name in dict.fromkeys(row.name for row in pair.rows):
+            rows = [row for row in pair.rows if row.name == name and row.slice != ALL]
+            if rows:
+                yield _table(f"{name} by slice", ("slice", *HEAD[1:]), rows)
+    warnings = [*([pair.not_comparable] if pair.not_comparable else []), *pair.warnings, *only_one(pair)]
+    yield from (f"[yellow]![/yellow] {escape(text)}" for text in warnings)
+
+
+def _table(title: str, head: Sequence[str], rows: Sequence[Comparison]) -> Table:
+    page = plain_table(escape(title))
+    for place, name in enumerate(head):
+        page.add_column(name, justify="left" if name in (head[0], "verdict") else "right", no_wrap=place not in (0, 5))
+    previous = ""
+    for row in rows:
+        group = row.metric if row.slice == ALL else row.slice.partition("=")[0]
+        if previous and group != previous:
+            page.add_section()
+        previous = group
+        name, *middle, verdict, counts = map(escape, cells(row))
+        color = _COLORS.get(row.finding)
+        page.add_row(name, *middle, f"[{color}]{verdict}[/{color}]" if color else verdict, counts)
+    return page
+
+
+def _samples(samples: Sequence[ChangedSample]) -> Iterator[str]:
+    for sample in samples:
+        yield (
+            f"[bold]{_text(sample.sample_id)}[/bold]  {number(sample.old)} → {number(sample.new)} "
+            f"({sample.difference:+.3f})"
+        )
+        texts = {
+            "question": sample.question,
+            "reference": " | ".join(sample.references),
+            "old": sample.old_answer,
+            "new": sample.new_answer,
+            "old reason": sample.old_reason,
+            "new reason": sample.new_reason,
+        }
+        yield from (f"  [dim]{name:<10}[/dim]  {_text(text)}" for name, text in texts.items() if text)
+
+
+def _text(text: str) -> str:
+    return escape(cut(one_line(text), _LONGEST_TEXT))
+
+
+def print_difference(found: Difference, *, as_json: bool) -> None:
+    """Why a number moved: what differs between two reports, and by how much each cause moved each mean."""
+    if as_json:
+        print(json.dumps(asdict(found), indent=2, ensure_ascii=False))
+        return
+    show(f"{escape(found.old)} → {escape(found.new)}", *_what(found), "", *_moved(found.movements))
+
+
+def _what(found: Difference) -> Iterator[str]:
+    counts = {
+        "only in the old report": found.n_only_old,
+        "only in the new report": found.n_only_new,
+        "with another question or other references": found.n_questions,
+        "with other facts": found.n_facts,
+        "with another answer": found.n_answers,
+        "with another label": found.n_labels,
+    }
+    told = ", ".join(f"{n:,} {what}" for what, n in counts.items() if n)
+    yield f"samples: {found.n_common:,} in both; {told or 'nothing differs'}"
+    for kind, name in _KINDS.items():
+        for one in (changed for changed in found.changed if changed.kind == kind):
+            yield f"{name}: {_text(one.what)}: {_text(one.old or 'none')} → {_text(one.new or 'none')}"
+    same = [name for kind, name in _KINDS.items() if all(changed.kind != kind for changed in found.changed)]
+    if same:
+        yield f"[dim]the same: {', '.join(same)}[/dim]"
+    for names, where in ((found.only_old, "old"), (found.only_new, "new")):
+        if names:
+            yield f"only in the {where} report: {escape(', '.join(names))}"
+
+
+def _moved(movements: Sequence[Movement]) -> Iterator[Table | str]:
+    causes = [cause for cause in CAUSES if any(part.cause == cause for one in movements for part in one.parts)]
+    page = plain_table("by how much each cause moved the mean")
+    page.add_column("field", no_wrap=True)
+    for name in ("old", "new", "change", *causes):
+        page.add_column(name, justify="right", no_wrap=True)
+    for one in movements:
+        amounts = {part.cause: part.amount for part in one.parts}
+        shown = (f"{amounts[cause]:+.3f}" if cause in amounts else "–" for cause in causes)
+        name = escape(f"{one.metric}.{one.field}")
+        page.add_row(name, number(one.old), number(one.new), f"{one.change:+.3f}", *shown)
+    yield page
+    yield from (f"[dim]{cause}: {CAUSES[cause]}[/dim]" for cause in causes)
+
+
+_PLOT = 32
+
+
+def print_history(name: str, found: Mapping[str, Sequence[Moment]], *, as_json: bool) -> None:
+    """A field over reports: a table a data set, with the interval of each report drawn on one axis."""
+    if as_json:
+        rows = {dataset: [asdict(moment) for moment in moments] for dataset, moments in found.items()}
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        return
+    for place, (dataset, moments) in enumerate(found.items()):
+        show(*([""] if place else []), *_history(f"{name} on {dataset}", moments))
+
+
+def _history(title: str, moments: Sequence[Moment]) -> Iterator[Table | str]:
+    ends = [end for one in moments for end in (one.low, one.mean, one.high) if end is not None]
+    low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
+    several = len({one.methods for one in moments}) > 1
+    page = plain_table(escape(title))
+    for name in ("release", "version", "made (UTC)", "mean", "95 % interval", "scored"):
+        page.add_column(name, justify="right" if name in ("mean", "scored") else "left", no_wrap=name != "release")
+    if several:
+        page.add_column("method", justify="right")
+    page.add_column(f"{low:.3f}{f'{high:.3f}':>{_PLOT - 5}}", no_wrap=True)
+    for one in moments:
+        interval = "–" if one.low is None or one.high is None else f"{one.low:.3f} – {one.high:.3f}"
+        method = [str(one.methods)] if several else []
+        about = (escape(one.release), f"v{one.version}", one.created_at, number(one.mean), interval)
+        page.add_row(*about, f"{one.n_scored:,}/{one.n_total:,}", *method, _drawn(one, low, high))
+    yield page
+    if several:
+        yield "[yellow]![/yellow] numbers of different methods are not comparable; `answerkey diff` says what changed"
+
+
+def _drawn(one: Moment, low: float, high: float) -> str:
+    """The interval as a line with the mean on it; both ends of the axis are those of the widest report."""
+    if one.mean is None:
+        return ""
+
+    def place(value: float) -> int:
+        return round((value - low) / ((high - low) or 1.0) * (_PLOT - 1))
+
+    cells = [" "] * _PLOT
+    if one.low is not None and one.high is not None:
+        start, end = place(one.low), place(one.high)
+        cells[start : end + 1] = "─" * (end - start + 1)
+        cells[start], cells[end] = "├", "┤"
+    cells[place(one.mean)] = "●"
+    return "".join(cells)

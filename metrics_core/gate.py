@@ -1,0 +1,253 @@
+"""May the new release ship? A policy and the evidence of two reports, to PASS, FAIL, INCONCLUSIVE or INCOMPLETE.
+
+| outcome of a rule | when |
+|---|---|
+| PASS | the whole interval (95 %, two-sided) lies above the floor |
+| FAIL | the whole interval lies below it, also after Holm's correction for all rules about scores |
+| INCONCLUSIVE | anything else: too few samples to tell |
+| INCOMPLETE | something is missing that the rule needs, so its numbers decide nothing |
+
+The gate says FAIL if any rule fails; otherwise INCOMPLETE if any is; otherwise INCONCLUSIVE if any is; otherwise PASS.
+A rule that fails does so on sound evidence, and nothing that is still missing would mend it.
+
+No correction is needed for PASS, since every rule must hold: the chance to let a release through that breaks one is
+that of the one rule, at most 2.5 % (intersection-union; Berger 1982). One rule is enough for FAIL, so there the
+intervals are widened step by step as in Holm (1979): however many rules there are, the chance of any false alarm is at
+most 2.5 %.
+
+Two identical releases over few samples are INCONCLUSIVE: that no sample changed among 20 does not show that none would
+among 2,000.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from metrics_core.evidence import Calibrated, Coverage, Evidence, Missing, Side, side_of
+from metrics_core.pair import ALL
+from metrics_core.policy import Policy, Rule
+from metrics_core.statistics.decision import decide, needed_to_decide
+from metrics_core.statistics.intervals import LEVEL, Interval
+
+Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INCOMPLETE"]
+
+_PRECEDENCE: tuple[Outcome, ...] = ("FAIL", "INCOMPLETE", "INCONCLUSIVE", "PASS")
+_MOST = 1e9
+"""More samples than that are none."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleOutcome:
+    """One rule of a gate: how it is written, how it came out, and why, in one sentence.
+
+    `value` is what the rule is about (a difference, a mean, a kappa, the lowest coverage) with its interval at 95 %,
+    from `n` samples; None where there is none. `needed` is about how many samples like these would decide.
+    """
+
+    rule: str
+    outcome: Outcome
+    sentence: str
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    n: int | None = None
+    needed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a gate says, in one sentence that a release manager can act on, and the rules behind it."""
+
+    outcome: Outcome
+    sentence: str
+    rules: tuple[RuleOutcome, ...] = ()
+
+
+class _Gap(NamedTuple):
+    """What keeps a rule from being decided, and what the rule is because of it."""
+
+    outcome: Outcome
+    reason: str
+
+
+def verdict(policy: Policy, evidence: Evidence) -> Verdict:
+    """Apply every rule of the policy. A field that is missing, or not covered or calibrated as asked, never passes."""
+    sides = {rule: _side(rule, evidence) for rule in policy.rules if rule.kind in ("difference", "level")}
+    failing = _failing({rule: side for rule, side in sides.items() if isinstance(side, Side)}, len(sides))
+    outcomes = []
+    for rule in policy.rules:
+        if rule.kind == "coverage":
+            outcomes.append(_coverage(rule, policy, evidence))
+        elif rule.kind == "kappa":
+            outcomes.append(_kappa(rule, evidence))
+        else:
+            gap = next(_gaps(rule.field, policy, evidence), None)
+            outcomes.append(_score(rule, sides[rule], gap, failed=rule in failing, family=len(sides)))
+    outcome = next(one for one in _PRECEDENCE if any(rule.outcome == one for rule in outcomes))
+    return Verdict(outcome, _summary(outcome, outcomes, evidence), tuple(outcomes))
+
+
+def _side(rule: Rule, evidence: Evidence) -> Side | Missing:
+    column = evidence.columns.get((rule.field, rule.slice), Missing(f"nothing is known of {rule.field}"))
+    if isinstance(column, Missing):
+        return column
+    side = side_of(column, evidence.clusters, difference=rule.kind == "difference")
+    where = "" if rule.slice == ALL else f" of {rule.slice}"
+    who = "both releases have" if rule.kind == "difference" else f"{evidence.new} has"
+    return side or Missing(f"no sample{where} for which {who} a number")
+
+
+def _failing(sides: Mapping[Rule, Side], family: int) -> set[Rule]:
+    """The rules whose interval lies below the floor, by Holm's steps over `family` rules."""
+    failing: set[Rule] = set()
+    while family > len(failing):
+        level = 1 - (1 - LEVEL) / (family - len(failing))
+        found = {
+            rule
+            for rule, side in sides.items()
+            if rule not in failing and decide(_from(side.interval(level), rule.floor), 0.0) == "FAIL"
+        }
+        if not found:
+            break
+        failing |= found
+    return failing
+
+
+def _from(interval: Interval | None, floor: float) -> Interval | None:
+    """What lies above the floor: the interval, seen from there."""
+    return interval and Interval(interval.low - floor, interval.high - floor, interval.method)
+
+
+def _gaps(field: str, policy: Policy, evidence: Evidence) -> Iterator[_Gap]:
+    """What keeps the numbers of a field from deciding anything, the worst first."""
+    for part in evidence.coverage.get(field, ()):
+        if part.share < policy.coverage:
+            yield _Gap("INCOMPLETE", f"only {_counted(part)} have a comparable number")
+    rule = policy.kappa(field)
+    if rule and (found := _kappa(rule, evidence)).outcome != "PASS":
+        yield _Gap(found.outcome, found.sentence)
+
+
+def _score(rule: Rule, side: Side | Missing, gap: _Gap | None, *, failed: bool, family: int) -> RuleOutcome:
+    if isinstance(side, Missing):
+        return RuleOutcome(rule.text, "INCOMPLETE", f"{_name(rule)}: {side.reason}")
+    interval = side.interval()
+    found = decide(_from(interval, rule.floor), 0.0)
+    outcome: Outcome = "FAIL" if failed else "PASS" if found == "PASS" else "INCONCLUSIVE"
+    needed = None
+    if gap:
+        outcome, tail = gap.outcome, f"this decides nothing, because {gap.reason}"
+    else:
+        needed = _needed(rule, side, interval) if outcome == "INCONCLUSIVE" else None
+        tail = _meaning(rule, side, outcome, needed)
+        if outcome == "INCONCLUSIVE" and found == "FAIL":
+            tail += f" (it is below the floor, but among {family} rules not surely enough)"
+    low, high = (interval.low, interval.high) if interval else (None, None)
+    sentence = f"{_numbers(rule, side, interval)}; {tail}"
+    return RuleOutcome(rule.text, outcome, sentence, side.value, low, high, side.n, needed)
+
+
+def _needed(rule: Rule, side: Side, interval: Interval | None) -> int | None:
+    """Samples that would do; a release is taken to be as good as the old one, or where that is no pass, as it seems."""
+    away = -rule.floor if rule.kind == "difference" and rule.floor < 0 else side.value - rule.floor
+    if interval is None or away <= 0 or ((interval.high - interval.low) / away) ** 2 * side.n > _MOST:
+        return None
+    return needed_to_decide(interval, away, side.n)
+
+
+def _numbers(rule: Rule, side: Side, interval: Interval | None) -> str:
+    many = f"{side.n:,} sample{'' if side.n == 1 else 's'}"
+    if side.means is None:
+        span = f"95 % interval {interval.low:.3f} to {interval.high:.3f}" if interval else "no interval"
+        return f"{_name(rule)} is {side.value:.3f} ({span}, {many})"
+    span = f"95 % interval {interval.low:+.3f} to {interval.high:+.3f}" if interval else "no interval"
+    old, new = side.means
+    return f"{_name(rule)} went from {old:.3f} to {new:.3f} ({side.value:+.3f}, {span}, {many})"
+
+
+def _meaning(rule: Rule, side: Side, outcome: Outcome, needed: int | None) -> str:
+    if rule.kind == "level":
+        shown = {"PASS": f"at least {rule.floor:g} is shown", "FAIL": f"it is below {rule.floor:g}"}
+        open_ = f"at least {rule.floor:g} is not shown"
+    elif rule.floor < 0:
+        loss = f"a loss of {-rule.floor:g} or more"
+        shown = {"PASS": f"{loss} is ruled out", "FAIL": f"it lost more than the {-rule.floor:g} that is tolerated"}
+        open_ = f"{loss} is not ruled out"
+    else:
+        gain = f"a gain of more than {rule.floor:g}" if rule.floor else "a gain"
+        shown = {"PASS": f"{gain} is shown", "FAIL": f"{gain} is ruled out" if rule.floor else "it is worse"}
+        open_ = f"{gain} is not shown"
+    return shown.get(outcome) or f"{open_}, and {_wish(rule, side, needed)}"
+
+
+def _wish(rule: Rule, side: Side, needed: int | None) -> str:
+    """How many samples would settle it."""
+    if needed is None:
+        return "more samples like these would not show it"
+    equal = " if both releases are equally good" if rule.kind == "difference" and rule.floor < 0 else ""
+    if needed <= side.n:
+        return f"{needed:,} samples would have done{equal}"
+    return f"about {needed:,} samples would do{equal}"
+
+
+def _coverage(rule: Rule, policy: Policy, evidence: Evidence) -> RuleOutcome:
+    known = {field: evidence.coverage[field] for field in policy.fields if evidence.coverage.get(field)}
+    if absent := [field for field in policy.fields if field not in known]:
+        return RuleOutcome(rule.text, "INCOMPLETE", f"there are no comparable numbers of {', '.join(absent)}")
+    shares = [(part.share, field, part) for field, parts in known.items() for part in parts]
+    least, field, part = min(shares, key=lambda one: one[0])
+    sentence = f"{field} has the least: {_counted(part)} have a comparable number"
+    if least < rule.floor:
+        sentence += "; score what failed again with --only-failed, or evaluate what is absent"
+    return RuleOutcome(
+        rule.text, "PASS" if least >= rule.floor else "INCOMPLETE", sentence, value=least, n=part.n_wanted
+    )  # fmt: skip
+
+
+def _counted(part: Coverage) -> str:
+    missing = ", ".join(f"{n:,} {what}" for what, n in part.missing.items() if n)
+    share = f"{part.n_scored:,} of {part.n_wanted:,} samples of {part.release}"
+    return f"{share} ({missing})" if missing else share
+
+
+def _kappa(rule: Rule, evidence: Evidence) -> RuleOutcome:
+    """PASS by the lower end. A judge that is not good enough makes its numbers no evidence, not the release bad."""
+    found = evidence.calibrations.get(rule.field, Missing("it was never calibrated"))
+    if isinstance(found, Calibrated) and found.kappa is None:
+        found = Missing("all its labels, or all its verdicts, are the same, which defines no kappa")
+    if isinstance(found, Missing) or found.kappa is None:
+        reason = found.reason if isinstance(found, Missing) else ""
+        return RuleOutcome(rule.text, "INCOMPLETE", f"{rule.field}: {reason}")
+    value, interval = found.kappa
+    low, high = (interval.low, interval.high) if interval else (-1.0, 1.0)
+    span = f"95 % interval {low:.3f} to {high:.3f}, {found.n:,} labels of {found.source}"
+    numbers = f"kappa of {rule.field} is {value:.3f} ({span})"
+    outcome: Outcome = "PASS" if low >= rule.floor else "INCOMPLETE" if high < rule.floor else "INCONCLUSIVE"
+    needed = None
+    if outcome == "INCONCLUSIVE" and interval and value > rule.floor:
+        needed = needed_to_decide(interval, value - rule.floor, found.n)
+    meaning = {
+        "PASS": f"at least {rule.floor:g} is shown",
+        "INCOMPLETE": f"it is below {rule.floor:g}, so take another judge or prompt",
+        "INCONCLUSIVE": f"at least {rule.floor:g} is not shown"
+        + (f", and about {needed:,} labels would do" if needed else ""),
+    }[outcome]
+    return RuleOutcome(rule.text, outcome, f"{numbers}; {meaning}", value, low, high, found.n, needed)
+
+
+def _name(rule: Rule) -> str:
+    return rule.field if rule.slice == ALL else f"{rule.field}[{rule.slice}]"
+
+
+def _summary(outcome: Outcome, rules: list[RuleOutcome], evidence: Evidence) -> str:
+    alike = [rule for rule in rules if rule.outcome == outcome]
+    others = f" (and {len(alike) - 1} more of {len(rules)} rules)" if len(alike) > 1 else ""
+    start = {
+        "PASS": f"{evidence.new} may ship in place of {evidence.old}, all {len(rules)} rules hold",
+        "FAIL": f"{evidence.new} must not ship in place of {evidence.old}",
+        "INCONCLUSIVE": f"whether {evidence.new} may ship is not shown either way",
+        "INCOMPLETE": f"whether {evidence.new} may ship cannot be said, because evidence is missing",
+    }[outcome]
+    return f"{start}: {alike[0].sentence}{'' if outcome == 'PASS' else others}."

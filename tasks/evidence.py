@@ -1,0 +1,121 @@
+"""What a policy asks about two reports, from the warehouse."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from metrics_core.evidence import Column, Coverage, Evidence, Mask, Missing
+from metrics_core.policy import Policy
+from metrics_core.registry import METRICS, Options
+from tasks.calibrations import calibration_of
+from tasks.cautions import differing_methods
+from tasks.compare_field import USES_FACTS
+from tasks.paired_bleu import CORPUS_BLEU
+from tasks.pairing import SCORED, STATUSES, Columns, Pairing, pairing
+from tasks.report import Report
+
+_WANTED = tuple(STATUSES.index(name) for name in ("scored", "failed", "skipped"))
+"""What a sample is that the metric has something to say about."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """One field in both reports, and which samples are the same in both; masks of shape (samples,)."""
+
+    columns: Columns
+    same: Mask
+    binary: bool
+    low: float
+    high: float
+
+
+def evidence(home: Path, old: Report, new: Report, policy: Policy) -> Evidence:
+    """Scores, coverage and calibrations of all fields that `policy` names; a field that has none gets the reason."""
+    pair = pairing(home, old, new)
+    fields = {name: _field(pair, name) for name in policy.fields}
+    masks = {name: (in_old, in_new) for name, in_old, in_new in pair.members()}
+    return Evidence(
+        old.report_id,
+        new.report_id,
+        {(name, slice_): _column(fields[name], slice_, masks) for name, slice_ in policy.needs},
+        {name: _coverage(pair, field) for name, field in fields.items() if isinstance(field, _Field)},
+        {name: calibration_of(home, new, name) for name in policy.fields if policy.kappa(name)},
+        None if pair.clusters is None else pair.clusters.astype(np.intp),
+    )
+
+
+def _field(pair: Pairing, name: str) -> _Field | Missing:
+    metric, _, field = name.partition(".")
+    for report in (pair.old, pair.new):
+        names = [f"{score.metric}.{score.field}" for score in report.overall]
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(names)}"
+            return Missing(f"{report.report_id} has no such field; {hint}")
+    if why := differing_methods(pair.old, pair.new).get(metric):
+        return Missing(f"{why}; evaluate both releases with the same settings")
+    if (metric, field) == CORPUS_BLEU:
+        return Missing("it is one number for a whole release, and a gate needs one for each sample; take bleu.bleu")
+    columns = pair.columns(metric, field)
+    known = [side[status == SCORED] for side, status in _sides(columns)]
+    binary = all(np.isin(values, (0, 1)).all() for values in known)
+    same = ~(pair.changed | pair.facts_changed) if metric in USES_FACTS else ~pair.changed
+    return _Field(columns, same, binary, *_range(metric, field))
+
+
+def _sides(columns: Columns) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    return (columns.old, columns.old_status), (columns.new, columns.new_status)
+
+
+def _range(metric: str, field: str) -> tuple[float, float]:
+    """Of the field; a field of a model of the user's has the widest of its metric."""
+    if metric not in METRICS:
+        return 0.0, 1.0
+    fields = {one.name: one for one in METRICS[metric].build(Options()).fields}
+    if field in fields:
+        return fields[field].low, fields[field].high
+    return min(one.low for one in fields.values()), max(one.high for one in fields.values())
+
+
+def _column(field: _Field | Missing, slice_: str, masks: dict[str, tuple[Mask, Mask]]) -> Column | Missing:
+    if isinstance(field, Missing):
+        return field
+    if slice_ not in masks:
+        near = difflib.get_close_matches(slice_, masks, n=1)
+        hint = f"did you mean {near[0]}?" if near else "evaluate with --slice"
+        return Missing(f"the two reports have no slice {slice_} in common; {hint}")
+    in_old, in_new = masks[slice_]
+    before, after = in_old & (field.columns.old_status == SCORED), in_new & (field.columns.new_status == SCORED)
+    both = before & after & field.same
+    return Column(
+        np.where(both, field.columns.old, np.nan),
+        np.where(both, field.columns.new, np.nan),
+        np.where(after, field.columns.new, np.nan),
+        field.binary,
+        field.low,
+        field.high,
+    )
+
+
+def _coverage(pair: Pairing, field: _Field) -> tuple[Coverage, ...]:
+    """Of the samples that the field has something to say about in either report, those with a comparable number.
+
+    A sample that is undefined in both has nothing to say (no reference, no label). One that is undefined or absent in
+    one only counts against that one: leaving answers out must not pay.
+    """
+    columns = field.columns
+    wanted = np.isin(columns.old_status, _WANTED) | np.isin(columns.new_status, _WANTED)
+    parts = []
+    for report, (_, status) in zip((pair.old, pair.new), _sides(columns), strict=True):
+        scored = wanted & (status == SCORED) & field.same
+        counts = np.bincount(status[wanted], minlength=len(STATUSES))
+        missing = {name: int(n) for name, n in zip(STATUSES, counts, strict=True) if n and name != "scored"}
+        changed = int((wanted & (status == SCORED) & ~field.same).sum())
+        if changed:
+            missing["changed in the data set"] = changed
+        parts.append(Coverage(report.report_id, int(wanted.sum()), int(scored.sum()), missing))
+    return tuple(parts)

@@ -1,0 +1,151 @@
+"""Pages made of values alone, of any size and with any text, and the same rows in a warehouse."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from tasks.page.columns import Answers, Samples
+from tasks.page.model import (
+    Check,
+    Comparison,
+    Distribution,
+    Failure,
+    Field,
+    Moment,
+    Page,
+    Refused,
+    Release,
+    RuleOutcome,
+    Verdict,
+    Warning,
+)
+from tasks.report import Report, Score
+
+FIELDS = ("rouge_l.recall", "rouge_l.f1", "exact_match.match")
+SIGNATURES = {"rouge_l": "rouge_l|v1|refs:best", "exact_match": "exact_match|v1"}
+FACTS = [
+    {"side": "reference", "id": "r1.1", "fact": "born in 1867", "status": "contradicted", "with": "a1"},
+    {"side": "reference", "id": "r1.2", "fact": "born in Warsaw", "status": "missing", "with": None},
+    {"side": "reference", "id": "r1.3", "fact": "a physicist", "status": "matched", "with": "a2"},
+    {"side": "answer", "id": "a1", "fact": "born in 1866", "status": "contradicted", "with": "r1.1"},
+    {"side": "answer", "id": "a2", "fact": "worked as a physicist", "status": "matched", "with": "r1.3"},
+    {"side": "answer", "id": "a3", "fact": "father taught", "status": "extra", "with": None},
+]
+
+
+def score(name: str, mean: float | None, slice_: str = "all", n: int = 10, failed: int = 0) -> Score:
+    metric, _, field = name.partition(".")
+    low, high = (None, None) if mean is None else (max(0.0, mean - 0.1), min(1.0, mean + 0.1))
+    scored = n - failed
+    return Score(
+        metric, field, slice_, n, scored, failed, 0, 0, scored / n, mean, low, high, "t",
+        (mean or 0.0) * scored / n, ((mean or 0.0) * scored + failed) / n,
+    )  # fmt: skip
+
+
+def report(release: str, means: Sequence[float | None] = (0.5, 0.4, 0.3), version: int = 1, **changes: Any) -> Report:
+    """A report of ten rows on the data set `set`, with the slice `lang=en`."""
+    scores = [
+        score(name, mean, slice_) for slice_ in ("all", "lang=en") for name, mean in zip(FIELDS, means, strict=True)
+    ]
+    manifest = {
+        "run_id": "run", "rows": {"read": 20, "accepted": 20, "quarantined": 0}, "signatures": dict(SIGNATURES),
+        "seed": 1, "versions": {"answerkey": "0.1.0", "python": "3.11"}, "code": "abc", "notes": ["a note"],
+        "answers_version": "def", "n_rows": 10, "parameters": {"data": {"answers": "a.jsonl"}},
+    }  # fmt: skip
+    made = Report(
+        f"set/{release}/v{version}", "set", "0123456789ab", release, version, "2026-01-01 00:00:00 UTC", "COMPLETE",
+        None, manifest, tuple(scores), (), (),
+    )  # fmt: skip
+    return replace(made, **changes)
+
+
+def release(name: str, means: Sequence[float | None] = (0.5, 0.4, 0.3), **changes: Any) -> Release:
+    return Release(name, report(name, means, **changes), "answerkey evaluate a.jsonl", 20.0, 4, 3)
+
+
+def comparison(name: str = FIELDS[0], **changes: Any) -> Comparison:
+    metric, _, field = name.partition(".")
+    made = Comparison(
+        metric, field, "all", 10, 0, 0, 0.5, 0.6, 0.1, 0.05, 0.15, 0.001, 0.002, 0.04, None, None,
+        "sign-flip permutation",
+    )  # fmt: skip
+    return replace(made, **changes)
+
+
+VERDICT = Verdict(
+    "FAIL", "New loses more than the margin.", (RuleOutcome("rouge_l.recall >= -0.02", "FAIL", "It lost 0.1."),)
+)
+
+
+def page(n: int = 4, names: Sequence[str] = ("old", "new"), text: Callable[[str, int], str] | None = None) -> Page:
+    """A page about the releases `names` and `n` samples; `text(kind, place)` makes every text that data can bring."""
+    say = text or (lambda kind, place: f"{kind} {place}")
+    releases = tuple(release(name, (0.5 + turn / 10, 0.4, 0.3)) for turn, name in enumerate(names))
+    return Page(
+        dataset="set",
+        made_at="2026-01-01 00:00 UTC",
+        primary=FIELDS[0],
+        headlines=(FIELDS[0], FIELDS[2]),
+        fields=tuple(_field(name) for name in FIELDS),
+        releases=releases,
+        verdict=None,
+        summary=say("summary", 0),
+        warnings=(Warning(True, say("warning", 0), (say("line", 0), say("line", 1))), Warning(False, "a note")),
+        pairs=(),
+        distributions=tuple(_distribution(name, one) for name in FIELDS for one in names),
+        failures=(Failure(names[-1], "rouge_l", "failed", say("failure", 0), 1),),
+        checks=(
+            Check("length_drift", "warning", names[-1], False, 1, 1, say("check", 0)),
+            Check("not_empty", "critical", None, True, 20, 0, "20 rows"),
+        ),
+        n_quarantined=1,
+        quarantine=(Refused("a.jsonl", 3, say("id", -1), names[-1], "encoding", say("reason", 0), say("raw", 0)),),
+        history=tuple(_moment(one, turn, name) for turn, one in enumerate(names) for name in (FIELDS[0], FIELDS[2])),
+        samples=samples(n, names, say),
+    )
+
+
+def samples(n: int, names: Sequence[str], say: Callable[[str, int], str]) -> Samples:
+    """Sample i scores i / n in the first release; the second swaps best and worst. The last one has no score in it."""
+    return Samples(
+        n_total=n,
+        ids=tuple(say("id", place) for place in range(n)),
+        questions=tuple(say("question", place) for place in range(n)),
+        references=tuple((say("reference", place), say("other reference", place)) for place in range(n)),
+        facts=tuple((say("fact", place),) for place in range(n)),
+        slices={"lang": tuple(("en", "ru")[place % 2] for place in range(n))},
+        answers=tuple(_answers(n, turn, name, say) for turn, name in enumerate(names)),
+    )
+
+
+def _answers(n: int, turn: int, name: str, say: Callable[[str, int], str]) -> Answers:
+    def value(place: int) -> float | None:
+        if turn and place == n - 1:
+            return None
+        return round((n - 1 - place if turn else place) / max(1, n - 1), 4)
+
+    return Answers(
+        release=name,
+        texts=tuple(say(f"answer of {name}", place) for place in range(n)),
+        correct=tuple((place + turn) % 3 == 0 if place % 4 else None for place in range(n)),
+        values={name: tuple(value(place) for place in range(n)) for name in FIELDS},
+        unscored={"rouge_l": {n - 1: ("failed", say("why", 0))}} if turn else {},
+        reasons={"exact_match": {0: say("judge", 0)}},
+        evidence={"rouge_l": {0: {"facts": [{**fact, "fact": say(fact["fact"] or "", 0)} for fact in FACTS]}}},
+    )
+
+
+def _moment(one: str, turn: int, name: str) -> Moment:
+    made = f"2026-01-0{turn + 1} 00:00"
+    return Moment(f"set/{one}/v1", one, 1, made, "0123456789ab", "COMPLETE", name, 10, 10, 0.5, 0.4, 0.6, 1)
+
+
+def _field(name: str) -> Field:
+    metric = name.partition(".")[0]
+    return Field(name, metric, f"what {metric} is", (SIGNATURES[metric],), metric == "exact_match")
+
+
+def _distribution(name: str, one: str) -> Distribution:
+    counts = (7, 2) if name.startswith("exact_match") else (3, *(0,) * 18, 6)
+    return Distribution(name, one, 0.0, 1.0, counts, 1)

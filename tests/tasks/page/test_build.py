@@ -1,0 +1,211 @@
+"""The page says what the warehouse holds, and changes nothing there."""
+
+import json
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+from metrics_core.errors import BadInput
+from tasks.load import Source
+from tasks.page.build import build_page
+from tasks.page.model import Page, Pair, Verdict
+from tasks.page.samples import _CAPS, MOST_CHARS
+from tasks.warehouse.warehouse import FILE
+from tests.judge_server import JudgeServer
+from tests.tasks.judging_help import judged, wordy
+from tests.tasks.page.page_help import comparison
+from tests.tasks.staging_help import Done, jsonl, query, run
+
+METRICS = ["rouge_l", "exact_match", "bleu"]
+LONG = "it seems so " * 50
+
+
+def rows() -> list[dict[str, object]]:
+    """Eight samples in two releases; the new one lacks the last, and repeats the first answer wrongly."""
+    found: list[dict[str, object]] = []
+    for release in ("old", "new"):
+        for place in range(8 if release == "old" else 7):
+            right = place % 2 == 0 if release == "old" else place > 1
+            found.append(
+                {"id": f"s{place}", "question": f"what is {place}?", "references": [f"it is {place}", f"{place}"],
+                 "answer": f"it is {place}" if right else None if place == 1 else LONG, "release": release,
+                 "correct": right if place else None, "kind": f"k{place % 2}"}
+            )  # fmt: skip
+    return [*found, {"id": "s9", "question": "?", "references": [], "answer": "x", "release": "new"}]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("page")
+
+
+@pytest.fixture(scope="module")
+def done(home: Path) -> Done:
+    parameters = {"data": {"answers": "a.jsonl", "dataset": "small"}}
+    source = Source(jsonl(home / "small.jsonl", rows()), slices=("kind",), paths={"label": "correct"})
+    return run(home, source, METRICS, failing={"exact_match"}, parameters=parameters)
+
+
+@pytest.fixture(scope="module")
+def page(home: Path, done: Done) -> Page:
+    return build_page(home, done.ids)
+
+
+def test_releases_stand_in_the_order_that_was_asked_for(home: Path, done: Done, page: Page) -> None:
+    assert [release.label for release in page.releases] == ["old", "new"]
+    assert [release.label for release in build_page(home, done.ids[::-1]).releases] == ["new", "old"]
+    assert [(r.n_labelled, r.n_right) for r in page.releases] == [(7, 3), (6, 5)]
+    assert [r.median_length for r in page.releases] == [7.0, 7.0]
+    assert page.releases[0].command == "answerkey evaluate \\\n    a.jsonl \\\n    --dataset small"
+
+
+def test_the_field_that_decides_and_one_of_each_metric(page: Page) -> None:
+    assert page.primary == "rouge_l.recall"
+    assert page.headlines == ("rouge_l.recall", "exact_match.match", "bleu.bleu")
+    assert [field.name for field in page.fields] == [
+        "rouge_l.precision", "rouge_l.recall", "rouge_l.f1", "exact_match.match", "bleu.bleu", "bleu.corpus_bleu",
+    ]  # fmt: skip
+    assert page.fields[0].signatures == tuple({s for s in page.fields[1].signatures})
+    assert page.fields[0].summary.startswith("longest common subsequence")
+
+
+def test_scores_of_samples_are_those_of_the_warehouse(home: Path, done: Done, page: Page) -> None:
+    stored = query(home, "SELECT release, sample_id, metric || '.' || field, \"value\" FROM scores")
+    assert page.samples.ids == tuple(f"s{place}" for place in range(8))
+    found = {
+        (answers.release, page.samples.ids[place], name): value
+        for answers in page.samples.answers
+        for name, column in answers.values.items()
+        for place, value in enumerate(column)
+        if place not in answers.absent
+    }
+    assert found == {(r, i, n): None if v is None else pytest.approx(v, abs=5e-5) for r, i, n, v in stored}
+
+
+def test_texts_labels_and_slices_stand_at_the_place_of_their_sample(page: Page) -> None:
+    old, new = page.samples.answers
+    assert page.samples.questions[3] == "what is 3?"
+    assert page.samples.references[3] == ("it is 3", "3")
+    assert page.samples.slices == {"kind": ("k0", "k1") * 4}
+    assert old.texts[:4] == ("it is 0", None, "it is 2", LONG)
+    assert (old.correct[:3], new.correct[:3]) == ((None, False, True), (None, False, True))
+    assert (old.absent, new.absent, new.texts[7]) == ((), (7,), None)
+    assert (page.samples.n_total, old.cut) == (8, {})
+
+
+def test_rows_without_a_score_say_why(page: Page) -> None:
+    old = page.samples.answers[0]
+    assert old.unscored == {"exact_match": {place: ("failed", old.unscored["exact_match"][0][1]) for place in range(8)}}
+    assert "TimeoutError: no answer" in old.unscored["exact_match"][0][1]
+    assert old.reasons["rouge_l"] == {1: "blank answer"}
+    assert [(f.release, f.metric, f.status, f.n) for f in page.failures] == [
+        ("old", "exact_match", "failed", 8),
+        ("new", "exact_match", "failed", 7),
+    ]
+
+
+def test_distributions_count_every_row_once(page: Page) -> None:
+    for one in page.distributions:
+        assert sum(one.counts) + one.n_missing == (8 if one.release == "old" else 7)
+        assert len(one.counts) in (2, 20) and (one.low, one.high) == (0.0, 1.0)
+    [f1] = [one for one in page.distributions if (one.field, one.release) == ("rouge_l.f1", "new")]
+    assert (f1.counts[0], f1.counts[-1], f1.n_missing) == (2, 5, 0)
+
+
+def test_checks_and_quarantine_are_those_of_the_run(home: Path, page: Page) -> None:
+    assert not page.checks[0].success
+    assert len(page.checks) == query(home, "SELECT count(*) FROM validations")[0][0]
+    assert page.n_quarantined == 1
+    [refused] = page.quarantine
+    assert (refused.sample_id, refused.release, refused.rule) == ("s9", "new", "references_present")
+    assert '"answer": "x"' in refused.raw
+
+
+def test_warnings_name_what_is_partial(page: Page) -> None:
+    [partial] = [warning for warning in page.warnings if "Not every row" in warning.title]
+    assert [line.partition(": ")[0] for line in partial.details] == ["old", "new"]
+
+
+def test_reading_leaves_the_warehouse_as_it_is(home: Path, done: Done) -> None:
+    before = sha256((home / FILE).read_bytes()).digest()
+    build_page(home, done.ids)
+    assert sha256((home / FILE).read_bytes()).digest() == before
+
+
+def test_many_samples_are_cut_to_those_that_move_most(home: Path, done: Done) -> None:
+    made = build_page(home, done.ids, primary="rouge_l.f1", most_samples=2)
+    spread = "SELECT sample_id FROM scores WHERE metric = 'rouge_l' AND field = 'f1' GROUP BY ALL "
+    order = 'ORDER BY max("value") - min("value") DESC, sample_id LIMIT 2'
+    assert set(made.samples.ids) == {row[0] for row in query(home, spread + order)}
+    assert made.samples.n_total == 8
+    assert len(made.samples.answers[0].texts) == 2
+
+
+def test_long_texts_are_cut_when_all_of_them_do_not_fit(
+    home: Path, done: Done, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tasks.page.samples.MOST_CHARS", 900)
+    old = build_page(home, done.ids).samples.answers[0]
+    assert MOST_CHARS > 900
+    assert {len(text) for text in old.texts if text} == {7, _CAPS[-1]}
+    assert old.cut == dict.fromkeys((3, 5, 7), len(LONG))
+
+
+def test_pairs_and_verdict_pass_through_under_the_names_of_the_page(home: Path, done: Done) -> None:
+    pair = Pair(*done.ids, (comparison("rouge_l.recall"),), ("careful",))
+    verdict = Verdict("PASS", "It may ship.")
+    made = build_page(home, done.ids, pairs=[pair], verdict=verdict)
+    assert (made.pairs[0].old, made.pairs[0].new, made.verdict) == ("old", "new", verdict)
+    assert made.summary.startswith("new is better than old: rouge_l.recall +0.100")
+    assert "new against old: careful" in [warning.title for warning in made.warnings]
+
+
+def test_wrong_requests_say_what_is_wrong(home: Path, done: Done) -> None:
+    with pytest.raises(BadInput, match=r"rouge_l\.f2: these reports have rouge_l\.precision"):
+        build_page(home, done.ids, primary="rouge_l.f2")
+    with pytest.raises(BadInput, match="about none"):
+        build_page(home, [])
+    with pytest.raises(BadInput, match="small/old/v1: compared, but not on the page"):
+        build_page(home, done.ids[1:], pairs=[Pair(*done.ids, ())])
+
+
+def test_two_data_sets_are_two_pages(home: Path, done: Done, tmp_path: Path) -> None:
+    other = run(home, Source(jsonl(tmp_path / "other.jsonl", rows()[:3])), ["rouge_l"])
+    with pytest.raises(BadInput, match="about one data set, and these reports are about small, other"):
+        build_page(home, [*done.ids, *other.ids])
+
+
+def test_history_counts_signatures_and_two_reports_of_a_release_carry_their_version(tmp_path: Path) -> None:
+    source = Source(jsonl(tmp_path / "again.jsonl", rows()[:4]))
+    first = run(tmp_path, source, ["rouge_l", "answer_correctness"])
+    second = run(tmp_path, source, ["rouge_l"])
+    made = build_page(tmp_path, [*first.ids, *second.ids])
+    assert [release.label for release in made.releases] == ["old v1", "old v2"]
+    assert made.primary == "answer_correctness.token_overlap_recall"
+    assert [(m.report_id, m.field, m.methods) for m in made.history] == [
+        ("again/old/v1", "rouge_l.recall", 1),
+        ("again/old/v1", "answer_correctness.token_overlap_recall", 1),
+        ("again/old/v2", "rouge_l.recall", 1),
+    ]
+
+
+def test_facts_and_reasons_of_a_judge_are_evidence(tmp_path: Path) -> None:
+    asked = [{"id": "a", "question": "?", "references": ["Born in 1867. Polish woman."], "answer": "Born in 1866.",
+              "release": "r"}]  # fmt: skip
+    with JudgeServer(wordy) as server:
+        options = judged(server.url)
+        done = run(tmp_path, Source(jsonl(tmp_path / "judged.jsonl", asked)),
+                   ["ground_truth_similarity", "meaning_match"], options=options)  # fmt: skip
+    made = build_page(tmp_path, done.ids)
+    assert made.primary == "meaning_match.match"
+    [answers] = made.samples.answers
+    facts = answers.evidence["ground_truth_similarity"][0]["facts"]
+    assert [(fact["side"], fact["status"]) for fact in facts] == [
+        ("reference", "contradicted"),
+        ("reference", "missing"),
+        ("answer", "contradicted"),
+    ]
+    assert answers.evidence["meaning_match"][0]["rule"] == "factual_equivalence"
+    assert answers.reasons["meaning_match"] == {0: "I say match."}
+    assert json.dumps(answers.evidence)

@@ -1,0 +1,150 @@
+"""Plots show every number of their rows, follow the page's colours, and hold nothing but shapes and text."""
+
+import re
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import pytest
+
+from tasks.page import charts
+from tasks.page.marks import SMALL
+from tasks.page.model import Distribution, Moment, Page, Pair
+from tasks.page.svg import Drawing, clean
+from tests.tasks.page.page_help import FIELDS, comparison, page, release
+
+HOSTILE = "</svg><script>alert(1)</script>\"' onload=x \u202e&"
+
+
+def texts(drawing: Drawing | None) -> list[str]:
+    assert drawing is not None
+    return [
+        element.text or "" for element in ElementTree.fromstring(drawing.svg).iter() if element.tag.endswith("text")
+    ]
+
+
+def fills(drawing: Drawing | None) -> list[str]:
+    assert drawing is not None
+    return re.findall(r'(?:fill|stroke)="(var\(--\w+\)|#\w+)"', drawing.svg)
+
+
+def test_an_interval_plot_names_each_release_with_its_mean() -> None:
+    shown = texts(charts.interval_plot(page(), FIELDS[0]))
+    assert {"old", "new", "0.500", "0.600"} <= set(shown)
+
+
+def test_a_release_without_a_mean_is_left_out_and_a_field_without_any_has_no_plot() -> None:
+    made = replace(page(), releases=(release("old"), release("new", (None, 0.4, 0.3))))
+    assert "new" not in texts(charts.interval_plot(made, FIELDS[0]))
+    assert charts.interval_plot(replace(page(), releases=(release("a", (None, 0.4, 0.3)),)), FIELDS[0]) is None
+    assert charts.interval_plot(page(), "no.such") is None
+
+
+def test_colours_come_from_the_page() -> None:
+    made = page()
+    for drawing in (
+        charts.interval_plot(made, FIELDS[0]),
+        charts.distribution_plot(made, FIELDS[0]),
+        charts.slice_plot(made, "lang", 300),
+        charts.history_plot(made, FIELDS[0], 300),
+    ):
+        assert set(fills(drawing)) <= {
+            f"var(--{name})" for name in ("ink", "muted", "rule", "line", "accent", "bar")
+        } | {
+            "var(--c1)",
+            "var(--c2)",
+        }
+
+
+def test_differences_are_coloured_by_what_was_found_and_the_margin_is_drawn() -> None:
+    rows = (
+        comparison(),
+        comparison(FIELDS[1], difference=-0.1, low=-0.2, high=-0.05),
+        comparison(FIELDS[2], difference=0.0, low=-0.1, high=0.1),
+        comparison(slice="lang=en", difference=0.9),
+        comparison("bleu.bleu", difference=None),
+    )
+    drawing = charts.difference_plot(Pair("old", "new", rows, margin=0.02), 300)
+    shown = texts(drawing)
+    assert {"rouge_l.recall", "+0.100", "\u22120.100", "0.000"} <= set(shown)
+    assert "+0.900" not in shown and "bleu.bleu" not in shown
+    assert {"var(--better)", "var(--worse)", "var(--muted)"} <= set(fills(drawing))
+    assert drawing is not None and 'stroke-dasharray="4,3"' in drawing.svg
+    assert charts.difference_plot(Pair("old", "new", ()), 300) is None
+
+
+def test_shares_of_a_binary_field_add_up_to_the_whole_width() -> None:
+    drawing = charts.distribution_plot(page(), FIELDS[2])
+    assert texts(drawing).count("22.2 % of 9") == 2
+    assert drawing is not None
+    widths = [float(w) for w in re.findall(r'd="M[\d.,]+h([\d.]+)v[\d.]+h-[\d.]+Z" fill="var', drawing.svg)]
+    assert sum(widths) / 2 == pytest.approx(SMALL, abs=1)
+
+
+def test_a_histogram_says_how_many_rows_it_leaves_out() -> None:
+    assert "1 without a score" in texts(charts.distribution_plot(page(), FIELDS[0]))
+    whole = tuple(Distribution(FIELDS[0], one, 0.0, 1.0, (1,) * 20, 0) for one in ("old", "new"))
+    assert not any(
+        "score" in text for text in texts(charts.distribution_plot(replace(page(), distributions=whole), FIELDS[0]))
+    )
+    assert charts.distribution_plot(page(), "no.such") is None
+
+
+def test_slices_have_a_colour_for_each_of_the_last_releases() -> None:
+    many = page(names=tuple("abcdefgh"))
+    drawing = charts.slice_plot(many, "lang", 300)
+    assert "en" in texts(drawing)
+    assert {f"var(--c{n})" for n in range(1, charts.PALETTE + 1)} <= set(fills(drawing))
+    assert charts.slice_plot(many, "no such", 300) is None
+
+
+def test_history_needs_two_reports_and_names_them_in_their_order() -> None:
+    def moments(*means: float | None) -> Page:
+        found = tuple(
+            Moment(f"set/r/v{n}", "r", n, "2026", "v", "COMPLETE", FIELDS[0], 9, 9, mean, mean, mean, n)
+            for n, mean in enumerate(means, 1)
+        )
+        return replace(page(), history=found)
+
+    shown = texts(charts.history_plot(moments(0.5, 0.6, 0.7), FIELDS[0], 600))
+    assert [text for text in shown if text.startswith("r v")] == ["r v1", "r v2", "r v3"]
+    assert charts.history_plot(moments(0.5), FIELDS[0], 600) is None
+    assert charts.history_plot(moments(0.5, None), FIELDS[0], 600) is None
+
+
+def test_names_from_data_stay_text() -> None:
+    made = page(names=(HOSTILE, "new"))
+    for drawing in (charts.interval_plot(made, FIELDS[0]), charts.history_plot(made, FIELDS[0], 600)):
+        assert drawing is not None
+        assert "<script" not in drawing.svg and "\u202e" not in drawing.svg
+        tags = {element.tag.partition("}")[2] for element in ElementTree.fromstring(drawing.svg).iter()}
+        assert tags <= {"svg", "g", "path", "line", "rect", "text"}
+    assert any(text.startswith("</svg><script>alert(1)") for text in texts(charts.interval_plot(made, FIELDS[0])))
+
+
+def test_the_same_page_has_the_same_plots() -> None:
+    assert charts.interval_plot(page(), FIELDS[0]) == charts.interval_plot(page(), FIELDS[0])
+
+
+SVG = (
+    '<svg xmlns="http://www.w3.org/2000/svg" xmlns:x="http://www.w3.org/1999/xlink" width="9.6" height="9" {}>{}</svg>'
+)
+
+
+def test_cleaning_keeps_shapes_alone() -> None:
+    inside = (
+        '<script>1</script><style>a{}</style><a href="javascript:1"><text>t</text></a><foreignObject/>'
+        '<image x:href="http://x"/><g onclick="1" class="c" id="i" style="fill:red" fill="var(--ink)">'
+        '<text x="1">t</text></g>'
+        '<path display="none" d="M0,0"/>'
+    )
+    drawing = clean(SVG.format('onload="1"', inside), 'the "title"')
+    assert drawing.svg == (
+        '<svg xmlns="http://www.w3.org/2000/svg" width="9.6" height="9" role="img" aria-label="the &quot;title&quot;">'
+        '<g fill="var(--ink)"><text x="1">t</text></g></svg>'
+    )
+    assert drawing.width == 10
+
+
+def test_what_is_no_svg_is_refused() -> None:
+    with pytest.raises(ValueError, match="a title: the drawing is not an SVG"):
+        clean("<svg", "a title")

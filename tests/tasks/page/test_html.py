@@ -1,0 +1,166 @@
+"""The page is one file that asks for nothing, and data in it stay data."""
+
+import json
+import re
+from base64 import b64encode
+from collections.abc import Iterator
+from dataclasses import replace
+from hashlib import sha256
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tasks.page.html import for_script, render, write
+from tasks.page.model import Page, Pair
+from tests.tasks.page.page_help import FIELDS, VERDICT, comparison, page
+
+HOSTILE = (
+    "</script><script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "' onfocus=alert(1) autofocus '",
+    "<!--", "]]>", "{{ 7 * 7 }}", "\u2028\u2029", "\u202egnp.exe", "javascript:alert(1)", "&lt;b&gt;", "\x00",
+)  # fmt: skip
+
+
+class Elements(HTMLParser):
+    """Every start tag with its attributes, and the text of scripts and styles."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.raw: list[tuple[str, str]] = []
+        self.texts: list[str] = []
+        self.feed(html)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        if self.cdata_elem:
+            self.raw.append((self.cdata_elem, data))
+        else:
+            self.texts.append(data)
+
+
+def full() -> Page:
+    pairs = (
+        Pair("old", "new", (comparison(), comparison(slice="lang=en", fixed=3, broken=1, n_only_old=2)), margin=0.02),
+        Pair("old", "new", (), (), None, "the signatures differ"),
+    )
+    return replace(page(), verdict=VERDICT, pairs=pairs)
+
+
+@pytest.fixture(scope="module")
+def plain() -> str:
+    return render(full())
+
+
+@pytest.fixture(scope="module")
+def hostile() -> str:
+    made = page(text=lambda kind, place: f"{kind} {place} {' '.join(HOSTILE)}", names=(HOSTILE[0], HOSTILE[1]))
+    return render(made)
+
+
+def attributes(html: str) -> Iterator[tuple[str, str, str | None]]:
+    for tag, found in Elements(html).found:
+        for name, value in found.items():
+            yield tag, name, value
+
+
+@pytest.mark.parametrize("which", ["plain", "hostile"])
+def test_nothing_is_fetched_and_nothing_runs_but_the_page_itself(which: str, request: pytest.FixtureRequest) -> None:
+    html = request.getfixturevalue(which)
+    tags = [tag for tag, _ in Elements(html).found]
+    assert (tags.count("script"), tags.count("style")) == (2, 1)
+    assert not {"img", "iframe", "object", "embed", "form", "base", "image", "use", "a:b"} & set(tags)
+    for tag, name, value in attributes(html):
+        assert not name.startswith("on") and name not in ("style", "src", "srcset", "action")
+        if name in ("href", "xlink:href"):
+            assert str(value).startswith("#") or (tag, value) == ("link", "data:,")
+    assert not re.search(r"@import|url\(", html.partition("</style>")[0])
+
+
+def test_the_policy_names_the_style_and_the_script_by_their_hashes(plain: str) -> None:
+    [policy] = [
+        found["content"] for tag, found in Elements(plain).found if found.get("http-equiv") == "Content-Security-Policy"
+    ]
+    blocks = re.findall(r"<(style|script)>(.*?)</\1>", plain, re.DOTALL)
+    assert [kind for kind, _ in blocks] == ["style", "script"]
+    for kind, text in blocks:
+        assert f"{kind}-src 'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" in str(policy)
+    assert str(policy).startswith("default-src 'none'; ")
+    assert "unsafe" not in str(policy)
+
+
+def test_the_policy_stands_before_everything_that_it_governs(plain: str) -> None:
+    assert plain.index("Content-Security-Policy") < plain.index("<style>") < plain.index("<script")
+
+
+def test_text_from_data_is_shown_as_it_is(hostile: str) -> None:
+    shown = "".join(Elements(hostile).texts)
+    assert "warning 0 </script><script>alert(1)</script>" in shown
+    assert "{{ 7 * 7 }}" in shown and "49" not in shown
+    assert "&lt;b&gt;" in shown
+
+
+def test_characters_that_steer_text_are_nowhere_in_the_page(hostile: str) -> None:
+    outside = re.sub(r'<script type="application/json".*?</script>', "", hostile, flags=re.DOTALL)
+    assert not set("\u202e\u2066\x00") & set(outside)
+    assert '<span class="mark">RLO</span>' in outside
+
+
+def test_the_data_of_the_table_come_back_unchanged(hostile: str) -> None:
+    [text] = re.findall(r'<script type="application/json" id="data-json">(.*?)</script>', hostile, re.DOTALL)
+    found = json.loads(text)
+    assert found["samples"]["questions"][1] == f"question 1 {' '.join(HOSTILE)}"
+    assert (found["old"], found["new"], found["primary"]) == (0, 1, FIELDS[0])
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_json_in_the_script_cannot_end_it_and_is_the_same_data(text: str) -> None:
+    made = for_script({"text": text})
+    assert not set("<>&\u2028\u2029") & set(made)
+    assert json.loads(made) == {"text": text}
+
+
+def test_the_verdict_stands_first_with_its_rules(plain: str) -> None:
+    main = plain.partition("<main")[2]
+    assert main.index("FAIL") < main.index("New loses more than the margin.") < main.index("Before you trust a number")
+    assert "<code><bdi" in main and "rouge_l.recall &gt;= -0.02" in main
+    assert "No gate was asked for" not in plain
+
+
+def test_without_a_gate_the_page_says_so() -> None:
+    html = render(page())
+    assert "No gate was asked for, so there is no verdict." in html
+    assert "summary 0" in html
+
+
+def test_what_cannot_be_compared_has_a_reason_and_no_numbers(plain: str) -> None:
+    section = plain.partition('id="difference"')[2].partition("</section>")[0]
+    first, second = section.split('<details class="pair"')[1:]
+    assert "the signatures differ" in first and "<table" not in first
+    assert "3 / 1" in second and "only old 2, only new 0" in second
+
+
+def test_every_mean_stands_with_its_interval(plain: str) -> None:
+    section = plain.partition('id="scores"')[2].partition("</section>")[0]
+    assert section.count("<small>0.400 to 0.600</small>") == 1
+    assert section.count("<small>0.500 to 0.700</small>") == 1
+    assert "0.750<small>3 of 4</small>" in section
+
+
+def test_a_single_release_has_no_old_and_new() -> None:
+    html = render(page(names=("only",)))
+    assert "The answers" in html and "What changed" not in html and 'id="history"' not in html
+
+
+def test_a_file_is_written_whole_and_replaces_the_last_one(tmp_path: Path) -> None:
+    file = write(page(), tmp_path / "reports" / "page.html")
+    first = file.read_text(encoding="utf-8")
+    assert first.startswith("<!doctype html>") and first == render(page())
+    write(page(n=2), file)
+    assert file.read_text(encoding="utf-8") != first
+    assert [path.name for path in file.parent.iterdir()] == ["page.html"]

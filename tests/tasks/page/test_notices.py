@@ -1,0 +1,119 @@
+"""Warnings and the sentence on top."""
+
+from dataclasses import replace
+
+from tasks.page.model import Check, Pair, Release, Warning
+from tasks.page.notices import summary, warnings
+from tests.tasks.page.page_help import FIELDS, SIGNATURES, comparison, release, report, score
+
+PRIMARY = FIELDS[0]
+
+
+def titles(*releases: Release, pairs: tuple[Pair, ...] = (), checks: tuple[Check, ...] = (), n: int = 0) -> list[str]:
+    return [warning.title for warning in warnings(releases, pairs, checks, n)]
+
+
+def changed(one: Release, **manifest: object) -> Release:
+    return replace(one, report=replace(one.report, manifest={**one.report.manifest, **manifest}))
+
+
+def test_two_sound_releases_have_none() -> None:
+    assert titles(release("a"), release("b")) == []
+
+
+def test_signatures_that_differ_are_named_with_their_releases() -> None:
+    other = changed(release("b"), signatures={**SIGNATURES, "rouge_l": "rouge_l|v2"})
+    assert warnings([release("a"), other], (), (), 0) == (
+        Warning(
+            True,
+            "rouge_l was not computed in the same way: do not compare its numbers",
+            ("a: rouge_l|v1|refs:best", "b: rouge_l|v2"),
+        ),
+    )
+
+
+def test_another_version_of_the_data_set_is_serious() -> None:
+    [found] = warnings([release("a"), release("b", dataset_version="ffff")], (), (), 0)
+    assert found.serious and found.details == ("0123456789ab: a", "ffff: b")
+
+
+def test_partial_reports_and_unequal_coverage_come_with_counts() -> None:
+    gaps = tuple(score(name, 0.5, failed=2) for name in FIELDS[:2])
+    partial = replace(release("b"), report=report("b", status="PARTIAL", message="rouge_l: 2 of 10", scores=gaps))
+    found = warnings([release("a"), partial], (), (), 0)
+    assert [warning.details for warning in found] == [
+        ("b: rouge_l: 2 of 10",),
+        ("a: 10 of 10", "b: 8 of 10"),
+    ]
+    assert "rouge_l covers the releases unequally" in found[1].title
+
+
+def test_a_shift_of_answer_length_says_from_where_to_where() -> None:
+    drift = Check("length_drift", "warning", "b", False, 1, 1, "b is longer")
+    long = replace(release("b"), median_length=1234.0)
+    [found] = warnings([release("a"), long], (), (drift, drift), 0)
+    assert "(median of 20 characters in a, 1,234 in b)" in found.title
+    assert found.serious and found.details == ("b is longer",)
+
+
+def test_checks_of_one_kind_are_one_warning_and_passed_ones_none() -> None:
+    checks = (
+        Check("mojibake", "warning", None, False, 9, 1, "one"),
+        Check("new_rule", "warning", None, False, 9, 2, "two"),
+        Check("mojibake", "warning", None, False, 9, 1, "three"),
+        Check("blank_answer", "warning", None, True, 9, 0, "none"),
+        Check("encoding", "critical", None, False, 9, 1, "in quarantine"),
+    )
+    found = warnings([release("a")], (), checks, 0)
+    assert found == (
+        Warning(False, "Text that looks wrongly decoded", ("one", "three")),
+        Warning(False, "New rule", ("two",)),
+    )
+
+
+def test_quarantine_is_serious_when_it_is_large() -> None:
+    [small], [large] = (warnings([release("a")], (), (), n) for n in (1, 2))
+    assert (small.serious, small.title) == (False, "1 row was put in quarantine and not scored: 5 % of those read")
+    assert (large.serious, large.title) == (True, "2 rows were put in quarantine and not scored: 10 % of those read")
+
+
+def test_rows_that_only_some_releases_have() -> None:
+    other = changed(release("b"), n_rows=9)
+    assert titles(release("a"), other) == ["The releases do not have the same number of answers"]
+
+
+def test_warnings_of_a_comparison_name_the_pair_and_serious_ones_come_first() -> None:
+    pair = Pair("a", "b", (), ("F1 rises, the label falls",), None, "signatures differ")
+    assert titles(release("a"), changed(release("b"), n_rows=9), pairs=(pair,)) == [
+        "b against a: signatures differ",
+        "b against a: F1 rises, the label falls",
+        "The releases do not have the same number of answers",
+    ]
+
+
+def test_the_sentence_of_a_comparison() -> None:
+    def said(**changes: float | None) -> str:
+        return summary([release("a")], [Pair("a", "b", (comparison(**changes),))], PRIMARY)
+
+    interval = "(95 % interval +0.050 to +0.150) on 10 rows."
+    assert said() == f"b is better than a: rouge_l.recall +0.100 {interval}"
+    assert said(difference=-0.1, low=-0.15, high=-0.05).startswith("b is worse than a: rouge_l.recall \u22120.100")
+    assert said(low=-0.1) == (
+        "b is not shown to differ from a: rouge_l.recall +0.100 (95 % interval \u22120.100 to +0.150) on 10 rows. "
+        "These rows would show a difference of 0.040 or more."
+    )
+
+
+def test_without_a_comparison_nothing_is_claimed() -> None:
+    one, two = release("a", (0.5, 0.4, 0.3)), release("b", (0.6, 0.4, 0.3))
+    at = "(95 % interval 0.400 to 0.600)"
+    assert summary([one], [], PRIMARY) == f"rouge_l.recall: a 0.500 {at}."
+    assert summary([one, two], [], PRIMARY).endswith(
+        "b 0.600 (95 % interval 0.500 to 0.700). No difference was tested."
+    )
+    four = [release(name, (mean, 0.4, 0.3)) for name, mean in zip("abcd", (0.1, 0.9, 0.2, 0.3), strict=True)]
+    assert summary(four, [], PRIMARY) == (
+        "The highest rouge_l.recall of 4 releases: b 0.900 (95 % interval 0.800 to 1.000). "
+        "The last release is at d 0.300 (95 % interval 0.200 to 0.400). No difference was tested."
+    )
+    assert summary([release("a", (None, 0.4, 0.3))], [], PRIMARY) == "No release has a number for rouge_l.recall."
