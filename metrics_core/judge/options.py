@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 from metrics_core.errors import BadInput
-from metrics_core.judge.request import Judge
+from metrics_core.judge.request import Judge, provider_address
 
 Jury = Literal["majority", "unanimous", "mean"]
 """How the votes of several judges, or of several repeats, become one score.
@@ -27,7 +26,8 @@ class JudgeOptions:
         judges: models as litellm names them (`openai/gpt-4o-mini`), each optionally with the address of an
             OpenAI-compatible server (`openai/qwen2.5@http://127.0.0.1:8080/v1`).
         api_base: the address for judges that name none; empty: the provider's own.
-        api_key: the key for all of them; None: what litellm finds in the environment (`OPENAI_API_KEY`, ...).
+        api_key: the key for all of them; None: what litellm finds in the environment (`OPENAI_API_KEY`, ...), and
+            nothing for an address that is named here.
             It is in no signature, no representation and no ledger.
         jury: see `Jury`.
         repeats: how often each judge is asked about each sample.
@@ -90,7 +90,7 @@ def _judge(text: str, api_base: str, api_key: str | None) -> Judge:
     if not provider or not name or "://" in model:
         # No more of it: an address alone may have a password in it.
         raise BadInput(f"judge {provider!r}: write PROVIDER/MODEL, for instance openai/gpt-4o-mini")
-    address = given[0] if given else api_base or _provider_address(provider)
+    address = given[0] if given else api_base or provider_address(model)
     if address and not _is_address(address):
         # Not shown: there may be a password in it.
         raise BadInput(f"judge {model}: its address is not one; write it like http://127.0.0.1:8080/v1")
@@ -108,12 +108,6 @@ def _is_address(text: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
-
-
-def _provider_address(provider: str) -> str:
-    # litellm reads these variables too; another address is another judge, so the signature must know it.
-    name = provider.upper()
-    return os.environ.get(f"{name}_API_BASE") or os.environ.get(f"{name}_BASE_URL") or ""
 
 
 NO_JUDGE = JudgeOptions()

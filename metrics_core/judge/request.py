@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
@@ -44,6 +45,13 @@ def _public(address: str) -> str:
     host = parts.hostname or ""
     host = f"[{host}]" if ":" in host else host
     return f"{host}:{parts.port}{parts.path}" if parts.port else f"{host}{parts.path}"
+
+
+def provider_address(model: str) -> str:
+    """Where the environment says that the provider of a model is, "" if it does not."""
+    # litellm reads these variables too; another address is another judge, so the signature must know it.
+    name = model.partition("/")[0].upper()
+    return (os.environ.get(f"{name}_API_BASE") or os.environ.get(f"{name}_BASE_URL") or "").rstrip("/")
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any, Literal
 
 from metrics_core.errors import BadInput
-from metrics_core.judge.request import Judge, Message
+from metrics_core.judge.request import Judge, Message, provider_address
 from metrics_core.providers import litellm, retry_after
 
 Kind = Literal["limited", "trouble", "refused", "permanent", "fatal"]
@@ -37,6 +37,9 @@ class Reply:
     cost_usd: float | None
     model: str
     fingerprint: str
+
+
+KEYLESS = "no-key-needed"
 
 
 class CallError(Exception):
@@ -78,9 +81,10 @@ def _address(judge: Judge) -> dict[str, str]:
     arguments = {"api_base": judge.api_base} if judge.api_base else {}
     if judge.api_key:
         arguments["api_key"] = judge.api_key
-    elif judge.api_base and not _key_in_environment(judge.model):
-        # A server of the user's own often wants no key, which the client libraries will not believe.
-        arguments["api_key"] = "none"
+    elif judge.api_base and not (judge.api_base == provider_address(judge.model) and _has_key(judge.model)):
+        # The provider's key in the environment is not for whoever is at another address; and a server of the user's
+        # own often wants none, which the client libraries will not believe.
+        arguments["api_key"] = KEYLESS
     return arguments
 
 
@@ -200,7 +204,7 @@ def abilities(model: str) -> Abilities:
 
 def missing_key(judge: Judge) -> str | None:
     """The environment variable that this judge's provider needs and that is not set; None if it can be asked."""
-    if judge.api_key or judge.api_base or _key_in_environment(judge.model):
+    if judge.api_key or judge.api_base or _has_key(judge.model):
         return None
     return " or ".join(litellm().validate_environment(judge.model)["missing_keys"])
 
@@ -210,5 +214,5 @@ def count_tokens(judge: Judge, text: str) -> int:
     return len(litellm().encode(model=judge.model, text=text))
 
 
-def _key_in_environment(model: str) -> bool:
+def _has_key(model: str) -> bool:
     return bool(litellm().validate_environment(model)["keys_in_environment"])

@@ -182,6 +182,17 @@ def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         ask(samples(1), JudgeOptions(judges=("openai/gpt-4o-mini",)))
 
 
+def test_a_key_in_the_environment_does_not_go_to_an_address_that_was_named(
+    monkeypatch: pytest.MonkeyPatch, judge_server: Serve
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-the-provider-alone-may-see-this")
+    server = judge_server(match)
+    judge = JudgeOptions(judges=(f"openai/named-address@{server.url}",))
+    [found] = ask(samples(1), judge)
+    assert found.status == "scored"
+    assert [request.headers["authorization"] for request in server.requests] == ["Bearer no-key-needed"]
+
+
 # Concurrency.
 
 
