@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from flows.comparison_arguments import add_comparisons
 from metrics_core.errors import BadInput
 
 EXIT_BAD_INPUT = 2
@@ -18,6 +19,7 @@ examples:
   answerkey evaluate answers.csv --judge openai/gpt-4o-mini --dry-run
   answerkey judge "Capital of France?" "Paris" "It is Paris." --judge openai/gpt-4o-mini
   answerkey report --list
+  answerkey compare gpt-4 gpt-5
 """
 
 
@@ -63,8 +65,14 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("report_id", nargs="*", metavar="ID", help="for instance faq/gpt-4/v2; default: the newest run")
     report.add_argument("--list", action="store_true", help="list the reports, or those whose id starts with ID")
     report.add_argument("--by", metavar="METRIC.FIELD", help="what the slices show (default: token overlap recall)")
+    report.add_argument("--html", metavar="FILE", type=Path, help="write a page about these reports, for a browser")
     report.add_argument("--json", action="store_true", help="print JSON")
     _home(report)
+    add_comparisons(commands, _home)
+    from flows.gate_command import calibrate_options, gate_options
+
+    gate_options(commands.add_parser("gate", help="say whether a release may ship, by a policy"), _home)
+    calibrate_options(commands.add_parser("calibrate", help="compare a metric or judge with labels of people"), _home)
     metrics = commands.add_parser("metrics", help="say what each metric is, what it gives and needs")
     metrics.add_argument("--json", action="store_true", help="print JSON")
     doctor = commands.add_parser("doctor", help="check versions, models, the judge, the warehouse and the server")
@@ -81,6 +89,9 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
     _judge_options(judge)
     _budget_options(judge)
     output = parser.add_argument_group("output")
+    output.add_argument(
+        "--baseline", metavar="NAME", default="", help="compare with this release's newest report, or with a report"
+    )
     output.add_argument("--json", action="store_true", help="print the reports as JSON instead of a table")
     output.add_argument("--quiet", action="store_true", help="no progress, only warnings")
     _home(output)

@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING, cast
 
 from flows import environment
 from flows.arguments import check_files, forms, judging
+from flows.comparison_commands import compare, diff, history, print_compared_reports
 from metrics_core.errors import BadInput
 from tasks.server import has_server
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
     from metrics_core.judge.foresight import Estimate
+
+__all__ = ["compare", "diff", "doctor", "evaluate", "history", "judge", "metrics", "report"]
 
 
 def evaluate(chosen: argparse.Namespace) -> int:
@@ -35,9 +41,11 @@ def evaluate(chosen: argparse.Namespace) -> int:
     from flows.terminal_judge import print_estimates
     from tasks.report import read_reports
 
-    found = evaluate_release(given.data, given.scoring, given.judging, given.limits, str(chosen.home))
+    found = evaluate_release(given.data, given.scoring, given.judging, given.limits, str(chosen.home), chosen.baseline)
     if given.judging.dry_run:
         print_estimates(cast("list[Estimate]", found), as_json=chosen.json)
+    elif chosen.baseline:
+        print_compared_reports(chosen.home, cast(list[str], found), as_json=chosen.json)
     else:
         print_reports(read_reports(chosen.home, cast(list[str], found)), as_json=chosen.json)
     return 0
@@ -77,7 +85,36 @@ def report(chosen: argparse.Namespace) -> int:
     report_ids = chosen.report_id or latest_run(chosen.home)
     if not report_ids:
         raise BadInput(f"{chosen.home}: no reports yet; run `answerkey evaluate` first")
+    if chosen.html:
+        return _page(chosen.home, report_ids, chosen.html, chosen.by)
     print_reports(read_reports(chosen.home, report_ids), as_json=chosen.json, with_checks=True, by=chosen.by)
+    return 0
+
+
+def gate(chosen: argparse.Namespace) -> int:
+    """`answerkey gate`: decide whether a release may ship."""
+    from flows.gate_command import gate as decide
+
+    return decide(chosen)
+
+
+def calibrate(chosen: argparse.Namespace) -> int:
+    """`answerkey calibrate`: compare a metric with labels of people."""
+    from flows.gate_command import calibrate as compare_with_people
+
+    return compare_with_people(chosen)
+
+
+def _page(home: Path, report_ids: Sequence[str], file: Path, primary: str | None) -> int:
+    """Write a page about reports, each compared with the one before it."""
+    from itertools import pairwise
+
+    from tasks.compare import compare
+    from tasks.page.build import build_page
+    from tasks.page.html import write
+
+    pairs = [compare(home, old, new) for old, new in pairwise(dict.fromkeys(report_ids))]
+    print(write(build_page(home, report_ids, pairs=pairs, primary=primary), file))
     return 0
 
 

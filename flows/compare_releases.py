@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 
 from prefect import flow
+from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 
 from flows.comparing import Comparing
 from metrics_core.pair import Pair
 from tasks import steps
 from tasks.report_names import pair_named
-
-log = logging.getLogger("answerkey")
 
 
 def _run_name() -> str:
@@ -49,6 +47,6 @@ def compare_releases(comparing: Comparing, home: str = ".answerkey") -> Pair:
         level=comparing.level,
     )
     for warning in pair.warnings:
-        log.warning(warning)
+        get_run_logger().warning(warning)
     steps.publish_comparison_step(pair)
     return pair

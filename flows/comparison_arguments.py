@@ -37,6 +37,9 @@ def _compare(parser: argparse.ArgumentParser) -> None:
         "--samples", metavar="N", type=int, default=0,
         help="print the N samples that changed most in the first field, with both answers",
     )  # fmt: skip
+    parser.add_argument(
+        "--moved", choices=("both", "better", "worse"), default="both", help="which way those samples moved"
+    )
     parser.add_argument("--level", type=float, default=0.95, metavar="X", help="of the intervals (default 0.95)")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random sign flips (default 0)")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
+from pathlib import Path
 
 from flows.arguments import bad_argument, names
 from metrics_core.errors import BadInput
@@ -38,7 +40,7 @@ def compare(chosen: argparse.Namespace) -> int:
         chosen.home, *ids, fields=form.fields, primary=form.primary, seed=form.seed, level=form.level
     )
     shown = next((row.name for row in pair.overall if row.difference is not None), "")
-    samples = most_changed(chosen.home, *ids, shown, limit=chosen.samples) if chosen.samples and shown else ()
+    samples = most_changed(chosen.home, *ids, shown, direction=chosen.moved, limit=chosen.samples if shown else 0)
     if chosen.json:
         from dataclasses import asdict
 
@@ -67,3 +69,22 @@ def history(chosen: argparse.Namespace) -> int:
 
     print_history(chosen.field, history_of(chosen.home, chosen.field, chosen.dataset), as_json=chosen.json)
     return 0
+
+
+def print_compared_reports(home: Path, report_ids: Sequence[str], *, as_json: bool) -> None:
+    """The reports of a run, then how they compare with its baseline."""
+    from dataclasses import asdict
+
+    from flows.terminal import print_reports
+    from flows.terminal_compare import pair_json, print_pairs
+    from tasks.comparisons import stored
+    from tasks.report import read_reports
+
+    reports, pairs = read_reports(home, report_ids), stored(home, report_ids)
+    if as_json:
+        found = {"reports": [asdict(one) for one in reports], "comparisons": [pair_json(pair) for pair in pairs]}
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+        return
+    print_reports(reports, as_json=False)
+    print()
+    print_pairs(pairs, by_slice=False)

@@ -31,6 +31,7 @@ from tasks.manifest import manifest
 from tasks.parts import Chunk
 from tasks.plan import Plan
 from tasks.publish import artifact_key
+from tasks.report_names import check_baseline, report_named
 from tasks.score import in_good_order, worth_spawning
 from tasks.validate import Validation
 
@@ -64,6 +65,7 @@ def evaluate_release(
     judging: Judging = _JUDGING,
     limits: Limits = _LIMITS,
     home: str = ".answerkey",
+    baseline: str = "",
 ) -> list[str] | list[Estimate]:
     """Evaluate releases and return the ids of their reports; after a dry run, what the judges would be asked.
 
@@ -73,11 +75,13 @@ def evaluate_release(
         judging: Whom to ask, where the key is, and what it may cost.
         limits: When the data are too bad to score, and the scores too few to trust.
         home: The folder of the warehouse, on a disk of the machine that runs this.
+        baseline: A release, or a report, that every other release is compared with. Empty: none is.
     """
     folder = Path(home)
     run_id = str(flow_run.id or uuid.uuid4())
     forms = {"data": data, "scoring": scoring, "judging": judging, "limits": limits}
-    run = _Run(folder, run_id, data.source(), scoring, judging, limits, {k: v.model_dump() for k, v in forms.items()})
+    parameters = {name: form.model_dump() for name, form in forms.items()} | {"baseline": baseline}
+    run = _Run(folder, run_id, data.source(), scoring, judging, limits, parameters, baseline)
     start_run(folder, run_id, "evaluate-release", dataset_name(run.source), run.parameters)
     try:
         found = _evaluate(run)
@@ -100,6 +104,7 @@ class _Run:
     judging: Judging
     limits: Limits
     parameters: dict[str, Any]
+    baseline: str
 
     @property
     def work(self) -> Path:
@@ -117,6 +122,8 @@ def _evaluate(run: _Run) -> list[str] | list[Estimate]:
     _announce(loaded, validation)
     if validation.broken:
         raise BadInput(f"{source.answers}: {validation.broken}")
+    if run.baseline:
+        check_baseline(home, run.baseline, loaded.dataset, validation.accepted)
     plan = steps.plan_step(
         validation.accepted, home, run.work, scoring.metrics, options, only_failed=scoring.only_failed
     )
@@ -130,7 +137,19 @@ def _evaluate(run: _Run) -> list[str] | list[Estimate]:
         home, committed, scoring.metrics, options, made, min_coverage=run.limits.min_coverage
     )
     steps.publish_step(home, reports)
+    if run.baseline:
+        _compare(home, run.baseline, committed.dataset, [report.report_id for report in reports])
     return [report.report_id for report in reports]
+
+
+def _compare(home: Path, baseline: str, dataset: str, report_ids: list[str]) -> None:
+    """The last step: every new report against the baseline, which may be one of them."""
+    old = report_named(home, baseline, dataset)
+    for new in report_ids:
+        if new != old:
+            steps.publish_comparison_step(steps.compare_step(home, old, new))
+    if report_ids == [old]:
+        log.warning(f"{baseline}: there is no other release to compare it with")
 
 
 def _judge(run: _Run) -> JudgeOptions:

@@ -1,4 +1,4 @@
-"""`answerkey gate`: its options, and what it does with them."""
+"""`answerkey gate` and `answerkey calibrate`: their options, and what they do with them."""
 
 from __future__ import annotations
 
@@ -74,6 +74,52 @@ def gate(chosen: argparse.Namespace) -> int:
     if not _as_json(chosen.json, gated.as_dict()):
         print_verdict(gated)
     return EXIT_CODES[gated.verdict.outcome]
+
+
+def calibrate_options(parser: argparse.ArgumentParser, home: Callable[[argparse._ActionsContainer], None]) -> None:
+    """Add the options of the command; `home` adds --home."""
+    parser.description = (
+        "Compare a metric or judge with labels of people: those that came with the answers, or of a file. The result "
+        "is kept, and a gate can demand it."
+    )
+    parser.add_argument("name", metavar="METRIC.FIELD", help="what to calibrate, for instance meaning_match.match")
+    parser.add_argument(
+        "--report", metavar="ID", action="append", default=[],
+        help="a report, or the name of a release; more than one may be given (default: the newest run)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--labels", metavar="FILE", default="",
+        help="a file with id, label and release; with a column score, it is those scores that are calibrated",
+    )  # fmt: skip
+    parser.add_argument(
+        "--map", metavar="KEY=PATH", action="append", default=[],
+        help="where a column of that file is: id, release, label, second (another annotator), score, cluster",
+    )  # fmt: skip
+    parser.add_argument("--seed", metavar="N", type=int, default=0, help="of the bootstrap (default 0)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    home(parser)
+
+
+def calibrate(chosen: argparse.Namespace) -> int:
+    """Calibrate, keep the result and print it."""
+    from flows.terminal_gate import print_calibration
+    from tasks.calibrate import calibration, columns_of
+    from tasks.calibrations import keep
+
+    if chosen.map and not chosen.labels:
+        raise BadInput("--map says where columns of --labels FILE are, and there is no such file given")
+    found = calibration(
+        chosen.home, chosen.name, reports=chosen.report, labels=chosen.labels, mapping=chosen.map, seed=chosen.seed
+    )
+    keep(chosen.home, found)
+    if chosen.json:
+        about: dict[str, Any] = {"metric": found.name, "signature": found.signature, "reports": found.report_ids}
+        about |= {"labels": found.labels, "n_without_score": found.n_without_score}
+        parts = [columns_of(found, part) for part in found.parts]
+        print(json.dumps({**about, "calibrations": parts}, indent=2, ensure_ascii=False, allow_nan=False))
+    else:
+        print_calibration(found)
+    return 0
 
 
 def _policy(chosen: argparse.Namespace) -> Policy:

@@ -60,8 +60,9 @@ def _pair(pair: Pair, *, by_slice: bool) -> Iterator[Table | str]:
 
 def _table(title: str, head: Sequence[str], rows: Sequence[Comparison]) -> Table:
     page = plain_table(escape(title))
-    for place, name in enumerate(head):
-        page.add_column(name, justify="left" if name in (head[0], "verdict") else "right", no_wrap=place not in (0, 5))
+    for name in head:
+        text = name in (head[0], "verdict")
+        page.add_column(name, justify="left" if text else "right", no_wrap=not text)
     previous = ""
     for row in rows:
         group = row.metric if row.slice == ALL else row.slice.partition("=")[0]

@@ -1,4 +1,4 @@
-"""What the command line prints about a verdict and a self-test."""
+"""What the command line prints about verdicts, self-tests and calibrations."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 
 from flows.terminal import plain_table, show
+from metrics_core.statistics.intervals import Estimate
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from metrics_core.gate_trial import SelfTest
-    from metrics_core.statistics.intervals import Estimate
+    from tasks.calibrate import Calibrating
     from tasks.gate import Gated
 
 _STYLES = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold yellow", "INCOMPLETE": "bold magenta"}
@@ -55,6 +58,58 @@ def print_self_test(tested: SelfTest) -> None:
         *([f"wrong passes: {_rate(wrong)} of releases that lose the margin PASS"] if wrong else []),
         f"rules: {_printable('; '.join(tested.rules))}",
     )
+
+
+def print_calibration(found: Calibrating) -> None:
+    """How far the metric agrees with people, on all releases and each; the means with its errors allowed for."""
+    graded = any(part.threshold for part in found.parts)
+    table = plain_table(f"{_printable(found.name)} against labels of people ({_printable(found.labels)})")
+    table.add_column("release", overflow="fold")
+    for name in (
+        "n",
+        "kappa",
+        "AC1",
+        "sensitivity",
+        "specificity",
+        "bias",
+        *(("AUROC", "threshold") if graded else ()),
+    ):
+        table.add_column(name, justify="right", no_wrap=True)
+    for part in found.parts:
+        names = ("kappa", "ac1", "sensitivity", "specificity", "bias")
+        estimates: list[Estimate | None] = [getattr(part.agreement, name, None) for name in names]
+        if graded:
+            cut = part.threshold and Estimate(part.threshold.value, part.threshold.interval)
+            estimates += [part.auroc, cut]
+        name = "all" if part.release is None else _printable(part.release)
+        table.add_row(name, f"{part.n:,}", *(_estimate(one) for one in estimates))
+    lines = [f"signature: {_printable(found.signature)}"]
+    if ceiling := found.parts[0].ceiling:
+        lines.append(f"two people on {ceiling.n:,} of these answers: kappa {_estimate(ceiling.kappa)}")
+    if found.n_without_score:
+        lines.append(f"{found.n_without_score:,} labelled answers have no score and are left out")
+    show(table, *([_corrected(found)] if found.corrected else []), *lines)
+
+
+def _corrected(found: Calibrating) -> Table:
+    table = plain_table("mean of each release, raw and corrected for these errors (PPI++)")
+    table.add_column("release", overflow="fold")
+    for name in ("raw", "corrected", "labelled", "scored only"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for one in found.corrected:
+        better = one.corrected
+        table.add_row(
+            _printable(one.release), _estimate(one.raw), _estimate(Estimate(better.value, better.interval)),
+            f"{better.labelled:,}", f"{better.unlabelled:,}",
+        )  # fmt: skip
+    return table
+
+
+def _estimate(found: Estimate | None) -> str:
+    if found is None:
+        return "-"
+    value, interval = found
+    return f"{value:.3f}" + (f" ({interval.low:.3f} to {interval.high:.3f})" if interval else "")
 
 
 def _rate(found: Estimate, stated: float | None = None) -> str:

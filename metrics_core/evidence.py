@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -10,7 +11,7 @@ import numpy.typing as npt
 
 from metrics_core.statistics.comparison import difference_interval
 from metrics_core.statistics.intervals import LEVEL, Estimate, Interval
-from metrics_core.statistics.rows import Codes, Floats, mean, mean_interval, proportion_interval
+from metrics_core.statistics.rows import Codes, Floats, mean, mean_interval, proportion_interval, unit_sums
 
 Mask = npt.NDArray[np.bool_]
 
@@ -111,6 +112,19 @@ class Side:
             return proportion_interval(self.changes, self.codes, level)
         found = mean_interval(self.changes, self.codes, span=self.high - self.low, level=level)
         return found and found.clipped(self.low, self.high)
+
+    def interval_if_equal(self, level: float = LEVEL) -> Interval | None:
+        """About the interval of a difference, had the releases been equally good and changed as much.
+
+        Changes to both sides spread more around 0 than changes to one side around their mean.
+        """
+        found = self.interval(level)
+        sums, centred = (unit_sums(part, self.codes) for part in (self.changes, self.changes - mean(self.changes)))
+        spread = float(centred @ centred)
+        if found is None or spread <= 1e-12 * float(sums @ sums):
+            return found
+        half = (found.high - found.low) / 2 * math.sqrt(float(sums @ sums) / spread)
+        return Interval(-half, half, found.method)
 
 
 def side_of(column: Column, clusters: Codes | None, *, difference: bool) -> Side | None:

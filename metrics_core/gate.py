@@ -15,8 +15,7 @@ that of the one rule, at most 2.5 % (intersection-union; Berger 1982). One rule 
 intervals are widened step by step as in Holm (1979): however many rules there are, the chance of any false alarm is at
 most 2.5 %.
 
-Two identical releases over few samples are INCONCLUSIVE: that no sample changed among 20 does not show that none would
-among 2,000.
+Two identical releases over few samples are INCONCLUSIVE: 20 samples without a change do not speak for 2,000.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from metrics_core.evidence import Calibrated, Coverage, Evidence, Missing, Side, side_of
+from metrics_core.evidence import Coverage, Evidence, Missing, Side, side_of
 from metrics_core.pair import ALL
 from metrics_core.policy import Policy, Rule
 from metrics_core.statistics.decision import decide, needed_to_decide
@@ -34,8 +33,7 @@ from metrics_core.statistics.intervals import LEVEL, Interval
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INCOMPLETE"]
 
 _PRECEDENCE: tuple[Outcome, ...] = ("FAIL", "INCOMPLETE", "INCONCLUSIVE", "PASS")
-_MOST = 1e9
-"""More samples than that are none."""
+_MOST = 1e9  # more samples than that are none
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +138,7 @@ def _score(rule: Rule, side: Side | Missing, gap: _Gap | None, *, failed: bool, 
     if gap:
         outcome, tail = gap.outcome, f"this decides nothing, because {gap.reason}"
     else:
-        needed = _needed(rule, side, interval) if outcome == "INCONCLUSIVE" else None
+        needed = _needed(rule, side) if outcome == "INCONCLUSIVE" else None
         tail = _meaning(rule, side, outcome, needed)
         if outcome == "INCONCLUSIVE" and found == "FAIL":
             tail += f" (it is below the floor, but among {family} rules not surely enough)"
@@ -149,9 +147,11 @@ def _score(rule: Rule, side: Side | Missing, gap: _Gap | None, *, failed: bool, 
     return RuleOutcome(rule.text, outcome, sentence, side.value, low, high, side.n, needed)
 
 
-def _needed(rule: Rule, side: Side, interval: Interval | None) -> int | None:
-    """Samples that would do; a release is taken to be as good as the old one, or where that is no pass, as it seems."""
-    away = -rule.floor if rule.kind == "difference" and rule.floor < 0 else side.value - rule.floor
+def _needed(rule: Rule, side: Side) -> int | None:
+    """Samples that would do, if the release is as good as the old one; where that is no pass, if it is as it seems."""
+    equal = rule.kind == "difference" and rule.floor < 0
+    interval = side.interval_if_equal() if equal else side.interval()
+    away = -rule.floor if equal else side.value - rule.floor
     if interval is None or away <= 0 or ((interval.high - interval.low) / away) ** 2 * side.n > _MOST:
         return None
     return needed_to_decide(interval, away, side.n)
@@ -215,10 +215,10 @@ def _counted(part: Coverage) -> str:
 def _kappa(rule: Rule, evidence: Evidence) -> RuleOutcome:
     """PASS by the lower end. A judge that is not good enough makes its numbers no evidence, not the release bad."""
     found = evidence.calibrations.get(rule.field, Missing("it was never calibrated"))
-    if isinstance(found, Calibrated) and found.kappa is None:
-        found = Missing("all its labels, or all its verdicts, are the same, which defines no kappa")
-    if isinstance(found, Missing) or found.kappa is None:
-        reason = found.reason if isinstance(found, Missing) else ""
+    if isinstance(found, Missing):
+        return RuleOutcome(rule.text, "INCOMPLETE", f"{rule.field}: {found.reason}")
+    if found.kappa is None:
+        reason = "all its labels, or all its verdicts, are the same, which defines no kappa"
         return RuleOutcome(rule.text, "INCOMPLETE", f"{rule.field}: {reason}")
     value, interval = found.kappa
     low, high = (interval.low, interval.high) if interval else (-1.0, 1.0)

@@ -112,14 +112,14 @@ def _scenarios(floor: float, side: Side, family: int, largest: float) -> Iterato
     if 0 < -floor <= largest:
         yield _Scenario("margin", -floor)
     level = 1 - (1 - LEVEL) / family
-    interval = side.interval(level)
-    if interval is None:
+    interval, usual = side.interval_if_equal(level), side.interval_if_equal()
+    if interval is None or usual is None:
         return
     # An interval that wide leaves the floor out with the chance POWER if the truth lies so much farther away.
     farther = (interval.high - interval.low) / 2 * (1 + normal_quantile(2 * POWER - 1) / normal_quantile(level))
     if farther - floor <= largest:
         yield _Scenario("loss", farther - floor, stated_fail=POWER)
-    needed = needed_to_decide(side.interval(), -floor, side.n)
+    needed = needed_to_decide(usual, -floor, side.n)
     if needed and needed <= _CELLS // _LEAST and family == 1:
         yield _Scenario("enough", 0.0, growth=needed / side.n, stated_pass=POWER)
 

@@ -70,7 +70,8 @@ class Comparison:
             return None
         if self.low is None or self.high is None or self.low <= 0 <= self.high:
             return "not shown to differ"
-        if self.p_adjusted is not None and self.p_adjusted >= 1 - self.level:
+        # 1 - 0.95 is a hair above 0.05 in floating point.
+        if self.p_adjusted is not None and self.p_adjusted >= round(1 - self.level, 12):
             return "not shown to differ"
         return "better" if self.difference > 0 else "worse"
 

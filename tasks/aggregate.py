@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metrics_core.metric import Field, Metric
+from metrics_core.metric import Field
 from metrics_core.registry import Options, create
 from metrics_core.statistics.intervals import Interval, cluster_t, student_t, wilson
 from tasks.commit import Committed
 from tasks.corpus_bleu import corpus_bleu_rows
 from tasks.coverage import settle_reports
+from tasks.labels import LABEL, LABEL_FIELD, LABEL_SIGNATURE, has_labels, label_scores
 from tasks.warehouse.warehouse import writing
 
 if TYPE_CHECKING:
@@ -41,16 +42,24 @@ def aggregate(
 ) -> tuple[ReportRef, ...]:
     """Write `reports`, `scores` and `report_scores` for every release of the run.
 
+    Where people have labelled any answer of the run, their label is the first metric of every report.
+
     `min_coverage` is the share of rows (0 to 1), of those that should have a score, that every metric must have
     scored for a report to be COMPLETE.
     """
     chosen = create(metrics, options)
+    fields = {(metric.name, field.name): field for metric in chosen for field in metric.fields}
+    signatures = {metric.name: metric.signature for metric in chosen}
     with writing(home) as warehouse:
-        _new_reports(warehouse, committed, manifest)
-        _fields(warehouse, chosen)
+        if labelled := has_labels(warehouse, committed):
+            fields = {(LABEL, LABEL_FIELD.name): LABEL_FIELD} | fields
+            signatures = {LABEL: LABEL_SIGNATURE} | signatures
+        _new_reports(warehouse, committed, {**manifest, "signatures": signatures})
+        _fields(warehouse, list(fields), signatures)
         _insert_scores(warehouse, committed)
+        if labelled:
+            label_scores(warehouse, committed)
         _rows_for_aggregates(warehouse, committed)
-        fields = {(metric.name, field.name): field for metric in chosen for field in metric.fields}
         _insert_aggregates(warehouse, fields)
         corpus_bleu_rows(warehouse)
         settle_reports(warehouse, min_coverage)
@@ -80,17 +89,18 @@ def _new_reports(warehouse: duckdb.DuckDBPyConnection, committed: Committed, man
         )  # fmt: skip
 
 
-def _fields(warehouse: duckdb.DuckDBPyConnection, metrics: Sequence[Metric]) -> None:
+def _fields(
+    warehouse: duckdb.DuckDBPyConnection, fields: Sequence[tuple[str, str]], signatures: Mapping[str, str]
+) -> None:
     warehouse.execute(
         "CREATE OR REPLACE TEMP TABLE fields (place INTEGER, metric VARCHAR, signature VARCHAR, field VARCHAR)"
     )
-    rows = [(m.name, m.signature, f.name) for m in metrics for f in m.fields]
-    for place, row in enumerate(rows):
-        warehouse.execute("INSERT INTO fields VALUES (?, ?, ?, ?)", [place, *row])
+    for place, (metric, field) in enumerate(fields):
+        warehouse.execute("INSERT INTO fields VALUES (?, ?, ?, ?)", [place, metric, signatures[metric], field])
 
 
 def _insert_scores(warehouse: duckdb.DuckDBPyConnection, committed: Committed) -> None:
-    # A row that nobody measured was left out on purpose: --only-failed scores nothing new.
+    # A row that nobody measured was left out on purpose: --only-failed scores nothing new. Labels are not measured.
     warehouse.execute(
         """
         INSERT INTO scores
@@ -102,10 +112,10 @@ def _insert_scores(warehouse: duckdb.DuckDBPyConnection, committed: Committed) -
                f.signature
         FROM new_reports n
         JOIN answers a ON a.dataset = ? AND a.release = n.release AND a.answers_version = n.answers_version
-        CROSS JOIN fields f
+        JOIN fields f ON f.metric <> ?
         LEFT JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature
         """,
-        [committed.dataset_version, committed.dataset],
+        [committed.dataset_version, committed.dataset, LABEL],
     )
 
 

@@ -6,9 +6,26 @@ from pathlib import Path
 
 from metrics_core.evidence import Calibrated, Missing
 from metrics_core.statistics.intervals import Estimate, Interval
+from tasks.calibrate import Calibrating, columns_of
 from tasks.report import Report
 from tasks.signatures import changes
-from tasks.warehouse.warehouse import reading
+from tasks.warehouse.warehouse import reading, writing
+
+
+def keep(home: Path, found: Calibrating) -> None:
+    """Write a calibration, one row over all releases and one for each. Older ones stay, and the newest counts."""
+    metric, _, field = found.name.partition(".")
+    about = {
+        "metric": metric, "field": field, "signature": found.signature, "report_ids": list(found.report_ids),
+        "labels": found.labels, "seed": found.seed,
+    }  # fmt: skip
+    with writing(home) as warehouse:
+        for part in found.parts:
+            row = {**about, **columns_of(found, part)}
+            places = ", ".join("?" * len(row))
+            warehouse.execute(
+                f"INSERT INTO calibrations (created_at, {', '.join(row)}) VALUES (now(), {places})", list(row.values())
+            )
 
 
 def calibration_of(home: Path, report: Report, name: str) -> Calibrated | Missing:
@@ -24,7 +41,7 @@ def calibration_of(home: Path, report: Report, name: str) -> Calibrated | Missin
         if not warehouse.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'calibrations'").fetchone():
             return Missing(f"it was never calibrated; {how}")
         rows = warehouse.execute(
-            "SELECT signature, n, kappa, kappa_low, kappa_high, report_ids[1] FROM calibrations "
+            "SELECT signature, n, kappa, kappa_low, kappa_high, coalesce(report_ids[1], labels) FROM calibrations "
             "WHERE metric = ? AND field = ? AND release IS NULL ORDER BY signature = ? DESC, created_at DESC LIMIT 1",
             [metric, field, signature],
         ).fetchall()

@@ -11,7 +11,7 @@ from tasks.report import Report, Score
 from tasks.signatures import changes
 
 LENGTH_RATIO = 1.5
-"""Of median answer lengths, either way: from here on length alone moves the scores that reward overlap."""
+"""Of median answer lengths, either way: above it length alone moves the scores that reward overlap."""
 
 _COVERAGE_GAP = 0.01
 
@@ -49,7 +49,7 @@ def _length(pair: Pairing) -> Iterator[str]:
     old, new = float(np.median(pair.old_length[both])), float(np.median(pair.new_length[both]))
     # An answer of no characters is a length too, and nothing can be divided by it.
     ratio = (max(old, new) or 1.0) / (min(old, new) or 1.0)
-    if ratio >= LENGTH_RATIO:
+    if ratio > LENGTH_RATIO:
         yield (
             f"answers are {ratio:,.3g} times {'longer' if new > old else 'shorter'}: the median went from {old:,.6g} "
             f"to {new:,.6g} characters. Scores that reward overlap (F1, precision, BLEU, similarity) move with length "

@@ -12,16 +12,19 @@ import numpy.typing as npt
 from metrics_core.pair import ALL, Comparison
 from metrics_core.registry import METRICS, Options
 from metrics_core.statistics.comparison import PairedDifference, paired_difference
+from metrics_core.statistics.permutation import sign_flip
 from metrics_core.statistics.power import minimum_detectable, needed_for_mean, needed_for_share
+from tasks.grouping import groups
 from tasks.paired_bleu import CORPUS_BLEU, read_bleu
 from tasks.pairing import SCORED, STATUSES, Columns, Mask, Pairing
 
 USES_FACTS = ("ground_truth_similarity",)
 """Metrics for which a sample with other facts is another sample."""
 
-_CELLS, _SLICE_CELLS = 20_000_000, 3_000_000
-"""Random signs that a test may draw, over all of its rows: about a second of work, and a tenth for a slice."""
+_UNITS, _SLICE_UNITS = 10_000, 2_000
+"""What a test exchanges at most, on all samples and on a slice; more rows are put into so many random groups."""
 _LEAST, _MOST = 999, 9_999
+"""Exchanges that a test tries: as many as if there were always as many units as allowed."""
 _HOPELESS = 100
 
 
@@ -33,10 +36,9 @@ class Settings:
     level: float
     n_fields: int
 
-    def permutations(self, rows: int, slice_: str) -> int:
-        """As many as there is time for, and enough for the smallest p to survive the correction."""
-        cells = _CELLS if slice_ == ALL else _SLICE_CELLS
-        return max(_LEAST, 40 * self.n_fields, min(_MOST, cells // rows))
+    def permutations(self, units: int, most_units: int) -> int:
+        """Exchanges to try: enough for the smallest p to survive the correction, and more where units are few."""
+        return max(_LEAST, 40 * self.n_fields, min(_MOST, _LEAST * most_units // units))
 
 
 def without_numbers(metric: str, field: str, slice_: str, note: str) -> Comparison:
@@ -77,16 +79,25 @@ def _difference(
     pair: Pairing, columns: Columns, common: Mask, range_: float | None, settings: Settings, slice_: str
 ) -> PairedDifference:
     """Of means; `range_` is None for fields that are 0 or 1."""
-    return paired_difference(
-        columns.old[common],
-        columns.new[common],
+    clusters = None if pair.clusters is None else pair.clusters[common]
+    old, new = columns.old[common], columns.new[common]
+    most = _UNITS if slice_ == ALL else _SLICE_UNITS
+    of_row = groups(len(old), clusters, most, settings.seed)
+    permutations = settings.permutations(int(of_row.max()) + 1, most)
+    found = paired_difference(
+        old,
+        new,
         binary=range_ is None,
-        clusters=None if pair.clusters is None else pair.clusters[common].tolist(),
+        clusters=None if clusters is None else clusters.tolist(),
         span=range_ or 1.0,
         seed=settings.seed,
-        permutations=settings.permutations(int(common.sum()), slice_),
+        permutations=permutations if len(old) <= most else 1,
         level=settings.level,
     )
+    if len(old) <= most or found.test == "mcnemar":
+        return found
+    sums = np.bincount(of_row, weights=new - old).astype(np.float64)
+    return replace(found, p=sign_flip(sums, seed=settings.seed, permutations=permutations))
 
 
 def _missing(statuses: npt.NDArray[np.int8]) -> dict[str, int]:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from metrics_core.pair import ALL, Comparison, Pair
-from tasks.publish import artifact_key, number
+from tasks.publish import artifact_key, literal, number
 
-HEAD = ("field", "old", "new", "difference", "p adjusted", "verdict", "fixed/broken")
+HEAD = ("field", "rows", "old", "new", "difference", "p adjusted", "verdict", "fixed/broken")
 """What `cells` gives, in order."""
 
 
 def cells(row: Comparison) -> tuple[str, ...]:
-    """One row of a table: the field (or the slice), means, difference with half its interval, p, verdict, counts."""
+    """One row of a table: the field (or the slice), how many rows have a number in both, means, and what is found."""
     return (
         row.name if row.slice == ALL else row.slice,
+        f"{row.n_common:,}",
         number(row.old),
         number(row.new),
         size(row),
@@ -52,38 +52,38 @@ def verdict(row: Comparison) -> str:
 
 
 def only_one(pair: Pair) -> Iterator[str]:
-    """Which rows of which fields have a number in one report only, and what they are in the other."""
+    """Which fields have rows with a number in one report only, and what these are in the other.
+
+    Samples that the other report does not have at all are in the warnings of the pair.
+    """
     lines: dict[str, list[str]] = {}
     for row in pair.overall:
         parts = [
-            f"{sum(missing.values()):,} only in {there} ({_counts(missing)} in {elsewhere})"
+            f"{sum(counts.values()):,} only in {there}, where {elsewhere} has "
+            + ", ".join(f"{n:,} {why}" for why, n in counts.items())
             for missing, there, elsewhere in (
                 (row.missing_new, pair.old, pair.new),
                 (row.missing_old, pair.new, pair.old),
             )
-            if missing
+            if (counts := {why: n for why, n in missing.items() if why != "absent"})
         ]
         if parts:
             lines.setdefault("; ".join(parts), []).append(row.name)
     for text, names in lines.items():
         shown = f"all {len(names)} fields" if len(names) == len(pair.overall) > 1 else ", ".join(names)
-        yield f"rows with a number in one report only, {shown}: {text}"
-
-
-def _counts(missing: Mapping[str, int]) -> str:
-    return ", ".join(f"{n:,} {why}" for why, n in missing.items())
+        yield f"{shown}: some rows have a number in one report only: {text}"
 
 
 def markdown(pair: Pair) -> str:
     """The comparison as a page: warnings first, then a table of all samples, then one of each slice."""
     warnings = [*([pair.not_comparable] if pair.not_comparable else []), *pair.warnings, *only_one(pair)]
-    lines = [f"# {_plain(pair.old)} → {_plain(pair.new)}", "", *(f"- {_plain(text)}" for text in warnings), ""]
+    lines = [f"# {literal(pair.old)} → {literal(pair.new)}", "", *(f"- {literal(text)}" for text in warnings), ""]
     for slice_ in dict.fromkeys(row.slice for row in pair.rows):
         rows = [row for row in pair.rows if row.slice == slice_]
         shown = [(row.name, *cells(row)[1:]) for row in rows]
-        lines += [f"## {_plain(slice_)}: {max(row.n_common for row in rows):,} rows", ""]
+        lines += [f"## {literal(slice_)}: {max(row.n_common for row in rows):,} rows", ""]
         lines += [f"| {' | '.join(HEAD)} |", "|" + "---|" * len(HEAD)]
-        lines += ["| " + " | ".join(map(_plain, row)) + " |" for row in shown]
+        lines += ["| " + " | ".join(map(literal, row)) + " |" for row in shown]
         lines.append("")
     return "\n".join(lines)
 
@@ -101,8 +101,3 @@ def publish_comparison(pair: Pair) -> None:
 
 def _unversioned(report_id: str) -> str:
     return report_id.rpartition("/")[0]
-
-
-def _plain(text: str) -> str:
-    """Text from data, as markdown shows it literally."""
-    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", text.replace("\n", " "))

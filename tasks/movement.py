@@ -70,6 +70,8 @@ def movement(pair: Pairing, metric: str, field: str, *, same_method: bool) -> Mo
         centre = _mean(values[common]) if common.any() else 0.0
         shares[alone] = sign * (values[alone] - centre) / side.sum()
     causes = _causes(pair, common, same_method=same_method)
+    # Rows where nothing changed, the number least of all, are no cause of anything.
+    causes["none"] &= shares != 0
     parts = tuple(
         Part(cause, int(touched.sum()), math.fsum(shares[touched].tolist()))
         for cause in CAUSES

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from metrics_core.lexical.bleu import BleuStats, corpus_bleu
 from metrics_core.statistics.comparison import PairedDifference, pooled_difference
+from tasks.grouping import groups
 from tasks.pairing import Columns, Mask, Pairing
 from tasks.warehouse.warehouse import reading
 
@@ -50,9 +51,9 @@ class Bleu:
     ) -> PairedDifference:
         """Of corpus BLEU on the samples in `common`."""
         rows = self.stats[common]
-        groups = _groups(len(rows) if clusters is None else clusters[common], seed)
-        sums = np.zeros((int(groups.max()) + 1, rows.shape[1]))
-        np.add.at(sums, groups, rows)
+        of_row = groups(len(rows), None if clusters is None else clusters[common], _MOST_GROUPS, seed)
+        sums = np.zeros((int(of_row.max()) + 1, rows.shape[1]))
+        np.add.at(sums, of_row, rows)
         return pooled_difference(sums[:, :_NUMBERS], sums[:, _NUMBERS:], _corpus_bleu, seed=seed, level=level)
 
 
@@ -65,18 +66,6 @@ def read_bleu(pair: Pairing) -> Bleu:
     with reading(pair.home) as warehouse:
         found = warehouse.execute(_STATS, parameters).fetchnumpy()
     return Bleu(pair.columns("bleu", "bleu"), np.column_stack([np.asarray(column) for column in found.values()]))
-
-
-def _groups(units: int | npt.NDArray[np.int64], seed: int) -> npt.NDArray[np.intp]:
-    """What is resampled and exchanged as one: rows, or clusters. Where there are many, random groups of them.
-
-    The variance of a sum over independent groups is the same, and a million rows take no longer than two thousand.
-    """
-    codes = np.arange(units) if isinstance(units, int) else np.unique(units, return_inverse=True)[1]
-    count = int(codes.max()) + 1
-    if count <= _MOST_GROUPS:
-        return codes
-    return (np.random.default_rng(seed).permutation(count) % _MOST_GROUPS)[codes]
 
 
 def _corpus_bleu(numbers: npt.NDArray[np.float64]) -> float:

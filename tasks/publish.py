@@ -44,12 +44,12 @@ def markdown(report: Report) -> str:
     """One page about a report: what it is, the scores, what validation found, how it was made."""
     rows = table_rows(report)
     lines = [
-        f"# {_plain(report.report_id)}",
+        f"# {literal(report.report_id)}",
         "",
-        f"{report.n_total} answers of **{_plain(report.release)}** on data set **{report.dataset}**, version "
+        f"{report.n_total} answers of **{literal(report.release)}** on data set **{report.dataset}**, version "
         f"`{report.dataset_version}`. Status: **{report.status}**. Made {report.created_at}.",
         "",
-        *([_plain(report.message), ""] if report.message else []),
+        *([literal(report.message), ""] if report.message else []),
         "| " + " | ".join(rows[0]) + " |",
         "|" + "---|" * len(rows[0]),
         *("| " + " | ".join(str(value) for value in row.values()) + " |" for row in rows),
@@ -57,7 +57,7 @@ def markdown(report: Report) -> str:
         "## Validation",
         "",
         *(f"- {rule}: {count} rows quarantined" for rule, count in report.quarantined),
-        *(f"- {severity}: {_plain(message)}" for _, severity, success, message in report.checks if not success),
+        *(f"- {severity}: {literal(message)}" for _, severity, success, message in report.checks if not success),
         "",
         "## Signatures",
         "",
@@ -77,6 +77,6 @@ def interval(score: Score) -> str:
     return "–" if score.ci_low is None else f"{number(score.ci_low)} – {number(score.ci_high)}"
 
 
-def _plain(text: str) -> str:
+def literal(text: str) -> str:
     """Text from data, as markdown shows it literally."""
     return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", text.replace("\n", " "))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 from metrics_core.errors import BadInput
-from tasks.warehouse.warehouse import reading
+from tasks.warehouse.warehouse import FILE, one_file, reading, scratch
 
 
 def report_named(home: Path, name: str, dataset: str = "") -> str:
@@ -56,3 +57,23 @@ def _datasets(home: Path, name: str) -> list[str]:
             "SELECT DISTINCT dataset FROM reports WHERE ? IN (report_id, release, dataset || '/' || release)", [name]
         ).fetchall()
     return [str(row[0]) for row in rows]
+
+
+def check_baseline(home: Path, name: str, dataset: str, accepted: str) -> None:
+    """Find out before anything is scored whether there is something to compare a run with.
+
+    Args:
+        name: a release or a report; a release may also be one of the run, whose rows are in the file `accepted`.
+
+    Raises:
+        BadInput: there is no such release or report on the data set.
+    """
+    with closing(scratch(Path(accepted).parent)) as connection:
+        rows = connection.execute("SELECT DISTINCT release FROM read_parquet(?)", [one_file(accepted)]).fetchall()
+    releases = [str(row[0]) for row in rows]
+    if name in releases:
+        return
+    if (home / FILE).exists():
+        report_named(home, name, dataset)
+    else:
+        raise BadInput(f"{name}: nothing to compare with; this run has {', '.join(releases)}, and {home} no reports")

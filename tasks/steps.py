@@ -12,7 +12,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 
 from metrics_core.errors import BadInput
-from tasks import aggregate, commit, foresee, load, parts, plan, publish, score, validate
+from tasks import aggregate, commit, compare, comparison_text, foresee, load, parts, plan, publish, score, validate
 
 
 def _worth_retrying(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
@@ -41,4 +41,8 @@ fail_step = task(name="write down a failed chunk", task_run_name="write down a f
 )
 commit_step = task(name="commit", task_run_name="commit", cache_policy=NO_CACHE)(commit.commit)
 aggregate_step = task(name="aggregate", task_run_name="aggregate", cache_policy=NO_CACHE)(aggregate.aggregate)
+compare_step = task(name="compare", task_run_name="compare", cache_policy=NO_CACHE)(compare.compare)
+publish_comparison_step = task(name="publish comparison", task_run_name="publish comparison", cache_policy=NO_CACHE)(
+    comparison_text.publish_comparison
+)
 publish_step = task(name="publish", task_run_name="publish", cache_policy=NO_CACHE)(publish.publish)

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from metrics_core.errors import BadInput
+from metrics_core.gate import Verdict
+from metrics_core.pair import Pair
 from metrics_core.registry import METRICS
+from tasks.history import moments
+from tasks.labels import LABEL, LABEL_FIELD
 from tasks.page import read
 from tasks.page.command import command
-from tasks.page.model import Field, Page, Pair, Release, Verdict
+from tasks.page.model import Field, Page, Release
 from tasks.page.notices import summary, warnings
 from tasks.page.samples import MOST_SAMPLES, read_samples
 from tasks.report import Report, read_reports
 from tasks.warehouse.warehouse import reading
 
-_DECIDING = ("meaning_match.match", "label.", "ground_truth_similarity.similarity")
-"""Fields that decide before all others, by how their names begin; then those of the word metrics."""
+_LABEL = f"{LABEL}.{LABEL_FIELD.name}"
+_JUDGES = ("meaning_match.match", "ground_truth_similarity.similarity")
 
 
 def build_page(
@@ -32,8 +37,9 @@ def build_page(
 ) -> Page:
     """The page about the reports `report_ids`, in that order: the oldest release first.
 
-    `pairs` are comparisons between them; `primary` is the METRIC.FIELD that decides, and without it that of a judge
-    or of recall. Of more than `most_samples` samples those are kept whose primary score moves most.
+    `pairs` are comparisons between them; `primary` is the METRIC.FIELD that decides, and without it the label of
+    people where at least half of the answers have one, a judge, or recall. Of more than `most_samples` samples those
+    are kept whose primary score moves most.
 
     Raises:
         BadInput: there are none, one is not in the warehouse, they are about several data sets, or none of them has
@@ -44,20 +50,21 @@ def build_page(
     if len(datasets) != 1:
         raise BadInput(f"a page is about one data set, and these reports are about {', '.join(datasets) or 'none'}")
     names = list(dict.fromkeys(f"{score.metric}.{score.field}" for report in reports for score in report.overall))
-    chosen = _primary(names, primary)
+    chosen = _primary(reports, names, primary)
     headlines = _headlines(names, chosen)
     labels = _labels(reports)
     with reading(home) as warehouse:
-        facts = read.answer_facts(warehouse, reports)
+        lengths = read.median_lengths(warehouse, reports)
         binary = read.binary_fields(warehouse, reports)
         checks = read.checks(warehouse, reports)
         n_quarantined, refused = read.quarantine(warehouse, reports)
         distributions = read.distributions(warehouse, labels, binary)
         failures = read.failures(warehouse, labels)
-        history = read.history(warehouse, datasets[0], headlines)
+        agreements = read.agreements(warehouse, reports, labels)
+        history = moments(warehouse, datasets[0], headlines)
         samples = read_samples(warehouse, labels, reports, chosen, most_samples)
     releases = tuple(
-        Release(labels[report.report_id], report, command(report.manifest["parameters"]), *facts[report.report_id])
+        Release(labels[report.report_id], report, command(report.manifest["parameters"]), lengths[report.report_id])
         for report in reports
     )
     named = tuple(_named(pair, labels) for pair in pairs)
@@ -77,23 +84,29 @@ def build_page(
         checks=checks,
         n_quarantined=n_quarantined,
         quarantine=refused,
+        agreements=agreements,
         history=history,
         samples=samples,
     )
 
 
-def _primary(names: Sequence[str], wanted: str | None) -> str:
+def _primary(reports: Sequence[Report], names: Sequence[str], wanted: str | None) -> str:
     if wanted is not None:
         if wanted not in names:
             raise BadInput(f"{wanted}: these reports have {', '.join(names)}")
         return wanted
-    for prefix in _DECIDING:
-        for name in names:
-            if name.startswith(prefix):
-                return name
+    if _LABEL in names and all(_labelled(report) >= 0.5 for report in reports):
+        return _LABEL
+    if judged := [name for name in _JUDGES if name in names]:
+        return judged[0]
     # Length sways precision, F1 and similarity, so recall speaks for the metrics that count words.
     recalls = [name for name in names if name.endswith("recall")]
     return next((name for name in recalls if "token_overlap" in name), [*recalls, *names][0])
+
+
+def _labelled(report: Report) -> float:
+    """The share of the answers that people have labelled."""
+    return next((score.n_scored / score.n_total for score in report.overall if score.metric == LABEL), 0.0)
 
 
 def _headlines(names: Sequence[str], primary: str) -> tuple[str, ...]:
@@ -122,11 +135,11 @@ def _named(pair: Pair, labels: dict[str, str]) -> Pair:
     missing = [one for one in (pair.old, pair.new) if one not in labels]
     if missing:
         raise BadInput(f"{missing[0]}: compared, but not on the page")
-    return Pair(labels[pair.old], labels[pair.new], pair.rows, pair.warnings, pair.margin, pair.not_comparable)
+    return replace(pair, old=labels[pair.old], new=labels[pair.new])
 
 
 def _field(name: str, reports: Sequence[Report], binary: bool) -> Field:
     metric = name.partition(".")[0]
     found = [report.manifest["signatures"].get(metric) for report in reports]
-    summary_ = METRICS[metric].summary if metric in METRICS else ""
-    return Field(name, metric, summary_, tuple(dict.fromkeys(filter(None, found))), binary)
+    known = {LABEL: LABEL_FIELD.description} | {name: info.summary for name, info in METRICS.items()}
+    return Field(name, metric, known.get(metric, ""), tuple(dict.fromkeys(filter(None, found))), binary)

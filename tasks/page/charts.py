@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from metrics_core.pair import Pair
+from tasks.history import Moment
 from tasks.page.figures import percent, signed, visible
 from tasks.page.marks import SMALL, Row, axis_of, chart_of, domain_of, intervals, row_names, span, verbatim, vertical
-from tasks.page.model import ALL, Distribution, Moment, Page, Pair
+from tasks.page.model import Distribution, Page
 from tasks.page.svg import Drawing, draw, literal
 from tasks.report import Score
 
@@ -40,7 +42,7 @@ def interval_plot(page: Page, name: str) -> Drawing | None:
 
 def difference_plot(pair: Pair, width: int) -> Drawing | None:
     """New - old for every field of a pair over all rows, with 95 % intervals, and the margin of the gate."""
-    chosen = [row for row in pair.rows if row.slice == ALL and row.difference is not None]
+    chosen = [row for row in pair.overall if row.difference is not None]
     rows = [
         {"y": place, "name": row.name, "tone": _TONES.get(row.finding, "var(--muted)")}
         | span(row.difference or 0.0, row.low, row.high)

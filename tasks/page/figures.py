@@ -35,8 +35,8 @@ def percent(value: float | None) -> str:
         return NONE
     text = f"{100 * value:.1f}"
     if text == "100.0":
-        return "100 %" if value >= 1 else "> 99.9 %"
-    return "< 0.1 %" if text == "0.0" and value > 0 else f"{text.removesuffix('.0')} %"
+        return "100\u00a0%" if value >= 1 else "> 99.9\u00a0%"
+    return "< 0.1\u00a0%" if text == "0.0" and value > 0 else f"{text.removesuffix('.0')}\u00a0%"
 
 
 def probability(value: float | None) -> str:

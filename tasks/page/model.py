@@ -7,94 +7,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, Literal
+from typing import Any
 
+from metrics_core.gate import Verdict
+from metrics_core.pair import Pair
+from tasks.history import Moment
 from tasks.page.columns import Samples
 from tasks.report import Report
 
-Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INCOMPLETE"]
-Finding = Literal["better", "worse", "not shown to differ"]
-ALL = "all"
-"""The slice with every row."""
-_ALPHA = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class RuleOutcome:
-    """One rule of a gate: how it is written, how it came out, and why, in one sentence."""
-
-    rule: str
-    outcome: Outcome
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What a gate says, in one sentence that a release manager can act on, and the rules behind it."""
-
-    outcome: Outcome
-    sentence: str
-    rules: tuple[RuleOutcome, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """One field of a metric on one slice, in two releases, on the rows that both have.
-
-    `difference` is new - old with the 95 % interval `low` to `high`; `p_adjusted` is `p` after the correction for
-    the family that was declared; `mde` is the smallest difference that these rows would show. `fixed` and `broken`
-    count the rows that went from 0 to 1 and back, where the field is binary. `test` names the test.
-    """
-
-    metric: str
-    field: str
-    slice: str
-    n_common: int
-    n_only_old: int
-    n_only_new: int
-    old: float | None
-    new: float | None
-    difference: float | None
-    low: float | None
-    high: float | None
-    p: float | None
-    p_adjusted: float | None
-    mde: float | None
-    fixed: int | None
-    broken: int | None
-    test: str
-
-    @property
-    def name(self) -> str:
-        """METRIC.FIELD."""
-        return f"{self.metric}.{self.field}"
-
-    @property
-    def finding(self) -> Finding | None:
-        """What may be said: the interval and, where there is one, the adjusted p must agree. None without a number."""
-        if self.difference is None:
-            return None
-        if self.low is None or self.high is None or self.low <= 0 <= self.high:
-            return "not shown to differ"
-        if self.p_adjusted is not None and self.p_adjusted >= _ALPHA:
-            return "not shown to differ"
-        return "better" if self.difference > 0 else "worse"
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Two reports that were compared, by their ids.
-
-    `margin` is what the gate tolerates, where there is one. `not_comparable` says why there are no numbers
-    (signatures that differ), None where there are.
-    """
-
-    old: str
-    new: str
-    rows: tuple[Comparison, ...]
-    warnings: tuple[str, ...] = ()
-    margin: float | None = None
-    not_comparable: str | None = None
+Estimate = tuple[float | None, float | None, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +23,13 @@ class Release:
     """One report, and what its answers look like.
 
     `label` is the release, with the version of the report where the page shows several of one release. The median
-    answer length is in characters. `n_right` of `n_labelled` answers are right by the labels of people.
+    length of its answers is in characters.
     """
 
     label: str
     report: Report
     command: str
     median_length: float | None
-    n_labelled: int
-    n_right: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,22 +102,25 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
-    """A field of an older or newer report of the data set; `methods` counts the signatures met so far, from 1."""
+class Agreement:
+    """How far a metric field agrees with labels of people, and the mean that people would have given.
 
-    report_id: str
-    release: str
-    version: int
-    created_at: str
-    dataset_version: str
-    status: str
+    Of all releases together, where `release` is None; then there are no means. Estimates are value, low and high, the
+    ends of a 95 % interval; `corrected` is by PPI++ from `n` labelled and `n_unlabelled` other answers.
+    """
+
     field: str
-    n_scored: int
-    n_total: int
-    mean: float | None
-    low: float | None
-    high: float | None
-    methods: int
+    release: str | None
+    labels: str
+    n: int
+    kappa: Estimate
+    sensitivity: Estimate
+    specificity: Estimate
+    bias: Estimate
+    ceiling: Estimate
+    raw: Estimate
+    corrected: Estimate
+    n_unlabelled: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +145,7 @@ class Page:
     checks: tuple[Check, ...]
     n_quarantined: int
     quarantine: tuple[Refused, ...]
+    agreements: tuple[Agreement, ...]
     history: tuple[Moment, ...]
     samples: Samples
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from metrics_core.pair import Comparison, Pair
+from metrics_core.statistics.intervals import LEVEL
 from tasks.page.figures import number, percent, signed
-from tasks.page.model import ALL, Check, Pair, Release, Warning
+from tasks.page.model import Check, Release, Warning
 from tasks.report import Score
 
 _LARGE_QUARANTINE = 0.05
@@ -29,14 +31,18 @@ _SERIOUS = ("length_drift", "same_samples")
 def warnings(
     releases: Sequence[Release], pairs: Sequence[Pair], checks: Sequence[Check], n_quarantined: int
 ) -> tuple[Warning, ...]:
-    """All of them, the serious ones first, each kind once."""
+    """All of them, the serious ones first, each kind once.
+
+    A comparison of the only two releases has its own words on what sets them apart, on the samples that both have; of
+    several comparisons, those of the last one are on top, and the others stand beside their numbers.
+    """
+    compared = bool(pairs) and len(releases) <= 2
+    said = _SERIOUS if compared else ("length_drift",) if pairs else ()
     found = [
-        *_methods(releases),
-        *_data(releases),
-        *(Warning(True, f"{pair.new} against {pair.old}: {text}") for pair in pairs for text in _of(pair)),
+        *(Warning(True, f"{pair.new} against {pair.old}: {text}") for pair in pairs[-1:] for text in _of(pair)),
+        *([] if compared else [*_methods(releases), *_data(releases), *_coverage(releases)]),
         *_partial(releases),
-        *_coverage(releases),
-        *_checks(checks, releases),
+        *_checks([check for check in checks if check.rule not in said], releases),
         *_quarantine(releases, n_quarantined),
     ]
     return tuple(sorted(dict.fromkeys(found), key=lambda warning: not warning.serious))
@@ -82,7 +88,7 @@ def _coverage(releases: Sequence[Release]) -> Iterable[Warning]:
         for score in release.report.overall:
             fields.setdefault(score.metric, {}).setdefault(release.label, score)
     for metric, scores in fields.items():
-        shares = [score.coverage or 0.0 for score in scores.values()]
+        shares = [score.n_scored / max(1, score.n_total - score.n_undefined) for score in scores.values()]
         if max(shares) - min(shares) > _COVERAGE_GAP:
             lines = (f"{label}: {score.n_scored:,} of {score.n_total:,}" for label, score in scores.items())
             title = f"{metric} covers the releases unequally: its means are of different rows"
@@ -140,21 +146,29 @@ def summary(releases: Sequence[Release], pairs: Sequence[Pair], primary: str) ->
 
 
 def _of_pair(pair: Pair, primary: str) -> str | None:
-    for row in pair.rows:
-        if row.name == primary and row.slice == ALL and row.finding is not None:
-            size = f"{signed(row.difference)}{_range(row.low, row.high, sign=True)} on {row.n_common:,} rows"
-            if row.finding == "not shown to differ":
-                unseen = f" These rows would show a difference of {number(row.mde)} or more." if row.mde else ""
-                return f"{pair.new} is not shown to differ from {pair.old}: {primary} {size}.{unseen}"
-            return f"{pair.new} is {row.finding} than {pair.old}: {primary} {size}."
-    return None
+    row = next((row for row in pair.overall if row.name == primary and row.finding is not None), None)
+    if row is None:
+        return None
+    interval = _range(row.low, row.high, row.level, sign=True)
+    size = f"{primary} {signed(row.difference)}{interval} on {row.n_common:,} rows"
+    if row.finding == "not shown to differ":
+        return f"{pair.new} is not shown to differ from {pair.old}: {size}.{_unseen(row)}"
+    return f"{pair.new} is {row.finding} than {pair.old}: {size}."
 
 
-def _range(low: float | None, high: float | None, *, sign: bool = False) -> str:
+def _unseen(row: Comparison) -> str:
+    """What these rows would have shown, and how many it would take."""
+    if row.mde is None:
+        return ""
+    needed = f", and it would take about {row.needed:,} to show this one" if row.needed else ""
+    return f" These rows would show a difference of {number(row.mde)} or more{needed}."
+
+
+def _range(low: float | None, high: float | None, level: float = LEVEL, *, sign: bool = False) -> str:
     if low is None or high is None:
         return ""
     show = signed if sign else number
-    return f" (95 % interval {show(low)} to {show(high)})"
+    return f" ({percent(level)} interval {show(low)} to {show(high)})"
 
 
 def _score(release: Release, name: str) -> Score | None:

@@ -1,16 +1,19 @@
 // Puts the table and its controls on the page, and opens everything for the printer.
 
+let choices = 0;
+
 function choice(title, options, value, onchange) {
-  const select = h("select", {}, options.map(([key, text]) => h("option", { value: key, selected: key === value }, visibleText(text))));
+  const id = `choice-${++choices}`;
+  const select = h("select", { id }, options.map(([key, text]) => h("option", { value: key, selected: key === value }, visibleText(text))));
   select.addEventListener("change", () => {
     onchange(select.value);
     update(false);
   });
-  return h("label", {}, title, select);
+  return h("div", {}, h("label", { for: id }, title), select);
 }
 
 function searchField() {
-  const input = h("input", { type: "search", autocomplete: "off", spellcheck: "false" });
+  const input = h("input", { id: "search", type: "search", autocomplete: "off", spellcheck: "false" });
   let waiting = 0;
   input.addEventListener("input", () => {
     clearTimeout(waiting);
@@ -19,7 +22,8 @@ function searchField() {
       update(false);
     }, 150);
   });
-  return h("label", { class: "search" }, "Search in questions, references, answers and ids", input);
+  const label = h("label", { for: "search" }, "Search in questions, references, answers and ids");
+  return h("div", { class: "search" }, label, input);
 }
 
 function controls() {
@@ -84,6 +88,7 @@ function build() {
   const pager = h("div", { class: "pager" }, sizes, previous, pageText, next);
   box.append(controls(), h("div", { class: "bar" }, status, exportButton), table, h("div", { class: "bar" }, pager));
   box.hidden = false;
+  document.getElementById("without-script").remove();
   update(false);
 }
 
@@ -113,13 +118,14 @@ function labelCells() {
   }
 }
 
-let closed = [];
+const closed = [];
 addEventListener("beforeprint", () => {
-  closed = [...document.querySelectorAll("details:not([open])")];
-  for (const one of closed) one.open = true;
+  const found = [...document.querySelectorAll("details:not([open])")];
+  for (const one of found) one.open = true;
+  closed.push(...found);
 });
 addEventListener("afterprint", () => {
-  for (const one of closed) one.open = false;
+  for (const one of closed.splice(0)) one.open = false;
 });
 
 build();

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tasks.page.model import Check, Distribution, Failure, Moment, Refused
+from tasks.page.model import Agreement, Check, Distribution, Estimate, Failure, Refused
 from tasks.report import Report
 
 if TYPE_CHECKING:
@@ -14,22 +13,19 @@ if TYPE_CHECKING:
 
 BINS = 20
 _MOST_REFUSED = 100
-_MOST_REPORTS = 40
 _RAW_CHARS = 2_000
+_NOTHING: Estimate = (None, None, None)
 
 
-def answer_facts(
-    warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]
-) -> dict[str, tuple[float | None, int, int]]:
-    """By report id: the median answer length in characters, how many answers people labelled, and found right."""
+def median_lengths(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> dict[str, float | None]:
+    """By report id: the median length of the answers in characters; None where there is no answer."""
     found = {}
     for report in reports:
-        [(median, labelled, right)] = warehouse.execute(
-            "SELECT median(length(answer)), count(correct), count(*) FILTER (correct) FROM answers "
-            "WHERE dataset = ? AND release = ? AND answers_version = ?",
+        [(median,)] = warehouse.execute(
+            "SELECT median(length(answer)) FROM answers WHERE dataset = ? AND release = ? AND answers_version = ?",
             [report.dataset, report.release, report.manifest["answers_version"]],
         ).fetchall()
-        found[report.report_id] = (median, labelled, right)
+        found[report.report_id] = median
     return found
 
 
@@ -122,27 +118,39 @@ def quarantine(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) 
     return n, tuple(Refused(*row) for row in rows)
 
 
-def history(warehouse: duckdb.DuckDBPyConnection, dataset: str, names: Sequence[str]) -> tuple[Moment, ...]:
-    """The newest reports of a data set with the fields `names` (METRIC.FIELD), oldest first."""
+_ESTIMATES = ("kappa", "sensitivity", "specificity", "bias", "ceiling_kappa", "raw_mean", "ppi_mean")
+
+
+def agreements(
+    warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report], labels: Mapping[str, str]
+) -> tuple[Agreement, ...]:
+    """The newest calibration of each field and release with the signature that the reports have of its metric.
+
+    Means are those of a report of the page; a calibration of another report of the release brings none.
+    """
+    # A warehouse that an older release wrote has no such table until it is written to again.
+    if not warehouse.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'calibrations'").fetchone():
+        return ()
+    signatures = {signature for report in reports for signature in report.manifest["signatures"].values()}
+    estimates = ", ".join(f"{name}, {name}_low, {name}_high" for name in _ESTIMATES)
     rows = warehouse.execute(
-        """
-        SELECT r.report_id, r.release, r.version, strftime(r.created_at, '%Y-%m-%d %H:%M'), r.dataset_version,
-               r.status, s.metric || '.' || s.field AS name, s.n_scored, s.n_total, s.mean, s.ci_low, s.ci_high,
-               s.metric, r.manifest
-        FROM reports r JOIN report_scores s USING (report_id)
-        WHERE s.slice = 'all' AND s.metric || '.' || s.field = ANY(?) AND r.report_id IN (
-            SELECT report_id FROM reports WHERE dataset = ? ORDER BY created_at DESC, rowid DESC LIMIT ?)
-        ORDER BY r.created_at, r.rowid
+        f"""
+        SELECT metric || '.' || field, release, labels, n, n_unlabelled, report_ids, {estimates} FROM calibrations
+        WHERE signature = ANY($signatures) AND (release IS NULL OR release = ANY($releases))
+        QUALIFY row_number() OVER (PARTITION BY metric, field, release ORDER BY created_at DESC, rowid DESC) = 1
+        ORDER BY metric, field, release IS NOT NULL, list_position($releases, release)
         """,
-        [list(names), dataset, _MOST_REPORTS],
+        {"signatures": list(signatures), "releases": [report.release for report in reports]},
     ).fetchall()
-    met: dict[str, dict[str, int]] = {}
-    moments = []
-    for *about, metric, manifest in rows:
-        signature = str(json.loads(manifest)["signatures"].get(metric))
-        known = met.setdefault(metric, {})
-        moments.append(Moment(*about, known.setdefault(signature, len(known) + 1)))
-    return tuple(moments)
+    found = []
+    for field, release, source, n, n_unlabelled, report_ids, *numbers in rows:
+        kappa, sensitivity, specificity, bias, ceiling, raw, corrected = zip(*[iter(numbers)] * 3, strict=True)
+        own = next((report.report_id for report in reports if report.release == release), None)
+        means = (raw, corrected, n_unlabelled) if own in report_ids else (_NOTHING, _NOTHING, None)
+        found.append(
+            Agreement(field, labels.get(own or ""), source, n, kappa, sensitivity, specificity, bias, ceiling, *means)
+        )
+    return tuple(found)
 
 
 def _runs(reports: Sequence[Report]) -> list[str]:

@@ -41,7 +41,7 @@ def read_samples(
     about = warehouse.execute(
         'SELECT sample_id, question, coalesce("references", []), coalesce(facts, []) FROM page_samples ORDER BY place'
     ).fetchall()
-    cap = _cap(warehouse, reports)
+    cap = _cap(warehouse)
     return Samples(
         n_total=n_total,
         ids=tuple(row[0] for row in about),
@@ -54,7 +54,7 @@ def read_samples(
 
 
 def _choose(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report], primary: str, most: int) -> int:
-    """Make `page_answers` and `page_samples`; return how many samples there are in all."""
+    """Make `page_samples` and `page_answers` of the chosen samples; return how many samples there are in all."""
     warehouse.execute(
         "CREATE OR REPLACE TEMP TABLE page_reports "
         "(turn INTEGER, report_id VARCHAR, dataset VARCHAR, dataset_version VARCHAR, release VARCHAR, "
@@ -66,7 +66,7 @@ def _choose(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report], pri
             "INSERT INTO page_reports VALUES (?, ?, ?, ?, ?, ?)", [*key, report.manifest["answers_version"]]
         )
     warehouse.execute(
-        "CREATE OR REPLACE TEMP TABLE page_answers AS SELECT p.turn, p.report_id, p.dataset_version, a.* "
+        "CREATE OR REPLACE TEMP VIEW page_all AS SELECT p.turn, p.report_id, p.dataset_version, a.* "
         "FROM page_reports p JOIN answers a USING (dataset, release, answers_version)"
     )
     metric, _, field = primary.partition(".")
@@ -75,7 +75,7 @@ def _choose(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report], pri
         CREATE OR REPLACE TEMP TABLE page_samples AS
         WITH newest AS (
             SELECT sample_id, arg_max(dataset_version, turn) AS dataset_version, any_value(dataset) AS dataset
-            FROM page_answers GROUP BY sample_id
+            FROM page_all GROUP BY sample_id
         ), moves AS (
             SELECT sample_id, max("value") - min("value") AS move
             FROM scores JOIN page_reports USING (report_id) WHERE metric = $metric AND field = $field
@@ -90,17 +90,18 @@ def _choose(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report], pri
         """,
         {"metric": metric, "field": field, "most": most},
     )
-    [(n,)] = warehouse.execute("SELECT count(DISTINCT sample_id) FROM page_answers").fetchall()
+    warehouse.execute(
+        "CREATE OR REPLACE TEMP TABLE page_answers AS FROM page_all SEMI JOIN page_samples USING (sample_id)"
+    )
+    [(n,)] = warehouse.execute("SELECT count(DISTINCT sample_id) FROM page_all").fetchall()
     return int(n)
 
 
-def _cap(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> int:
+def _cap(warehouse: duckdb.DuckDBPyConnection) -> int:
     """The largest of `_CAPS` at which all answers fit, or the smallest."""
     for cap in _CAPS:
         [(chars,)] = warehouse.execute(
-            "SELECT coalesce(sum(least(length(answer), ?)), 0) FROM page_answers SEMI JOIN page_samples "
-            "USING (sample_id)",
-            [cap],
+            "SELECT coalesce(sum(least(length(answer), ?)), 0) FROM page_answers", [cap]
         ).fetchall()
         if chars <= MOST_CHARS:
             return cap

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tasks.page.model import ALL, Comparison, Field, Moment, Page, Pair, Release
+from metrics_core.pair import ALL, Comparison, Pair
+from tasks.history import Moment
+from tasks.page.model import Agreement, Field, Page, Release
 from tasks.report import Score
 
 _MOST_SLICES = 40
@@ -64,8 +66,8 @@ def lines(page: Page) -> tuple[Line, ...]:
 
 
 def incomplete(page: Page) -> bool:
-    """Whether any row of any release has no score in any metric."""
-    return any(score.n_scored < score.n_total for release in page.releases for score in release.report.overall)
+    """Whether any row of any release should have a score in any metric, and has none."""
+    return any(score.n_failed + score.n_skipped for release in page.releases for score in release.report.overall)
 
 
 def slice_columns(page: Page) -> tuple[str, ...]:
@@ -91,14 +93,37 @@ def _slice_table(name: str, column: str, by_release: Sequence[dict[tuple[str, st
     return SliceTable(name, column, tuple(kept), len(found) - len(kept))
 
 
-def overall(pair: Pair) -> tuple[Comparison, ...]:
-    """The comparisons over all rows."""
-    return tuple(row for row in pair.rows if row.slice == ALL)
-
-
 def by_slice(pair: Pair) -> tuple[Comparison, ...]:
     """The comparisons of slices, by slice."""
     return tuple(sorted((row for row in pair.rows if row.slice != ALL), key=lambda row: row.slice))
+
+
+_TESTS = {
+    "mcnemar": "exact McNemar",
+    "sign-flip": "sign-flip permutation",
+    "cluster sign-flip": "sign-flip permutation of clusters",
+    "exchange": "exchange of answers",
+}
+
+
+def test_name(row: Comparison) -> str:
+    """The test behind a p-value, in words."""
+    return _TESTS.get(row.test, row.test)
+
+
+def one_sided(row: Comparison) -> tuple[str, ...]:
+    """How many rows have a number in one of the releases only, and what they are in the other."""
+    sides = (("only old", row.n_only_old, row.missing_new), ("only new", row.n_only_new, row.missing_old))
+    return tuple(
+        f"{name} {n:,}" + (f" ({', '.join(f'{count:,} {why}' for why, count in missing.items())})" if missing else "")
+        for name, n, missing in sides
+        if n
+    )
+
+
+def corrected(page: Page) -> tuple[Agreement, ...]:
+    """The releases whose mean could be corrected for the errors of a judge or metric."""
+    return tuple(one for one in page.agreements if one.corrected[0] is not None)
 
 
 def moments(page: Page) -> tuple[Moment, ...]:

@@ -137,7 +137,8 @@ CREATE TABLE IF NOT EXISTS reports (
 );
 ALTER TABLE reports ADD COLUMN IF NOT EXISTS message VARCHAR;
 
--- One row a sample, metric and field, also where there is no number: status and reason say why.
+-- One row a sample, metric and field, also where there is no number: status and reason say why. Where people have
+-- labelled answers, metric `label` with its field `correct` is one of them.
 CREATE TABLE IF NOT EXISTS scores (
     report_id       VARCHAR NOT NULL,   -- as in `reports`
     dataset         VARCHAR NOT NULL,   -- as in the report
@@ -171,6 +172,98 @@ CREATE TABLE IF NOT EXISTS report_scores (
     ci_method   VARCHAR,            -- wilson, t, cluster-t, bootstrap
     bound_low   DOUBLE,             -- the mean if every failed or skipped row had the lowest value
     bound_high  DOUBLE              -- the mean if every failed or skipped row had the highest value
+);
+
+-- A metric or judge against labels of people: one row over all releases and one for each. Bound to the signature: one
+-- with another signature has expired, and of several with the same the newest counts. Intervals are at 95 %, clustered
+-- by question; NULL where the rows do not define the number.
+CREATE TABLE IF NOT EXISTS calibrations (
+    created_at         TIMESTAMPTZ NOT NULL,    -- UTC
+    metric             VARCHAR NOT NULL,        -- its name
+    field              VARCHAR NOT NULL,        -- which of the metric's numbers
+    signature          VARCHAR NOT NULL,        -- as in `measurements`; METRIC|stored: the file brought the scores
+    release            VARCHAR,                 -- NULL: all releases together
+    report_ids         VARCHAR[] NOT NULL,      -- where the scores are from, as in `reports`
+    labels             VARCHAR NOT NULL,        -- where the labels are from: answers.correct, or a file
+    n                  BIGINT NOT NULL,         -- answers with a score and a label
+    n_clusters         BIGINT NOT NULL,         -- questions (clusters, where there are some) that they come from
+    base_rate          DOUBLE,                  -- mean label
+    accuracy           DOUBLE,                  -- share of equal verdicts and labels, and its interval
+    accuracy_low       DOUBLE,                  -- 95 %
+    accuracy_high      DOUBLE,                  -- 95 %
+    kappa              DOUBLE,                  -- Cohen's; of a graded score with a threshold learned on other questions
+    kappa_low          DOUBLE,                  -- 95 %
+    kappa_high         DOUBLE,                  -- 95 %
+    ac1                DOUBLE,                  -- Gwet's
+    ac1_low            DOUBLE,                  -- 95 %
+    ac1_high           DOUBLE,                  -- 95 %
+    sensitivity        DOUBLE,                  -- share of the right answers with a verdict of 1
+    sensitivity_low    DOUBLE,                  -- 95 %
+    sensitivity_high   DOUBLE,                  -- 95 %
+    specificity        DOUBLE,                  -- share of the wrong answers with a verdict of 0
+    specificity_low    DOUBLE,                  -- 95 %
+    specificity_high   DOUBLE,                  -- 95 %
+    bias               DOUBLE,                  -- mean verdict - mean label: above 0 the judge is too kind
+    bias_low           DOUBLE,                  -- 95 %
+    bias_high          DOUBLE,                  -- 95 %
+    auroc              DOUBLE,                  -- of a graded score: chance that a right answer is above a wrong one
+    auroc_low          DOUBLE,                  -- 95 %
+    auroc_high         DOUBLE,                  -- 95 %
+    threshold          DOUBLE,                  -- of a graded score: the one that agrees best with the labels
+    threshold_low      DOUBLE,                  -- 95 %
+    threshold_high     DOUBLE,                  -- 95 %
+    n_ceiling          BIGINT,                  -- answers that two people labelled
+    ceiling_kappa      DOUBLE,                  -- of the two with each other
+    ceiling_kappa_low  DOUBLE,                  -- 95 %
+    ceiling_kappa_high DOUBLE,                  -- 95 %
+    raw_mean           DOUBLE,                  -- of the release, as the metric has it
+    raw_mean_low       DOUBLE,                  -- 95 %
+    raw_mean_high      DOUBLE,                  -- 95 %
+    ppi_mean           DOUBLE,                  -- of the release, as people would have it (PPI++)
+    ppi_mean_low       DOUBLE,                  -- 95 %
+    ppi_mean_high      DOUBLE,                  -- 95 %
+    ppi_weight         DOUBLE,                  -- 0 to 1: how much the scores are trusted beside the labels
+    n_unlabelled       BIGINT,                  -- answers of the release with a score only
+    seed               BIGINT NOT NULL          -- of the bootstrap
+);
+
+-- Two reports compared, sample by sample: one row a field and slice that both have. Versioned by the two report ids;
+-- comparing them again replaces the rows.
+CREATE TABLE IF NOT EXISTS comparisons (
+    old_report  VARCHAR NOT NULL,   -- `report_id` in `reports`
+    new_report  VARCHAR NOT NULL,   -- `report_id` in `reports`
+    metric      VARCHAR NOT NULL,   -- its name
+    field       VARCHAR NOT NULL,   -- which of the metric's numbers
+    slice       VARCHAR NOT NULL,   -- 'all', or column=value
+    n_common    BIGINT NOT NULL,    -- samples with a number in both; everything else is about these
+    n_only_old  BIGINT NOT NULL,    -- samples with a number in the old report only
+    n_only_new  BIGINT NOT NULL,    -- samples with a number in the new report only
+    "old"       DOUBLE,             -- mean in the old report; corpus BLEU where the field is corpus_bleu
+    "new"       DOUBLE,             -- mean in the new report, likewise
+    difference  DOUBLE,             -- new - old; NULL: nothing to compare, see note
+    ci_low      DOUBLE,             -- of the difference, at `level`
+    ci_high     DOUBLE,             -- of the difference, at `level`
+    p           DOUBLE,             -- two-sided, that chance alone makes such a difference
+    p_adjusted  DOUBLE,             -- Holm over the fields on 'all'; Benjamini-Hochberg over slices and fields
+    mde         DOUBLE,             -- the smallest true difference that would be shown with a chance of 80 %
+    needed      BIGINT,             -- about how many such samples would show this difference; NULL: enough, or hopeless
+    fixed       BIGINT,             -- samples that went from 0 to 1; NULL unless the field is 0 or 1
+    broken      BIGINT,             -- samples that went from 1 to 0
+    test        VARCHAR NOT NULL,   -- mcnemar, sign-flip, cluster sign-flip, exchange; empty: none
+    finding     VARCHAR,            -- better, worse, not shown to differ; NULL: nothing to compare
+    note        VARCHAR,            -- why there is nothing to compare
+    missing_old JSON NOT NULL,      -- what the samples of n_only_new are in the old report: absent, failed, ...
+    missing_new JSON NOT NULL,      -- what the samples of n_only_old are in the new report
+    level       DOUBLE NOT NULL,    -- of the interval
+    place       INTEGER NOT NULL,   -- order of the rows about two reports, from 0
+    samples_common   BIGINT NOT NULL,   -- in both reports; this and what follows is the same on all their rows
+    samples_only_old BIGINT NOT NULL,   -- in the old report only
+    samples_only_new BIGINT NOT NULL,   -- in the new report only
+    samples_changed  BIGINT NOT NULL,   -- of the common ones: another question or other references, so left out
+    warnings         VARCHAR[] NOT NULL, -- what to know before trusting the numbers
+    not_comparable   VARCHAR,           -- why there are no numbers at all
+    seed             BIGINT NOT NULL,   -- of the random sign flips and the bootstrap
+    created_at       TIMESTAMPTZ NOT NULL -- when they were compared
 );
 
 -- The newest report of every release on every data set.

@@ -22,7 +22,7 @@ def refused(result: subprocess.CompletedProcess[str]) -> str:
 def test_help_names_every_command(bare_cli: Cli) -> None:
     result = bare_cli("--help")
     assert result.returncode == 0
-    for name in ("evaluate", "judge", "report", "metrics", "doctor"):
+    for name in ("evaluate", "judge", "report", "compare", "diff", "history", "metrics", "doctor"):
         assert f"\n    {name} " in result.stdout
 
 

@@ -39,7 +39,7 @@ def test_a_deployed_evaluation_runs_from_its_form(server: str, ask: Any, save_se
     prefect(server, "--no-prompt", "deploy", "--all", "--prefect-file", "deployments/prefect.yaml")
     [deployment] = ask("deployments/filter", {"deployments": {"name": {"any_": ["evaluate"]}}})
     form = deployment["parameter_openapi_schema"]
-    assert list(form["properties"]) == ["data", "scoring", "judging", "limits", "home"]
+    assert list(form["properties"]) == ["data", "scoring", "judging", "limits", "home", "baseline"]
     assert form["properties"]["scoring"]["description"] == "How to score it."
     metrics = form["definitions"]["Scoring"]["properties"]["metrics"]
     assert metrics["items"]["enum"] == list(METRICS)

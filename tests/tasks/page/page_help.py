@@ -4,19 +4,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from metrics_core.gate import RuleOutcome, Verdict
+from metrics_core.pair import Comparison
+from tasks.history import Moment
 from tasks.page.columns import Answers, Samples
 from tasks.page.model import (
     Check,
-    Comparison,
     Distribution,
     Failure,
     Field,
-    Moment,
     Page,
     Refused,
     Release,
-    RuleOutcome,
-    Verdict,
     Warning,
 )
 from tasks.report import Report, Score
@@ -61,14 +60,14 @@ def report(release: str, means: Sequence[float | None] = (0.5, 0.4, 0.3), versio
 
 
 def release(name: str, means: Sequence[float | None] = (0.5, 0.4, 0.3), **changes: Any) -> Release:
-    return Release(name, report(name, means, **changes), "answerkey evaluate a.jsonl", 20.0, 4, 3)
+    return Release(name, report(name, means, **changes), "answerkey evaluate a.jsonl", 20.0)
 
 
 def comparison(name: str = FIELDS[0], **changes: Any) -> Comparison:
     metric, _, field = name.partition(".")
     made = Comparison(
         metric, field, "all", 10, 0, 0, 0.5, 0.6, 0.1, 0.05, 0.15, 0.001, 0.002, 0.04, None, None,
-        "sign-flip permutation",
+        "sign-flip",
     )  # fmt: skip
     return replace(made, **changes)
 
@@ -101,6 +100,7 @@ def page(n: int = 4, names: Sequence[str] = ("old", "new"), text: Callable[[str,
         ),
         n_quarantined=1,
         quarantine=(Refused("a.jsonl", 3, say("id", -1), names[-1], "encoding", say("reason", 0), say("raw", 0)),),
+        agreements=(),
         history=tuple(_moment(one, turn, name) for turn, one in enumerate(names) for name in (FIELDS[0], FIELDS[2])),
         samples=samples(n, names, say),
     )

@@ -7,9 +7,13 @@ from pathlib import Path
 import pytest
 
 from metrics_core.errors import BadInput
+from metrics_core.gate import Verdict
+from metrics_core.pair import Pair
+from tasks.calibrate import calibration
+from tasks.calibrations import keep
 from tasks.load import Source
 from tasks.page.build import build_page
-from tasks.page.model import Page, Pair, Verdict
+from tasks.page.model import Page
 from tasks.page.samples import _CAPS, MOST_CHARS
 from tasks.warehouse.warehouse import FILE
 from tests.judge_server import JudgeServer
@@ -55,19 +59,19 @@ def page(home: Path, done: Done) -> Page:
 def test_releases_stand_in_the_order_that_was_asked_for(home: Path, done: Done, page: Page) -> None:
     assert [release.label for release in page.releases] == ["old", "new"]
     assert [release.label for release in build_page(home, done.ids[::-1]).releases] == ["new", "old"]
-    assert [(r.n_labelled, r.n_right) for r in page.releases] == [(7, 3), (6, 5)]
     assert [r.median_length for r in page.releases] == [7.0, 7.0]
     assert page.releases[0].command == "answerkey evaluate \\\n    a.jsonl \\\n    --dataset small"
 
 
 def test_the_field_that_decides_and_one_of_each_metric(page: Page) -> None:
-    assert page.primary == "rouge_l.recall"
-    assert page.headlines == ("rouge_l.recall", "exact_match.match", "bleu.bleu")
+    assert page.primary == "label.correct"
+    assert page.headlines == ("label.correct", "rouge_l.recall", "exact_match.match", "bleu.bleu")
     assert [field.name for field in page.fields] == [
-        "rouge_l.precision", "rouge_l.recall", "rouge_l.f1", "exact_match.match", "bleu.bleu", "bleu.corpus_bleu",
+        "label.correct", "rouge_l.precision", "rouge_l.recall", "rouge_l.f1", "exact_match.match", "bleu.bleu",
+        "bleu.corpus_bleu",
     ]  # fmt: skip
-    assert page.fields[0].signatures == tuple({s for s in page.fields[1].signatures})
-    assert page.fields[0].summary.startswith("longest common subsequence")
+    assert page.fields[0].signatures == ("label|v1",)
+    assert page.fields[1].summary.startswith("longest common subsequence")
 
 
 def test_scores_of_samples_are_those_of_the_warehouse(home: Path, done: Done, page: Page) -> None:
@@ -96,10 +100,13 @@ def test_texts_labels_and_slices_stand_at_the_place_of_their_sample(page: Page) 
 
 def test_rows_without_a_score_say_why(page: Page) -> None:
     old = page.samples.answers[0]
-    assert old.unscored == {"exact_match": {place: ("failed", old.unscored["exact_match"][0][1]) for place in range(8)}}
+    assert old.unscored["label"] == {0: ("undefined", "not labelled")}
+    assert {place: status for place, (status, _) in old.unscored["exact_match"].items()} == dict.fromkeys(
+        range(8), "failed"
+    )
     assert "TimeoutError: no answer" in old.unscored["exact_match"][0][1]
     assert old.reasons["rouge_l"] == {1: "blank answer"}
-    assert [(f.release, f.metric, f.status, f.n) for f in page.failures] == [
+    assert [(f.release, f.metric, f.status, f.n) for f in page.failures if f.metric != "label"] == [
         ("old", "exact_match", "failed", 8),
         ("new", "exact_match", "failed", 7),
     ]
@@ -153,16 +160,16 @@ def test_long_texts_are_cut_when_all_of_them_do_not_fit(
 
 
 def test_pairs_and_verdict_pass_through_under_the_names_of_the_page(home: Path, done: Done) -> None:
-    pair = Pair(*done.ids, (comparison("rouge_l.recall"),), ("careful",))
+    pair = Pair(*done.ids, (comparison("label.correct"),), ("careful",))
     verdict = Verdict("PASS", "It may ship.")
     made = build_page(home, done.ids, pairs=[pair], verdict=verdict)
     assert (made.pairs[0].old, made.pairs[0].new, made.verdict) == ("old", "new", verdict)
-    assert made.summary.startswith("new is better than old: rouge_l.recall +0.100")
+    assert made.summary.startswith("new is better than old: label.correct +0.100")
     assert "new against old: careful" in [warning.title for warning in made.warnings]
 
 
 def test_wrong_requests_say_what_is_wrong(home: Path, done: Done) -> None:
-    with pytest.raises(BadInput, match=r"rouge_l\.f2: these reports have rouge_l\.precision"):
+    with pytest.raises(BadInput, match=r"rouge_l\.f2: these reports have label\.correct, rouge_l\.precision"):
         build_page(home, done.ids, primary="rouge_l.f2")
     with pytest.raises(BadInput, match="about none"):
         build_page(home, [])
@@ -183,11 +190,34 @@ def test_history_counts_signatures_and_two_reports_of_a_release_carry_their_vers
     made = build_page(tmp_path, [*first.ids, *second.ids])
     assert [release.label for release in made.releases] == ["old v1", "old v2"]
     assert made.primary == "answer_correctness.token_overlap_recall"
-    assert [(m.report_id, m.field, m.methods) for m in made.history] == [
+    assert [(m.report_id, m.field, m.methods) for m in made.history if m.field.startswith("rouge")] == [
         ("again/old/v1", "rouge_l.recall", 1),
-        ("again/old/v1", "answer_correctness.token_overlap_recall", 1),
         ("again/old/v2", "rouge_l.recall", 1),
     ]
+
+
+def test_few_labels_do_not_decide(tmp_path: Path) -> None:
+    few = [{**row, "correct": row["correct"] if row["id"] == "s2" else None} for row in rows()]
+    done = run(tmp_path, Source(jsonl(tmp_path / "few.jsonl", few), paths={"label": "correct"}), ["rouge_l"])
+    assert build_page(tmp_path, done.ids).primary == "rouge_l.recall"
+
+
+def test_agreement_with_people_is_that_of_the_newest_calibration(home: Path, done: Done) -> None:
+    keep(home, calibration(home, "rouge_l.recall", reports=done.ids))
+    keep(home, found := calibration(home, "rouge_l.recall", reports=done.ids))
+    made = build_page(home, done.ids)
+    assert [(one.field, one.release, one.n) for one in made.agreements] == [
+        ("rouge_l.recall", None, 13),
+        ("rouge_l.recall", "old", 7),
+        ("rouge_l.recall", "new", 6),
+    ]
+    whole, old, _ = made.agreements
+    agreed = found.parts[0].agreement
+    assert agreed is not None and whole.kappa[0] == pytest.approx(agreed.kappa.value)
+    assert old.corrected[0] == pytest.approx(found.corrected[0].corrected.value)
+    assert (old.n_unlabelled, whole.corrected) == (1, (None, None, None))
+    alone = build_page(home, done.ids[:1]).agreements
+    assert [one.release for one in alone] == [None, "old"]
 
 
 def test_facts_and_reasons_of_a_judge_are_evidence(tmp_path: Path) -> None:

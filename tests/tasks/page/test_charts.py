@@ -6,9 +6,11 @@ from xml.etree import ElementTree
 
 import pytest
 
+from metrics_core.pair import Pair
+from tasks.history import Moment
 from tasks.page import charts
 from tasks.page.marks import SMALL
-from tasks.page.model import Distribution, Moment, Page, Pair
+from tasks.page.model import Distribution, Page
 from tasks.page.svg import Drawing, clean
 from tests.tasks.page.page_help import FIELDS, comparison, page, release
 
@@ -74,7 +76,7 @@ def test_differences_are_coloured_by_what_was_found_and_the_margin_is_drawn() ->
 
 def test_shares_of_a_binary_field_add_up_to_the_whole_width() -> None:
     drawing = charts.distribution_plot(page(), FIELDS[2])
-    assert texts(drawing).count("22.2 % of 9") == 2
+    assert texts(drawing).count("22.2\u00a0% of 9") == 2
     assert drawing is not None
     widths = [float(w) for w in re.findall(r'd="M[\d.,]+h([\d.]+)v[\d.]+h-[\d.]+Z" fill="var', drawing.svg)]
     assert sum(widths) / 2 == pytest.approx(SMALL, abs=1)

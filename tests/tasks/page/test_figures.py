@@ -23,7 +23,14 @@ def test_differences_have_a_sign_unless_they_are_nothing(value: float | None, sh
 
 @pytest.mark.parametrize(
     ("value", "shown"),
-    [(None, "–"), (1.0, "100 %"), (0.9999, "> 99.9 %"), (0.0001, "< 0.1 %"), (0.0, "0 %"), (0.784, "78.4 %")],
+    [
+        (None, "–"),
+        (1.0, "100\u00a0%"),
+        (0.9999, "> 99.9\u00a0%"),
+        (0.0001, "< 0.1\u00a0%"),
+        (0.0, "0\u00a0%"),
+        (0.784, "78.4\u00a0%"),
+    ],
 )
 def test_shares_are_never_rounded_to_all_or_nothing(value: float | None, shown: str) -> None:
     assert percent(value) == shown

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metrics_core.pair import Pair
 from tasks.page.html import for_script, render, write
-from tasks.page.model import Page, Pair
-from tests.tasks.page.page_help import FIELDS, VERDICT, comparison, page
+from tasks.page.model import Agreement, Estimate, Page
+from tests.tasks.page.page_help import FIELDS, VERDICT, comparison, page, score
 
 HOSTILE = (
     "</script><script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "' onfocus=alert(1) autofocus '",
@@ -45,11 +46,19 @@ class Elements(HTMLParser):
 
 
 def full() -> Page:
+    sliced = comparison(slice="lang=en", fixed=3, broken=1, n_only_old=2, missing_new={"failed": 2}, needed=900)
     pairs = (
-        Pair("old", "new", (comparison(), comparison(slice="lang=en", fixed=3, broken=1, n_only_old=2)), margin=0.02),
+        Pair("old", "new", (comparison(), sliced, comparison("bleu.bleu", difference=None, note="only old has it")),
+             ("longer answers",), margin=0.02),
         Pair("old", "new", (), (), None, "the signatures differ"),
+    )  # fmt: skip
+    half: Estimate = (0.5, 0.4, 0.6)
+    shared = (half, (0.8, 0.7, 0.9), half, (None, None, None), (None, None, None))
+    agreements = (
+        Agreement(FIELDS[0], None, "answers.correct", 40, *shared, (None, None, None), (None, None, None), None),
+        Agreement(FIELDS[0], "new", "answers.correct", 20, *shared, (0.61, 0.6, 0.62), (0.55, 0.5, 0.6), 30),
     )
-    return replace(page(), verdict=VERDICT, pairs=pairs)
+    return replace(page(), verdict=VERDICT, pairs=pairs, agreements=agreements)
 
 
 @pytest.fixture(scope="module")
@@ -142,14 +151,34 @@ def test_what_cannot_be_compared_has_a_reason_and_no_numbers(plain: str) -> None
     section = plain.partition('id="difference"')[2].partition("</section>")[0]
     first, second = section.split('<details class="pair"')[1:]
     assert "the signatures differ" in first and "<table" not in first
-    assert "3 / 1" in second and "only old 2, only new 0" in second
+    assert '<td class="finding none">not compared<small><bdi dir="auto">only old has it</bdi></small></td>' in second
+    assert "<small>needs 900 rows</small>" in second
+    assert "3 / 1" in second and "<small>only old 2 (2 failed)</small>" in second
+    assert "longer answers" in second
+
+
+def test_coverage_opens_only_where_something_failed(plain: str) -> None:
+    def section(html: str) -> str:
+        return html.partition('<section id="coverage"')[2].partition("</section>")[0]
+
+    assert "No row failed or was skipped" in section(plain) and "<details>" in section(plain)
+    failed = replace(page().releases[1].report, scores=(score(FIELDS[0], 0.5, failed=4),))
+    gaps = section(render(replace(page(), releases=(page().releases[0], replace(page().releases[1], report=failed)))))
+    assert "<details open>" in gaps and "6 / 10" in gaps and "0.300 to 0.700" in gaps and "60\u00a0%" in gaps
+
+
+def test_agreement_with_people_and_the_means_that_they_would_give(plain: str) -> None:
+    section = plain.partition('<section id="people"')[2].partition("</section>")[0]
+    first, second = section.split("Means corrected for these errors")
+    assert first.count("0.800<small>0.700 to 0.900</small>") == 2
+    assert "0.610<small>0.600 to 0.620</small>" in second and "0.550<small>0.500 to 0.600</small>" in second
+    assert 'href="#people"' in plain and 'href="#people"' not in render(page())
 
 
 def test_every_mean_stands_with_its_interval(plain: str) -> None:
     section = plain.partition('id="scores"')[2].partition("</section>")[0]
     assert section.count("<small>0.400 to 0.600</small>") == 1
     assert section.count("<small>0.500 to 0.700</small>") == 1
-    assert "0.750<small>3 of 4</small>" in section
 
 
 def test_a_single_release_has_no_old_and_new() -> None:

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from tasks.page.model import Check, Pair, Release, Warning
+from metrics_core.pair import Pair
+from tasks.page.model import Check, Release, Warning
 from tasks.page.notices import summary, warnings
 from tests.tasks.page.page_help import FIELDS, SIGNATURES, comparison, release, report, score
 
@@ -42,10 +43,10 @@ def test_partial_reports_and_unequal_coverage_come_with_counts() -> None:
     partial = replace(release("b"), report=report("b", status="PARTIAL", message="rouge_l: 2 of 10", scores=gaps))
     found = warnings([release("a"), partial], (), (), 0)
     assert [warning.details for warning in found] == [
-        ("b: rouge_l: 2 of 10",),
         ("a: 10 of 10", "b: 8 of 10"),
+        ("b: rouge_l: 2 of 10",),
     ]
-    assert "rouge_l covers the releases unequally" in found[1].title
+    assert "rouge_l covers the releases unequally" in found[0].title
 
 
 def test_a_shift_of_answer_length_says_from_where_to_where() -> None:
@@ -73,8 +74,11 @@ def test_checks_of_one_kind_are_one_warning_and_passed_ones_none() -> None:
 
 def test_quarantine_is_serious_when_it_is_large() -> None:
     [small], [large] = (warnings([release("a")], (), (), n) for n in (1, 2))
-    assert (small.serious, small.title) == (False, "1 row was put in quarantine and not scored: 5 % of those read")
-    assert (large.serious, large.title) == (True, "2 rows were put in quarantine and not scored: 10 % of those read")
+    assert (small.serious, small.title) == (False, "1 row was put in quarantine and not scored: 5\u00a0% of those read")
+    assert (large.serious, large.title) == (
+        True,
+        "2 rows were put in quarantine and not scored: 10\u00a0% of those read",
+    )
 
 
 def test_rows_that_only_some_releases_have() -> None:
@@ -82,38 +86,58 @@ def test_rows_that_only_some_releases_have() -> None:
     assert titles(release("a"), other) == ["The releases do not have the same number of answers"]
 
 
-def test_warnings_of_a_comparison_name_the_pair_and_serious_ones_come_first() -> None:
-    pair = Pair("a", "b", (), ("F1 rises, the label falls",), None, "signatures differ")
-    assert titles(release("a"), changed(release("b"), n_rows=9), pairs=(pair,)) == [
+def test_what_a_comparison_says_stands_for_what_the_reports_show() -> None:
+    pair = Pair("a", "b", (), ("answers are longer",), None, "signatures differ")
+    drift = Check("length_drift", "warning", "b", False, 1, 1, "b is longer")
+    blank = Check("blank_answer", "warning", None, False, 20, 1, "1 row")
+    other = changed(release("b", dataset_version="ffff"), n_rows=9, signatures={"rouge_l": "rouge_l|v2"})
+    assert titles(release("a"), other, pairs=(pair,), checks=(drift, blank)) == [
         "b against a: signatures differ",
-        "b against a: F1 rises, the label falls",
-        "The releases do not have the same number of answers",
+        "b against a: answers are longer",
+        "Blank answers, which score 0",
     ]
+
+
+def test_of_several_comparisons_the_last_one_is_on_top() -> None:
+    pairs = (Pair("a", "b", (), ("one",)), Pair("b", "c", (), ("two",)))
+    three = [release(name) for name in "abc"]
+    assert titles(*three, pairs=pairs) == ["c against b: two"]
+    # With more than two releases, what sets the others apart is in no comparison.
+    three[0] = release("a", dataset_version="ffff")
+    assert titles(*three, pairs=pairs) == [
+        "c against b: two",
+        "The releases answered different versions of the data set",
+    ]
+    # How long answers are is said by each comparison of its own two.
+    drift = Check("length_drift", "warning", "b", False, 1, 1, "b is longer")
+    assert titles(*map(release, "abc"), pairs=pairs, checks=(drift,)) == ["c against b: two"]
 
 
 def test_the_sentence_of_a_comparison() -> None:
     def said(**changes: float | None) -> str:
         return summary([release("a")], [Pair("a", "b", (comparison(**changes),))], PRIMARY)
 
-    interval = "(95 % interval +0.050 to +0.150) on 10 rows."
+    interval = "(95\u00a0% interval +0.050 to +0.150) on 10 rows."
     assert said() == f"b is better than a: rouge_l.recall +0.100 {interval}"
     assert said(difference=-0.1, low=-0.15, high=-0.05).startswith("b is worse than a: rouge_l.recall \u22120.100")
     assert said(low=-0.1) == (
-        "b is not shown to differ from a: rouge_l.recall +0.100 (95 % interval \u22120.100 to +0.150) on 10 rows. "
+        "b is not shown to differ from a: rouge_l.recall +0.100 (95\u00a0% interval \u22120.100 to +0.150) on 10 rows. "
         "These rows would show a difference of 0.040 or more."
     )
+    assert said(low=-0.1, needed=1234).endswith("of 0.040 or more, and it would take about 1,234 to show this one.")
+    assert "(90\u00a0% interval" in said(level=0.9)
 
 
 def test_without_a_comparison_nothing_is_claimed() -> None:
     one, two = release("a", (0.5, 0.4, 0.3)), release("b", (0.6, 0.4, 0.3))
-    at = "(95 % interval 0.400 to 0.600)"
+    at = "(95\u00a0% interval 0.400 to 0.600)"
     assert summary([one], [], PRIMARY) == f"rouge_l.recall: a 0.500 {at}."
     assert summary([one, two], [], PRIMARY).endswith(
-        "b 0.600 (95 % interval 0.500 to 0.700). No difference was tested."
+        "b 0.600 (95\u00a0% interval 0.500 to 0.700). No difference was tested."
     )
     four = [release(name, (mean, 0.4, 0.3)) for name, mean in zip("abcd", (0.1, 0.9, 0.2, 0.3), strict=True)]
     assert summary(four, [], PRIMARY) == (
-        "The highest rouge_l.recall of 4 releases: b 0.900 (95 % interval 0.800 to 1.000). "
-        "The last release is at d 0.300 (95 % interval 0.200 to 0.400). No difference was tested."
+        "The highest rouge_l.recall of 4 releases: b 0.900 (95\u00a0% interval 0.800 to 1.000). "
+        "The last release is at d 0.300 (95\u00a0% interval 0.200 to 0.400). No difference was tested."
     )
     assert summary([release("a", (None, 0.4, 0.3))], [], PRIMARY) == "No release has a number for rouge_l.recall."

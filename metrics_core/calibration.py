@@ -1,0 +1,122 @@
+"""A metric or judge against the labels of people: how far it can be trusted, and where to cut it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from metrics_core.statistics.agreement import Agreement, agreement
+from metrics_core.statistics.intervals import LEVEL, Estimate
+from metrics_core.statistics.rows import Floats, codes_of
+from metrics_core.statistics.thresholds import Threshold, auroc, best_threshold
+
+_FOLDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """One metric field against labels.
+
+    Attributes:
+        release: whose answers these are; None for all releases together.
+        n: answers with a score and a label; `clusters`: how many questions (or other clusters) they come from.
+        agreement: of the verdicts with the labels. The verdicts are the scores where these are 0 or 1, and otherwise
+            whether they reach a threshold that was learned on other clusters; None where no threshold could be.
+        auroc: the chance that a right answer scores above a wrong one; None for verdicts, and where all labels agree.
+        threshold: the best one, learned on all rows; None likewise.
+        ceiling: how far two people agree with each other on the same answers; None where there is one annotator.
+    """
+
+    release: str | None
+    n: int
+    clusters: int
+    agreement: Agreement | None
+    auroc: Estimate | None
+    threshold: Threshold | None
+    ceiling: Agreement | None
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """Answers with a score and a label; all sequences have the shape (answers,).
+
+    `second` is the label of a second annotator, None where there is none.
+    """
+
+    scores: Sequence[float]
+    labels: Sequence[bool]
+    releases: Sequence[str]
+    clusters: Sequence[Hashable]
+    second: Sequence[bool | None] = ()
+
+    def of(self, release: str) -> Labelled:
+        """The answers of one release."""
+        chosen = [place for place, name in enumerate(self.releases) if name == release]
+        return Labelled(
+            [self.scores[i] for i in chosen],
+            [self.labels[i] for i in chosen],
+            [release] * len(chosen),
+            [self.clusters[i] for i in chosen],
+            [self.second[i] for i in chosen] if self.second else (),
+        )
+
+
+def calibrate(rows: Labelled, *, seed: int = 0, level: float = LEVEL) -> list[Calibration]:
+    """Calibrate over all releases together, then on each of them.
+
+    Releases share questions, and what is hard to judge is hard in every release, so intervals are clustered.
+
+    Raises:
+        ValueError: no rows, not the same number of everything, a score that is not finite.
+    """
+    binary = set(rows.scores) <= {0, 1}
+    names = list(dict.fromkeys(rows.releases))
+    parts = [(None, rows), *((name, rows.of(name)) for name in names)]
+    return [_calibrate(name, part, binary, seed, level) for name, part in parts]
+
+
+def _calibrate(release: str | None, rows: Labelled, binary: bool, seed: int, level: float) -> Calibration:
+    scores, truth = np.asarray(rows.scores, np.float64), np.asarray(rows.labels, np.float64)
+    clusters = list(rows.clusters)
+    verdicts = scores if binary else _cross_fitted(scores, truth, clusters)
+    return Calibration(
+        release,
+        len(scores),
+        len(set(clusters)),
+        None if verdicts is None else agreement(verdicts, truth, clusters=clusters, level=level),
+        None if binary else auroc(scores, truth, clusters=clusters, level=level),
+        None if binary else best_threshold(scores, truth, clusters=clusters, seed=seed, level=level),
+        _ceiling(rows, level),
+    )
+
+
+def _cross_fitted(scores: Floats, truth: Floats, clusters: list[Hashable]) -> Floats | None:
+    """Whether each score reaches a threshold learned without its cluster. One learned with it flatters the metric."""
+    codes = codes_of(clusters, len(scores))
+    folds = (np.arange(len(scores)) if codes is None else codes) % _FOLDS
+    verdicts = np.empty(len(scores))
+    for fold in range(_FOLDS):
+        held = folds == fold
+        if not held.any():
+            continue
+        if held.all():
+            return None
+        learned = best_threshold(scores[~held], truth[~held], resamples=1)
+        if learned is None:
+            return None
+        verdicts[held] = scores[held] >= learned.value
+    return verdicts
+
+
+def _ceiling(rows: Labelled, level: float) -> Agreement | None:
+    both = [place for place, second in enumerate(rows.second) if second is not None]
+    if not both:
+        return None
+    return agreement(
+        [bool(rows.second[i]) for i in both],
+        [rows.labels[i] for i in both],
+        clusters=[rows.clusters[i] for i in both],
+        level=level,
+    )

@@ -1,0 +1,219 @@
+"""Calibrate a metric or judge against people, and say what the runs' means are once its errors are allowed for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from metrics_core.calibration import Calibration, Labelled, calibrate
+from metrics_core.errors import BadInput
+from metrics_core.statistics.corrected import PredictionPowered, ppi_mean
+from metrics_core.statistics.intervals import Estimate
+from metrics_core.statistics.rows import codes_of, mean, mean_interval, numbers, proportion_interval
+from tasks.labels_file import LabelRow, read_labels
+from tasks.report import Report, latest_run, read_reports
+from tasks.report_names import report_named
+from tasks.warehouse.warehouse import reading
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """A release's mean as the metric gives it, and as people would have given it (PPI++), both with intervals.
+
+    Holds where the labelled answers are a random sample of the release's.
+    """
+
+    release: str
+    raw: Estimate
+    corrected: PredictionPowered
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrating:
+    """What a calibration found.
+
+    Attributes:
+        name: METRIC.FIELD; `signature`: of the metric, to which all this is bound.
+        report_ids: the reports that the scores are from; empty where the labels file brings them.
+        labels: where the labels are from: answers.correct, or a file.
+        parts: over all releases, then each.
+        corrected: of the releases of the reports, where people labelled a part of the answers, or all.
+        n_without_score: labelled answers that have no score; they count nowhere.
+    """
+
+    name: str
+    signature: str
+    report_ids: tuple[str, ...]
+    labels: str
+    parts: tuple[Calibration, ...]
+    corrected: tuple[Corrected, ...]
+    n_without_score: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    sample_id: str
+    release: str
+    score: float | None
+    correct: bool | None
+    cluster: str
+    second: bool | None = None
+
+
+STORED = "stored"
+"""In the signature of scores that a labels file brings."""
+
+
+def calibration(
+    home: Path, name: str, *, reports: Sequence[str] = (), labels: str = "", mapping: Sequence[str] = (), seed: int = 0
+) -> Calibrating:
+    """Compare METRIC.FIELD `name` with labels of people.
+
+    Args:
+        reports: ids, or names of releases; the newest run's reports where none is named.
+        labels: a file with id, label and, where there are several reports, release; also a second annotator's label,
+            or scores of its own, which are then calibrated instead of a report's. Empty: the labels that came with
+            the answers.
+        mapping: KEY=PATH pairs for that file.
+
+    Raises:
+        BadInput: there is no such field or report, the reports were not scored in the same way, or nothing is labelled.
+    """
+    metric, _, field = name.partition(".")
+    if not metric or not field:
+        raise BadInput(f"{name}: write METRIC.FIELD, for instance meaning_match.match")
+    given = read_labels(labels, mapping)[0] if labels else []
+    if any(row.score is not None for row in given):
+        rows = [_Row(r.sample_id, r.release or "all", r.score, r.label, r.cluster, r.second) for r in given]
+        return _calibrated(name, f"{metric}|{STORED}", (), labels, rows, seed)
+    ids = [report_named(home, one) for one in reports] or latest_run(home)
+    found = read_reports(home, list(dict.fromkeys(ids)))
+    signature = _signature(found, name)
+    rows = [row for report in found for row in _scores(home, report, metric, field)]
+    if labels:
+        rows = _with_labels(rows, given, labels, found)
+    return _calibrated(name, signature, tuple(r.report_id for r in found), labels or "answers.correct", rows, seed)
+
+
+def _signature(reports: Sequence[Report], name: str) -> str:
+    """The one signature of the metric in all reports."""
+    metric = name.partition(".")[0]
+    if not reports:
+        raise BadInput(f"{name}: there is no report; run `answerkey evaluate` first")
+    for report in reports:
+        names = [f"{score.metric}.{score.field}" for score in report.overall]
+        if name not in names:
+            raise BadInput(f"{name}: {report.report_id} has {', '.join(names)}")
+    by_signature = {report.manifest["signatures"][metric]: report.report_id for report in reversed(reports)}
+    if len(by_signature) > 1:
+        raise BadInput(f"{metric}: {' and '.join(by_signature.values())} were not scored in the same way; name one")
+    return str(next(iter(by_signature)))
+
+
+def _scores(home: Path, report: Report, metric: str, field: str) -> list[_Row]:
+    with reading(home) as warehouse:
+        found = warehouse.execute(
+            """
+            SELECT s.sample_id, s.release, s."value", a.correct, s.dataset || ' ' || coalesce(m."cluster", s.sample_id)
+            FROM scores s
+            LEFT JOIN answers a ON a.dataset = s.dataset AND a.release = s.release AND a.sample_id = s.sample_id
+                AND a.answers_version = ?
+            LEFT JOIN samples m ON m.dataset = s.dataset AND m.dataset_version = s.dataset_version
+                AND m.sample_id = s.sample_id
+            WHERE s.report_id = ? AND s.metric = ? AND s.field = ? ORDER BY s.sample_id
+            """,
+            [report.manifest["answers_version"], report.report_id, metric, field],
+        ).fetchall()
+    return [_Row(*row) for row in found]
+
+
+def _with_labels(rows: list[_Row], given: Sequence[LabelRow], file: str, reports: Sequence[Report]) -> list[_Row]:
+    """The rows with the labels of the file instead of their own, and one without a score for any other label."""
+    labels = {(row.release, row.sample_id): row for row in given}
+    if len(reports) > 1 and any(not release for release, _ in labels):
+        raise BadInput(f"{file}: a row names no release, and there are {len(reports)} reports; --map release=COLUMN")
+    only = reports[0].release if len(reports) == 1 else ""
+    known = {(row.release, row.sample_id) for row in rows}
+    strange = [row for row in given if (row.release or only, row.sample_id) not in known]
+    if len(strange) == len(given):
+        raise BadInput(f"{file}: no label is about an answer of these reports; the first is {strange[0].sample_id!r}")
+    merged = []
+    for row in rows:
+        label = labels.get((row.release, row.sample_id)) or (labels.get(("", row.sample_id)) if only else None)
+        correct, second = (label.label, label.second) if label else (None, None)
+        merged.append(replace(row, correct=correct, second=second))
+    return merged + [_Row(row.sample_id, row.release or only, None, row.label, row.cluster) for row in strange]
+
+
+def _calibrated(
+    name: str, signature: str, report_ids: tuple[str, ...], labels: str, rows: list[_Row], seed: int
+) -> Calibrating:
+    both = [row for row in rows if row.score is not None and row.correct is not None]
+    if not both:
+        raise BadInput(f"{name}: no answer has a score and a label; map a label column, or give --labels FILE")
+    labelled = Labelled(
+        [float(row.score or 0) for row in both],
+        [bool(row.correct) for row in both],
+        [row.release for row in both],
+        [row.cluster for row in both],
+        [row.second for row in both],
+    )
+    releases = dict.fromkeys(row.release for row in both) if report_ids else {}
+    return Calibrating(
+        name,
+        signature,
+        report_ids,
+        labels,
+        tuple(calibrate(labelled, seed=seed)),
+        tuple(_corrected(release, [row for row in rows if row.release == release]) for release in releases),
+        sum(row.score is None and row.correct is not None for row in rows),
+        seed,
+    )
+
+
+def _corrected(release: str, rows: list[_Row]) -> Corrected:
+    """PPI++ over all answers of a release that have a score."""
+    scored = [row for row in rows if row.score is not None]
+    scores = numbers([row.score for row in rows if row.score is not None], "scores")
+    clusters = [row.cluster for row in scored]
+    codes = codes_of(clusters, len(scored))
+    binary = bool(set(scores.tolist()) <= {0.0, 1.0})
+    interval = proportion_interval(scores, codes) if binary else mean_interval(scores, codes)
+    labels = [None if row.correct is None else float(row.correct) for row in scored]
+    return Corrected(release, Estimate(mean(scores), interval), ppi_mean(scores, labels, clusters=clusters))
+
+
+def columns_of(found: Calibrating, part: Calibration) -> dict[str, Any]:
+    """One part as the columns of the table `calibrations`, by name; also what --json prints."""
+    agreed, ceiling = part.agreement, part.ceiling
+    corrected = next((one for one in found.corrected if one.release == part.release), None)
+    estimates = {
+        "accuracy": agreed and agreed.accuracy,
+        "kappa": agreed and agreed.kappa,
+        "ac1": agreed and agreed.ac1,
+        "sensitivity": agreed and agreed.sensitivity,
+        "specificity": agreed and agreed.specificity,
+        "bias": agreed and agreed.bias,
+        "auroc": part.auroc,
+        "threshold": part.threshold and Estimate(part.threshold.value, part.threshold.interval),
+        "ceiling_kappa": ceiling and ceiling.kappa,
+        "raw_mean": corrected and corrected.raw,
+        "ppi_mean": corrected and Estimate(corrected.corrected.value, corrected.corrected.interval),
+    }
+    row: dict[str, Any] = {
+        "release": part.release,
+        "n": part.n,
+        "n_clusters": part.clusters,
+        "base_rate": agreed.base_rate if agreed else None,
+        "n_ceiling": ceiling.n if ceiling else None,
+        "n_unlabelled": corrected.corrected.unlabelled if corrected else None,
+        "ppi_weight": corrected.corrected.weight if corrected else None,
+    }
+    for name, estimate in estimates.items():
+        interval = estimate.interval if estimate else None
+        row[name] = estimate.value if estimate else None
+        row[f"{name}_low"], row[f"{name}_high"] = (interval.low, interval.high) if interval else (None, None)
+    return row

@@ -1,0 +1,119 @@
+"""Labels of people, or verdicts of another judge, from a file of their own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from metrics_core.errors import BadInput
+from tasks.columns import as_text, value
+from tasks.readers import read
+
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "id": ("id", "sample_id", "question_id"),
+    "release": ("release", "model"),
+    "label": ("label", "human_label", "correct"),
+    "second": ("second", "second_label", "label_2"),
+    "score": ("score", "verdict"),
+    "cluster": ("cluster",),
+}
+"""What a row may have, and the columns in which it is looked for where nothing is mapped."""
+
+_TRUTH = dict.fromkeys(("true", "yes", "1", "1.0", "t", "y", "correct"), True) | dict.fromkeys(
+    ("false", "no", "0", "0.0", "f", "n", "incorrect"), False
+)
+_NONE = ("", "nan", "null", "none", "n/a", "na", "-")
+
+
+@dataclass(frozen=True, slots=True)
+class LabelRow:
+    """One labelled answer. `release` is empty where the file names none; `cluster` is the id where it has none."""
+
+    sample_id: str
+    release: str
+    label: bool
+    second: bool | None
+    score: float | None
+    cluster: str
+
+
+def read_labels(source: str, mapping: Sequence[str] = ()) -> tuple[list[LabelRow], int]:
+    """The labelled rows of a file, in any format that answers can have, and how many rows have no label.
+
+    Args:
+        mapping: KEY=PATH pairs, for instance label=meta.annotators.0; a path as for answers.
+
+    Raises:
+        BadInput: the file or a row of it cannot be read, a row has no id or an odd label, or two rows are about the
+            same answer.
+    """
+    paths = _paths(mapping)
+    with TemporaryDirectory() as work:
+        rows = list(read(source, Path(work)))
+    found: dict[tuple[str, str], LabelRow] = {}
+    unlabelled = 0
+    for raw in rows:
+        where = f"{source}, row {raw.row}"
+        if raw.record is None:
+            raise BadInput(f"{where}: {raw.error}")
+        row = _row(raw.record, paths, where)
+        if row is None:
+            unlabelled += 1
+        elif found.setdefault((row.release, row.sample_id), row) is not row:
+            raise BadInput(f"{where}: a second label of {row.sample_id} of {row.release or 'all releases'}; keep one")
+    if not found:
+        raise BadInput(f"{source}: no row has a label; name the column with --map label=COLUMN")
+    return list(found.values()), unlabelled
+
+
+def _paths(mapping: Sequence[str]) -> dict[str, str]:
+    paths = {}
+    for pair in mapping:
+        key, _, path = pair.partition("=")
+        if key not in KEYS or not path:
+            raise BadInput(f"--map {pair}: write KEY=PATH, where KEY is one of {', '.join(KEYS)}")
+        paths[key] = path
+    return paths
+
+
+def _row(record: Mapping[str, Any], paths: Mapping[str, str], where: str) -> LabelRow | None:
+    texts = {}
+    for key, names in KEYS.items():
+        path = paths.get(key) or next((name for name in names if name in record), None)
+        try:
+            texts[key] = (as_text(value(record, path)) or "").strip()
+        except ValueError as error:
+            raise BadInput(f"{where}: {key} {error}") from error
+    if not texts["id"]:
+        raise BadInput(f"{where}: no id; name the column with --map id=COLUMN")
+    label, second = (_truth(texts[key], f"{where}: {key}") for key in ("label", "second"))
+    if label is None:
+        return None
+    score = _score(texts["score"], f"{where}: score")
+    return LabelRow(texts["id"], texts["release"], label, second, score, texts["cluster"] or texts["id"])
+
+
+def _truth(text: str, where: str) -> bool | None:
+    if text.lower() in _NONE:
+        return None
+    if (found := _TRUTH.get(text.lower())) is None:
+        raise BadInput(f"{where} {text[:40]!r} is neither true nor false")
+    return found
+
+
+def _score(text: str, where: str) -> float | None:
+    if text.lower() in _NONE:
+        return None
+    if text.lower() in _TRUTH:
+        return float(_TRUTH[text.lower()])
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        raise BadInput(f"{where} {text[:40]!r} is neither a number nor true or false")
+    return found

@@ -1,0 +1,171 @@
+"""Comparing from the command line and as a flow: baselines, tables, why a number moved, history."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.comparison_commands import print_compared_reports
+from metrics_core.statistics.intervals import tango
+from tasks.compare import compare
+from tests.tasks.comparing_help import answer, release
+from tests.tasks.staging_help import jsonl, query
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+N = 40
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of 40 answers `old` has 20 right, `new` 30 (12 fixed, 2 broken); `same` is `old` again, and there is a rerun."""
+    folder = tmp_path_factory.mktemp("comparisons")
+    old = [i < 20 for i in range(N)]
+    new = [(right or i < 32) and i not in (0, 1) for i, right in enumerate(old)]
+    for name, rights in (("old", old), ("new", new), ("same", old), ("old", old)):
+        rows = [answer(i, "yes" if right else "no", right, kind="ab"[i % 2]) for i, right in enumerate(rights)]
+        release(folder, name, rows, ["exact_match", "contains"])
+    return folder
+
+
+def lines_of(result: subprocess.CompletedProcess[str]) -> list[str]:
+    """The lines with something in them."""
+    assert result.returncode == 0, result.stderr
+    return [line for line in result.stdout.splitlines() if line]
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.split("  ") if cell.strip()]
+
+
+def test_a_table_with_a_verdict(bare_cli: Cli, home: Path) -> None:
+    result = bare_cli("compare", "old", "new", "--home", home, "--by-slice", "--fields", "label.correct")
+    lines = lines_of(result)
+    low, high, _ = tango(fixed=12, broken=2, n=N) or (0.0, 0.0, "")
+    size = f"+0.250 ±{(high - low) / 2:.3f}"
+    assert lines[0] == "d/old/v2 → d/new/v1: 40 samples in both"
+    assert cells(lines[1]) == [
+        "field", "rows", "old", "new", "difference", "p adjusted", "verdict", "fixed/broken",
+    ]  # fmt: skip
+    assert cells(lines[3]) == [
+        "label.correct", "40", "0.500", "0.750", size, "0.013", "better", "12/2",
+    ]  # fmt: skip
+    assert lines[4] == "label.correct by slice"
+    assert [cells(line)[0] for line in lines[7:9]] == ["kind=a", "kind=b"]
+    assert query(home, "SELECT DISTINCT old_report, new_report FROM comparisons") == [("d/old/v2", "d/new/v1")]
+
+
+def test_what_is_not_shown_says_what_would_have_been(bare_cli: Cli, home: Path) -> None:
+    result = bare_cli("compare", "d/old/v1", "same", "--home", home, "--json", "--samples", "3")
+    found = json.loads(result.stdout)
+    assert (found["old"], found["new"], found["samples"]) == ("d/old/v1", "d/same/v1", [])
+    row = found["rows"][0]
+    assert (row["metric"], row["difference"], row["finding"]) == ("label", 0.0, "not shown to differ")
+    table = bare_cli("compare", "d/old/v1", "same", "--home", home).stdout
+    assert f"not shown to differ (would show ±{row['mde']:.3f})" in table
+
+
+def test_samples_that_changed_with_both_answers(bare_cli: Cli, home: Path) -> None:
+    result = bare_cli("compare", "old", "new", "--home", home, "--samples", "2", "--moved", "worse")
+    assert result.stdout.splitlines()[-8:] == [
+        line
+        for sample in (0, 1)
+        for line in (
+            f"q{sample:03}  1.000 → 0.000 (-1.000)", f"  question    Question {sample}?", "  reference   yes",
+            "  old         yes", "  new         no",
+        )
+    ][-8:]  # fmt: skip
+
+
+def test_why_a_number_moved(bare_cli: Cli, home: Path) -> None:
+    lines = lines_of(bare_cli("diff", "d/old/v1", "new", "--home", home))
+    assert lines[:3] == [
+        "d/old/v1 → d/new/v1",
+        "samples: 40 in both; 14 with another answer, 14 with another label",
+        "the same: judge, prompt, parser, code, settings of metrics, library versions, parameters",
+    ]
+    assert lines[6].split() == ["label.correct", "0.500", "0.750", "+0.250", "+0.250"]
+    assert lines[-1] == "answer: another answer"
+    found = json.loads(bare_cli("diff", "d/old/v1", "new", "--home", home, "--json").stdout)
+    assert found["movements"][0]["parts"] == [{"cause": "answer", "n_rows": 14, "amount": 0.25}]
+
+
+def test_history_is_drawn(bare_cli: Cli, home: Path) -> None:
+    lines = lines_of(bare_cli("history", "label.correct", "--home", home))
+    assert lines[0] == "label.correct on d"
+    assert [line.split()[:2] for line in lines[3:]] == [["old", "v1"], ["new", "v1"], ["same", "v1"], ["old", "v2"]]
+    assert all("├" in line and "●" in line and "┤" in line for line in lines[3:])
+    assert lines[4].index("●") > lines[3].index("●") == lines[5].index("●")
+    found = json.loads(bare_cli("history", "label.correct", "--home", home, "--json").stdout)
+    assert [moment["mean"] for moment in found["d"]] == [0.5, 0.75, 0.5, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("compare", "old", "gone"), "gone: no such report or release in "),
+        (("compare", "old", "old"), "d/old/v2: a report cannot be compared with itself"),
+        (("compare", "old", "new", "--fields", "f"), "f: these reports have label.correct, exact_match.match, cont"),
+        (("compare", "old", "new", "--level", "2"), "--level 2.0: Input should be less than 1"),
+        (("compare", "old", "new", "--samples", "-1"), "--samples -1: give a count"),
+        (("diff", "new", "new"), "d/new/v1: a report does not differ from itself"),
+        (("history", "label"), "label: the reports in "),
+    ],
+)
+def test_bad_input_is_one_line(bare_cli: Cli, home: Path, arguments: tuple[str, ...], line: str) -> None:
+    result = bare_cli(*arguments, "--home", home)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"answerkey: {line}")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_run_is_compared_with_its_baseline(cli: Cli, tmp_path: Path, ask: Any) -> None:
+    home = tmp_path / "home"
+    rows = [answer(i, "yes" if i < right else "no") | {"release": name} for name, right in (("a", 9), ("b", 3))
+            for i in range(12)]  # fmt: skip
+    file = jsonl(tmp_path / "quiz.jsonl", rows)
+    options = ("--metrics", "exact_match", "--home", home, "--baseline")
+    result = cli("evaluate", file, *options, "a", "--json")
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert [report["report_id"] for report in found["reports"]] == ["quiz/a/v1", "quiz/b/v1"]
+    [pair] = found["comparisons"]
+    assert (pair["old"], pair["new"]) == ("quiz/a/v1", "quiz/b/v1")
+    assert (pair["rows"][0]["finding"], pair["rows"][0]["broken"]) == ("worse", 6)
+    artifacts = {a["key"]: a for a in ask("artifacts/filter", {"artifacts": {"key": {"like_": "%quiz%"}}})}
+    assert "| exact\\_match.match | 12 | 0.750 | 0.250 |" in artifacts["comparison-quiz-a-quiz-b"]["data"]
+    assert json.loads(artifacts["differences-quiz-a-quiz-b"]["data"])[0]["verdict"] == "worse"
+    assert query(home, "SELECT parameters->>'baseline' FROM runs") == [("a",)]
+    refused = cli("evaluate", file, *options, "c")
+    assert refused.returncode == 2
+    assert refused.stderr.splitlines()[-1].startswith("answerkey: c: no such report or release on quiz in ")
+    assert len(query(home, "FROM reports")) == 2
+
+
+def test_reports_come_before_how_they_compare(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    compare(home, "d/old/v1", "d/same/v1")
+    print_compared_reports(home, ["d/same/v1"], as_json=False)
+    shown = capsys.readouterr().out
+    assert shown.index("same on d") < shown.index("d/old/v1 → d/same/v1: 40 samples in both")
+
+
+def test_the_flow_takes_names_and_shows_what_it_found(server: str, home: Path, ask: Any) -> None:
+    script = (
+        "from flows.comparing import Comparing\nfrom flows.compare_releases import compare_releases\n"
+        f"pair = compare_releases(Comparing(old='old', new='new', primary='contains.match'), {str(home)!r})\n"
+        "print(pair.old, pair.new, pair.rows[0].name, pair.rows[0].finding)"
+    )
+    environment = {**os.environ, "PREFECT_API_URL": server}
+    done = subprocess.run(
+        [sys.executable, "-c", script], check=False, env=environment, capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "d/old/v2 d/new/v1 contains.match better\n"
+    [run] = ask("flow_runs/filter", {"flow_runs": {"name": {"any_": ["compare new with old"]}}})
+    assert run["state_type"] == "COMPLETED"
+    keys = {one["key"] for one in ask("artifacts/filter", {"flow_runs": {"id": {"any_": [run["id"]]}}})}
+    assert keys == {"differences-d-old-d-new", "comparison-d-old-d-new"}

@@ -1,0 +1,82 @@
+"""Policies: what is read, and one line for each thing that cannot be."""
+
+import pytest
+
+from metrics_core.errors import BadInput
+from metrics_core.policy import Rule, parse_policy
+
+PLAIN = {"primary": "label.correct", "margin": 0.02}
+
+
+def problems(content: object) -> list[str]:
+    with pytest.raises(BadInput) as caught:
+        parse_policy(content, "gate.yaml")
+    return str(caught.value).splitlines()
+
+
+def test_every_kind_of_rule_is_read_and_written_back() -> None:
+    texts = [
+        "token_overlap.recall >= -0.03",
+        "meaning_match.match[lang=ru] >= -0.05",
+        "meaning_match.match[topic=a >= b [x]] >= 0",
+        "level meaning_match.match >= 0.8",
+        "kappa meaning_match.match >= 0.6",
+        "coverage >= 0.9",
+    ]
+    policy = parse_policy({"primary": "meaning_match.match", "margin": 0.02, "rules": texts}, "x")
+    assert [rule.text for rule in policy.rules] == ["meaning_match.match >= -0.02", *texts]
+    assert policy.rules[2] == Rule("difference", "meaning_match.match", "lang=ru", -0.05)
+    assert policy.rules[3].slice == "topic=a >= b [x]"
+    assert policy.coverage == 0.9
+    assert policy.fields == ("meaning_match.match", "token_overlap.recall")
+    assert policy.kappa("meaning_match.match") == policy.rules[5]
+    assert policy.kappa("token_overlap.recall") is None
+
+
+def test_coverage_has_a_floor_also_where_nobody_wrote_one() -> None:
+    assert [rule.text for rule in parse_policy(PLAIN, "x").rules] == ["label.correct >= -0.02", "coverage >= 0.95"]
+
+
+def test_a_margin_of_0_is_0() -> None:
+    assert parse_policy({**PLAIN, "margin": 0}, "x").primary.text == "label.correct >= 0"
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"primary": None}, "primary: missing; write the METRIC.FIELD that decides, for instance meaning_match.match"),
+        ({"primary": "label"}, "primary: 'label' cannot be used; write the METRIC.FIELD that decides, for instance "
+         "meaning_match.match"),
+        ({"margin": None}, "margin: missing; write the loss of label.correct that does not matter, for instance 0.02. "
+         "At 0 the new release must be better to pass"),
+        ({"margn": 1}, "'margn': no such key; did you mean margin?"),
+        ({"colour": 1}, "'colour': no such key; the keys are primary, margin, rules"),
+        ({"rules": ["coverage >= 95%"]}, "rule 'coverage >= 95%': '95%' is no number from 0 to 1; write a share as "
+         "0.95, not as 95%"),
+        ({"rules": ["coverage >= 95"]}, "rule 'coverage >= 95': '95' is no number from 0 to 1; write a share as 0.95, "
+         "not as 95%"),
+        ({"rules": ["a.b >= nan"]}, "rule 'a.b >= nan': 'nan' is no number; write a share as 0.95, not as 95%"),
+        ({"rules": ["a.b[ru] >= 0"]}, "rule 'a.b[ru] >= 0': 'ru' is no slice; write [column=value]"),
+        ({"rules": ["label.correct >= -0.1"]}, "rule 'label.correct >= -0.1': there is 'label.correct >= -0.02' "
+         "already; keep one of them"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_used_gets_a_line(changes: dict[str, object], line: str) -> None:
+    assert problems({**PLAIN, **changes}) == [f"gate.yaml: {line}"]
+
+
+@pytest.mark.parametrize("margin", [-0.01, True, "0.02", float("nan"), float("inf")])
+def test_a_margin_is_a_number_from_0(margin: object) -> None:
+    [line] = problems({**PLAIN, "margin": margin})
+    assert line.startswith(f"gate.yaml: margin: {str(margin)!r} cannot be used; write the loss of label.correct")
+
+
+@pytest.mark.parametrize("rule", ["label.correct > 0", "label.correct <= 1", "recall >= 0", "", 7, {"a": "b >= 0"}])
+def test_a_rule_that_is_not_understood_is_shown_how(rule: object) -> None:
+    [line] = problems({**PLAIN, "rules": [rule]})
+    assert line.startswith(f"gate.yaml: rule {str(rule)!r}: not understood; write METRIC.FIELD >= -0.02, ")
+
+
+def test_all_problems_are_named_at_once() -> None:
+    assert len(problems({"primry": "x", "rules": ["what", "coverage[a=b] >= 1", "level coverage >= 0.5"]})) == 5
+    assert problems(["a"]) == problems(None)

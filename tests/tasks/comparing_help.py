@@ -1,0 +1,34 @@
+"""Two releases in a warehouse, made by the steps of a run, for the tests of what is said about pairs of reports."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from metrics_core.pair import Comparison, Pair
+from tasks.contract import Contract
+from tasks.load import Source
+from tests.tasks.staging_help import Row, jsonl, run
+
+LENIENT = Contract(require_references=False, max_quarantined=1.0)
+
+
+def answer(sample: int, text: str | None, right: bool | None = None, **more: Any) -> Row:
+    """An answer to question `sample`, whose reference is `yes`."""
+    row = {"id": f"q{sample:03}", "question": f"Question {sample}?", "references": ["yes"], "answer": text}
+    return row | ({} if right is None else {"correct": right}) | more
+
+
+def release(home: Path, name: str, rows: Iterable[Row], metrics: Sequence[str] = ("exact_match",), **more: Any) -> str:
+    """Evaluate the answers of one release on the data set `d`; the id of its report."""
+    rows = list(rows)
+    paths: dict[str, str] = {"label": "correct"} if any("correct" in row for row in rows) else {}
+    slices = tuple(name for name in ("kind", "half") if any(name in row for row in rows))
+    file = jsonl(home / f"{name}.jsonl", rows)
+    source = Source(file, dataset="d", release=name, paths=paths, slices=slices)  # type: ignore[arg-type]
+    return run(home, source, metrics, contract=LENIENT, **more).ids[0]
+
+
+def row_of(pair: Pair, name: str, slice_: str = "all") -> Comparison:
+    """The one row about a field on a slice."""
+    [row] = [row for row in pair.rows if (row.name, row.slice) == (name, slice_)]
+    return row

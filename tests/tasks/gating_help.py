@@ -1,0 +1,105 @@
+"""A warehouse with given scores, written straight into its tables: what a run leaves there, without the run."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from tasks.warehouse.warehouse import writing
+
+Scores = Mapping[str, float | str | None]
+"""Score of each sample; None where there is nothing to score, a status (failed, skipped) where that was the outcome."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A report to be: scores by METRIC.FIELD, each sample with its cluster and slices, signatures by metric."""
+
+    release: str
+    scores: Mapping[str, Scores]
+    labels: Mapping[str, bool] = field(default_factory=dict)
+    clusters: Mapping[str, str] = field(default_factory=dict)
+    slices: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    signatures: Mapping[str, str] = field(default_factory=dict)
+
+
+def warehouse(home: Path, made: Sequence[Made], dataset: str = "faq") -> list[str]:
+    """Write one report of each release on one data set, and return their ids."""
+    ids = []
+    with writing(home) as connection:
+        everyone = sorted({sample for one in made for scores in one.scores.values() for sample in scores})
+        clusters = {sample: name for one in made for sample, name in one.clusters.items()}
+        connection.register(
+            "s", pa.table({"id": everyone, "c": pa.array([clusters.get(one) for one in everyone], pa.string())})
+        )
+        connection.execute(
+            "INSERT INTO samples SELECT ?, 'v', id, 'question ' || id, ['reference'], NULL, c FROM s", [dataset]
+        )
+        for one in made:
+            report_id = f"{dataset}/{one.release}/v1"
+            ids.append(report_id)
+            _report(connection, dataset, report_id, one)
+    return ids
+
+
+def _report(connection: object, dataset: str, report_id: str, one: Made) -> None:
+    samples = sorted({sample for scores in one.scores.values() for sample in scores})
+    signatures = {name.partition(".")[0]: f"{name.partition('.')[0]}|v1" for name in one.scores} | dict(one.signatures)
+    manifest = {"run_id": "r", "answers_version": one.release, "n_rows": len(samples), "signatures": signatures}
+    execute = connection.execute  # type: ignore[attr-defined]
+    execute(
+        "INSERT INTO reports VALUES (?, ?, 'v', ?, 1, now(), 'COMPLETE', ?, NULL)",
+        [report_id, dataset, one.release, json.dumps(manifest)],
+    )
+    answers = pa.table(
+        {
+            "id": samples,
+            "correct": pa.array([one.labels.get(sample) for sample in samples], pa.bool_()),
+            "slices": pa.array(
+                [list(one.slices.get(s, {}).items()) for s in samples], pa.map_(pa.string(), pa.string())
+            ),
+        }
+    )
+    connection.register("a", answers)  # type: ignore[attr-defined]
+    execute(
+        "INSERT INTO answers SELECT ?, ?, ?, id, md5(id || ?), 'answer', correct::VARCHAR, correct, slices FROM a",
+        [dataset, one.release, one.release, one.release],
+    )
+    for name, scores in one.scores.items():
+        metric, _, field_ = name.partition(".")
+        table = pa.table(
+            {
+                "id": list(scores),
+                "value": pa.array([v if isinstance(v, float) else None for v in scores.values()], pa.float64()),
+                "status": [
+                    v if isinstance(v, str) else "undefined" if v is None else "scored" for v in scores.values()
+                ],
+            }
+        )
+        connection.register("v", table)  # type: ignore[attr-defined]
+        execute(
+            "INSERT INTO scores SELECT ?, ?, 'v', ?, id, ?, ?, value, status, NULL, ? FROM v",
+            [report_id, dataset, one.release, metric, field_, signatures[metric]],
+        )
+        known = [v for v in scores.values() if isinstance(v, float)]
+        execute(
+            "INSERT INTO report_scores VALUES (?, ?, ?, ?, 'all', ?, ?, 0, 0, 0, ?, ?, NULL, NULL, NULL, NULL, NULL)",
+            [
+                report_id, one.release, metric, field_, len(scores), len(known), len(known) / len(scores),
+                float(np.mean(known)) if known else None,
+            ],
+        )  # fmt: skip
+
+
+def evouna(shared: Path) -> dict[str, dict[str, float]]:
+    """The label of each usable question of evouna_nq, by release."""
+    found: dict[str, dict[str, float]] = {}
+    for line in (shared / "data/evouna_nq/evouna_nq_dev.jsonl").read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        if row["meta"]["usable"]:
+            release = found.setdefault(row["meta"]["model_key"], {})
+            release[row["meta"]["question_id"]] = float(row["human_label"])
+    return found

@@ -1,0 +1,168 @@
+"""Calibration from a warehouse and from files, kept for the gate, expired with the signature."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from metrics_core.errors import BadInput
+from metrics_core.policy import parse_policy
+from metrics_core.statistics.agreement import agreement
+from metrics_core.statistics.corrected import ppi_mean
+from tasks.calibrate import Calibrating, calibration, columns_of
+from tasks.calibrations import keep
+from tasks.gate import gate
+from tasks.labels_file import read_labels
+from tests.tasks.gating_help import Made, warehouse
+from tests.tasks.staging_help import jsonl, query
+
+FIELD = "judge.match"
+
+
+def judged(release: str, n: int = 400, labelled: int = 400, seed: int = 0, errors: float = 0.1, **more: Any) -> Made:
+    """A release with a judge that is wrong on a share `errors` of the answers; people labelled the first ones."""
+    rng = np.random.default_rng(seed)
+    truth, wrong = rng.random(n) < 0.7, rng.random(n) < errors
+    names = [f"q{i:04}" for i in range(n)]
+    return Made(
+        release,
+        {FIELD: dict(zip(names, (truth ^ wrong).astype(float).tolist(), strict=True))},
+        labels=dict(zip(names[:labelled], truth.tolist(), strict=False)),
+        signatures={"judge": "judge|v1|prompt:aaa"} | more,
+    )
+
+
+def test_the_labels_that_came_with_the_answers(tmp_path: Path) -> None:
+    made = judged("a"), judged("b", seed=1)
+    ids = warehouse(tmp_path, made)
+    found = calibration(tmp_path, FIELD, reports=["a", "b"])
+    assert (found.report_ids, found.labels, found.signature) == (tuple(ids), "answers.correct", "judge|v1|prompt:aaa")
+    whole, a, _ = found.parts
+    scores = [*made[0].scores[FIELD].values(), *made[1].scores[FIELD].values()]
+    labels = [*made[0].labels.values(), *made[1].labels.values()]
+    assert whole.agreement == agreement(scores, labels, clusters=[*made[0].labels, *made[1].labels])
+    assert (whole.n, whole.clusters, a.release, a.n) == (800, 400, "a", 400)
+
+
+def test_a_part_of_the_labels_corrects_the_mean_of_all(tmp_path: Path) -> None:
+    made = judged("a", n=1000, labelled=100, errors=0.15)
+    warehouse(tmp_path, [made])
+    [corrected] = calibration(tmp_path, FIELD, reports=["a"]).corrected
+    scores = [float(v or 0) for v in made.scores[FIELD].values()]
+    labels = [made.labels.get(name) for name in made.scores[FIELD]]
+    assert corrected.corrected == ppi_mean(scores, [None if v is None else float(v) for v in labels])
+    assert (corrected.corrected.labelled, corrected.corrected.unlabelled) == (100, 900)
+    assert corrected.raw.value == pytest.approx(np.mean(scores))
+    assert corrected.raw.interval
+    assert corrected.corrected.interval
+    # The truth is .7: a judge who errs on 15 % of each kind makes .64 of it, and is sure of it.
+    assert corrected.raw.interval.high < 0.7 < corrected.corrected.interval.high
+
+
+def test_what_is_kept_can_be_demanded_until_the_signature_changes(tmp_path: Path) -> None:
+    warehouse(tmp_path, [judged("a"), judged("b")])
+    rules = parse_policy({"primary": FIELD, "margin": 0.1, "rules": [f"kappa {FIELD} >= 0.6"]}, "x")
+    before = gate(tmp_path, "a", "b", rules).verdict
+    assert before.outcome == "INCOMPLETE"
+    assert "it was never calibrated; run answerkey calibrate judge.match --report faq/b/v1" in before.rules[1].sentence
+    keep(tmp_path, found := calibration(tmp_path, FIELD, reports=["a", "b"]))
+    after = gate(tmp_path, "a", "b", rules).verdict
+    assert after.outcome == "PASS"
+    assert after.rules[1].value == found.parts[0].agreement.kappa.value  # type: ignore[union-attr]
+    assert "800 labels of faq/a/v1" in after.rules[1].sentence
+    rows = query(tmp_path, "SELECT release, n, kappa, seed FROM calibrations ORDER BY release NULLS FIRST")
+    assert [row[:2] for row in rows] == [(None, 800), ("a", 400), ("b", 400)]
+    columns = {row[0] for row in query(tmp_path, "SELECT column_name FROM (DESCRIBE calibrations)")}
+    assert set(columns_of(found, found.parts[0])) <= columns
+    other = tmp_path / "other"
+    warehouse(other, [judged("a", judge="judge|v1|prompt:bbb"), judged("b", judge="judge|v1|prompt:bbb")])
+    keep(other, found)
+    expired = gate(other, "a", "b", rules).verdict
+    assert expired.outcome == "INCOMPLETE"
+    assert "its calibration on faq/a/v1 has expired (prompt aaa → bbb); run answerkey" in expired.rules[1].sentence
+
+
+def test_a_file_of_labels_takes_the_place_of_those_in_the_answers(tmp_path: Path) -> None:
+    made = judged("a", n=40)
+    warehouse(tmp_path / "home", [made])
+    rows: list[dict[str, Any]] = [
+        {"id": name, "label": "yes" if value else "No", "second": "yes" if i else None}
+        for i, (name, value) in enumerate(list(made.scores[FIELD].items())[:20])
+    ]
+    file = jsonl(tmp_path / "labels.jsonl", [*rows, {"id": "q0030", "label": "nan"}, {"id": "gone", "label": 1}])
+    found = calibration(tmp_path / "home", FIELD, reports=["a"], labels=file)
+    [whole, _] = found.parts
+    assert whole.agreement
+    assert (whole.n, whole.agreement.accuracy.value, found.n_without_score, found.labels) == (20, 1.0, 1, file)
+    assert whole.ceiling
+    assert whole.ceiling.n == 19
+
+
+@pytest.mark.parametrize(
+    ("rows", "line"),
+    [
+        ([{"label": 1}], r"row 1: no id; name the column with --map id=COLUMN"),
+        ([{"id": "a", "label": "maybe"}], r"row 1: label 'maybe' is neither true nor false"),
+        ([{"id": "a", "label": 1}, {"id": "a", "label": 0}], r"row 2: a second label of a of all releases; keep one"),
+        ([{"id": "a", "label": None}], r"no row has a label; name the column with --map label=COLUMN"),
+        ([{"id": "a", "label": 1, "score": "inf"}], r"row 1: score 'inf' is neither a number nor true or false"),
+        ([{"id": ["a"], "label": 1}], r"row 1: id is a list; map one item of it"),
+    ],
+)
+def test_a_row_that_cannot_be_used_is_named(tmp_path: Path, rows: list[dict[str, Any]], line: str) -> None:
+    with pytest.raises(BadInput, match=line):
+        read_labels(jsonl(tmp_path / "labels.jsonl", rows))
+
+
+def test_what_cannot_be_calibrated_says_why(tmp_path: Path) -> None:
+    warehouse(tmp_path, [judged("a", labelled=0), judged("b", judge="judge|v1|prompt:bbb")])
+    for arguments, line in (
+        ({"name": "judge"}, "judge: write METRIC.FIELD"),
+        ({"name": "judge.mach", "reports": ["a"]}, r"judge.mach: faq/a/v1 has judge.match"),
+        ({"name": FIELD, "reports": ["a"]}, "no answer has a score and a label"),
+        ({"name": FIELD, "reports": ["a", "b"]}, "faq/b/v1 and faq/a/v1 were not scored in the same way; name one"),
+    ):
+        with pytest.raises(BadInput, match=line):
+            calibration(tmp_path, **arguments)  # type: ignore[arg-type]
+    file = jsonl(tmp_path / "labels.jsonl", [{"id": "elsewhere", "label": 1}])
+    with pytest.raises(BadInput, match="no label is about an answer of these reports; the first is 'elsewhere'"):
+        calibration(tmp_path, FIELD, reports=["a"], labels=file)
+
+
+@pytest.mark.parametrize(
+    ("judge", "n", "kappa"),
+    [("judge_bem", 3572, 0.637), ("judge_gpt4", 3561, 0.685), ("judge_davinci003", 3573, 0.672)],
+)
+def test_three_judges_of_nq301(shared: Path, tmp_path: Path, judge: str, n: int, kappa: float) -> None:
+    found = stored(shared, tmp_path, judge)
+    whole, *systems = found.parts
+    assert (whole.n, whole.clusters, len(systems), found.signature) == (n, 301, 12, f"{judge}|stored")
+    assert whole.agreement
+    assert whole.agreement.kappa
+    assert whole.agreement.kappa.value == pytest.approx(kappa, abs=5e-4)
+    for part in found.parts:
+        row = columns_of(found, part)
+        for name in ("kappa", "ac1", "sensitivity", "specificity", "bias"):
+            assert row[f"{name}_low"] < row[name] < row[f"{name}_high"]
+    assert json.loads(json.dumps(columns_of(found, whole), allow_nan=False))["n_clusters"] == 301
+
+
+def test_two_annotators_and_a_graded_score_of_nq301(shared: Path, tmp_path: Path) -> None:
+    more = ["label=meta.annotators.0", "second=meta.annotators.1"]
+    whole = stored(shared, tmp_path, "bem_p_equiv", *more).parts[0]
+    assert whole.ceiling
+    assert whole.ceiling.kappa
+    assert whole.ceiling.kappa.value == pytest.approx(0.735, abs=0.01)
+    assert whole.auroc
+    assert whole.auroc.interval
+    assert whole.auroc.interval.low < 0.881 < whole.auroc.interval.high
+    assert whole.threshold
+    assert whole.threshold.interval
+    assert whole.threshold.interval.low <= whole.threshold.value <= whole.threshold.interval.high
+
+
+def stored(shared: Path, tmp_path: Path, judge: str, *more: str) -> Calibrating:
+    paths = ["id=meta.question_id", "release=model", "label=human_label", f"score=meta.{judge}", *more]
+    return calibration(tmp_path, f"{judge}.match", labels=str(shared / "data/nq301/nq301.jsonl"), mapping=paths)

@@ -1,0 +1,243 @@
+"""Comparisons count every row, test what can be tested, and leave out what is not the same."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from metrics_core.errors import BadInput
+from metrics_core.pair import Pair
+from metrics_core.registry import Options
+from metrics_core.statistics.intervals import tango
+from metrics_core.statistics.power import detectable_share, needed_for_share
+from tasks.compare import compare
+from tasks.comparisons import stored
+from tests.tasks.comparing_help import answer, release, row_of
+from tests.tasks.staging_help import Row, query
+
+N = 60
+
+
+def old_rows() -> list[Row]:
+    """Of 60 answers 30 are right; every third one is of kind b."""
+    return [answer(i, "yes" if i % 2 else "no", bool(i % 2), kind="b" if i % 3 == 0 else "a") for i in range(N)]
+
+
+def new_rows() -> list[Row]:
+    """As the old ones, but 14 of the wrong ones are right now, and 4 of the right ones wrong."""
+    fixed, broken = set(range(0, 28, 2)), {1, 3, 5, 7}
+    right = [(bool(i % 2) or i in fixed) and i not in broken for i in range(N)]
+    return [answer(i, "yes" if right[i] else "no", right[i], kind="b" if i % 3 == 0 else "a") for i in range(N)]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("compare")
+    metrics = ("exact_match", "token_overlap", "bleu")
+    release(folder, "old", old_rows(), metrics)
+    release(folder, "new", new_rows(), metrics)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pair(home: Path) -> Pair:
+    return compare(home, "d/old/v1", "d/new/v1")
+
+
+def test_a_binary_field_by_hand(pair: Pair) -> None:
+    row = row_of(pair, "label.correct")
+    assert (row.n_common, row.n_only_old, row.n_only_new) == (60, 0, 0)
+    assert (row.fixed, row.broken, row.test) == (14, 4, "mcnemar")
+    assert row.old == pytest.approx(30 / 60)
+    assert row.new == pytest.approx(40 / 60)
+    assert row.difference == pytest.approx(10 / 60)
+    assert row.p == pytest.approx(stats.binomtest(4, 18).pvalue)
+    interval = tango(14, 4, 60)
+    assert interval is not None
+    assert (row.low, row.high) == pytest.approx(interval[:2])
+    assert row.mde == pytest.approx(detectable_share(60, 18 / 60))
+    assert row.needed == needed_for_share(10 / 60, 18 / 60)
+    # The label, the match and recall are 0 or 1 on every row, and they are the same on every row.
+    assert {row_of(pair, name).fixed for name in ("exact_match.match", "token_overlap.recall")} == {14}
+
+
+def test_everything_is_compared_once(pair: Pair) -> None:
+    slices = ["all", "kind=a", "kind=b"]
+    fields = [
+        "label.correct", "exact_match.match", "token_overlap.precision", "token_overlap.recall", "token_overlap.f1",
+        "bleu.bleu", "bleu.corpus_bleu",
+    ]  # fmt: skip
+    assert [(row.name, row.slice) for row in pair.rows] == [(name, slice_) for name in fields for slice_ in slices]
+    assert (pair.n_common, pair.n_only_old, pair.n_only_new, pair.n_changed) == (60, 0, 0, 0)
+    assert (pair.warnings, pair.not_comparable) == ((), None)
+
+
+def test_p_is_adjusted_by_holm_on_all_and_by_benjamini_and_hochberg_on_slices(pair: Pair) -> None:
+    overall = [row for row in pair.rows if row.slice == "all"]
+    raw = np.array([row.p for row in overall])
+    order = np.argsort(raw)
+    steps = np.minimum(1.0, np.maximum.accumulate(raw[order] * np.arange(len(raw), 0, -1)))
+    assert [overall[place].p_adjusted for place in order] == pytest.approx(steps)
+    slices = [row for row in pair.rows if row.slice != "all"]
+    expected = stats.false_discovery_control([row.p for row in slices])
+    assert [row.p_adjusted for row in slices] == pytest.approx(expected)
+
+
+def test_a_primary_field_comes_first_and_pays_for_no_other(home: Path, pair: Pair) -> None:
+    found = compare(home, "d/old/v1", "d/new/v1", primary="exact_match.match")
+    first = found.rows[0]
+    assert first.name == "exact_match.match"
+    assert first.p_adjusted == first.p
+    assert row_of(pair, "exact_match.match").p_adjusted != first.p
+    assert len(found.rows) == len(pair.rows)
+
+
+def test_only_the_named_fields_make_the_family(home: Path) -> None:
+    found = compare(home, "d/old/v1", "d/new/v1", fields=["token_overlap.f1", "label.correct"])
+    assert [row.name for row in found.overall] == ["token_overlap.f1", "label.correct"]
+    assert [row.p_adjusted for row in found.overall] == pytest.approx([2 * (found.overall[0].p or 0)] * 2, rel=0.5)
+
+
+def test_corpus_bleu_is_the_reports_own(home: Path, pair: Pair) -> None:
+    means = query(
+        home, "SELECT mean FROM report_scores WHERE field = 'corpus_bleu' AND slice = 'all' ORDER BY report_id"
+    )
+    row = row_of(pair, "bleu.corpus_bleu")
+    assert (row.new, row.old) == pytest.approx([mean for (mean,) in means])
+    assert row.difference == pytest.approx((row.new or 0) - (row.old or 0))
+    assert row.low is not None and row.high is not None and row.low <= row.difference <= row.high  # type: ignore[operator]
+    assert (row.test, row.mde, row.fixed) == ("exchange", None, None)
+
+
+def test_the_table_has_it_all_and_keeps_the_newest(home: Path) -> None:
+    found = compare(home, "d/old/v1", "d/new/v1", seed=3, level=0.9)
+    assert stored(home, ["d/new/v1"]) == (found,)
+    assert stored(home, ["d/old/v1"]) == ()
+    again = compare(home, "d/old/v1", "d/new/v1", fields=["label.correct"])
+    assert stored(home, ["d/new/v1"]) == (again,)
+    rows = query(home, "SELECT metric, field, slice, difference, finding, fixed, seed FROM comparisons ORDER BY place")
+    assert rows[0] == ("label", "correct", "all", pytest.approx(1 / 6), "better", 14, 0)
+    assert len(rows) == 3
+
+
+def test_the_order_of_the_rows_changes_nothing(tmp_path: Path, home: Path) -> None:
+    for name, rows in (("old", old_rows()), ("new", new_rows())):
+        release(tmp_path, name, rows[::-1], ("exact_match", "token_overlap", "bleu"))
+    assert compare(tmp_path, "d/old/v1", "d/new/v1", seed=5) == compare(home, "d/old/v1", "d/new/v1", seed=5)
+
+
+def test_rows_that_one_report_lacks_are_counted_with_the_reason(tmp_path: Path) -> None:
+    metrics = ("exact_match", "rouge_l")
+    old = [answer(i, "yes", True) for i in range(20)]
+    new = [answer(i, "no", None if i < 3 else False) for i in range(1, 22)]
+    release(tmp_path, "old", old, metrics)
+    release(tmp_path, "new", new, metrics, failing={"rouge_l"})
+    pair = compare(tmp_path, "d/old/v1", "d/new/v1")
+    assert (pair.n_common, pair.n_only_old, pair.n_only_new) == (19, 1, 2)
+    label = row_of(pair, "label.correct")
+    # Questions 1 and 2 are not labelled in the new report, question 0 is not in it, 20 and 21 are not in the old one.
+    assert (label.n_common, label.n_only_old, label.n_only_new) == (17, 3, 2)
+    assert (label.missing_new, label.missing_old) == ({"absent": 1, "undefined": 2}, {"absent": 2})
+    rouge = row_of(pair, "rouge_l.f1")
+    assert (rouge.n_common, rouge.n_only_old, rouge.difference, rouge.finding) == (0, 20, None, None)
+    assert rouge.missing_new == {"absent": 1, "failed": 19}
+    assert rouge.note == "no sample has a number in both reports"
+    version, samples, coverage = pair.warnings
+    assert version.endswith("all common samples have the same question and references")
+    assert samples.startswith("the reports do not have the same samples: 1 only in d/old/v1, 2 only in d/new/v1")
+    assert coverage.startswith("rouge_l: scored 20 of 20 and 0 of 21; rows without a score are no part of the comp")
+
+
+def test_a_sample_with_other_references_is_another_sample(tmp_path: Path) -> None:
+    old = [answer(i, "yes") for i in range(10)]
+    changed = {1: {"references": ["no"]}, 2: {"question": "Another question?"}, 3: {"references": ["yes", "yea"]}}
+    release(tmp_path, "old", [answer(9, "yes") | {"references": ["yes", "sure"]}, *old[:9]])
+    rows = [answer(i, "no") | changed.get(i, {}) for i in range(9)]
+    release(tmp_path, "new", [*rows, answer(9, "no") | {"references": ["sure", "yes"]}])
+    pair = compare(tmp_path, "d/old/v1", "d/new/v1")
+    row = row_of(pair, "exact_match.match")
+    # The references of question 9 only changed places.
+    assert (pair.n_common, pair.n_changed, row.n_common, row.broken) == (10, 3, 7, 7)
+    [warning] = pair.warnings
+    assert warning.endswith("3 of 10 common samples have another question or other references and are left out")
+
+
+def test_other_facts_matter_to_the_metric_that_reads_them(tmp_path: Path) -> None:
+    release(tmp_path, "old", [answer(i, "yes", facts=["it is so"]) for i in range(5)])
+    release(tmp_path, "new", [answer(i, "yes", facts=["it is so"] if i else ["it is not"]) for i in range(5)])
+    pair = compare(tmp_path, "d/old/v1", "d/new/v1")
+    assert (pair.n_changed, row_of(pair, "exact_match.match").n_common) == (0, 5)
+    assert pair.warnings[0].endswith("1 have other facts and are left out of ground_truth_similarity")
+
+
+def test_another_signature_is_not_compared(tmp_path: Path) -> None:
+    rows = [answer(i, "yes" if i else None, True) for i in range(6)]
+    release(tmp_path, "old", rows)
+    release(tmp_path, "new", rows, options=Options(blank_answer="undefined"))
+    pair = compare(tmp_path, "d/old/v1", "d/new/v1")
+    row = row_of(pair, "exact_match.match")
+    assert (row.n_common, row.old, row.new, row.difference, row.p) == (0, None, None, None, None)
+    assert row.note == "computed in another way, blank zero → undefined"
+    assert pair.warnings == ("exact_match is not compared: computed in another way, blank zero → undefined",)
+    assert row_of(pair, "label.correct").n_common == 6
+    assert pair.not_comparable is None
+    only = compare(tmp_path, "d/old/v1", "d/new/v1", fields=["exact_match.match"])
+    assert only.not_comparable == "none of these metrics was computed in the same way in both reports"
+
+
+def test_fields_of_one_report_only(tmp_path: Path) -> None:
+    rows = [answer(i, "yes") for i in range(4)]
+    release(tmp_path, "old", rows, ["exact_match"])
+    release(tmp_path, "new", rows, ["contains"])
+    pair = compare(tmp_path, "d/old/v1", "d/new/v1")
+    assert (pair.rows, pair.not_comparable) == ((), "the two reports have no field in common")
+    [row] = compare(tmp_path, "d/old/v1", "d/new/v1", fields=["contains.match"]).rows
+    assert row.note == "only d/new/v1 has it"
+
+
+def test_a_row_in_another_slice_is_in_neither(tmp_path: Path) -> None:
+    release(tmp_path, "old", [answer(i, "yes", half="x" if i < 4 else "y") for i in range(8)])
+    release(tmp_path, "new", [answer(i, "no", half="x" if i < 5 else "y") for i in range(8)])
+    pair = compare(tmp_path, "d/old/v1", "d/new/v1")
+    x, y = row_of(pair, "exact_match.match", "half=x"), row_of(pair, "exact_match.match", "half=y")
+    assert (x.n_common, x.n_only_old, x.n_only_new, x.missing_old) == (4, 0, 1, {"other slice": 1})
+    assert (y.n_common, y.n_only_old, y.n_only_new, y.missing_new) == (3, 1, 0, {"other slice": 1})
+
+
+def test_clusters_are_exchanged_whole(tmp_path: Path) -> None:
+    # Ten clusters of ten rows that all change alike are ten observations and not a hundred.
+    old = [answer(i, "no", cluster=f"c{i // 10}") for i in range(100)]
+    new = [answer(i, "yes" if i // 10 < 8 else "no", cluster=f"c{i // 10}") for i in range(100)]
+    release(tmp_path, "old", old)
+    release(tmp_path, "new", new)
+    row = row_of(compare(tmp_path, "d/old/v1", "d/new/v1"), "exact_match.match")
+    assert (row.test, row.fixed, row.broken) == ("cluster sign-flip", 80, 0)
+    assert row.p == pytest.approx(2 / 2**8)
+    assert row.mde is not None and row.mde > 0.3
+
+
+def test_what_has_no_answer(home: Path, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="d/old/v1: a report cannot be compared with itself"):
+        compare(home, "d/old/v1", "d/old/v1")
+    with pytest.raises(BadInput, match="d/old/v2: no such report"):
+        compare(home, "d/old/v1", "d/old/v2")
+    with pytest.raises(BadInput, match=r"label\.right: these reports have label\.correct, exact_match\.match"):
+        compare(home, "d/old/v1", "d/new/v1", fields=["label.right"])
+    with pytest.raises(BadInput, match=r"label\.right"):
+        compare(home, "d/old/v1", "d/new/v1", primary="label.right")
+    release(tmp_path, "one", [answer(1, "yes")])
+    found = release(tmp_path, "two", [answer(1, "no")])
+    row = row_of(compare(tmp_path, "d/one/v1", found), "exact_match.match")
+    assert (row.difference, row.low, row.p, row.mde, row.finding) == (-1.0, None, 1.0, None, "not shown to differ")
+
+
+def test_length_warns_above_half_as_much_again(tmp_path: Path) -> None:
+    for name, length in (("old", 10), ("near", 15), ("far", 16)):
+        release(tmp_path, name, [answer(i, "y" * length) for i in range(3)])
+    assert compare(tmp_path, "d/old/v1", "d/near/v1").warnings == ()
+    [warning] = compare(tmp_path, "d/old/v1", "d/far/v1").warnings
+    assert warning.startswith("answers are 1.6 times longer: the median went from 10 to 16 characters.")
+    assert "go by recall, by judges and by labels of people" in warning
+    [back] = compare(tmp_path, "d/far/v1", "d/old/v1").warnings
+    assert back.startswith("answers are 1.6 times shorter")

@@ -1,0 +1,100 @@
+"""Real releases that people judged: five on the same questions, and one that got worse while its overlap rose."""
+
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from scipy.stats import binomtest
+
+from metrics_core.pair import Pair
+from tasks.compare import compare
+from tasks.load import Source
+from tests.tasks.comparing_help import row_of
+from tests.tasks.staging_help import Row, jsonl, run
+
+RELEASES = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")
+PAIRS = list(pairwise(RELEASES))
+LABEL = "label.correct"
+
+
+def lines(file: Path) -> Iterator[Row]:
+    with file.open(encoding="utf-8") as rows:
+        yield from map(json.loads, rows)
+
+
+@pytest.fixture(scope="module")
+def evouna(shared: Path) -> list[Row]:
+    """The usable answers of all five releases."""
+    names = {"question": "question", "references": "references", "answer": "answer", "human_label": "label"}
+    return [
+        {new: row[old] for old, new in names.items()}
+        | {"id": row["meta"]["question_id"], "release": row["meta"]["model_key"]}
+        for row in lines(shared / "data/evouna_nq/evouna_nq_dev.jsonl")
+        if row["meta"]["usable"]
+    ]
+
+
+@pytest.fixture(scope="module")
+def home(evouna: list[Row], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("evouna")
+    run(folder, Source(jsonl(folder / "evouna.jsonl", evouna), paths={"label": "label"}), ["exact_match"])
+    return folder
+
+
+@pytest.mark.parametrize(("old", "new"), PAIRS)
+def test_neighbours_by_hand(home: Path, evouna: list[Row], old: str, new: str) -> None:
+    labels = {name: {row["id"]: row["label"] for row in evouna if row["release"] == name} for name in (old, new)}
+    common = labels[old].keys() & labels[new].keys()
+    fixed = sum(labels[new][key] and not labels[old][key] for key in common)
+    broken = sum(labels[old][key] and not labels[new][key] for key in common)
+    row = row_of(compare(home, f"evouna/{old}/v1", f"evouna/{new}/v1", fields=[LABEL]), LABEL)
+    assert (row.n_common, row.fixed, row.broken) == (len(common), fixed, broken)
+    assert row.n_only_old == len(labels[old].keys() - common)
+    assert row.n_only_new == len(labels[new].keys() - common)
+    assert row.difference == pytest.approx((fixed - broken) / len(common))
+    assert row.p == pytest.approx(binomtest(min(fixed, broken), fixed + broken).pvalue)
+
+
+def test_what_may_be_said_of_the_five(home: Path) -> None:
+    found = {}
+    for old, new in PAIRS:
+        row = row_of(compare(home, f"evouna/{old}/v1", f"evouna/{new}/v1", primary=LABEL), LABEL)
+        found[new] = (row.finding, row.n_common, row.fixed, row.broken, f"{row.difference:+.4f}", f"{row.mde:.4f}")
+    assert found == {
+        "gpt35": ("worse", 1620, 217, 284, "-0.0414", "0.0393"),
+        "chatgpt": ("better", 1621, 234, 103, "+0.0808", "0.0322"),
+        "gpt4": ("better", 1621, 181, 100, "+0.0500", "0.0295"),
+        "newbing": ("not shown to differ", 1618, 144, 142, "+0.0012", "0.0298"),
+    }
+
+
+@pytest.fixture(scope="module")
+def drift(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+    folder = tmp_path_factory.mktemp("drift")
+    rows = [
+        {"id": row["meta"]["question_id"], "release": row["model"], "correct": row["meta"]["auto_label"]}
+        | {name: row[name] for name in ("question", "references", "answer")}
+        for row in lines(shared / "data/llmdrift_prime/llmdrift_prime.jsonl")
+        if row["model"].startswith("gpt-4")
+    ]
+    source = Source(jsonl(folder / "drift.jsonl", rows), paths={"label": "correct"})
+    ids = run(folder, source, ["rouge_l", "token_overlap", "bleu"]).ids
+    assert ids == ["drift/gpt-4-0314/v1", "drift/gpt-4-0613/v1"]
+    return compare(folder, *ids)
+
+
+def test_overlap_rises_while_the_answers_get_worse(drift: Pair) -> None:
+    label = row_of(drift, LABEL)
+    assert (label.finding, f"{label.old:.3f}", f"{label.new:.3f}") == ("worse", "0.840", "0.511")
+    for name in ("rouge_l.f1", "rouge_l.precision", "token_overlap.f1", "bleu.bleu"):
+        assert row_of(drift, name).finding == "better", name
+    for name in ("rouge_l.recall", "token_overlap.recall"):
+        assert row_of(drift, name).finding == "worse", name
+
+
+def test_the_shift_of_length_is_warned_of_first(drift: Pair) -> None:
+    [warning] = drift.warnings
+    assert warning.startswith("answers are 132 times shorter: the median went from 527.5 to 4 characters.")
+    assert warning.endswith("move with length alone; go by recall, by judges and by labels of people")

@@ -1,0 +1,129 @@
+"""Why a number moved: every cause gets its share, and the shares add up to the change."""
+
+import math
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from metrics_core.errors import BadInput
+from metrics_core.registry import Options
+from tasks.diff import Changed, Difference, diff
+from tasks.movement import Movement
+from tests.tasks.comparing_help import answer, release
+from tests.tasks.staging_help import Row, query
+
+WORDS = ["yes", "no", "maybe", "never", "always", "perhaps"]
+METRICS = ("rouge_l", "exact_match", "token_overlap")
+
+
+def random_rows(seed: int, n: int = 40) -> list[Row]:
+    chance = random.Random(seed)
+    return [
+        answer(i, " ".join(chance.sample(WORDS, 3)), chance.random() < 0.5)
+        | {"references": [" ".join(chance.sample(WORDS, 3))]}
+        for i in range(n)
+    ]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Version 2 differs from version 1 in everything: rows, references, answers, labels, method, failures."""
+    folder = tmp_path_factory.mktemp("diff")
+    old, other = random_rows(1), random_rows(2)
+    new = [dict(row) for row in old]
+    for i in range(10):
+        new[i]["answer"] = other[i]["answer"]
+    for i in range(8, 20):
+        new[i]["references"] = other[i]["references"]
+    new[30]["correct"] = not new[30]["correct"]
+    new[31]["answer"] = None
+    release(folder, "a", old[:36], METRICS, parameters={"scoring": {"blank_answer": "zero"}})
+    options = Options(blank_answer="undefined")
+    release(
+        folder, "a", new[3:], METRICS, options=options, failing={"exact_match"},
+        parameters={"scoring": {"blank_answer": "undefined"}, "data": {"answers": "https://u:secret@host/a?token=1"}},
+    )  # fmt: skip
+    return folder
+
+
+@pytest.fixture(scope="module")
+def found(home: Path) -> Difference:
+    return diff(home, "d/a/v1", "d/a/v2")
+
+
+def test_what_differs_is_counted(found: Difference) -> None:
+    assert (found.n_common, found.n_only_old, found.n_only_new) == (33, 3, 4)
+    assert (found.n_questions, found.n_answers, found.n_labels, found.n_facts) == (12, 8, 1, 0)
+    methods = {(one.what, one.old, one.new) for one in found.changed if one.kind == "settings"}
+    assert methods == {(f"{metric}, blank", "zero", "undefined") for metric in METRICS}
+    parameters = [one for one in found.changed if one.kind == "parameter"]
+    assert parameters == [
+        Changed("parameter", "scoring.blank_answer", "zero", "undefined"),
+        Changed("parameter", "data.answers", None, "https://…@host/a?…"),
+    ]
+
+
+def movement_of(found: Difference, metric: str, field: str) -> Movement:
+    [one] = [one for one in found.movements if (one.metric, one.field) == (metric, field)]
+    return one
+
+
+def test_the_shares_add_up(home: Path, found: Difference) -> None:
+    means = "SELECT metric, field, mean FROM report_scores WHERE report_id = ? AND slice = 'all'"
+    old, new = ({row[:2]: row[2] for row in query(home, means, [f"d/a/v{version}"])} for version in (1, 2))
+    assert {(one.metric, one.field) for one in found.movements} == {
+        ("label", "correct"),
+        *((metric, field) for metric in ("rouge_l", "token_overlap") for field in ("precision", "recall", "f1")),
+    }
+    for one in found.movements:
+        key = one.metric, one.field
+        assert (one.old, one.new) == pytest.approx((old[key], new[key]), abs=1e-12)
+        assert one.change == one.new - one.old
+        assert math.fsum(part.amount for part in one.parts) == pytest.approx(one.change, abs=1e-12)
+
+
+def test_each_row_has_one_cause(found: Difference) -> None:
+    label = movement_of(found, "label", "correct")
+    # 40 rows in all, of which 3 are gone and 4 are new; 8 have another answer and 12 other references, 2 both.
+    assert {part.cause: part.n_rows for part in label.parts} == {
+        "rows": 7, "sample": 10, "answer": 6, "several": 2, "none": 1,
+    }  # fmt: skip
+    [corrected] = [part for part in label.parts if part.cause == "none"]
+    assert abs(corrected.amount) == pytest.approx(1 / 33)
+    rouge = movement_of(found, "rouge_l", "recall")
+    # The method changed for every row, so what changed as well cannot be told from it.
+    assert {part.cause: part.n_rows for part in rouge.parts} == {"rows": 7, "coverage": 1, "several": 17, "method": 15}
+    [method] = [part for part in rouge.parts if part.cause == "method"]
+    assert method.amount == 0
+
+
+def test_two_releases_differ_by_their_answers(tmp_path: Path) -> None:
+    release(tmp_path, "old", [answer(i, "no", False) for i in range(4)])
+    release(tmp_path, "new", [answer(i, "yes" if i else "no", i > 1) for i in range(4)])
+    found = diff(tmp_path, "d/old/v1", "d/new/v1")
+    assert found.changed == ()
+    match = movement_of(found, "exact_match", "match")
+    assert [(part.cause, part.n_rows, part.amount) for part in match.parts] == [("answer", 3, 0.75)]
+    assert (match.old, match.new, match.change) == (0.0, 0.75, 0.75)
+
+
+def test_a_rerun_differs_in_nothing(tmp_path: Path) -> None:
+    for _ in range(2):
+        release(tmp_path, "a", random_rows(1, 5))
+    found = diff(tmp_path, "d/a/v1", "d/a/v2")
+    assert found == replace(found, n_common=5, n_only_old=0, n_only_new=0, n_answers=0, n_questions=0, changed=())
+    assert all((one.change, one.parts) == (0.0, ()) for one in found.movements)
+
+
+def test_reports_without_a_common_row(tmp_path: Path) -> None:
+    release(tmp_path, "a", [answer(1, "yes")])
+    release(tmp_path, "b", [answer(2, "no")])
+    release(tmp_path, "c", [answer(1, "no")], failing={"exact_match"})
+    [match] = diff(tmp_path, "d/a/v1", "d/b/v1").movements
+    assert [(part.cause, part.n_rows, part.amount) for part in match.parts] == [("rows", 2, -1.0)]
+    # A report without a single number has no mean that could have moved.
+    assert diff(tmp_path, "d/a/v1", "d/c/v1").movements == ()
+    with pytest.raises(BadInput, match="does not differ from itself"):
+        diff(tmp_path, "d/a/v1", "d/a/v1")

@@ -1,0 +1,208 @@
+"""The gate on reports in a warehouse: evidence, coverage, missing things, real releases."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from metrics_core.errors import BadInput
+from metrics_core.gate import RuleOutcome, Verdict
+from metrics_core.policy import Policy, parse_policy
+from tasks.calibrate import calibration
+from tasks.gate import EXIT_CODES, Gated, gate, gate_self_test, read_policy
+from tasks.junit import junit
+from tasks.load import Source
+from tests.tasks.gating_help import Made, Scores, evouna, warehouse
+from tests.tasks.staging_help import jsonl, run
+
+FIELD = "label.correct"
+
+
+def policy(margin: float = 0.02, *rules: str, primary: str = FIELD) -> Policy:
+    return parse_policy({"primary": primary, "margin": margin, "rules": list(rules)}, "x")
+
+
+def decided(home: Path, old: Scores, new: Scores, rules: Policy, **both: Mapping[str, Mapping[str, str]]) -> Gated:
+    ids = warehouse(home, [Made("old", {FIELD: old}, **both), Made("new", {FIELD: new}, **both)])  # type: ignore[arg-type]
+    return gate(home, *ids, rules)
+
+
+def scores(n: int, wrong: int) -> dict[str, float | str | None]:
+    return {f"q{i:04}": float(i >= wrong) for i in range(n)}
+
+
+def test_releases_and_reports_can_be_named(tmp_path: Path) -> None:
+    ids = warehouse(tmp_path, [Made("old", {FIELD: scores(500, 50)}), Made("new", {FIELD: scores(500, 150)})])
+    assert ids == ["faq/old/v1", "faq/new/v1"]
+    found = gate(tmp_path, "old", "faq/new", policy())
+    assert (found.old, found.new, found.verdict.outcome) == (*ids, "FAIL")
+    assert found == gate(tmp_path, *ids, policy())
+    assert "faq/new/v1 must not ship in place of faq/old/v1: label.correct went from 0.900 to 0.700" in (
+        found.verdict.sentence
+    )
+    with pytest.raises(BadInput, match="cannot be compared with itself"):
+        gate(tmp_path, "old", "old", policy())
+    with pytest.raises(BadInput, match="newest: no such report or release"):
+        gate(tmp_path, "old", "newest", policy())
+
+
+def test_a_missing_baseline_is_incomplete(tmp_path: Path) -> None:
+    warehouse(tmp_path, [Made("new", {FIELD: scores(9, 0)})])
+    found = gate(tmp_path, "old", "new", policy())
+    assert (found.verdict.outcome, {rule.outcome for rule in found.verdict.rules}) == ("INCOMPLETE", {"INCOMPLETE"})
+    assert "there is no report or release old" in found.verdict.sentence
+
+
+def test_a_field_that_a_report_does_not_have_is_incomplete(tmp_path: Path) -> None:
+    found = decided(tmp_path, scores(900, 0), scores(900, 0), policy(primary="label.corect"))
+    assert found.verdict.outcome == "INCOMPLETE"
+    assert "label.corect: faq/old/v1 has no such field; did you mean label.correct?" in found.verdict.sentence
+
+
+def test_other_signatures_are_incomplete(tmp_path: Path) -> None:
+    signed = [{"label": f"label|v2|prompt:{prompt}"} for prompt in ("a1", "b2")]
+    made = [Made(n, {FIELD: scores(900, 0)}, signatures=s) for n, s in zip(("old", "new"), signed, strict=True)]
+    warehouse(tmp_path, made)
+    found = gate(tmp_path, "old", "new", policy())
+    assert found.verdict.outcome == "INCOMPLETE"
+    assert "computed in another way, prompt a1 → b2; evaluate both releases with the same" in found.verdict.sentence
+
+
+def test_samples_that_one_release_left_out_count_against_it(tmp_path: Path) -> None:
+    old, new = scores(1000, 0), scores(1000, 0)
+    for i in range(20):
+        new[f"q{i:04}"] = "failed"
+        new[f"q{i + 100:04}"] = None
+        del new[f"q{i + 200:04}"]
+    # Undefined in both: nobody has something to say about these.
+    for i in range(500, 900):
+        old[f"q{i:04}"] = new[f"q{i:04}"] = None
+    found = decided(tmp_path, old, new, policy())
+    assert found.verdict.outcome == "INCOMPLETE"
+    assert found.verdict.rules[1].sentence == (
+        "label.correct has the least: 540 of 600 samples of faq/new/v1 (20 absent, 20 failed, 20 undefined) have a "
+        "comparable number; score what failed again with --only-failed, or evaluate what is absent"
+    )
+    assert gate(tmp_path, "old", "new", policy(0.02, "coverage >= 0.9")).verdict.outcome == "PASS"
+
+
+def test_slices_and_clusters_come_from_the_reports(tmp_path: Path) -> None:
+    names = sorted(scores(400, 0))
+    slices = {name: {"lang": "ru" if i < 100 else "en"} for i, name in enumerate(names)}
+    rules = policy(0.3, f"{FIELD}[lang=ru] >= -0.05", f"{FIELD}[lang=fr] >= -0.05")
+    new = scores(400, 60)
+    found = decided(tmp_path / "a", scores(400, 0), new, rules, slices=slices)
+    assert [rule.outcome for rule in found.verdict.rules] == ["PASS", "FAIL", "INCOMPLETE", "PASS"]
+    assert (found.verdict.rules[1].value, found.verdict.rules[1].n) == (-0.6, 100)
+    assert "label.correct[lang=fr]: the two reports have no slice lang=fr in common" in found.verdict.rules[2].sentence
+    clusters = {name: str(i // 100) for i, name in enumerate(names)}
+    found = decided(tmp_path / "b", scores(400, 0), new, policy(0.1), clusters=clusters)
+    assert found.verdict.outcome == "INCONCLUSIVE"
+
+
+def test_a_number_for_a_whole_release_cannot_be_gated(tmp_path: Path) -> None:
+    warehouse(tmp_path, [Made(name, {"bleu.corpus_bleu": scores(9, 0)}) for name in ("old", "new")])
+    assert "take bleu.bleu" in gate(tmp_path, "old", "new", policy(primary="bleu.corpus_bleu")).verdict.sentence
+
+
+def test_the_reports_of_a_real_run(tmp_path: Path) -> None:
+    """Labels, slices, signatures and statuses as load, score and aggregate leave them."""
+    rows = [
+        {"id": f"q{i}", "release": release, "question": f"Question {i}?", "reference": f"word{i}", "lang": "en",
+         "answer": f"word{i}" if i % 10 or release == "old" else "other", "human": bool(i % 10) or release == "old"}
+        for i in range(300)
+        for release in ("old", "new")
+    ]  # fmt: skip
+    source = Source(jsonl(tmp_path / "faq.jsonl", rows), paths={"label": "human"}, slices=("lang",))
+    run(tmp_path / "home", source, ["exact_match"])
+    rules = policy(0.2, "exact_match.match[lang=en] >= -0.05", "level label.correct >= 0.8")
+    found = gate(tmp_path / "home", "old", "new", rules).verdict
+    assert [rule.outcome for rule in found.rules] == ["PASS", "FAIL", "PASS", "PASS"]
+    assert [rule.value for rule in found.rules] == pytest.approx([-0.1, -0.1, 0.9, 1.0])
+    assert calibration(tmp_path / "home", "exact_match.match").parts[0].n == 600
+
+
+def test_policy_files(tmp_path: Path) -> None:
+    file = tmp_path / "gate.yaml"
+    file.write_text("primary: label.correct\nmargin: 0.02\nrules:\n  - label.correct[lang=ru] >= -0.05\n")
+    assert [rule.text for rule in read_policy(file).rules] == [
+        "label.correct >= -0.02", "label.correct[lang=ru] >= -0.05", "coverage >= 0.95",
+    ]  # fmt: skip
+    file.write_text("primary: [a\nmargin: 1")
+    with pytest.raises(BadInput, match=r"gate.yaml, line 2: not YAML"):
+        read_policy(file)
+    file.write_text("primary: !!python/object/apply:os.getcwd []")
+    with pytest.raises(BadInput, match="not YAML"):
+        read_policy(file)
+    with pytest.raises(BadInput, match="No such file"):
+        read_policy(tmp_path / "none.yaml")
+
+
+def test_junit_has_a_case_a_rule_and_survives_any_name() -> None:
+    nasty = '<script>alert(1)</script> "><img onerror=x> & \x00\x1b[31m \ud800 ]]> \u202e'
+    outcomes = ("PASS", "FAIL", "INCONCLUSIVE", "INCOMPLETE")
+    rules = tuple(RuleOutcome(f"rule {nasty} {one}", one, f"why {nasty}") for one in outcomes)
+    written = junit(Gated(nasty, "new", policy(), Verdict("FAIL", nasty, rules))).encode()
+    [suite] = ElementTree.fromstring(written)
+    assert [suite.get(name) for name in ("tests", "failures", "errors")] == ["4", "2", "1"]
+    cases = suite.findall("testcase")
+    shown = nasty.replace("\x00", "�").replace("\x1b", "�").replace("\ud800", "�")
+    assert [case.get("name") for case in cases] == [f"rule {shown} {one}" for one in outcomes]
+    assert [[child.tag for child in case] for case in cases] == [[], ["failure"], ["failure"], ["error"]]
+    assert cases[1][0].get("message") == f"FAIL: why {shown}"
+    assert b"<script>" not in written
+
+
+def test_the_verdict_is_plain_json(tmp_path: Path) -> None:
+    found = decided(tmp_path, scores(500, 50), scores(500, 150), policy())
+    content = json.loads(json.dumps(found.as_dict(), allow_nan=False))
+    assert (content["outcome"], content["exit_code"], len(content["rules"])) == ("FAIL", EXIT_CODES["FAIL"], 2)
+    assert content["rules"][0]["value"] == pytest.approx(-0.2)
+    assert content["policy"] == ["label.correct >= -0.02", "coverage >= 0.95"]
+
+
+def test_the_regression_that_overlap_scores_hide_fails(tmp_path: Path, shared: Path) -> None:
+    """gpt-4-0314 to gpt-4-0613 on prime numbers: .840 to .511."""
+    made: dict[str, dict[str, float]] = {}
+    for line in (shared / "data/llmdrift_prime/llmdrift_prime.jsonl").read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        if row["meta"]["auto_label"] is not None:
+            made.setdefault(row["model"], {})[row["meta"]["question_id"]] = float(row["meta"]["auto_label"])
+    warehouse(tmp_path, [Made(name, {FIELD: made[name]}) for name in ("gpt-4-0314", "gpt-4-0613")])
+    found = gate(tmp_path, "gpt-4-0314", "gpt-4-0613", policy())
+    assert found.verdict.outcome == "FAIL"
+    assert "label.correct went from 0.840 to 0.511 (-0.329, " in found.verdict.sentence
+
+
+def test_real_releases_and_the_self_test_on_them(tmp_path: Path, shared: Path) -> None:
+    """evouna_nq: false alarms under 5 % at a margin of 0, and the power that is stated is the power it has."""
+    labels = evouna(shared)
+    warehouse(tmp_path, [Made(name, {FIELD: labels[name]}) for name in ("chatgpt", "gpt4", "newbing")])
+    assert gate(tmp_path, "chatgpt", "gpt4", policy(0)).verdict.outcome == "PASS"
+    assert gate(tmp_path, "gpt4", "newbing", policy(0)).verdict.outcome == "INCONCLUSIVE"
+    equal, loss = gate_self_test(tmp_path, "gpt4", "newbing", policy(0), seed=1).trials
+    assert (equal.name, equal.n, equal.n_runs) == ("equal", 1618, 2000)
+    assert equal.failed.interval
+    assert equal.failed.interval.high < 0.05
+    assert 0.012 < equal.failed.value < 0.04
+    assert 0.012 < equal.passed.value < 0.04
+    assert (loss.name, loss.stated_fail) == ("loss", 0.8)
+    assert loss.loss == pytest.approx(0.0294, abs=5e-4)
+    assert loss.failed.value == pytest.approx(0.8, abs=0.03)
+    tested = gate_self_test(tmp_path, "gpt4", "newbing", policy(0.02), seed=2)
+    by_name = {trial.name: trial for trial in tested.trials}
+    assert list(by_name) == ["equal", "margin", "loss", "enough"]
+    assert by_name["equal"].failed.value <= 0.002
+    assert by_name["margin"].passed.value == pytest.approx(0.025, abs=0.012)
+    assert by_name["margin"].failed.value == pytest.approx(0.025, abs=0.012)
+    assert by_name["enough"].passed.value == pytest.approx(0.8, abs=0.03)
+    needed = by_name["enough"].n
+    assert needed == pytest.approx(1618 * (0.0205 / 0.02 * (1.96 + 0.8416) / 1.96) ** 2, rel=0.05)
+
+
+def test_a_self_test_needs_samples_that_differ(tmp_path: Path) -> None:
+    ids = warehouse(tmp_path, [Made(name, {FIELD: scores(9, 0)}) for name in ("old", "new")])
+    with pytest.raises(BadInput, match=r"no sample has another label.correct in one report than in the other"):
+        gate_self_test(tmp_path, *ids, policy())

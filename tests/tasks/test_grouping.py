@@ -1,0 +1,68 @@
+"""Many rows are tested as few groups: as valid, as sharp, and much quicker."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from metrics_core.statistics.comparison import paired_difference
+from tasks.compare import compare
+from tasks.grouping import groups
+from tasks.warehouse.warehouse import writing
+
+N = 12_000
+
+
+def test_few_rows_are_their_own_groups() -> None:
+    assert groups(5, None, 5, 0).tolist() == [0, 1, 2, 3, 4]
+    assert groups(5, np.array([7, 3, 7, 9, 3]), 3, 0).tolist() == [1, 0, 1, 2, 0]
+
+
+def test_many_rows_are_spread_evenly_and_clusters_stay_whole() -> None:
+    found = groups(1000, None, 64, 1)
+    assert set(np.bincount(found)) == {15, 16}
+    assert (found == groups(1000, None, 64, 1)).all()
+    assert (found != groups(1000, None, 64, 2)).any()
+    clusters = np.arange(1000) // 4
+    of_clusters = groups(1000, clusters, 64, 1)
+    assert of_clusters.max() == 63
+    assert all(len(set(of_clusters[clusters == one])) == 1 for one in range(250))
+
+
+@pytest.fixture(scope="module")
+def scores() -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    old = rng.random(N)
+    return old, np.clip(old + rng.normal(0.002, 0.2, N), 0, 1)
+
+
+def test_a_comparison_of_many_rows(tmp_path: Path, scores: tuple[np.ndarray, np.ndarray]) -> None:
+    signatures = {"rouge_l": "rouge_l|v1"}
+    with writing(tmp_path) as warehouse:
+        for name, values in zip(("old", "new"), scores, strict=True):
+            report, manifest = f"d/{name}/v1", {"answers_version": "a", "signatures": signatures, "run_id": "r"}
+            about = [report, name, json.dumps(manifest)]
+            warehouse.execute("INSERT INTO reports VALUES (?, 'd', 'v', ?, 1, now(), 'COMPLETE', ?, NULL)", about)
+            warehouse.execute(
+                "INSERT INTO report_scores VALUES (?, ?, 'rouge_l', 'f1', 'all', ?, ?, 0, 0, 0, 1, 0, 0, 0, 't', 0, 0)",
+                [report, name, N, N],
+            )
+            ids = [f"s{i:05}" for i in range(N)]
+            warehouse.execute(
+                "INSERT INTO answers SELECT 'd', ?, 'a', unnest(?), 'k', 'x', NULL, NULL, MAP {'kind': 'one'}",
+                [name, ids],
+            )
+            warehouse.execute(
+                "INSERT INTO scores SELECT ?, 'd', 'v', ?, unnest(?), 'rouge_l', 'f1', unnest(?), 'scored', NULL, 'x'",
+                [report, name, ids, values.tolist()],
+            )
+    overall, slice_ = compare(tmp_path, "d/old/v1", "d/new/v1").rows
+    exact = paired_difference(*scores, permutations=9999)
+    assert (overall.n_common, overall.test, slice_.slice) == (N, "sign-flip", "kind=one")
+    assert overall.difference == pytest.approx(exact.difference)
+    assert 0.001 < exact.p < 0.1
+    # A thousand exchanges know such a p to about a percent.
+    for row in (overall, slice_):
+        assert row.p == pytest.approx(exact.p, abs=0.02)
+    assert (overall.low, overall.high) == pytest.approx(exact.interval[:2] if exact.interval else ())

@@ -1,0 +1,38 @@
+"""The samples that moved most, with both answers."""
+
+from pathlib import Path
+
+import pytest
+
+from tasks.most_changed import ChangedSample, most_changed
+from tests.tasks.comparing_help import answer, release
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("changed")
+    old = ["no", "yes", "yes", "yes a", "same", "yes"]
+    new = ["yes", "no", "yes a b c", "yes", "same", "no"]
+    rows = [answer(i, text) for i, text in enumerate(new)]
+    # The last one is another question now, so its answers do not compare.
+    rows[-1]["references"] = ["no"]
+    release(folder, "old", [answer(i, text) for i, text in enumerate(old)], ["token_overlap"])
+    release(folder, "new", rows, ["token_overlap"])
+    return folder
+
+
+def changed(home: Path, **more: object) -> list[tuple[str, float]]:
+    found = most_changed(home, "d/old/v1", "d/new/v1", "token_overlap.precision", **more)  # type: ignore[arg-type]
+    return [(one.sample_id, one.difference) for one in found]
+
+
+def test_the_largest_moves_come_first(home: Path) -> None:
+    assert changed(home) == [("q000", 1.0), ("q001", -1.0), ("q002", -0.75), ("q003", 0.5)]
+    assert changed(home, limit=2) == [("q000", 1.0), ("q001", -1.0)]
+    assert changed(home, direction="better") == [("q000", 1.0), ("q003", 0.5)]
+    assert changed(home, direction="worse", limit=1) == [("q001", -1.0)]
+
+
+def test_a_sample_has_both_answers(home: Path) -> None:
+    [first] = most_changed(home, "d/old/v1", "d/new/v1", "token_overlap.recall", limit=1)
+    assert first == ChangedSample("q000", "Question 0?", ("yes",), "no", "yes", 0.0, 1.0, 1.0, None, None)

@@ -1,0 +1,65 @@
+"""A report is meant by its id, a release by its name, and what is not clear is asked for."""
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from metrics_core.errors import BadInput
+from tasks.report_names import check_baseline, pair_named, report_named
+from tasks.warehouse.warehouse import FILE, writing
+from tests.tasks.comparing_help import answer, release
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Releases a (v1, v2) and b on data set d, release a on data set e, and one whose name looks like an id."""
+    folder = tmp_path_factory.mktemp("names")
+    with writing(folder) as warehouse:
+        for dataset, name, version in (("d", "a", 1), ("d", "a", 2), ("d", "b", 1), ("e", "a", 1), ("e", "d/a/v1", 1)):
+            warehouse.execute(
+                "INSERT INTO reports VALUES (?, ?, 'x', ?, ?, now(), 'COMPLETE', '{}', NULL)",
+                [f"{dataset}/{name}/v{version}", dataset, name, version],
+            )
+    return folder
+
+
+def test_names(home: Path) -> None:
+    assert report_named(home, "d/a/v1") == "d/a/v1"
+    assert report_named(home, "b") == "d/b/v1"
+    assert report_named(home, "d/a") == "d/a/v2"
+    assert report_named(home, "a", "e") == "e/a/v1"
+    with pytest.raises(BadInput, match=r"^a: has reports on d, e; write DATASET/a$"):
+        report_named(home, "a")
+    with pytest.raises(BadInput, match=r"^c: no such report or release in "):
+        report_named(home, "c")
+    with pytest.raises(BadInput, match=r"^b: no such report or release on e in "):
+        report_named(home, "b", "e")
+
+
+def test_one_name_says_which_data_set_the_other_is_about(home: Path) -> None:
+    assert pair_named(home, "a", "b") == ("d/a/v2", "d/b/v1")
+    assert pair_named(home, "e/a/v1", "a") == ("e/a/v1", "e/a/v1")
+    assert pair_named(home, "d/a/v1", "a", "d") == ("d/a/v1", "d/a/v2")
+    with pytest.raises(BadInput, match="has reports on d, e"):
+        pair_named(home, "a", "a")
+
+
+def test_a_baseline_is_found_before_anything_is_scored(home: Path, tmp_path: Path) -> None:
+    accepted = str(tmp_path / "accepted.parquet")
+    duckdb.sql("SELECT unnest(['x', 'y']) AS release").write_parquet(accepted)
+    for name in ("x", "b", "d/a/v1"):
+        check_baseline(home, name, "d", accepted)
+    with pytest.raises(BadInput, match=r"^z: no such report or release on d"):
+        check_baseline(home, "z", "d", accepted)
+    with pytest.raises(BadInput, match=r"^e/a/v1: no such report or release on d"):
+        check_baseline(home, "e/a/v1", "d", accepted)
+    with pytest.raises(BadInput, match=r"^b: nothing to compare with; this run has x, y, and .* no reports$"):
+        check_baseline(tmp_path, "b", "d", accepted)
+    assert not (tmp_path / FILE).exists()
+
+
+def test_the_newest_report_of_a_release_is_meant(tmp_path: Path) -> None:
+    for version in (1, 2):
+        assert release(tmp_path, "one", [answer(1, "yes")]) == f"d/one/v{version}"
+    assert report_named(tmp_path, "one") == "d/one/v2"
