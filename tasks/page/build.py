@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from metrics_core.errors import BadInput
 from metrics_core.gate import Verdict
@@ -21,6 +22,9 @@ from tasks.page.notices import summary, warnings
 from tasks.page.samples import MOST_SAMPLES, read_samples
 from tasks.report import Report, read_reports
 from tasks.warehouse.warehouse import reading
+
+if TYPE_CHECKING:
+    import duckdb
 
 _LABEL = f"{LABEL}.{LABEL_FIELD.name}"
 _JUDGES = ("meaning_match.match", "ground_truth_similarity.similarity")
@@ -51,42 +55,50 @@ def build_page(
         raise BadInput(f"a page is about one data set, and these reports are about {', '.join(datasets) or 'none'}")
     names = list(dict.fromkeys(f"{score.metric}.{score.field}" for report in reports for score in report.overall))
     chosen = _primary(reports, names, primary)
-    headlines = _headlines(names, chosen)
     labels = _labels(reports)
+    named = tuple(_named(pair, labels) for pair in pairs)
     with reading(home) as warehouse:
-        lengths = read.median_lengths(warehouse, reports)
-        binary = read.binary_fields(warehouse, reports)
-        checks = read.checks(warehouse, reports)
-        n_quarantined, refused = read.quarantine(warehouse, reports)
-        distributions = read.distributions(warehouse, labels, binary)
-        failures = read.failures(warehouse, labels)
-        agreements = read.agreements(warehouse, reports, labels)
-        history = moments(warehouse, datasets[0], headlines)
-        samples = read_samples(warehouse, labels, reports, chosen, most_samples)
+        return _page(warehouse, reports, names, chosen, named, verdict, most_samples)
+
+
+def _page(
+    warehouse: duckdb.DuckDBPyConnection,
+    reports: Sequence[Report],
+    names: Sequence[str],
+    primary: str,
+    pairs: tuple[Pair, ...],
+    verdict: Verdict | None,
+    most_samples: int,
+) -> Page:
+    labels = _labels(reports)
+    headlines = _headlines(names, primary)
+    lengths = read.median_lengths(warehouse, reports)
+    binary = read.binary_fields(warehouse, reports)
+    checks = read.checks(warehouse, reports)
+    n_quarantined, refused = read.quarantine(warehouse, reports)
     releases = tuple(
         Release(labels[report.report_id], report, command(report.manifest["parameters"]), lengths[report.report_id])
         for report in reports
     )
-    named = tuple(_named(pair, labels) for pair in pairs)
     return Page(
-        dataset=datasets[0],
+        dataset=reports[0].dataset,
         made_at=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        primary=chosen,
+        primary=primary,
         headlines=headlines,
         fields=tuple(_field(name, reports, name in binary) for name in names),
         releases=releases,
         verdict=verdict,
-        summary=summary(releases, named, chosen),
-        warnings=warnings(releases, named, checks, n_quarantined),
-        pairs=named,
-        distributions=distributions,
-        failures=failures,
+        summary=summary(releases, pairs, primary),
+        warnings=warnings(releases, pairs, checks, n_quarantined),
+        pairs=pairs,
+        distributions=read.distributions(warehouse, labels, binary),
+        failures=read.failures(warehouse, labels),
         checks=checks,
         n_quarantined=n_quarantined,
         quarantine=refused,
-        agreements=agreements,
-        history=history,
-        samples=samples,
+        agreements=read.agreements(warehouse, reports, labels),
+        history=moments(warehouse, reports[0].dataset, headlines),
+        samples=read_samples(warehouse, labels, reports, primary, most_samples),
     )
 
 

@@ -93,9 +93,14 @@ def _slice_table(name: str, column: str, by_release: Sequence[dict[tuple[str, st
     return SliceTable(name, column, tuple(kept), len(found) - len(kept))
 
 
-def by_slice(pair: Pair) -> tuple[Comparison, ...]:
-    """The comparisons of slices, by slice."""
-    return tuple(sorted((row for row in pair.rows if row.slice != ALL), key=lambda row: row.slice))
+def by_slice(pair: Pair, primary: str) -> tuple[tuple[str, tuple[Comparison, ...]], ...]:
+    """The comparisons of slices under a title: those of the field that decides, then those of all others."""
+    sliced = [row for row in pair.rows if row.slice != ALL]
+    parts = {
+        f"{primary} by slice": tuple(row for row in sliced if row.name == primary),
+        "Other metrics by slice": tuple(row for row in sliced if row.name != primary),
+    }
+    return tuple((title, rows) for title, rows in parts.items() if rows)
 
 
 _TESTS = {

@@ -193,6 +193,10 @@ PUBLIC = {
         "call_id request_key judge prompt run kind attempt format status code message started_at seconds tokens_in "
         "tokens_out cost_usd model fingerprint finish_reason reply"
     ),
+    "comparisons": (
+        "old_report new_report metric field slice n_common n_only_old n_only_new old new difference ci_low ci_high p "
+        "p_adjusted mde needed fixed broken test finding note"
+    ),
     "facts": "sample_key signature side fact_id fact status with_id",
     "report_facts": "report_id release sample_id question side fact_id fact status with_id with_fact",
     "sample_scores": "report_id release sample_id question references answer correct metric status reason values",

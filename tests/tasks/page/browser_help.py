@@ -1,0 +1,54 @@
+"""A page in the browser, and what it did which it must not do."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from playwright.sync_api import Locator, Page
+
+from metrics_core.pair import Pair
+from tasks.page.html import render
+from tasks.page.model import Page as Content
+from tasks.page.model import as_json
+from tests.tasks.page.page_help import VERDICT, comparison, page
+
+
+@dataclass
+class Opened:
+    """A page in the browser, and everything that it did which it must not do."""
+
+    page: Page
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def rows(self) -> Locator:
+        return self.page.locator("#rows tbody tr.row")
+
+    @property
+    def status(self) -> Locator:
+        return self.page.get_by_role("status")
+
+    def column(self, name: str) -> list[str]:
+        """The cells of a column of the rows on the screen."""
+        heads = self.page.locator("#rows thead th").all_inner_texts()
+        place = next(turn for turn, head in enumerate(heads) if head.startswith(name))
+        return [text.strip() for text in self.rows.locator(f":scope > :nth-child({place + 1})").all_inner_texts()]
+
+    def choose(self, label: str, option: str) -> None:
+        self.page.get_by_label(label, exact=True).select_option(label=option)
+
+
+Open = Callable[..., Opened]
+made: dict[str, str] = {}
+
+
+def html(content: Content) -> str:
+    """The page, rendered once: most of the time of these tests would be the drawing of the same plots."""
+    key = as_json(content)
+    if key not in made:
+        made[key] = render(content)
+    return made[key]
+
+
+def compared(n: int = 40) -> Content:
+    """A page with a comparison and a verdict."""
+    return replace(page(n), pairs=(Pair("old", "new", (comparison(),), margin=0.02),), verdict=VERDICT)

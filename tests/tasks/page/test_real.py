@@ -1,0 +1,68 @@
+"""The page of five real releases in a real browser: it says what the warehouse says, and asks nobody for anything."""
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from metrics_core.policy import parse_policy
+from tasks.compare import compare
+from tasks.gate import gate
+from tasks.load import Source
+from tasks.page.build import build_page
+from tasks.page.model import Page
+from tests.tasks.page.browser_help import Open
+from tests.tasks.staging_help import query, run
+
+PATHS = {"id": "meta.question_id", "release": "model", "label": "human_label"}
+
+
+@pytest.fixture(scope="module")
+def home(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("five")
+    file = str(shared / "data/evouna_nq/evouna_nq_dev.jsonl")
+    run(folder, Source(file, dataset="five", paths=PATHS, slices=("meta.usable",)), ["token_overlap", "contains"])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def page(home: Path) -> Page:
+    ids = [row[0] for row in query(home, "SELECT report_id FROM reports ORDER BY rowid")]
+    pairs = [compare(home, old, new, primary="label.correct") for old, new in pairwise(ids)]
+    policy = parse_policy({"primary": "label.correct", "margin": 0.02, "rules": ["coverage >= 0.9"]}, "policy")
+    return build_page(home, ids, pairs=pairs, verdict=gate(home, *ids[-2:], policy).verdict)
+
+
+def test_it_opens_with_the_verdict_and_filters_and_sorts(home: Path, page: Page, show: Open) -> None:
+    opened = show(page)
+    expect(opened.page.locator(".verdict h2")).to_contain_text(page.verdict.outcome if page.verdict else "")
+    expect(opened.page.get_by_text("Bing Chat is not shown to differ from ChatGPT-4").first).to_be_visible()
+    expect(opened.status).to_have_text("1,924 of 1,924 samples")
+    opened.choose("Show", "worse")
+    broken = page.pairs[-1].overall[0].broken
+    expect(opened.status).to_have_text(f"{broken:,} of 1,924 samples")
+    assert set(opened.column("Label of people")) == {"right → wrong"}
+    opened.choose("Show", "all samples")
+    opened.choose("Score", "token_overlap.recall")
+    opened.page.get_by_role("button", name="ChatGPT-4").click()
+    opened.page.get_by_role("button", name="ChatGPT-4").click()
+    assert opened.column("ChatGPT-4") == ["1.000"] * 25
+
+
+def test_every_mean_on_the_page_is_that_of_the_warehouse(home: Path, page: Page, show: Open) -> None:
+    stored = query(
+        home,
+        "SELECT metric || '.' || field, list(mean ORDER BY r.rowid) "
+        "FROM report_scores s JOIN reports r USING (report_id) WHERE slice = 'all' GROUP BY ALL",
+    )
+    opened = show(page)
+    region = opened.page.get_by_role("region", name="Scores of all fields")
+    for name, means in stored:
+        cells = region.locator("tr", has=opened.page.locator("th", has_text=name)).locator("td").all_inner_texts()
+        assert [cell.split()[0] for cell in cells] == [f"{mean:.3f}" for mean in means]
+    assert len(stored) == 5
+    texts = json.loads(opened.page.locator("#data-json").text_content() or "")["samples"]["answers"][4]["texts"]
+    answers = query(home, "SELECT answer FROM answers WHERE release = 'Bing Chat' ORDER BY sample_id")
+    assert texts == [row[0] for row in answers]

@@ -1,0 +1,95 @@
+"""The page on screens of every width, in the dark, by keyboard, printed, and without its script."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.tasks.page.browser_help import Open, compared, html
+from tests.tasks.page.page_help import page
+
+
+def test_the_verdict_is_on_the_first_screen_with_the_warnings(show: Open) -> None:
+    opened = show(compared())
+    for text in ("FAIL", "New loses more than the margin.", "Before you trust a number", "warning 0"):
+        box = opened.page.locator("main").get_by_text(text, exact=text == "FAIL").first.bounding_box()
+        assert box is not None and box["y"] + box["height"] < 900
+
+
+def test_arrows_move_between_rows_and_the_skip_link_passes_the_head(show: Open) -> None:
+    opened = show(page(4))
+    toggles = opened.page.locator(".toggle")
+    toggles.first.focus()
+    opened.page.keyboard.press("ArrowDown")
+    expect(toggles.nth(1)).to_be_focused()
+    opened.page.keyboard.press("ArrowUp")
+    expect(toggles.first).to_be_focused()
+    opened.page.evaluate("document.activeElement.blur(); getSelection().removeAllRanges(); scrollTo(0, 0)")
+    opened.page.get_by_role("link", name="Skip to the report").focus()
+    expect(opened.page.get_by_role("link", name="Skip to the report")).to_be_in_viewport()
+    opened.page.keyboard.press("Enter")
+    expect(opened.page.locator("main")).to_be_focused()
+
+
+def test_sorting_keeps_the_focus(show: Open) -> None:
+    opened = show(page(4))
+    head = opened.page.get_by_role("button", name="Question")
+    head.focus()
+    opened.page.keyboard.press("Enter")
+    expect(opened.page.get_by_role("button", name="Question")).to_be_focused()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 390, 1280])
+def test_the_page_is_as_wide_as_the_screen(show: Open, width: int, scheme: str) -> None:
+    opened = show(compared(), width, color_scheme=scheme)
+    opened.page.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true })")
+    opened.page.locator(".toggle").first.click()
+    assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+    dark = opened.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 27)"
+    assert dark == (scheme == "dark")
+
+
+def test_text_can_be_read_in_the_light_and_in_the_dark(show: Open) -> None:
+    """WCAG 2.2: contrast of at least 4.5 for text, in both schemes, for every colour that text has."""
+    contrast = """names => { const probe = document.createElement('i'); document.body.append(probe);
+        const light = name => { probe.style.color = `var(--${name})`;
+            const [r, g, b] = getComputedStyle(probe).color.match(/\\d+/g).map(c => c / 255)
+                .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+            return 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05 };
+        const ratio = (one, other) => Math.max(one, other) / Math.min(one, other);
+        return names.map(([ink, ground]) => ratio(light(ink), light(ground))) }"""
+    inks = ("ink", "muted", "accent", "better", "worse", "mark", "pass", "fail", "inconclusive", "incomplete")
+    pairs = [[ink, ground] for ink in inks for ground in ("paper", "ground")]
+    for scheme in ("light", "dark"):
+        opened = show(page(2), color_scheme=scheme)
+        found = dict(zip(map(tuple, pairs), opened.page.evaluate(contrast, pairs), strict=True))
+        assert {pair: ratio for pair, ratio in found.items() if ratio < 4.5} == {}
+
+
+def test_print_opens_what_is_closed_and_leaves_out_what_is_pressed(show: Open, tmp_path: Path) -> None:
+    opened = show(compared())
+    opened.page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    opened.page.emulate_media(media="print")
+    assert opened.page.locator("details:not([open])").count() == 0
+    for hidden in ("nav", ".controls", ".toggle >> nth=0", "text=Export these rows as CSV"):
+        expect(opened.page.locator(hidden)).to_be_hidden()
+    expect(opened.page.locator("#rows thead")).to_be_visible()
+    assert all(box == "visible" for box in opened.page.evaluate(
+        "[...document.querySelectorAll('.scroll')].map(one => getComputedStyle(one).overflowX)"
+    ))  # fmt: skip
+    assert len(opened.page.pdf(path=tmp_path / "page.pdf")) > 10_000
+    opened.page.emulate_media(media="screen")
+    opened.page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert opened.page.locator("details:not([open])").count() > 0
+
+
+def test_everything_but_the_table_is_there_without_javascript(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(html(compared()), encoding="utf-8")
+    context = browser.new_context(java_script_enabled=False, offline=True)
+    opened = context.new_page()
+    opened.goto(file.as_uri())
+    expect(opened.get_by_text("This table needs JavaScript.")).to_be_visible()
+    expect(opened.get_by_role("region", name="Scores of all fields")).to_be_visible()
+    context.close()
