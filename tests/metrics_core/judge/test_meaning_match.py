@@ -279,7 +279,14 @@ def test_what_fails_after_one_repair_that_shows_the_error(
 # References
 
 
-@pytest.mark.parametrize("number", [0, 4, True, 1.0, "1", None, [1]])
+@pytest.mark.parametrize("number", [2, 2.0])
+def test_a_number_is_a_number_with_or_without_a_point(number: float, judge_server: Start) -> None:
+    server = judge_server(lambda _body: says("match", reference=number))
+    [found] = judged(server, "meaning_match", Sample("1", "a", ["b", "c", "d"], "q"))
+    assert (found.details["reference"], server.n_requests) == (1, 1)
+
+
+@pytest.mark.parametrize("number", [0, 4, True, 1.5, "1", None, [1]])
 def test_a_match_with_a_reference_that_was_not_sent_is_no_verdict(number: object, judge_server: Start) -> None:
     server = judge_server(lambda _: says("match", "alias", number))
     [found] = judged(server, "meaning_match", Sample("1", "a", ["b", "c", "d"], "q"))
