@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 from metrics_core.measurement import Measurement, Outcome, Scored, Undefined
 from metrics_core.sample import Sample
-from metrics_core.text import is_blank
+from metrics_core.text import is_blank, normal_reference, normalise
 
 BlankAnswer = Literal["zero", "undefined"]
 """What a blank answer to a question that has references is worth.
@@ -73,4 +73,13 @@ def degenerate(sample: Sample, fields: tuple[Field, ...], blank_answer: BlankAns
         if blank_answer == "undefined":
             return Undefined(BLANK_ANSWER)
         return Scored({field.name: max(field.low, 0.0) for field in fields}, reason=BLANK_ANSWER)
+    return None
+
+
+def identical_reference(sample: Sample) -> int | None:
+    """The index of the first usable reference that the answer equals but for its form; None where there is none."""
+    normalised = normalise(sample.answer or "")
+    for index, reference in sample.usable_references:
+        if normal_reference(reference) == normalised:
+            return index
     return None

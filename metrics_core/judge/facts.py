@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from metrics_core.judge.comparison import Comparison, answer_ids, one_to_one, reference_ids, rows
 from metrics_core.judge.prompt import load_prompt
+from metrics_core.judge.shown import storable
 from metrics_core.judge.verdict import Unreadable, read_object
 from metrics_core.text import normalise
 
@@ -212,8 +213,8 @@ def _unreadable(message: str) -> Unreadable:
 
 
 def _storable(fact: str) -> str:
-    """On one line, and without halves of surrogate pairs, which JSON can spell and no table takes."""
-    return " ".join(fact.encode("utf-16", "surrogatepass").decode("utf-16", "replace").split())
+    """On one line, as a table takes it."""
+    return " ".join(storable(fact).split())
 
 
 def _texts(found: Mapping[str, object], name: str) -> list[str]:

@@ -23,9 +23,8 @@ from metrics_core.judge.prompt import Prompt
 from metrics_core.judge.request import Judge, Request
 from metrics_core.judge.turn import Bill, BudgetUsedUp, NoVerdict
 from metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Usage
-from metrics_core.metric import BlankAnswer, Field, Need, degenerate
+from metrics_core.metric import BlankAnswer, Field, Need, degenerate, identical_reference
 from metrics_core.sample import Sample
-from metrics_core.text import normal_reference, normalise
 
 PARSER = 1
 """Counts the changes of how replies are read that can change a number."""
@@ -111,13 +110,12 @@ class JudgeMetric(ABC):
         known = degenerate(sample, self.fields, self.blank_answer)
         if known is not None:
             return known
-        normalised = normalise(sample.answer or "")
-        for index, reference in sample.usable_references:
-            if normal_reference(reference) == normalised:
-                values = {one.name: 0.0 if one.name == SPREAD else 1.0 for one in self.fields}
-                details = {"reference": index, **self.identical}
-                return Scored(values, "the answer is the reference but for its form", details)
-        return None
+        index = identical_reference(sample)
+        if index is None:
+            return None
+        values = {one.name: 0.0 if one.name == SPREAD else 1.0 for one in self.fields}
+        details = {"reference": index, **self.identical}
+        return Scored(values, "the answer is the reference but for its form", details)
 
     @abstractmethod
     async def vote(self, client: Client, sample: Sample, judge: Judge, repeat: int, bill: Bill) -> Outcome:

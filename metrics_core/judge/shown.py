@@ -22,6 +22,11 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def storable(text: str) -> str:
+    """Without lone surrogates: JSON can spell them, and neither a database nor another request takes them."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def cut(text: str, longest: int) -> str:
     """At most `longest` characters of a text; the last is an ellipsis where something is missing."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"

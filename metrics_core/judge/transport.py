@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from metrics_core.errors import BadInput
 from metrics_core.judge.request import Judge, Message, provider_address
+from metrics_core.judge.shown import storable
 from metrics_core.providers import litellm, retry_after
 
 Kind = Literal["limited", "trouble", "refused", "permanent", "fatal"]
@@ -94,19 +95,14 @@ def _reply(response: Any) -> Reply:
         raise CallError("trouble", "no_choices", "the server's answer has no choices")
     usage = getattr(response, "usage", None)
     return Reply(
-        text=_storable(choice.message.content or ""),
+        text=storable(choice.message.content or ""),
         finish_reason=str(choice.finish_reason or ""),
         tokens_in=int(getattr(usage, "prompt_tokens", 0) or 0),
         tokens_out=int(getattr(usage, "completion_tokens", 0) or 0),
         cost_usd=response._hidden_params.get("response_cost"),
-        model=_storable(str(response.model or "")),
-        fingerprint=_storable(str(getattr(response, "system_fingerprint", "") or "")),
+        model=storable(str(response.model or "")),
+        fingerprint=storable(str(getattr(response, "system_fingerprint", "") or "")),
     )
-
-
-def _storable(text: str) -> str:
-    """Without lone surrogates: JSON can spell them, and neither a database nor another request takes them."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _sorted(error: Exception, judge: Judge, timeout_s: float) -> CallError:
@@ -163,7 +159,7 @@ def _one_line(text: str, judge: Judge) -> str:
     # Who has the address may have a password or a key in it: http://name:password@host/v1?key=...
     text = re.sub(r"(\w://)[^\s/@]+@", r"\1***@", text)
     text = re.sub(r"(\w://[^\s?'\"]+\?)[^\s'\"]+", r"\1***", text)
-    return " ".join(_storable(text).split())[:500]
+    return " ".join(storable(text).split())[:500]
 
 
 def _secrets(judge: Judge) -> list[str]:

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from metrics_core.measurement import Measurement, Outcome, Scored, Undefined, Usage
-from metrics_core.metric import BlankAnswer, Field, Need, degenerate
+from metrics_core.metric import BlankAnswer, Field, Need, degenerate, identical_reference
 from metrics_core.sample import Sample
 from metrics_core.semantic.aggregation import Aggregation, aggregate, mean, passes, spread
 from metrics_core.semantic.encoders import Encoder
 from metrics_core.semantic.names import field_suffixes, identify
-from metrics_core.text import normal_reference, normalise
 
 if TYPE_CHECKING:
     from metrics_core.semantic.embedding import Embeddings
@@ -136,11 +135,8 @@ class SemanticSimilarity:
         known = degenerate(sample, self.fields, self.blank_answer)
         if known is not None:
             return known
-        normalised = normalise(sample.answer or "")
-        for index, reference in sample.usable_references:
-            if normal_reference(reference) == normalised:
-                return self._scored([1.0] * len(self.models), {"reference": index})
-        return None
+        index = identical_reference(sample)
+        return None if index is None else self._scored([1.0] * len(self.models), {"reference": index})
 
     def _embeddings(self, samples: Sequence[Sample]) -> dict[str, Embeddings]:
         # numpy is not for those who only ask what the fields are.
