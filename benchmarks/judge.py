@@ -1,12 +1,15 @@
 """The judge's client against a server on loopback: wall time over its bound, and what a rerun costs.
 
 Bound: calls x latency / concurrency. 2,000 samples, 200 ms, 64 at once: 6.25 s. The client has made one call before
-the clock starts, so that importing litellm (seconds) is not counted. `--profile` shows where its time goes.
+the clock starts, so that importing litellm (seconds) is not counted. `litellm alone` sends the same requests through
+bare `litellm.acompletion`, 64 coroutines and nothing else: no ledger, no retries, no reading of replies. `--profile`
+shows where our time goes.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import cProfile
 import pstats
 import sys
@@ -19,8 +22,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from metrics_core.evaluate import evaluate
+from metrics_core.judge.meaning_match import PROMPT, _fields
 from metrics_core.judge.options import JudgeOptions
+from metrics_core.judge.panel import request
+from metrics_core.judge.request import Judge
+from metrics_core.judge.terms import Offer
 from metrics_core.measurement import Measurement
+from metrics_core.providers import litellm
 from metrics_core.sample import Sample
 from tests.judge_server import JudgeProcess
 
@@ -41,6 +49,8 @@ def main() -> None:
             (f"{chosen.model}@{server.url}",), concurrency=chosen.concurrency, ledger=folder, api_key="none"
         )
         _timed([_sample(-1)], options)
+        wall, cpu = asyncio.run(_bare(chosen.model, server.url, chosen.samples, chosen.concurrency))
+        print(_line("litellm alone", chosen.samples, chosen.samples, wall, bound, cpu))
         samples = [_sample(number) for number in range(chosen.samples)]
         for name in ("first run", "unchanged rerun"):
             before = server.stats()["requests"]
@@ -48,12 +58,33 @@ def main() -> None:
             calls = server.stats()["requests"] - before
             scored = sum(one.status == "scored" for one in measured)
             problems = Counter(one.reason for one in measured if one.status != "scored")
-            print(
-                f"{name:<16} {calls:>6,} calls {scored:>6,} scored {wall:>7.2f} s  {wall / bound:.2f} x the bound, "
-                f"CPU {1_000 * cpu / len(samples):.1f} ms a sample"
-            )
+            print(_line(name, calls, scored, wall, bound, cpu))
             for problem, count in problems.most_common(3):
                 print(f"  {count:,} not scored: {problem}")
+
+
+def _line(name: str, calls: int, scored: int, wall: float, bound: float, cpu: float) -> str:
+    return (
+        f"{name:<16} {calls:>6,} calls {scored:>6,} replies {wall:>7.2f} s  {wall / bound:.2f} x the bound, "
+        f"CPU {1_000 * cpu / scored:.1f} ms a sample"
+    )
+
+
+async def _bare(model: str, url: str, n_calls: int, concurrency: int) -> tuple[float, float]:
+    """Seconds of wall time and of CPU that litellm alone takes for the same requests."""
+    judge = Judge(model, url)
+    asked = (request(PROMPT, _fields(_sample(number)), judge) for number in range(n_calls))
+
+    async def work() -> None:
+        for one in asked:
+            settings = Offer("json_schema").settings(one, one.max_tokens)
+            await litellm().acompletion(
+                model=model, messages=list(one.messages), api_base=url, api_key="none", **settings
+            )
+
+    wall, cpu = time.perf_counter(), time.process_time()
+    await asyncio.gather(*(work() for _ in range(concurrency)))
+    return time.perf_counter() - wall, time.process_time() - cpu
 
 
 def _sample(number: int) -> Sample:

@@ -7,14 +7,25 @@ import logging
 import math
 import os
 import time
+from contextvars import ContextVar
 from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any
 
 
-@cache
 def litellm() -> Any:
-    """The module, imported when it is first needed (seconds), with its logging, downloads and retries off."""
+    """The module, imported when it is first needed (seconds), with its logging, downloads and retries off.
+
+    Ask for it wherever it is called: what it reports of its calls is switched off for the context that asks.
+    """
+    module, reporting = _quiet()
+    if reporting is not None:
+        reporting.set(True)
+    return module
+
+
+@cache
+def _quiet() -> tuple[Any, ContextVar[bool] | None]:
     # Otherwise the import asks the network for prices.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     import litellm as module
@@ -29,7 +40,13 @@ def litellm() -> Any:
     # Every full collection would walk litellm's price tables, which takes a quarter of the time of a call.
     gc.collect()
     gc.freeze()
-    return module
+    try:
+        # After each call litellm draws up a report for loggers that nobody has named here, in a task that can outlive
+        # its loop. This is its switch for calls that are not to be reported; other versions may have none.
+        from litellm._internal_context import is_internal_call
+    except ImportError:
+        return module, None
+    return module, is_internal_call
 
 
 def retry_after(error: Exception) -> float | None:

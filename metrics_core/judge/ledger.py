@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import sqlite3
 import time
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
@@ -100,6 +100,7 @@ class Ledger:
             self._switch_to_wal()
             self._db.executescript(_SCHEMA)
             self._owners = Owners(folder / "judge-owners" if folder else None)
+            self._numbers = count(1)
 
     def _switch_to_wal(self) -> None:
         # Two processes that make the file at once: the switch fails at once instead of waiting for the other.
@@ -186,7 +187,7 @@ class Ledger:
         `call` gives request_key, judge, prompt, kind, attempt and format. `most_usd` is what it may cost at
         most; None: unknown. `wait`: the money left may still do when calls in flight have come in cheaper.
         """
-        permit, call_id = "go", uuid.uuid4().hex
+        permit, call_id = "go", f"{self._owners.me}-{next(self._numbers)}"
         with self._transaction() as db:
             db.execute("INSERT OR IGNORE INTO budgets (run) VALUES (?)", (budget.run,))
             calls, cost, flying, reserved = db.execute(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 import uuid
@@ -133,9 +132,8 @@ class JudgeMetric(ABC):
 def request(prompt: Prompt, fields: dict[str, object], judge: Judge, repeat: int = 0) -> Request:
     """What `judge` is asked about `fields`. Repeats differ in their seed, so that they are drawn anew."""
     user = f"{fenced(fields)}\nReply with the JSON object only."
-    schema = json.dumps(prompt.schema, sort_keys=True)
     named = f"{prompt.name}@{prompt.version}"
-    return Request(judge.label, named, prompt.text, user, schema, seed=repeat, repeat=repeat)
+    return Request(judge.label, named, prompt.text, user, prompt.schema_text, seed=repeat, repeat=repeat)
 
 
 def check(options: JudgeOptions) -> None:

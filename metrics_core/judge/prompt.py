@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
@@ -14,12 +15,13 @@ class Prompt:
     """What a judge is told and the shape that its reply must have.
 
     `text` is the whole system message, the same for every sample. `schema` is a strict JSON schema: every object
-    closed, every field required. `version` goes into the metric's signature.
+    closed, every field required; `schema_text` is the same as JSON. `version` goes into the metric's signature.
     """
 
     name: str
     text: str
     schema: Mapping[str, object] = field(hash=False)
+    schema_text: str
     version: str
 
 
@@ -30,4 +32,4 @@ def load_prompt(name: str, schema: Mapping[str, object]) -> Prompt:
         FileNotFoundError: there is no such prompt.
     """
     text = resources.files("metrics_core.judge.prompts").joinpath(f"{name}.md").read_text(encoding="utf-8").strip()
-    return Prompt(name, text, schema, content_hash([text, schema])[:6])
+    return Prompt(name, text, schema, json.dumps(schema, sort_keys=True), content_hash([text, schema])[:6])

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cache, cached_property
 from urllib.parse import urlsplit
 
 from metrics_core.judge.fence import encoded
@@ -36,8 +36,13 @@ class Judge:
 
         An address can carry a password or a key; neither is in the label.
         """
-        name = f"{self.model}@{_public(self.api_base)}" if self.api_base else self.model
-        return re.sub(r"[|,\s]", "_", name)
+        return _label(self.model, self.api_base)
+
+
+@cache
+def _label(model: str, api_base: str) -> str:
+    name = f"{model}@{_public(api_base)}" if api_base else model
+    return re.sub(r"[|,\s]", "_", name)
 
 
 def _public(address: str) -> str:

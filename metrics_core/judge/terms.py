@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Literal, get_args
 
 from metrics_core.judge.request import Request
@@ -28,9 +29,13 @@ class Offer:
         if self.format == "json_object":
             given["response_format"] = {"type": "json_object"}
         elif self.format == "json_schema":
-            schema = {"name": "reply", "strict": True, "schema": json.loads(request.schema)}
-            given["response_format"] = {"type": "json_schema", "json_schema": schema}
+            given["response_format"] = _strict(request.schema)
         return {name: value for name, value in given.items() if name not in self.without}
+
+
+@cache
+def _strict(schema: str) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": {"name": "reply", "strict": True, "schema": json.loads(schema)}}
 
 
 class Terms:

@@ -139,9 +139,9 @@ def _dry_run(evaluate: Cli, judge: JudgeServer, home: Path, ask: Any) -> None:
 def _progress_in_terminal_and_ui(result: subprocess.CompletedProcess[str], home: Path, ask: Any) -> None:
     said = [line for line in result.stderr.splitlines() if " samples, " in line]
     assert said
-    assert all(
-        re.fullmatch(r"\w+: \d/4 samples, \d calls, \$0\.00\d\d, 1 at once of \d+, 0 failed", line) for line in said
-    )
+    # Four samples were left; those that need no call are not among the ones that are counted here.
+    line = re.compile(r"\w+: \d/[34] samples, \d calls, \$0\.00\d\d, 1 at once of \d+, 0 failed")
+    assert [one for one in said if not line.fullmatch(one)] == []
     [(run_id,)] = query(home, "SELECT run_id FROM runs ORDER BY started_at DESC LIMIT 1")
     logs = [line["message"] for line in ask("logs/filter", {"logs": {"flow_run_id": {"any_": [run_id]}}, "limit": 200})]
     assert set(said) <= set(logs)

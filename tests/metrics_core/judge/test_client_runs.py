@@ -260,6 +260,7 @@ def test_several_threads_at_once_share_the_ledger_and_the_pacing(judge_server: S
     assert server.max_in_flight == 8
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_stops_the_calls_and_leaves_the_ledger_usable(judge_server: Serve, tmp_path: Path) -> None:
     server = judge_server(every_third_match, latency=0.1)
     judge = options(server, ledger=str(tmp_path), concurrency=8)

@@ -140,6 +140,7 @@ def test_all_who_ask_one_judge_with_one_key_stand_in_one_queue() -> None:
     assert gate.pacing.limit == 8
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interruption_leaves_no_claim_and_no_call_in_flight(
     judge_server: Callable[..., JudgeServer], tmp_path: Path
 ) -> None:

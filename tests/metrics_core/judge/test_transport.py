@@ -6,12 +6,14 @@ import asyncio
 import os
 import socket
 import time
+from collections.abc import Callable
 
 import pytest
 
 from metrics_core.errors import BadInput
 from metrics_core.judge.request import Judge
 from metrics_core.judge.transport import CallError, abilities, count_tokens, missing_key, send
+from tests.judge_server import JudgeServer, Reply
 
 MESSAGES = ({"role": "user", "content": "Are they the same?"},)
 
@@ -70,6 +72,18 @@ def test_a_cancelled_call_is_cancelled_and_no_error_of_a_server() -> None:
                 await call
 
     asyncio.run(work())
+
+
+def test_a_call_leaves_no_task_behind_that_reports_it(judge_server: Callable[..., JudgeServer]) -> None:
+    server = judge_server(lambda _: Reply("yes"))
+
+    async def work() -> list[str]:
+        reply = await send(Judge("openai/gpt-4o-mini", server.url), MESSAGES, {"max_tokens": 5}, 30.0)
+        assert (reply.text, reply.cost_usd is None) == ("yes", False)
+        await asyncio.sleep(0.05)
+        return [str(task.get_coro()) for task in asyncio.all_tasks() - {asyncio.current_task()}]
+
+    assert asyncio.run(work()) == []
 
 
 @pytest.mark.parametrize(
