@@ -38,8 +38,8 @@ evaluate: $(RUNTIME) ## score the example answers and print the report (ANSWERKE
 		--dataset examples --map release=release --map label=correct --slice kind --slice lang $(ARGS)
 
 .PHONY: test
-test: $(DEV) ## run all tests (ARGS="-k rouge -x" goes to pytest)
-	@$(BIN)/python -m pytest -q $(ARGS)
+test: $(DEV) ## run all tests, in two processes (ARGS="-k rouge -x" goes to pytest)
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile $(ARGS)
 
 .PHONY: lint
 lint: $(DEV) ## check style, types and the direction of imports

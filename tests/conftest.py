@@ -25,11 +25,17 @@ def refuse_network(log_path: str) -> None:
 
     An audit hook sees calls that a replaced `socket.socket.connect` would miss: names imported before, and
     the C level. The function brings its own imports because its source is also what started processes run.
+    Called again, it only writes elsewhere: pytest's workers begin with the refusal of the process that started them.
     """
     import ipaddress
     import os
     import socket
     import sys
+
+    refusing = hasattr(sys, "refusals_log")
+    sys.refusals_log = log_path  # type: ignore[attr-defined]
+    if refusing:
+        return
 
     events = {
         "socket.connect": 1,
@@ -63,7 +69,7 @@ def refuse_network(log_path: str) -> None:
         host = target[0] if isinstance(target, tuple) else target
         if is_local(host):
             return
-        with open(log_path, "a", encoding="utf-8") as log:
+        with open(sys.refusals_log, "a", encoding="utf-8") as log:  # type: ignore[attr-defined]
             log.write(f"{event} {host!r} in {os.path.basename(sys.argv[0]) if sys.argv else '?'}\n")
         raise ConnectionRefusedError(f"tests reach no host but this machine, and this asked for {host!r}")
 

@@ -48,7 +48,7 @@ def run(server: JudgeServer, folder: Path, model: str) -> Run:
     """Evaluate all samples, with what was left before taken away."""
     server.reset()
     before = len(rows(folder, "kind")) if any(folder.iterdir()) else 0
-    judge = options(server, model, ledger=str(folder), timeout_s=0.5)
+    judge = options(server, model, ledger=str(folder), timeout_s=1.0)
     found = ask(samples(SAMPLES), judge)
     return Run(found, server.requests, rows(folder, "kind, status, code, request_key")[before:])
 
