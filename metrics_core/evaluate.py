@@ -10,7 +10,7 @@ from metrics_core.errors import BadInput
 from metrics_core.measurement import Measurement
 from metrics_core.metric import Metric
 from metrics_core.processes import spawned_pool
-from metrics_core.registry import METRICS, WITHOUT_JUDGE, Options, create
+from metrics_core.registry import METRICS, Options, create
 from metrics_core.sample import Sample
 
 
@@ -26,7 +26,7 @@ def evaluate(
 
     Args:
         samples: what to score; ids need not be unique here.
-        metrics: names from `METRICS`. When not given: all, or without a judge all that need none.
+        metrics: names from `METRICS`. When not given: all; unless `judge` names a model, nobody is asked.
         options: how the metrics are made; single fields can be given by keyword instead, for instance
             `profile="continuous_eval_v0_3"`.
         workers: processes for the lexical metrics. More than one needs the usual `if __name__ ==
@@ -51,8 +51,7 @@ def evaluate(
     if not chosen.judge.run:
         # One budget for all metrics of this call.
         chosen = replace(chosen, judge=replace(chosen.judge, run=uuid.uuid4().hex))
-    everything = METRICS if chosen.judge.judges else WITHOUT_JUDGE
-    names = list(everything if metrics is None else dict.fromkeys(metrics))
+    names = list(METRICS if metrics is None else dict.fromkeys(metrics))
     scorers = create(names, chosen)
     if workers > 1 and len(samples) > 1:
         return _in_processes(samples, names, scorers, chosen, workers)

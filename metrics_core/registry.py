@@ -21,7 +21,7 @@ class Options:
     """What changes the numbers of metrics. Everything here ends up in the signatures.
 
     `profile` swaps in the old numbers of `answer_correctness` for people who migrate. `embedding_cache` is a
-    folder; it changes no number. `judge` is for the metrics that ask one.
+    folder; it changes no number. `judge` is for the metrics that need one: unless it names a model, the offline judge.
     """
 
     profile: Profile | None = None
@@ -34,13 +34,16 @@ class Options:
     judge: JudgeOptions = NO_JUDGE
 
 
+Kind = Literal["lexical", "semantic", "judge"]
+
+
 @dataclass(frozen=True, slots=True)
 class MetricInfo:
     """One line of the catalogue."""
 
     summary: str
     build: Callable[[Options], Metric]
-    kind: Literal["lexical", "semantic", "judge"] = "lexical"
+    kind: Kind = "lexical"
 
 
 def _lexical(name: str, summary: str) -> tuple[str, MetricInfo]:
@@ -62,12 +65,22 @@ def _semantic_similarity(options: Options) -> Metric:
 
 
 def _meaning_match(options: Options) -> Metric:
+    if options.judge.offline or options.judge.cascade:
+        from metrics_core.judge.offline.meaning_match import CascadeMeaningMatch, OfflineMeaningMatch
+
+        if options.judge.cascade:
+            return CascadeMeaningMatch(options.judge, options.blank_answer, options.embedding_cache)
+        return OfflineMeaningMatch(options.blank_answer, options.embedding_cache)
     from metrics_core.judge.meaning_match import MeaningMatch
 
     return MeaningMatch(options.judge, options.blank_answer)
 
 
 def _ground_truth_similarity(options: Options) -> Metric:
+    if options.judge.offline:
+        from metrics_core.judge.offline.ground_truth_similarity import OfflineGroundTruthSimilarity
+
+        return OfflineGroundTruthSimilarity(options.blank_answer, options.embedding_cache)
     from metrics_core.judge.ground_truth_similarity import GroundTruthSimilarity
 
     return GroundTruthSimilarity(options.judge, options.blank_answer)
@@ -105,8 +118,12 @@ METRICS: Mapping[str, MetricInfo] = dict(
 """Every metric by the name that users write, in the order of reports."""
 
 
-WITHOUT_JUDGE: tuple[str, ...] = tuple(name for name, info in METRICS.items() if info.kind != "judge")
-"""The metrics that need nobody else."""
+def workload(name: str, options: Options) -> Kind:
+    """What the work of a metric is like, whatever the metric is: `lexical`: words counted in Python. `semantic`: a
+    model in this process. `judge`: waiting for the network; but the offline judge is a model.
+    """
+    kind = METRICS[name].kind
+    return "semantic" if kind == "judge" and options.judge.offline else kind
 
 
 def create(names: Sequence[str], options: Options | None = None) -> list[Metric]:

@@ -72,12 +72,18 @@ def normalise(text: str) -> str:
     return " ".join(text.lower().split())
 
 
-def _fold_unicode(text: str) -> str:
-    text = unicodedata.normalize("NFC", text)
-    pieces = _MEANINGFUL_FORM.split(text)
+def composed(text: str) -> str:
+    """One Unicode form of a text, that of `normalise`, with its case and its white space as they are."""
+    if text.isascii():
+        return text
+    pieces = _MEANINGFUL_FORM.split(unicodedata.normalize("NFC", text))
     pieces[::2] = [unicodedata.normalize("NFKC", piece) for piece in pieces[::2]]
+    return "".join(pieces)
+
+
+def _fold_unicode(text: str) -> str:
     # Folding case can undo a normal form, so the order is: form, case, form again.
-    text = unicodedata.normalize("NFC", "".join(pieces).casefold())
+    text = unicodedata.normalize("NFC", composed(text).casefold())
     text = _INVISIBLE.sub("", text).translate(_LOOKALIKES)
     # `regex` may know digits of a later Unicode than Python does: they stay as they are.
     folded: str = _FOREIGN_DIGIT.sub(lambda match: str(unicodedata.decimal(match[0], match[0])), text)

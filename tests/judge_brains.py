@@ -78,5 +78,10 @@ def _all_the_same(references: list[dict[str, Any]], facts: list[str]) -> dict[st
     }
 
 
-BRAINS: dict[str, Brain] = {"agreeable": agreeable}
+def parrot(body: Body) -> str:
+    """A model under test that says what it was asked."""
+    return f"You asked: {message_text(body['messages'][-1])}"
+
+
+BRAINS: dict[str, Brain] = {"agreeable": agreeable, "parrot": parrot}
 """Brains by name, for `--brain`."""

@@ -111,7 +111,8 @@ class Caller:
     def _give_up(self, judge: Judge, error: CallError) -> None:
         # A judge that answers has the right address and name: then it was a filter, and about this text.
         if error.kind == "fatal" and not (error.code in _MAYBE_A_FILTER and judge in self._answered):
-            self._hopeless[judge] = error.code, f"not asked, since the judge refuses every call: {error.message}"
+            why = f"not asked, since the {self._options.role} refuses every call: {error.message}"
+            self._hopeless[judge] = error.code, why
 
     def _other_offer(self, terms: Terms, offer: Offer, error: CallError) -> Offer:
         other = terms.after_refusal(offer, error)
@@ -124,7 +125,8 @@ class Caller:
         if troubles == ATTEMPTS and turn.judge not in self._answered:
             self._lost[turn.judge] += 1
             if self._lost[turn.judge] >= _ENOUGH_LOST:
-                self._hopeless[turn.judge] = error.code, f"not asked, since the judge answers nobody: {error.message}"
+                why = f"not asked, since the {self._options.role} answers nobody: {error.message}"
+                self._hopeless[turn.judge] = error.code, why
         if troubles == ATTEMPTS or wait >= self._seconds_left(turn):
             raise NoVerdict(error.code, f"{error.message} (the last of {turn.attempt} calls)") from error
         await asyncio.sleep(wait)
@@ -149,7 +151,7 @@ class Caller:
             started, reply = time.monotonic(), None
             try:
                 reply = await self._send(turn)
-                said, signal = heard(reply, read), "ok"
+                said, signal = heard(reply, read, plain=not turn.request.schema), "ok"
                 status, told = _success(said)
                 return said
             except BaseException as error:
@@ -181,8 +183,8 @@ class Caller:
             async with asyncio.timeout(None if turn.started is None else self._seconds_left(turn)):
                 ticket = await gate.enter(again=turn.started is not None)
         except TimeoutError as error:
-            text = f"no turn within {self._options.deadline_s:g} s and {turn.attempt} calls: the judge limits the rate"
-            raise NoVerdict("deadline", text) from error
+            limit = f"{self._options.deadline_s:g} s and {turn.attempt} calls"
+            raise NoVerdict("deadline", f"no turn within {limit}: the {self._options.role} limits the rate") from error
         if turn.started is None:
             turn.started = time.monotonic()
         return ticket

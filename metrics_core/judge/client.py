@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from metrics_core.judge.caller import Caller
-from metrics_core.judge.ledger import Ledger
+from metrics_core.judge.ledger import Ledger, Origin
 from metrics_core.judge.request import Judge, Request, repair
 from metrics_core.judge.turn import Bill, Heard, NoVerdict, Turn
 from metrics_core.judge.verdict import Unreadable
@@ -65,6 +65,14 @@ class Client:
         finally:
             self._asking.pop(key).set_result(failure)
             self._ledger.release(key)
+
+    def origin(self, request: Request) -> Origin:
+        """Where the reply came from that `ask` has returned for this request.
+
+        Raises:
+            LedgerError: the ledger cannot be used.
+        """
+        return self._ledger.origin(request.key)
 
     def _known(self, key: str, read: Callable[[str], T]) -> tuple[T] | None:
         reply = self._ledger.reply(key)

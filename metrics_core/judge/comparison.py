@@ -6,7 +6,7 @@ Facts of the first reference have the ids r1.1, r1.2, of the second r2.1 and so 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 Link = tuple[str, str]
@@ -89,6 +89,28 @@ class Comparison:
     def _alone(self, identifiers: Sequence[str]) -> tuple[str, ...]:
         fates = self.fates()
         return tuple(identifier for identifier in identifiers if identifier not in fates)
+
+
+def compared(
+    reference: int, equivalent: Sequence[Iterable[int]], contradicted: Sequence[Iterable[int]], n_answer: int
+) -> Comparison:
+    """Match one to one.
+
+    Args:
+        reference: its index among the references.
+        equivalent: for each of its facts the positions of the answer's facts that say the same; `contradicted`: those
+            that contradict it.
+        n_answer: facts of the answer.
+    """
+    ids = reference_ids(reference, len(equivalent))
+    matching = one_to_one([sorted(choices) for choices in equivalent])
+    return Comparison(
+        n_reference=len(ids),
+        n_answer=n_answer,
+        pairs=tuple((ids[ours], f"a{theirs + 1}") for ours, theirs in sorted(matching.items())),
+        contradicted=tuple((i, f"a{n + 1}") for i, found in zip(ids, contradicted, strict=True) for n in sorted(found)),
+        reference=reference,
+    )
 
 
 def rows(

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from metrics_core.judge.comparison import Comparison, answer_ids, one_to_one, reference_ids, rows
+from metrics_core.judge.comparison import Comparison, answer_ids, compared, reference_ids, rows
 from metrics_core.judge.prompt import load_prompt
 from metrics_core.judge.shown import storable
 from metrics_core.judge.verdict import Unreadable, read_object
@@ -120,17 +120,10 @@ def read_matches(reply: str, reference_facts: Sequence[Sequence[str]]) -> Matche
         raise Unreadable("inconsistent", "abstained is true although answer_facts holds facts")
     sent = [reference_ids(index, len(facts)) for index, facts in enumerate(reference_facts)]
     equivalent, contradicted = _links(found, dict.fromkeys(i for ids in sent for i in ids), places)
-    comparisons = []
-    for index, ids in enumerate(sent):
-        matching = one_to_one([sorted(equivalent[i]) for i in ids])
-        comparison = Comparison(
-            n_reference=len(ids),
-            n_answer=len(answer_facts),
-            pairs=tuple((ids[ours], f"a{theirs + 1}") for ours, theirs in sorted(matching.items())),
-            contradicted=tuple((i, f"a{place + 1}") for i in ids for place in sorted(contradicted[i])),
-            reference=index,
-        )
-        comparisons.append(comparison)
+    comparisons = [
+        compared(index, [equivalent[i] for i in ids], [contradicted[i] for i in ids], len(answer_facts))
+        for index, ids in enumerate(sent)
+    ]
     return Matches(answer_facts, abstained, tuple(comparisons))
 
 

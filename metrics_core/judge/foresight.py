@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from metrics_core.judge.details import DECIDED_BY
 from metrics_core.judge.ledger import FILE, Ledger
 from metrics_core.judge.request import Judge, Request
 from metrics_core.judge.transport import abilities, count_tokens
+from metrics_core.measurement import Outcome, Scored
 from metrics_core.sample import Sample
 
 if TYPE_CHECKING:
     from metrics_core.judge.panel import JudgeMetric
+
+_BATCH = 512
+"""Samples looked at together: an embedding model likes company."""
 
 Replies = Callable[[str], str | None]
 """The usable reply to a request, by its key, where the ledger has one."""
@@ -36,10 +43,10 @@ class Foreseen:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What one metric would cost. `cost_usd` is None where a price is not known.
+    """What one metric would cost, or the answers of a model under test. `cost_usd` is None where a price is not known.
 
     `calls` is exact where no call fails and every reply can be read at once. Tokens are those of the tokenizer that
-    litellm has for the model; of the replies they are guessed.
+    litellm has for the model; of the replies they are guessed. `offline`: samples that the offline matcher decides.
     """
 
     metric: str
@@ -49,46 +56,84 @@ class Estimate:
     tokens_in: int
     tokens_out: int
     cost_usd: float | None
+    offline: int = 0
 
 
 def estimate(metric: JudgeMetric, samples: Iterable[Sample]) -> Estimate:
     """Foresee what `metric.measure(samples)` would ask. Nothing is asked, and no ledger is made.
 
     Raises:
-        BadInput: no judge is named, or litellm does not know its provider.
+        BadInput: litellm does not know the provider of a judge.
         LedgerError: the ledger cannot be read.
     """
-    folder = Path(metric.options.ledger) if metric.options.ledger else None
-    ledger = Ledger(folder) if folder and (folder / FILE).exists() else None
+    with known_replies(metric.options.ledger) as replies:
+        return _estimate(metric, samples, replies)
+
+
+@contextmanager
+def known_replies(ledger: str | None) -> Iterator[Replies]:
+    """The replies that the ledger in this folder has. Where there is none, none is made.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    folder = Path(ledger) if ledger else None
+    opened = Ledger(folder) if folder and (folder / FILE).exists() else None
     try:
-        return _estimate(metric, samples, ledger.reply if ledger else lambda _key: None)
+        yield opened.reply if opened else lambda _key: None
     finally:
-        if ledger:
-            ledger.close()
+        if opened:
+            opened.close()
+
+
+class ToCome:
+    """Calls that will be made, each counted once, and what they come to."""
+
+    def __init__(self, replies: Replies) -> None:
+        self._replies = replies
+        self._seen: set[str] = set()
+        self._known = self._tokens_in = self._tokens_out = 0
+        self._cost: float | None = 0.0
+
+    def add(self, call: Foreseen) -> None:
+        """One more call, unless it is one of those before."""
+        key, request = call.request.key, call.request
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        if call.exact and self._replies(key) is not None:
+            self._known += 1
+            return
+        asked = _prompt_tokens(call.judge, request.system) + count_tokens(call.judge, request.user)
+        self._tokens_in, self._tokens_out = self._tokens_in + asked, self._tokens_out + call.tokens_out
+        self._cost = _plus(self._cost, call.judge, asked, call.tokens_out)
+
+    def estimate(self, name: str, samples: int, offline: int = 0) -> Estimate:
+        """All of them together, for this metric and so many samples."""
+        spent = self._tokens_in, self._tokens_out, self._cost
+        return Estimate(name, samples, len(self._seen) - self._known, self._known, *spent, offline)
 
 
 def _estimate(metric: JudgeMetric, samples: Iterable[Sample], replies: Replies) -> Estimate:
-    seen: set[str] = set()
-    n_samples = known = tokens_in = tokens_out = 0
-    cost: float | None = 0.0
+    calls = ToCome(replies)
+    n_samples = offline = 0
     seats = metric.options.seats()
-    for sample in samples:
+    for sample, decided in _with_known(metric, samples):
         n_samples += 1
-        if metric.without_judge(sample) is not None:
+        if decided is not None:
+            offline += isinstance(decided, Scored) and DECIDED_BY in decided.details
             continue
         for judge, repeat in seats:
             for call in metric.foresee(sample, judge, repeat, replies):
-                key = call.request.key
-                if key in seen:
-                    continue
-                seen.add(key)
-                if call.exact and replies(key) is not None:
-                    known += 1
-                    continue
-                asked = _prompt_tokens(judge, call.request.system) + count_tokens(judge, call.request.user)
-                tokens_in, tokens_out = tokens_in + asked, tokens_out + call.tokens_out
-                cost = _plus(cost, judge, asked, call.tokens_out)
-    return Estimate(metric.name, n_samples, len(seen) - known, known, tokens_in, tokens_out, cost)
+                calls.add(call)
+    return calls.estimate(metric.name, n_samples, offline)
+
+
+def _with_known(metric: JudgeMetric, samples: Iterable[Sample]) -> Iterator[tuple[Sample, Outcome | None]]:
+    """Every sample, and its outcome where nobody need be asked."""
+    rest = iter(samples)
+    while batch := list(islice(rest, _BATCH)):
+        yield from zip(batch, metric.known(batch), strict=True)
 
 
 # Prompts are long and few.

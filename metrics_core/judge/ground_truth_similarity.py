@@ -76,7 +76,7 @@ class GroundTruthSimilarity(JudgeMetric):
             references = await asyncio.gather(*(client.ask(first, one, read_facts, bill) for first, one in asked))
         matching = request(MATCH, match_fields(sample.question, references, sample.answer or ""), judge, repeat)
         matches = await client.ask(judge, matching, lambda reply: read_matches(reply, references), bill)
-        return _outcome(matches, references, indices)
+        return outcome_of(matches, references, indices)
 
     def _decompositions(self, sample: Sample) -> list[tuple[Judge, Request]]:
         first, _ = self.options.seats()[0]
@@ -109,7 +109,12 @@ def _facts_of(reply: str | None) -> tuple[str, ...] | None:
         return None
 
 
-def _outcome(matches: Matches, references: Sequence[Sequence[str]], indices: Sequence[int | None]) -> Outcome:
+def outcome_of(matches: Matches, references: Sequence[Sequence[str]], indices: Sequence[int | None]) -> Outcome:
+    """The outcome from the best of the compared references; undefined where no text states a fact.
+
+    Args:
+        references: the facts of each; `indices`: which reference of the sample it is, None for the sample's own facts.
+    """
     found = best(matches)
     if found is None:
         return Undefined("no facts: neither the answer nor a reference states one")

@@ -82,6 +82,18 @@ class Spent:
     unpriced: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What the ledger knows of a reply: columns of `calls`."""
+
+    model: str
+    fingerprint: str
+    finish_reason: str
+    tokens_in: int
+    tokens_out: int
+    cost_usd: float | None
+
+
 class Ledger:
     """The ledger in `folder`, or one in memory. Not for several threads at once.
 
@@ -144,6 +156,16 @@ class Ledger:
                 (key,),
             ).fetchone()
         return None if row is None else str(row[0])
+
+    def origin(self, key: str) -> Origin:
+        """Where the reply to a request came from; it must be there."""
+        with self._translated():
+            row = self._db.execute(
+                "SELECT model, fingerprint, finish_reason, tokens_in, tokens_out, cost_usd FROM calls "
+                "WHERE request_key = ? AND status = 'usable' ORDER BY started_at DESC LIMIT 1",
+                (key,),
+            ).fetchone()
+        return Origin(*row)
 
     def claim(self, key: str) -> bool:
         """Whether the caller may ask this request now: nobody else alive is asking it."""

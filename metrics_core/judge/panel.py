@@ -31,10 +31,6 @@ PARSER = 1
 Judged = tuple[Outcome, Usage, bool, tuple[str, ...]]
 """The parts of a measurement that judging gives: outcome, usage, whether all came from the ledger, the requests."""
 
-_AT_ONCE = 4
-"""Samples worked on at once, for each call that may be in flight: enough for those that wait before they try again.
-More would only hold memory, and keep other processes from requests that are nobody's turn yet."""
-
 _log = logging.getLogger("answerkey")
 
 
@@ -73,7 +69,7 @@ class JudgeMetric(ABC):
     @property
     def signature(self) -> str:
         """For instance `meaning_match|v1|judge:openai/gpt-4o-mini|prompt:3fa2c1|parser:1|t:0|seed:0|blank:zero`."""
-        seats = self.options.seats() if self.options.judges else ()
+        seats = self.options.seats()
         judges, votes = ",".join(judge.label for judge, repeat in seats if not repeat), len(seats)
         prompts = ",".join(prompt.version for prompt in self.prompts)
         jury = f"|jury:{self.options.jury}|repeats:{self.options.repeats}" if votes > 1 else ""
@@ -92,7 +88,7 @@ class JudgeMetric(ABC):
         from metrics_core.judge import runtime
 
         signature = self.signature
-        local = [self.without_judge(sample) for sample in samples]
+        local = self.known(samples)
         pending = [sample for sample, known in zip(samples, local, strict=True) if known is None]
         judged: Iterable[Judged] = ()
         if pending:
@@ -103,6 +99,10 @@ class JudgeMetric(ABC):
             Measurement(sample.sample_id, self.name, signature, *((known, Usage(), False, ()) if known else next(rest)))
             for sample, known in zip(samples, local, strict=True)
         ]
+
+    def known(self, samples: Sequence[Sample]) -> list[Outcome | None]:
+        """For each sample the outcome where nobody need be asked, else None."""
+        return [self.without_judge(sample) for sample in samples]
 
     def without_judge(self, sample: Sample) -> Outcome | None:
         """The outcome where nobody need be asked: nothing to judge, or the answer is a reference; None otherwise."""
@@ -146,15 +146,16 @@ def check(options: JudgeOptions) -> None:
     from metrics_core.judge.transport import abilities, missing_key
 
     for judge, _ in options.seats():
-        known = abilities(judge.model)
+        known = abilities(judge.model, options.role)
         if variables := missing_key(judge):
+            own = f"ANSWERKEY_{options.role.upper()}_KEY"
             raise BadInput(
-                f"judge {judge.label}: no key; set {variables} or ANSWERKEY_JUDGE_KEY, or name the address of a server"
+                f"{options.role} {judge.label}: no key; set {variables} or {own}, or name the address of a server"
             )
         if options.max_cost_usd is not None and known.price is None:
             raise BadInput(
-                f"judge {judge.label}: its price is not known, so its cost cannot be limited; limit the calls instead "
-                "(max_calls)"
+                f"{options.role} {judge.label}: its price is not known, so its cost cannot be limited; limit the calls "
+                "instead (max_calls)"
             )
 
 
@@ -166,27 +167,16 @@ class _Work:
         options = metric.options
         self._options = options if options.run else replace(options, run=uuid.uuid4().hex)
         self._seats = options.seats()
+        if not self._seats:
+            raise BadInput(f"{metric.name}: no judge is named: give one, like openai/gpt-4o-mini")
         self._total, self._done, self._failed = total, 0, 0
         self._caller: Caller | None = None
 
     async def judge(self, samples: Sequence[Sample]) -> list[Judged]:
         from metrics_core.judge import runtime
 
-        found: dict[int, Judged] = {}
-        rest = iter(enumerate(samples))
-
-        async def work() -> None:
-            for place, sample in rest:
-                found[place] = await self._one(client, sample)
-
         async with runtime.client(self._options, check) as (client, self._caller):
-            try:
-                async with asyncio.TaskGroup() as group:
-                    for _ in range(min(len(samples), _AT_ONCE * self._options.concurrency)):
-                        group.create_task(work())
-            except BaseExceptionGroup as error:
-                raise _first(error) from error
-        return [found[place] for place in range(len(samples))]
+            return await runtime.each(samples, lambda sample: self._one(client, sample), self._options.concurrency)
 
     async def _one(self, client: Client, sample: Sample) -> Judged:
         started = time.perf_counter()
@@ -222,9 +212,3 @@ class _Work:
             f"{self._metric.name}: {self._done:,}/{self._total:,} samples, {self._caller.tally()}, "
             f"{self._failed:,} failed"
         )
-
-
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """One broken ledger, or one mistake of ours, ends the work; the first error says it all."""
-    error = group.exceptions[0]
-    return _first(error) if isinstance(error, BaseExceptionGroup) else error

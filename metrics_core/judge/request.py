@@ -1,4 +1,4 @@
-"""What a judge is asked: everything that could change its reply, and nothing else."""
+"""What a judge, or a model under test, is asked: everything that could change its reply, and nothing else."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Request:
         prompt: name and version of the prompt.
         system: the instructions.
         user: the data, fenced.
-        schema: JSON schema of the reply, as JSON text.
+        schema: JSON schema of the reply, as JSON text. Empty: the reply is any text.
         temperature, seed, max_tokens: as the provider is asked; the seed counts the repeats.
         repeat: which of several askings.
     """
@@ -94,8 +94,9 @@ class Request:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """As chat messages."""
-        return {"role": "system", "content": self.system}, {"role": "user", "content": self.user}
+        """As chat messages: without a system message where there are no instructions."""
+        user = {"role": "user", "content": self.user}
+        return ({"role": "system", "content": self.system}, user) if self.system else (user,)
 
 
 def repair(messages: Sequence[Message], reply: str, problem: str) -> tuple[Message, ...]:

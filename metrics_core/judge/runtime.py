@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import wait
 from contextlib import asynccontextmanager
 from functools import cache
@@ -19,13 +19,14 @@ from metrics_core.judge.caller import Caller
 from metrics_core.judge.client import Client
 from metrics_core.judge.gate import Gate
 from metrics_core.judge.ledger import Ledger
-from metrics_core.judge.options import JudgeOptions
+from metrics_core.judge.options import JudgeOptions, Role
 from metrics_core.judge.pacing import Pacing
 from metrics_core.judge.request import Judge
 from metrics_core.judge.terms import Terms
 from metrics_core.judge.transport import abilities
 from metrics_core.sample import content_hash
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 _GAP_S = 0.002
@@ -37,9 +38,13 @@ _FIRST_PAUSE_S = 0.25
 
 _CLEAN_UP_S = 5.0
 
+_AT_ONCE = 4
+"""Questions worked on at once, for each call that may be in flight: enough for those that wait before they try again.
+More would only hold memory, and keep other processes from requests that are nobody's turn yet."""
+
 _starting = threading.Lock()
 _gates: dict[tuple[Judge, str, int], Gate] = {}
-_terms: dict[Judge, Terms] = {}
+_terms: dict[tuple[Judge, Role], Terms] = {}
 
 
 def run(work: Coroutine[Any, Any, T], tick: Callable[[], None], every_s: float = 5.0) -> T:
@@ -77,7 +82,7 @@ async def client(options: JudgeOptions, check: Callable[[JudgeOptions], None]) -
 
     def terms(judge: Judge) -> Terms:
         checked(options)
-        return _terms_of(judge)
+        return terms_of(judge, options.role)
 
     ledger = Ledger(Path(options.ledger) if options.ledger else None)
     try:
@@ -97,10 +102,39 @@ def gate(judge: Judge, concurrency: int) -> Gate:
     return _gates[place]
 
 
-def _terms_of(judge: Judge) -> Terms:
-    if judge not in _terms:
-        _terms[judge] = Terms(takes_format=abilities(judge.model).takes_format)
-    return _terms[judge]
+async def each(items: Sequence[S], work: Callable[[S], Awaitable[T]], concurrency: int) -> list[T]:
+    """The results of `work` for all items, in their order, as many at a time as keep `concurrency` calls in flight.
+
+    Raises:
+        Exception: the first that `work` raises; one broken ledger, or one mistake of ours, says it all.
+    """
+    found: dict[int, T] = {}
+    rest = iter(enumerate(items))
+
+    async def worker() -> None:
+        for place, item in rest:
+            found[place] = await work(item)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(len(items), _AT_ONCE * concurrency)):
+                group.create_task(worker())
+    except BaseExceptionGroup as error:
+        raise _first(error) from error
+    return [found[place] for place in range(len(items))]
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    error = group.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error
+
+
+def terms_of(judge: Judge, role: Role) -> Terms:
+    """What a judge takes, or a model under test, as this process has found out. A model is asked for no format."""
+    place = judge, role
+    if place not in _terms:
+        _terms[place] = Terms(takes_format=role == "judge" and abilities(judge.model).takes_format)
+    return _terms[place]
 
 
 def _loop() -> asyncio.AbstractEventLoop:

@@ -11,10 +11,11 @@ from metrics_core.judge.shown import LONGEST_QUOTE, one_line, quoted
 # fmt: off
 Code = Literal[
     "no_answer", "not_json", "not_object", "no_score_fields", "conflict", "truncated", "unreadable", "null",
-    "inconsistent", "ids",
+    "inconsistent", "ids", "no_room",
 ]
 # fmt: on
-"""What is wrong with a reply. The last two are for what a metric checks."""
+"""What is wrong with a reply. `inconsistent` and `ids` are for what a metric checks, `no_room` for an answer of a model
+under test that was cut off before it began."""
 
 
 class Unreadable(Exception):
@@ -34,8 +35,10 @@ class Unreadable(Exception):
 
     @property
     def repairable(self) -> bool:
-        """Whether to ask once more. Not after a conflict: the judge was of two minds, or was talked into one."""
-        return self.code != "conflict"
+        """Whether to ask once more. Not after a conflict: the judge was of two minds, or was talked into one. Nor where
+        more room would be another request.
+        """
+        return self.code not in ("conflict", "no_room")
 
 
 def load(text: str) -> Any:

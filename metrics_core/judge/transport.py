@@ -171,14 +171,22 @@ def _secrets(judge: Judge) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What litellm knows of a model. Prices are dollars a token, None where unknown."""
+    """What litellm knows of a model. Prices are dollars a token, None where unknown.
 
-    takes_format: bool
+    `parameters`: those of a call that it takes; litellm leaves the others out.
+    """
+
     price: tuple[float, float] | None
+    parameters: frozenset[str]
+
+    @property
+    def takes_format(self) -> bool:
+        """Whether the format of a reply can be asked for."""
+        return "response_format" in self.parameters
 
 
 @cache
-def abilities(model: str) -> Abilities:
+def abilities(model: str, role: str = "judge") -> Abilities:
     """Look a model up in litellm's own tables, without any call.
 
     Raises:
@@ -189,13 +197,13 @@ def abilities(model: str) -> Abilities:
         name, provider, _, _ = library.get_llm_provider(model)
     except library.BadRequestError as error:
         raise BadInput(
-            f"judge {model!r}: litellm knows no such provider; write PROVIDER/MODEL, for instance openai/gpt-4o-mini"
+            f"{role} {model!r}: litellm knows no such provider; write PROVIDER/MODEL, for instance openai/gpt-4o-mini"
         ) from error
     known = library.get_supported_openai_params(model=name, custom_llm_provider=provider) or []
     listed = library.model_cost.get(model) or library.model_cost.get(name) or {}
     asked, answered = listed.get("input_cost_per_token"), listed.get("output_cost_per_token")
     price = None if asked is None or answered is None else (float(asked), float(answered))
-    return Abilities("response_format" in known, price)
+    return Abilities(price, frozenset(known))
 
 
 def missing_key(judge: Judge) -> str | None:

@@ -82,8 +82,8 @@ class Heard(Generic[T]):
     problem: Unreadable | None
 
 
-def heard(reply: Reply, read: Callable[[str], T]) -> Heard[T]:
-    """What `read` makes of a reply.
+def heard(reply: Reply, read: Callable[[str], T], *, plain: bool = False) -> Heard[T]:
+    """What `read` makes of a reply; `plain`: of one that is any text, which may end wherever its room did.
 
     Raises:
         CallError: there is nothing to read.
@@ -94,7 +94,7 @@ def heard(reply: Reply, read: Callable[[str], T]) -> Heard[T]:
         raise CallError("trouble", "empty_reply", "the reply is empty")
     try:
         value = read(reply.text)
-        if reply.finish_reason == "length" and reply.text.rpartition("}")[2].strip("` \n"):
+        if not plain and reply.finish_reason == "length" and reply.text.rpartition("}")[2].strip("` \n"):
             # What was cut off may have been the verdict, and what was read a quotation.
             raise Unreadable("truncated", "the reply went on after its JSON object and was cut off")
     except Unreadable as problem:

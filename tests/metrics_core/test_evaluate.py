@@ -12,7 +12,6 @@ import metrics_core
 from metrics_core import METRICS, Options, Sample, evaluate
 from metrics_core.errors import BadInput
 from metrics_core.judge.options import JudgeOptions
-from metrics_core.registry import WITHOUT_JUDGE
 
 LEXICAL = [name for name, info in METRICS.items() if info.kind == "lexical"]
 PACKAGE = Path(metrics_core.__file__).parent
@@ -57,14 +56,17 @@ def test_all_metrics_when_none_is_named() -> None:
     assert evaluate([]) == []
     with pytest.raises(BadInput, match="metric semantic_similarity: "):
         evaluate([], threshold=2.0)
-    assert {m.metric for m in evaluate([Sample("1", None, ["a"])])} == set(WITHOUT_JUDGE)
+    assert {m.metric for m in evaluate([Sample("1", None, ["a"])])} == set(METRICS)
     judge = JudgeOptions(judges=("openai/never-asked",))
     assert {m.metric for m in evaluate([Sample("1", None, ["a"])], judge=judge)} == set(METRICS)
 
 
-def test_a_judge_metric_without_a_judge_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"^no judge is named: give --judge PROVIDER/MODEL"):
-        evaluate(samples(), ["meaning_match"])
+def test_without_a_judge_the_offline_one_decides() -> None:
+    match, similarity = evaluate([Sample("1", "It is Paris.", ["Paris"], "Capital?")], list(METRICS)[-2:])
+    assert match.values == {"match": 1.0}
+    assert set(similarity.values.values()) == {1.0}
+    assert "|judge:offline@" in match.signature
+    assert (match.requests, match.usage.cost_usd) == ((), 0.0)
 
 
 def test_two_processes_give_the_same_list() -> None:

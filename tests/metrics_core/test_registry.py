@@ -1,11 +1,13 @@
 """The catalogue of metrics, and what it says to a wrong name."""
 
+from dataclasses import replace
+
 import pytest
 
 from metrics_core import METRICS, Options, create
 from metrics_core.errors import BadInput
 from metrics_core.judge.options import JudgeOptions
-from metrics_core.registry import WITHOUT_JUDGE
+from metrics_core.registry import workload
 
 
 def test_the_catalogue_in_the_order_of_reports() -> None:
@@ -21,7 +23,6 @@ def test_the_catalogue_in_the_order_of_reports() -> None:
         "meaning_match": "judge",
         "ground_truth_similarity": "judge",
     }
-    assert list(METRICS) == [*WITHOUT_JUDGE, "meaning_match", "ground_truth_similarity"]
     assert all(info.summary and "\n" not in info.summary for info in METRICS.values())
 
 
@@ -32,11 +33,19 @@ def test_a_metric_goes_by_the_name_that_users_write(name: str) -> None:
     assert metric.signature.startswith(f"{name}|v")
     asks = METRICS[name].kind == "judge"
     assert metric.needs == {"answer", "references"} | ({"question"} if asks else set())
-    # The catalogue is for looking at, without any judge; a run that has none is refused.
-    assert ("|judge:none|" in metric.signature) == asks
+    # Without any judge named, it is the offline one.
+    assert ("|judge:offline@" in metric.signature) == asks
     names = [field.name for field in metric.fields]
     assert len(names) == len(set(names)) > 0
     assert all(field.description and field.low < field.high for field in metric.fields)
+
+
+def test_the_offline_judge_is_work_for_this_machine() -> None:
+    online = Options(judge=JudgeOptions(judges=("openai/a",)))
+    assert {workload(name, Options()) for name in ("meaning_match", "ground_truth_similarity")} == {"semantic"}
+    assert {workload(name, online) for name in ("meaning_match", "ground_truth_similarity")} == {"judge"}
+    cascade = replace(online, judge=replace(online.judge, cascade=0.02))
+    assert (workload("meaning_match", cascade), workload("bleu", cascade)) == ("judge", "lexical")
 
 
 def test_metrics_come_in_the_order_asked_for_and_once() -> None:
@@ -102,10 +111,16 @@ def test_options_of_judges_change_signatures_where_they_change_numbers() -> None
         signature(api_base="http://127.0.0.1:8/v1"),
         signature(repeats=3),
         signature(repeats=3, jury="mean"),
+        signature(judges=()),
+        signature(cascade=0.02),
+        signature(cascade=0.05),
     ]
-    assert len({plain, *other}) == 7
+    assert len({plain, *other}) == 10
     same = signature(
         api_key="k", jury="mean", concurrency=2, timeout_s=1.0, deadline_s=2.0, max_calls=3, max_cost_usd=0.1,
         ledger="x", run="y",
     )  # fmt: skip
     assert same == plain
+    assert signature(judges=()) == signature(judges=("offline",))
+    assert signature(cascade=0.02).startswith(plain.rpartition("|blank:")[0] + "|first:offline@")
+    assert "|cascade:0.02|" in signature(cascade=0.02)

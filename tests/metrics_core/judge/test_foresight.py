@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from metrics_core.judge.foresight import Estimate, estimate, total
 from metrics_core.judge.ground_truth_similarity import GroundTruthSimilarity
 from metrics_core.judge.ledger import FILE
 from metrics_core.judge.meaning_match import MeaningMatch
+from metrics_core.judge.offline.meaning_match import CascadeMeaningMatch
 from metrics_core.judge.options import JudgeOptions
 from metrics_core.judge.panel import JudgeMetric
 from tests.judge_server import JudgeServer, agreeable
@@ -123,6 +125,17 @@ def test_nothing_to_ask_costs_nothing(judge_server: Serve) -> None:
     assert estimate(metric, iter([])) == Estimate("meaning_match", 0, 0, 0, 0, 0, 0.0)
 
 
-def test_without_a_judge_there_is_nothing_to_foresee() -> None:
-    with pytest.raises(BadInput, match="no judge is named"):
-        estimate(MeaningMatch(), SAMPLES)
+def test_a_metric_for_models_without_one_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"^meaning_match: no judge is named: give one, like openai/gpt-4o-mini$"):
+        MeaningMatch().measure(SAMPLES)
+
+
+def test_a_cascade_foresees_only_what_would_be_asked(judge_server: Serve) -> None:
+    asked = options(judge_server(agreeable), "our-own")
+    whole = estimate(MeaningMatch(asked), SAMPLES)
+    none = estimate(CascadeMeaningMatch(replace(asked, cascade=1e-9)), SAMPLES)
+    assert none == whole
+    found = estimate(CascadeMeaningMatch(replace(asked, cascade=0.3)), SAMPLES)
+    # Five answers need judging, and two of them are equal: four requests.
+    assert (whole.calls, whole.offline) == (4, 0)
+    assert (found.calls, found.offline, found.cost_usd) == (0, 5, 0.0)

@@ -442,7 +442,6 @@ def test_usage_is_what_all_calls_of_a_sample_took(judge_server: Start) -> None:
             JudgeOptions(("openai/q", "mistral/r"), api_base="http://host/v1", jury="unanimous", repeats=2),
             "openai/q@host/v1,mistral/r@host/v1|prompt:P|parser:1|t:0|seed:0|jury:unanimous|repeats:2|blank:zero",
         ),
-        (JudgeOptions(), "none|prompt:P|parser:1|t:0|seed:0|blank:zero"),
     ],
 )
 def test_signatures(options: JudgeOptions, signature: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -115,9 +116,29 @@ def test_every_judge_has_a_seat_for_every_repeat() -> None:
     assert {one.api_key for one, _ in seats} == {SECRET}
 
 
-def test_without_a_judge_nobody_sits_and_the_message_says_how_to_name_one() -> None:
-    with pytest.raises(BadInput, match=r"no judge is named: give --judge PROVIDER/MODEL .*, or set ANSWERKEY_JUDGE"):
-        NO_JUDGE.seats()
+def test_without_a_judge_it_is_the_offline_one_and_nobody_sits() -> None:
+    assert JudgeOptions(judges=("offline",)) == NO_JUDGE
+    assert (NO_JUDGE.offline, NO_JUDGE.labels, NO_JUDGE.seats()) == (True, ("offline",), ())
+    named = JudgeOptions(judges=("openai/a", "openai/b"), repeats=2)
+    assert (named.offline, named.labels) == (False, ("openai/a", "openai/b"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"judges": ("offline", "openai/a")},
+            "the offline judge sits in no jury; name the others alone, with `cascade`",
+        ),
+        ({"repeats": 3}, "the offline judge says the same every time; leave `repeats` at 1"),
+        ({"cascade": 0.02}, "cascade needs a judge to ask where the offline one is undecided, like openai/gpt-4o-mini"),
+        ({"judges": ("openai/a",), "cascade": 0.5}, "cascade is 0.5; it is the share of errors to accept"),
+        ({"judges": ("openai/a",), "cascade": 0.0}, "cascade is 0.0; it is the share of errors to accept"),
+    ],
+)
+def test_what_does_not_go_with_the_offline_judge(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        JudgeOptions(**changes)
 
 
 def test_a_judge_cannot_vote_twice() -> None:

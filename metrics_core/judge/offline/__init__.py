@@ -1,0 +1,1 @@
+"""The judge that needs no model and no key: rules and a small model that was trained on people's verdicts."""

@@ -1,0 +1,201 @@
+"""Which tokens of a reference an answer has, in whatever form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from rapidfuzz.distance import Levenshtein
+
+from metrics_core.judge.offline.reading import Text
+from metrics_core.judge.offline.vocabulary import ALIASES, FUNCTION_WORDS, ROMAN
+
+HIT = 0.8
+"""From this similarity on, two tokens are taken for the same word."""
+
+
+@lru_cache(maxsize=262_144)
+def alike(a: str, b: str) -> float:
+    """How alike two stems are, 0..1: 1 for the same, less for typos, inflections and initials.
+
+    Numbers are alike only when they are equal.
+    """
+    if a == b:
+        return 1.0
+    if not (a.isalpha() and b.isalpha()):
+        return 0.0
+    if a.isascii() != b.isascii():
+        return _across_scripts(a, b)
+    short, long = sorted((len(a), len(b)))
+    if short == 1:
+        # R. for Richard; a lone initial says little.
+        return 0.5 if a[0] == b[0] and long > 2 else 0.0
+    if short <= 3:
+        return 0.0
+    distance = Levenshtein.distance(a, b, score_cutoff=long // 2)
+    ratio = 1 - distance / long
+    prefix = 0
+    for x, y in zip(a, b, strict=False):
+        if x != y:
+            break
+        prefix += 1
+    if prefix >= 4 and prefix >= 0.6 * long:
+        ratio = max(ratio, HIT)
+    return ratio if ratio >= 0.6 else 0.0
+
+
+def _across_scripts(a: str, b: str) -> float:
+    """How alike two words sound whose consonants are compared in Latin letters: "битлз" and "beatles"."""
+    x, y = _skeleton(a), _skeleton(b)
+    if not x or not y or x[0] != y[0] or min(len(x), len(y)) < 2:
+        return 0.0
+    ratio = 1 - Levenshtein.distance(x, y) / max(len(x), len(y))
+    if ratio == 1 and len(x) >= 3:
+        return 0.9
+    return HIT if ratio >= 0.7 else ratio if ratio >= 0.6 else 0.0
+
+
+@lru_cache(maxsize=65_536)
+def _skeleton(word: str) -> str:
+    """Consonants as they sound, roughly, Cyrillic in Latin letters; "" for other scripts."""
+    latin = "".join(ROMAN.get(letter, letter) for letter in word)
+    if not latin.isascii():
+        return ""
+    for spelling, sound in _SOUNDS:
+        latin = latin.replace(spelling, sound)
+    bare = latin[0] + "".join(letter for letter in latin[1:] if letter not in "aeiouyhjw")
+    bare = bare.replace("w", "v") if bare[0] == "w" else bare
+    return "".join(letter for i, letter in enumerate(bare) if i == 0 or letter != bare[i - 1])
+
+
+_SOUNDS = (
+    ("shch", "s"), ("sch", "s"), ("tch", "c"), ("ph", "f"), ("ck", "k"), ("ch", "c"), ("sh", "s"), ("zh", "s"),
+    ("th", "t"), ("kh", "h"), ("ks", "x"), ("ts", "c"), ("tz", "c"), ("dg", "s"), ("dj", "s"), ("q", "k"), ("z", "s"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """The content tokens of a reference against an answer.
+
+    Attributes:
+        stems: of the reference's content tokens; `score`: each one's best similarity in the answer, 0..1.
+        where: the token position in the answer of each best similarity; -1 for none.
+        given: for each, whether the question has it too, so that it tells nothing.
+        whole: the whole reference is named by an alias or acronym in the answer.
+    """
+
+    stems: tuple[str, ...]
+    score: tuple[float, ...]
+    where: tuple[int, ...]
+    given: tuple[bool, ...]
+    whole: bool
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Stems that the answer lacks and the question does not give."""
+        if self.whole:
+            return ()
+        triples = zip(self.stems, self.score, self.given, strict=True)
+        return tuple(stem for stem, score, given in triples if score < HIT and not given)
+
+    @property
+    def found(self) -> tuple[str, ...]:
+        """Stems that the answer has and the question does not give."""
+        triples = zip(self.stems, self.score, self.given, strict=True)
+        return tuple(stem for stem, score, given in triples if (score >= HIT or self.whole) and not given)
+
+
+def align(reference: Text, answer: Text, question: Text) -> Alignment:
+    """Look every content token of `reference` up in `answer`."""
+    stems = reference.content_stems
+    positions = {stem: i for i, stem in reversed(list(enumerate(answer.stems)))}
+    known = frozenset(question.stems)
+    scores, where = [], []
+    for stem in stems:
+        at = positions.get(stem)
+        if at is not None:
+            scores.append(1.0)
+            where.append(at)
+            continue
+        best, best_at = 0.0, -1
+        for other, i in positions.items():
+            similarity = alike(stem, other)
+            if similarity > best:
+                best, best_at = similarity, i
+        scores.append(best)
+        where.append(best_at)
+    given = tuple(stem in known for stem in stems)
+    if all(given):
+        # A question that offers the answer ("A or B?") gives nothing away.
+        given = (False,) * len(stems)
+    values = {number.value for number in reference.numbers}
+    if values and values <= {number.value for number in answer.numbers}:
+        spelled = {i for number in reference.numbers for i in range(number.start, number.stop)}
+        content = reference.content or tuple(range(len(reference.stems)))
+        scores = [1.0 if i in spelled else score for i, score in zip(content, scores, strict=True)]
+    return Alignment(stems, tuple(scores), tuple(where), given, names_whole(reference, answer))
+
+
+def names_whole(reference: Text, answer: Text) -> bool:
+    """An alias from the list or an acronym of the one stands in the other."""
+    return alias_inside(reference.normal, answer.normal) or acronym_inside(reference, answer)
+
+
+def alias_inside(reference: str, answer: str) -> bool:
+    """A listed alias of the whole reference stands in the answer as words of its own."""
+    key = bare(reference)
+    for names in ALIASES:
+        if key in names:
+            padded = f" {bare(answer)} "
+            return any(f" {name} " in padded for name in names)
+    return False
+
+
+def bare(normal: str) -> str:
+    """A normalised text without the marks around its words, dots inside kept, articles dropped."""
+    marks = ".,;:!?\"'()[]{}"
+    kept = [word.strip(marks) for word in normal.split()]
+    return " ".join(word for word in kept if word and word not in ("the", "a", "an"))
+
+
+def acronym_inside(reference: Text, answer: Text) -> bool:
+    """One is an acronym (two letters at least, three inside a longer text) of words in the other.
+
+    >>> from metrics_core.judge.offline.reading import read
+    >>> acronym_inside(read("World Health Organization"), read("It is the WHO"))
+    True
+    """
+    letters = _initials(reference.tokens)
+    if len(letters) >= 2:
+        shortest = 2 if len(answer.content) <= 2 else 3
+        if len(letters) >= shortest and letters in _acronyms(answer):
+            return True
+    short = _compact(reference)
+    return short is not None and short in _runs(answer.tokens, len(short))
+
+
+def _initials(tokens: Sequence[str]) -> str:
+    return "".join(token[0] for token in tokens if token not in FUNCTION_WORDS and token.isalpha())
+
+
+def _acronyms(text: Text) -> frozenset[str]:
+    """Words written in capitals alone, dots dropped, folded."""
+    found = set()
+    for word in text.raw.split():
+        letters = "".join(c for c in word if c.isalpha())
+        if len(letters) >= 2 and letters.isupper() and len(letters) <= 7:
+            found.add(letters.lower())
+    return frozenset(found)
+
+
+def _compact(text: Text) -> str | None:
+    letters = "".join(c for c in text.raw if c.isalpha())
+    single = len(text.raw.split()) == 1
+    return letters.lower() if single and letters.isupper() and 2 <= len(letters) <= 7 else None
+
+
+def _runs(tokens: Sequence[str], n: int) -> set[str]:
+    words = [token for token in tokens if token not in FUNCTION_WORDS and token.isalpha()]
+    return {"".join(token[0] for token in words[i : i + n]) for i in range(len(words) - n + 1)}

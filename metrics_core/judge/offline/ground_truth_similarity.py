@@ -1,0 +1,105 @@
+"""Ground truth similarity without a language model: facts by a grammar, matched by rules and the offline matcher."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import ClassVar
+
+from metrics_core.judge.details import OUT_OF_DEPTH
+from metrics_core.judge.facts import Matches, merged
+from metrics_core.judge.ground_truth_similarity import GroundTruthSimilarity, outcome_of
+from metrics_core.judge.offline import matcher
+from metrics_core.judge.offline.claims import Asked, Claim, claims_of, says_yes_or_no
+from metrics_core.judge.offline.depth import out_of_depth
+from metrics_core.judge.offline.enumerations import Fact
+from metrics_core.judge.offline.facts import GRAMMAR, facts_of
+from metrics_core.judge.offline.links import Links
+from metrics_core.judge.offline.measured import OfflineMetric
+from metrics_core.judge.offline.model import load
+from metrics_core.judge.offline.reading import read
+from metrics_core.judge.offline.refining import refined
+from metrics_core.judge.offline.stance import is_refusal
+from metrics_core.judge.panel import JudgeMetric
+from metrics_core.measurement import Outcome, Scored
+from metrics_core.sample import Sample
+from metrics_core.text import normalise
+
+
+@dataclass(frozen=True)
+class OfflineGroundTruthSimilarity(OfflineMetric):
+    """Matched facts over the larger number of facts, with precision, recall and F1, from the best reference.
+
+    A grammar takes texts apart (`offline.facts`); two facts match if each follows from the other, given the question.
+    The matching is one-to-one. Facts that the sample brings stand for the references, as they are. `details` are those
+    of `GroundTruthSimilarity`, with `out_of_depth` where it applies.
+    """
+
+    twin_of: ClassVar[type[JudgeMetric]] = GroundTruthSimilarity
+
+    @property
+    def signature(self) -> str:
+        """For instance `ground_truth_similarity|v1|judge:offline@1:3fa2c1|grammar:1|blank:zero`."""
+        return f"{self.name}|v1|judge:{matcher.signature()}|grammar:{GRAMMAR}|blank:{self.blank_answer}"
+
+    def judge(self, samples: Sequence[Sample]) -> list[Outcome]:
+        """All open pairs of all samples go to the matcher at once."""
+        cases = [_Case.of(sample) for sample in samples]
+        pairs = [pair for case in cases for links in case.links for pair in links.pairs()]
+        found = iter(matcher.match(pairs, cache_dir=self.cache_dir) if pairs else ())
+        for links in (links for case in cases for links in case.links):
+            links.settle(found)
+        return [case.outcome() for case in cases]
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """One sample: the facts of its answer against those of each reference."""
+
+    answer: tuple[Claim, ...]
+    abstained: bool
+    indices: tuple[int | None, ...]
+    links: tuple[Links, ...]
+    depth: str
+
+    @classmethod
+    def of(cls, sample: Sample) -> _Case:
+        texts = sample.usable_references
+        given = merged(sample.facts)
+        closed = any(says_yes_or_no(text) for _, text in texts)
+        question = Asked.of(sample.question, closed=closed)
+        answer = sample.answer or ""
+        references = (
+            [_given(given, sample.question, closed=closed)]
+            if given
+            else [_claims(text, sample.question, closed=closed) for _, text in texts]
+        )
+        indices = (None,) if given else tuple(index for index, _ in texts)
+        whole = claims_of(facts_of(answer, sample.question), question)
+        theirs = refined(whole, (claim for ours in references for claim in ours), question)
+        links = tuple(Links.of(question, ours, theirs) for ours in references)
+        shown = given or tuple(text for _, text in texts)
+        depth = out_of_depth(read(sample.question or ""), read(answer), map(read, shown), load().limits)
+        return cls(theirs, not theirs and is_refusal(normalise(answer)), indices, links, depth)
+
+    def outcome(self) -> Outcome:
+        """With the counts, the matching and what became of each fact."""
+        comparisons = tuple(links.comparison(place) for place, links in enumerate(self.links))
+        facts = [[claim.fact.text for claim in links.ours] for links in self.links]
+        answer = tuple(claim.fact.text for claim in self.answer)
+        outcome = outcome_of(Matches(answer, self.abstained, comparisons), facts, self.indices)
+        if not self.depth or not isinstance(outcome, Scored):
+            return outcome
+        return replace(outcome, details={**outcome.details, OUT_OF_DEPTH: self.depth})
+
+
+# References come again with every release.
+@lru_cache(maxsize=16_384)
+def _claims(text: str, question: str | None, *, closed: bool) -> tuple[Claim, ...]:
+    return claims_of(facts_of(text, question), Asked.of(question, closed=closed))
+
+
+@lru_cache(maxsize=16_384)
+def _given(facts: tuple[str, ...], question: str | None, *, closed: bool) -> tuple[Claim, ...]:
+    return claims_of([Fact(fact) for fact in facts], Asked.of(question, closed=closed), given=True)

@@ -1,0 +1,184 @@
+"""What the matcher reads in a text: tokens folded for comparison, sentences, numbers, dates."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from functools import lru_cache
+
+from metrics_core.judge.offline.dates import Date, dates
+from metrics_core.judge.offline.numbers import Number, digits, numbers, ordinal_word
+from metrics_core.judge.offline.vocabulary import FUNCTION_WORDS, NEGATIONS, word_set
+from metrics_core.text import normalise, words_of_normalised
+
+LONGEST_CHARACTERS = 4_000
+"""Of a text, this much is read; what comes later is out of the matcher's depth anyway."""
+
+_SENTENCE = re.compile(
+    r".+?(?:\n+\s*|(?<!\b[A-Z])(?<!\b(?:Mr|Dr|St|Jr|Sr|vs))(?<!\bMrs)[.!?…؟।]+[\"')\]]*\s+|[。！？]\s*|$)", re.DOTALL
+)
+# In a sentence, and not as its answer ("The answer is [5]"), nor an index of code from 0 on.
+_CITATION = re.compile(
+    r"(?<!\bis )(?<!\bare )(?<!\bwas )(?<![:=] )(?:\[\^?[1-9]\d*\^?\]|\[[1-9]\d*(?:,\s*\d+)*\]|\^[1-9]\d*\^)"
+)
+_SENTENCE_WORDS = 4
+_THINK = re.compile(r"<think>.*?(?:</think>|$)", re.DOTALL | re.IGNORECASE)
+_MARKUP = re.compile(r"\*\*|__|`+|^#+\s*|^\s*[-*•]\s+", re.MULTILINE)
+# "5km" and "5 km", "iPhone12" and "iPhone 12"; a footnote that lost its brackets ("sung by The Man1") comes off too.
+_LETTERS_OR_DIGITS = re.compile(r"\d+|\D+")
+_DECADE = re.compile(r"\d0s")
+_CONTRACTED = re.compile(r"(?<=[a-z])n't\b")
+_ENDINGS_EN = ("ingly", "edly", "ings", "ing", "ied", "ies", "ed", "es", "s", "ly", "'s")
+_ENDINGS_RU = tuple(
+    sorted(
+        word_set(
+            "ами ями ого его ому ему ыми ими ах ях ов ев ей ой ий ый ая яя ое ее ые ие ам ям ом ем ую юю ых их ым им "
+            "ешь ет ут ют ат ят ил ла ли ло ть а я о е и ы у ю ь й"
+        ),
+        key=lambda ending: (-len(ending), ending),
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text as read.
+
+    Attributes:
+        raw: the text as given, cleaned of markup and citations; `normal`: normalised.
+        tokens: word tokens, accents folded; `content`: positions of those that carry content.
+        stems: of the tokens, in step with them.
+        numbers, dates: what the tokens name.
+        names: stems of the tokens that are written like names (a capital letter not at the start of a sentence).
+    """
+
+    raw: str
+    normal: str
+    tokens: tuple[str, ...]
+    stems: tuple[str, ...]
+    content: tuple[int, ...]
+    numbers: tuple[Number, ...]
+    dates: tuple[Date, ...]
+    names: frozenset[str]
+
+    @property
+    def content_stems(self) -> tuple[str, ...]:
+        """Stems of the content tokens; of all tokens where none carries content ("The Who", "It")."""
+        return tuple(self.stems[i] for i in self.content) or self.stems
+
+    @property
+    def negated(self) -> bool:
+        """Says "not" in one of its forms."""
+        return any(token in NEGATIONS for token in self.tokens)
+
+
+@lru_cache(maxsize=32_768)
+def read(text: str) -> Text:
+    """Read `text`. The same text gives the same object, while the cache holds it."""
+    raw = clean(text)
+    normal = _CONTRACTED.sub(" not", normalise(raw))
+    tokens = _tokens(normal)
+    content = tuple(i for i, token in enumerate(tokens) if token not in FUNCTION_WORDS)
+    return Text(
+        raw,
+        normal,
+        tokens,
+        tuple(map(stem, tokens)),
+        content,
+        tuple(numbers(tokens)),
+        tuple(dates(tokens)),
+        frozenset(_names(raw)),
+    )
+
+
+def clean(text: str) -> str:
+    """Without hidden thoughts, citation marks and Markdown; at most `LONGEST_CHARACTERS`."""
+    text = _THINK.sub(" ", text) if "<" in text else text
+    cited = ("[" in text or "^" in text) and len(text.split()) >= _SENTENCE_WORDS
+    text = _CITATION.sub(" ", text) if cited else text
+    text = _MARKUP.sub(" ", text[:LONGEST_CHARACTERS])
+    return repaired(text).strip() or text.strip()
+
+
+def _tokens(normal: str) -> tuple[str, ...]:
+    """Word tokens of a normalised text, accents folded; letters and digits apart, but for ordinals and decades."""
+    return tuple(part for token in words_of_normalised(normal) for part in _parted(fold(token)))
+
+
+@lru_cache(maxsize=65_536)
+def _parted(token: str) -> tuple[str, ...]:
+    plain = token.isalpha() or not token.isalnum() or digits(token) is not None or _DECADE.fullmatch(token)
+    return (token,) if plain else tuple(_LETTERS_OR_DIGITS.findall(token))
+
+
+def repaired(text: str) -> str:
+    """Undo UTF-8 that was read as Latin-1 (`DÃ¡in` is `Dáin`); anything else stays as it is."""
+    if "Ã" not in text and "â€" not in text and "Ð" not in text:
+        return text
+    for encoding in ("cp1252", "latin-1"):
+        try:
+            return text.encode(encoding).decode("utf-8")
+        except UnicodeError:
+            continue
+    return text
+
+
+@lru_cache(maxsize=8_192)
+def sentences(raw: str) -> tuple[str, ...]:
+    """Sentences and lines of a cleaned text, none blank."""
+    return tuple(part.strip() for part in _SENTENCE.findall(raw) if part.strip()) or (raw,)
+
+
+@lru_cache(maxsize=65_536)
+def fold(token: str) -> str:
+    """A token without accents: `é` is `e`. Marks that make another letter in their script stay."""
+    if token.isascii():
+        return token
+    parts = unicodedata.normalize("NFD", token)
+    if not any("LATIN" in unicodedata.name(c, "") or "GREEK" in unicodedata.name(c, "") for c in parts[:1]):
+        return token
+    return unicodedata.normalize("NFC", "".join(c for c in parts if not unicodedata.combining(c)))
+
+
+@lru_cache(maxsize=65_536)
+def stem(token: str) -> str:
+    """A token without its common English or Russian endings; numbers by their value."""
+    value = digits(token)
+    if value is not None:
+        return f"{value:g}" if abs(value) < 1e5 else f"{value:.0f}"
+    if len(token) <= 3:
+        return token
+    ordinal = ordinal_word(token)
+    if ordinal is not None and token not in ("second", "once", "twice"):
+        return str(ordinal)
+    if token.isascii():
+        return _without(token, _ENDINGS_EN)
+    return _without(token, _ENDINGS_RU) if "а" <= token[0] <= "я" else token
+
+
+def _without(token: str, endings: tuple[str, ...]) -> str:
+    for ending in endings:
+        if token.endswith(ending) and len(token) - len(ending) >= 3:
+            rest = token[: -len(ending)]
+            if ending in ("ied", "ies"):
+                return rest + "y"
+            if ending == "s" and rest.endswith(("s", "u", "i")):
+                return token
+            return rest.rstrip("e") if token.isascii() and len(rest) > 3 else rest
+    return token.rstrip("e") if token.isascii() and len(token) > 4 else token
+
+
+def _names(raw: str) -> list[str]:
+    """Stems of capitalised words; the first word of a sentence only where the next one is capitalised too."""
+    found = []
+    for sentence in sentences(raw):
+        parts = sentence.split()
+        for i, part in enumerate(parts):
+            bare = part.strip("\"'“”‘’«»()[]{},.;:!?")
+            if not bare[:1].isupper():
+                continue
+            following = parts[i + 1].lstrip("\"'“”«(")[:1].isupper() if i + 1 < len(parts) else False
+            if i > 0 or following or len(parts) == 1:
+                found += map(stem, _tokens(normalise(bare)))
+    return [name for name in found if name not in FUNCTION_WORDS]

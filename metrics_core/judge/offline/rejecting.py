@@ -1,0 +1,192 @@
+"""The rules that find no match: refusals, doubts, alternatives, denials, other numbers and dates."""
+
+from __future__ import annotations
+
+import re
+
+from metrics_core.judge.offline.alignment import HIT, alike
+from metrics_core.judge.offline.case import Case, Finding, clear
+from metrics_core.judge.offline.claims import lemma
+from metrics_core.judge.offline.kinds import asked, kind_of
+from metrics_core.judge.offline.quantities import clock, quantities
+from metrics_core.judge.offline.reading import Text, read, sentences
+from metrics_core.judge.offline.stance import SHELL_WORDS, declines, hedges, is_refusal, polarity
+from metrics_core.judge.offline.verbs import AUXILIARIES
+from metrics_core.judge.offline.vocabulary import ALTERNATIVE_WORDS, FUNCTION_WORDS, UNIT_WORDS, word_set
+
+
+def _has_reference(case: Case, text: Text) -> bool:
+    return all(any(alike(s, t) >= HIT for t in text.stems) for s in case.reference.content_stems)
+
+
+def refusal(case: Case) -> Finding | None:
+    """It declines and says nothing else."""
+    if declines(case.answer, case.question) and not _says_more(case) and not _has_reference(case, case.answer):
+        return Finding("refusal", "refusal", "the answer declines to answer")
+    return None
+
+
+def _says_more(case: Case) -> bool:
+    """A sentence that declines nothing and is not about the question alone: "As an AI ... However, it is 5"."""
+    known = frozenset(case.question.stems)
+    for sentence in sentences(case.answer.raw):
+        part = read(sentence)
+        if not is_refusal(part.normal) and len([i for i in part.content if part.stems[i] not in known]) >= 3:
+            return True
+    return False
+
+
+def hedged(case: Case) -> Finding | None:
+    """Only a short answer: in a long one, a doubt may be about something beside the point."""
+    if len(case.answer.tokens) <= 30 and hedges(case.head.normal) and not hedges(case.question.normal):
+        return Finding("hedged", "hedged", "the answer says itself that it is not sure")
+    return None
+
+
+def alternatives(case: Case) -> Finding | None:
+    """ "Paris or London", where the reference is one of them."""
+    tokens = case.head.tokens
+    if len(tokens) > 12 or not ALTERNATIVE_WORDS & set(tokens) or ALTERNATIVE_WORDS & set(case.reference.tokens):
+        return None
+    at = max(i for i, token in enumerate(tokens) if token in ALTERNATIVE_WORDS)
+    sides = [frozenset(case.head.stems[:at]), frozenset(case.head.stems[at + 1 :])]
+    wanted = frozenset(case.reference.content_stems)
+    given = frozenset(case.question.stems) | FUNCTION_WORDS | ALTERNATIVE_WORDS | SHELL_WORDS
+    holds = [wanted <= side for side in sides]
+    other = sides[1] if holds[0] else sides[0]
+    if holds[0] == holds[1] or not other - wanted - given - case.accepted:
+        return None
+    return Finding("alternatives", "multiple_alternatives", "the answer offers another answer beside the reference")
+
+
+_CLAUSE = re.compile(
+    r"[,;:()—]|\.\s|\s-\s"
+    r"|\b(?:but|although|though|while|because|until|before|except|than|since|и|но|а|пока|до|кроме)\b"
+)
+_MILD = word_set(
+    "only just merely simply until before necessarily sure certain always longer far known clear exact "
+    "только лишь просто"
+)
+_DENYING = word_set("not never не nicht pas jamais nunca 不 isn't wasn't aren't weren't")
+_FARTHEST = 4
+"""Tokens between a negation and what it denies."""
+
+
+def negated(case: Case) -> Finding | None:
+    """ "It is not Paris": a negation shortly before the only mention of the reference, in the same clause."""
+    if case.reference.negated:
+        return None
+    if _right_before(case) or (not case.question.negated and (_in_clause(case) or _right_after(case))):
+        return Finding("negated", "mismatch", "the answer denies what the reference says")
+    return None
+
+
+def _right_before(case: Case) -> bool:
+    """Nothing but grammar stands between the negation and the whole reference."""
+    stems, wanted = [case.answer.stems[i] for i in case.answer.content], case.reference.content_stems
+    tokens = [case.answer.tokens[i] for i in case.answer.content]
+    spots = [i for i in range(len(stems) - len(wanted) + 1) if tuple(stems[i : i + len(wanted)]) == wanted]
+    mild = _MILD & set(case.answer.tokens)
+    return len(spots) == 1 and spots[0] > 0 and tokens[spots[0] - 1] in _DENYING and not mild
+
+
+def _right_after(case: Case) -> bool:
+    """ "Ada Brown did not write it": the reference, an auxiliary, a negation, and no more than what was asked."""
+    asked_for = {lemma(token) for token in case.question.tokens}
+    for part in _CLAUSE.split(case.answer.normal):
+        clause = read(part)
+        wanted = tuple(clause.stems[i] for i in range(len(clause.stems)) if clause.stems[i] in case.reference.stems)
+        rest = clause.tokens[len(wanted) :]
+        if wanted != case.reference.stems or clause.stems[: len(wanted)] != wanted or _MILD & set(rest):
+            continue
+        denied = len(rest) > 1 and rest[0] in AUXILIARIES and rest[1] in _DENYING
+        if denied and {lemma(token) for token in rest[2:] if token not in FUNCTION_WORDS} <= asked_for:
+            return case.answer.stems.count(wanted[0]) == 1
+    return False
+
+
+def _in_clause(case: Case) -> bool:
+    wanted = set(case.reference.content_stems)
+    if not wanted:
+        return False
+    clauses = [read(part) for part in _CLAUSE.split(case.answer.normal) if part.strip()]
+    holding = [clause for clause in clauses if wanted <= set(clause.stems)]
+    mentions = case.answer.stems.count(case.reference.content_stems[0])
+    if len(holding) != 1 or mentions != 1 or _MILD & set(holding[0].tokens):
+        return False
+    at = min(i for i, stem in enumerate(holding[0].stems) if stem in wanted)
+    return bool(_DENYING & set(holding[0].tokens[max(0, at - 1 - _FARTHEST) : at]))
+
+
+def opposite(case: Case) -> Finding | None:
+    """One says yes, the other no."""
+    if polarity(case.reference, case.answer, case.question) >= 0:
+        return None
+    return Finding("opposite", "mismatch", "one says yes, the other no")
+
+
+_AND = re.compile(r",?\s(?:and|и|und|et|y)\s")
+
+
+def incomplete(case: Case) -> Finding | None:
+    """The reference is a list ("red, yellow and blue"), and the answer has some of its items and nothing else."""
+    *first, last = _AND.split(case.reference.normal)
+    if len(first) != 1 or "," not in first[0] or not case.residue or not clear(case):
+        return None
+    items = [read(item).content_stems for item in [*first[0].split(","), last] if item.strip()]
+    said, all_said = case.residue, case.answer.stems
+    found = [any(alike(one, other) >= HIT for one in item for other in all_said) for item in items]
+    others = [one for one in said if not any(alike(one, stem) >= HIT for stem in case.reference.stems)]
+    if others or all(found) or len(case.answer.tokens) > len(case.reference.tokens) + len(case.question.tokens):
+        return None
+    return Finding("incomplete", "partial", "the answer has only some of what the reference lists")
+
+
+def other_number(case: Case) -> Finding | None:
+    """Both name a number of the same kind of thing, a time of day, or what a number tells apart, and another one."""
+    found = Finding("other_number", "mismatch", "the answer names another number")
+    times = clock(case.reference), clock(case.answer)
+    if None not in times and times[0] != times[1]:
+        return found
+    if case.reference.dates:
+        return None
+    if _other_label(case):
+        return found
+    wanted, said = quantities(case.reference), quantities(case.head)
+    given = {number.value for number in case.question.numbers}
+    said = [quantity for quantity in said if quantity.value not in given]
+    everywhere = quantities(case.answer)
+    if len(wanted) != 1 or len(said) != 1 or any(q.near(wanted[0]) for q in everywhere):
+        return None
+    asks = frozenset(UNIT_WORDS[token] for token in case.question.tokens if token in UNIT_WORDS)
+    return found if said[0].rivals(wanted[0], asks) and _counts_the_same(case) else None
+
+
+def _counts_the_same(case: Case) -> bool:
+    """What the reference says beside its number, answer or question say as well: "3000 BC" is no rival of "page 1"."""
+    spelled = {i for number in case.reference.numbers for i in range(number.start, number.stop)}
+    beside = [i for i in case.reference.content if i not in spelled and case.reference.tokens[i] not in UNIT_WORDS]
+    known = {*case.answer.stems, *case.question.stems}
+    return known.issuperset(case.reference.stems[i] for i in beside)
+
+
+def _other_label(case: Case) -> bool:
+    """ "Python 3.12" for "Python 3.11": the reference is one word and a number, the answer has the word and another."""
+    if len(case.reference.content) != 2 or len(case.reference.numbers) != 1 or case.reference.tokens[0] in UNIT_WORDS:
+        return False
+    word, number = case.reference.tokens[case.reference.content[0]], case.reference.numbers[0]
+    if not word.isalpha() or number.start != case.reference.content[1]:
+        return False
+    labels = {one.value for one in case.answer.numbers if one.start and case.answer.tokens[one.start - 1] == word}
+    return bool(labels) and number.value not in {one.value for one in case.answer.numbers}
+
+
+def other_date(case: Case) -> Finding | None:
+    """Both name a date, and none of the answer's agrees with the reference's."""
+    wanted, said = case.reference.dates, case.head.dates
+    # "1,000" is no year where the question is how many.
+    if kind_of(case.reference) != "date" or asked(case.question) == "how_many" or len(said) != 1:
+        return None
+    if len(wanted) != 1 or any(date.agrees(wanted[0]) for date in case.answer.dates):
+        return None
+    return Finding("other_date", "mismatch", "the answer names another date")

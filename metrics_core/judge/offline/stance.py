@@ -1,0 +1,99 @@
+"""How an answer says what it says: its shell, its doubts, its refusals; English and Russian."""
+
+from __future__ import annotations
+
+import re
+
+from metrics_core.judge.offline.reading import Text, read, sentences
+from metrics_core.judge.offline.vocabulary import NEGATIONS, NO, YES, word_set
+
+_SHELL = re.compile(
+    r"^(?:(?:so|well|sure|certainly|ok|okay|итак|конечно)[,!.]?\s+)?"
+    r"(?:(?:the\s+)?(?:correct\s+|right\s+|short\s+|final\s+)?answer(?:\s+to\s+(?:the|your|this)\s+question)?"
+    r"(?:\s+(?:is|was|would be)|\s*:)\s*:?|it(?:'s|\s+is|\s+was)|that(?:'s|\s+is|\s+was)|they\s+(?:are|were)|a\s*:"
+    r"|c'est|(?:es|das)\s+(?:ist|war)|die\s+antwort\s+(?:ist|lautet)\s*:?|la\s+réponse\s+est|la\s+respuesta\s+es"
+    r"|(?:правильный\s+|верный\s+)?ответ(?:ом\s+является|\s*:|\s*-)?|это(?:\s+был[аои]?)?\s*-?)\s*"
+)
+_REFUSAL = re.compile(
+    r"\b(?:i\s+(?:do not|don't|dont)\s+(?:know|have (?:\w+\s+){0,3}(?:information|data|access|answer))"
+    r"|i(?:'m| am)\s+(?:sorry|not sure|unsure|unable|not able)|i\s+(?:can't|cannot|could not|couldn't)"
+    r"|as an ai\b|no (?:specific |reliable )?(?:information|answer|data)\b|unable to (?:answer|find|determine|provide)"
+    r"|ich wei(?:ß|ss) (?:es |das )?(?:leider )?nicht|keine ahnung|je ne sais pas|no (?:lo )?sé\b"
+    r"|cannot be (?:answered|determined)|(?:is|are) (?:unknown|not known)$|not enough (?:information|context)"
+    r"|please (?:provide|clarify|specify)|unanswerable)"
+    r"|(?:^|\s)(?:я не (?:знаю|могу|уверен|нашел|нашла)|не знаю|нет (?:информации|данных|ответа)|затрудняюсь"
+    r"|к сожалению,|извините|неизвестно$|не могу (?:ответить|найти|сказать)|не удалось)"
+)
+_HEDGE = re.compile(
+    r"\b(?:i\s+(?:think|believe|guess|suppose|assume)|probably|possibly|perhaps|maybe|not\s+(?:entirely\s+)?(?:sure|certain)"
+    r"|vielleicht|möglicherweise|wahrscheinlich|vermutlich|peut-être|probablement|quizás?|tal vez|probablemente"
+    r"|unsure|might\s+(?:be|have)|could\s+be|may\s+be|presumably|if i (?:recall|remember))\b"
+    r"|(?:^|\s)(?:возможно|наверное|вероятно|может быть|кажется|я думаю|думаю|полагаю|не уверена?|скорее всего"
+    r"|видимо|предположительно)(?:\s|,|$)"
+)
+SHELL_WORDS = word_set("answer correct call known name nam locat situat refer called named located ответ называ")
+"""Stems that lead up to an answer and are none."""
+
+
+def shelled(sentence: str) -> str:
+    """A sentence without "the answer is", "it's", "ответ:" in front.
+
+    >>> shelled("The answer is twenty")
+    'twenty'
+    """
+    found = _SHELL.match(sentence.lower())
+    rest = sentence[found.end() :].strip() if found else sentence
+    return rest or sentence
+
+
+def declines(answer: Text, question: Text) -> bool:
+    """The answer declines, in words of its own: the question may be about "I could not stop for Death"."""
+    return is_refusal(answer.normal) and not is_refusal(question.normal)
+
+
+def is_refusal(text: str) -> bool:
+    """The (normalised) text declines to answer."""
+    return _REFUSAL.search(text) is not None
+
+
+def hedges(text: str) -> bool:
+    """The (normalised) text is unsure of what it says."""
+    return _HEDGE.search(text) is not None
+
+
+def polarity(reference: Text, answer: Text, question: Text) -> int:
+    """1 where yes meets yes or no meets no, -1 where yes meets no, 0 where one of them is neither."""
+    wanted = says(reference) if len(reference.content) <= 2 else 0
+    return wanted * (says(answer) or _echoes(answer, question)) if wanted else 0
+
+
+def _echoes(answer: Text, question: Text) -> int:
+    """Of an answer that says the question again: "The shop is not open" says no."""
+    own = [answer.stems[i] for i in answer.content if answer.tokens[i] not in NEGATIONS]
+    if not own or not frozenset(own) <= frozenset(question.stems):
+        return 0
+    return -1 if answer.negated != question.negated else 1
+
+
+def says(text: Text) -> int:
+    """1 for a text that says yes, -1 for no, 0 for neither or both: its first word, or a later conclusion."""
+    parts = [read(shelled(part)) for part in sentences(text.raw)]
+    first, last = _begins(parts[0]), _begins(parts[-1]) or _sole(parts[-1])
+    if len(parts) == 1 or not last:
+        return first
+    return last if not first or first == last else 0
+
+
+def _begins(text: Text) -> int:
+    # The word as written: "non-ferrous" does not say no.
+    start = {word.strip(".,;:!?[]()\"'*") for word in text.normal.split()[:1]}
+    return 1 if YES & start else -1 if NO & start else 0
+
+
+def _sole(text: Text) -> int:
+    """Of a concluding sentence: "therefore the answer is [Yes]"."""
+    said = {1 for token in text.tokens if token in _PLAIN_YES} | {-1 for token in text.tokens if token in _PLAIN_NO}
+    return said.pop() if len(said) == 1 else 0
+
+
+_PLAIN_YES, _PLAIN_NO = frozenset(("yes", "да")), frozenset(("no", "нет"))

@@ -1,0 +1,107 @@
+"""The cascade: the offline matcher first, and a real request over HTTP only where it is undecided."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from metrics_core import Options, Sample, create
+from metrics_core.judge.offline import matcher
+from metrics_core.judge.offline.matcher import Match, Pair
+from metrics_core.judge.options import JudgeOptions
+from metrics_core.measurement import Measurement
+from tests.judge_server import Body, JudgeServer, data_of
+
+Serve = Callable[..., JudgeServer]
+SAMPLES = [
+    Sample("known", "PARIS", ["paris"], "Capital?"),
+    Sample("sure", "It is Paris.", ["Paris"], "Capital of France?"),
+    Sample("unsure", "It lies on the Seine.", ["Paris"], "Capital of France?"),
+    Sample("blank", None, ["Paris"], "Capital of France?"),
+]
+
+
+def says_no(body: Body) -> str:
+    assert data_of(body)["answer"] == "It lies on the Seine."
+    return json.dumps({"reason": "A river.", "reference": None, "rule": "factual_equivalence", "verdict": "mismatch"})
+
+
+def undecided(found: Match, accepted_error: float) -> bool:
+    """As the matcher's own, with probabilities that a test can know."""
+    return min(found.probability, 1 - found.probability) > accepted_error
+
+
+def scripted(pairs: list[Pair], *, cache_dir: str | None = None) -> list[Match]:
+    assert cache_dir == "kept"
+    known = {"It is Paris.": (True, 0.99), "It lies on the Seine.": (True, 0.6)}
+    return [
+        Match(match, p, "match" if match else "mismatch", "model", "looks alike", 0, "")
+        for match, p in (known[pair.answer] for pair in pairs)
+    ]
+
+
+@pytest.fixture
+def measure(judge_server: Serve, monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Measurement]]:
+    monkeypatch.setattr(matcher, "match", scripted)
+    monkeypatch.setattr(matcher, "undecided", undecided)
+    server = judge_server(says_no)
+
+    def run(**changes: Any) -> list[Measurement]:
+        judge = JudgeOptions(**{"judges": (f"openai/m@{server.url}",), "cascade": 0.05, **changes})
+        [metric] = create(["meaning_match"], Options(judge=judge, embedding_cache="kept"))
+        return metric.measure(SAMPLES)
+
+    run.server = server  # type: ignore[attr-defined]
+    return run
+
+
+def test_only_what_is_undecided_is_asked_and_the_details_say_who_decided(
+    measure: Callable[..., list[Measurement]], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "answerkey"):
+        known, sure, unsure, blank = measure()
+    assert [m.values["match"] for m in (known, sure, unsure, blank)] == [1.0, 1.0, 0.0, 0.0]
+    assert measure.server.n_requests == 1  # type: ignore[attr-defined]
+    assert (sure.details["decided_by"], sure.details["probability"], sure.reason) == ("offline", 0.99, "looks alike")
+    assert (unsure.details["decided_by"], unsure.details["rule"], unsure.reason) == (
+        "judge",
+        "factual_equivalence",
+        "A river.",
+    )
+    assert "decided_by" not in {**known.details, **blank.details}
+    assert (len(unsure.requests), sure.requests) == (1, ())
+    assert caplog.messages[0] == (
+        "meaning_match: the offline matcher decided 1 of 2 answers at an accepted error of 0.05; "
+        "the other 1 go to the judge"
+    )
+
+
+def test_the_more_error_is_accepted_the_less_is_asked(measure: Callable[..., list[Measurement]]) -> None:
+    assert measure(cascade=0.45)[2].values == {"match": 1.0}
+    assert measure.server.n_requests == 0  # type: ignore[attr-defined]
+
+
+def test_a_jury_behind_it_has_a_spread_and_the_matcher_has_none(measure: Callable[..., list[Measurement]]) -> None:
+    _, sure, unsure, _ = measure(repeats=3)
+    assert (sure.values, unsure.values) == ({"match": 1.0, "spread": 0.0}, {"match": 0.0, "spread": 0.0})
+    assert measure.server.n_requests == 3  # type: ignore[attr-defined]
+
+
+def test_a_judge_that_is_down_fails_only_what_it_is_asked(measure: Callable[..., list[Measurement]]) -> None:
+    measure.server.faults = lambda _number, _body: "unauthorized"  # type: ignore[attr-defined]
+    assert [m.status for m in measure()] == ["scored", "scored", "failed", "scored"]
+
+
+def test_signatures_name_both_judges_and_the_error() -> None:
+    judge = JudgeOptions(judges=("openai/m",), cascade=0.02)
+    match, similarity = create(["meaning_match", "ground_truth_similarity"], Options(judge=judge))
+    parts = dict(part.split(":", 1) for part in match.signature.split("|")[2:])
+    assert (parts["judge"], parts["first"], parts["cascade"]) == ("openai/m", matcher.signature(), "0.02")
+    # There is no cascade for facts: the judge is asked about all, and nothing is measured again for it.
+    [plain] = create(["ground_truth_similarity"], Options(judge=replace(judge, cascade=None)))
+    assert similarity.signature == plain.signature

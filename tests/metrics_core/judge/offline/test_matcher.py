@@ -1,0 +1,144 @@
+"""The matcher as a whole: the document's guidelines, laws, depth, signature, the undecided zone."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from metrics_core.judge.offline import matcher
+from metrics_core.judge.offline.matcher import Match, Pair, match, ruling, undecided
+from metrics_core.judge.offline.model import load
+
+GOLDEN = Path(__file__).resolve().parents[5] / "shared" / "golden" / "meaning_match.json"
+FRANCE, MONA = "What's the capital of France?", "Who painted the Mona Lisa?"
+
+GUIDELINES = [
+    ("factual equivalence", FRANCE, "Paris", "It's Paris", True),
+    ("factual equivalence", MONA, "Leonardo da Vinci", "Pablo Picasso", False),
+    ("aliases", "Where is the Statue of Liberty?", "New York City", "NYC", True),
+    ("aliases", MONA, "Leonardo da Vinci", "Da Vinci", True),
+    ("formatting", FRANCE, "Paris", "  PARIS!! ", True),
+    ("extra context", FRANCE, "Paris", "Paris, which lies on the Seine and has two million people.", True),
+    ("hedging", FRANCE, "Paris", "I think it may be Paris, but I am not sure.", False),
+    ("number form", "How many?", "one hundred", "100", True),
+    ("number form", "What's 10 + 10?", "20", "The answer is twenty", True),
+    ("alternatives", FRANCE, "Paris", "Paris or London", False),
+]
+
+
+def one(question: str, answer: str, *references: str) -> Match:
+    [found] = match([Pair(question, answer, references)])
+    return found
+
+
+@pytest.mark.parametrize(("guideline", "question", "reference", "answer", "expected"), GUIDELINES)
+def test_the_seven_guidelines(guideline: str, question: str, reference: str, answer: str, expected: bool) -> None:
+    assert one(question, answer, reference).match is expected, guideline
+
+
+@pytest.mark.skipif(not GOLDEN.exists(), reason="the golden cases are not beside the repository")
+def test_the_golden_judgements() -> None:
+    cases = json.loads(GOLDEN.read_text(encoding="utf-8"))["judgement"]
+    found = match([Pair(case["input"], case["output"], (case["ground_truth"],)) for case in cases])
+    assert [one.match for one in found] == [case["score"] for case in cases]
+
+
+@pytest.mark.parametrize(
+    ("question", "reference", "answer", "expected"),
+    [
+        ("Кто написал роман?", "Анна Браун", "Его написала Браун.", True),
+        ("Кто написал роман?", "Анна Браун", "Пётр Сидоров", False),
+        ("Сколько планет?", "8", "восемь", True),
+        ("Как называется группа?", "The Beatles", "Битлз", True),
+        ("日本の首都は?", "東京", "東京です", True),
+        ("日本の首都は?", "東京", "大阪です", False),
+        ("Wer schrieb das Buch?", "Anna Braun", "Das Buch stammt von Anna Braun", True),
+        (MONA, "Leonardo da Vinci", "It was Leonard da Vinci", True),
+        (MONA, "Leonardo da Vinci", "It was not painted by Leonardo da Vinci.", False),
+        ("What is the return policy?", "Return within 30 days.", "You may return it within 60 days.", False),
+        ("Which company makes it?", "Brown Inc.", "Brown", True),
+        ("", "Paris", "Paris", True),
+        ("", "Paris", "London", False),
+    ],
+)
+def test_beyond_the_training_data(question: str, reference: str, answer: str, expected: bool) -> None:
+    assert one(question, answer, reference).match is expected
+
+
+def test_many_pairs_keep_their_order_and_the_order_of_references_changes_nothing() -> None:
+    pairs = [Pair(q, a, (r, "something else")) for _, q, r, a, _ in GUIDELINES]
+    turned = [Pair(p.question, p.answer, p.references[::-1]) for p in pairs]
+    found, again, back = match(pairs), match(pairs[::-1])[::-1], match(turned)
+    assert [f.match for f in found] == [expected for *_, expected in GUIDELINES]
+    assert [f.verdict for f in again] == [f.verdict for f in found] == [f.verdict for f in back]
+    assert [f.probability for f in back] == pytest.approx([f.probability for f in found])
+    assert [f.reference for f in found if f.match] == [0] * sum(f.match for f in found)
+    assert [f.reference for f in back if f.match] == [1] * sum(f.match for f in back)
+
+
+def test_no_pairs_no_matches() -> None:
+    assert match([]) == []
+
+
+def test_a_cache_changes_no_verdict(tmp_path: Path) -> None:
+    pairs = [Pair(q, a, (r,)) for _, q, r, a, _ in GUIDELINES]
+    assert match(pairs, cache_dir=str(tmp_path)) == match(pairs, cache_dir=str(tmp_path)) == match(pairs)
+    assert (tmp_path / "embeddings.sqlite").exists()
+
+
+def test_reasons_say_what_decided() -> None:
+    assert one(MONA, "Pablo Picasso", "Leonardo da Vinci").reason.startswith("the answer has no word of the reference")
+    assert one(FRANCE, "Paris or London", "Paris").verdict == "multiple_alternatives"
+    assert one(FRANCE, "Maybe Paris", "Paris").verdict == "hedged"
+    assert one(FRANCE, "Sorry, I cannot answer that.", "Paris").verdict == "refusal"
+    assert one("Name both.", "Brown and a friend", "Ada Brown and Charles Green").verdict in ("partial", "match")
+
+
+@pytest.mark.parametrize(
+    ("pair", "why"),
+    [
+        (Pair(FRANCE, "Paris", ("Paris",)), ""),
+        (Pair("Столица Франции?", "Это, кажется, Лион", ("Париж",)), "letters"),
+        (Pair("Wer malte das Bild im großen Saal?", "Ein Maler", ("ein Maler",)), "language"),
+        (Pair(FRANCE, "It is a long story. " * 60, ("Paris",)), "longer than the 150 words"),
+        (
+            Pair(FRANCE, "Paris", ("the largest city of the country since the year 987 " * 2,)),
+            "reference",
+        ),
+    ],
+)
+def test_out_of_depth(pair: Pair, why: str) -> None:
+    [found] = match([pair])
+    assert why in found.out_of_depth
+    assert bool(found.out_of_depth) is bool(why)
+
+
+def found(probability: float, rule: str = "model", out_of_depth: str = "") -> Match:
+    return Match(probability >= 0.5, probability, "match", rule, "", 0, out_of_depth)
+
+
+def test_the_undecided_zone_shrinks_with_the_accepted_error() -> None:
+    assert undecided(found(0.5), 0.05) and not undecided(found(0.999), 0.01)
+    chances = [i / 200 for i in range(201)]
+    zones = [sum(undecided(found(p), error) for p in chances) for error in (0.001, 0.01, 0.02, 0.05, 0.1, 0.5)]
+    assert zones[0] == 201
+    assert zones == sorted(zones, reverse=True)
+    assert zones[-1] == 0
+    assert undecided(found(0.2), 0.02) is undecided(found(0.8), 0.02) is True
+
+
+def test_what_is_out_of_depth_is_undecided_unless_a_rule_decided() -> None:
+    assert undecided(found(0.999, out_of_depth="long"), 0.05)
+    assert not undecided(found(0.999, rule="same_text", out_of_depth="long"), 0.05)
+
+
+def test_signature_and_line_for_reports() -> None:
+    assert matcher.signature() == f"offline@{matcher.RULES_VERSION}:{load().revision}"
+    assert len(load().revision) == 6
+    assert matcher.about().startswith(f"offline matcher v{matcher.RULES_VERSION}, kappa 0.8")
+
+
+def test_one_reference_denied_does_not_outweigh_another_that_matches() -> None:
+    assert one("Which city is it?", "It is London, not Paris.", "Paris", "London").match
+    assert not one("Which city is it?", "It is London, not Paris.", "Paris").match
+    assert ruling((None, None), (0.2, 0.7)) == (1, None)

@@ -1,0 +1,56 @@
+"""The model file: small, plain, and evaluated as written."""
+
+import json
+
+import numpy as np
+import pytest
+
+from metrics_core.judge.offline.features import look, matrix
+from metrics_core.judge.offline.matcher import Pair
+from metrics_core.judge.offline.model import FILE, load, parse
+
+STUMPS = {
+    "features": ["a", "b"],
+    # a <= 1: -1; else b <= 5: 2, else 3. Then a constant.
+    "trees": [
+        {"feature": [0, -1, 1, -1, -1], "threshold": [1, 0, 5, 0, 0], "left": [1, 0, 3, 0, 0],
+         "right": [2, 0, 4, 0, 0], "value": [0, -1, 0, 2, 3]},
+        {"feature": [-1], "threshold": [0], "left": [0], "right": [0], "value": [0.5]},
+    ],
+    "base": 0.0, "scale": 1.0, "slope": 1.0, "offset": 0.0, "rules": {}, "errors": [0.01, 0.05], "borders": [0.9, 0.7],
+    "limits": {}, "trained_on": {},
+}  # fmt: skip
+
+
+def test_trees_go_left_up_to_the_threshold() -> None:
+    rows = np.array([[1.0, 9.0], [1.1, 5.0], [2.0, 5.1]])
+    assert parse(STUMPS).trees.sums(rows).tolist() == [-0.5, 2.5, 3.5]
+    assert parse(STUMPS).trees.sums(rows[:0]).tolist() == []
+
+
+def test_probabilities_are_the_calibrated_logistic_of_the_sum() -> None:
+    model = parse({**STUMPS, "base": 1.0, "scale": 2.0, "slope": 0.5, "offset": -0.25})
+    assert model.probabilities(np.array([[1.0, 0.0]]))[0] == pytest.approx(1 / (1 + np.exp(0.25)))
+
+
+def test_many_rows_are_summed_like_few() -> None:
+    rows = np.tile([[1.0, 9.0], [2.0, 5.1]], (5_000, 1))
+    assert parse(STUMPS).trees.sums(rows)[-2:].tolist() == [-0.5, 3.5]
+
+
+def test_borders_are_those_of_the_largest_error_that_is_accepted() -> None:
+    model = parse(STUMPS)
+    assert [model.border(error) for error in (0.001, 0.01, 0.03, 0.05, 0.5)] == [1.0, 0.9, 0.9, 0.7, 0.7]
+
+
+def test_the_file_is_small_and_plain_and_has_what_the_matcher_needs() -> None:
+    assert FILE.stat().st_size < 1_000_000
+    found = json.loads(FILE.read_text(encoding="utf-8"))
+    model = load()
+    seen = look([Pair("Who?", "It was Ada Brown.", ("Ada Brown", "Brown"))])
+    assert set(model.features) == set(seen[0].values[0])
+    rows = matrix(seen, model.features)
+    assert rows.shape == (2, len(found["features"]))
+    assert np.isfinite(rows).all()
+    assert ((model.probabilities(rows) > 0) & (model.probabilities(rows) < 1)).all()
+    assert list(model.borders) == sorted(model.borders, reverse=True)

@@ -1,0 +1,100 @@
+"""Numbers and dates in words and digits, English and Russian."""
+
+import pytest
+
+from metrics_core.judge.offline.dates import Date, dates
+from metrics_core.judge.offline.numbers import numbers
+from metrics_core.judge.offline.quantities import Quantity, only_quantity, quantities
+from metrics_core.judge.offline.reading import read
+from metrics_core.text import words
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("twenty one dogs", [21]),
+        ("one hundred and five", [105]),
+        ("two thousand and eighteen", [2018]),
+        ("3.5 million", [3.5e6]),
+        ("1,000", [1000]),
+        ("-5", [-5]),
+        ("the 4th, or fourth", [4, 4]),
+        ("one, two", [1, 2]),
+        ("a man and a dog", []),
+        ("a hundred", [100]),
+        ("World War II", [2]),
+        ("сто двадцать три тысячи", [123_000]),
+        ("пятый из двадцати", [5, 20]),
+        ("0,5", [0.5]),
+        ("2 млн", [2e6]),
+        ("twice", [2]),
+    ],
+)
+def test_numbers(text: str, values: list[float]) -> None:
+    assert [number.value for number in numbers(words(text))] == values
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("May 18, 2018", [(2018, 5, 18, 1)]),
+        ("18th of May 2018", [(2018, 5, 18, 1)]),
+        ("18 мая 2018 года", [(2018, 5, 18, 1)]),
+        ("2018-05-18", [(2018, 5, 18, 1)]),
+        ("18.05.2018", [(2018, 5, 18, 1)]),
+        ("5/18/2018", [(2018, 5, 18, 1)]),
+        ("in May 2018", [(2018, 5, None, 1)]),
+        ("you may", []),
+        ("the 1990s", [(1990, None, None, 10)]),
+        ("the 90s", [(1990, None, None, 10)]),
+        ("18th century", [(1700, None, None, 100)]),
+        ("XVIII век", [(1700, None, None, 100)]),
+        ("in 1776", [(1776, None, None, 1)]),
+    ],
+)
+def test_dates(text: str, parts: list[tuple[int | None, ...]]) -> None:
+    assert [(date.year, date.month, date.day, date.span) for date in dates(words(text))] == parts
+
+
+def test_a_whole_date_covers_a_part_and_not_the_other_way() -> None:
+    whole, part = Date(2018, 5, 18), Date(2018, 5)
+    assert whole.covers(part) and whole.agrees(part) and part.agrees(whole)
+    assert not part.covers(whole)
+    assert not Date(2018, 6).agrees(part)
+    assert Date(1975).covers(Date(1970, span=10)) and not Date(1970, span=10).covers(Date(1975))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("$5", [Quantity(5, "dollar")]),
+        ("5 km", [Quantity(5, "kilometre")]),
+        ("6ft 1in", [Quantity(73, "inch")]),
+        ("3 hours and 48 minutes", [Quantity(228, "minute")]),
+        ("5 apples and 6 minutes", [Quantity(5), Quantity(6, "minute")]),
+    ],
+)
+def test_quantities(text: str, expected: list[Quantity]) -> None:
+    assert quantities(read(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (Quantity(5, "kilometre"), Quantity(5000, "metre"), True),
+        (Quantity(5, "kilometre"), Quantity(5, "mile"), False),
+        (Quantity(5, "kilometre"), Quantity(5), True),
+        (Quantity(5, "kilometre"), Quantity(5, "hour"), False),
+        (Quantity(1, "year"), Quantity(12, "month"), True),
+        (Quantity(1, "dollar"), Quantity(1, "euro"), False),
+    ],
+)
+def test_quantities_compare_across_units(one: Quantity, other: Quantity, same: bool) -> None:
+    assert one.equals(other) is same
+    assert other.equals(one) is same
+
+
+def test_one_quantity_and_no_more() -> None:
+    assert only_quantity(read("the answer is 5 km"), frozenset()) == Quantity(5, "kilometre")
+    assert only_quantity(read("5 green bottles"), frozenset()) is None
+    assert only_quantity(read("5 green bottles"), frozenset(read("green bottles").stems)) == Quantity(5)
