@@ -1,0 +1,115 @@
+"""Time of `answerkey score-traces` with three rules over many logged traces, and of the run after it.
+
+    python benchmarks/score_traces.py [--traces 100000]
+
+Two rules count words (half of the traces, and a fifth of the others), one asks a scripted judge on this machine about
+one in a hundred, with 0.2 s a call. Seconds are without the start of the temporary Prefect server.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.judge_server import JudgeProcess
+
+_WORDS = [f"{a}{b}" for a in ("ba", "ko", "mi", "su", "te", "ra") for b in ("lan", "dor", "vik", "nes", "mo", "tur")]
+_RULES = """\
+rules:
+  - name: words
+    source: log.jsonl
+    filters: [metadata.environment = production]
+    mapping: {{input: input.question, output: output.text, ground_truth: metadata.expected}}
+    metric: token_overlap
+  - name: rouge
+    source: log.jsonl
+    filters: [metadata.environment = staging, metadata.ms < 4000]
+    sampling: {rate}
+    mapping: {{input: input.question, output: output.text, ground_truth: metadata.expected}}
+    metric: rouge_l
+  - name: judged
+    source: log.jsonl
+    sampling: 0.01
+    mapping: {{input: input.question, output: output.text, ground_truth: metadata.expected}}
+    metric: meaning_match
+    judge: openai/judge@{judge}
+"""
+
+
+def traces(first: int, n: int) -> Iterator[str]:
+    """Lines of a log: about 500 characters each, one a second."""
+    rng = random.Random(first)
+    for i in range(first, first + n):
+        moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(1_790_000_000 + i))
+        yield json.dumps({
+            "id": f"{i:032x}",
+            "start_time": moment,
+            "input": {"question": f"{' '.join(rng.choices(_WORDS, k=10))} {i}?"},
+            "output": {"text": " ".join(rng.choices(_WORDS, k=25)), "model": "m"},
+            "metadata": {
+                "environment": rng.choice(["production", "staging"]),
+                "ms": rng.randint(1, 5_000),
+                "expected": " ".join(rng.choices(_WORDS, k=12)),
+            },
+        }) + "\n"  # fmt: skip
+
+
+def run(folder: Path, *arguments: str) -> tuple[float, list[dict[str, Any]]]:
+    """Seconds from the first rule on, and the funnels."""
+    runs = folder / "home" / "runs"
+    command = [sys.executable, "-m", "flows.cli", "score-traces", str(folder), "--home", str(folder / "home"), "--json"]
+    environment = {**os.environ, "ANSWERKEY_JUDGE_KEY": "none"}
+    process = subprocess.Popen([*command, "--quiet", *arguments], stdout=subprocess.PIPE, text=True, env=environment)
+    started = 0.0
+    while process.poll() is None and not started:
+        # The first step of a run makes its folder.
+        started = time.perf_counter() if runs.exists() and any(runs.iterdir()) else 0.0
+        time.sleep(0.05)
+    said, _ = process.communicate()
+    if process.returncode:
+        raise SystemExit(f"the run failed with exit code {process.returncode}")
+    return time.perf_counter() - started, json.loads(said)
+
+
+def show(what: str, seconds: float, funnels: list[dict[str, Any]]) -> None:
+    """A line of the table: seconds, and what each rule has seen, scored and measured."""
+    counts = "  ".join(f"{one['rule']} {one['seen']:,}/{one['scored']:,}/{one['measured']:,}" for one in funnels)
+    print(f"{what:<32}{seconds:>8.1f}  {counts}")
+
+
+def main() -> int:
+    """Measure and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--traces", type=int, default=100_000)
+    n = parser.parse_args().traces
+    print(f"{'':<32}{'seconds':>8}  rule seen/scored/measured")
+    with tempfile.TemporaryDirectory(prefix="answerkey-traces-") as name, JudgeProcess("--latency", "0.2") as judge:
+        folder = Path(name)
+        rules, log = folder / "rules.yaml", folder / "log.jsonl"
+        rules.write_text(_RULES.format(rate=0.1, judge=judge.url))
+        with log.open("w", encoding="utf-8") as out:
+            out.writelines(traces(0, n))
+        show(f"{n:,} traces", *run(folder))
+        show("the same again", *run(folder))
+        with log.open("a", encoding="utf-8") as out:
+            out.writelines(traces(n, n // 100))
+        show(f"{n // 100:,} new ones", *run(folder))
+        rules.write_text(_RULES.format(rate=0.2, judge=judge.url))
+        show("rouge at .2, backfill", *run(folder, "--rule", "rouge", "--since", "2026-01-01"))
+        print(f"calls to the judge: {judge.stats()['requests']:,}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,138 @@
+"""Score logged traces by rules: those that are new, or those of a range of dates. It only wires the steps."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from prefect import flow
+from prefect.artifacts import create_table_artifact
+from prefect.runtime import flow_run
+
+from flows.evaluate_release import score_runner, this_run, work_folder
+from flows.fan_out import fan_out
+from flows.run_log import log
+from flows.terminal import dollars, price
+from flows.tracing import Job, Tracing, jobs
+from metrics_core.errors import BadInput
+from metrics_core.judge.foresight import total
+from tasks import steps
+from tasks.commit import finish_run, start_run
+from tasks.plan import MAX_CHUNKS
+from tasks.score import worth_spawning
+from tasks.traces.funnel import BUCKETS, Funnel
+from tasks.traces.locks import alone
+from tasks.traces.prepare import Prepared
+from tasks.traces.preview import Preview
+from tasks.traces.select import Window
+
+_TRACING = Tracing()
+
+
+def _run_name() -> str:
+    given = flow_run.parameters["traces"]
+    form = given if isinstance(given, Tracing) else Tracing(**given)
+    return f"score traces: {', '.join(form.only or (Path(place).stem for place in form.rules))}"
+
+
+@flow(
+    name="score-traces",
+    description="Score new logged traces by rules: filters, a sample, a metric.",
+    flow_run_name=_run_name,
+    retries=0,
+    persist_result=False,
+    validate_parameters=True,
+    task_runner=score_runner(),
+)
+def score_traces(traces: Tracing = _TRACING, home: str = ".answerkey") -> list[Funnel] | list[Preview]:
+    """Score the traces that rules take, and return how many came how far; after a dry run, what would be done.
+
+    Args:
+        traces: Which rules to run, and on which traces.
+        home: The folder of the warehouse, on a disk of the machine that runs this.
+    """
+    folder, run_id = Path(home), this_run()
+    window, todo = traces.window(), jobs(traces, folder, run_id)
+    names = [job.rule.name for job in todo]
+    start_run(folder, run_id, "score-traces", ", ".join(names), traces.model_dump())
+    try:
+        if traces.dry_run:
+            found: list[Funnel] | list[Preview] = _preview(todo, folder, run_id, window)
+        else:
+            with alone(folder, names, log.info):
+                found = _score(todo, folder, run_id, window)
+    except BaseException as error:
+        finish_run(folder, run_id, "stopped", f"{type(error).__name__}: {error}")
+        raise
+    finally:
+        # Copies only: what they held is in the warehouse, or can be read again.
+        shutil.rmtree(work_folder(folder, run_id), ignore_errors=True)
+    finish_run(folder, run_id, "complete", "dry run" if traces.dry_run else None)
+    return found
+
+
+def _score(todo: Sequence[Job], home: Path, run_id: str, window: Window) -> list[Funnel]:
+    prepared, problems = _prepared(todo, home, run_id, window)
+    key_from = {job.options.judge.run: job.key_from for job in todo}
+    chunks = [chunk for one in prepared if one.plan for chunk in one.plan.chunks]
+    spawn = worth_spawning(pair for one in prepared if one.plan for pair in one.plan.n_todo)
+    parts = fan_out(
+        chunks, lambda chunk: key_from[chunk.options.judge.run], spawn=spawn, remedy="the next run tries again"
+    )
+    funnels = []
+    for one in prepared:
+        own = [parts[chunk.part] for chunk in (one.plan.chunks if one.plan else ())]
+        funnels.append(steps.commit_traces_step(home, run_id, one, own, _folder(home, run_id, one.rule.name)))
+        log.info(_told(funnels[-1]))
+    steps.publish_traces_step(home, funnels)
+    if problems:
+        # The other rules are done; this one is told at the end, and makes the run a failed one.
+        raise BadInput("\n".join(problems))
+    return funnels
+
+
+def _prepared(todo: Sequence[Job], home: Path, run_id: str, window: Window) -> tuple[list[Prepared], list[str]]:
+    """Every rule up to its first score, and what is wrong with those whose source cannot be used."""
+    most = max(1, MAX_CHUNKS // len(todo))
+    prepared, problems = [], []
+    for job in todo:
+        out = _folder(home, run_id, job.rule.name)
+        try:
+            one = steps.prepare_traces_step(job.rule, job.options, home, out, window, most=most)
+        except BadInput as error:
+            problems.append(str(error))
+            continue
+        for note in (*one.selection.notes, *one.staged.notes):
+            log.warning(note)
+        log.info(f"{one.rule.name}: {one.selection.seen:,} traces seen, {one.todo:,} to score")
+        prepared.append(one)
+    return prepared, problems
+
+
+def _folder(home: Path, run_id: str, rule: str) -> Path:
+    return work_folder(home, run_id) / rule
+
+
+def _told(funnel: Funnel) -> str:
+    counts = ", ".join(
+        f"{getattr(funnel, bucket):,} {bucket.replace('_', ' ')}" for bucket in BUCKETS if getattr(funnel, bucket)
+    )
+    return f"{funnel.rule}: {funnel.seen:,} seen{': ' if counts else ''}{counts}"
+
+
+def _preview(todo: Sequence[Job], home: Path, run_id: str, window: Window) -> list[Preview]:
+    prepared, problems = _prepared(todo, home, run_id, window)
+    previews = [steps.preview_traces_step(one) for one in prepared]
+    estimates = [one.estimate for one in previews if one.estimate]
+    rows = [
+        {**asdict(one), "estimate": dollars(one.estimate.cost_usd) if one.estimate else "–", "traces": len(one.traces)}
+        for one in previews
+    ]
+    create_table_artifact(rows, key="dry-run-score-traces", description="Which traces the rules would score")
+    calls = sum(one.calls for one in estimates)
+    log.info(f"dry run: {calls:,} calls, {price(total(estimates))}; nobody was asked, and nothing was scored")
+    if problems:
+        raise BadInput("\n".join(problems))
+    return previews

@@ -1,0 +1,170 @@
+"""The form for scoring traces, and what the rules that it names come to: options, judges, a window of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from flows.arguments import SILENT, wrong_value
+from flows.judging import Judging, preflight
+from flows.parameters import Form, Scoring
+from metrics_core.errors import BadInput
+from metrics_core.judge.options import NO_JUDGE
+from metrics_core.registry import METRICS, Options, create
+from tasks.traces.rules import Rule, load_rules
+from tasks.traces.select import Window
+from tasks.traces.source import check_source
+from tasks.traces.stage import newest_version
+from tasks.warehouse.warehouse import FILE, reading
+
+_DAY = r"^(\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2})?(Z|[+-]\d{2}:\d{2})?)?)?$"
+
+
+class Tracing(Form):
+    """Which rules to run, and on which traces."""
+
+    model_config = ConfigDict(title="Traces")
+
+    rules: list[str] = Field(
+        default_factory=lambda: ["rules"],
+        min_length=1,
+        title="Rules",
+        description="YAML files, or folders of them.",
+        examples=[["examples/rules"]],
+        json_schema_extra={"position": 0},
+    )
+    only: list[str] = Field(
+        default_factory=list,
+        title="Only",
+        description="Names of rules. Empty: all in these files.",
+        json_schema_extra={"position": 1},
+    )
+    since: str = Field(
+        "",
+        pattern=_DAY,
+        title="Since",
+        description="Backfill: traces from this day or time on (UTC). Both empty: traces that are new.",
+        examples=["2026-11-01"],
+        json_schema_extra={"position": 2},
+    )
+    until: str = Field(
+        "",
+        pattern=_DAY,
+        title="Until",
+        description="Backfill: traces before this day or time (UTC).",
+        examples=["2026-12-01"],
+        json_schema_extra={"position": 3},
+    )
+    dry_run: bool = Field(
+        False,
+        title="Dry run",
+        description="Show which traces would be scored and what it would cost, and stop before anybody is asked.",
+        json_schema_extra={"position": 4},
+    )
+
+    def window(self) -> Window:
+        """The traces of a backfill, or no window.
+
+        Raises:
+            BadInput: a day does not exist, or nothing lies between the two.
+        """
+        since, until = _moment("since", self.since), _moment("until", self.until)
+        if since and until and since >= until:
+            raise BadInput(f"--since {self.since} --until {self.until}: no time lies between them; until is exclusive")
+        return Window(since, until)
+
+
+def _moment(name: str, text: str) -> datetime | None:
+    if not text:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise BadInput(f"--{name} {text}: write a day or a time, like 2026-11-01 or 2026-11-01T12:00Z") from error
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A rule with everything that it takes to run it; `key_from` says where the key of its judges is."""
+
+    rule: Rule
+    options: Options
+    key_from: str
+
+
+def jobs(form: Tracing, home: Path, run_id: str) -> tuple[Job, ...]:
+    """The rules of a form. What can be known of them before anything is read is checked here.
+
+    Raises:
+        BadInput: a rule, a source, a data set or a judge cannot be used; each line has file, line and key.
+    """
+    return tuple(_job(rule, home, run_id) for rule in load_rules(form.rules, form.only))
+
+
+def _job(rule: Rule, home: Path, run_id: str) -> Job:
+    with _told_at(rule, "source"):
+        check_source(rule.source)
+    if rule.dataset:
+        _check_dataset(rule, home)
+    scoring = _form(rule, "options", Scoring, rule.options, metrics=[rule.metric])
+    judge, key_from = NO_JUDGE, ""
+    if METRICS[rule.metric].kind == "judge":
+        judging = _form(rule, "judge", Judging, rule.judge)
+        with _told_at(rule, "judge"):
+            # Each rule has a budget of its own.
+            judge, key_from = judging.options(home, f"{run_id}/{rule.name}"), judging.key_from
+            if rule.enabled:
+                preflight(judge, key_from)
+    options = scoring.options(str(home / "embeddings"), judge)
+    with _told_at(rule, "options"):
+        # A signature names the model, so a model that is not there is found before anything starts.
+        _ = [metric.signature for metric in create([rule.metric], options)]
+    return Job(rule, options, key_from)
+
+
+@contextmanager
+def _told_at(rule: Rule, key: str) -> Iterator[None]:
+    """Say where in its file the rule has what cannot be used."""
+    try:
+        yield
+    except BadInput as error:
+        raise BadInput(f"{rule.located.where(key)}: {key}: {error}") from error
+
+
+_Model = TypeVar("_Model", bound=Form)
+_NOT_IN_RULES = ("metrics", "only_failed", "dry_run")
+
+
+def _form(rule: Rule, key: str, form: type[_Model], given: Mapping[str, Any], **more: Any) -> _Model:
+    known = [name for name in form.model_fields if name not in _NOT_IN_RULES]
+    for name in given:
+        if name not in known:
+            place = f"{key}.{name}"
+            raise BadInput(
+                f"{rule.located.where(place)}: {place}: there is no such key; choose from {', '.join(known)}"
+            )
+    try:
+        return form(**given, **more)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = f"{key}.{first['loc'][0]}"
+        # Not as the cause: a traceback of it could show what was typed, which may be a key.
+        problem = SILENT.get(str(first["loc"][0])) or wrong_value(dict(first))
+    raise BadInput(f"{rule.located.where(place)}: {place}: {problem}")
+
+
+def _check_dataset(rule: Rule, home: Path) -> None:
+    if not (home / FILE).exists():
+        raise BadInput(
+            f"{rule.located.where('dataset')}: dataset: there is no warehouse in {home} that has it; "
+            "answerkey evaluate makes data sets, --home names another folder"
+        )
+    with reading(home) as warehouse:
+        newest_version(warehouse, rule)

@@ -1,0 +1,177 @@
+"""Where traces come from: a relation with one row a trace, whatever the source is."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from metrics_core.errors import BadInput
+from tasks.readers import JSON_LINES, PARQUET, TABLE, URL, load_httpfs, parse_line, without_secrets
+from tasks.stage import clean
+from tasks.warehouse.warehouse import one_file, quoted
+
+if TYPE_CHECKING:
+    import duckdb
+
+SUPPORTED = "JSONL or Parquet files, a folder or pattern of them, FILE.duckdb::TABLE, or a URL"
+
+
+def absolute(source: str, folder: Path) -> str:
+    """The source with its path as seen from `folder`; a URL as it is."""
+    return source if URL.match(source) else os.path.normpath(folder / Path(source).expanduser())
+
+
+def files_of(source: str) -> list[str]:
+    """The files of a source, in the order of their names: none for a folder without any, itself for a URL.
+
+    Raises:
+        BadInput: there is no such file or folder, nothing fits the pattern, or a file is of no known kind.
+    """
+    if URL.match(source):
+        found = [source]
+    elif os.path.isdir(source):
+        found = [str(file) for file in sorted(Path(source).rglob("*")) if _kind(file.name) and file.is_file()]
+    elif os.path.isfile(source):
+        found = [source]
+    else:
+        found = sorted(filter(os.path.isfile, glob.glob(source, recursive=True)))
+        if not found:
+            raise BadInput(f"{source}: there is no such file or folder, and no file fits it as a pattern")
+    for file in found:
+        if not _kind(file):
+            raise BadInput(f"{without_secrets(file)}: is of no known kind; give {SUPPORTED}")
+    return found
+
+
+def _kind(file: str) -> str:
+    name = file.split("?", 1)[0].lower() if URL.match(file) else file.lower()
+    return "json" if name.endswith(JSON_LINES) else "parquet" if name.endswith(PARQUET) else ""
+
+
+def check_source(source: str) -> None:
+    """What can be known of a source before anything is read.
+
+    Raises:
+        BadInput: as `files_of`; or there is no such DuckDB file.
+    """
+    if table := TABLE.match(source):
+        if not Path(table["file"]).is_file():
+            raise BadInput(f"{table['file']}: there is no such DuckDB file")
+    else:
+        files_of(source)
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A query with the columns file, row (counts from 1 through all files) and trace (JSON), and its parameters."""
+
+    query: str
+    bound: dict[str, Any]
+
+
+_BLANK = " \t\n\v\f\r"
+"""What is a blank to DuckDB."""
+
+# The alias must be no column's name: it stands for the whole row.
+_WHOLE = '"the whole row"'
+_READ = {
+    "json": 'SELECT {name} AS file, row_number() OVER () AS "row", json AS trace '
+    "FROM read_ndjson_objects($json_files, ignore_errors = true, filename = true)",
+    "parquet": f'SELECT {{name}} AS file, row_number() OVER () AS "row", to_json({_WHOLE})::JSON AS trace '
+    f"FROM read_parquet($parquet_files, filename = true, union_by_name = true) AS {_WHOLE}",
+}
+
+
+_SHOWN = "regexp_replace(regexp_replace(filename, '://[^/@]*@', '://…@'), '[?].*', '?…')"
+"""`without_secrets` of the name of a file that is a URL: the name is kept in the warehouse."""
+
+
+def traces_in(connection: duckdb.DuckDBPyConnection, source: str) -> Relation:
+    """The traces of a source, and the temporary table `unread` (file, row, why, text) of what is none in it.
+
+    The text of a line that DuckDB takes for no JSON, while Python reads it, is mended: a byte order mark goes, and
+    what is no character becomes U+FFFD, for validation to find.
+
+    Raises:
+        BadInput: the source is not there.
+        duckdb.Error: it cannot be read.
+    """
+    relation = _relation(connection, source)
+    connection.execute('CREATE TEMP TABLE unread (file VARCHAR, "row" BIGINT, why VARCHAR, text VARCHAR)')
+    if "json_files" not in relation.bound:
+        return relation
+    query = f'SELECT file, "row" FROM ({relation.query}) WHERE trace IS NULL'
+    places = connection.execute(query, relation.bound).fetchall()
+    if not places:
+        return relation
+    firsts = connection.execute(
+        f'SELECT file, min("row") FROM ({relation.query}) WHERE file IN (SELECT unnest($named)) GROUP BY file',
+        {**relation.bound, "named": list({file for file, _ in places})},
+    ).fetchall()
+    _keep(connection, list(_reread(places, dict(firsts))))
+    return Relation(f"SELECT * FROM ({relation.query}) WHERE trace IS NOT NULL UNION ALL FROM mended", relation.bound)
+
+
+def _relation(connection: duckdb.DuckDBPyConnection, source: str) -> Relation:
+    if table := TABLE.match(source):
+        connection.execute(f"ATTACH {quoted(Path(table['file']).absolute())} AS logged (READ_ONLY)")
+        name = ".".join('"' + part.replace('"', '""') + '"' for part in ("logged", *table["table"].split(".")))
+        return Relation(
+            f'SELECT $file AS file, row_number() OVER () AS "row", to_json({_WHOLE})::JSON AS trace '
+            f"FROM {name} AS {_WHOLE}",
+            {"file": source},
+        )
+    files = files_of(source)
+    remote = URL.match(source) is not None
+    if remote:
+        load_httpfs(connection)
+    # A URL may be a pattern of its own; names of files are taken as they are.
+    bound: dict[str, Any] = {}
+    for file in files:
+        bound.setdefault(f"{_kind(file)}_files", []).append(file if remote else one_file(file))
+    nothing = 'SELECT NULL::VARCHAR AS file, NULL::BIGINT AS "row", NULL::JSON AS trace WHERE false'
+    queries = [_READ[kind].format(name=_SHOWN if remote else "filename") for kind in _READ if f"{kind}_files" in bound]
+    return Relation(" UNION ALL ".join(queries) or nothing, bound)
+
+
+def _keep(connection: duckdb.DuckDBPyConnection, lines: Sequence[tuple[str, int, str | None, str]]) -> None:
+    """Lines that were read again, as the tables `mended` and `unread`."""
+    import pyarrow as pa
+
+    schema = pa.schema([("file", pa.string()), ("row", pa.int64()), ("why", pa.string()), ("text", pa.string())])
+    columns = dict(zip(schema.names, zip(*lines, strict=True), strict=True))
+    connection.register("lines", pa.table(columns, schema=schema))
+    good = 'SELECT file, "row", text::JSON AS trace FROM lines WHERE why IS NULL'
+    connection.execute(f"CREATE TEMP TABLE mended AS {good}")
+    connection.execute("INSERT INTO unread SELECT * FROM lines WHERE why IS NOT NULL")
+    connection.unregister("lines")
+
+
+def _reread(places: Sequence[tuple[str, int]], firsts: dict[str, int]) -> Iterator[tuple[str, int, str | None, str]]:
+    """The rows at `places` as Python reads them: file, row, why it is no JSON or None, and the text.
+
+    `firsts` has the number of the first row of each file.
+    """
+    rows: dict[str, set[int]] = defaultdict(set)
+    for file, row in places:
+        rows[file].add(row)
+    for file, wanted in rows.items():
+        if URL.match(file):
+            yield from ((file, row, f"row {row} is not JSON", f"row {row} of {file}") for row in sorted(wanted))
+            continue
+        with open(file, encoding="utf-8", errors="replace", newline="\n") as lines:
+            # DuckDB does not count blank lines, and to it a byte order mark is no blank.
+            full = ((number, text) for number, line in enumerate(lines, start=1) if (text := line.strip(_BLANK)))
+            counted = enumerate(full, start=firsts[file])
+            for row, (number, line) in islice(counted, max(wanted) - firsts[file] + 1):
+                if row in wanted:
+                    raw = parse_line(number, line.removeprefix("\ufeff"))
+                    text = line if raw.record is None else json.dumps(raw.record, ensure_ascii=False)
+                    yield file, row, raw.error, clean(text) or ""

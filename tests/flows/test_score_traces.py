@@ -1,0 +1,239 @@
+"""Scoring traces from the command line and as a flow: dry run, run, backfill, what the UI shows, what is refused."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from flows.tracing import Tracing, jobs
+from metrics_core.errors import BadInput
+from tests.judge_server import JudgeServer
+from tests.tasks.judging_help import wordy
+from tests.tasks.staging_help import query
+from tests.tasks.traces.tracing_help import MAPPING, log, trace
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def judge() -> Iterator[JudgeServer]:
+    with JudgeServer(wordy) as running:
+        yield running
+
+
+@pytest.fixture
+def rules(tmp_path: Path, judge: JudgeServer) -> Path:
+    """Three rules on one log: words, a judge with a budget, and one that is switched off."""
+    traces = [trace(n, output="wrong" if n % 4 == 0 else f"It is {n}") for n in range(40)]
+    log(tmp_path / "log.jsonl", [*traces, trace(40, env="staging"), "no json"])
+    shared = {"source": "../log.jsonl", "mapping": MAPPING, "filters": ["env = production"]}
+    asked = {"judges": [f"openai/gpt-4o-mini@{judge.url}"], "key_from": "env:KEY_OF_THE_TEST", "max_calls": 6}
+    content = [
+        {"name": "words", "metric": "token_overlap", **shared},
+        {"name": "meaning", "metric": "meaning_match", "judge": asked, "sampling": 0.3, **shared},
+        {"name": "off", "metric": "bleu", "enabled": False, **shared},
+    ]
+    (tmp_path / "rules").mkdir()
+    (tmp_path / "rules" / "all.yaml").write_text(yaml.safe_dump({"rules": content}))
+    return tmp_path / "rules"
+
+
+def test_from_dry_run_to_history(cli: Cli, rules: Path, judge: JudgeServer, tmp_path: Path, ask: Any) -> None:
+    home = tmp_path / "home"
+
+    def score(*arguments: object) -> Any:
+        done = cli("score-traces", rules, "--home", home, "--json", *arguments, KEY_OF_THE_TEST="secret-of-the-test")
+        assert done.returncode == 0, done.stderr
+        return {one["rule"]: one for one in json.loads(done.stdout)}
+
+    foreseen = score("--dry-run")
+    taken = foreseen["meaning"]["taken"]
+    assert (judge.n_requests, query(home, "SELECT count(*) FROM trace_outcomes")) == (0, [(0,)])
+    assert foreseen["words"]["taken"] == 40 and 6 < taken < 20
+    estimate = foreseen["meaning"]["estimate"]
+    assert estimate["calls"] == taken == len(foreseen["meaning"]["traces"]) and 0 < estimate["cost_usd"] < 0.01
+    assert foreseen["words"]["estimate"] is None and foreseen["off"]["disabled"] == 42
+
+    first = score()
+    assert {name: one["seen"] for name, one in first.items()} == {"words": 42, "meaning": 42, "off": 42}
+    assert (first["words"]["filtered"], first["words"]["quarantined"], first["words"]["scored"]) == (1, 1, 40)
+    assert (first["meaning"]["scored"], first["meaning"]["skipped"], judge.n_requests) == (6, taken - 6, 6)
+    assert {request.headers["authorization"] for request in judge.requests} == {"Bearer secret-of-the-test"}
+    _what_the_ui_shows(home, ask, first["words"]["mean"])
+
+    # What the budget left over is taken up, what is new is scored, and nothing else.
+    log(tmp_path / "log.jsonl", [trace(50)], mode="a")
+    second = score("--rule", "words", "--rule", "meaning")
+    assert (second["words"]["seen"], second["words"]["measured"]) == (1, 1)
+    assert second["meaning"]["again"] == taken - 6
+    assert judge.stats()["bodies"].most_common(1)[0][1] == 1
+    backfill = score("--rule", "words", "--since", "2026-11-01T00:10", "--until", "2026-11-01T00:20")
+    assert (backfill["words"]["seen"], backfill["words"]["scored"], backfill["words"]["measured"]) == (10, 10, 0)
+    _history(cli, home)
+
+
+def _what_the_ui_shows(home: Path, ask: Any, mean: float) -> None:
+    [(run_id,)] = query(home, "SELECT run_id FROM runs WHERE message IS NULL")
+    [run] = ask("flow_runs/filter", {"flow_runs": {"id": {"any_": [run_id]}}})
+    assert (run["name"], run["state_type"]) == ("score traces: rules", "COMPLETED")
+    found = {
+        one["key"]: one["data"] for one in ask("artifacts/filter", {"artifacts": {"flow_run_id": {"any_": [run_id]}}})
+    }
+    rows = json.loads(found["score-traces"])
+    assert [(row["rule"], row["seen"], row["disabled"]) for row in rows] == [
+        ("words", 42, 0), ("meaning", 42, 0), ("off", 42, 42),
+    ]  # fmt: skip
+    assert rows[0]["mean"] == f"{mean:.3f}"
+    assert "| quarantined | 1 | cannot be scored |" in found["rule-words"]
+    tasks = ask("task_runs/filter", {"task_runs": {}, "flow_runs": {"id": {"any_": [run_id]}}})
+    names = sorted(task["name"] for task in tasks)
+    assert [name for name in names if not name.startswith("score ")] == [
+        "commit meaning", "commit off", "commit words", "prepare meaning", "prepare off", "prepare words", "publish",
+    ]  # fmt: skip
+
+
+def _history(cli: Cli, home: Path) -> None:
+    lines = cli("history", "--rule", "words", "--by", "week", "--home", home).stdout.splitlines()
+    assert lines[0] == "token_overlap.recall of words by week"
+    assert [line.split()[0] for line in lines if line.strip().startswith("2026")] == ["2026-10-26"]
+    found = json.loads(cli("history", "recall", "--rule", "words", "--home", home, "--json").stdout)
+    [day] = found["words"]["token_overlap.recall"]
+    assert (day["start"], day["n_scored"], day["n_total"], day["methods"]) == ("2026-11-01", 41, 41, 1)
+
+
+def test_one_source_that_cannot_be_read_holds_up_no_other_rule(cli: Cli, rules: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken.parquet").write_text("no parquet")
+    shared = {"mapping": MAPPING, "metric": "contains"}
+    (rules / "all.yaml").write_text(
+        yaml.safe_dump({"rules": [
+            {"name": "bad", "source": "../broken.parquet", **shared},
+            {"name": "good", "source": "../log.jsonl", **shared},
+        ]})
+    )  # fmt: skip
+    done = cli("score-traces", rules, "--home", tmp_path / "home")
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[-1].startswith(f"answerkey: {tmp_path}/broken.parquet: cannot be read: ")
+    assert query(tmp_path / "home", "SELECT rule, n_scored FROM trace_funnels") == [("good", 41)]
+    assert query(tmp_path / "home", "SELECT status FROM runs") == [("stopped",)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("metric: bleu", "metric: blue", "metric: metric 'blue' is not known: did you mean bleu?"),
+        ("sampling: 0.3", "sampling: 3", "sampling: 3 must be a share between 0 (none) and 1 (all)"),
+        ("source: ../log.jsonl", "source: ../nowhere", "source: {folder}/nowhere: there is no such file or folder"),
+        ("max_calls: 6", "max_cals: 6", "judge.max_cals: there is no such key; choose from judges, "),
+        ("max_calls: 6", "max_calls: -6", "judge.max_calls: Input should be greater than or equal to 0"),
+        ("key_from: env:KEY_OF_THE_TEST", "key_from: sk-canary-123", "judge.key_from: say where the key is (env:NAME"),
+        ("name: 'off'", "name: 'off'\n  options: {threshold: 2}", "options.threshold: Input should be less than"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_rule_is_told_with_its_place(
+    rules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, said: str
+) -> None:
+    monkeypatch.setenv("KEY_OF_THE_TEST", "x")
+    text = (rules / "all.yaml").read_text()
+    assert old in text
+    (rules / "all.yaml").write_text(text.replace(old, new))
+    with pytest.raises(BadInput) as error:
+        jobs(Tracing(rules=[str(rules)]), tmp_path / "home", "run")
+    first = str(error.value).splitlines()[0]
+    assert re.match(rf"{rules}/all\.yaml:\d+: ", first) and said.format(folder=tmp_path) in first
+    assert "canary" not in str(error.value)
+
+
+def test_a_rule_that_is_wrong_ends_the_command_before_a_server_is_needed(
+    bare_cli: Cli, rules: Path, tmp_path: Path
+) -> None:
+    text = (rules / "all.yaml").read_text()
+    (rules / "all.yaml").write_text(text.replace("metric: bleu", "metric: blue"))
+    started = time.monotonic()
+    done = bare_cli("score-traces", rules, "--home", tmp_path / "home")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(
+        rf"answerkey: {rules}/all\.yaml:\d+: metric: metric 'blue' is not known: did you mean bleu\?\n", done.stderr
+    )
+    assert not (tmp_path / "home" / "answerkey.duckdb").exists() and time.monotonic() - started < 15
+
+
+@pytest.mark.parametrize(
+    ("form", "said"),
+    [
+        ({"since": "2026-02-30"}, "--since 2026-02-30: write a day or a time, like 2026-11-01 or 2026-11-01T12:00Z"),
+        ({"since": "2026-11-02", "until": "2026-11-01"}, "no time lies between them; until is exclusive"),
+        ({"only": ["wrods"]}, "--rule wrods: there is no rule of this name; did you mean words?"),
+    ],
+)
+def test_parameters_that_cannot_be_used(rules: Path, tmp_path: Path, form: dict[str, Any], said: str) -> None:
+    given = Tracing(rules=[str(rules)], **form)
+    with pytest.raises(BadInput) as error:
+        given.window()
+        jobs(given, tmp_path / "home", "run")
+    assert said in str(error.value)
+
+
+def test_a_day_that_is_none_is_told_by_its_option(bare_cli: Cli, rules: Path) -> None:
+    done = bare_cli("score-traces", rules, "--since", "yesterday")
+    assert done.returncode == 2
+    assert done.stderr.startswith("answerkey: --since yesterday: String should match pattern")
+
+
+def test_history_wants_a_field_or_a_rule(bare_cli: Cli, tmp_path: Path) -> None:
+    done = bare_cli("history", "--home", tmp_path)
+    assert (done.returncode, done.stderr) == (
+        2, "answerkey: history: name a METRIC.FIELD, for instance label.correct, or a rule with --rule\n",
+    )  # fmt: skip
+
+
+def test_the_form_says_what_each_field_is() -> None:
+    fields = Tracing.model_json_schema()["properties"]
+    assert list(fields) == ["rules", "only", "since", "until", "dry_run"]
+    assert all(field["title"] and field["description"] for field in fields.values())
+    with pytest.raises(ValidationError, match="extra_forbidden"):
+        Tracing(ruels=["x"])  # type: ignore[call-arg]
+
+
+def test_a_data_set_that_is_not_there_is_told_at_once(rules: Path, tmp_path: Path) -> None:
+    (rules / "all.yaml").write_text(
+        yaml.safe_dump({
+            "name": "joined", "source": "../log.jsonl", "metric": "contains", "dataset": "faq",
+            "mapping": {"output": "output", "key": "id"},
+        })
+    )  # fmt: skip
+    with pytest.raises(BadInput, match=r"all\.yaml:1: dataset: there is no warehouse in .* that has it; "):
+        jobs(Tracing(rules=[str(rules)]), tmp_path / "nowhere", "run")
+
+
+def test_two_runs_at_once_from_two_processes(cli: Cli, server: str, rules: Path, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "flows.cli",
+        "score-traces",
+        str(rules),
+        "--home",
+        str(tmp_path / "home"),
+        "--json",
+    ]
+    command += ["--rule", "words"]
+    environment = {**os.environ, "PREFECT_API_URL": server}
+    runs = [
+        subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    ended = [run.communicate(timeout=240) for run in runs]
+    assert [run.returncode for run in runs] == [0, 0], ended
+    found = sorted((one["seen"], one["scored"]) for said, _ in ended for one in json.loads(said))
+    assert found == [(0, 0), (42, 40)]
+    assert query(tmp_path / "home", "SELECT count(*) FROM trace_outcomes") == [(42,)]

@@ -1,0 +1,98 @@
+"""Two runs of one rule at once, and a run that is killed between its last score and its commit."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tasks.traces.locks import alone
+from tests.judge_server import JudgeServer
+from tests.tasks.judging_help import judged, wordy
+from tests.tasks.staging_help import query
+from tests.tasks.traces.tracing_help import counts, log, rule, run, trace
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def test_the_second_run_waits_says_so_and_finds_nothing_left(tmp_path: Path) -> None:
+    log(tmp_path / "log.jsonl", [trace(n) for n in range(5)])
+    given, said, found = rule(tmp_path), [], []
+    told, scored = threading.Event(), threading.Event()
+
+    def second() -> None:
+        scored.wait(60)
+
+        def say(line: str) -> None:
+            said.append(line)
+            told.set()
+
+        with alone(tmp_path, ["other", "r"], say):
+            found.append(run(tmp_path, given))
+
+    thread = threading.Thread(target=second)
+    thread.start()
+
+    def wait_for_the_second() -> None:
+        scored.set()
+        assert told.wait(60)
+
+    with alone(tmp_path, ["r"], said.append):
+        first = run(tmp_path, given, before_commit=wait_for_the_second)
+    thread.join(60)
+    assert counts(first) == {"seen": 5, "scored": 5, "measured": 5}
+    assert [counts(one) for one in found] == [{}]
+    assert said == ["r: another run is at work on this rule; waiting until it is done"]
+    assert query(tmp_path, "SELECT count(*) FROM measurements") == [(5,)]
+
+
+def test_rules_of_different_names_do_not_wait(tmp_path: Path) -> None:
+    with alone(tmp_path, ["a"], pytest.fail), alone(tmp_path, ["b"], pytest.fail):
+        pass
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from tasks.traces.locks import alone
+from tasks.traces.rules import load_rules
+from tests.tasks.judging_help import judged
+from tests.tasks.traces.tracing_help import run
+
+home, url = Path(sys.argv[1]), sys.argv[2]
+def wait():
+    print("scored", flush=True)
+    sys.stdin.readline()
+[rule] = load_rules([str(home / "r.yaml")])
+with alone(home, ["r"], print):
+    run(home, rule, options=judged(url), before_commit=wait)
+"""
+
+
+def test_a_run_that_is_killed_before_its_commit_loses_nothing_and_pays_nothing_twice(tmp_path: Path) -> None:
+    log(tmp_path / "log.jsonl", [*(trace(n) for n in range(5)), "no json"])
+    given = rule(tmp_path, metric="meaning_match", judge="openai/some-model")
+    with JudgeServer(wordy) as judge:
+        process = subprocess.Popen(
+            [sys.executable, "-c", SCRIPT, str(tmp_path), judge.url],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ['PYTHONPATH']}"},
+        )
+        assert process.stdout is not None
+        assert process.stdout.readline() == "scored\n"
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate(timeout=30)
+        assert judge.n_requests == 5
+        assert not (tmp_path / "answerkey.duckdb").exists()
+        with alone(tmp_path, ["r"], pytest.fail):
+            again = run(tmp_path, given, options=judged(judge.url))
+        assert judge.n_requests == 5
+    assert counts(again) == {"seen": 6, "quarantined": 1, "scored": 5, "measured": 5}
+    assert query(tmp_path, "SELECT DISTINCT from_ledger, cost_usd FROM measurements") == [(True, 0.0)]
+    assert query(tmp_path, "SELECT count(*) FROM judge_calls") == [(5,)]

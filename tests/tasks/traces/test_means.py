@@ -1,0 +1,120 @@
+"""Scores over time: the mean of a rule's traces by day, week and month, with the interval of its kind."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from metrics_core.errors import BadInput
+from metrics_core.registry import Options
+from metrics_core.statistics.intervals import student_t, wilson
+from tasks.traces.means import Period, main_field, over_time
+from tasks.traces.preview import preview
+from tasks.traces.publish import markdown, table_rows
+from tasks.traces.select import Window
+from tasks.warehouse.warehouse import writing
+from tests.tasks.traces.tracing_help import log, prepared, rule, run, trace
+
+
+def at(day: str, number: int, *, right: bool) -> dict[str, object]:
+    output = f"It is {number} indeed" if right else "I do not know"
+    return trace(number, start_time=f"{day}T12:00:00Z", output=output)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A rule of yes and no, and one of grades, over three days in two weeks and months."""
+    folder = tmp_path_factory.mktemp("home")
+    days = {"2026-10-30": [True, False, True], "2026-11-01": [True], "2026-11-02": [False, False, True, True]}
+    traces = [
+        at(day, 10 * place + n, right=right)
+        for place, (day, rights) in enumerate(days.items())
+        for n, right in enumerate(rights)
+    ]
+    log(folder / "log.jsonl", [*traces, trace(99, start_time="2026-11-02T13:00:00Z", expected=None)])
+    run(folder, rule(folder))
+    run(folder, rule(folder, name="graded", metric="rouge_l"))
+    return folder
+
+
+def test_by_day(home: Path) -> None:
+    name, found = over_time(home, "r")
+    assert name == "contains.match"
+    ends = [wilson(2, 3), None, wilson(2, 4)]
+    assert found == tuple(
+        Period(day, n, total, mean, one and one.low, one and one.high, 1)
+        for (day, n, total, mean), one in zip(
+            [("2026-10-30", 3, 3, 2 / 3), ("2026-11-01", 1, 1, 1.0), ("2026-11-02", 4, 5, 0.5)], ends, strict=True
+        )
+    )
+
+
+def test_by_week_and_by_month(home: Path) -> None:
+    weeks, months = (over_time(home, "r", by=by)[1] for by in ("week", "month"))
+    # Weeks begin on Monday: the first of November 2026 is a Sunday.
+    assert [(one.start, one.n_scored, one.n_total) for one in weeks] == [("2026-10-26", 4, 4), ("2026-11-02", 4, 5)]
+    assert [(one.start, one.n_scored, one.n_total) for one in months] == [("2026-10-01", 3, 3), ("2026-11-01", 5, 6)]
+
+
+def test_a_graded_field_has_an_interval_of_students_t(home: Path) -> None:
+    assert main_field("rouge_l") == "recall"
+    assert over_time(home, "graded")[0] == "rouge_l.recall"
+    (period,) = over_time(home, "graded", "rouge_l.precision", "month")[1][:1]
+    # Two of three words of "It is 0 indeed" ("2 indeed" has two) are in no other place: precision 2/4, 0 and 2/4.
+    values = [0.5, 0.0, 0.5]
+    mean = sum(values) / 3
+    sd = (sum((value - mean) ** 2 for value in values) / 2) ** 0.5
+    ends = student_t(mean, sd, 3)
+    assert ends is not None
+    assert (period.mean, period.low, period.high) == pytest.approx((mean, max(0.0, ends.low), min(1.0, ends.high)))
+
+
+def test_numbers_of_two_methods_are_told_apart(home: Path, tmp_path: Path) -> None:
+    log(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True)])
+    run(tmp_path, rule(tmp_path))
+    log(tmp_path / "log.jsonl", [at("2026-11-02", 1, right=True)], mode="a")
+    run(tmp_path, rule(tmp_path), options=replace(Options(), blank_answer="undefined"))
+    assert [one.methods for one in over_time(tmp_path, "r")[1]] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "said"),
+    [
+        ("other", "", "other: no rule of this name has scored traces in .*; there are graded, r"),
+        ("r", "f1", r"f1: the traces of the rule r have contains\.match$"),
+        ("graded", "rouge_l.f2", "rouge_l.f2: the traces of the rule graded have rouge_l.f1, rouge_l.p"),
+    ],
+)
+def test_what_there_is_not(home: Path, name: str, field: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        over_time(home, name, field)
+
+
+def test_a_home_where_no_rule_has_run(tmp_path: Path) -> None:
+    with writing(tmp_path):
+        pass
+    with pytest.raises(BadInput, match="none has run yet: answerkey score-traces runs them"):
+        over_time(tmp_path, "r")
+
+
+def test_what_a_dry_run_shows(home: Path) -> None:
+    one, _, _ = prepared(home, rule(home), Window(until=None, since=None))
+    assert (preview(one).seen, preview(one).traces) == (0, ())
+    log(home / "log.jsonl", [at("2026-11-03", 100, right=True), at("2026-11-02", 101, right=False)], mode="a")
+    shown = preview(prepared(home, rule(home))[0])
+    assert (shown.seen, shown.taken, shown.measured, shown.estimate) == (2, 2, 2, None)
+    assert [(one.trace_id, one.time, one.answer) for one in shown.traces] == [
+        ("t101", "2026-11-02 12:00:00", "I do not know"), ("t100", "2026-11-03 12:00:00", "It is 100 indeed"),
+    ]  # fmt: skip
+
+
+def test_the_artifacts_of_a_run(tmp_path: Path) -> None:
+    log(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True), at("2026-11-01", 1, right=False), "no json"])
+    funnel = run(tmp_path, rule(tmp_path))
+    [row] = table_rows([funnel])
+    assert (row["rule"], row["seen"], row["quarantined"], row["sampled out"], row["scored"]) == ("r", 3, 1, 0, 2)
+    assert (row["field"], row["mean"], row["95 % interval"]) == ("contains.match", "0.500", "0.095 – 0.905")
+    lines = markdown(funnel, *over_time(tmp_path, "r")).splitlines()
+    assert lines[0] == "# r"
+    assert "| seen | 3 | 0 of them again |" in lines and "| quarantined | 1 | cannot be scored |" in lines
+    assert "| 2026-11-01 | 0.500 | 0.095 – 0.905 | 2/2 |" in lines

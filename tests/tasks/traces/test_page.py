@@ -1,0 +1,59 @@
+"""The page about traces: its rule is one, its commands exist, its table is printed and its queries run."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from flows.terminal_traces import print_funnels
+from tasks.traces.filters import OPERATORS
+from tasks.traces.rules import KEYS, load_rules
+from tests.tasks.staging_help import query
+from tests.tasks.traces.tracing_help import run
+
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs/traces.md").read_text(encoding="utf-8")
+
+
+def block(kind: str) -> str:
+    [found] = re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)
+    return str(found)
+
+
+def test_the_rule_is_one_and_every_key_and_operator_is_there(tmp_path: Path) -> None:
+    (tmp_path / "rule.yaml").write_text(block("yaml"), encoding="utf-8")
+    [read] = load_rules([str(tmp_path / "rule.yaml")])
+    assert (read.name, read.sampling, len(read.filters), read.judge["max_calls"]) == ("faq-meaning", 0.1, 4, 500)
+    shown = set(re.findall(r"^([a-z_]+):", block("yaml"), re.MULTILINE)) | set(re.findall(r"`([a-z_]+)`", PAGE))
+    assert set(KEYS) - shown == {"description"}
+    assert [one for one in OPERATORS if f"`{one}`" not in PAGE] == []
+
+
+def test_the_table_is_what_the_examples_give_and_the_queries_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    [rule] = load_rules([str(ROOT / "examples/rules")], ["faq-words"])
+    print_funnels([run(tmp_path, rule)], as_json=False)
+    assert block("text").strip("\n") in capsys.readouterr().out
+    for one in filter(str.strip, block("sql").split(";")):
+        assert query(tmp_path, one)
+
+
+def test_the_commands_have_the_options() -> None:
+    used = set(re.findall(r"[ `](--[a-z-]+)", PAGE)) - {"--map"}
+    helps = "".join(
+        subprocess.run(
+            [sys.executable, "-m", "flows.cli", command, "--help"], check=True, cwd=ROOT, capture_output=True, text=True
+        ).stdout
+        for command in ("score-traces", "history")
+    )
+    assert used == {"--dry-run", "--rule", "--since", "--until", "--by"}
+    assert [option for option in used if option not in helps] == []
+
+
+def test_the_rules_of_the_examples_can_be_read() -> None:
+    words, meaning = load_rules([str(ROOT / "examples/rules")])
+    assert (words.metric, meaning.metric, meaning.sampling) == ("token_overlap", "meaning_match", 0.5)
+    assert words.source == str(ROOT / "examples/traces.jsonl")

@@ -1,0 +1,296 @@
+"""A rule's run from the log to the warehouse: what is new, what is scored, where every other trace went."""
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from metrics_core.errors import BadInput
+from tasks.load import Source
+from tasks.score import score
+from tasks.traces import commit as committing
+from tasks.traces.funnel import Funnel
+from tasks.traces.sampling import sampled
+from tasks.traces.select import Window
+from tests.tasks import staging_help
+from tests.tasks.staging_help import query
+from tests.tasks.traces.tracing_help import MAPPING, counts, log, prepared, rule, run, trace
+
+Outcomes = dict[str, str]
+
+
+def outcomes(home: Path, name: str = "r") -> Outcomes:
+    return dict(query(home, "SELECT trace_id, outcome FROM trace_outcomes WHERE rule = ?", [name]))
+
+
+def days(text: str) -> Window:
+    """A window as `SINCE/UNTIL`, in UTC; an empty end is open."""
+    since, until = (datetime.fromisoformat(f"{end}T00:00:00Z"[:20]) if end else None for end in text.split("/"))
+    return Window(since, until)
+
+
+def test_every_trace_ends_somewhere_and_the_counts_add_up(tmp_path: Path) -> None:
+    log(tmp_path / "log.jsonl", [
+        *(trace(n) for n in range(10)),
+        *(trace(n, env="staging") for n in range(10, 14)),
+        trace(14, expected=None), trace(15, output=""), trace(16, output="bro\ufffdken"), trace(17, id=None),
+        trace(18, start_time="soon"), trace(19, output=["a", "list"]), "no json",
+    ])  # fmt: skip
+    funnel = run(tmp_path, rule(tmp_path, filters=["env = production"], sampling=1))
+    assert counts(funnel) == {"seen": 21, "filtered": 4, "quarantined": 5, "scored": 11, "undefined": 1, "measured": 12}
+    # "7 indeed" does not stand in "It is 7": all 0, and so is a blank answer.
+    assert (funnel.field, funnel.mean, funnel.low) == ("match", 0.0, 0.0)
+    assert query(tmp_path, "SELECT * EXCLUDE (run_id, created_at, watermark) FROM trace_funnels") == [
+        ("r", None, None, 21, 0, 4, 0, 5, 11, 1, 0, 0, 0, 12, 1.0, "contains", funnel.signature)
+    ]
+    found = outcomes(tmp_path)
+    assert (found["t3"], found["t12"], found["t14"], found["t15"], found["t16"]) == (
+        "scored", "filtered", "undefined", "scored", "quarantined",
+    )  # fmt: skip
+    reasons = dict(query(tmp_path, "SELECT trace_id, reason FROM trace_outcomes WHERE reason IS NOT NULL"))
+    assert reasons["t12"] == "env = production"
+    assert reasons["t14"] == "no reference: every reference is missing or blank"
+    scores = query(tmp_path, "SELECT trace_id, field, \"value\" FROM trace_scores WHERE trace_id = 't3'")
+    assert scores == [("t3", "match", 0.0)]
+
+
+def test_rows_that_cannot_be_scored_are_kept_whole_with_the_reason(tmp_path: Path) -> None:
+    hostile: list[Any] = [
+        trace(0), trace(1, id=None), trace(2, id=["x"]), trace(3, id="  "), trace(4, id="x" * 1001),
+        trace(5, start_time=None), trace(6, start_time="2026-13-01"), trace(7, start_time=True),
+        trace(8, output={"a": "b", "c": "d"}), trace(9, output="a\x00b"), trace(10, expected="x" * 100_001),
+        "[1]", '"text"', "null", "{", '{"id": "half',
+    ]  # fmt: skip
+    log(tmp_path / "log.jsonl", hostile)
+    funnel = run(tmp_path, rule(tmp_path))
+    assert counts(funnel) == {"seen": 16, "quarantined": 15, "scored": 1, "measured": 1}
+    kept = query(
+        tmp_path, 'SELECT "row", rule, split_part(reason, \';\', 1), raw FROM quarantine ORDER BY "row", reason'
+    )
+    reasons = [(row, rule_, reason) for row, rule_, reason, _ in kept]
+    nameless = "the id (id) is missing, or is no text or number of a usual length"
+    timeless = "the time (start_time) is missing, or is neither ISO 8601 nor seconds since 1970"
+    assert reasons[:8] == [
+        *((row, "unreadable", f"log.jsonl: {nameless}") for row in (2, 3, 4, 5)),
+        *((row, "unreadable", f"log.jsonl: {timeless}") for row in (6, 7, 8)),
+        (9, "unreadable", "log.jsonl: answer (output) is an object with a, c"),
+    ]
+    assert [(row, rule_) for row, rule_, _ in reasons[8:10]] == [(10, "encoding"), (11, "length_reference")]
+    assert [reason for _, _, reason in reasons[10:13]] == [
+        f"log.jsonl: the row is a JSON {kind}, not an object" for kind in ("array", "varchar", "null")
+    ]
+    assert [reason.split(":")[1] for _, _, reason in reasons[13:]] == [" line 15 is not JSON", " line 16 is not JSON"]
+    raws = {row: raw for row, _, _, raw in kept}
+    assert json.loads(raws[2]) == trace(1, id=None) and (raws[15], raws[16]) == ("{", '{"id": "half')
+    # They are known by a hash of the row, so nobody looks at them twice.
+    assert counts(run(tmp_path, rule(tmp_path))) == {}
+
+
+def test_rows_that_only_one_of_two_parsers_can_read_fail_no_run(tmp_path: Path) -> None:
+    whole = json.dumps(trace(0))
+    deep, long = "[" * 50_000 + "]" * 50_000, "9" * 5_000
+    log(tmp_path / "log.jsonl", [
+        trace(1), whole[:-1] + f', "x": {deep}}}', whole.replace("t0", "t2")[:-1] + f', "x": {long}}}',
+        whole.replace("t0", "t3")[:-1] + ', "x": NaN, "y": 1e999}',
+        whole.replace("t0", "t4")[:-1] + ', "id": "t5", "output": "twice"}',
+    ])  # fmt: skip
+    funnel = run(tmp_path, rule(tmp_path))
+    assert (funnel.seen, funnel.quarantined, funnel.scored) == (5, 2, 3)
+    kept = dict(query(tmp_path, 'SELECT "row", reason FROM quarantine'))
+    assert "maximum recursion depth exceeded" in kept[2] and "integer string conversion" in kept[3]
+
+
+def test_only_what_is_new_is_looked_at_however_late_it_comes(tmp_path: Path) -> None:
+    given = rule(tmp_path)
+    log(tmp_path / "log.jsonl", [trace(n) for n in range(100, 110)])
+    first = run(tmp_path, given)
+    assert (counts(first), first.watermark) == ({"seen": 10, "scored": 10, "measured": 10}, "2026-11-01T01:49:00+00:00")
+    assert counts(run(tmp_path, given)) == {}
+    # One is newer, one has the very time of the watermark, one is older than everything.
+    new = [trace(200), trace(300, start_time="2026-11-01T01:49:00Z"), trace(400, start_time="2020-01-01T00:00:00Z")]
+    log(tmp_path / "log.jsonl", new, mode="a")
+    second = run(tmp_path, given)
+    assert (counts(second), second.watermark) == ({"seen": 3, "scored": 3, "measured": 3}, "2026-11-01T03:20:00+00:00")
+    assert len(outcomes(tmp_path)) == 13 and counts(run(tmp_path, given)) == {}
+    assert query(tmp_path, "SELECT count(*) FROM measurements") == [(13,)]
+
+
+def test_a_trace_from_the_future_moves_the_watermark_to_now_at_most(tmp_path: Path) -> None:
+    log(tmp_path / "log.jsonl", [trace(0), trace(1, start_time="3000-01-01T00:00:00Z")])
+    run(tmp_path, rule(tmp_path))
+    assert query(tmp_path, "SELECT watermark < now() + INTERVAL 1 MINUTE FROM trace_rules") == [(True,)]
+
+
+def test_a_rule_looks_back_as_far_as_it_says(tmp_path: Path) -> None:
+    given = rule(tmp_path, late_days=1, filters=["env = production"], start="2026-11-02")
+    log(
+        tmp_path / "log.jsonl",
+        [trace(0), trace(1440 * 2, env="staging"), trace(1440 * 5), trace(1440 * 5, id="b", env="x")],
+    )
+    # The first is before the rule's start.
+    assert counts(run(tmp_path, given)) == {"seen": 3, "filtered": 2, "scored": 1, "measured": 1}
+    # What was filtered and is too old to be looked at again is forgotten; scores never are.
+    assert outcomes(tmp_path) == {"t7200": "scored", "b": "filtered"}
+    log(tmp_path / "log.jsonl", [trace(1440 * 4 + 1), trace(1440 * 4 - 1)], mode="a")
+    assert counts(run(tmp_path, given)) == {"seen": 1, "scored": 1, "measured": 1}
+    assert counts(run(tmp_path, given)) == {}
+
+
+def test_a_backfill_takes_a_range_of_dates_and_moves_nothing(tmp_path: Path) -> None:
+    given = rule(tmp_path)
+    log(tmp_path / "log.jsonl", [*(trace(n) for n in range(0, 2880, 60)), trace(1, start_time=None), "no json"])
+    # Before any other run: it needs no watermark, and sets none. A row without a time is in no range.
+    back = run(tmp_path, given, days("2026-11-02/2026-11-02T12:00:00Z"))
+    assert (counts(back), back.watermark) == ({"seen": 12, "scored": 12, "measured": 12}, None)
+    assert query(tmp_path, "SELECT since < until, watermark FROM trace_funnels") == [(True, None)]
+    # The run about new traces leaves those out, and the next backfill scores none of them again.
+    assert counts(run(tmp_path, given)) == {"seen": 38, "quarantined": 2, "scored": 36, "measured": 36}
+    [watermark] = query(tmp_path, "SELECT watermark FROM trace_rules")
+    again = run(tmp_path, given, days("2026-11-02/"))
+    assert counts(again) == {"seen": 24, "scored": 24, "again": 24}
+    assert counts(run(tmp_path, given, days("/2026-11-01T01:00:00Z"))) == {"seen": 1, "scored": 1, "again": 1}
+    assert query(tmp_path, "SELECT watermark FROM trace_rules") == [watermark]
+    assert query(tmp_path, "SELECT count(*), count(DISTINCT sample_key) FROM measurements") == [(48, 48)]
+
+
+def test_a_higher_rate_keeps_every_trace_of_the_lower_one(tmp_path: Path) -> None:
+    log(tmp_path / "log.jsonl", [trace(n) for n in range(1000)])
+    low = run(tmp_path, rule(tmp_path, sampling=0.1))
+    taken = {one for one, outcome in outcomes(tmp_path).items() if outcome == "scored"}
+    assert taken == {f"t{n}" for n in range(1000) if sampled("r", f"t{n}", 0.1)}
+    assert counts(low) == {"seen": 1000, "sampled_out": 1000 - len(taken), "scored": len(taken), "measured": len(taken)}
+    # Those that were left out are settled for runs about new traces; a backfill decides anew.
+    assert counts(run(tmp_path, rule(tmp_path, sampling=0.2))) == {}
+    high = run(tmp_path, rule(tmp_path, sampling=0.2), days("2026-11-01/"))
+    more = {one for one, outcome in outcomes(tmp_path).items() if outcome == "scored"}
+    assert taken < more and high.scored == len(more) and high.measured == len(more - taken)
+    # A lower rate takes no score away.
+    low = run(tmp_path, rule(tmp_path, sampling=0.01), days("2026-11-01/"))
+    assert low.scored < 50 and low.measured == 0
+    assert {one for one, outcome in outcomes(tmp_path).items() if outcome == "scored"} == more
+
+
+def test_a_rule_that_is_switched_off_counts_and_scores_nothing(tmp_path: Path) -> None:
+    log(tmp_path / "log.jsonl", [trace(0), trace(1, id=None), "no json"])
+    assert counts(run(tmp_path, rule(tmp_path, enabled=False))) == {"seen": 3, "disabled": 3}
+    # They went by while it was off; a backfill fetches them.
+    assert counts(run(tmp_path, rule(tmp_path))) == {}
+    assert counts(run(tmp_path, rule(tmp_path), days("2026-11-01/"))) == {
+        "seen": 2, "quarantined": 1, "scored": 1, "again": 2, "measured": 1,
+    }  # fmt: skip
+
+
+def test_one_id_several_times(tmp_path: Path) -> None:
+    log(tmp_path / "log.jsonl", [
+        trace(0), trace(0), trace(1), trace(1, output="something else"), trace(2), trace(2, env="staging"),
+    ])  # fmt: skip
+    funnel = run(tmp_path, rule(tmp_path, filters=["env = production"]))
+    # The same again is one too many; of two that differ nobody knows which is right.
+    assert counts(funnel) == {"seen": 6, "filtered": 1, "quarantined": 3, "scored": 2, "measured": 2}
+    assert outcomes(tmp_path) == {"t0": "scored", "t1": "quarantined", "t2": "scored"}
+    assert counts(run(tmp_path, rule(tmp_path, filters=["env = production"]))) == {}
+
+
+def test_equal_answers_are_measured_once_and_shared_with_evaluations(tmp_path: Path) -> None:
+    same = {"input": "q", "output": "a", "expected": "a"}
+    rows = [{"id": "1", "question": "q", "answer": "a", "reference": "a"}]
+    staging_help.run(tmp_path, Source(staging_help.jsonl(tmp_path / "d.jsonl", rows), release="x"), ["contains"])
+    log(
+        tmp_path / "log.jsonl",
+        [
+            trace(0, **same),
+            trace(1, **same),
+            trace(2, **same, more=1),
+            trace(3),
+            trace(4, output="It is 3", input="What is 3?", expected="3 indeed"),
+        ],
+    )
+    assert counts(run(tmp_path, rule(tmp_path))) == {"seen": 5, "scored": 5, "measured": 1}
+
+
+def test_ground_truth_can_come_from_a_data_set(tmp_path: Path) -> None:
+    rows = [{"id": "q1", "question": "Capital?", "answer": "x", "reference": ["Paris", "city of Paris"]}]
+    staging_help.run(tmp_path, Source(staging_help.jsonl(tmp_path / "faq.jsonl", rows), release="x"), ["contains"])
+    log(tmp_path / "log.jsonl", [
+        trace(0, output="It is Paris.", meta={"qid": "q1"}), trace(1, output="Rome", meta={"qid": "q1"}),
+        trace(2, meta={"qid": "other"}), trace(3), trace(4, input=None, output="Paris", meta={"qid": "q1"}),
+    ])  # fmt: skip
+    given = rule(tmp_path, mapping={"answer": "output", "question": "input", "key": "meta.qid"}, dataset="faq")
+    funnel = run(tmp_path, given)
+    assert counts(funnel) == {"seen": 5, "scored": 3, "undefined": 2, "measured": 5}
+    assert funnel.mean == pytest.approx(2 / 3)
+    assert dict(query(tmp_path, 'SELECT trace_id, "value" FROM trace_scores')) == {"t0": 1.0, "t1": 0.0, "t4": 1.0}
+    with pytest.raises(BadInput, match=r"r\.yaml:1: dataset: there is no data set 'fag'; there are faq$"):
+        run(tmp_path, rule(tmp_path, mapping={"answer": "output", "key": "meta.qid"}, dataset="fag"))
+
+
+def test_what_failed_is_tried_again_and_counted_so(tmp_path: Path) -> None:
+    log(tmp_path / "log.jsonl", [trace(n) for n in range(4)])
+    one, out, run_id = prepared(tmp_path, rule(tmp_path))
+    assert one.plan is not None
+    failed = [staging_help.score_or_fail(chunk, ["contains"]) for chunk in one.plan.chunks]
+    funnel = committing.commit(tmp_path, run_id, one, failed, out)
+    assert counts(funnel) == {"seen": 4, "failed": 4, "measured": 4}
+    log(tmp_path / "log.jsonl", [trace(4)], mode="a")
+    assert counts(run(tmp_path, rule(tmp_path))) == {"seen": 5, "scored": 5, "again": 4, "measured": 5}
+    assert counts(run(tmp_path, rule(tmp_path))) == {}
+
+
+def test_a_path_that_leads_nowhere_is_a_mistake_in_the_rule(tmp_path: Path) -> None:
+    log(tmp_path / "log.jsonl", [trace(0), trace(1), "no json"])
+    for key, path in (("id", "trace_id"), ("time", "created")):
+        with pytest.raises(BadInput) as error:
+            run(tmp_path, rule(tmp_path, **{key: path}))
+        assert str(error.value) == (
+            f"{tmp_path}/r.yaml:{1 if key == 'id' else 8}: {key}: none of the 2 rows in {tmp_path}/log.jsonl has "
+            f"anything at '{path}'; write where the {key} of a trace is"
+        )
+    # Also where the range of a backfill would have hidden it.
+    with pytest.raises(BadInput, match="write where the time of a trace is"):
+        run(tmp_path, rule(tmp_path, time="created"), days("2026-11-01/"))
+    # A value that no trace has at a mapped path may come later: it is told, and stops nothing.
+    one, _, _ = prepared(
+        tmp_path, rule(tmp_path, mapping={**MAPPING, "references": "expcted"}, filters=["environ != x"])
+    )
+    assert one.selection.notes == ("r: none of the 2 rows has anything at 'environ', which a filter looks at",)
+    assert one.staged.notes[0].endswith(
+        "none of the 2 sampled traces has anything at 'expcted', which is mapped to references"
+    )
+
+
+def test_nothing_is_half_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log(tmp_path / "log.jsonl", [trace(n) for n in range(5)])
+    one, out, run_id = prepared(tmp_path, rule(tmp_path))
+    assert one.plan is not None
+    parts = [score(chunk, spawn=False) for chunk in one.plan.chunks]
+
+    def full_disk(*_: object) -> None:
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(committing, "_insert_funnel", full_disk)
+        with pytest.raises(OSError, match="no space left"):
+            committing.commit(tmp_path, run_id, one, parts, out)
+    tables = "measurements", "trace_outcomes", "trace_funnels", "trace_rules", "quarantine"
+    with duckdb.connect(str(tmp_path / "answerkey.duckdb"), read_only=True) as warehouse:
+        there = {name for (name,) in warehouse.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    assert there.isdisjoint(tables)
+    # The same again finishes it, and once more changes nothing.
+    funnel = committing.commit(tmp_path, run_id, one, parts, out)
+    assert committing.commit(tmp_path, run_id, one, parts, out) == funnel
+    assert counts(funnel) == {"seen": 5, "scored": 5, "measured": 5}
+    assert [query(tmp_path, f"SELECT count(*) FROM {name}") for name in tables] == [
+        [(5,)],
+        [(5,)],
+        [(1,)],
+        [(1,)],
+        [(0,)],
+    ]
+
+
+def test_a_funnel_that_does_not_add_up_is_an_error() -> None:
+    with pytest.raises(RuntimeError, match="r: the funnel does not add up: seen 3, disabled 0, filtered 1, "):
+        Funnel("r", "contains", "s", 3, 0, 1, 0, 0, 1, 0, 0, 0, 0, 1, "match")

@@ -1,0 +1,153 @@
+"""Traces from every kind of source, and rows that are none."""
+
+import http.server
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from metrics_core.errors import BadInput
+from tasks.traces.source import absolute, check_source, traces_in
+
+
+def read(source: str) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+    """File name, row and id of every trace, and the rows that are none."""
+    with duckdb.connect() as connection:
+        relation = traces_in(connection, source)
+        columns = "parse_filename(file), \"row\", json_extract_string(trace, '$.id')"
+        query = f"SELECT {columns} FROM ({relation.query}) ORDER BY ALL"
+        rows = connection.execute(query, relation.bound).fetchall()
+        unread = connection.execute('SELECT parse_filename(file), "row", why, text FROM unread ORDER BY ALL').fetchall()
+    return rows, unread
+
+
+def ids(source: Path | str) -> list[str]:
+    rows, unread = read(str(source))
+    assert unread == []
+    return [trace_id for _, _, trace_id in rows]
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """A folder with a file of each kind, one in a folder of its own, and one of no kind."""
+    (tmp_path / "logs" / "deep").mkdir(parents=True)
+    (tmp_path / "logs" / "a.jsonl").write_text('{"id": "a1"}\n{"id": "a2"}\n')
+    (tmp_path / "logs" / "deep" / "b.ndjson").write_text('{"id": "b1"}')
+    (tmp_path / "logs" / "notes.txt").write_text("no traces")
+    with duckdb.connect() as connection:
+        for name, more in (("p", "1 AS t"), ("q", "{'x': [1, NULL]} AS other")):
+            file = tmp_path / "logs" / f"{name}.parquet"
+            connection.execute(f"COPY (SELECT '{name}1' AS id, {more}) TO '{file}' (FORMAT parquet)")
+    return tmp_path / "logs"
+
+
+def test_files_folders_and_patterns(logs: Path) -> None:
+    assert ids(logs / "a.jsonl") == ["a1", "a2"]
+    assert ids(logs / "p.parquet") == ["p1"]
+    assert ids(logs / "*.jsonl") == ["a1", "a2"]
+    assert ids(logs / "*.parquet") == ["p1", "q1"]
+    assert sorted(ids(logs / "**" / "*.ndjson")) == ["b1"]
+    assert sorted(ids(logs)) == ["a1", "a2", "b1", "p1", "q1"]
+
+
+def test_rows_count_through_all_files_in_the_order_of_their_names(logs: Path) -> None:
+    (logs / "c.jsonl").write_text('\n{"id": "c1"}\n\n  \n{"id": "c2"}\n')
+    assert read(str(logs / "*.jsonl"))[0] == [
+        ("a.jsonl", 1, "a1"), ("a.jsonl", 2, "a2"), ("c.jsonl", 3, "c1"), ("c.jsonl", 4, "c2"),
+    ]  # fmt: skip
+
+
+def test_a_duckdb_table_with_a_column_of_any_name(tmp_path: Path) -> None:
+    file = tmp_path / "log's.duckdb"
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("CREATE SCHEMA s")
+        connection.execute(
+            'CREATE TABLE s."tra""ces" AS SELECT \'x\' AS id, 1.5 AS t, \'{"a": 1}\'::JSON AS "the whole"'
+        )
+    assert ids(f'{file}::s.tra"ces') == ["x"]
+    with pytest.raises(duckdb.Error, match="nowhere"):
+        read(f"{file}::nowhere")
+    with pytest.raises(BadInput, match="there is no such DuckDB file"):
+        check_source(f"{tmp_path}/other.duckdb::t")
+
+
+@pytest.fixture
+def site(logs: Path) -> Iterator[str]:
+    """The folder behind an address."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(logs))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_an_address(site: str, logs: Path) -> None:
+    assert ids(f"{site}/a.jsonl") == ["a1", "a2"]
+    assert ids(f"{site}/p.parquet") == ["p1"]
+    (logs / "bad.jsonl").write_text('{"id": "x"}\nno\n')
+    rows, unread = read(f"{site}/bad.jsonl")
+    assert [row[2] for row in rows] == ["x"]
+    assert unread == [("bad.jsonl", 2, "row 2 is not JSON", f"row 2 of {site}/bad.jsonl")]
+    with pytest.raises(duckdb.Error, match="404"):
+        read(f"{site}/nowhere.jsonl")
+
+
+def test_rows_that_are_no_json_keep_their_text_and_their_line(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    first.write_text('{"id": "1"}\n')
+    second.write_bytes(b'{"id": "2"}\n\nnot json\n{"id": "3"\n[1, 2]\n{"id": "4"}')
+    rows, unread = read(str(tmp_path / "*.jsonl"))
+    assert rows == [("a.jsonl", 1, "1"), ("b.jsonl", 2, "2"), ("b.jsonl", 5, None), ("b.jsonl", 6, "4")]
+    assert [(file, row, text) for file, row, _, text in unread] == [
+        ("b.jsonl", 3, "not json"),
+        ("b.jsonl", 4, '{"id": "3"'),
+    ]
+    assert [why.split(":")[0] for _, _, why, _ in unread] == ["line 3 is not JSON", "line 4 is not JSON"]
+
+
+def test_what_python_can_read_is_mended(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(b'\xef\xbb\xbf{"id": "bom"}\r\n{"id": "byte\xff"}\r\n{"id": "half\\ud800"}\r\n{"id": "ok"}\r\n')
+    assert sorted(ids(file)) == sorted(["bom", "byte\ufffd", "half\ufffd", "ok"])
+
+
+def test_names_of_files_are_no_patterns(tmp_path: Path) -> None:
+    for name in ("x[1].jsonl", "x1.jsonl", "it's.jsonl"):
+        (tmp_path / name).write_text(f'{{"id": "{name}"}}\n')
+    assert ids(tmp_path / "x[1].jsonl") == ["x[1].jsonl"]
+    assert ids(tmp_path / "it's.jsonl") == ["it's.jsonl"]
+    assert sorted(ids(tmp_path)) == ["it's.jsonl", "x1.jsonl", "x[1].jsonl"]
+
+
+def test_a_folder_without_logs_has_no_traces_yet(tmp_path: Path) -> None:
+    assert ids(tmp_path) == []
+
+
+def test_sources_that_are_none(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    for source, said in (
+        (tmp_path / "nowhere.jsonl", "there is no such file or folder, and no file fits it as a pattern"),
+        (tmp_path / "*.jsonl", "there is no such file or folder, and no file fits it as a pattern"),
+        (tmp_path / "a.csv", "is of no known kind; give JSONL or Parquet files, a folder"),
+        ("https://host/traces.csv", "is of no known kind; give JSONL or Parquet"),
+    ):
+        with pytest.raises(BadInput) as error:
+            check_source(str(source))
+        assert said in str(error.value)
+
+
+def test_paths_are_those_of_the_rule_and_not_of_the_run(tmp_path: Path) -> None:
+    assert absolute("../logs/*.jsonl", tmp_path / "rules") == str(tmp_path / "logs" / "*.jsonl")
+    assert absolute("/var/logs", tmp_path) == "/var/logs"
+    assert absolute("s3://bucket/logs/*.parquet", tmp_path) == "s3://bucket/logs/*.parquet"
+    assert absolute("log.duckdb::traces", tmp_path) == f"{tmp_path}/log.duckdb::traces"

@@ -1,0 +1,82 @@
+"""Rules and logs made for a test, and a rule's run step by step, as the flow does it."""
+
+import json
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from metrics_core.registry import Options
+from tasks.score import score
+from tasks.traces.commit import commit
+from tasks.traces.funnel import Funnel
+from tasks.traces.prepare import Prepared, prepare
+from tasks.traces.rules import Rule, load_rules
+from tasks.traces.select import Window
+
+NOW = Window()
+MAPPING = {"question": "input", "answer": "output", "references": "expected"}
+
+
+def trace(number: int, **changes: Any) -> dict[str, Any]:
+    """A trace whose answer holds half of the reference; one a minute from the first of November on."""
+    return {
+        "id": f"t{number}",
+        "start_time": f"2026-11-{1 + number // 1440:02d}T{number // 60 % 24:02d}:{number % 60:02d}:00Z",
+        "input": f"What is {number}?",
+        "output": f"It is {number}",
+        "expected": f"{number} indeed",
+        "env": "production",
+    } | changes
+
+
+def log(file: Path, traces: Iterable[Mapping[str, Any] | str], mode: str = "w") -> Path:
+    """Write traces, and lines that are none, as JSON Lines."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open(mode, encoding="utf-8") as out:
+        out.writelines((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in traces)
+    return file
+
+
+def rule(folder: Path, **changes: Any) -> Rule:
+    """A rule in a file under `folder`, on `log.jsonl` beside it."""
+    content = {"name": "r", "source": "log.jsonl", "mapping": MAPPING, "metric": "contains"} | changes
+    file = folder / f"{content['name']}.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(yaml.safe_dump({key: value for key, value in content.items() if value is not None}))
+    [read] = load_rules([str(file)])
+    return read
+
+
+def prepared(
+    home: Path, given: Rule, window: Window = NOW, options: Options | None = None
+) -> tuple[Prepared, Path, str]:
+    """Everything before the first score, the folder of the rule in the run, and the run's id."""
+    run_id = uuid.uuid4().hex
+    options = options or Options()
+    options = replace(options, judge=replace(options.judge, ledger=str(home), run=f"{run_id}/{given.name}"))
+    out = home / "runs" / run_id / given.name
+    return prepare(given, options, home, out, window), out, run_id
+
+
+def run(
+    home: Path,
+    given: Rule,
+    window: Window = NOW,
+    options: Options | None = None,
+    before_commit: Callable[[], object] = lambda: None,
+) -> Funnel:
+    """All steps of a rule's run."""
+    one, out, run_id = prepared(home, given, window, options)
+    parts: Sequence[str] = [score(chunk, spawn=False) for chunk in (one.plan.chunks if one.plan else ())]
+    before_commit()
+    return commit(home, run_id, one, parts, out)
+
+
+def counts(funnel: Funnel) -> dict[str, int]:
+    """The counts that are not 0."""
+    names = ("seen", "disabled", "filtered", "sampled_out", "quarantined", "scored", "undefined", "failed", "skipped")
+    return {name: getattr(funnel, name) for name in (*names, "again", "measured") if getattr(funnel, name)}
