@@ -1,0 +1,141 @@
+"""From a model and a data set's questions to a registered release, and on to its report. It only wires the steps."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from prefect import flow
+from prefect.artifacts import create_table_artifact
+from prefect.runtime import flow_run
+
+from flows.evaluate_registered import Waiting, evaluate_registered
+from flows.evaluate_release import this_run, work_folder
+from flows.generating import Afterwards, Generating, Questions
+from flows.judging import Judging, preflight
+from flows.parameters import Limits, Scoring
+from flows.publishing import policy_of
+from flows.run_log import log
+from flows.terminal import dollars, price, what_it_costs
+from flows.terminal_generate import counts, tally
+from metrics_core.judge.foresight import Estimate, total
+from metrics_core.judge.panel import check
+from tasks import steps
+from tasks.commit import finish_run, start_run
+from tasks.generate import Asking, Generated, check_answered
+from tasks.judges import MODEL, key
+from tasks.publish import artifact_key
+from tasks.questions import QuestionSet
+
+_AFTERWARDS, _SCORING, _JUDGING, _LIMITS = Afterwards(), Scoring(), Judging(), Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a run has made: the answers, the registration of the release, and the ids of its reports."""
+
+    generated: Generated
+    registration: str
+    report_ids: tuple[str, ...] = ()
+
+
+def _run_name() -> str:
+    given = flow_run.parameters["generating"]
+    return f"generate {given['release'] if isinstance(given, dict) else given.release}"
+
+
+@flow(
+    name="generate-answers",
+    description="Ask a model all questions of a data set, register the answers as a release, and evaluate it.",
+    flow_run_name=_run_name,
+    retries=0,
+    persist_result=False,
+    validate_parameters=True,
+)
+def generate_answers(
+    questions: Questions,
+    generating: Generating,
+    afterwards: Afterwards = _AFTERWARDS,
+    scoring: Scoring = _SCORING,
+    judging: Judging = _JUDGING,
+    limits: Limits = _LIMITS,
+    home: str = ".answerkey",
+) -> Made | Estimate:
+    """Ask a model all questions of a data set, and register its answers; after a dry run, say what it would cost.
+
+    What was answered once is never asked again: not by a run that goes on after a limit or a kill, nor by the next.
+
+    Args:
+        questions: What to ask.
+        generating: Which model to ask, how, and what it may cost.
+        afterwards: What to do with the release once it is registered.
+        scoring: How to score it, where it is evaluated.
+        judging: Whom to ask about it, where the key is, and what it may cost, likewise.
+        limits: When the data are too bad to score, and the scores too few to trust, likewise.
+        home: The folder of the warehouse, on a disk of the machine that runs this.
+    """
+    folder, run_id = Path(home), this_run()
+    asking = generating.asking(folder, run_id)
+    _check(folder, asking, afterwards, scoring, judging)
+    work = work_folder(folder, run_id)
+    try:
+        found = questions.find(folder, work)
+        forms = {"questions": questions, "generating": generating, "afterwards": afterwards}
+        start_run(
+            folder, run_id, "generate-answers", found.dataset, {name: form.model_dump() for name, form in forms.items()}
+        )
+        try:
+            made = _generate(folder, found, asking, generating, work)
+        except BaseException as error:
+            finish_run(folder, run_id, "stopped", f"{type(error).__name__}: {error}")
+            raise
+        finish_run(folder, run_id, "complete", "dry run" if generating.dry_run else None)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    if isinstance(made, Estimate) or not afterwards.evaluate:
+        return made
+    found_reports = evaluate_registered(
+        Waiting(release=made.registration, at_most=1), scoring, judging, limits, home, afterwards.baseline,
+        afterwards.policy, afterwards.page,
+    )  # fmt: skip
+    return replace(made, report_ids=tuple(one for one in found_reports if isinstance(one, str)))
+
+
+def _check(home: Path, asking: Asking, afterwards: Afterwards, scoring: Scoring, judging: Judging) -> None:
+    """Find out before anything is paid whether everybody can be asked, the judges of the evaluation included."""
+    check(replace(asking.options, api_key=key(asking.key_from, MODEL)))
+    if not afterwards.evaluate:
+        return
+    judge = judging.options(home, "")
+    if scoring.asks_judges:
+        preflight(judge, judging.key_from)
+    policy_of(afterwards.policy, afterwards.baseline, scoring.metrics, scoring.options("", judge))
+
+
+def _generate(home: Path, found: QuestionSet, asking: Asking, form: Generating, work: Path) -> Made | Estimate:
+    estimate = steps.foresee_answers_step(found, asking, work)
+    if form.dry_run:
+        row = {**asdict(estimate), "cost_usd": dollars(estimate.cost_usd)}
+        key = f"dry-run-{artifact_key(found.dataset)}"
+        create_table_artifact([row], key=key, description="What the model would be asked")
+        log.info(f"dry run: {estimate.calls:,} calls, {price(total([estimate]))}; the model was not asked")
+        return estimate
+    log.info(what_it_costs(asking.options, [estimate]))
+    # A concurrency limit of that name holds the asking back, as it does for judges.
+    tags = [f"model-{form.model.partition('/')[0]}"]
+    generated = steps.generate_step.with_options(tags=tags)(home, found, asking, form.release, work)
+    _show(generated)
+    check_answered(generated, form.min_answered)
+    registration = steps.register_step(home, found, generated)
+    log.info(f"{registration.name} is registered as {registration.registration}")
+    return Made(generated, registration.registration)
+
+
+def _show(made: Generated) -> None:
+    log.info(tally(made))
+    rows: list[dict[str, Any]] = [{"what": name, "questions": n} for name, n in counts(made)]
+    rows += [{"what": f"without an answer: {reason}", "questions": n} for reason, n in made.reasons]
+    key = f"generated-{artifact_key(f'{made.dataset}-{made.release}')}"
+    create_table_artifact(rows, key=key, description=tally(made))

@@ -1,0 +1,188 @@
+"""Answers of a model under test: prompts filled from a template, asked through litellm, and never twice.
+
+It is the judges' machinery with another reader: an answer is whatever text comes back. So the ledger, the pacing, the
+retries, the deadline and the budget are theirs as well.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from metrics_core.errors import BadInput
+from metrics_core.judge import runtime
+from metrics_core.judge.caller import Caller
+from metrics_core.judge.client import Client
+from metrics_core.judge.foresight import Estimate, Foreseen, ToCome, known_replies
+from metrics_core.judge.ledger import Origin
+from metrics_core.judge.options import JudgeOptions
+from metrics_core.judge.panel import check
+from metrics_core.judge.request import Judge, Request
+from metrics_core.judge.strict_json import Unreadable
+from metrics_core.judge.transport import abilities
+from metrics_core.judge.turn import Bill, BudgetUsedUp, NoVerdict
+from metrics_core.text import is_blank
+
+PROMPT = "answer@1"
+"""Stands in the ledger as the prompt; the words themselves are the user's."""
+
+_PLACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_PARAMETERS = ("temperature", "seed", "max_tokens")
+_GUESSED_TOKENS = 150
+"""Of an answer whose length nobody knows yet."""
+
+_log = logging.getLogger("answerkey")
+
+
+def placeholders(template: str) -> tuple[str, ...]:
+    """The names in braces of a template, each once, in order. `{{` and `}}` stand for braces.
+
+    Raises:
+        BadInput: a brace stands alone, or there is nothing between two.
+    """
+    names: dict[str, None] = {}
+    for place in _PLACE.finditer(template):
+        if place[0] in ("{", "}") or (place[1] is not None and not place[1].strip()):
+            near = " ".join(template[max(0, place.start() - 15) : place.end() + 15].split())
+            raise BadInput(
+                f"template: {place[0]} near {near!r} names no column; write {{question}}, and {{{{ or }}}} for a brace"
+            )
+        if place[1] is not None:
+            names[place[1].strip()] = None
+    return tuple(names)
+
+
+def filled(template: str, values: Mapping[str, str]) -> str:
+    """A template with the values of its placeholders; what looks like a placeholder in a value stays as it is."""
+
+    def text(place: re.Match[str]) -> str:
+        return place[0][0] if place[1] is None else values[place[1].strip()]
+
+    return _PLACE.sub(text, template)
+
+
+@dataclass(frozen=True, slots=True)
+class Prompting:
+    """How a model under test is asked.
+
+    Args:
+        system: the system message; empty: none.
+        template: the user message, with places like `{question}`.
+        temperature, seed, max_tokens: as the provider is asked. What a server refuses is left out; see `left_out`.
+    """
+
+    system: str = ""
+    template: str = "{question}"
+    temperature: float = 0.0
+    seed: int = 0
+    max_tokens: int = 1_024
+
+    def request(self, model: Judge, values: Mapping[str, str]) -> Request:
+        """What the model is asked about a question with these values."""
+        user = filled(self.template, values)
+        return Request(model.label, PROMPT, self.system, user, "", self.temperature, self.seed, self.max_tokens)
+
+
+def model_of(options: JudgeOptions) -> Judge:
+    """The one model under test.
+
+    Raises:
+        BadInput: it, its address or its key is none.
+    """
+    [(model, _)] = options.seats()
+    return model
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came of a question.
+
+    `status`: generated (asked now), from_ledger (asked before), failed, or skipped (the budget was used up). Without a
+    text, `reason` says why. `bill` is what was spent now, `origin` what the ledger knows of the reply.
+    """
+
+    text: str | None
+    status: Literal["generated", "from_ledger", "failed", "skipped"]
+    reason: str | None
+    bill: Bill
+    origin: Origin | None = None
+
+
+def generate(requests: Sequence[Request], options: JudgeOptions) -> list[Answer]:
+    """Ask the model of `options`, whose role is `model`: same length, same order.
+
+    Raises:
+        BadInput: the model cannot be asked.
+        LedgerError: the ledger cannot be used.
+    """
+    if not requests:
+        return []
+    work = _Work(options, len(requests))
+    return runtime.run(work.generate(requests), work.say_how_far)
+
+
+def foresee(requests: Iterable[Request], options: JudgeOptions) -> Estimate:
+    """What `generate` would ask and cost. Nobody is asked, and no ledger is made.
+
+    Raises:
+        BadInput: litellm does not know the provider.
+        LedgerError: the ledger cannot be read.
+    """
+    model, count = model_of(options), 0
+    with known_replies(options.ledger) as replies:
+        calls = ToCome(replies)
+        for request in requests:
+            count += 1
+            calls.add(Foreseen(model, request, min(request.max_tokens, _GUESSED_TOKENS)))
+        return calls.estimate("answers", count)
+
+
+def left_out(options: JudgeOptions) -> tuple[str, ...]:
+    """The parameters that the model does not take, as far as litellm and this process know."""
+    model = model_of(options)
+    taken = abilities(model.model, options.role).parameters
+    refused = runtime.terms_of(model, options.role).first().without
+    return tuple(name for name in _PARAMETERS if name in refused or name not in taken)
+
+
+class _Work:
+    """The answering of one list of questions, and how far it is."""
+
+    def __init__(self, options: JudgeOptions, total: int) -> None:
+        self._options = options if options.run else replace(options, run=uuid.uuid4().hex)
+        self._model = model_of(options)
+        self._total, self._done, self._failed = total, 0, 0
+        self._caller: Caller | None = None
+
+    async def generate(self, requests: Sequence[Request]) -> list[Answer]:
+        async with runtime.client(self._options, check) as (client, self._caller):
+            return await runtime.each(requests, lambda one: self._answer(client, one), self._options.concurrency)
+
+    async def _answer(self, client: Client, request: Request) -> Answer:
+        bill = Bill()
+        try:
+            text = await client.ask(self._model, request, _read, bill)
+        except NoVerdict as error:
+            self._failed += 1
+            found = Answer(None, "failed", f"{error.code}: {error.message}", bill)
+        except BudgetUsedUp as error:
+            found = Answer(None, "skipped", str(error), bill)
+        else:
+            found = Answer(text, "generated" if bill.calls else "from_ledger", None, bill, client.origin(request))
+        self._done += 1
+        return found
+
+    def say_how_far(self) -> None:
+        if self._caller is None or not (self._done or self._caller.calls):
+            return
+        _log.info(f"answers: {self._done:,}/{self._total:,} questions, {self._caller.tally()}, {self._failed:,} failed")
+
+
+def _read(reply: str) -> str:
+    if is_blank(reply):
+        raise Unreadable("no_room", "nothing that can be seen before the answer was cut off; allow more (max_tokens)")
+    return reply

@@ -1,0 +1,246 @@
+"""Ask a model under test all questions of a data set, and keep its answers and how they came to be.
+
+The ledger is the memory: what was answered is in it the moment it is there, so a run that was killed, or that the
+budget stopped, is simply started again. The file is written anew each time, whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO
+
+from metrics_core.errors import BadInput
+from metrics_core.generation import Answer, Prompting, foresee, left_out, model_of
+from metrics_core.generation import generate as ask
+from metrics_core.judge.foresight import Estimate
+from metrics_core.judge.options import JudgeOptions
+from metrics_core.judge.request import Request
+from metrics_core.sample import content_hash
+from tasks.generated import generation_of, write_manifest
+from tasks.judges import MODEL, key
+from tasks.load import Source
+from tasks.manifest import spent_by, versions
+from tasks.questions import Question, QuestionSet, questions
+from tasks.register import register
+from tasks.registered import Registration
+
+FOLDER = "answers"
+NOTHING_TO_ASK = "the question is blank"
+
+_BATCH = 5_000
+"""Questions in memory at once."""
+
+_PATHS = {name: name for name in ("id", "question", "answer", "missing_because")}
+_MOST_REASONS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Which model to ask, and how. `options` have the role `model`, the ledger and the run, and no key."""
+
+    prompting: Prompting
+    options: JudgeOptions
+    key_from: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """The answers of a release: where they are, and what came of the questions.
+
+    `n_questions` = `n_generated` + `n_from_ledger` + `n_failed` + `n_skipped`. `reasons` say why questions have no
+    answer, the most frequent first. `n_cut_off` answers ended where their tokens did. `calls` and `cost_usd` are of
+    this run; the cost is None where a price is not known.
+    """
+
+    dataset: str
+    release: str
+    answers: str
+    n_questions: int
+    n_generated: int
+    n_from_ledger: int
+    n_failed: int
+    n_skipped: int
+    n_cut_off: int
+    reasons: tuple[tuple[str, int], ...]
+    calls: int
+    cost_usd: float | None
+
+    @property
+    def n_answered(self) -> int:
+        """Questions that have an answer."""
+        return self.n_generated + self.n_from_ledger
+
+    @property
+    def why(self) -> str:
+        """The most frequent reasons, for people; empty where every question has an answer."""
+        named = [f"{n:,} {reason}" for reason, n in self.reasons[:_MOST_REASONS]]
+        rest = sum(n for _, n in self.reasons[_MOST_REASONS:])
+        return ", ".join([*named, *([f"{rest:,} for other reasons"] if rest else [])])
+
+
+@dataclass(slots=True)
+class _Tally:
+    """Counts over the answers, as they come."""
+
+    status: Counter[str] = field(default_factory=Counter)
+    reasons: Counter[str] = field(default_factory=Counter)
+    models: Counter[str] = field(default_factory=Counter)
+    fingerprints: Counter[str] = field(default_factory=Counter)
+    cut_off: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost: float | None = 0.0
+
+    def add(self, answer: Answer) -> None:
+        self.status[answer.status] += 1
+        if answer.reason is not None:
+            self.reasons[answer.reason.partition(":")[0]] += 1
+        if (origin := answer.origin) is None:
+            return
+        self.models[origin.model] += 1
+        self.fingerprints[origin.fingerprint] += 1
+        self.cut_off += origin.finish_reason == "length"
+        self.tokens_in += origin.tokens_in
+        self.tokens_out += origin.tokens_out
+        known = self.cost is not None and origin.cost_usd is not None
+        self.cost = self.cost + origin.cost_usd if known else None  # type: ignore[operator]
+
+
+def answers_file(home: Path, dataset: str, release: str) -> Path:
+    """Where the answers of a release are: HOME/answers/DATASET/RELEASE/answers.jsonl."""
+    folder = re.sub(r"[^\w.-]+", "_", release).strip(".") or "_"
+    # Names that differ in what a folder cannot hold must not share one.
+    folder = folder if folder == release else f"{folder}-{content_hash(release)[:6]}"
+    return home / FOLDER / dataset / folder / "answers.jsonl"
+
+
+def foresee_answers(found: QuestionSet, asking: Asking, work: Path) -> Estimate:
+    """What `generate` would ask and cost. Nobody is asked.
+
+    Raises:
+        BadInput: as `questions`; or litellm does not know the provider.
+        LedgerError: the ledger cannot be read.
+    """
+    return foresee(_requests(asking, questions(found, asking.prompting.template, work)), asking.options)
+
+
+def generate(home: Path, found: QuestionSet, asking: Asking, release: str, work: Path) -> Generated:
+    """Ask every question, and write the answers and their manifest.
+
+    A question that got no answer is a row without one and with the reason, `missing_because`.
+
+    Raises:
+        BadInput: as `questions`; or there is no key where it should be, or the model cannot be asked.
+        LedgerError: the ledger cannot be used.
+    """
+    options = replace(asking.options, api_key=key(asking.key_from, MODEL))
+    file, tally = answers_file(home, found.dataset, release), _Tally()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = file.with_name(f"{file.name}.{os.getpid()}.part")
+    rest = questions(found, asking.prompting.template, work)
+    try:
+        with unfinished.open("w", encoding="utf-8") as out:
+            while batch := list(islice(rest, _BATCH)):
+                _answer(batch, replace(asking, options=options), tally, out)
+        os.replace(unfinished, file)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    spent = spent_by(asking.options)
+    made = Generated(
+        found.dataset, release, str(file), tally.status.total(), tally.status["generated"],
+        tally.status["from_ledger"], tally.status["failed"], tally.status["skipped"], tally.cut_off,
+        tuple(tally.reasons.most_common()), spent.calls, None if spent.unpriced else spent.cost_usd,
+    )  # fmt: skip
+    # Where nobody was asked, the run that asked knows more.
+    if spent.calls or generation_of(str(file)) is None:
+        content = _manifest(found, asking, made, tally)
+        run = {"calls": spent.calls, "cost_usd": made.cost_usd, "unpriced": spent.unpriced}
+        write_manifest(file, {**content, "run": run})
+    return made
+
+
+def _requests(asking: Asking, some: Iterable[Question]) -> Iterator[Request]:
+    model = model_of(asking.options)
+    return (asking.prompting.request(model, one.values) for one in some if not one.blank)
+
+
+def _answer(batch: list[Question], asking: Asking, tally: _Tally, out: TextIO) -> None:
+    requests = list(_requests(asking, batch))
+    answers = iter(zip(requests, ask(requests, asking.options), strict=True))
+    for question in batch:
+        row = {"id": question.sample_id, "question": question.text}
+        if question.blank:
+            tally.status["skipped"] += 1
+            tally.reasons[NOTHING_TO_ASK] += 1
+            row |= {"answer": None, "missing_because": NOTHING_TO_ASK, "request": None}
+        else:
+            request, answer = next(answers)
+            tally.add(answer)
+            row |= {"answer": answer.text, "missing_because": answer.reason, "request": request.key}
+        out.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def _manifest(found: QuestionSet, asking: Asking, made: Generated, tally: _Tally) -> dict[str, Any]:
+    how, options, used = asking.prompting, asking.options, versions()
+    return {
+        "dataset": found.dataset,
+        "release": made.release,
+        "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "run_id": options.run,
+        "model": model_of(options).label,
+        "system": how.system,
+        "template": how.template,
+        "temperature": how.temperature,
+        "seed": how.seed,
+        "max_tokens": how.max_tokens,
+        "not_taken": list(left_out(options)),
+        "answered_by": dict(tally.models),
+        "fingerprints": {name: n for name, n in tally.fingerprints.items() if name},
+        "questions": made.n_questions,
+        "answered": made.n_answered,
+        "failed": made.n_failed,
+        "skipped": made.n_skipped,
+        "cut_off": made.n_cut_off,
+        "reasons": dict(made.reasons),
+        "tokens_in": tally.tokens_in,
+        "tokens_out": tally.tokens_out,
+        "cost_usd": tally.cost,
+        "versions": {name: used[name] for name in ("answerkey", "python", "litellm")},
+    }
+
+
+def check_answered(made: Generated, least: float) -> None:
+    """Find out whether enough questions have an answer for the release to be registered.
+
+    Args:
+        least: share of the questions, 0 to 1. One answer it must be in any case.
+
+    Raises:
+        BadInput: too few have one.
+    """
+    if made.n_answered and made.n_answered >= least * made.n_questions:
+        return
+    raise BadInput(
+        f"{made.dataset}/{made.release}: {made.n_answered:,} of {made.n_questions:,} questions have an answer "
+        f"({made.why}), and it takes {least:.0%} to register the release (--min-answered); run again to go on: what "
+        "was answered is not asked again"
+    )
+
+
+def register_generated(home: Path, found: QuestionSet, made: Generated) -> Registration:
+    """Register the answers as a release that waits for its evaluation; see `register`."""
+    return register(
+        home,
+        Source(
+            made.answers, found.known, found.dataset, made.release, _PATHS,  # type: ignore[arg-type]
+            found.paths if found.known else {}, found.slices,
+        ),
+    )  # fmt: skip

@@ -1,0 +1,188 @@
+"""The questions of a data set, from a file or from the warehouse, and what of each a prompt shows."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from metrics_core.errors import BadInput
+from metrics_core.generation import placeholders
+from metrics_core.text import is_blank
+from tasks.columns import ColumnMap, Key, as_text, complete, steps, value
+from tasks.load import Source, dataset_name, first_rows, records_of
+from tasks.readers import TABLE, URL, read, without_secrets
+from tasks.stage import Reference, clean
+from tasks.stored import stored_questions
+from tasks.warehouse.warehouse import FILE, reading
+
+_LONGEST_NAME = 256
+_HIDDEN: tuple[Key, ...] = ("references", "facts", "label")
+"""What a model under test must not be shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionSet:
+    """Where the questions of a data set are.
+
+    `known` names the file in which its right answers are: None where the warehouse has them. `paths` are those that
+    the user gave, or where they are in a file that was written from the warehouse.
+    """
+
+    dataset: str
+    source: str
+    known: str | None
+    paths: Mapping[Key, str] = field(default_factory=dict)
+    slices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One sample, and the values of the template's placeholders; `blank` where there is nothing to ask."""
+
+    sample_id: str
+    text: str | None
+    values: Mapping[str, str]
+    blank: bool
+
+
+def text_or_file(given: str) -> str:
+    """A prompt that was given as a text, or as the path of a text file; the file's last line break is none of it.
+
+    Raises:
+        BadInput: it looks like the name of a text file, and there is none; or the file is no text.
+    """
+    name = given.strip()
+    if "\n" in name or not 0 < len(name) < _LONGEST_NAME:
+        return given
+    if Path(name).is_file():
+        try:
+            return Path(name).read_text(encoding="utf-8").rstrip("\n")
+        except UnicodeDecodeError as error:
+            raise BadInput(f"{name}: not a text in UTF-8 ({error})") from error
+    if re.fullmatch(r"\S+\.(txt|md)", name):
+        raise BadInput(f"{name}: there is no such file")
+    return given
+
+
+def find_questions(
+    home: Path,
+    dataset: str,
+    work: Path,
+    *,
+    name: str = "",
+    paths: Mapping[Key, str] | None = None,
+    slices: Sequence[str] = (),
+) -> QuestionSet:
+    """The data set in a file, or the one that the warehouse in `home` knows by this name.
+
+    Args:
+        dataset: a file, table or URL as `answerkey evaluate` takes it, or a name.
+        work: a folder for the questions of a data set in the warehouse.
+        name: of the data set in a file; empty: the file's.
+        paths, slices: of a file.
+
+    Raises:
+        BadInput: there is neither, or no usable name.
+    """
+    if URL.match(dataset) or TABLE.match(dataset) or Path(dataset).is_file():
+        named = dataset_name(Source(dataset, dataset=name))
+        return QuestionSet(named, dataset, dataset, dict(paths or {}), tuple(slices))
+    names = _names(home)
+    if dataset not in names:
+        there = f"there are {', '.join(names)}" if names else "there is none yet"
+        raise BadInput(f"{dataset}: no such file, and no data set of this name in {home} ({there})")
+    if name or paths or slices:
+        raise BadInput(f"{dataset}: a data set of the warehouse has its own name, columns and slices; give none")
+    work.mkdir(parents=True, exist_ok=True)
+    file = work / "questions.jsonl"
+    found = stored_questions(home, dataset, file)
+    assert found is not None
+    return QuestionSet(dataset, str(file), None, found)
+
+
+def _names(home: Path) -> list[str]:
+    if not (home / FILE).exists():
+        return []
+    with reading(home) as warehouse:
+        rows = warehouse.execute("SELECT DISTINCT dataset FROM datasets ORDER BY dataset").fetchall()
+    return [str(name) for (name,) in rows]
+
+
+def questions(found: QuestionSet, template: str, work: Path) -> Iterator[Question]:
+    """The questions in the order of their source, each id once.
+
+    Raises:
+        BadInput: the template names no column, or one that is not there or must not be shown; ids, or the right
+            answers, are not there; a row cannot be read.
+    """
+    rows = read(found.source, work)
+    head = first_rows(rows, found.source)
+    records = records_of(head)
+    columns = complete(found.paths, found.slices, records, _shown(found))
+    _require(found, columns)
+    places = _places(found, template, columns, records)
+    seen: dict[str, str] = {}
+    for raw in itertools.chain(head, rows):
+        sample = Reference.of(raw, replace(columns, slices=()), _shown(found))
+        content = sample.hash
+        first = seen.setdefault(sample.sample_id, content)
+        if first != content:
+            raise BadInput(
+                f"{_shown(found)}: id {sample.sample_id!r} comes again in row {raw.row} with other content; keep one "
+                "row an id"
+            )
+        if first is not content:
+            continue
+        values = {name: _text(raw.record or {}, path, found, raw.row) for name, path in places.items()}
+        yield Question(sample.sample_id, sample.question, values, all(map(is_blank, values.values())))
+
+
+def _require(found: QuestionSet, columns: ColumnMap) -> None:
+    needed: tuple[Key, ...] = ("id", "references") if found.known else ("id",)
+    for key in needed:
+        if key not in columns.paths:
+            raise BadInput(f"{_shown(found)}: no column for {key} was recognised; name it with --map {key}=COLUMN")
+
+
+def _places(
+    found: QuestionSet, template: str, columns: ColumnMap, records: Sequence[Mapping[str, Any]]
+) -> dict[str, str]:
+    """Where the value of each placeholder is."""
+    if not (names := placeholders(template)):
+        raise BadInput("template: it names no column, so every question would be the same; write {question} into it")
+    hidden = [steps(columns.paths[key]) for key in _HIDDEN if key in columns.paths]
+    places = {}
+    for name in names:
+        # A key stands for its column, whatever that is called.
+        path = columns.paths.get(name, name)  # type: ignore[call-overload]
+        way = steps(path)
+        if any(way[: len(secret)] == secret[: len(way)] for secret in hidden):
+            raise BadInput(f"template: {{{name}}} has what answers are measured by, which the model must not see")
+        if all(value(record, path) is None for record in records):
+            raise BadInput(
+                f"template: {_shown(found)} has no column {name!r} with a text; there are {_offered(records, hidden)}"
+            )
+        places[name] = path
+    return places
+
+
+def _offered(records: Sequence[Mapping[str, Any]], hidden: Sequence[Sequence[str]]) -> str:
+    names = dict.fromkeys(("question", *(column for record in records for column in record)))
+    # Of a data set in the warehouse, all fields but the slices are in one column that nobody has named.
+    return ", ".join(name for name in names if not name.startswith("_") and steps(name) not in hidden)
+
+
+def _text(record: Mapping[str, Any], path: str, found: QuestionSet, row: int) -> str:
+    try:
+        return clean(as_text(value(record, path))) or ""
+    except ValueError as error:
+        raise BadInput(f"{_shown(found)}, row {row}: {path} {error}; mend the row, or the template") from error
+
+
+def _shown(found: QuestionSet) -> str:
+    """The source as people know it."""
+    return without_secrets(found.source) if found.known else f"the data set {found.dataset}"

@@ -1,0 +1,143 @@
+"""From a model to a report: the command line, a real Prefect server, a scripted model over HTTP."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from tests.judge_server import Body, JudgeServer
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+KEY = "sk-canary-model-0123456789abcdef"
+CAPITALS = {"France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Peru": "Lima"}
+
+
+def knows_most(body: Body) -> str:
+    question = body["messages"][-1]["content"]
+    return next(f"It is {name}." for land, name in CAPITALS.items() if land in question).replace("Lima", "Quito")
+
+
+@pytest.fixture
+def model() -> Iterator[JudgeServer]:
+    with JudgeServer(knows_most) as running:
+        yield running
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    file = tmp_path / "capitals.jsonl"
+    rows = [
+        {"id": land, "question": f"Capital of {land}?", "reference": name, "lang": "en"}
+        for land, name in CAPITALS.items()
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def query(home: Path, sql: str) -> list[tuple[Any, ...]]:
+    with duckdb.connect(str(home / "answerkey.duckdb"), read_only=True) as warehouse:
+        return warehouse.execute(sql).fetchall()
+
+
+def test_the_whole_life_of_a_release(
+    cli: Cli, save_secret: Any, model: JudgeServer, questions: Path, tmp_path: Path, ask: Any
+) -> None:
+    home, prompt = tmp_path / "home", tmp_path / "prompt.txt"
+    prompt.write_text("Answer in {lang}: {question}\n")
+    save_secret("model-key", KEY)
+    asked = (
+        "--model", f"openai/gpt-4o-mini@{model.url}", "--release", "new", "--key-from", "secret:model-key",
+        "--system", "Be brief.", "--template", prompt, "--home", home,
+    )  # fmt: skip
+
+    dry = cli("generate", "--dataset", questions, "--slice", "lang", *asked, "--dry-run", "--json")
+    assert dry.returncode == 0, dry.stderr
+    assert ([one["calls"] for one in json.loads(dry.stdout)], model.n_requests) == ([4], 0)
+
+    little = cli("generate", "--dataset", questions, "--slice", "lang", *asked, "--max-calls", "3")
+    assert (little.returncode, model.n_requests) == (2, 3)
+    assert little.stderr.splitlines()[-1] == (
+        "answerkey: capitals/new: 3 of 4 questions have an answer (1 budget used up), and it takes 95% to register the "
+        "release (--min-answered); run again to go on: what was answered is not asked again"
+    )
+    assert query(home, "SELECT * FROM registered") == []
+
+    # The same again, with what is left.
+    made = cli("generate", "--dataset", questions, "--slice", "lang", *asked, "--evaluate", "--metrics", "contains")
+    assert made.returncode == 0, made.stderr
+    assert model.n_requests == 4
+    assert set(model.stats()["bodies"].values()) == {1}
+    assert {request.headers["authorization"] for request in model.requests} == {f"Bearer {KEY}"}
+    assert model.requests[0].body["messages"][0]["content"] == "Be brief."
+    assert "capitals/new: 4 questions: 1 generated, 3 from ledger, 0 failed, 0 skipped; 1 call, $0.00" in made.stderr
+    assert "capitals/new/v1  4 answers" in made.stdout
+    [(mean, generation)] = query(home, "SELECT mean, manifest -> '$.generation' FROM report_scores JOIN reports "
+                                       "USING (report_id) WHERE slice = 'all'")  # fmt: skip
+    about = json.loads(generation)
+    assert (mean, about["template"], about["system"], about["answered"]) == (
+        0.75, "Answer in {lang}: {question}", "Be brief.", 4,
+    )  # fmt: skip
+    assert query(home, "SELECT release, report_id FROM registered") == [("new", "capitals/new/v1")]
+
+    # The data set is known by its name now; another seed is another release, and asks anew.
+    again = cli("generate", "--dataset", "capitals", *asked, "--release", "new 2", "--seed", "1", "--json")
+    assert again.returncode == 0, again.stderr
+    found = json.loads(again.stdout)
+    assert (model.n_requests, found["n_generated"], found["registration"]["release"]) == (8, 4, "new 2")
+    ended = query(home, "SELECT status FROM runs WHERE flow = 'generate-answers' ORDER BY started_at")
+    assert ended == [("complete",), ("stopped",), ("complete",), ("complete",)]
+    assert list((home / "runs").iterdir()) == []
+    _shown_and_no_key(home, ask, [dry, little, made, again])
+
+
+def _shown_and_no_key(home: Path, ask: Any, done: list[subprocess.CompletedProcess[str]]) -> None:
+    [artifact] = ask("artifacts/latest/filter", {"artifacts": {"key": {"any_": ["generated-capitals-new"]}}})
+    counts = {row["what"]: row["questions"] for row in json.loads(artifact["data"])}
+    assert counts == {"questions": 4, "generated": 1, "from ledger": 3, "failed": 0, "skipped": 0}
+    runs = [str(run) for (run,) in query(home, "SELECT run_id FROM runs")]
+    of_runs = {"flow_runs": {"id": {"any_": runs}}}
+    texts = {
+        "terminal": "".join(one.stdout + one.stderr for one in done),
+        "flow runs": json.dumps(ask("flow_runs/filter", of_runs)),
+        "task runs": json.dumps(ask("task_runs/filter", of_runs)),
+        "artifacts": json.dumps(ask("artifacts/filter", of_runs)),
+        "logs": json.dumps(ask("logs/filter", {"logs": {"flow_run_id": {"any_": runs}}})),
+    }
+    assert all(texts.values())
+    assert [place for place, text in texts.items() if "canary" in text] == []
+    files = [path for path in home.rglob("*") if path.is_file()]
+    assert {"answerkey.duckdb", "judge.sqlite", "answers.jsonl", "answers.manifest.json"} <= {one.name for one in files}
+    assert [path for path in files if b"canary" in path.read_bytes()] == []
+
+
+NOBODY = ("--model", "openai/x@http://127.0.0.1:9/v1")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((*NOBODY, "--template", "{topic}: {question}"), "template: FILE has no column 'topic' with a text; there are "
+         "question, id, lang"),
+        ((*NOBODY, "--template", "{question"), "template: { near '{question' names no column; write {question}, and {{ "
+         "or }} for a brace"),
+        (("--model", KEY), "--model: write PROVIDER/MODEL or PROVIDER/MODEL@http://address, for instance "
+         "openai/gpt-4o-mini"),
+        ((*NOBODY, "--key-from", KEY), "--key-from: say where the key is (env:NAME, secret:BLOCK or variable:NAME); "
+         "never give the key itself"),
+        ((*NOBODY, "--temperature", "-1"), "--temperature -1.0: Input should be greater than or equal to 0"),
+        ((*NOBODY, "--max-cost", "1"), "model openai/x@127.0.0.1:9/v1: its price is not known, so its cost cannot be "
+         "limited; limit the calls instead (max_calls)"),
+    ],
+    ids=["column", "brace", "model", "key", "temperature", "price"],
+)  # fmt: skip
+def test_what_is_wrong_is_said_in_one_line_before_anything_starts(
+    arguments: tuple[str, ...], message: str, bare_cli: Cli, questions: Path, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    done = bare_cli("generate", "--dataset", questions, "--release", "r", *arguments, "--home", home)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.replace(str(questions), "FILE") == f"answerkey: {message}\n"

@@ -1,0 +1,227 @@
+"""Answers of a model for a whole data set: kept, counted, continued, registered, and evaluated without a false zero."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metrics_core.errors import BadInput
+from metrics_core.generation import Prompting
+from metrics_core.judge.options import JudgeOptions
+from tasks.generate import (
+    Asking,
+    Generated,
+    answers_file,
+    check_answered,
+    foresee_answers,
+    generate,
+    register_generated,
+)
+from tasks.generated import generation_of, manifest_file
+from tasks.questions import QuestionSet, find_questions
+from tasks.registered import source_of
+from tests.judge_server import Body, JudgeProcess, JudgeServer
+from tests.metrics_core.judge.asking import count
+from tests.tasks.staging_help import jsonl, query, run
+
+ROOT = Path(__file__).resolve().parents[2]
+KEY = "sk-canary-generation-0123456789"
+CAPITALS = {"France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Peru": "Lima"}
+
+
+def knows_all(body: Body) -> str:
+    question = body["messages"][-1]["content"]
+    return next(f"It is {capital}." for land, capital in CAPITALS.items() if land in question)
+
+
+@pytest.fixture(autouse=True)
+def _key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANSWERKEY_MODEL_KEY", KEY)
+
+
+@pytest.fixture
+def server() -> Iterator[JudgeServer]:
+    with JudgeServer(knows_all) as started:
+        yield started
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> QuestionSet:
+    rows: list[dict[str, Any]] = [
+        {"id": land, "question": f"Capital of {land}?", "reference": capital, "south": land == "Peru"}
+        for land, capital in CAPITALS.items()
+    ]
+    file = jsonl(tmp_path / "capitals.jsonl", [*rows, {"id": "none", "question": " ", "reference": "-"}])
+    return find_questions(tmp_path / "home", file, tmp_path / "work", slices=("south",))
+
+
+def asking(server: JudgeServer, home: Path, run_id: str = "run", **changes: Any) -> Asking:
+    given: dict[str, Any] = {"judges": (f"openai/gpt-4o-mini@{server.url}",), "ledger": str(home), "run": run_id}
+    return Asking(Prompting(), JudgeOptions(**given, role="model", **changes))
+
+
+def lines(made: Generated) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in Path(made.answers).read_text(encoding="utf-8").splitlines()]
+
+
+def test_answers_are_kept_in_order_with_how_they_were_made(
+    server: JudgeServer, found: QuestionSet, tmp_path: Path
+) -> None:
+    home, work = tmp_path / "home", tmp_path / "work"
+    asked = asking(server, home)
+    foreseen = foresee_answers(found, asked, work)
+    assert (foreseen.samples, foreseen.calls, foreseen.in_ledger, server.n_requests) == (4, 4, 0, 0)
+    made = generate(home, found, asked, "gpt 5", work)
+    assert server.n_requests == made.calls == foreseen.calls
+    assert [(row["id"], row["answer"]) for row in lines(made)] == [
+        *((land, f"It is {capital}.") for land, capital in CAPITALS.items()),
+        ("none", None),
+    ]
+    assert lines(made)[-1]["missing_because"] == "the question is blank"
+    assert (made.n_questions, made.n_generated, made.n_from_ledger, made.n_failed, made.n_skipped) == (5, 4, 0, 0, 1)
+    assert made.cost_usd is not None and made.cost_usd > 0
+    about = generation_of(made.answers) or {}
+    assert (about["model"], about["template"], about["temperature"]) == (
+        f"openai/gpt-4o-mini@{server.url.removeprefix('http://')}", "{question}", 0.0,
+    )  # fmt: skip
+    assert (about["run"]["calls"], about["answered_by"], about["answered"]) == (4, {"gpt-4o-mini": 4}, 4)
+    assert about["versions"]["litellm"][0].isdigit()
+    # A second time nobody is asked, the file is the same, and what the first run knew is kept.
+    before = Path(made.answers).read_bytes()
+    again = generate(home, found, replace(asked, options=replace(asked.options, run="again")), "gpt 5", work)
+    assert (again.n_generated, again.n_from_ledger, again.calls, server.n_requests) == (0, 4, 0, 4)
+    assert Path(made.answers).read_bytes() == before
+    assert generation_of(made.answers) == about
+    # Who changes the answers has answers that nobody generated.
+    Path(made.answers).write_bytes(before.replace(b"Rome", b"Lyon"))
+    assert generation_of(made.answers) is None
+
+
+def test_two_names_that_no_folder_holds_do_not_share_one(tmp_path: Path) -> None:
+    files = {answers_file(tmp_path, "d", name) for name in ("a b", "a_b", "a/b", "..", "a\tb", "a b ")}
+    assert len(files) == 6
+    assert all(file.relative_to(tmp_path / "answers" / "d").parts[0] not in ("..", "") for file in files)
+    assert answers_file(tmp_path, "d", "gpt-5") == tmp_path / "answers" / "d" / "gpt-5" / "answers.jsonl"
+
+
+def test_a_missing_answer_lowers_the_coverage_and_not_the_score(
+    server: JudgeServer, found: QuestionSet, tmp_path: Path
+) -> None:
+    home, work = tmp_path / "home", tmp_path / "work"
+    server.faults = lambda _number, body: "context" if "Peru" in body["messages"][-1]["content"] else None
+    made = generate(home, found, asking(server, home), "gpt-5", work)
+    assert (made.n_generated, made.n_failed, made.n_skipped) == (3, 1, 1)
+    assert made.why == "1 too_long, 1 the question is blank"
+    with pytest.raises(
+        BadInput, match=r"^capitals/gpt-5: 3 of 5 questions have an answer \(1 too_long, 1 the question"
+    ):
+        check_answered(made, 0.95)
+    check_answered(made, 0.6)
+    kept = register_generated(home, found, made)
+    done = run(home, source_of(home, kept), ["contains", "rouge_l"])
+    scores = query(home, "SELECT metric, field, n_total, n_scored, n_failed, mean, bound_low FROM report_scores "
+                         "WHERE slice = 'all' AND field IN ('match', 'recall') ORDER BY metric")  # fmt: skip
+    assert scores == [("contains", "match", 5, 3, 2, 1.0, 0.6), ("rouge_l", "recall", 5, 3, 2, 1.0, 0.6)]
+    [(status, message)] = query(home, "SELECT status, message FROM reports")
+    assert (status, message.split("; ")[0]) == (
+        "PARTIAL", "contains: 2 of 5 not scored: 1 unanswered (the question is blank), 1 unanswered (too_long)",
+    )  # fmt: skip
+    assert query(home, "SELECT sample_id FROM answers WHERE missing_because IS NOT NULL ORDER BY ALL") == [
+        ("Peru",), ("none",),
+    ]  # fmt: skip
+    unanswered = [check for check in done.validation.checks if check.rule in ("unanswered", "blank_answer")]
+    assert [(check.rule, check.n_failed) for check in unanswered] == [("blank_answer", 0), ("unanswered", 2)]
+    # A blank answer that somebody really gave is still a wrong one, and is not taken for the missing one.
+    blank = jsonl(tmp_path / "blank.jsonl", [{"id": "Peru", "answer": None}])
+    run(home, replace(source_of(home, kept), answers=blank, release="blank", paths={}), ["contains"])
+    assert query(home, "SELECT n_scored, mean FROM report_scores WHERE release = 'blank' AND slice = 'all'") == [
+        (1, 0.0)
+    ]
+
+
+def test_the_manifest_goes_where_the_answers_go(server: JudgeServer, found: QuestionSet, tmp_path: Path) -> None:
+    home, work = tmp_path / "home", tmp_path / "work"
+    made = generate(home, found, asking(server, home), "gpt-5", work)
+    kept = register_generated(home, found, made)
+    assert (kept.dataset, kept.release, kept.slices) == ("capitals", "gpt-5", ("south",))
+    stored = source_of(home, kept).answers
+    assert generation_of(stored) == generation_of(made.answers)
+    assert manifest_file(stored).parent == home / "registered"
+
+
+def test_the_budget_stops_and_the_next_run_goes_on(server: JudgeServer, found: QuestionSet, tmp_path: Path) -> None:
+    home, work = tmp_path / "home", tmp_path / "work"
+    first = generate(home, found, asking(server, home, "one", max_calls=3), "gpt-5", work)
+    assert (first.n_generated, first.n_skipped, first.calls, server.n_requests) == (3, 2, 3, 3)
+    missing = [row["missing_because"] for row in lines(first) if row["answer"] is None]
+    assert sorted(missing) == ["budget used up: 3 calls (max_calls)", "the question is blank"]
+    second = generate(home, found, asking(server, home, "two", max_calls=3), "gpt-5", work)
+    assert (second.n_generated, second.n_from_ledger, second.n_skipped, server.n_requests) == (1, 3, 1, 4)
+
+
+def test_the_key_is_in_no_file(server: JudgeServer, found: QuestionSet, tmp_path: Path) -> None:
+    home, work = tmp_path / "home", tmp_path / "work"
+    # This answer quotes the key.
+    server.faults = lambda number, _body: "unauthorized" if number == 0 else None
+    made = generate(home, found, asking(server, home, concurrency=1), "gpt-5", work)
+    assert made.n_failed and server.requests[0].headers["authorization"] == f"Bearer {KEY}"
+    files = [path for path in home.rglob("*") if path.is_file()]
+    assert {"answers.jsonl", "answers.manifest.json", "judge.sqlite"} <= {path.name for path in files}
+    assert [path for path in files if KEY.encode() in path.read_bytes()] == []
+
+
+N, CONCURRENCY = 300, 8
+GENERATE = f"""
+import sys
+from pathlib import Path
+from metrics_core.generation import Prompting
+from metrics_core.judge.options import JudgeOptions
+from tasks.generate import Asking, generate
+from tasks.questions import find_questions
+
+url, file, home, run = sys.argv[1:]
+options = JudgeOptions(judges=(f"openai/model@{{url}}",), ledger=home, run=run, role="model", concurrency={CONCURRENCY})
+work = Path(home) / "work"
+made = generate(Path(home), find_questions(Path(home), file, work), Asking(Prompting(), options), "gpt-5", work)
+print(made.n_generated, made.n_from_ledger, made.calls)
+"""
+
+
+def test_a_killed_run_goes_on_and_asks_nothing_again(tmp_path: Path) -> None:
+    rows = [{"id": f"q{i}", "question": f"What is {i}?", "reference": str(i)} for i in range(N)]
+    file, home = jsonl(tmp_path / "many.jsonl", rows), tmp_path / "home"
+
+    def start(run_id: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "-c", GENERATE, server.url, file, str(home), run_id]
+        return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+    with JudgeProcess("--latency", "0.05", "--brain", "parrot") as server:
+        killed = start("one")
+        until = time.monotonic() + 60
+        while server.stats()["requests"] < N // 2:
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        os.kill(killed.pid, signal.SIGKILL)
+        killed.communicate()
+        assert not answers_file(home, "many", "gpt-5").exists()
+        known, in_flight = count(home, "status = 'usable'"), count(home, "status = 'sent'")
+        again = start("two")
+        said, _ = again.communicate(timeout=120)
+        assert [int(word) for word in said.split()] == [N - known, known, N - known]
+        stats = server.stats()
+        assert stats["requests"] <= N + in_flight <= N + CONCURRENCY
+        assert Counter(stats["bodies"].values())[1] >= N - in_flight
+        assert len(stats["bodies"]) == N
+    ids = [json.loads(line)["id"] for line in answers_file(home, "many", "gpt-5").read_text().splitlines()]
+    assert ids == [f"q{i}" for i in range(N)]

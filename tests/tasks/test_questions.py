@@ -1,0 +1,111 @@
+"""Which questions there are to ask, and what of the data set a prompt may show."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from metrics_core.errors import BadInput
+from tasks.load import Source
+from tasks.questions import Question, find_questions, questions, text_or_file
+from tests.tasks.staging_help import jsonl, run
+
+ROWS: list[dict[str, Any]] = [
+    {"id": "q1", "question": "Capital of France?", "reference": "Paris", "meta": {"lang": "en"}, "n": 1},
+    {"id": "q2", "question": " ", "reference": "x", "meta": {"lang": "en"}, "n": None},
+    {"id": "q1", "question": "Capital of France?", "reference": "Paris", "meta": {"lang": "en"}, "n": 7},
+    {"id": "q3", "question": "Столица России?", "reference": ["Москва"], "meta": {"lang": "ru"}, "n": 2.5},
+]
+
+
+def asked(folder: Path, rows: list[dict[str, Any]], template: str, **how: Any) -> list[Question]:
+    found = find_questions(folder / "home", jsonl(folder / "faq.jsonl", rows), folder / "work", **how)
+    return list(questions(found, template, folder / "work"))
+
+
+def test_each_id_once_in_order_with_the_values_that_the_template_names(tmp_path: Path) -> None:
+    found = asked(tmp_path, ROWS, "{meta.lang} {n}: {question}")
+    assert [one.sample_id for one in found] == ["q1", "q2", "q3"]
+    assert found[0].values == {"meta.lang": "en", "n": "1", "question": "Capital of France?"}
+    assert found[2].values == {"meta.lang": "ru", "n": "2.5", "question": "Столица России?"}
+    assert found[1].values["n"] == ""
+    assert [one.blank for one in asked(tmp_path, ROWS, "Please: {question}")] == [False, True, False]
+
+
+def test_a_key_stands_for_its_column_whatever_that_is_called(tmp_path: Path) -> None:
+    rows = [{"id": "q1", "meta": {"ask": "Why?"}, "gold": "so"}]
+    [found] = asked(tmp_path, rows, "{question}", paths={"question": "meta.ask", "references": "gold"})
+    assert (found.text, found.values) == ("Why?", {"question": "Why?"})
+
+
+@pytest.mark.parametrize(
+    ("template", "message"),
+    [
+        ("Answer!", "template: it names no column, so every question would be the same; write {question} into it"),
+        ("{topic}", "template: FILE has no column 'topic' with a text; there are question, id, meta, n"),
+        ("{reference}", "template: {reference} has what answers are measured by, which the model must not see"),
+        ("{references}", "template: {references} has what answers are measured by, which the model must not see"),
+        ("{meta}", "FILE, row 1: meta is an object with lang; map a path into it; mend the row, or the template"),
+    ],
+)
+def test_a_template_that_cannot_be_filled(template: str, message: str, tmp_path: Path) -> None:
+    rows = [{**row, "meta": {"lang": "en", "x": 1}} for row in ROWS] if "{meta}" in template else ROWS
+    with pytest.raises(BadInput) as error:
+        asked(tmp_path, rows, template)
+    said = str(error.value).replace(str(tmp_path / "faq.jsonl"), "FILE")
+    assert said.replace("lang, x", "lang") == message
+
+
+def test_the_whole_of_an_object_that_holds_the_references_is_not_shown(tmp_path: Path) -> None:
+    rows = [{"id": "q1", "question": "Why?", "all": '{"gold": "so"}'}]
+    with pytest.raises(BadInput, match=r"\{all\} has what answers are measured by"):
+        asked(tmp_path, rows, "{all}", paths={"references": "all.gold"})
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"question": "Why?", "reference": "so"}], r"no column for id was recognised; name it with --map id=COLUMN"),
+        (
+            [{"id": "q1", "question": "Why?"}],
+            r"no column for references was recognised; name it with --map references=",
+        ),
+        ([ROWS[0], {**ROWS[0], "reference": "Lyon"}], r"id 'q1' comes again in row 2 with other content; keep one row"),
+    ],
+)
+def test_a_data_set_that_cannot_be_used(rows: list[dict[str, Any]], message: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=message):
+        asked(tmp_path, rows, "{question}")
+
+
+def test_a_data_set_of_the_warehouse_by_its_name(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    # The questions stand beside the answers only, and are known from there.
+    answers = [{"id": row["id"], "question": row["question"], "answer": "?", "lang": "en"} for row in ROWS[:2]]
+    references = [{"id": row["id"], "reference": row["reference"]} for row in ROWS[:2]]
+    files = jsonl(tmp_path / "old.jsonl", answers), jsonl(tmp_path / "faq.jsonl", references)
+    run(home, Source(*files, "faq", "old", slices=("lang",)))
+    found = find_questions(home, "faq", tmp_path / "work")
+    [first, second] = questions(found, "{lang}: {question}", tmp_path / "work")
+    assert (found.dataset, found.known) == ("faq", None)
+    assert (first.sample_id, first.values) == ("q1", {"lang": "en", "question": "Capital of France?"})
+    assert second.sample_id == "q2"
+    with pytest.raises(BadInput, match=r"^template: the data set faq has no column 'gold' with a text; there are "):
+        list(questions(found, "{gold}", tmp_path / "work"))
+    with pytest.raises(BadInput, match=r"^fqa: no such file, and no data set of this name in .* \(there are faq\)$"):
+        find_questions(home, "fqa", tmp_path / "work")
+    with pytest.raises(BadInput, match="has its own name, columns and slices"):
+        find_questions(home, "faq", tmp_path / "work", name="other")
+
+
+def test_a_prompt_is_a_text_or_the_file_that_has_it(tmp_path: Path) -> None:
+    file = tmp_path / "my prompt.txt"
+    file.write_text("Be brief.\nBe kind.\n", encoding="utf-8")
+    assert text_or_file(str(file)) == "Be brief.\nBe kind."
+    assert text_or_file("Be brief.") == "Be brief."
+    assert text_or_file("x" * 5_000) == "x" * 5_000
+    with pytest.raises(BadInput, match=r"^prompt\.txt: there is no such file$"):
+        text_or_file("prompt.txt")
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(BadInput, match="not a text in UTF-8"):
+        text_or_file(str(file))
