@@ -1,81 +1,378 @@
-"""The deployment file as its README uses it: a pool, a deploy, a run from the form's parameters, a worker."""
+"""All deployments on a real server with two workers: forms, events, schedules, kills, the browser."""
 
-import json
 import os
+import signal
 import subprocess
-import sys
 import urllib.error
-import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from metrics_core.registry import METRICS
-from tasks.warehouse.warehouse import reading
+from tasks.dead_runs import close_runs, mark_dead_runs
+from tests.flows.conftest import ROOT, command
+from tests.flows.deployed_help import Deployed, Run, until, worker
 from tests.judge_server import JudgeServer, agreeable
+from tests.tasks.staging_help import jsonl, query
 
-ROOT = Path(__file__).resolve().parents[2]
 KEY = "sk-canary-form-0123456789abcdef"
+CHROMIUM = Path("/usr/bin/chromium")
+LEXICAL = {"metrics": ["contains", "bleu"]}
 
 
-def prefect(server: str, *arguments: str) -> str:
-    result = subprocess.run(
-        [sys.executable, "-m", "prefect", *arguments],
-        check=False,
-        cwd=ROOT,
-        env={**os.environ, "PREFECT_API_URL": server, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ['PYTHONPATH']}"},
-        capture_output=True,
-        text=True,
-        timeout=240,
+@pytest.fixture(scope="module")
+def deployed(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
+    """The server with everything from deployments/ on it, and two workers, called one and two."""
+    folder = tmp_path_factory.mktemp("deployed")
+    found = Deployed(server, folder / "home")
+    assert "a run without a heartbeat has crashed" in found.cli("deploy")
+    for name in ("evaluate", "evaluate-new"):
+        # As somebody does who has more cores than the file expects.
+        found.ask("PATCH", f"deployments/{found.deployment(name)['id']}", {"concurrency_limit": 2})
+    with ExitStack() as stack:
+        for name in ("one", "two"):
+            stack.enter_context(worker(server, name, folder / f"{name}.log"))
+        yield found
+
+
+@pytest.fixture(scope="module")
+def doomed(deployed: Deployed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[subprocess.Popen[bytes]]:
+    """A run that the command line has started, and that waits for a judge that never answers."""
+    folder = tmp_path_factory.mktemp("doomed")
+    rows = jsonl(folder / "doomed.jsonl", questions(1))
+    with JudgeServer(agreeable, latency=900.0) as judge:
+        asked = ("--metrics", "meaning_match", "--judge", f"openai/x@{judge.url}", "--home", folder / "home")
+        environment = {**os.environ, "PREFECT_API_URL": deployed.url, "ANSWERKEY_JUDGE_KEY": "none"}
+        with subprocess.Popen(
+            command("evaluate", rows, *asked),
+            cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        ) as process:  # fmt: skip
+            yield process
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def rerun(deployed: Deployed) -> Iterator[tuple[str, JudgeServer]]:
+    """A run of the deployment `rerun` on faq/gpt-5, which goes on beside other tests."""
+    with JudgeServer(agreeable) as judge:
+        wanted = {"report": "faq/gpt-5", "metrics": ["contains", "meaning_match"], "judges": [f"openai/y@{judge.url}"]}
+        wanted |= {"key_from": "secret:judge-key-of-the-form", "max_calls": 100}
+        yield deployed.start("rerun", {"rerun": wanted, "page": False}), judge
+
+
+def questions(n: int, release: str = "gpt-5") -> list[dict[str, str]]:
+    return [
+        {
+            "id": f"q{i}", "question": f"What is {i} times 7?", "answer": f"It is {i * 7}, says {release}.",
+            "reference": f"{i * 7}",
+        }
+        for i in range(n)
+    ]  # fmt: skip
+
+
+def test_the_forms_are_for_people(deployed: Deployed) -> None:
+    listed = yaml.safe_load((ROOT / "deployments/prefect.yaml").read_text(encoding="utf-8"))["deployments"]
+    for name in (one["name"] for one in listed):
+        deployment = deployed.deployment(name)
+        assert deployment["description"]
+        assert "answerkey" in deployment["tags"]
+        assert deployment["parameters"]["home"] == str(deployed.home)
+        form = deployment["parameter_openapi_schema"]
+        fields = [field for model in form.get("definitions", {}).values() for field in model["properties"].values()]
+        assert all(field.get("title") and field.get("description") for field in fields), name
+        parameters = form["properties"].values()
+        # A form within the form has its own.
+        assert all("description" in parameter or "$ref" in parameter for parameter in parameters), name
+        assert not any("anyOf" in parameter for parameter in [*parameters, *fields]), name
+    form = deployed.deployment("evaluate")["parameter_openapi_schema"]
+    assert list(form["properties"])[:4] == ["data", "scoring", "judging", "limits"]
+    assert form["definitions"]["Scoring"]["properties"]["metrics"]["items"]["enum"] == list(METRICS)
+    # What is no place for a key is never stored.
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        deployed.start("evaluate", {"judging": {"key_from": KEY}})
+    assert caught.value.code in (409, 422)
+
+
+def test_deploying_again_changes_nothing(deployed: Deployed) -> None:
+    from flows.deploying import make_automations
+
+    names = sorted(one["name"] for one in deployed.ask("POST", "automations/filter", {}))
+    assert names == [
+        "answerkey - a registered release is evaluated",
+        "answerkey - a run without a heartbeat has crashed",
+    ]
+    block = _notification_block(deployed)
+    with _pointed_at(deployed):
+        made = make_automations(f"custom-webhook/{block}")
+        assert made == make_automations(f"custom-webhook/{block}")
+    assert sorted(one["name"] for one in deployed.ask("POST", "automations/filter", {})) == sorted(
+        {*names, *made, "answerkey - a release failed its gate", "answerkey - a run is incomplete"}
     )
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
 
 
-def test_a_deployed_evaluation_runs_from_its_form(server: str, ask: Any, save_secret: Any, tmp_path: Path) -> None:
-    # `prefect work-pool create` looks for newer kinds of workers on the network first; the API does not.
-    ask("work_pools/", {"name": "answerkey", "type": "process"})
-    prefect(server, "--no-prompt", "deploy", "--all", "--prefect-file", "deployments/prefect.yaml")
-    [deployment] = ask("deployments/filter", {"deployments": {"name": {"any_": ["evaluate"]}}})
-    form = deployment["parameter_openapi_schema"]
-    assert list(form["properties"]) == ["data", "scoring", "judging", "limits", "home", "baseline"]
-    assert form["properties"]["scoring"]["description"] == "How to score it."
-    metrics = form["definitions"]["Scoring"]["properties"]["metrics"]
-    assert metrics["items"]["enum"] == list(METRICS)
-    fields = [field for model in form["definitions"].values() for field in model["properties"].values()]
-    assert all(field["title"] and field["description"] for field in fields)
-    assert form["definitions"]["Judging"]["title"] == "Judge"
-    _a_pasted_key_is_refused(server, deployment["id"], tmp_path)
+def test_two_evaluations_at_once_on_one_home(
+    deployed: Deployed, doomed: subprocess.Popen[bytes], save_secret: Any, tmp_path: Path
+) -> None:
     save_secret("judge-key-of-the-form", KEY)
+    many = jsonl(tmp_path / "many.jsonl", [{**row, "release": "other"} for row in questions(300)])
     with JudgeServer(agreeable) as judge:
         judging = {"judges": [f"openai/x@{judge.url}"], "key_from": "secret:judge-key-of-the-form"}
         scoring = {"metrics": ["contains", "meaning_match"]}
-        prefect(
-            server, "deployment", "run", "evaluate-release/evaluate", "--param", f"home={tmp_path / 'home'}",
-            "--param", f"scoring={json.dumps(scoring)}", "--param", f"judging={json.dumps(judging)}",
-        )  # fmt: skip
-        prefect(server, "worker", "start", "--pool", "answerkey", "--run-once")
+        first = deployed.start("evaluate", {"scoring": scoring, "judging": judging})
+        second = deployed.start("evaluate", {"data": {"answers": many}, "scoring": LEXICAL, "page": False})
+        runs = [deployed.wait(first), deployed.wait(second)]
         assert {request.headers["authorization"] for request in judge.requests} == {f"Bearer {KEY}"}
-    runs = ask("flow_runs/filter", {"flow_runs": {"deployment_id": {"any_": [deployment["id"]]}}})
-    assert [(run["name"], run["state_type"]) for run in runs] == [("evaluate 2 releases on examples", "COMPLETED")]
-    logs = ask("logs/filter", {"logs": {"flow_run_id": {"any_": [runs[0]["id"]]}}})
-    assert "examples: 152 rows read, 152 accepted, 0 quarantined" in [line["message"] for line in logs]
-    with reading(tmp_path / "home") as warehouse:
-        judged = warehouse.execute(
-            "SELECT status, count(*) FROM measurements WHERE metric = 'meaning_match' GROUP BY status"
-        ).fetchall()
-    assert judged == [("scored", 152)]
+    assert [(run["name"], run["state_type"]) for run in runs] == [
+        ("evaluate 2 releases on examples", "COMPLETED"),
+        ("evaluate other on many", "COMPLETED"),
+    ]
+    logs = [deployed.messages(run["id"]) for run in runs]
+    assert {lines[0].partition(" submitting")[0] for lines in logs} == {"Worker 'one'", "Worker 'two'"}
+    assert max(run["start_time"] for run in runs) < min(run["end_time"] for run in runs)
+    assert "examples: 152 rows read, 152 accepted, 0 quarantined" in logs[0]
+    assert not [line for line in logs[0] + logs[1] if "lock" in line.lower()]
+    counts = query(deployed.home, "SELECT metric, count(*) FROM measurements GROUP BY metric ORDER BY metric")
+    assert counts == [("bleu", 300), ("contains", 452), ("meaning_match", 152)]
+    assert query(deployed.home, "SELECT status FROM measurements GROUP BY ALL") == [("scored",)]
+    artifacts = deployed.artifacts(first)
+    assert {"scoring", "scores-examples-aurora-1", "report-examples-aurora-2"} <= set(artifacts)
+    assert "meaning_match.match" in artifacts["scores-examples-aurora-2"]["data"]
+    assert artifacts["report-examples-aurora-2"]["data"].startswith("# examples")
+    assert "judge-openai" in [tag for run in _task_runs(deployed, first) for tag in run["tags"]]
+    _kill_with_a_heartbeat(deployed, doomed)
 
 
-def _a_pasted_key_is_refused(server: str, deployment: str, home: Path) -> None:
-    """The form knows how a place is written, so what is none is never stored."""
-    parameters = {"judging": {"key_from": KEY}, "home": str(home)}
-    request = urllib.request.Request(
-        f"{server}/deployments/{deployment}/create_flow_run",
-        json.dumps({"parameters": parameters, "enforce_parameter_schema": True}).encode(),
-        {"Content-Type": "application/json"},
+def _kill_with_a_heartbeat(deployed: Deployed, doomed: subprocess.Popen[bytes]) -> None:
+    wanted = {"event": {"name": ["prefect.flow-run.heartbeat"]}, "resource": {"id_prefix": ["prefect.flow-run."]}}
+
+    def beat() -> bool | None:
+        found = deployed.ask("POST", "events/filter", {"filter": wanted, "limit": 50})["events"]
+        return True if any(event["resource"]["prefect.resource.name"] == "evaluate doomed" for event in found) else None
+
+    until(beat, 60, "the heartbeat of the run to be killed")
+    doomed.send_signal(signal.SIGKILL)
+    doomed.wait()
+
+
+def test_an_event_starts_the_evaluation_once(deployed: Deployed, tmp_path: Path) -> None:
+    file = jsonl(tmp_path / "five.jsonl", questions(5))
+    register = ("register-release", "gpt-5", "--answers", file, "--dataset", "faq")
+    before = len(deployed.runs_of("evaluate-new"))
+    # Twice, as a doubled event.
+    said = [deployed.cli(*register), deployed.cli(*register)]
+    assert said[0] == said[1]
+    assert said[0].startswith("faq/gpt-5 is registered as ")
+
+    def started() -> list[Run] | None:
+        runs = deployed.runs_of("evaluate-new")[before:]
+        return runs if len(runs) == 2 else None
+
+    runs = [deployed.wait(run["id"]) for run in until(started, 60, "two runs by the automation")]
+    assert [(run["state_type"], run["parameters"]["waiting"]) for run in runs] == [
+        ("COMPLETED", {"release": "faq/gpt-5", "at_most": 10})
+    ] * 2
+    assert query(deployed.home, "SELECT report_id FROM reports WHERE dataset = 'faq'") == [("faq/gpt-5/v1",)]
+    assert query(deployed.home, "SELECT report_id, attempts, message FROM registered") == [("faq/gpt-5/v1", 1, None)]
+    idle = [line for run in runs for line in deployed.messages(run["id"])]
+    assert [
+        line
+        for line in idle
+        if "another run is evaluating it" in line or "has the report" in line or "nothing to do" in line
+    ]
+
+
+def test_the_schedule_finds_what_no_event_told(deployed: Deployed, tmp_path: Path) -> None:
+    file = jsonl(tmp_path / "six.jsonl", questions(4, "gpt-6"))
+    broken = jsonl(tmp_path / "broken.jsonl", [{**row, "reference": ""} for row in questions(4)])
+    deployed.cli("register-release", "gpt-6", "--answers", file, "--dataset", "faq", server=False)
+    deployed.cli("register-release", "broken", "--answers", broken, "--dataset", "faq", server=False)
+    deployment = deployed.deployment("evaluate-new")
+    [nightly] = deployment["schedules"]
+    assert (nightly["active"], nightly["schedule"]["timezone"]) == (False, "Europe/Berlin")
+    assert nightly["parameters"] == {"waiting": {"release": "", "at_most": 50}}
+    before = len(deployed.runs_of("evaluate-new"))
+    path = f"deployments/{deployment['id']}/schedules/{nightly['id']}"
+    deployed.ask("PATCH", path, {"active": True, "schedule": {"interval": 15.0}})
+    # The scheduler looks at once only at what has changed itself; at everything each minute.
+    deployed.ask("PATCH", f"deployments/{deployment['id']}", {"concurrency_limit": 2})
+    try:
+        [run] = until(lambda: deployed.runs_of("evaluate-new")[before:][:1] or None, 90, "a scheduled run")
+    finally:
+        deployed.ask("PATCH", path, {"active": False})
+    done = deployed.wait(run["id"])
+    assert done["auto_scheduled"]
+    # One that cannot be evaluated stops no other, and says what is wrong with it.
+    assert done["state_type"] == "FAILED"
+    assert "1 of 2 could not be evaluated; faq/broken: " in done["state"]["message"]
+    assert "100 % of the rows (4 of 4) are in quarantine, 20 % are allowed" in done["state"]["message"]
+    assert not [line for line in deployed.messages(run["id"]) if "Traceback" in line]
+    rows = query(deployed.home, "SELECT release, report_id, attempts FROM registered ORDER BY registered_at")
+    assert rows == [("gpt-5", "faq/gpt-5/v1", 1), ("gpt-6", "faq/gpt-6/v1", 1), ("broken", None, 1)]
+
+
+@pytest.mark.usefixtures("rerun")
+def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed: Deployed, tmp_path: Path) -> None:
+    n, at_once = 24, 2
+    rows = jsonl(tmp_path / "killed.jsonl", questions(n))
+    with JudgeServer(agreeable, latency=0.5) as judge:
+        judging = {"judges": [f"openai/x@{judge.url}"], "key_from": "secret:judge-key-of-the-form"}
+        judging |= {"concurrency": at_once}
+        forms = {"data": {"answers": rows}, "scoring": {"metrics": ["meaning_match"]}, "judging": judging}
+        run_id = deployed.start("evaluate", {**forms, "page": False})
+        until(lambda: True if judge.n_requests >= 8 else None, 120, "some requests")
+        pid = int(str(deployed.run(run_id)["infrastructure_pid"]).rpartition(":")[2])
+        os.kill(pid, signal.SIGKILL)
+        crashed = deployed.wait(run_id, 30)
+        assert crashed["state_type"] == "CRASHED"
+        assert query(deployed.home, "SELECT status FROM runs WHERE dataset = 'killed'") == [("running",)]
+        with _pointed_at(deployed):
+            assert close_runs(deployed.home) == 1
+        [(message,)] = query(deployed.home, "SELECT message FROM runs WHERE dataset = 'killed'")
+        assert message.startswith("Crashed: ")
+        before = judge.n_requests
+        assert before < n
+        # As the button in the UI does.
+        state = {"type": "SCHEDULED", "name": "AwaitingRetry", "message": "Retry from the UI"}
+        deployed.ask("POST", f"flow_runs/{run_id}/set_state", {"state": state, "force": True})
+        until(lambda: True if deployed.run(run_id)["state_type"] not in FINAL_STATES else None, 10, "the retry")
+        assert deployed.wait(run_id)["state_type"] == "COMPLETED"
+        # Only what was in flight when it died, and has no answer, was asked twice.
+        times = judge.count_by_user_message()
+        assert len(times) == n
+        assert sum(count - 1 for count in times.values()) <= at_once
+    assert query(deployed.home, "SELECT status, count(*) FROM measurements WHERE metric = 'meaning_match' "
+                 "AND run_id = '" + run_id + "' GROUP BY status") == [("scored", n)]  # fmt: skip
+    assert query(deployed.home, f"SELECT status FROM runs WHERE run_id = '{run_id}'") == [("complete",)]
+
+
+FINAL_STATES = {"CRASHED", "FAILED", "COMPLETED"}
+
+
+def test_again_with_another_judge_from_the_form(deployed: Deployed, rerun: tuple[str, JudgeServer]) -> None:
+    run_id, judge = rerun
+    done = deployed.wait(run_id)
+    assert done["state_type"] == "COMPLETED", done["state"]["message"]
+    assert done["name"] == "evaluate gpt-5 on faq"
+    assert judge.n_requests == 5
+    [(rerun_of, judges, metrics)] = query(
+        deployed.home,
+        "SELECT manifest->>'$.rerun_of', manifest->>'$.parameters.judging.judges[0]', "
+        "manifest->>'$.parameters.scoring.metrics' FROM reports WHERE report_id = 'faq/gpt-5/v2'",
     )
-    with pytest.raises(urllib.error.HTTPError) as caught:
-        urllib.request.urlopen(request, timeout=30)
-    assert caught.value.code in (409, 422)
+    assert (rerun_of, judges, metrics) == ("faq/gpt-5/v1", f"openai/y@{judge.url}", '["contains","meaning_match"]')
+    same = "SELECT count(DISTINCT manifest->>'$.answers_version') FROM reports WHERE release = 'gpt-5'"
+    assert query(deployed.home, same) == [(1,)]
+
+
+@pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")
+def test_a_person_fills_the_form_in_a_browser(deployed: Deployed, tmp_path: Path) -> None:
+    from playwright.sync_api import Locator, Page, sync_playwright
+
+    base = deployed.url.removesuffix("/api")
+    rows = jsonl(tmp_path / "typed.jsonl", questions(3))
+
+    def field(page: Page, title: str, kind: str = "textarea") -> Locator:
+        label = f"//span[contains(@class, 'schema-form-property__label') and normalize-space() = '{title}']"
+        return page.locator(f"xpath={label}/ancestor::label[1]/following::{kind}[1]")
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 1400})
+        abroad: list[str] = []
+        page.on("request", lambda asked: None if base in asked.url else abroad.append(asked.url))
+        page.goto(f"{base}/deployments/deployment/{deployed.deployment('evaluate')['id']}/run")
+        field(page, "Answers").fill(rows)
+        field(page, "References (Optional)").fill("")
+        field(page, "Data set (Optional)").fill("typed")
+        field(page, "Release (Optional)").fill("by-hand")
+        for item in ("label=correct", "kind", "lang"):
+            _remove_item(page, item)
+        for metric in [name for name in METRICS if name not in ("contains", "exact_match")]:
+            page.locator(f"xpath=//*[contains(@class, 'p-tag') and normalize-space() = '{metric}']//button").click()
+        field(page, "Threshold (Optional)", "input").fill("3")
+        page.get_by_role("button", name="Submit").click()
+        message = page.get_by_text("Validation failed for field 'scoring.threshold'").first
+        message.wait_for(timeout=15_000)
+        assert "3 is greater than the maximum of 1" in message.inner_text()
+        assert not deployed.ask("POST", "flow_runs/filter", {"flow_runs": {"name": {"like_": "typed"}}})
+        field(page, "Threshold (Optional)", "input").fill("0")
+        page.get_by_role("button", name="Submit").click()
+        page.get_by_role("link", name="evaluate by-hand").first.click(timeout=60_000)
+        run_id = page.url.rpartition("/")[2].partition("?")[0]
+        page.get_by_text("Completed", exact=True).first.wait_for(timeout=120_000)
+        page.get_by_role("tab", name="Artifacts").click()
+        page.get_by_text("report-typed-by-hand").first.click()
+        page.get_by_role("cell", name="contains.match").first.wait_for(timeout=30_000)
+        page.screenshot(path=tmp_path / "artifact.png")
+        browser.close()
+    assert abroad == []
+    assert deployed.run(run_id)["name"] == "evaluate by-hand on typed"
+    assert query(deployed.home, "SELECT report_id FROM reports WHERE dataset = 'typed'") == [("typed/by-hand/v1",)]
+
+
+def _remove_item(page: Any, text: str) -> None:
+    """The bin beside an item of a list."""
+    for place, box in enumerate(page.locator("textarea").all()):
+        if box.input_value() == text:
+            page.locator("textarea").nth(place).locator("xpath=following::button[1]").click()
+            return
+    raise AssertionError(text)
+
+
+def test_housekeeping_finds_what_never_started_and_what_went_silent(deployed: Deployed) -> None:
+    flow = deployed.ask("GET", f"deployments/{deployed.deployment('evaluate')['id']}")["flow_id"]
+    ids = {}
+    for name, state, tag in (
+        ("starting", {"type": "PENDING", "name": "Submitting"}, "answerkey"),
+        ("silent", {"type": "RUNNING"}, "answerkey"),
+        ("of others", {"type": "RUNNING"}, "theirs"),
+        ("own", {"type": "RUNNING"}, "answerkey"),
+    ):
+        made = deployed.ask("POST", "flow_runs/", {"flow_id": flow, "name": name, "tags": [tag]})
+        deployed.ask("POST", f"flow_runs/{made['id']}/set_state", {"state": state, "force": True})
+        ids[name] = made["id"]
+    with _pointed_at(deployed):
+        assert mark_dead_runs(timedelta(minutes=5), timedelta(minutes=5), but=[ids["own"]]) == []
+        unfinished = deployed.ask("POST", "flow_runs/filter", {"flow_runs": {"name": {"any_": ["evaluate doomed"]}}})
+        dead = mark_dead_runs(timedelta(0), timedelta(0), but=[ids["own"], *(run["id"] for run in unfinished)])
+    assert {run.name for run in dead} == {"starting", "silent"}
+    states = {name: deployed.run(run_id)["state_type"] for name, run_id in ids.items()}
+    assert states == {"starting": "CRASHED", "silent": "CRASHED", "of others": "RUNNING", "own": "RUNNING"}
+    assert "its worker is gone; run it again" in deployed.run(ids["starting"])["state"]["message"]
+
+
+def test_a_run_without_a_heartbeat_is_marked_by_the_automation(deployed: Deployed) -> None:
+    tidying = deployed.start("housekeeping", {})
+    runs = deployed.ask("POST", "flow_runs/filter", {"flow_runs": {"name": {"any_": ["evaluate doomed"]}}})
+    [run] = [deployed.wait(run["id"], 150) for run in runs]
+    assert run["state_type"] == "CRASHED"
+    assert run["state"]["message"].startswith("no heartbeat for 90 seconds")
+    assert deployed.wait(tidying)["state_type"] == "COMPLETED"
+
+    def said() -> bool | None:
+        return True if any("runs closed in the warehouse" in line for line in deployed.messages(tidying)) else None
+
+    until(said, 10, "what the tidying did")
+
+
+def _notification_block(deployed: Deployed) -> str:
+    from prefect.blocks.notifications import CustomWebhookNotificationBlock
+
+    with _pointed_at(deployed):
+        CustomWebhookNotificationBlock(name="x", url="http://127.0.0.1:9/").save("people", overwrite=True)
+    return "people"
+
+
+def _pointed_at(deployed: Deployed) -> Any:
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    return temporary_settings({PREFECT_API_URL: deployed.url})
+
+
+def _task_runs(deployed: Deployed, run_id: str) -> list[Run]:
+    return list(deployed.ask("POST", "task_runs/filter", {"flow_runs": {"id": {"any_": [run_id]}}}))

@@ -1,0 +1,122 @@
+"""Evaluate every registered release that has no report yet: on a schedule, on an event, or by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prefect import State, flow, tags
+from prefect.runtime import flow_run
+from pydantic import Field
+
+from flows.evaluate_release import evaluate_release
+from flows.judging import Judging
+from flows.parameters import Data, Form, Limits, Scoring
+from flows.run_log import log
+from metrics_core.errors import BadInput
+from metrics_core.judge.foresight import Estimate
+from tasks.dead_runs import TAG
+from tasks.registered import Registration, claimed, note_attempt, pending, source_of
+
+
+class Waiting(Form):
+    """Which of the registered releases."""
+
+    release: str = Field(
+        "",
+        title="Release",
+        description="A registered release (gpt-5, or faq/gpt-5), or a registration. Empty: all without a report.",
+        json_schema_extra={"position": 0},
+    )
+    at_most: int = Field(
+        10,
+        ge=1,
+        title="At most",
+        description="How many this run evaluates. The next run goes on with the others.",
+        json_schema_extra={"position": 1},
+    )
+
+
+_WAITING, _SCORING, _JUDGING, _LIMITS = Waiting(), Scoring(), Judging(), Limits()
+
+
+def _run_name() -> str:
+    given = flow_run.parameters["waiting"]
+    release = given.get("release") if isinstance(given, dict) else given.release
+    return f"evaluate registered {release}" if release else "evaluate what is registered"
+
+
+@flow(
+    name="evaluate-registered",
+    description="Evaluate every registered release that has no report yet.",
+    flow_run_name=_run_name,
+    retries=0,
+    persist_result=False,
+    validate_parameters=True,
+)
+def evaluate_registered(
+    waiting: Waiting = _WAITING,
+    scoring: Scoring = _SCORING,
+    judging: Judging = _JUDGING,
+    limits: Limits = _LIMITS,
+    home: str = ".answerkey",
+    baseline: str = "",
+    policy: str = "",
+    page: bool = True,
+) -> list[str] | list[Estimate]:
+    """Evaluate what is registered and has no report, one release after the other; return the ids of the reports.
+
+    Starting it twice does nothing twice: a release that has a report, or that another run is evaluating, is left.
+
+    Args:
+        waiting: Which of the registered releases.
+        scoring: How to score them.
+        judging: Whom to ask, where the key is, and what each may cost.
+        limits: When the data are too bad to score, and the scores too few to trust.
+        home: The folder of the warehouse, on a disk of the machine that runs this.
+        baseline: A release, or a report, that each is compared with. Empty: none is.
+        policy: What must hold for a release to ship in place of the baseline: the path of a YAML file, or its text,
+            for instance {primary: meaning_match.match, margin: 0.02}. Empty: no gate.
+        page: Write a page for the browser into the folder pages of the warehouse.
+    """
+    folder = Path(home)
+    todo = pending(folder, waiting.release, waiting.at_most)
+    if not todo:
+        log.info(f"nothing to do: {waiting.release or 'every registered release'} has a report")
+    found: list[str] | list[Estimate] = []
+    problems = []
+    for registration in todo:
+        with claimed(folder, registration) as mine:
+            if mine is None:
+                log.info(f"{registration.name}: another run is evaluating it")
+                continue
+            if mine.report_id:
+                log.info(f"{mine.name}: has the report {mine.report_id}")
+                continue
+            # A run within a run does not get its tags by itself, and housekeeping goes by them.
+            with tags(TAG):
+                state: State[list[str] | list[Estimate]] = evaluate_release(
+                    _data(folder, mine), scoring, judging, limits, home, baseline, policy, page, return_state=True
+                )
+            problem = None if state.is_completed() else state.message or state.name
+            made = [] if problem else state.result()
+            if not judging.dry_run:
+                report = str(made[0]) if made else None
+                note_attempt(folder, mine, report_id=report, message=problem)
+            found = [*found, *made]
+            problems += [f"{mine.name}: {problem}"] if problem else []
+    if problems:
+        raise BadInput(f"{len(problems)} of {len(todo)} could not be evaluated; {'; '.join(problems)}")
+    return found
+
+
+def _data(home: Path, registration: Registration) -> Data:
+    source = source_of(home, registration)
+    return Data(
+        answers=source.answers,
+        references=source.references or "",
+        dataset=source.dataset,
+        release=source.release,
+        columns=list(registration.columns),
+        reference_columns=list(registration.reference_columns),
+        slices=list(source.slices),
+    )

@@ -1,0 +1,61 @@
+"""Score chunks as Prefect tasks, all at once as far as the machine and the judges bear it."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from prefect.artifacts import create_progress_artifact, update_progress_artifact
+from prefect.futures import PrefectFuture, as_completed
+
+from flows.run_log import log
+from metrics_core.errors import BadInput
+from metrics_core.registry import workload
+from tasks import steps
+from tasks.parts import Chunk
+from tasks.score import in_good_order
+
+
+def fan_out(chunks: Sequence[Chunk], key_from: Callable[[Chunk], str], *, spawn: bool, remedy: str) -> dict[str, str]:
+    """One task a chunk; return where each part is, by where it was planned to be.
+
+    A chunk that fails for good is written down as failed, and the run goes on; `remedy` says what to do about it.
+    `key_from` says where the key of a chunk's judges is kept.
+
+    Raises:
+        BadInput: a judge cannot be asked.
+    """
+    if not chunks:
+        return {}
+    # The type allows for a coroutine, which only asynchronous flows get.
+    progress = cast(uuid.UUID, create_progress_artifact(0.0, key="scoring", description="Chunks scored"))
+    futures: dict[PrefectFuture[str], Chunk] = {
+        steps.score_step.with_options(tags=_tags(chunk)).submit(chunk, spawn=spawn, key_from=key_from(chunk)): chunk
+        for chunk in in_good_order(chunks)
+    }
+    parts = {}
+    for done, future in enumerate(as_completed(list(futures)), start=1):
+        parts[futures[future].part] = _part(future, futures[future], remedy)
+        update_progress_artifact(progress, 100 * done / len(futures))
+        log.info(f"scored {done}/{len(futures)} chunks")
+    return parts
+
+
+def _tags(chunk: Chunk) -> list[str]:
+    """`judge-openai` for a chunk that asks such a judge: a concurrency limit of that name holds it back."""
+    if workload(chunk.metric, chunk.options) != "judge":
+        return []
+    return sorted({"judge-" + judge.model.partition("/")[0] for judge, _ in chunk.options.judge.seats()})
+
+
+def _part(future: PrefectFuture[str], chunk: Chunk, remedy: str) -> str:
+    # An error comes back as the result, which the declared type does not say.
+    outcome: object = future.result(raise_on_failure=False)
+    if isinstance(outcome, str):
+        return outcome
+    if isinstance(outcome, BadInput):
+        raise outcome
+    problem = f"{type(outcome).__name__}: {outcome}"
+    log.warning(f"{chunk.metric}: {chunk.n_rows:,} rows failed: {problem}; {remedy}")
+    return steps.fail_step(chunk, problem)

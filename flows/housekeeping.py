@@ -1,0 +1,71 @@
+"""Tidy up after runs that died: mark them, close them, and remove what they left behind."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from prefect import flow
+from prefect.runtime import flow_run
+from pydantic import Field
+
+from flows.parameters import Form
+from flows.run_log import log
+from tasks.dead_runs import close_runs, mark_dead_runs
+from tasks.prune import prune
+
+
+class Keeping(Form):
+    """What counts as dead, and how long things are kept."""
+
+    silent_minutes: int = Field(
+        10,
+        ge=2,
+        title="Minutes without a heartbeat",
+        description="After which a running run counts as dead. Runs give a sign of life every half minute.",
+        json_schema_extra={"position": 0},
+    )
+    starting_minutes: int = Field(
+        30,
+        ge=2,
+        title="Minutes to start",
+        description="After which a run that a worker is still starting counts as dead.",
+        json_schema_extra={"position": 1},
+    )
+    days: int = Field(
+        7,
+        ge=1,
+        title="Days",
+        description="How long the work of killed runs is kept; the same evaluation, started again, takes it up.",
+        json_schema_extra={"position": 2},
+    )
+
+
+_KEEPING = Keeping()
+
+
+@flow(
+    name="housekeeping",
+    description="Mark runs that died without a word, and remove what they left behind.",
+    flow_run_name="housekeeping",
+    retries=0,
+    persist_result=False,
+    validate_parameters=True,
+)
+def housekeeping(keeping: Keeping = _KEEPING, home: str = ".answerkey") -> None:
+    """Mark runs that died without a word as crashed, and remove what they left behind.
+
+    Args:
+        keeping: What counts as dead, and how long things are kept.
+        home: The folder of the warehouse, on a disk of the machine that runs this.
+    """
+    own = str(flow_run.id)
+    silent, starting = timedelta(minutes=keeping.silent_minutes), timedelta(minutes=keeping.starting_minutes)
+    for dead in mark_dead_runs(silent, starting, but=[own]):
+        log.warning(f"{dead.name}: marked as crashed: {dead.reason}")
+    closed = close_runs(Path(home))
+    gone = prune(Path(home), keeping.days)
+    log.info(
+        f"{closed} runs closed in the warehouse; {gone.folders} folders and {gone.files} parts removed, "
+        f"{gone.size / 1e6:.1f} MB"
+    )

@@ -1,0 +1,151 @@
+"""The form for a report that is made again with other parameters, and what it makes of the report's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from flows.judging import ADDRESS_PATTERN, JUDGE_PATTERN, PLACE_PATTERN, Judging
+from flows.parameters import Form, Limits, MetricName, Scoring
+from metrics_core.errors import BadInput
+
+_AS_IN_THE_REPORT = -1.0
+
+
+class Rerunning(Form):
+    """Which report to make again, and what to change. What is left as it is stays as in the report."""
+
+    # As in the form for judges: whatever was typed into the wrong field is in no message.
+    model_config = ConfigDict(title="Rerun", hide_input_in_errors=True, allow_inf_nan=False)
+
+    report: str = Field(
+        min_length=1,
+        title="Report",
+        description="A report (faq/gpt-4/v2) or a release (gpt-4), which stands for its newest report.",
+        examples=["faq/gpt-4/v2"],
+        json_schema_extra={"position": 0},
+    )
+    metrics: list[MetricName] = Field(
+        default_factory=list,
+        title="Metrics",
+        description="Those to have in the new report. Empty: those of the old one.",
+        json_schema_extra={"position": 1},
+    )
+    only_failed: bool = Field(
+        False,
+        title="Only failed",
+        description="Score again what failed, and nothing else.",
+        json_schema_extra={"position": 2},
+    )
+    threshold: float = Field(
+        _AS_IN_THE_REPORT,
+        ge=_AS_IN_THE_REPORT,
+        le=1.0,
+        title="Threshold",
+        description="Semantic similarity from which an answer passes. 0: no pass or fail. -1: as in the report.",
+        json_schema_extra={"position": 3},
+    )
+    judges: list[Annotated[str, Field(pattern=JUDGE_PATTERN)]] = Field(
+        default_factory=list,
+        title="Judges",
+        description="offline, PROVIDER/MODEL or PROVIDER/MODEL@ADDRESS. Empty: those of the report.",
+        examples=[["openai/gpt-4o-mini"]],
+        json_schema_extra={"position": 4},
+    )
+    api_base: str = Field(
+        "",
+        pattern=ADDRESS_PATTERN,
+        title="Address",
+        description="http://... of an OpenAI-compatible server, for judges above that name none.",
+        json_schema_extra={"position": 5},
+    )
+    key_from: str = Field(
+        "",
+        pattern=PLACE_PATTERN,
+        title="Key",
+        description="Where the key is: env:NAME, secret:BLOCK or variable:NAME; never the key itself. Empty: as in "
+        "the report.",
+        examples=["secret:judge-key"],
+        json_schema_extra={"position": 6},
+    )
+    max_calls: int = Field(
+        0,
+        ge=0,
+        title="Calls at most",
+        description="Calls that this run may make. 0: no limit.",
+        json_schema_extra={"position": 7},
+    )
+    max_cost_usd: float = Field(
+        0.0,
+        ge=0.0,
+        title="Dollars at most",
+        description="What this run may cost, for judges whose price is known. 0: no limit.",
+        json_schema_extra={"position": 8},
+    )
+    dry_run: bool = Field(
+        False,
+        title="Dry run",
+        description="Say what it would cost, and stop before anybody is asked.",
+        json_schema_extra={"position": 9},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """The forms of the new run."""
+
+    scoring: Scoring
+    judging: Judging
+    limits: Limits
+
+
+def again(manifest: Mapping[str, Any], wanted: Rerunning) -> Again:
+    """The parameters of a report, with what is wanted changed in them.
+
+    Raises:
+        BadInput: they cannot be used any more, or only failed rows are wanted of another judge.
+    """
+    old = manifest["parameters"]
+    try:
+        scoring, judging = Scoring(**old["scoring"]), Judging(**old["judging"])
+        limits = Limits(**old["limits"])
+    except (ValidationError, KeyError) as error:
+        raise BadInput(
+            f"{wanted.report}: it was made by another version of answerkey, whose parameters are not known here; "
+            "evaluate its answers again"
+        ) from error
+    if wanted.only_failed and (wanted.judges or wanted.threshold != _AS_IN_THE_REPORT):
+        raise BadInput("only failed rows: with another judge or threshold none has failed yet; change one of the two")
+    changes: dict[str, Any] = {"only_failed": wanted.only_failed}
+    if wanted.metrics:
+        changes["metrics"] = wanted.metrics
+    if wanted.threshold != _AS_IN_THE_REPORT:
+        changes["threshold"] = wanted.threshold
+    scoring = scoring.model_copy(update=changes)
+    return Again(scoring, _judging(manifest, judging, wanted, asked=scoring.asks_judges), limits)
+
+
+def _judging(manifest: Mapping[str, Any], old: Judging, wanted: Rerunning, *, asked: bool) -> Judging:
+    changes = wanted.model_dump(include={"max_calls", "max_cost_usd", "dry_run"})
+    if wanted.key_from:
+        changes["key_from"] = wanted.key_from
+    if wanted.judges:
+        return old.model_copy(update={**changes, "judges": wanted.judges, "api_base": wanted.api_base})
+    if asked and not old.judges:
+        _check_same_judges(manifest, old)
+    return old.model_copy(update=changes)
+
+
+def _check_same_judges(manifest: Mapping[str, Any], old: Judging) -> None:
+    """A report whose judges were named outside of it is not made again with others by accident."""
+    then = (manifest.get("judge") or {}).get("judges")
+    now = list(old.options(Path(), "").labels)
+    if then and then != now:
+        raise BadInput(
+            f"the report asked {', '.join(then)}, which were not named in it; now it would ask "
+            f"{', '.join(now)}; say which you want"
+        )

@@ -1,0 +1,173 @@
+"""A Prefect server and a worker as children of this process: started one after the other, and never left behind."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from metrics_core.errors import BadInput
+
+POOL = "answerkey"
+_HOST = "127.0.0.1"
+_HEALTHY_S = 180.0
+_PATIENCE_S = 20.0
+"""For a child to end by itself, a run that it works on included, before it is killed."""
+
+
+class Stopped(Exception):
+    """Somebody pressed Ctrl-C, or ended the process."""
+
+
+@contextmanager
+def stopping_on_signals() -> Iterator[None]:
+    """Raise `Stopped` in the main thread on SIGINT and SIGTERM. A child started meanwhile heeds SIGINT again."""
+
+    def stop(*_: object) -> None:
+        # Once: a second signal must not interrupt what ends the children.
+        for number in numbers:
+            signal.signal(number, signal.SIG_IGN)
+        raise Stopped
+
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = [signal.signal(number, stop) for number in numbers]
+    try:
+        yield
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+
+
+def server_environment(home: Path, port: int) -> dict[str, str]:
+    """The environment of everything that belongs to the server on `port`."""
+    from tasks.page.publish import PAGES
+
+    return {
+        **os.environ,
+        "PREFECT_HOME": str(home / "prefect"),
+        "PREFECT_API_URL": f"http://{_HOST}:{port}/api",
+        # Else the page calls port 4200, wherever it came from.
+        "PREFECT_UI_API_URL": "/api",
+        PAGES: f"http://{_HOST}:{port + 1}",
+    }
+
+
+@contextmanager
+def server(home: Path, port: int, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """A Prefect server that answers, with its database and its log in `home`/prefect.
+
+    Raises:
+        BadInput: the port is taken, or another server uses this home, or the server does not start.
+    """
+    folder = home / "prefect"
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        lock = stack.enter_context((folder / "serve.lock").open("w"))
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise BadInput(f"{home}: another `answerkey serve` uses this home; stop it, or give --home") from None
+        _check_port(port)
+        log = folder / "server.log"
+        arguments = ["-m", "prefect", "server", "start", "--host", _HOST, "--port", str(port)]
+        child = stack.enter_context(running(arguments, environment, log))
+        _wait_until_healthy(child, port, log)
+        yield child
+
+
+@contextmanager
+def running(
+    arguments: Sequence[str], environment: Mapping[str, str], log: Path, folder: Path | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
+    """`python ARGUMENTS` as a child, while the context is open; it and all of its children are gone afterwards."""
+    with log.open("ab") as out:
+        child = subprocess.Popen(
+            [sys.executable, *arguments],
+            env=dict(environment),
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            # A group of its own: Ctrl-C in the terminal comes to us alone, and we end the whole group.
+            start_new_session=True,
+        )
+    try:
+        yield child
+    finally:
+        _end(child)
+
+
+@contextmanager
+def page_server(home: Path, port: int, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """The folder with the reports' pages, on a port of its own: a browser opens no file from a page of Prefect's.
+
+    Raises:
+        BadInput: the port is taken.
+    """
+    from tasks.page.publish import FOLDER
+
+    _check_port(port)
+    folder = home / FOLDER
+    folder.mkdir(parents=True, exist_ok=True)
+    arguments = ["-m", "http.server", str(port), "--bind", _HOST, "--directory", str(folder)]
+    with running(arguments, environment, home / "prefect" / "pages.log") as child:
+        yield child
+
+
+def wait_for(*children: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
+    """Wait until one of the children has ended, and return it."""
+    while True:
+        for child in children:
+            if child.poll() is not None:
+                return child
+        time.sleep(0.5)
+
+
+def _check_port(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_HOST, port))
+        except (OSError, OverflowError) as error:
+            raise BadInput(f"--port {port}: not to be had ({error}); give another one") from error
+
+
+def _wait_until_healthy(child: subprocess.Popen[bytes], port: int, log: Path) -> None:
+    # Without the proxies that the environment may name.
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    deadline = time.monotonic() + _HEALTHY_S
+    while time.monotonic() < deadline and child.poll() is None:
+        try:
+            with opener.open(f"http://{_HOST}:{port}/api/health", timeout=5):
+                return
+        except (urllib.error.URLError, TimeoutError, ConnectionError):
+            time.sleep(0.3)
+    raise BadInput(f"the Prefect server did not start; {log} says why")
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End a child and its group: politely, then for good."""
+    _signal(child, signal.SIGTERM)
+    deadline = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < deadline and (child.poll() is None or _signal(child, 0)):
+        time.sleep(0.1)
+    _signal(child, signal.SIGKILL)
+    child.wait()
+
+
+def _signal(child: subprocess.Popen[bytes], number: int) -> bool:
+    """Send a signal to the group of a child; false where nobody is left in it."""
+    try:
+        os.killpg(child.pid, number)
+    except ProcessLookupError:
+        return False
+    return True

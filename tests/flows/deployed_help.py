@@ -1,0 +1,106 @@
+"""A server with everything deployed on it, two workers, and the API as the UI uses it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from tests.flows.conftest import ROOT, command
+
+T = TypeVar("T")
+Run = dict[str, Any]
+FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
+
+
+class Deployed:
+    """The server's API, the home that the deployments use, and their ids by name."""
+
+    def __init__(self, url: str, home: Path) -> None:
+        self.url, self.home = url, home
+
+    def ask(self, method: str, path: str, body: object = None) -> Any:
+        """One request; None where the answer has no content."""
+        content = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{self.url}/{path}", content, headers, method=method)
+        with urllib.request.urlopen(request, timeout=30) as reply:
+            text = reply.read()
+        return json.loads(text) if text else None
+
+    def deployment(self, name: str) -> Run:
+        [found] = self.ask("POST", "deployments/filter", {"deployments": {"name": {"any_": [name]}}})
+        return dict(found)
+
+    def start(self, name: str, parameters: Run) -> str:
+        """Create a run as the form does, and return its id."""
+        body = {"parameters": parameters, "enforce_parameter_schema": True, "state": {"type": "SCHEDULED"}}
+        return str(self.ask("POST", f"deployments/{self.deployment(name)['id']}/create_flow_run", body)["id"])
+
+    def run(self, run_id: str) -> Run:
+        return dict(self.ask("GET", f"flow_runs/{run_id}"))
+
+    def runs_of(self, name: str) -> list[Run]:
+        """The runs of a deployment that were meant to start by now, oldest first."""
+        wanted = {"deployment_id": {"any_": [self.deployment(name)["id"]]}}
+        found = self.ask("POST", "flow_runs/filter", {"flow_runs": wanted, "sort": "EXPECTED_START_TIME_ASC"})
+        return [run for run in found if run["state_name"] != "Scheduled" or not run["auto_scheduled"]]
+
+    def wait(self, run_id: str, seconds: float = 180.0) -> Run:
+        """The run once it has ended."""
+        return until(lambda: found if (found := self.run(run_id))["state_type"] in FINAL else None, seconds, run_id)
+
+    def messages(self, run_id: str) -> list[str]:
+        """What the run's log says, in order."""
+        of_run = {"logs": {"flow_run_id": {"any_": [run_id]}}, "sort": "TIMESTAMP_ASC"}
+        return [line["message"] for line in self.ask("POST", "logs/filter", of_run)]
+
+    def artifacts(self, run_id: str) -> dict[str, Run]:
+        found = self.ask("POST", "artifacts/filter", {"flow_runs": {"id": {"any_": [run_id]}}})
+        return {artifact["key"]: artifact for artifact in found}
+
+    def cli(self, *arguments: object, server: bool = True) -> str:
+        """The command line on the same home."""
+        environment = {**os.environ, **({"PREFECT_API_URL": self.url} if server else {})}
+        done = subprocess.run(
+            command(*arguments, "--home", self.home),
+            check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+def until(found: Callable[[], T | None], seconds: float, what: str) -> T:
+    """What `found` returns once that is something."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if (result := found()) is not None:
+            return result
+        time.sleep(0.5)
+    pytest.fail(f"{what}: not within {seconds:.0f} s")
+
+
+@contextmanager
+def worker(url: str, name: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process worker that works on one run at a time. It and what it started are gone afterwards."""
+    path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
+    environment = {**os.environ, "PREFECT_API_URL": url, "PREFECT_WORKER_QUERY_SECONDS": "2", "PYTHONPATH": path}
+    arguments = ["worker", "start", "--pool", "answerkey", "--type", "process", "--name", name, "--limit", "1"]
+    with log.open("w") as out:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "prefect", *arguments],
+            cwd=ROOT, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+    try:
+        yield process
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()

@@ -1,0 +1,62 @@
+"""The form for a rerun: what is left as it is stays as in the report, and contradictions are refused."""
+
+from typing import Any
+
+import pytest
+
+from flows.judging import Judging
+from flows.parameters import Limits, Scoring
+from flows.rerunning import Rerunning, again
+from metrics_core.errors import BadInput
+
+
+@pytest.fixture
+def manifest() -> dict[str, Any]:
+    judging = Judging(judges=["openai/a"], api_base="http://127.0.0.1:1/v1", key_from="env:K", repeats=3, max_calls=7)
+    scoring = Scoring(metrics=["contains", "meaning_match"], threshold=0.6, only_failed=True)
+    forms = {"scoring": scoring, "judging": judging, "limits": Limits(min_coverage=0.5)}
+    return {"parameters": {name: form.model_dump() for name, form in forms.items()}}
+
+
+def test_nothing_changed_but_the_limits_of_the_run(manifest: dict[str, Any]) -> None:
+    forms = again(manifest, Rerunning(report="r", max_cost_usd=1.5))
+    assert forms.scoring == Scoring(metrics=["contains", "meaning_match"], threshold=0.6)
+    assert forms.judging.model_dump(exclude={"max_calls", "max_cost_usd"}) == Judging(
+        judges=["openai/a"], api_base="http://127.0.0.1:1/v1", key_from="env:K", repeats=3
+    ).model_dump(exclude={"max_calls", "max_cost_usd"})
+    assert (forms.judging.max_calls, forms.judging.max_cost_usd) == (0, 1.5)
+    assert forms.limits.min_coverage == 0.5
+
+
+def test_another_judge_brings_its_own_address_and_keeps_the_rest(manifest: dict[str, Any]) -> None:
+    forms = again(manifest, Rerunning(report="r", judges=["openai/b"], metrics=["meaning_match"], threshold=0.0))
+    assert (forms.judging.judges, forms.judging.api_base, forms.judging.key_from) == (["openai/b"], "", "env:K")
+    assert (forms.judging.repeats, forms.scoring.metrics, forms.scoring.threshold) == (3, ["meaning_match"], 0.0)
+
+
+@pytest.mark.parametrize("change", [{"judges": ["openai/b"]}, {"threshold": 0.5}])
+def test_failed_rows_are_those_of_the_same_judge_and_threshold(manifest: dict[str, Any], change: Any) -> None:
+    assert again(manifest, Rerunning(report="r", only_failed=True)).scoring.only_failed
+    with pytest.raises(BadInput, match="only failed rows: with another judge or threshold none has failed yet"):
+        again(manifest, Rerunning(report="r", only_failed=True, **change))
+
+
+def test_judges_that_were_named_elsewhere_must_still_be_the_same(
+    manifest: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifest["parameters"]["judging"]["judges"] = []
+    manifest["parameters"]["judging"]["api_base"] = ""
+    manifest["judge"] = {"judges": ["openai/then"]}
+    monkeypatch.setenv("ANSWERKEY_JUDGE", "openai/then")
+    assert again(manifest, Rerunning(report="r")).judging.judges == []
+    monkeypatch.setenv("ANSWERKEY_JUDGE", "openai/now")
+    with pytest.raises(BadInput, match=r"the report asked openai/then, .* now it would ask openai/now; say which"):
+        again(manifest, Rerunning(report="r"))
+    # Nobody is asked for words.
+    assert again(manifest, Rerunning(report="r", metrics=["contains"])).scoring.metrics == ["contains"]
+
+
+def test_a_report_of_another_version_is_refused_in_one_line(manifest: dict[str, Any]) -> None:
+    manifest["parameters"]["scoring"]["no_such_field"] = 1
+    with pytest.raises(BadInput, match="r: it was made by another version of answerkey"):
+        again(manifest, Rerunning(report="r"))

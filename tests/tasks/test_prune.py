@@ -1,0 +1,54 @@
+"""What killed runs leave behind goes after its time; nothing else ever does."""
+
+import os
+import time
+from pathlib import Path
+
+from tasks.commit import finish_run, start_run
+from tasks.load import Source
+from tasks.prune import prune
+from tasks.register import register
+from tests.tasks.staging_help import jsonl
+
+DAY = 86_400
+
+
+def aged(file: Path, days: float) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if not file.exists():
+        file.write_text("12345")
+    for one in (file, file.parent):
+        os.utime(one, (time.time() - days * DAY,) * 2)
+    return file
+
+
+def test_only_what_is_old_and_belongs_to_nobody_goes(tmp_path: Path) -> None:
+    for run in ("works", "was-killed"):
+        start_run(tmp_path, run, "evaluate-release", "faq", {})
+    finish_run(tmp_path, "was-killed", "stopped", "Crashed")
+    register(
+        tmp_path, Source(jsonl(tmp_path / "a.jsonl", [{"id": "1", "answer": "a", "reference": "b"}]), None, "d", "r")
+    )
+    for kept in (tmp_path / "registered").iterdir():
+        aged(kept, 99)
+    stays = [
+        aged(tmp_path / "runs" / "works" / "staged.parquet", 9),
+        aged(tmp_path / "runs" / "new" / "staged.parquet", 1),
+        aged(tmp_path / "parts" / "b" / "0-9.parquet", 6.9),
+        tmp_path / "answerkey.duckdb",
+        *(tmp_path / "registered").iterdir(),
+    ]
+    goes = [
+        aged(tmp_path / "runs" / "was-killed" / "staged.parquet", 9),
+        aged(tmp_path / "runs" / "unknown" / "staged.parquet", 9),
+        aged(tmp_path / "registered" / "new-1" / "answers.jsonl", 9),
+        aged(tmp_path / "registered" / "a.jsonl.7.part", 9),
+        aged(tmp_path / "parts" / "a" / "0-9.parquet", 7.1),
+        aged(tmp_path / "parts" / "a" / "9-18.parquet.44.part", 7.1),
+    ]
+    gone = prune(tmp_path, 7)
+    assert (gone.folders, gone.files, gone.size) == (3, 3, 30)
+    assert [file for file in goes if file.exists()] == []
+    assert not (tmp_path / "parts" / "a").exists()
+    assert [file for file in stays if not file.exists()] == []
+    assert prune(tmp_path / "nowhere", 7).files == 0

@@ -1,0 +1,158 @@
+"""Registered releases: kept by content, evaluated once, claimed by one run at a time."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from metrics_core.errors import BadInput
+from tasks.load import Source
+from tasks.register import register
+from tasks.registered import claimed, note_attempt, pending, registrations, source_of
+from tests.tasks.staging_help import jsonl, query, run
+
+QUESTIONS = [
+    {"id": "q1", "question": "Capital of France?", "reference": "Paris", "lang": "en"},
+    {"id": "q2", "question": "Столица России?", "reference": ["Москва", "Moscow"], "lang": "ru"},
+]
+ANSWERS = [{"id": "q1", "answer": "Paris"}, {"id": "q2", "answer": None}]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Source:
+    answers = jsonl(tmp_path / "new.jsonl", ANSWERS)
+    references = jsonl(tmp_path / "faq.jsonl", QUESTIONS)
+    return Source(answers, references, "faq", "gpt-5", slices=("lang",))
+
+
+def test_what_is_kept_outlives_its_sources(source: Source, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    made = register(home, source)
+    Path(source.answers).unlink()
+    Path(source.references or "").unlink()
+    done = run(home, source_of(home, made), ["contains"])
+    assert done.ids == ["faq/gpt-5/v1"]
+    assert (made.name, made.report_id, made.attempts, made.source) == ("faq/gpt-5", None, 0, source.answers)
+    assert query(home, "SELECT sample_id, slices['lang'] FROM answers ORDER BY ALL") == [("q1", "en"), ("q2", "ru")]
+    assert sorted(file.suffix for file in (home / "registered").iterdir()) == [".jsonl", ".jsonl"]
+
+
+def test_the_same_again_changes_nothing_and_other_answers_are_another_registration(
+    source: Source, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    first = register(home, source)
+    other_place = jsonl(tmp_path / "copy.jsonl", ANSWERS)
+    assert register(home, Source(other_place, source.references, "faq", "gpt-5", slices=("lang",))) == first
+    changed = jsonl(tmp_path / "changed.jsonl", [{"id": "q1", "answer": "Lyon"}])
+    second = register(home, Source(changed, source.references, "faq", "gpt-5", slices=("lang",)))
+    assert second.registration != first.registration
+    assert [one.registration for one in pending(home)] == [first.registration, second.registration]
+    note_attempt(home, first, report_id="faq/gpt-5/v1", message=None)
+    assert [one.registration for one in pending(home, "faq/gpt-5")] == [second.registration]
+    assert {one.report_id for one in registrations(home)} == {"faq/gpt-5/v1", None}
+
+
+def test_those_that_were_tried_least_come_first(source: Source, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    broken = register(home, source)
+    note_attempt(home, broken, report_id=None, message="BadInput: no")
+    fresh = register(home, Source(source.answers, source.references, "faq", "gpt-6"))
+    assert [one.release for one in pending(home, limit=1)] == [fresh.release]
+    assert [(one.release, one.attempts, one.message) for one in pending(home)] == [
+        ("gpt-6", 0, None),
+        ("gpt-5", 1, "BadInput: no"),
+    ]
+
+
+def test_references_come_from_the_newest_version_of_the_data_set(source: Source, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    run(home, source_of(home, register(home, source)), ["contains"])
+    alone = jsonl(tmp_path / "six.jsonl", [{"id": "q2", "answer": "Москва", "release": "gpt-6"}])
+    made = register(home, Source(alone, None, "faq", "gpt-6"))
+    run(home, source_of(home, made), ["contains"])
+    assert made.slices == ("lang",)
+    assert query(home, "SELECT count(*), count(DISTINCT version) FROM datasets") == [(1, 1)]
+    assert query(home, "SELECT \"value\" FROM scores WHERE report_id = 'faq/gpt-6/v1'") == [(1.0,)]
+    assert query(home, "SELECT slices['lang'] FROM answers WHERE release = 'gpt-6'") == [("ru",)]
+
+
+def test_a_table_is_kept_as_it_was(source: Source, tmp_path: Path) -> None:
+    file = tmp_path / "log.duckdb"
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("CREATE TABLE answers AS SELECT 'q1' AS id, 'Paris' AS answer")
+    made = register(tmp_path / "home", Source(f"{file}::answers", source.references, "faq", "gpt-5"))
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("UPDATE answers SET answer = 'Lyon'")
+    kept = (tmp_path / "home" / "registered" / made.answers).read_text()
+    assert json.loads(kept) == {"id": "q1", "answer": "Paris"}
+    assert made.source == f"{file}::answers"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"release": " "}, "a registered release needs a name"),
+        ({"dataset": "a/b"}, "--dataset 'a/b': use letters"),
+        ({"references": None, "slices": ()}, "no column for references was recognised"),
+        ({"slices": ("topic",)}, "no column 'topic' (for slice)"),
+    ],
+)
+def test_what_could_not_be_evaluated_is_refused_and_leaves_nothing(
+    source: Source, tmp_path: Path, change: dict[str, object], message: str
+) -> None:
+    from dataclasses import replace
+
+    with pytest.raises(BadInput) as caught:
+        register(tmp_path / "home", replace(source, **change))  # type: ignore[arg-type]
+    assert message in str(caught.value)
+    assert pending(tmp_path / "home") == []
+    assert list((tmp_path / "home").glob("registered/*")) == []
+
+
+def test_answers_of_several_releases_are_refused(source: Source, tmp_path: Path) -> None:
+    rows = [{"id": "q1", "answer": "a", "release": name} for name in ("old", "new")]
+    both = jsonl(tmp_path / "both.jsonl", rows)
+    with pytest.raises(BadInput, match=r"several releases \(new, old\); give each a file of its own"):
+        register(tmp_path / "home", Source(both, source.references, "faq", "gpt-5"))
+
+
+def test_one_process_at_a_time_has_a_registration(source: Source, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    made = register(home, source)
+    script = (
+        "import sys, time; from pathlib import Path; from tasks.registered import *\n"
+        "home = Path(sys.argv[1])\n"
+        "with claimed(home, registrations(home)[0]) as mine:\n"
+        "    print(mine is not None, flush=True); time.sleep(60)"
+    )
+    other = subprocess.Popen([sys.executable, "-c", script, str(home)], stdout=subprocess.PIPE, text=True)
+    assert other.stdout
+    assert other.stdout.readline() == "True\n"
+    with claimed(home, made) as mine:
+        assert mine is None
+    # However it ends, so ends its claim.
+    other.kill()
+    other.communicate()
+    with claimed(home, made) as mine:
+        assert mine == made
+
+
+def test_a_report_that_a_killed_run_made_counts(source: Source, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    made = register(home, source)
+    kept = source_of(home, made)
+    run(home, kept, ["contains"], parameters={"data": {"answers": kept.answers}})
+    with claimed(home, made) as mine:
+        assert mine is not None
+        assert mine.report_id == "faq/gpt-5/v1"
+    assert pending(home) == []
+
+
+def test_an_unknown_name_is_refused(source: Source, tmp_path: Path) -> None:
+    register(tmp_path / "home", source)
+    with pytest.raises(BadInput, match=r"gpt-7: no such registered release"):
+        pending(tmp_path / "home", "gpt-7")
