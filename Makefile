@@ -30,7 +30,7 @@ PIP_INSTALL = $(BIN)/python -m pip install -qq
 
 .PHONY: help
 help: ## show this list
-	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk 'BEGIN { FS = ":.*## " } /^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: evaluate
 evaluate: $(RUNTIME) ## score the example answers and print the report (ANSWERKEY_HOME says where it is kept)
@@ -51,6 +51,10 @@ lint: $(DEV) ## check style, types and the direction of imports
 .PHONY: bench
 bench: $(DEV) ## run the benchmarks and print their tables
 	@set -e; for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+
+.PHONY: train-matcher
+train-matcher: $(DEV) ## train the offline matcher on ../shared/data and write its model file
+	@$(BIN)/python benchmarks/train_matcher.py --write $(ARGS)
 
 .PHONY: setup
 setup: $(DEV) ## install everything into .venv (the other targets do it by themselves)

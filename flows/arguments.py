@@ -26,9 +26,10 @@ _OPTIONS = {
 }
 """Fields that the command line knows by another name."""
 
-_SILENT = {
-    "judges": "write PROVIDER/MODEL or PROVIDER/MODEL@http://address, for instance openai/gpt-4o-mini",
+SILENT = {
+    "judges": "write PROVIDER/MODEL or PROVIDER/MODEL@http://address, for instance openai/gpt-4o-mini; or offline",
     "api_base": "write the address of a server, for instance http://127.0.0.1:8080/v1, without a password",
+    "model": "write PROVIDER/MODEL or PROVIDER/MODEL@http://address, for instance openai/gpt-4o-mini",
     "key_from": "say where the key is (env:NAME, secret:BLOCK or variable:NAME); never give the key itself",
 }
 """What is said of fields that may hold a secret by mistake: nothing of what was typed."""
@@ -64,23 +65,40 @@ def forms(chosen: argparse.Namespace) -> Forms:
     """
     from pydantic import ValidationError
 
-    from flows.judging import preflight
-    from flows.parameters import Data, Limits, Scoring
-    from metrics_core.registry import create
+    from flows.parameters import Data
     from tasks.load import dataset_name
 
-    metrics = _metrics(chosen)
-    create(metrics)
     try:
         data = Data(
-            answers=_absolute(chosen.answers),
-            references=_absolute(chosen.references),
+            answers=absolute(chosen.answers),
+            references=absolute(chosen.references),
             dataset=chosen.dataset,
             release=chosen.release,
             columns=chosen.map,
             reference_columns=chosen.map_references,
             slices=chosen.slice,
         )
+    except ValidationError as error:
+        raise bad_argument(error.errors()[0]) from error
+    dataset_name(data.source())
+    return Forms(data, *how_to_score(chosen))
+
+
+def how_to_score(chosen: argparse.Namespace) -> tuple[Scoring, Limits, Judging]:
+    """The arguments of an evaluation that are not about the data.
+
+    Raises:
+        BadInput: one of them is wrong, or they contradict each other, or a judge cannot be asked.
+    """
+    from pydantic import ValidationError
+
+    from flows.judging import preflight
+    from flows.parameters import Limits, Scoring
+    from metrics_core.registry import create
+
+    metrics = _metrics(chosen)
+    create(metrics)
+    try:
         scoring = Scoring(
             metrics=metrics,
             profile=chosen.profile,
@@ -93,29 +111,45 @@ def forms(chosen: argparse.Namespace) -> Forms:
         limits = Limits(max_quarantined=chosen.max_quarantined, min_coverage=chosen.min_coverage)
     except ValidationError as error:
         raise bad_argument(error.errors()[0]) from error
-    dataset_name(data.source())
     # A signature names the model, so a model that is not there is found before anything starts.
     _ = [metric.signature for metric in create(scoring.metrics, scoring.options(""))]
     asked = _judging_of_a_run(chosen, scoring)
     if scoring.asks_judges:
         preflight(asked.options(chosen.home, ""), asked.key_from)
-    return Forms(data, scoring, limits, asked)
+    return scoring, limits, asked
 
 
 def _metrics(chosen: argparse.Namespace) -> list[MetricName]:
-    from flows.parameters import DEFAULT_METRICS, JUDGE_METRICS
+    from flows.parameters import DEFAULT_METRICS
 
     given: list[Any] = names(chosen.metrics)
-    return given or [*DEFAULT_METRICS, *(JUDGE_METRICS if chosen.judge else ())]
+    return given or DEFAULT_METRICS
 
 
 def _judging_of_a_run(chosen: argparse.Namespace, scoring: Scoring) -> Judging:
     if not scoring.asks_judges:
-        option = "--judge" if chosen.judge else "--dry-run" if chosen.dry_run else None
-        if option:
-            raise BadInput(f"{option}: none of the metrics asks a judge; add meaning_match or ground_truth_similarity")
+        given = {"--judge": chosen.judge, "--cascade": chosen.cascade, "--dry-run": chosen.dry_run}
+        if option := next((name for name, value in given.items() if value), None):
+            raise BadInput(f"{option}: none of the metrics needs a judge; add meaning_match or ground_truth_similarity")
     limits = {"max_calls": chosen.max_calls, "max_cost_usd": chosen.max_cost, "concurrency": chosen.judge_concurrency}
     return judging(chosen, dry_run=chosen.dry_run, **limits)
+
+
+def policy_given(chosen: argparse.Namespace) -> str:
+    """The policy of `--policy` as the flow takes it: a path that holds from any folder, or the text itself.
+
+    Raises:
+        BadInput: it cannot be read, or there is no baseline to decide against.
+    """
+    from tasks.gate import is_text, read_policy
+
+    text: str = chosen.policy
+    if not text:
+        return ""
+    if not chosen.baseline:
+        raise BadInput("--policy: a gate needs a release to compare with; name it with --baseline")
+    read_policy(text)
+    return text if is_text(text) else absolute(text)
 
 
 def judging(chosen: argparse.Namespace, **more: Any) -> Judging:
@@ -133,6 +167,7 @@ def judging(chosen: argparse.Namespace, **more: Any) -> Judging:
             judges=names(chosen.judge),
             api_base=chosen.judge_base,
             key_from=chosen.judge_key_from,
+            cascade=chosen.cascade,
             jury=chosen.jury,
             repeats=chosen.repeats,
             timeout_s=chosen.judge_timeout,
@@ -145,16 +180,20 @@ def judging(chosen: argparse.Namespace, **more: Any) -> Judging:
     raise problem
 
 
-def bad_argument(error: Mapping[str, Any]) -> BadInput:
-    """One of pydantic's errors, as the command line says it."""
+def bad_argument(error: Mapping[str, Any], options: Mapping[str, str] = _OPTIONS) -> BadInput:
+    """One of pydantic's errors, as the command line says it; `options` are names that differ from their fields'."""
     field = str(error["loc"][0])
-    option = _OPTIONS.get(field) or f"--{field.replace('_', '-')}"
-    if field in _SILENT:
-        return BadInput(f"{option}: {_SILENT[field]}")
-    message = error["msg"]
+    option = options.get(field) or f"--{field.replace('_', '-')}"
+    if field in SILENT:
+        return BadInput(f"{option}: {SILENT[field]}")
+    return BadInput(f"{option} {error['input']}: {wrong_value(error)}")
+
+
+def wrong_value(error: Mapping[str, Any]) -> str:
+    """What one of pydantic's errors says of a value."""
     if error["type"] == "literal_error":
-        message = f"choose from {error['ctx']['expected'].replace(' or ', ', ')}".replace("'", "")
-    return BadInput(f"{option} {error['input']}: {message}")
+        return f"choose from {error['ctx']['expected'].replace(' or ', ', ')}".replace("'", "")
+    return str(error["msg"])
 
 
 def names(text: str) -> list[str]:
@@ -162,6 +201,6 @@ def names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",") if name.strip()]
 
 
-def _absolute(source: str) -> str:
+def absolute(source: str) -> str:
     """Paths as the flow run can be repeated from another folder; URLs as they are."""
     return source if not source or "://" in source else os.path.abspath(source)

@@ -15,23 +15,38 @@ _calibrate = task(name="calibrate", task_run_name="calibrate {name}", cache_poli
 _keep = task(name="keep calibration", task_run_name="keep calibration", cache_policy=NO_CACHE)(keep)
 
 
-@flow(name="calibrate-judge", flow_run_name="calibrate {metric}")
+_NEWEST: list[str] = []
+_USUAL: list[str] = []
+
+
+@flow(
+    name="calibrate-judge",
+    description="How far does a metric, or a judge, agree with labels of people?",
+    flow_run_name="calibrate {metric}",
+)
 def calibrate_judge(
-    metric: str, reports: list[str] | None = None, labels: str = "", home: str = ".answerkey", seed: int = 0
+    metric: str,
+    reports: list[str] = _NEWEST,
+    labels: str = "",
+    columns: list[str] = _USUAL,
+    home: str = ".answerkey",
+    seed: int = 0,
 ) -> str:
     """Calibrate METRIC.FIELD, keep the result in the warehouse, and show it.
 
     Args:
         metric: METRIC.FIELD, for instance meaning_match.match.
-        reports: ids of reports or names of releases; empty: the newest run.
-        labels: a file with id, label and release; empty: the labels that came with the answers.
-        home: folder of the warehouse.
-        seed: of the bootstrap.
+        reports: Reports (faq/gpt-4/v2), or releases, which stand for their newest reports. Empty: the newest run.
+        labels: A file with id, label and release. Empty: the labels that came with the answers.
+        columns: KEY=PATH, where a column of that file is: id, release, label, score, cluster, or second for another
+            annotator. Usual names are recognised without.
+        home: The folder of the warehouse, on a disk of the machine that runs this.
+        seed: Of the bootstrap.
 
     Returns:
         The signature that the calibration is bound to.
     """
-    found = _calibrate(Path(home), metric, reports=reports or [], labels=labels, seed=seed)
+    found = _calibrate(Path(home), metric, reports=reports, labels=labels, mapping=columns, seed=seed)
     _keep(Path(home), found)
     _show(found)
     return found.signature

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from flows.comparison_arguments import add_comparisons
+from flows.comparison_arguments import POLICY, add_comparisons
+from flows.release_arguments import add_releases
 from metrics_core.errors import BadInput
 
 EXIT_BAD_INPUT = 2
@@ -17,7 +18,7 @@ examples:
   answerkey evaluate answers.csv
   answerkey evaluate answers.jsonl --references questions.jsonl --map release=model --slice lang
   answerkey evaluate answers.csv --judge openai/gpt-4o-mini --dry-run
-  answerkey judge "Capital of France?" "Paris" "It is Paris." --judge openai/gpt-4o-mini
+  answerkey judge "Capital of France?" "Paris" "It is Paris."
   answerkey report --list
   answerkey compare gpt-4 gpt-5
 """
@@ -30,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from flows import commands
 
     try:
-        return int(getattr(commands, chosen.command)(chosen))
+        return int(getattr(commands, chosen.command.replace("-", "_"))(chosen))
     except BadInput as error:
         print(f"answerkey: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
@@ -62,15 +63,27 @@ def _parser() -> argparse.ArgumentParser:
     _evaluate(commands.add_parser("evaluate", help="score the answers of one or more releases and report"))
     _judge(commands.add_parser("judge", help="try a judge on one answer"))
     report = commands.add_parser("report", help="show reports")
-    report.add_argument("report_id", nargs="*", metavar="ID", help="for instance faq/gpt-4/v2; default: the newest run")
+    report.add_argument(
+        "report_id", nargs="*", metavar="ID", help="faq/gpt-4/v2, or gpt-4 for its newest; default: the newest run"
+    )
     report.add_argument("--list", action="store_true", help="list the reports, or those whose id starts with ID")
     report.add_argument("--by", metavar="METRIC.FIELD", help="what the slices show (default: token overlap recall)")
     report.add_argument("--html", metavar="FILE", type=Path, help="write a page about these reports, for a browser")
+    report.add_argument("--baseline", metavar="NAME", default="", help="compare each with this release or report")
+    report.add_argument("--policy", metavar="FILE", default="", help=POLICY)
     report.add_argument("--json", action="store_true", help="print JSON")
     _home(report)
     add_comparisons(commands, _home)
+    add_releases(commands, _column_options, _how_to_score_options, _output_options, _home)
     from flows.gate_command import calibrate_options, gate_options
+    from flows.generate_command import generate_options
+    from flows.trace_commands import trace_options
 
+    trace_options(commands.add_parser("score-traces", help="score logged traces by rules: new ones, or a range"), _home)
+    generate_options(
+        commands.add_parser("generate", help="ask a model all questions of a data set, and register its answers"),
+        scoring=_scoring_options, judge=_judge_options, comparing=_comparing_options, output=_output_options,
+    )  # fmt: skip
     gate_options(commands.add_parser("gate", help="say whether a release may ship, by a policy"), _home)
     calibrate_options(commands.add_parser("calibrate", help="compare a metric or judge with labels of people"), _home)
     metrics = commands.add_parser("metrics", help="say what each metric is, what it gives and needs")
@@ -84,14 +97,30 @@ def _evaluate(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.description = "Load, validate and score answers; make a numbered report of every release."
     _data_options(parser.add_argument_group("data"))
+    _how_to_score_options(parser)
+    _output_options(parser)
+
+
+def _how_to_score_options(parser: argparse.ArgumentParser) -> None:
     _scoring_options(parser.add_argument_group("scoring"))
-    judge = parser.add_argument_group("judge", "--judge adds meaning_match and ground_truth_similarity to the metrics.")
+    judge = parser.add_argument_group(
+        "judge", "for meaning_match and ground_truth_similarity; without --judge the offline one, which is free"
+    )
     _judge_options(judge)
     _budget_options(judge)
-    output = parser.add_argument_group("output")
-    output.add_argument(
+    _comparing_options(parser)
+
+
+def _comparing_options(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
         "--baseline", metavar="NAME", default="", help="compare with this release's newest report, or with a report"
     )
+    parser.add_argument("--policy", metavar="FILE", default="", help=POLICY)
+    parser.add_argument("--no-page", action="store_true", help="write no page into the folder pages of the warehouse")
+
+
+def _output_options(parser: argparse.ArgumentParser) -> None:
+    output = parser.add_argument_group("output")
     output.add_argument("--json", action="store_true", help="print the reports as JSON instead of a table")
     output.add_argument("--quiet", action="store_true", help="no progress, only warnings")
     _home(output)
@@ -109,9 +138,13 @@ def _data_options(data: argparse._ArgumentGroup) -> None:
         "--dataset", metavar="NAME", default="", help="name of the data set (default: from the file name)"
     )
     data.add_argument("--release", metavar="NAME", default="", help="the release that gave all the answers in FILE")
+    _column_options(data)
+
+
+def _column_options(data: argparse._ActionsContainer) -> None:
     data.add_argument(
         "--map", metavar="KEY=PATH", action="append", default=[],
-        help="where a column is: id, question, answer, references, facts, release, label, cluster; "
+        help="where a column is: id, question, answer, references, facts, release, label, cluster, missing_because; "
         "PATH is a column or a path into JSON (id=meta.question_id). Usual names need none",
     )  # fmt: skip
     data.add_argument(
@@ -126,10 +159,8 @@ def _data_options(data: argparse._ArgumentGroup) -> None:
     )
 
 
-def _scoring_options(scoring: argparse._ArgumentGroup) -> None:
-    scoring.add_argument(
-        "--metrics", metavar="A,B", default="", help="default: all that need no judge; see `answerkey metrics`"
-    )
+def _scoring_options(scoring: argparse._ActionsContainer) -> None:
+    scoring.add_argument("--metrics", metavar="A,B", default="", help="default: all; see `answerkey metrics`")
     scoring.add_argument(
         "--profile", default="default", metavar="NAME",
         help="old numbers of answer_correctness: continuous_eval_v0_2 or continuous_eval_v0_3",
@@ -161,13 +192,18 @@ def _scoring_options(scoring: argparse._ArgumentGroup) -> None:
 def _judge_options(judge: argparse._ActionsContainer) -> None:
     judge.add_argument(
         "--judge", metavar="A,B", default="",
-        help="models: PROVIDER/MODEL, or PROVIDER/MODEL@http://address (default: $ANSWERKEY_JUDGE)",
+        help="models: PROVIDER/MODEL, or PROVIDER/MODEL@http://address (default: $ANSWERKEY_JUDGE, else offline)",
     )  # fmt: skip
     judge.add_argument("--judge-base", metavar="URL", default="", help="address for judges that name none")
     judge.add_argument(
         "--judge-key-from", metavar="WHERE", default="",
         help="where the key is: env:NAME, secret:BLOCK or variable:NAME (default: $ANSWERKEY_JUDGE_KEY, the Prefect "
         "secret answerkey-judge-key, or the provider's own variable)",
+    )  # fmt: skip
+    judge.add_argument(
+        "--cascade", type=float, default=0.0, metavar="SHARE",
+        help="let the offline judge decide meaning_match where it errs in at most this share (like 0.02), and ask "
+        "--judge about the rest",
     )  # fmt: skip
     judge.add_argument(
         "--jury", default="majority", metavar="HOW", help="of several votes: majority, unanimous or mean"

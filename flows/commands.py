@@ -4,60 +4,35 @@ from __future__ import annotations
 
 import argparse
 import json
-import logging
-import os
-import sys
-from typing import TYPE_CHECKING, cast
 
 from flows import environment
-from flows.arguments import check_files, forms, judging
-from flows.comparison_commands import compare, diff, history, print_compared_reports
+from flows.arguments import check_files, forms, judging, policy_given
+from flows.comparison_commands import against, compare, diff, history, print_against, write_page
+from flows.release_commands import evaluate_registered, print_found, register_release, rerun
+from flows.server_commands import deploy, serve
+from flows.terminal_run import prepare_run, started_here
+from flows.trace_commands import score_traces
 from metrics_core.errors import BadInput
-from tasks.server import has_server
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from metrics_core.judge.foresight import Estimate
-
-__all__ = ["compare", "diff", "doctor", "evaluate", "history", "judge", "metrics", "report"]
+__all__ = [
+    "compare", "deploy", "diff", "doctor", "evaluate", "evaluate_registered", "history", "judge", "metrics",
+    "register_release", "report", "rerun", "score_traces", "serve",
+]  # fmt: skip
 
 
 def evaluate(chosen: argparse.Namespace) -> int:
     """`answerkey evaluate`: run the flow and print the reports, or what the judges would cost."""
     check_files(chosen)
-    environment.prepare(chosen.home)
-    # Our own lines tell the user what happens; Prefect's go to its server, where they belong.
-    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
-    _show_progress(quiet=chosen.quiet)
+    prepare_run(chosen.home, quiet=chosen.quiet)
     given = forms(chosen)
-    if not has_server():
-        logging.getLogger("answerkey").info(
-            "starting a temporary Prefect server (10 to 20 seconds; PREFECT_API_URL names one that runs)"
-        )
-    from flows.evaluate_release import evaluate_release
-    from flows.terminal import print_reports
-    from flows.terminal_judge import print_estimates
-    from tasks.report import read_reports
+    with started_here():
+        from flows.evaluate_release import evaluate_release
 
-    found = evaluate_release(given.data, given.scoring, given.judging, given.limits, str(chosen.home), chosen.baseline)
-    if given.judging.dry_run:
-        print_estimates(cast("list[Estimate]", found), as_json=chosen.json)
-    elif chosen.baseline:
-        print_compared_reports(chosen.home, cast(list[str], found), as_json=chosen.json)
-    else:
-        print_reports(read_reports(chosen.home, cast(list[str], found)), as_json=chosen.json)
-    return 0
-
-
-def _show_progress(*, quiet: bool) -> None:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    handler.setLevel(logging.WARNING if quiet else logging.INFO)
-    logger = logging.getLogger("answerkey")
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
+        found = evaluate_release(
+            given.data, given.scoring, given.judging, given.limits, str(chosen.home), chosen.baseline,
+            policy_given(chosen), page=not chosen.no_page,
+        )  # fmt: skip
+    return print_found(chosen, found, dry_run=given.judging.dry_run, compared=bool(chosen.baseline))
 
 
 def judge(chosen: argparse.Namespace) -> int:
@@ -77,16 +52,24 @@ def report(chosen: argparse.Namespace) -> int:
     """`answerkey report`: print reports from the warehouse."""
     from flows.terminal import print_list, print_reports
     from tasks.report import latest_run, list_reports, read_reports
+    from tasks.report_names import report_named
 
     if chosen.list:
         rows = [row for prefix in chosen.report_id or [""] for row in list_reports(chosen.home, prefix)]
         print_list(rows, as_json=chosen.json)
         return 0
-    report_ids = chosen.report_id or latest_run(chosen.home)
+    report_ids = [report_named(chosen.home, one) for one in chosen.report_id] or latest_run(chosen.home)
     if not report_ids:
         raise BadInput(f"{chosen.home}: no reports yet; run `answerkey evaluate` first")
     if chosen.html:
-        return _page(chosen.home, report_ids, chosen.html, chosen.by)
+        ids, pairs, gates = against(chosen.home, report_ids, chosen.baseline, chosen.policy)
+        write_page(chosen.home, ids, chosen.html, pairs, gates, chosen.by)
+        print(chosen.html)
+        return 0
+    if chosen.baseline or chosen.policy:
+        ids, pairs, gates = against(chosen.home, report_ids, chosen.baseline, chosen.policy)
+        print_against(read_reports(chosen.home, ids), pairs, gates, as_json=chosen.json, by=chosen.by)
+        return 0
     print_reports(read_reports(chosen.home, report_ids), as_json=chosen.json, with_checks=True, by=chosen.by)
     return 0
 
@@ -105,17 +88,11 @@ def calibrate(chosen: argparse.Namespace) -> int:
     return compare_with_people(chosen)
 
 
-def _page(home: Path, report_ids: Sequence[str], file: Path, primary: str | None) -> int:
-    """Write a page about reports, each compared with the one before it."""
-    from itertools import pairwise
+def generate(chosen: argparse.Namespace) -> int:
+    """`answerkey generate`: ask a model all questions of a data set."""
+    from flows.generate_command import generate as ask
 
-    from tasks.compare import compare
-    from tasks.page.build import build_page
-    from tasks.page.html import write
-
-    pairs = [compare(home, old, new) for old, new in pairwise(dict.fromkeys(report_ids))]
-    print(write(build_page(home, report_ids, pairs=pairs, primary=primary), file))
-    return 0
+    return ask(chosen)
 
 
 def metrics(chosen: argparse.Namespace) -> int:

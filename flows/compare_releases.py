@@ -9,8 +9,11 @@ from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 
 from flows.comparing import Comparing
+from flows.publishing import decide, told
 from metrics_core.pair import Pair
 from tasks import steps
+from tasks.compare import primary_field
+from tasks.gate import read_policy
 from tasks.report_names import pair_named
 
 
@@ -28,25 +31,32 @@ def _run_name() -> str:
     persist_result=False,
     validate_parameters=True,
 )
-def compare_releases(comparing: Comparing, home: str = ".answerkey") -> Pair:
+def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str = "", page: bool = True) -> Pair:
     """Compare two reports, keep what is found in the warehouse, and show it.
 
     Args:
         comparing: Which two reports, and what to look at.
         home: The folder of the warehouse, on a disk of the machine that runs this.
+        policy: What must hold for the new release to ship: the path of a YAML file, or its text, for instance
+            {primary: meaning_match.match, margin: 0.02}. Empty: no gate.
+        page: Write a page for the browser into the folder pages of the warehouse.
     """
     folder = Path(home)
+    rules = read_policy(policy) if policy else None
     old, new = pair_named(folder, comparing.old, comparing.new, comparing.dataset)
     pair = steps.compare_step(
         folder,
         old,
         new,
         fields=comparing.fields,
-        primary=comparing.primary,
+        primary=comparing.primary or (primary_field(folder, (old, new), rules.primary.field) if rules else ""),
         seed=comparing.seed,
         level=comparing.level,
     )
     for warning in pair.warnings:
         get_run_logger().warning(warning)
     steps.publish_comparison_step(pair)
+    gates = [decide(folder, old, new, rules)] if rules else []
+    told(steps.publish_pair_step(folder, pair, gates, drawn=page, return_state=True))
+    steps.announce_step(folder, [], gates)
     return pair

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
+POLICY = "may each ship in place of the baseline? YAML, see `answerkey gate --help` and docs/gate.md"
 REPORT = "a report (faq/gpt-4/v2) or a release (gpt-4), which stands for its newest report"
 
 
@@ -51,5 +52,10 @@ def _diff(parser: argparse.ArgumentParser) -> None:
 
 
 def _history(parser: argparse.ArgumentParser) -> None:
-    parser.description = "A score in every report of a data set, oldest first."
-    parser.add_argument("field", metavar="METRIC.FIELD", help="for instance label.correct")
+    parser.description = "A score in every report of a data set, or of the traces of a rule by day; oldest first."
+    parser.add_argument(
+        "field", nargs="?", metavar="METRIC.FIELD", default="",
+        help="for instance label.correct (default, of a rule: the main field of its metric)",
+    )  # fmt: skip
+    parser.add_argument("--rule", metavar="NAME", default="", help="the traces that this rule has scored")
+    parser.add_argument("--by", choices=("day", "week", "month"), default="day", help="of a rule (default: day)")

@@ -6,9 +6,15 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from flows.arguments import bad_argument, names
 from metrics_core.errors import BadInput
+
+if TYPE_CHECKING:
+    from metrics_core.pair import Pair
+    from tasks.report import Report
+    from tasks.verdicts import Gated
 
 
 def compare(chosen: argparse.Namespace) -> int:
@@ -63,28 +69,113 @@ def diff(chosen: argparse.Namespace) -> int:
 
 
 def history(chosen: argparse.Namespace) -> int:
-    """`answerkey history`: a field over reports."""
+    """`answerkey history`: a field over reports, or over the traces of a rule."""
     from flows.terminal_compare import print_history
+    from flows.terminal_traces import print_over_time
     from tasks.history import history as history_of
+    from tasks.traces.means import over_time
 
+    if chosen.rule:
+        name, periods = over_time(chosen.home, chosen.rule, chosen.field, chosen.by)
+        print_over_time(chosen.rule, name, periods, by=chosen.by, as_json=chosen.json)
+        return 0
+    if not chosen.field:
+        raise BadInput("history: name a METRIC.FIELD, for instance label.correct, or a rule with --rule")
     print_history(chosen.field, history_of(chosen.home, chosen.field, chosen.dataset), as_json=chosen.json)
     return 0
 
 
-def print_compared_reports(home: Path, report_ids: Sequence[str], *, as_json: bool) -> None:
-    """The reports of a run, then how they compare with its baseline."""
+def against(
+    home: Path, report_ids: Sequence[str], baseline: str, policy: str
+) -> tuple[list[str], list[Pair], list[Gated]]:
+    """The reports with the baseline before them, how each compares with it, and what the gate says of each.
+
+    Without a baseline each report is compared with the one before it.
+
+    Raises:
+        BadInput: there is no such baseline, or a policy without one.
+    """
+    from itertools import pairwise
+
+    from tasks.compare import compare, primary_field
+    from tasks.gate import gate, read_policy
+    from tasks.report import read_reports
+    from tasks.report_names import report_named
+
+    ids = list(dict.fromkeys(report_ids))
+    if not baseline:
+        if policy:
+            raise BadInput("--policy: a gate needs a release to compare with; name it with --baseline")
+        return ids, [compare(home, old, new) for old, new in pairwise(ids)], []
+    rules = read_policy(policy) if policy else None
+    old = report_named(home, baseline, read_reports(home, ids[:1])[0].dataset)
+    news = [new for new in ids if new != old]
+    pairs = [
+        compare(home, old, new, primary=primary_field(home, (old, new), rules.primary.field) if rules else "")
+        for new in news
+    ]
+    return [old, *news], pairs, [gate(home, old, new, rules) for new in news] if rules else []
+
+
+def write_page(
+    home: Path,
+    report_ids: Sequence[str],
+    file: Path,
+    pairs: Sequence[Pair],
+    gates: Sequence[Gated],
+    primary: str | None = None,
+) -> None:
+    """Write a page for the browser.
+
+    Raises:
+        BadInput: it cannot be written there.
+    """
+    from tasks.page.build import build_page
+    from tasks.page.html import write
+
+    page = build_page(home, report_ids, pairs=pairs, gates=gates, primary=primary)
+    try:
+        write(page, file)
+    except OSError as error:
+        raise BadInput(f"{file}: cannot be written: {error.strerror or error}") from error
+
+
+def print_compared_reports(home: Path, report_ids: Sequence[str], *, as_json: bool) -> int:
+    """What a run found with its baseline; the exit code of its gate, 0 without one."""
+    from tasks import comparisons, verdicts
+    from tasks.report import read_reports
+
+    pairs, gates = comparisons.stored(home, report_ids), verdicts.stored(home, report_ids)
+    print_against(read_reports(home, report_ids), pairs, gates, as_json=as_json)
+    return verdicts.EXIT_CODES[verdicts.worst(gates)] if gates else 0
+
+
+def print_against(
+    reports: Sequence[Report],
+    pairs: Sequence[Pair],
+    gates: Sequence[Gated],
+    *,
+    as_json: bool,
+    by: str | None = None,
+) -> None:
+    """The reports, then how they compare with a baseline, then what the gate says."""
     from dataclasses import asdict
 
     from flows.terminal import print_reports
     from flows.terminal_compare import pair_json, print_pairs
-    from tasks.comparisons import stored
-    from tasks.report import read_reports
+    from flows.terminal_gate import print_verdict
 
-    reports, pairs = read_reports(home, report_ids), stored(home, report_ids)
     if as_json:
-        found = {"reports": [asdict(one) for one in reports], "comparisons": [pair_json(pair) for pair in pairs]}
+        found = {
+            "reports": [asdict(one) for one in reports],
+            "comparisons": [pair_json(pair) for pair in pairs],
+            "verdicts": [gated.as_dict() for gated in gates],
+        }
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return
-    print_reports(reports, as_json=False)
+    print_reports(reports, as_json=False, by=by)
     print()
     print_pairs(pairs, by_slice=False)
+    for gated in gates:
+        print()
+        print_verdict(gated)

@@ -78,17 +78,19 @@ def _models() -> list[Finding]:
 def _judge(home: Path) -> Finding:
     """Whether the judge that is named outside any run could be asked. It is not."""
     from flows.judging import Judging, preflight
+    from metrics_core.judge.offline.matcher import about
     from tasks.judges import settings
 
     try:
         if not settings((), "")[0]:
-            return Finding("judge", True, "none named (ANSWERKEY_JUDGE or --judge); only two metrics need one")
+            return Finding("judge", True, f"{about()}; ANSWERKEY_JUDGE or --judge names another")
         options = Judging().options(home, "")
         preflight(options, "")
     except BadInput as error:
         return Finding("judge", False, str(error))
-    labels = dict.fromkeys(judge.label for judge, _ in options.seats())
-    return Finding("judge", True, f"{', '.join(labels)}: provider known, key there or none needed; not asked")
+    if options.offline:
+        return Finding("judge", True, about())
+    return Finding("judge", True, f"{', '.join(options.labels)}: provider known, key there or none needed; not asked")
 
 
 def _warehouse(home: Path) -> Finding:

@@ -18,6 +18,10 @@ _QUIET = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "TOKENIZERS_PARALLELISM": "false",
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+    # The second user interface asks a host abroad for settings of its own, whatever else is switched off.
+    "PREFECT_SERVER_UI_V2_ENABLED": "false",
+    # A sign of life, by which a run that died without a word is told from one that works.
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
     # The first start of a temporary server creates its database.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
 }

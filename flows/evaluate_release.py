@@ -2,43 +2,41 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import shutil
 import uuid
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from prefect import flow
-from prefect.artifacts import create_progress_artifact, create_table_artifact, update_progress_artifact
+from prefect.artifacts import create_table_artifact
 from prefect.client.orchestration import get_client
-from prefect.futures import PrefectFuture, as_completed
-from prefect.logging.handlers import APILogHandler
+from prefect.futures import PrefectFuture
 from prefect.runtime import flow_run
-from prefect.task_runners import ThreadPoolTaskRunner
+from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
+from flows.fan_out import fan_out
 from flows.judging import Judging, preflight
 from flows.parameters import Data, Limits, Scoring
-from flows.terminal import dollars, price
+from flows.publishing import conclude, policy_of
+from flows.run_log import log
+from flows.terminal import dollars, price, what_it_costs
 from metrics_core.errors import BadInput
 from metrics_core.judge.foresight import Estimate, total
 from metrics_core.judge.options import NO_JUDGE, JudgeOptions
+from metrics_core.registry import METRICS
 from tasks import steps
 from tasks.commit import finish_run, start_run
+from tasks.generated import generation_of
 from tasks.load import Loaded, Source, dataset_name
 from tasks.manifest import manifest
-from tasks.parts import Chunk
 from tasks.plan import Plan
 from tasks.publish import artifact_key
-from tasks.report_names import check_baseline, report_named
-from tasks.score import in_good_order, worth_spawning
+from tasks.report_names import check_baseline
+from tasks.score import worth_spawning
 from tasks.validate import Validation
 
-log = logging.getLogger("answerkey")
-# What a run says is for its reader in the UI as well. A worker has set up its logging before it imports this.
-log.setLevel(logging.INFO)
-log.addHandler(APILogHandler())
 _SCORING, _JUDGING, _LIMITS = Scoring(), Judging(), Limits()
 
 
@@ -49,6 +47,11 @@ def _run_name() -> str:
     return f"evaluate {release or Path(answers).stem}"
 
 
+def score_runner() -> TaskRunner[PrefectFuture[Any]]:
+    """Threads for the scoring tasks: they mostly wait for processes and models; two more than cores keep both busy."""
+    return ThreadPoolTaskRunner(max_workers=2 + (os.cpu_count() or 1))  # type: ignore[return-value]
+
+
 @flow(
     name="evaluate-release",
     description="Score the answers of one or more releases against known answers, and report.",
@@ -56,8 +59,7 @@ def _run_name() -> str:
     retries=0,
     persist_result=False,
     validate_parameters=True,
-    # Threads mostly wait for processes and models; two more than there are cores keep both busy.
-    task_runner=ThreadPoolTaskRunner(max_workers=2 + (os.cpu_count() or 1)),  # type: ignore[arg-type]
+    task_runner=score_runner(),
 )
 def evaluate_release(
     data: Data,
@@ -66,6 +68,8 @@ def evaluate_release(
     limits: Limits = _LIMITS,
     home: str = ".answerkey",
     baseline: str = "",
+    policy: str = "",
+    page: bool = True,
 ) -> list[str] | list[Estimate]:
     """Evaluate releases and return the ids of their reports; after a dry run, what the judges would be asked.
 
@@ -76,27 +80,26 @@ def evaluate_release(
         limits: When the data are too bad to score, and the scores too few to trust.
         home: The folder of the warehouse, on a disk of the machine that runs this.
         baseline: A release, or a report, that every other release is compared with. Empty: none is.
+        policy: What must hold for a release to ship in place of the baseline: the path of a YAML file, or its text,
+            for instance {primary: meaning_match.match, margin: 0.02}. Empty: no gate.
+        page: Write a page for the browser into the folder pages of the warehouse.
     """
     folder = Path(home)
-    run_id = str(flow_run.id or uuid.uuid4())
     forms = {"data": data, "scoring": scoring, "judging": judging, "limits": limits}
-    parameters = {name: form.model_dump() for name, form in forms.items()} | {"baseline": baseline}
-    run = _Run(folder, run_id, data.source(), scoring, judging, limits, parameters, baseline)
-    start_run(folder, run_id, "evaluate-release", dataset_name(run.source), run.parameters)
-    try:
-        found = _evaluate(run)
-    except BaseException as error:
-        finish_run(folder, run_id, "stopped", f"{type(error).__name__}: {error}")
-        raise
-    finally:
-        # Staged copies only: what they held is in the warehouse, or can be read again.
-        shutil.rmtree(run.work, ignore_errors=True)
-    finish_run(folder, run_id, "complete", "dry run" if judging.dry_run else None)
-    return found
+    parameters = {name: form.model_dump() for name, form in forms.items()} | {"baseline": baseline, "policy": policy}
+    run = Run(
+        folder, this_run(), data.source(), scoring, judging, limits, parameters, baseline, policy=policy, page=page
+    )  # fmt: skip
+    return carry_out(run, "evaluate-release")
 
 
 @dataclass(frozen=True, slots=True)
-class _Run:
+class Run:
+    """One evaluation. `parameters` is what its reports keep of how it was asked for, `rerun_of` the report before.
+
+    `generation` says how the answers were generated, where no manifest beside them does.
+    """
+
     home: Path
     run_id: str
     source: Source
@@ -104,16 +107,47 @@ class _Run:
     judging: Judging
     limits: Limits
     parameters: dict[str, Any]
-    baseline: str
+    baseline: str = ""
+    rerun_of: str = ""
+    generation: dict[str, Any] | None = None
+    policy: str = ""
+    page: bool = True
 
     @property
     def work(self) -> Path:
-        return self.home / "runs" / self.run_id
+        """The folder of the run, which goes with it."""
+        return work_folder(self.home, self.run_id)
 
 
-def _evaluate(run: _Run) -> list[str] | list[Estimate]:
+def this_run() -> str:
+    """The id of the flow run that calls."""
+    return str(flow_run.id or uuid.uuid4())
+
+
+def work_folder(home: Path, run_id: str) -> Path:
+    """Where a run keeps its files while it works."""
+    return home / "runs" / run_id
+
+
+def carry_out(run: Run, flow_name: str) -> list[str] | list[Estimate]:
+    """All steps of an evaluation, for the flow run that calls; and the row in `runs` that says how it ended."""
+    start_run(run.home, run.run_id, flow_name, dataset_name(run.source), run.parameters)
+    try:
+        found = _evaluate(run)
+    except BaseException as error:
+        finish_run(run.home, run.run_id, "stopped", f"{type(error).__name__}: {error}")
+        raise
+    finally:
+        # Staged copies only: what they held is in the warehouse, or can be read again.
+        shutil.rmtree(run.work, ignore_errors=True)
+    finish_run(run.home, run.run_id, "complete", "dry run" if run.judging.dry_run else None)
+    return found
+
+
+def _evaluate(run: Run) -> list[str] | list[Estimate]:
     home, source, scoring = run.home, run.source, run.scoring
     options = scoring.options(str(home / "embeddings"), _judge(run))
+    policy = policy_of(run.policy, run.baseline, scoring.metrics, options)
     loaded = steps.load_step(source, run.work)
     for note in loaded.notes:
         log.info(note)
@@ -129,30 +163,25 @@ def _evaluate(run: _Run) -> list[str] | list[Estimate]:
     )
     if run.judging.dry_run:
         return _foresee(plan, loaded.dataset)
+    _say_what_it_costs(plan, options.judge)
     parts = _score(plan, run.judging.key_from)
     committed = steps.commit_step(home, run.run_id, source.answers, loaded, validation.accepted, parts)
     _rename(committed.dataset, [release.release for release in committed.releases])
     made = manifest(run.run_id, run.parameters, loaded, validation, plan, options.judge)
+    if run.rerun_of:
+        made |= {"rerun_of": run.rerun_of}
+    if generation := run.generation or generation_of(source.answers):
+        made |= {"generation": generation}
     reports = steps.aggregate_step(
         home, committed, scoring.metrics, options, made, min_coverage=run.limits.min_coverage
     )
     steps.publish_step(home, reports)
-    if run.baseline:
-        _compare(home, run.baseline, committed.dataset, [report.report_id for report in reports])
-    return [report.report_id for report in reports]
+    report_ids = [report.report_id for report in reports]
+    conclude(home, committed.dataset, report_ids, baseline=run.baseline, policy=policy, page=run.page)
+    return report_ids
 
 
-def _compare(home: Path, baseline: str, dataset: str, report_ids: list[str]) -> None:
-    """The last step: every new report against the baseline, which may be one of them."""
-    old = report_named(home, baseline, dataset)
-    for new in report_ids:
-        if new != old:
-            steps.publish_comparison_step(steps.compare_step(home, old, new))
-    if report_ids == [old]:
-        log.warning(f"{baseline}: there is no other release to compare it with")
-
-
-def _judge(run: _Run) -> JudgeOptions:
+def _judge(run: Run) -> JudgeOptions:
     """Who is asked: nobody where no metric does. Without the key, which each task fetches for itself."""
     if not run.scoring.asks_judges:
         return NO_JUDGE
@@ -170,6 +199,13 @@ def _foresee(plan: Plan, dataset: str) -> list[Estimate]:
     return estimates
 
 
+def _say_what_it_costs(plan: Plan, judge: JudgeOptions) -> None:
+    """Naming a judge is consent to ask it; what that comes to is said before it starts."""
+    left = any(rows for metric, rows in plan.n_todo if METRICS[metric].kind == "judge")
+    if left and not judge.offline:
+        log.info(what_it_costs(judge, steps.foresee_step(plan)))
+
+
 def _announce(loaded: Loaded, validation: Validation) -> None:
     log.info(
         f"{loaded.dataset}: {validation.n_rows:,} rows read, {validation.n_accepted:,} accepted, "
@@ -181,37 +217,13 @@ def _announce(loaded: Loaded, validation: Validation) -> None:
 
 
 def _score(plan: Plan, key_from: str) -> list[str]:
-    """Fan out one task a chunk; a chunk that fails for good is written down as failed, and the run goes on."""
     todo = dict(plan.n_todo)
     log.info(
         "scoring " + ", ".join(f"{metric} ({todo[metric]:,} new, {known:,} known)" for metric, known in plan.n_known)
     )
-    if not plan.chunks:
-        return []
-    # The type allows for a coroutine, which only asynchronous flows get.
-    progress = cast(uuid.UUID, create_progress_artifact(0.0, key="scoring", description="Chunks scored"))
     spawn = worth_spawning(plan.n_todo)
-    chunks: dict[PrefectFuture[str], Chunk] = {
-        steps.score_step.submit(chunk, spawn=spawn, key_from=key_from): chunk for chunk in in_good_order(plan.chunks)
-    }
-    parts = []
-    for done, future in enumerate(as_completed(list(chunks)), start=1):
-        parts.append(_part(future, chunks[future]))
-        update_progress_artifact(progress, 100 * done / len(chunks))
-        log.info(f"scored {done}/{len(chunks)} chunks")
-    return parts
-
-
-def _part(future: PrefectFuture[str], chunk: Chunk) -> str:
-    # An error comes back as the result, which the declared type does not say.
-    outcome: object = future.result(raise_on_failure=False)
-    if isinstance(outcome, str):
-        return outcome
-    if isinstance(outcome, BadInput):
-        raise outcome
-    problem = f"{type(outcome).__name__}: {outcome}"
-    log.warning(f"{chunk.metric}: {chunk.n_rows:,} rows failed: {problem}; run again with --only-failed")
-    return steps.fail_step(chunk, problem)
+    parts = fan_out(plan.chunks, lambda _chunk: key_from, spawn=spawn, remedy="run again with --only-failed")
+    return list(parts.values())
 
 
 def _rename(dataset: str, releases: list[str]) -> None:

@@ -13,6 +13,7 @@ from metrics_core.errors import BadInput
 
 if TYPE_CHECKING:
     from metrics_core.policy import Policy
+    from tasks.verdicts import Gated
 
 _EPILOG = """\
 exit codes: 0 PASS, 1 FAIL, 3 INCONCLUSIVE (too few samples), 4 INCOMPLETE (something is missing), 2 bad input
@@ -33,7 +34,7 @@ def gate_options(parser: argparse.ArgumentParser, home: Callable[[argparse._Acti
     parser.add_argument("new", metavar="NEW", help="the report of the release that wants to ship, or its name")
     parser.add_argument("--dataset", metavar="NAME", default="", help="where a release has reports on several")
     policy = parser.add_argument_group("policy", "Either a file, or the options.")
-    policy.add_argument("--policy", metavar="FILE", type=Path, help="YAML with the keys primary, margin and rules")
+    policy.add_argument("--policy", metavar="FILE", help="YAML with the keys primary, margin and rules")
     policy.add_argument("--primary", metavar="METRIC.FIELD", help="the field that decides")
     policy.add_argument("--margin", metavar="X", type=float, help="the loss of it that does not matter")
     policy.add_argument(
@@ -44,6 +45,9 @@ def gate_options(parser: argparse.ArgumentParser, home: Callable[[argparse._Acti
     output = parser.add_argument_group("output")
     output.add_argument("--json", metavar="FILE", help="write the verdict as JSON; - prints it instead of the text")
     output.add_argument("--junit", metavar="FILE", help="write the verdict as JUnit XML")
+    output.add_argument(
+        "--html", metavar="FILE", type=Path, help="write a page about both reports, with the verdict on top"
+    )
     output.add_argument(
         "--self-test", action="store_true",
         help="simulate the gate on these samples: how often it raises a false alarm, and how often it sees a loss",
@@ -56,14 +60,16 @@ def gate(chosen: argparse.Namespace) -> int:
     """Print and write the verdict and return its exit code; a self-test that could be made returns 0."""
     policy = _policy(chosen)
     from flows.terminal_gate import print_self_test, print_verdict
-    from tasks.gate import EXIT_CODES, gate_self_test
     from tasks.gate import gate as decide
+    from tasks.gate import gate_self_test
     from tasks.junit import junit
+    from tasks.verdicts import EXIT_CODES
 
     names = (chosen.home, chosen.old, chosen.new, policy, chosen.dataset)
     if chosen.self_test:
-        if chosen.junit:
-            raise BadInput("--junit: a self-test has no verdict to write; leave one of the two out")
+        for option in ("junit", "html"):
+            if getattr(chosen, option):
+                raise BadInput(f"--{option}: a self-test has no verdict to write; leave one of the two out")
         tested = gate_self_test(*names, seed=chosen.seed)
         if not _as_json(chosen.json, asdict(tested)):
             print_self_test(tested)
@@ -71,9 +77,22 @@ def gate(chosen: argparse.Namespace) -> int:
     gated = decide(*names)
     if chosen.junit:
         _write(chosen.junit, junit(gated))
+    if chosen.html:
+        _page(chosen.home, gated, chosen.html)
     if not _as_json(chosen.json, gated.as_dict()):
         print_verdict(gated)
     return EXIT_CODES[gated.verdict.outcome]
+
+
+def _page(home: Path, gated: Gated, file: Path) -> None:
+    """About both reports; where there is no baseline, about the new one alone."""
+    from flows.comparison_commands import write_page
+    from tasks.compare import compare, primary_field
+    from tasks.report_names import is_known
+
+    ids = [one for one in (gated.old, gated.new) if is_known(home, one)]
+    pairs = [compare(home, *ids, primary=primary_field(home, ids, gated.primary))] if len(ids) > 1 else []
+    write_page(home, ids, file, pairs, [gated])
 
 
 def calibrate_options(parser: argparse.ArgumentParser, home: Callable[[argparse._ActionsContainer], None]) -> None:

@@ -16,9 +16,10 @@ from tasks.judges import key, settings
 
 # What people may paste by mistake (a key, an address with a password in it) fits none of these, so the form
 # refuses it before anything stores it.
-_JUDGE = r"^[^\s/@]+/[^\s@?#]+(@[^\s@/:?#]+)?(@https?://[^\s@?#]+)?$"
-_ADDRESS = r"^(https?://[^\s@?#]+)?$"
-_PLACE = r"^(env:[A-Za-z_][A-Za-z0-9_]*|secret:[a-z0-9-]+|variable:[a-z0-9_-]+)?$"
+MODEL_PATTERN = r"^[^\s/@]+/[^\s@?#]+(@[^\s@/:?#]+)?(@https?://[^\s@?#]+)?$"
+JUDGE_PATTERN = rf"^offline$|{MODEL_PATTERN}"
+ADDRESS_PATTERN = r"^(https?://[^\s@?#]+)?$"
+PLACE_PATTERN = r"^(env:[A-Za-z_][A-Za-z0-9_]*|secret:[a-z0-9-]+|variable:[a-z0-9_-]+)?$"
 
 
 class Judging(Form):
@@ -27,17 +28,17 @@ class Judging(Form):
     # Whatever was typed into the wrong field is in no message.
     model_config = ConfigDict(title="Judge", hide_input_in_errors=True, allow_inf_nan=False)
 
-    judges: list[Annotated[str, Field(pattern=_JUDGE)]] = Field(
+    judges: list[Annotated[str, Field(pattern=JUDGE_PATTERN)]] = Field(
         default_factory=list,
         title="Judges",
-        description="PROVIDER/MODEL or PROVIDER/MODEL@http://address. Empty: what ANSWERKEY_JUDGE or the Prefect "
-        "variable answerkey_judge names.",
+        description="offline, PROVIDER/MODEL or PROVIDER/MODEL@ADDRESS. Empty: what ANSWERKEY_JUDGE or the "
+        "Prefect variable answerkey_judge names, else offline: rules and a small model on this machine, free.",
         examples=[["openai/gpt-4o-mini"]],
         json_schema_extra={"position": 0},
     )
     api_base: str = Field(
         "",
-        pattern=_ADDRESS,
+        pattern=ADDRESS_PATTERN,
         title="Address",
         description="http://... of an OpenAI-compatible server, for judges that name none. Empty: "
         "ANSWERKEY_JUDGE_BASE, the Prefect variable answerkey_judge_base, or the provider's own.",
@@ -45,7 +46,7 @@ class Judging(Form):
     )
     key_from: str = Field(
         "",
-        pattern=_PLACE,
+        pattern=PLACE_PATTERN,
         title="Key",
         description="Where the key is: env:NAME, secret:BLOCK or variable:NAME; never the key itself. Empty: "
         "ANSWERKEY_JUDGE_KEY, the secret answerkey-judge-key, or the provider's own variable.",
@@ -107,11 +108,22 @@ class Judging(Form):
         json_schema_extra={"position": 10},
     )
 
+    cascade: float = Field(
+        0.0,
+        ge=0.0,
+        lt=0.5,
+        title="Cascade",
+        description="The share of errors to accept, for instance 0.02, where the offline judge decides meaning_match "
+        "first, and the judges are asked about the rest only. 0: they are asked about all.",
+        json_schema_extra={"position": 11},
+    )
+
     def options(self, home: Path, run: str) -> JudgeOptions:
-        """The same as the scoring library's options: without the key, with the ledger in `home`.
+        """The same as the scoring library's options: without the key, with the ledger in `home`. Where no judge is
+        named anywhere, the offline one.
 
         Raises:
-            BadInput: no judge is named, or one is twice.
+            BadInput: a judge is named twice, or what is asked for does not go together.
         """
         judges, api_base = settings(self.judges, self.api_base)
         try:
@@ -127,6 +139,7 @@ class Judging(Form):
                 max_cost_usd=self.max_cost_usd or None,
                 ledger=str(home),
                 run=run,
+                cascade=self.cascade or None,
             )
         except ValueError as error:
             raise BadInput(str(error)) from error
@@ -135,10 +148,12 @@ class Judging(Form):
 
 
 def preflight(options: JudgeOptions, key_from: str) -> None:
-    """Find out before anything is paid, or even loaded, whether the judges can be asked. Nobody is.
+    """Find out before anything is paid, or even loaded, whether the judges can be asked. Nobody is; the offline judge
+    needs no asking.
 
     Raises:
         BadInput: a judge's provider is not known, a key is missing, or the cost is to be limited and a price is
             not known.
     """
-    check(replace(options, api_key=key(key_from)))
+    if not options.offline:
+        check(replace(options, api_key=key(key_from)))

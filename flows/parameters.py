@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from metrics_core.judge.options import NO_JUDGE, JudgeOptions
 from metrics_core.metric import BlankAnswer
-from metrics_core.registry import METRICS, WITHOUT_JUDGE, Options
+from metrics_core.registry import METRICS, Options
 from metrics_core.semantic.aggregation import Aggregation
 from tasks.columns import parse_map
 from tasks.contract import Contract
@@ -26,8 +26,8 @@ MetricName = Literal[
     "meaning_match",
     "ground_truth_similarity",
 ]
-DEFAULT_METRICS = cast(list[MetricName], list(WITHOUT_JUDGE))
-"""Those that cost nothing: nobody pays who has not asked for it."""
+DEFAULT_METRICS = cast(list[MetricName], list(METRICS))
+"""All: they cost nothing, unless somebody names a judge that does."""
 JUDGE_METRICS = cast(list[MetricName], [name for name, info in METRICS.items() if info.kind == "judge"])
 
 
@@ -106,7 +106,8 @@ class Scoring(Form):
     metrics: list[MetricName] = Field(
         default_factory=lambda: list(DEFAULT_METRICS),
         title="Metrics",
-        description="What to compute. meaning_match and ground_truth_similarity ask a judge, which may cost money.",
+        description="What to compute. meaning_match and ground_truth_similarity need a judge: the offline one, which "
+        "is free, unless another one is named.",
         min_length=1,
         json_schema_extra={"position": 0},
     )
@@ -151,7 +152,7 @@ class Scoring(Form):
 
     @property
     def asks_judges(self) -> bool:
-        """Whether any of the metrics does."""
+        """Whether any of the metrics needs one; the offline judge counts."""
         return any(metric in JUDGE_METRICS for metric in self.metrics)
 
     def options(self, embedding_cache: str, judge: JudgeOptions = NO_JUDGE) -> Options:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
@@ -13,6 +13,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from metrics_core.errors import BadInput
+from metrics_core.judge.foresight import Estimate, total
+from metrics_core.judge.options import OFFLINE, JudgeOptions
+from tasks.judged_by import depth_warnings, saved
+from tasks.labels import LABEL
 from tasks.publish import interval, number
 from tasks.report import Report, Score
 
@@ -70,18 +74,46 @@ def _about(report: Report) -> Iterator[str]:
     yield f"{escape(report.report_id)}  [dim]{', '.join(notes)}[/dim]"
     if report.message:
         yield from (f"  {escape(part)}" for part in report.message.split("; "))
+    yield from (f"  {escape(warning)}" for warning in depth_warnings(report.manifest))
 
 
 def _spent(reports: Sequence[Report]) -> Iterator[str]:
-    """What was paid to judges, once a run."""
-    runs = {report.manifest["run_id"]: report.manifest.get("judge") for report in reports}
-    for judge in filter(None, runs.values()):
-        yield f"judge: {judge['calls']:,} call{'' if judge['calls'] == 1 else 's'}, {price(judge['cost_usd'])}"
+    """Who judged, and what was paid for it, once a run."""
+    runs: dict[str, list[Report]] = {}
+    for report in reports:
+        runs.setdefault(report.manifest["run_id"], []).append(report)
+    for of_run in runs.values():
+        if judge := of_run[0].manifest.get("judge"):
+            yield escape(_judged(judge, list(filter(None, (saved(report.manifest) for report in of_run)))))
+
+
+def _judged(judge: Mapping[str, Any], cascades: Sequence[tuple[int, int]]) -> str:
+    if judge["judges"] == [OFFLINE]:
+        return f"judge: {judge['about']}; free"
+    line = f"judge: {judge['calls']:,} call{'' if judge['calls'] == 1 else 's'}, {price(judge['cost_usd'])}"
+    if not cascades:
+        return line
+    decided, calls = (sum(part) for part in zip(*cascades, strict=True))
+    return (
+        f"{line}; {calls:,} call{'' if calls == 1 else 's'} saved, since the offline judge decided {decided:,} "
+        f"answers of meaning_match at an accepted error of {judge['cascade']:.3g} ({judge['about']})"
+    )
 
 
 def price(cost: float | None) -> str:
     """What was, or would be, paid, in a sentence."""
     return "price unknown" if cost is None else dollars(cost)
+
+
+def what_it_costs(asked: JudgeOptions, estimates: Sequence[Estimate]) -> str:
+    """Whom a run will ask, how often, what it may cost, and its limits, in a sentence."""
+    calls, known = (sum(getattr(one, name) for one in estimates) for name in ("calls", "in_ledger"))
+    limits = [f"{asked.max_calls:,} calls"] if asked.max_calls is not None else []
+    limits += [dollars(asked.max_cost_usd)] if asked.max_cost_usd is not None else []
+    return (
+        f"{', '.join(asked.labels)} will be asked {calls:,} times ({known:,} replies are in the ledger), about "
+        f"{price(total(estimates))}; limit: {' and '.join(limits) or 'none'}"
+    )
 
 
 def dollars(cost: float | None) -> str:
@@ -121,6 +153,8 @@ def _side_by_side(reports: Sequence[Report]) -> Table:
         cells = [_cell(scores.get((metric, field))) for scores in by_field]
         table.add_row(f"{metric}.{field}", *cells)
     table.add_section()
+    if any(score.metric == LABEL for report in reports for score in report.overall):
+        table.add_row("labelled/total", *(_coverage(report, labels=True) for report in reports))
     table.add_row("scored/total", *(_coverage(report) for report in reports))
     return table
 
@@ -164,9 +198,15 @@ def _cell(score: Score | None) -> str:
     return f"{score.mean:.3f}\u00a0[dim]±{half}[/dim]"
 
 
-def _coverage(report: Report) -> str:
-    """Of the metric that covers least: a table may not look more complete than its weakest row."""
-    least = min(report.overall, key=lambda score: score.n_scored)
+def _coverage(report: Report, *, labels: bool = False) -> str:
+    """Of the metric that covers least: a table may not look more complete than its weakest row.
+
+    Labels of people stand apart: what nobody labelled is no failure.
+    """
+    chosen = [score for score in report.overall if (score.metric == LABEL) == labels]
+    if not chosen:
+        return "–"
+    least = min(chosen, key=lambda score: score.n_scored)
     return f"{least.n_scored:,}/{least.n_total:,}"
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from typing import Protocol
 
 from rich.markup import escape
 from rich.table import Table
@@ -12,7 +13,7 @@ from rich.table import Table
 from flows.terminal import plain_table, show
 from metrics_core.judge.shown import cut, one_line
 from metrics_core.pair import ALL, Comparison, Finding, Pair
-from tasks.comparison_text import HEAD, cells, only_one
+from tasks.comparison_text import only_one, people_note, table
 from tasks.diff import Difference
 from tasks.history import Moment
 from tasks.most_changed import ChangedSample
@@ -48,28 +49,32 @@ def pair_json(pair: Pair) -> dict[str, object]:
 
 def _pair(pair: Pair, *, by_slice: bool) -> Iterator[Table | str]:
     n = pair.n_common - pair.n_changed
-    yield _table(f"{pair.old} → {pair.new}: {n:,} samples in both", HEAD, pair.overall)
+    yield _table(f"{pair.old} → {pair.new}: {n:,} samples in both", pair.overall)
     if by_slice:
         for name in dict.fromkeys(row.name for row in pair.rows):
             rows = [row for row in pair.rows if row.name == name and row.slice != ALL]
             if rows:
-                yield _table(f"{name} by slice", ("slice", *HEAD[1:]), rows)
+                yield _table(f"{name} by slice", rows)
+    if note := people_note(pair):
+        yield f"[dim]{note}[/dim]"
     warnings = [*([pair.not_comparable] if pair.not_comparable else []), *pair.warnings, *only_one(pair)]
     yield from (f"[yellow]![/yellow] {escape(text)}" for text in warnings)
 
 
-def _table(title: str, head: Sequence[str], rows: Sequence[Comparison]) -> Table:
+def _table(title: str, rows: Sequence[Comparison]) -> Table:
+    """Of fields on all samples, or of the slices of one field."""
     page = plain_table(escape(title))
-    for name in head:
-        text = name in (head[0], "verdict")
+    (first, *head), cells = table(rows)
+    for name in (first if all(row.slice == ALL for row in rows) else "slice", *head):
+        text = name in (first, "slice", "verdict")
         page.add_column(name, justify="left" if text else "right", no_wrap=not text)
     previous = ""
-    for row in rows:
+    for row, shown in zip(rows, cells, strict=True):
         group = row.metric if row.slice == ALL else row.slice.partition("=")[0]
         if previous and group != previous:
             page.add_section()
         previous = group
-        name, *middle, verdict, counts = map(escape, cells(row))
+        name, *middle, verdict, counts = map(escape, shown)
         color = _COLORS.get(row.finding)
         page.add_row(name, *middle, f"[{color}]{verdict}[/{color}]" if color else verdict, counts)
     return page
@@ -155,37 +160,69 @@ def print_history(name: str, found: Mapping[str, Sequence[Moment]], *, as_json: 
 
 
 def _history(title: str, moments: Sequence[Moment]) -> Iterator[Table | str]:
-    ends = [end for one in moments for end in (one.low, one.mean, one.high) if end is not None]
-    low, high = (min(ends), max(ends)) if ends else (0.0, 1.0)
+    axis = Axis.of(moments)
     several = len({one.methods for one in moments}) > 1
     page = plain_table(escape(title))
     for name in ("release", "version", "made (UTC)", "mean", "95 % interval", "scored"):
         page.add_column(name, justify="right" if name in ("mean", "scored") else "left", no_wrap=name != "release")
     if several:
         page.add_column("method", justify="right")
-    page.add_column(f"{low:.3f}{f'{high:.3f}':>{_PLOT - 5}}", no_wrap=True)
+    page.add_column(axis.head, no_wrap=True)
     for one in moments:
         interval = "–" if one.low is None or one.high is None else f"{one.low:.3f} – {one.high:.3f}"
         method = [str(one.methods)] if several else []
         about = (escape(one.release), f"v{one.version}", one.created_at, number(one.mean), interval)
-        page.add_row(*about, f"{one.n_scored:,}/{one.n_total:,}", *method, _drawn(one, low, high))
+        page.add_row(*about, f"{one.n_scored:,}/{one.n_total:,}", *method, axis.drawn(one))
     yield page
     if several:
         yield "[yellow]![/yellow] numbers of different methods are not comparable; `answerkey diff` says what changed"
 
 
-def _drawn(one: Moment, low: float, high: float) -> str:
-    """The interval as a line with the mean on it; both ends of the axis are those of the widest report."""
-    if one.mean is None:
-        return ""
+class Estimated(Protocol):
+    """Something with a mean and its interval."""
 
-    def place(value: float) -> int:
-        return round((value - low) / ((high - low) or 1.0) * (_PLOT - 1))
+    @property
+    def mean(self) -> float | None:
+        """The mean."""
 
-    cells = [" "] * _PLOT
-    if one.low is not None and one.high is not None:
-        start, end = place(one.low), place(one.high)
-        cells[start : end + 1] = "─" * (end - start + 1)
-        cells[start], cells[end] = "├", "┤"
-    cells[place(one.mean)] = "●"
-    return "".join(cells)
+    @property
+    def low(self) -> float | None:
+        """The lower end."""
+
+    @property
+    def high(self) -> float | None:
+        """The upper end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A line of the terminal from the lowest to the highest end of what is drawn on it."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, ones: Sequence[Estimated]) -> Axis:
+        """The axis that holds all of them."""
+        ends = [end for one in ones for end in (one.low, one.mean, one.high) if end is not None]
+        return cls(min(ends), max(ends)) if ends else cls(0.0, 1.0)
+
+    @property
+    def head(self) -> str:
+        """Both ends, as the head of the column."""
+        return f"{self.low:.3f}{f'{self.high:.3f}':>{_PLOT - 5}}"
+
+    def drawn(self, one: Estimated) -> str:
+        """The interval as a line with the mean on it."""
+        if one.mean is None:
+            return ""
+        cells = [" "] * _PLOT
+        if one.low is not None and one.high is not None:
+            start, end = self._place(one.low), self._place(one.high)
+            cells[start : end + 1] = "─" * (end - start + 1)
+            cells[start], cells[end] = "├", "┤"
+        cells[self._place(one.mean)] = "●"
+        return "".join(cells)
+
+    def _place(self, value: float) -> int:
+        return round((value - self.low) / ((self.high - self.low) or 1.0) * (_PLOT - 1))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from metrics_core.gate_trial import SelfTest
     from tasks.calibrate import Calibrating
-    from tasks.gate import Gated
+    from tasks.verdicts import Gated
 
 _STYLES = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold yellow", "INCOMPLETE": "bold magenta"}
 

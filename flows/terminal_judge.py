@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from flows.terminal import dollars, plain_table, price, show
+from metrics_core.judge.details import OUT_OF_DEPTH
 from metrics_core.judge.foresight import Estimate, total
 from metrics_core.judge.shown import one_line
 from metrics_core.measurement import Scored
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
 _LABEL = 9
 
 
-def print_estimates(estimates: Sequence[Estimate], *, as_json: bool) -> None:
+def print_estimates(estimates: Sequence[Estimate], *, as_json: bool, whom: str = "the judges") -> None:
     """A dry run: a line a metric, and the total."""
     if as_json:
         print(json.dumps([asdict(estimate) for estimate in estimates], indent=2))
         return
-    page = plain_table("dry run: what the judges would be asked")
+    page = plain_table(f"dry run: what {whom} would be asked")
     page.add_column("metric", overflow="fold")
     for name in ("samples", "calls", "ledger", "tokens in/out", "cost"):
         page.add_column(name, justify="right", no_wrap=True)
@@ -40,7 +41,8 @@ def print_estimates(estimates: Sequence[Estimate], *, as_json: bool) -> None:
     page.add_section()
     tokens = f"{_rough(asked)}/{_rough(answered)}"
     page.add_row("total", "", f"{calls:,}", f"{known:,}", tokens, dollars(total(estimates)))
-    show(page, "nobody was asked; tokens of replies are guessed, and failed calls come on top")
+    decided = [f"{one.metric}: the offline judge decides {one.offline:,}" for one in estimates if one.offline]
+    show(page, *decided, "nobody was asked; tokens of replies are guessed, and failed calls come on top")
 
 
 def _rough(tokens: int) -> str:
@@ -77,6 +79,10 @@ def _page(trial: Trial, references: Sequence[str]) -> Iterator[str | Table]:
     if "verdict" in details:
         rule = f", by the rule {details['rule']}" if details["rule"] else ""
         yield _line("verdict", f"{details['verdict']}{rule}")
+    if "probability" in details:
+        yield _line("matches", f"with a probability of {details['probability']:.2f}, in the eyes of people")
+    if OUT_OF_DEPTH in details:
+        yield _line("beware", f"the offline judge is out of its depth: {details[OUT_OF_DEPTH]}")
     if found.reason:
         yield _line("reason" if isinstance(found.outcome, Scored) else "cause", found.reason)
     if isinstance(index := details.get("reference"), int):
@@ -99,6 +105,8 @@ def _short(value: float) -> str:
 
 def _calls(trial: Trial) -> str:
     found = trial.measurement
+    if not trial.calls and trial.about:
+        return f"none: judged by the {trial.about}"
     if not trial.calls:
         return "none: the ledger has the replies" if found.from_ledger else "none needed"
     usage = found.usage

@@ -10,7 +10,9 @@ from pathlib import Path
 from flows.arguments import names
 from flows.judging import Judging
 from metrics_core.errors import BadInput
+from metrics_core.judge.details import DECIDED_BY
 from metrics_core.judge.ledger import Ledger
+from metrics_core.judge.offline.matcher import about
 from metrics_core.judge.options import JudgeOptions
 from metrics_core.measurement import Measurement
 from metrics_core.registry import METRICS, Options, create
@@ -20,17 +22,20 @@ from tasks.judges import key
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What one metric made of the answer, and the calls that this took just now."""
+    """What one metric made of the answer, and the calls that this took just now. `about`: the offline judge, if it
+    was that.
+    """
 
     measurement: Measurement
     calls: int
+    about: str = ""
 
 
 def metrics_of(text: str) -> list[str]:
-    """The metrics named in `text`, or all that ask judges.
+    """The metrics named in `text`, or all that need a judge.
 
     Raises:
-        BadInput: one of them asks none.
+        BadInput: one of them needs none.
     """
     known = [name for name, info in METRICS.items() if info.kind == "judge"]
     chosen = names(text) or known
@@ -45,18 +50,22 @@ def ask_about(
     """Measure one answer; the ledger in `home` answers what it can, and keeps what judges say.
 
     Raises:
-        BadInput: no judge is named, or one cannot be asked.
+        BadInput: a judge cannot be asked.
     """
     sample = Sample("1", answer, references, question or None)
-    options = replace(judging.options(home, ""), api_key=key(judging.key_from))
+    options = judging.options(home, "")
+    if not options.offline:
+        options = replace(options, api_key=key(judging.key_from))
     return [_measure(name, sample, replace(options, run=uuid.uuid4().hex)) for name in metrics]
 
 
 def _measure(name: str, sample: Sample, options: JudgeOptions) -> Trial:
-    [metric] = create([name], Options(judge=options))
+    cache = str(Path(options.ledger or "") / "embeddings")
+    [metric] = create([name], Options(judge=options, embedding_cache=cache))
     [measurement] = metric.measure([sample])
     if not measurement.requests:
-        return Trial(measurement, 0)
+        offline = options.offline or measurement.details.get(DECIDED_BY) == "offline"
+        return Trial(measurement, 0, about() if offline else "")
     ledger = Ledger(Path(options.ledger or ""))
     try:
         return Trial(measurement, ledger.spent(options.run).calls)

@@ -63,8 +63,12 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """How far a metric agrees with people, on `n` labelled answers of `source`; kappa is None where undefined."""
+    """How far a metric agrees with people on the answers of `release`; kappa is None where undefined.
 
+    `n` answers have a label, and `source` says where the labels are from, as a part of a sentence.
+    """
+
+    release: str
     kappa: Estimate | None
     n: int
     source: str
@@ -78,7 +82,8 @@ class Evidence:
         old, new: their names.
         columns: by field and slice, for those of the policy's `needs`.
         coverage: by field, of both releases.
-        calibrations: by field, of those that the policy wants calibrated.
+        calibrations: by field, of those that the policy wants calibrated: on the old release, and on the new one. A
+            judge errs in another way on other answers, so neither speaks for the other.
         clusters: (samples,): what is not independent, None where all samples are.
     """
 
@@ -86,7 +91,7 @@ class Evidence:
     new: str
     columns: Mapping[tuple[str, str], Column | Missing]
     coverage: Mapping[str, tuple[Coverage, ...]]
-    calibrations: Mapping[str, Calibrated | Missing] = field(default_factory=dict)
+    calibrations: Mapping[str, tuple[Calibrated | Missing, ...]] = field(default_factory=dict)
     clusters: Codes | None = None
 
 

@@ -24,7 +24,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from metrics_core.evidence import Coverage, Evidence, Missing, Side, side_of
+from metrics_core.evidence import Calibrated, Coverage, Evidence, Missing, Side, side_of
 from metrics_core.pair import ALL
 from metrics_core.policy import Policy, Rule
 from metrics_core.statistics.decision import decide, needed_to_decide
@@ -32,7 +32,8 @@ from metrics_core.statistics.intervals import LEVEL, Interval
 
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INCOMPLETE"]
 
-_PRECEDENCE: tuple[Outcome, ...] = ("FAIL", "INCOMPLETE", "INCONCLUSIVE", "PASS")
+PRECEDENCE: tuple[Outcome, ...] = ("FAIL", "INCOMPLETE", "INCONCLUSIVE", "PASS")
+"""What outweighs what, of several rules and of several gates."""
 _MOST = 1e9  # more samples than that are none
 
 
@@ -83,7 +84,7 @@ def verdict(policy: Policy, evidence: Evidence) -> Verdict:
         else:
             gap = next(_gaps(rule.field, policy, evidence), None)
             outcomes.append(_score(rule, sides[rule], gap, failed=rule in failing, family=len(sides)))
-    outcome = next(one for one in _PRECEDENCE if any(rule.outcome == one for rule in outcomes))
+    outcome = next(one for one in PRECEDENCE if any(rule.outcome == one for rule in outcomes))
     return Verdict(outcome, _summary(outcome, outcomes, evidence), tuple(outcomes))
 
 
@@ -213,23 +214,31 @@ def _counted(part: Coverage) -> str:
 
 
 def _kappa(rule: Rule, evidence: Evidence) -> RuleOutcome:
-    """PASS by the lower end. A judge that is not good enough makes its numbers no evidence, not the release bad."""
-    found = evidence.calibrations.get(rule.field, Missing("it was never calibrated"))
+    """PASS by the lower end, on both releases: the one that is worst off speaks.
+
+    A judge that is not good enough makes its numbers no evidence, not the release bad.
+    """
+    parts = evidence.calibrations.get(rule.field) or (Missing("it was never calibrated"),)
+    outcomes = [_kappa_on(rule, part, len(parts)) for part in parts]
+    return min(outcomes, key=lambda one: (PRECEDENCE.index(one.outcome), one.value is not None, one.value or 0.0))
+
+
+def _kappa_on(rule: Rule, found: Calibrated | Missing, n_releases: int) -> RuleOutcome:
     if isinstance(found, Missing):
         return RuleOutcome(rule.text, "INCOMPLETE", f"{rule.field}: {found.reason}")
     if found.kappa is None:
-        reason = "all its labels, or all its verdicts, are the same, which defines no kappa"
-        return RuleOutcome(rule.text, "INCOMPLETE", f"{rule.field}: {reason}")
+        reason = "all labels, or all verdicts, are the same, which defines no kappa"
+        return RuleOutcome(rule.text, "INCOMPLETE", f"{rule.field} on {found.release}: {reason}")
     value, interval = found.kappa
     low, high = (interval.low, interval.high) if interval else (-1.0, 1.0)
-    span = f"95 % interval {low:.3f} to {high:.3f}, {found.n:,} labels of {found.source}"
-    numbers = f"kappa of {rule.field} is {value:.3f} ({span})"
+    span = f"95 % interval {low:.3f} to {high:.3f}, {found.n:,} labels {found.source}"
+    numbers = f"kappa of {rule.field} on {found.release} is {value:.3f} ({span})"
     outcome: Outcome = "PASS" if low >= rule.floor else "INCOMPLETE" if high < rule.floor else "INCONCLUSIVE"
     needed = None
     if outcome == "INCONCLUSIVE" and interval and value > rule.floor:
         needed = needed_to_decide(interval, value - rule.floor, found.n)
     meaning = {
-        "PASS": f"at least {rule.floor:g} is shown",
+        "PASS": f"at least {rule.floor:g} is shown{', and on the other release as well' if n_releases > 1 else ''}",
         "INCOMPLETE": f"it is below {rule.floor:g}, so take another judge or prompt",
         "INCONCLUSIVE": f"at least {rule.floor:g} is not shown"
         + (f", and about {needed:,} labels would do" if needed else ""),

@@ -33,6 +33,9 @@ class Comparison:
         missing_old: what the rows of `n_only_new` are in the old report, with counts: absent, failed, undefined,
             skipped, other slice; `missing_new`: those of `n_only_old` in the new one.
         note: why there is no number; None where there is one.
+        people: the difference new - old that people would find on these rows, predicted from `n_labelled` rows that
+            they labelled in both releases and from the scores of all (PPI++), with the interval `people_low` to
+            `people_high`; None where no row, or at least half of them, have labels, and on slices.
     """
 
     metric: str
@@ -57,6 +60,10 @@ class Comparison:
     missing_new: Mapping[str, int] = dataclasses.field(default_factory=dict, hash=False)
     note: str | None = None
     level: float = LEVEL
+    people: float | None = None
+    people_low: float | None = None
+    people_high: float | None = None
+    n_labelled: int | None = None
 
     @property
     def name(self) -> str:

@@ -85,7 +85,8 @@ class Policy:
         return next((rule for rule in self.rules if rule.kind == "kappa" and rule.field == field), None)
 
 
-_KEYS = ("primary", "margin", "rules")
+KEYS = ("primary", "margin", "rules")
+"""Of a policy, in the order in which people write them."""
 _FIELD = r"[^\s\[\]<>=.]+\.[^\s\[\]<>=]+"
 _RULE = re.compile(rf"(?:(level|kappa)\s+)?({_FIELD}|coverage)\s*(?:\[(.+)\])?\s*>=\s*(\S+)")
 _HOW = (
@@ -123,9 +124,9 @@ def parse_policy(content: object, where: str) -> Policy:
 
 def _strange_keys(content: Mapping[object, object]) -> Iterator[str]:
     for key in content:
-        if key not in _KEYS:
-            near = difflib.get_close_matches(str(key), _KEYS, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"the keys are {', '.join(_KEYS)}"
+        if key not in KEYS:
+            near = difflib.get_close_matches(str(key), KEYS, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"the keys are {', '.join(KEYS)}"
             yield f"{_shown(key)}: no such key; {hint}"
 
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from metrics_core.metric import Field
 from metrics_core.registry import Options, create
 from metrics_core.statistics.intervals import Interval, cluster_t, student_t, wilson
-from tasks.commit import Committed
+from tasks.commit import Committed, ReleaseVersion
 from tasks.corpus_bleu import corpus_bleu_rows
 from tasks.coverage import settle_reports
+from tasks.judged_by import note_judges
 from tasks.labels import LABEL, LABEL_FIELD, LABEL_SIGNATURE, has_labels, label_scores
 from tasks.warehouse.warehouse import writing
 
@@ -63,6 +64,7 @@ def aggregate(
         _insert_aggregates(warehouse, fields)
         corpus_bleu_rows(warehouse)
         settle_reports(warehouse, min_coverage)
+        note_judges(warehouse)
         return _refs(warehouse)
 
 
@@ -77,6 +79,8 @@ def _new_reports(warehouse: duckdb.DuckDBPyConnection, committed: Committed, man
         ).fetchall()
         report_id = f"{committed.dataset}/{release.release}/v{version}"
         content = {**manifest, "answers_version": release.answers_version, "n_rows": release.n_rows}
+        if "rerun_of" not in content and (earlier := _of_this_run(warehouse, committed, release, manifest)):
+            content["rerun_of"] = earlier
         warehouse.execute(
             "INSERT INTO new_reports VALUES (?, ?, ?)", [report_id, release.release, release.answers_version]
         )
@@ -87,6 +91,18 @@ def _new_reports(warehouse: duckdb.DuckDBPyConnection, committed: Committed, man
                 json.dumps(content, ensure_ascii=False),
             ],
         )  # fmt: skip
+
+
+def _of_this_run(
+    warehouse: duckdb.DuckDBPyConnection, committed: Committed, release: ReleaseVersion, manifest: Mapping[str, Any]
+) -> str | None:
+    """The report that this very run made before it failed further on and was retried."""
+    found = warehouse.execute(
+        "SELECT report_id FROM reports WHERE dataset = ? AND release = ? "
+        "AND json_extract_string(manifest, '$.run_id') = ? ORDER BY version DESC LIMIT 1",
+        [committed.dataset, release.release, manifest.get("run_id")],
+    ).fetchone()
+    return found[0] if found else None
 
 
 def _fields(
@@ -101,13 +117,16 @@ def _fields(
 
 def _insert_scores(warehouse: duckdb.DuckDBPyConnection, committed: Committed) -> None:
     # A row that nobody measured was left out on purpose: --only-failed scores nothing new. Labels are not measured.
+    # A question without an answer has failed before anything could be scored.
     warehouse.execute(
         """
         INSERT INTO scores
         SELECT n.report_id, a.dataset, ?, a.release, a.sample_id, f.metric, f.field,
                CASE WHEN m.status = 'scored' THEN map_extract(m."values", f.field)[1] END,
-               coalesce(m.status, 'skipped'),
-               CASE WHEN m.status IS NULL THEN 'not scored yet: only failed rows were asked for'
+               CASE WHEN a.missing_because IS NOT NULL THEN 'failed' ELSE coalesce(m.status, 'skipped') END,
+               CASE WHEN a.missing_because IS NOT NULL
+                        THEN concat('unanswered (', split_part(a.missing_because, ':', 1), ')')
+                    WHEN m.status IS NULL THEN 'not scored yet: only failed rows were asked for'
                     ELSE m.reason END,
                f.signature
         FROM new_reports n

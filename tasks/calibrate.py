@@ -12,6 +12,7 @@ from metrics_core.errors import BadInput
 from metrics_core.statistics.corrected import PredictionPowered, ppi_mean
 from metrics_core.statistics.intervals import Estimate
 from metrics_core.statistics.rows import codes_of, mean, mean_interval, numbers, proportion_interval
+from tasks.labels import LABEL, MOST_LABELLED
 from tasks.labels_file import LabelRow, read_labels
 from tasks.report import Report, latest_run, read_reports
 from tasks.report_names import report_named
@@ -66,6 +67,9 @@ class _Row:
 STORED = "stored"
 """In the signature of scores that a labels file brings."""
 
+OWN_LABELS = "answers.correct"
+"""Where labels are from that came with the answers."""
+
 
 def calibration(
     home: Path, name: str, *, reports: Sequence[str] = (), labels: str = "", mapping: Sequence[str] = (), seed: int = 0
@@ -95,7 +99,7 @@ def calibration(
     rows = [row for report in found for row in _scores(home, report, metric, field)]
     if labels:
         rows = _with_labels(rows, given, labels, found)
-    return _calibrated(name, signature, tuple(r.report_id for r in found), labels or "answers.correct", rows, seed)
+    return _calibrated(name, signature, tuple(r.report_id for r in found), labels or OWN_LABELS, rows, seed)
 
 
 def _signature(reports: Sequence[Report], name: str) -> str:
@@ -184,6 +188,24 @@ def _corrected(release: str, rows: list[_Row]) -> Corrected:
     interval = proportion_interval(scores, codes) if binary else mean_interval(scores, codes)
     labels = [None if row.correct is None else float(row.correct) for row in scored]
     return Corrected(release, Estimate(mean(scores), interval), ppi_mean(scores, labels, clusters=clusters))
+
+
+def by_own_labels(home: Path, report: Report, names: Sequence[str]) -> dict[str, Corrected]:
+    """By METRIC.FIELD of `names`: the mean of the report as people would have given it, who labelled a part of it.
+
+    Nothing where people labelled none of the answers, or enough of them: then the labels speak for themselves.
+    """
+    own = next((score for score in report.overall if score.metric == LABEL), None)
+    if own is None or not 0 < own.n_scored < MOST_LABELLED * own.n_total:
+        return {}
+    known = {f"{score.metric}.{score.field}" for score in report.overall if score.metric != LABEL and score.n_scored}
+    found = {}
+    for name in (name for name in names if name in known):
+        metric, _, field = name.partition(".")
+        rows = _scores(home, report, metric, field)
+        if any(row.score is not None and row.correct is not None for row in rows):
+            found[name] = _corrected(report.release, rows)
+    return found
 
 
 def columns_of(found: Calibrating, part: Calibration) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from metrics_core.evidence import Calibrated, Missing
 from metrics_core.statistics.intervals import Estimate, Interval
-from tasks.calibrate import Calibrating, columns_of
+from tasks.calibrate import OWN_LABELS, Calibrating, columns_of
 from tasks.report import Report
 from tasks.signatures import changes
 from tasks.warehouse.warehouse import reading, writing
@@ -28,29 +29,37 @@ def keep(home: Path, found: Calibrating) -> None:
             )
 
 
-def calibration_of(home: Path, report: Report, name: str) -> Calibrated | Missing:
-    """The newest calibration of METRIC.FIELD `name` with the signature that `report` has of it.
+def calibrations_of(home: Path, reports: Sequence[Report], name: str) -> tuple[Calibrated | Missing, ...]:
+    """The newest calibration of METRIC.FIELD `name` on the release of each report, with the signature it has there.
 
-    A calibration with another signature has expired: another judge, prompt or parser errs in another way.
+    A calibration with another signature has expired: another judge, prompt or parser errs in another way. One on other
+    releases does not count: a judge may be kind to one release and hard on another.
     """
+    how = " ".join(["run answerkey calibrate", name, *(f"--report {report.report_id}" for report in reports)])
+    return tuple(_calibration_of(home, report, name, how) for report in reports)
+
+
+def _calibration_of(home: Path, report: Report, name: str, how: str) -> Calibrated | Missing:
     metric, _, field = name.partition(".")
     signature = report.manifest["signatures"].get(metric)
-    how = f"run answerkey calibrate {name} --report {report.report_id}"
     with reading(home) as warehouse:
         # A warehouse that an older release wrote has no such table until it is written to again.
         if not warehouse.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'calibrations'").fetchone():
             return Missing(f"it was never calibrated; {how}")
         rows = warehouse.execute(
-            "SELECT signature, n, kappa, kappa_low, kappa_high, coalesce(report_ids[1], labels) FROM calibrations "
-            "WHERE metric = ? AND field = ? AND release IS NULL ORDER BY signature = ? DESC, created_at DESC LIMIT 1",
-            [metric, field, signature],
+            "SELECT release, signature, n, kappa, kappa_low, kappa_high, labels FROM calibrations "
+            "WHERE metric = ? AND field = ? AND release IS NOT NULL "
+            "ORDER BY signature = ? DESC, release = ? DESC, created_at DESC LIMIT 1",
+            [metric, field, signature, report.release],
         ).fetchall()
     if not rows or signature is None:
         return Missing(f"it was never calibrated; {how}")
-    [(calibrated, n, kappa, low, high, source)] = rows
+    [(release, calibrated, n, kappa, low, high, labels)] = rows
     if calibrated != signature:
         what = ", ".join(str(change) for change in changes(calibrated, signature))
-        return Missing(f"its calibration on {source} has expired ({what}); {how}")
-    if kappa is None:
-        return Calibrated(None, n, source)
-    return Calibrated(Estimate(kappa, None if low is None else Interval(low, high, "delta-log-t")), n, source)
+        return Missing(f"its calibration on answers of {release} has expired ({what}); {how}")
+    if release != report.release:
+        return Missing(f"it was calibrated on answers of {release}, and not on those of {report.release}; {how}")
+    source = "that came with the answers" if labels == OWN_LABELS else f"of {labels}"
+    interval = None if low is None else Interval(low, high, "delta-log-t")
+    return Calibrated(release, None if kappa is None else Estimate(kappa, interval), n, source)

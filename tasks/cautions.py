@@ -8,6 +8,7 @@ import numpy as np
 
 from tasks.pairing import Pairing
 from tasks.report import Report, Score
+from tasks.report_names import labels
 from tasks.signatures import changes
 
 LENGTH_RATIO = 1.5
@@ -25,7 +26,6 @@ def cautions(pair: Pairing, metrics: Sequence[str]) -> tuple[str, ...]:
     return (
         *_length(pair),
         *(f"{metric} is not compared: {why}" for metric, why in differ.items()),
-        *_changed(pair),
         *_samples(pair),
         *_coverage(pair.old, pair.new, [metric for metric in metrics if metric not in differ]),
     )
@@ -57,29 +57,27 @@ def _length(pair: Pairing) -> Iterator[str]:
         )
 
 
-def _changed(pair: Pairing) -> Iterator[str]:
-    if pair.old.dataset_version == pair.new.dataset_version:
-        return
-    common, changed, facts = (
-        int(mask.sum()) for mask in (pair.in_old & pair.in_new, pair.changed, pair.facts_changed & ~pair.changed)
-    )
-    what = f"{changed:,} of {common:,} common samples have another question or other references and are left out"
-    if not changed:
-        what = "all common samples have the same question and references"
-    if facts:
-        what += f"; {facts:,} have other facts and are left out of ground_truth_similarity"
-    yield f"the data set changed from version {pair.old.dataset_version} to {pair.new.dataset_version}: {what}"
-
-
 def _samples(pair: Pairing) -> Iterator[str]:
-    only_old, only_new, common = (
-        int(mask.sum()) for mask in (pair.in_old & ~pair.in_new, pair.in_new & ~pair.in_old, pair.in_old & pair.in_new)
+    """One line about all samples that are not compared, whether the data set or only the answers have changed."""
+    names = labels((pair.old, pair.new))
+    versions = pair.old.dataset_version, pair.new.dataset_version
+    masks = {
+        f"only in {names[pair.old.report_id]}": pair.in_old & ~pair.in_new,
+        f"only in {names[pair.new.report_id]}": pair.in_new & ~pair.in_old,
+        "with another question or other references": pair.changed,
+        "with other facts, left out of ground_truth_similarity": pair.facts_changed & ~pair.changed,
+    }
+    found = [f"{what}: {n:,}" for what, mask in masks.items() if (n := int(mask.sum()))]
+    if versions[0] == versions[1] and not found:
+        return
+    start = "the reports do not have the same samples"
+    if versions[0] != versions[1]:
+        start = f"the data set changed from version {versions[0]} to {versions[1]}"
+    same = int((pair.in_old & pair.in_new & ~pair.changed).sum())
+    yield (
+        f"{start} ({', '.join(found) or 'no question and no reference differs'}); the {same:,} samples that are the "
+        "same in both are compared"
     )
-    if only_old or only_new:
-        yield (
-            f"the reports do not have the same samples: {only_old:,} only in {pair.old.report_id}, {only_new:,} "
-            f"only in {pair.new.report_id}; the {common:,} that both have are compared"
-        )
 
 
 def _coverage(old: Report, new: Report, metrics: Sequence[str]) -> Iterator[str]:

@@ -96,7 +96,8 @@ SELECT
     -- Which of the spellings of "no label" it is, counted from 1.
     coalesce(list_position(['', 'nan', 'null', 'none', 'n/a', 'na', '-'], verdict), 0)::TINYINT AS label_text,
     (verdict IS NOT NULL AND label_value = -1 AND label_text = 0)::TINYINT AS label_odd,
-    is_blank(answer)::TINYINT AS answer_blank,
+    (missing_because IS NOT NULL)::TINYINT AS unanswered,
+    (is_blank(answer) AND missing_because IS NULL)::TINYINT AS answer_blank,
     is_misread(everything)::TINYINT AS misread,
     coalesce(regexp_matches(answer, '(?i)</?think'), false)::TINYINT AS thinks,
     has_null_in_word(everything)::TINYINT AS null_in_word,
@@ -178,14 +179,14 @@ FROM marked
 LEFT JOIN disputed ON marked.sample_id = disputed.sample_id
 LEFT JOIN majority ON marked.sample_id = majority.sample_id;
 
--- One row a release, in order of appearance. Medians are of the answers that are not blank.
+-- One row a release, in order of appearance. Medians are of the answers that are there and not blank.
 CREATE TEMP TABLE releases AS
 WITH each AS (
     SELECT
         release,
         min(position) AS appearance,
         count(DISTINCT sample_id) FILTER (id_blank = 0) AS samples,
-        median(answer_chars) FILTER (answer_blank = 0) AS median_chars
+        median(answer_chars) FILTER (answer_blank = 0 AND unanswered = 0) AS median_chars
     FROM marked
     WHERE release_blank = 0
     GROUP BY release

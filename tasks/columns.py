@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from metrics_core.errors import BadInput
 
-Key = Literal["id", "question", "answer", "references", "facts", "release", "label", "cluster"]
+Key = Literal["id", "question", "answer", "references", "facts", "release", "label", "cluster", "missing_because"]
 KEYS: tuple[Key, ...] = get_args(Key)
 
 # The names that ragas, DeepEval, continuous-eval, Opik, Langfuse and common data sets give their columns,
@@ -27,6 +27,7 @@ _USUAL: Mapping[Key, tuple[str, ...]] = {
     "facts": ("facts", "reference_facts", "reference_answer_facts"),
     "release": ("release", "model", "model_name", "model_version"),
     "cluster": ("cluster", "cluster_id"),
+    "missing_because": ("missing_because",),
 }  # fmt: skip
 _MISSING = object()
 
@@ -98,20 +99,25 @@ def lookup(record: Mapping[str, Any], path: str) -> Any:
     """
     if path in record:
         return record[path]
-    steps = [step for step in re.split(r"[.\[\]]+", path.removeprefix("$")) if step]
+    way = steps(path)
     here: Any = record
-    for place, step in enumerate(steps):
+    for place, step in enumerate(way):
         if isinstance(here, str):
             here = _json_or_text(here)
         if isinstance(here, Mapping) and step in here:
             here = here[step]
-        elif isinstance(here, Mapping) and (rest := ".".join(steps[place:])) in here:
+        elif isinstance(here, Mapping) and (rest := ".".join(way[place:])) in here:
             return here[rest]
         elif isinstance(here, list) and step.isdecimal() and int(step) < len(here):
             here = here[int(step)]
         else:
             return _MISSING
-    return here if steps else _MISSING
+    return here if way else _MISSING
+
+
+def steps(path: str) -> list[str]:
+    """The names and indices of a path, in order: `$.meta.refs[0]` is meta, refs, 0."""
+    return [step for step in re.split(r"[.\[\]]+", path.removeprefix("$")) if step]
 
 
 def value(record: Mapping[str, Any], path: str | None) -> Any:

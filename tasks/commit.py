@@ -86,8 +86,7 @@ def commit(home: Path, run_id: str, source: str, loaded: Loaded, accepted: str, 
     with writing(home, taken_in=[*parts, *([calls] if calls else [])]) as warehouse:
         version = _commit_samples(warehouse, loaded, accepted, source)
         releases = _commit_answers(warehouse, loaded.dataset, accepted)
-        # A part that is gone was brought in by another run on the same rows.
-        _commit_measurements(warehouse, run_id, [part for part in parts if Path(part).is_file()])
+        commit_measurements(warehouse, run_id, parts)
         if calls:
             insert_calls(warehouse, calls)
     return Committed(loaded.dataset, version, releases)
@@ -126,7 +125,7 @@ def _commit_answers(warehouse: duckdb.DuckDBPyConnection, dataset: str, accepted
     warehouse.execute(
         """
         CREATE OR REPLACE TEMP TABLE new_answers AS
-        SELECT release, sample_id, sample_key, answer, label, correct, slices,
+        SELECT release, sample_id, sample_key, answer, label, correct, slices, missing_because,
                min("row") OVER (PARTITION BY release) AS first_row
         FROM read_parquet(?)
         """,
@@ -144,17 +143,19 @@ def _commit_answers(warehouse: duckdb.DuckDBPyConnection, dataset: str, accepted
         key = [dataset, release.release, release.answers_version]
         warehouse.execute("DELETE FROM answers WHERE dataset = ? AND release = ? AND answers_version = ?", key)
         warehouse.execute(
-            "INSERT INTO answers SELECT ?, ?, ?, sample_id, sample_key, answer, label, correct, slices "
-            "FROM new_answers WHERE release = ?",
+            "INSERT INTO answers SELECT ?, ?, ?, sample_id, sample_key, answer, label, correct, slices, "
+            "missing_because FROM new_answers WHERE release = ?",
             [*key, release.release],
         )
     return found
 
 
-def _commit_measurements(warehouse: duckdb.DuckDBPyConnection, run_id: str, parts: Sequence[str]) -> None:
-    if not parts:
+def commit_measurements(warehouse: duckdb.DuckDBPyConnection, run_id: str, parts: Sequence[str]) -> None:
+    """Bring finished parts in, within the caller's transaction."""
+    # A part that is gone was brought in by another run on the same rows.
+    files = [one_file(part) for part in parts if Path(part).is_file()]
+    if not files:
         return
-    files = [one_file(part) for part in parts]
     # What has no number does not replace what another run measured in the meantime.
     warehouse.execute(
         "DELETE FROM measurements USING (SELECT sample_key, signature, status FROM read_parquet(?)) AS new "

@@ -14,6 +14,7 @@ from metrics_core.statistics.multiplicity import benjamini_hochberg, holm
 from tasks.cautions import cautions, differing_methods
 from tasks.compare_field import Settings, compare_field, without_numbers
 from tasks.comparisons import store
+from tasks.labels import LABEL, LABEL_FIELD
 from tasks.pairing import pairing
 from tasks.report import Report, read_reports
 
@@ -57,12 +58,14 @@ def compare(
     differ = differing_methods(old, new)
     pair = pairing(home, old, new)
     settings = Settings(seed, level, n_fields=len(wanted))
+    label = f"{LABEL}.{LABEL_FIELD.name}"
+    labels = pair.columns(LABEL, LABEL_FIELD.name) if label in _names(old) and label in _names(new) else None
     rows: list[Comparison] = []
     for metric, _, field in (name.partition(".") for name in wanted):
         if note := differ.get(metric) or _only_in_one(old, new, f"{metric}.{field}"):
             rows.append(without_numbers(metric, field, ALL, note))
         else:
-            rows += compare_field(pair, metric, field, settings)
+            rows += compare_field(pair, metric, field, settings, labels)
     found = Pair(
         old.report_id,
         new.report_id,
@@ -76,6 +79,11 @@ def compare(
     )
     store(home, found, seed=seed)
     return found
+
+
+def primary_field(home: Path, report_ids: Sequence[str], name: str) -> str:
+    """METRIC.FIELD `name` where one of the reports has it, otherwise nothing: what is missing is the gate's to say."""
+    return name if any(name in _names(report) for report in read_reports(home, report_ids)) else ""
 
 
 def _names(report: Report) -> list[str]:

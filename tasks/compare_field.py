@@ -12,9 +12,11 @@ import numpy.typing as npt
 from metrics_core.pair import ALL, Comparison
 from metrics_core.registry import METRICS, Options
 from metrics_core.statistics.comparison import PairedDifference, paired_difference
+from metrics_core.statistics.corrected import ppi_difference
 from metrics_core.statistics.permutation import sign_flip
 from metrics_core.statistics.power import minimum_detectable, needed_for_mean, needed_for_share
 from tasks.grouping import groups
+from tasks.labels import LABEL, MOST_LABELLED
 from tasks.paired_bleu import CORPUS_BLEU, read_bleu
 from tasks.pairing import SCORED, STATUSES, Columns, Mask, Pairing
 
@@ -49,8 +51,13 @@ def without_numbers(metric: str, field: str, slice_: str, note: str) -> Comparis
     )  # fmt: skip
 
 
-def compare_field(pair: Pairing, metric: str, field: str, settings: Settings) -> Iterator[Comparison]:
-    """The field on 'all', then on the slices, without adjusted p. Only its own columns are in memory."""
+def compare_field(
+    pair: Pairing, metric: str, field: str, settings: Settings, labels: Columns | None = None
+) -> Iterator[Comparison]:
+    """The field on 'all', then on the slices, without adjusted p. Only its own columns are in memory.
+
+    `labels` are those of people, where both reports have some.
+    """
     bleu = read_bleu(pair) if (metric, field) == CORPUS_BLEU else None
     columns = bleu.columns if bleu else pair.columns(metric, field)
     same_sample = ~(pair.changed | pair.facts_changed) if metric in USES_FACTS else ~pair.changed
@@ -72,7 +79,33 @@ def compare_field(pair: Pairing, metric: str, field: str, settings: Settings) ->
             found = bleu.difference(common, pair.clusters, settings.seed, settings.level)
         elif common.any():
             found = _difference(pair, columns, common, range_, settings, slice_)
-        yield _row(metric, field, slice_, found, about, settings)
+        row = _row(metric, field, slice_, found, about, settings)
+        if labels and slice_ == ALL and not bleu and metric != LABEL:
+            row = replace(row, **_people(pair, columns, labels, common, span(metric, field), settings.level))
+        yield row
+
+
+def _people(
+    pair: Pairing, columns: Columns, labels: Columns, common: Mask, range_: float, level: float
+) -> dict[str, Any]:
+    """What people would find on the rows `common`, of which they labelled a part in both releases.
+
+    """
+    known = [status[common] == SCORED for status in (labels.old_status, labels.new_status)]
+    n_labelled = int((known[0] & known[1]).sum())
+    if not 0 < n_labelled < MOST_LABELLED * common.sum():
+        return {}
+    given = [
+        [float(label) if there else None for label, there in zip(side[common], mask, strict=True)]
+        for side, mask in zip((labels.old, labels.new), known, strict=True)
+    ]
+    clusters = None if pair.clusters is None else pair.clusters[common].tolist()
+    old, new = columns.old[common], columns.new[common]
+    found = ppi_difference(old, new, *given, clusters=clusters, span=range_, level=level)
+    if found.interval is None:
+        return {}
+    low, high, _ = found.interval.clipped(-1.0, 1.0)
+    return {"people": found.value, "people_low": low, "people_high": high, "n_labelled": n_labelled}
 
 
 def _difference(

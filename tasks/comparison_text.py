@@ -2,36 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from metrics_core.pair import ALL, Comparison, Pair
-from tasks.publish import artifact_key, literal, number
+from tasks.publish import artifact_key, number
 
 HEAD = ("field", "rows", "old", "new", "difference", "p adjusted", "verdict", "fixed/broken")
-"""What `cells` gives, in order."""
+PEOPLE = "as people would"
+"""The column after the difference, where people labelled a part of the rows."""
 
 
-def cells(row: Comparison) -> tuple[str, ...]:
-    """One row of a table: the field (or the slice), how many rows have a number in both, means, and what is found."""
+def table(rows: Sequence[Comparison]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The head and the rows: the field (or the slice), how many rows have a number in both, means, what is found."""
+    people = any(row.people is not None for row in rows)
+    place = HEAD.index("difference") + 1
+    head = (*HEAD[:place], PEOPLE, *HEAD[place:]) if people else HEAD
+    return head, [_cells(row, people=people) for row in rows]
+
+
+def _cells(row: Comparison, *, people: bool) -> tuple[str, ...]:
     return (
         row.name if row.slice == ALL else row.slice,
         f"{row.n_common:,}",
         number(row.old),
         number(row.new),
-        size(row),
+        _size(row.difference, row.low, row.high),
+        *([_size(row.people, row.people_low, row.people_high)] if people else []),
         chance(row.p_adjusted),
         verdict(row),
         "–" if row.fixed is None else f"{row.fixed:,}/{row.broken:,}",
     )
 
 
-def size(row: Comparison) -> str:
+def _size(difference: float | None, low: float | None, high: float | None) -> str:
     """The difference with half its interval: `+0.012 ±0.020`."""
-    if row.difference is None:
+    if difference is None:
         return "–"
-    if row.low is None or row.high is None:
-        return f"{row.difference:+.3f}"
-    return f"{row.difference:+.3f} ±{(row.high - row.low) / 2:.3f}"
+    if low is None or high is None:
+        return f"{difference:+.3f}"
+    return f"{difference:+.3f} ±{(high - low) / 2:.3f}"
 
 
 def chance(p: float | None) -> str:
@@ -74,29 +83,26 @@ def only_one(pair: Pair) -> Iterator[str]:
         yield f"{shown}: some rows have a number in one report only: {text}"
 
 
-def markdown(pair: Pair) -> str:
-    """The comparison as a page: warnings first, then a table of all samples, then one of each slice."""
-    warnings = [*([pair.not_comparable] if pair.not_comparable else []), *pair.warnings, *only_one(pair)]
-    lines = [f"# {literal(pair.old)} → {literal(pair.new)}", "", *(f"- {literal(text)}" for text in warnings), ""]
-    for slice_ in dict.fromkeys(row.slice for row in pair.rows):
-        rows = [row for row in pair.rows if row.slice == slice_]
-        shown = [(row.name, *cells(row)[1:]) for row in rows]
-        lines += [f"## {literal(slice_)}: {max(row.n_common for row in rows):,} rows", ""]
-        lines += [f"| {' | '.join(HEAD)} |", "|" + "---|" * len(HEAD)]
-        lines += ["| " + " | ".join(map(literal, row)) + " |" for row in shown]
-        lines.append("")
-    return "\n".join(lines)
+def people_note(pair: Pair) -> str | None:
+    """What the column `PEOPLE` says, where there is one."""
+    n = max((row.n_labelled or 0 for row in pair.overall), default=0)
+    if not n:
+        return None
+    return (
+        f"{PEOPLE}: the difference that people would find, predicted from the {n:,} rows that they labelled in both "
+        "reports and from the scores of all (PPI++); every line estimates the same number. It holds where the labelled "
+        "rows are a random part"
+    )
 
 
 def publish_comparison(pair: Pair) -> None:
-    """Make a table and a markdown artifact of the comparison in the Prefect UI. The warehouse stays the record."""
-    from prefect.artifacts import create_markdown_artifact, create_table_artifact
+    """Make a table artifact of the comparison in the Prefect UI. The warehouse stays the record."""
+    from prefect.artifacts import create_table_artifact
 
-    name = f"{pair.old} against {pair.new}"
     key = artifact_key(f"{_unversioned(pair.old)}-{_unversioned(pair.new)}")
-    rows = [dict(zip(HEAD, cells(row), strict=True)) for row in pair.overall]
-    create_table_artifact(rows, key=f"differences-{key}", description=name)
-    create_markdown_artifact(markdown(pair), key=f"comparison-{key}", description=name)
+    head, cells = table(pair.overall)
+    rows = [dict(zip(head, row, strict=True)) for row in cells]
+    create_table_artifact(rows, key=f"differences-{key}", description=f"{pair.old} against {pair.new}")
 
 
 def _unversioned(report_id: str) -> str:

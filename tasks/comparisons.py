@@ -26,6 +26,7 @@ _OF_ROW = {
     **{name: name for name in ("metric", "field", "slice", "n_common", "n_only_old", "n_only_new", "old", "new")},
     **{"difference": "difference", "low": "ci_low", "high": "ci_high"},
     **{name: name for name in ("p", "p_adjusted", "mde", "needed", "fixed", "broken", "test", "note", "level")},
+    **{name: name for name in ("people", "people_low", "people_high", "n_labelled")},
 }
 _COUNTS = ("missing_old", "missing_new")
 
@@ -77,4 +78,5 @@ def _pair(rows: Sequence[Mapping[str, Any]]) -> Pair:
 
 def _row(row: Mapping[str, Any]) -> Comparison:
     counts = {name: json.loads(row[name]) for name in _COUNTS}
-    return Comparison(**{name: row[column] for name, column in _OF_ROW.items()}, **counts)
+    # A warehouse that an older release wrote lacks the newest columns until it is written to again.
+    return Comparison(**{name: row[column] for name, column in _OF_ROW.items() if column in row}, **counts)

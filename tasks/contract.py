@@ -223,6 +223,8 @@ _WARNINGS = (
         for name, column, holds, breaks in (
             ("blank_answer", "answer_blank", "every row has an answer",
              "with a blank answer: a missing answer scores 0"),
+            ("unanswered", "unanswered", "every question got an answer",
+             "whose question got no answer: they have no score, and lower the coverage"),
             ("mojibake", "misread", "no text looks wrongly decoded",
              "with text that looks wrongly decoded, such as 'Ã©' for 'é', or with a byte order mark in it"),
             ("think_block", "thinks", "no answer holds a <think> block",

@@ -10,8 +10,8 @@ from typing import Any, Literal
 
 from metrics_core.errors import BadInput
 from tasks.movement import Movement, movements
-from tasks.page.command import without_secrets
 from tasks.pairing import pairing
+from tasks.readers import without_secrets
 from tasks.report import Report, read_reports
 from tasks.signatures import changes
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,12 +12,13 @@ import numpy as np
 from metrics_core.evidence import Column, Coverage, Evidence, Mask, Missing
 from metrics_core.policy import Policy
 from metrics_core.registry import METRICS, Options
-from tasks.calibrations import calibration_of
+from tasks.calibrations import calibrations_of
 from tasks.cautions import differing_methods
 from tasks.compare_field import USES_FACTS
 from tasks.paired_bleu import CORPUS_BLEU
 from tasks.pairing import SCORED, STATUSES, Columns, Pairing, pairing
 from tasks.report import Report
+from tasks.report_names import labels
 
 _WANTED = tuple(STATUSES.index(name) for name in ("scored", "failed", "skipped"))
 """What a sample is that the metric has something to say about."""
@@ -36,14 +38,15 @@ class _Field:
 def evidence(home: Path, old: Report, new: Report, policy: Policy) -> Evidence:
     """Scores, coverage and calibrations of all fields that `policy` names; a field that has none gets the reason."""
     pair = pairing(home, old, new)
+    names = labels((old, new))
     fields = {name: _field(pair, name) for name in policy.fields}
     masks = {name: (in_old, in_new) for name, in_old, in_new in pair.members()}
     return Evidence(
-        old.report_id,
-        new.report_id,
+        names[old.report_id],
+        names[new.report_id],
         {(name, slice_): _column(fields[name], slice_, masks) for name, slice_ in policy.needs},
-        {name: _coverage(pair, field) for name, field in fields.items() if isinstance(field, _Field)},
-        {name: calibration_of(home, new, name) for name in policy.fields if policy.kappa(name)},
+        {name: _coverage(pair, field, names) for name, field in fields.items() if isinstance(field, _Field)},
+        {name: calibrations_of(home, (old, new), name) for name in policy.fields if policy.kappa(name)},
         None if pair.clusters is None else pair.clusters.astype(np.intp),
     )
 
@@ -101,7 +104,7 @@ def _column(field: _Field | Missing, slice_: str, masks: dict[str, tuple[Mask, M
     )
 
 
-def _coverage(pair: Pairing, field: _Field) -> tuple[Coverage, ...]:
+def _coverage(pair: Pairing, field: _Field, names: Mapping[str, str]) -> tuple[Coverage, ...]:
     """Of the samples that the field has something to say about in either report, those with a comparable number.
 
     A sample that is undefined in both has nothing to say (no reference, no label). One that is undefined or absent in
@@ -117,5 +120,5 @@ def _coverage(pair: Pairing, field: _Field) -> tuple[Coverage, ...]:
         changed = int((wanted & (status == SCORED) & ~field.same).sum())
         if changed:
             missing["changed in the data set"] = changed
-        parts.append(Coverage(report.report_id, int(wanted.sum()), int(scored.sum()), missing))
+        parts.append(Coverage(names[report.report_id], int(wanted.sum()), int(scored.sum()), missing))
     return tuple(parts)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from metrics_core.judge.foresight import Estimate, estimate
 from metrics_core.judge.panel import JudgeMetric
-from metrics_core.registry import METRICS, create
+from metrics_core.registry import METRICS, create, workload
 from tasks.parts import Chunk, samples_of
 from tasks.plan import Plan
 
 
 def foresee(plan: Plan) -> tuple[Estimate, ...]:
-    """One estimate for every metric of the plan that asks judges, also where it has nothing left to ask.
+    """One estimate for every judge metric of the plan, also where it has nothing left to ask, or asks nobody.
 
     Raises:
         BadInput: litellm does not know the provider of a judge.
@@ -23,6 +23,8 @@ def foresee(plan: Plan) -> tuple[Estimate, ...]:
 def _estimate(name: str, chunks: list[Chunk]) -> Estimate:
     if not chunks:
         return Estimate(name, 0, 0, 0, 0, 0, 0.0)
+    if workload(name, chunks[0].options) != "judge":
+        return Estimate(name, sum(chunk.n_rows for chunk in chunks), 0, 0, 0, 0, 0.0)
     [metric] = create([name], chunks[0].options)
     assert isinstance(metric, JudgeMetric)
     return estimate(metric, (sample for chunk in chunks for samples in samples_of(chunk) for sample in samples))

@@ -2,68 +2,64 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+import difflib
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from metrics_core.errors import BadInput
 from metrics_core.evidence import Evidence
 from metrics_core.gate import RuleOutcome, Verdict, verdict
 from metrics_core.gate_trial import SelfTest, self_test
 from metrics_core.policy import Policy, parse_policy
+from metrics_core.registry import Options, create
 from tasks.evidence import evidence
+from tasks.labels import LABEL
 from tasks.report import read_reports
-from tasks.report_names import pair_named, report_named
-from tasks.warehouse.warehouse import reading
-
-EXIT_CODES: Mapping[str, int] = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3, "INCOMPLETE": 4}
-"""What the command ends with; 2 is bad input."""
+from tasks.report_names import is_known, pair_named, report_named
+from tasks.verdicts import Gated, store
 
 
-@dataclass(frozen=True, slots=True)
-class Gated:
-    """A verdict and the ids of the reports that it is about; `old` is the name that was asked for if there is none."""
-
-    old: str
-    new: str
-    policy: Policy
-    verdict: Verdict
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: old, new, outcome, exit_code, sentence, policy and rules."""
-        return {
-            "old": self.old,
-            "new": self.new,
-            "outcome": self.verdict.outcome,
-            "exit_code": EXIT_CODES[self.verdict.outcome],
-            "sentence": self.verdict.sentence,
-            "policy": [rule.text for rule in self.policy.rules],
-            "rules": [asdict(rule) for rule in self.verdict.rules],
-        }
+def is_text(policy: str) -> bool:
+    """Whether this is a policy itself, and not the path of its file: it has several lines, or a brace."""
+    return "\n" in policy or "{" in policy
 
 
-def read_policy(file: Path) -> Policy:
-    """The policy in a YAML file (or JSON, which is YAML).
+def read_policy(policy: str) -> Policy:
+    """The policy in YAML (or JSON, which is YAML): its text, or the path of its file.
 
     Raises:
         BadInput: the file cannot be read, is no YAML, or holds no policy; one line a problem.
     """
     import yaml
 
+    where = "policy" if is_text(policy) else policy
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8-sig"))
+        content = yaml.safe_load(policy if is_text(policy) else Path(policy).read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise BadInput(f"{file}: {error.strerror or error}") from error
+        raise BadInput(f"{where}: {error.strerror or error}") from error
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
-        where = f", line {mark.line + 1}" if mark else ""
-        raise BadInput(f"{file}{where}: not YAML; put a text with a colon, bracket or star in quotes") from error
-    return parse_policy(content, str(file))
+        line = f", line {mark.line + 1}" if mark else ""
+        raise BadInput(f"{where}{line}: not YAML; put a text with a colon, bracket or star in quotes") from error
+    return parse_policy(content, where)
+
+
+def check_fields(policy: Policy, metrics: Sequence[str], options: Options) -> None:
+    """Find out before anything is scored whether a run with these metrics can have all that the policy asks.
+
+    Raises:
+        BadInput: it names a field that the run will not have. Labels are in the data, so nothing is said of theirs.
+    """
+    known = [f"{metric.name}.{one.name}" for metric in create(metrics, options) for one in metric.fields]
+    for name in policy.fields:
+        if name not in known and name.partition(".")[0] != LABEL:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known)}"
+            raise BadInput(f"policy: {name}: this run will not have such a field; {hint}")
 
 
 def gate(home: Path, old: str, new: str, policy: Policy, dataset: str = "") -> Gated:
-    """Decide whether the release of report `new` may ship in place of that of `old`.
+    """Decide whether the release of report `new` may ship in place of that of `old`, and keep what was decided.
 
     Args:
         old, new: ids of reports, or names of releases, which stand for their newest report; `dataset`: where a release
@@ -73,15 +69,21 @@ def gate(home: Path, old: str, new: str, policy: Policy, dataset: str = "") -> G
         BadInput: there is no report `new`, it is not clear which are meant, or they cannot be a pair. A baseline that
             is missing is no bad input: the verdict is then INCOMPLETE, and never a PASS.
     """
-    if not _is_there(home, old):
+    gated = _decided(home, old, new, policy, dataset)
+    store(home, gated)
+    return gated
+
+
+def _decided(home: Path, old: str, new: str, policy: Policy, dataset: str) -> Gated:
+    primary, margin = policy.primary.field, abs(policy.primary.floor)
+    if not is_known(home, old):
         new = report_named(home, new, dataset)
         sentence = f"there is no report or release {old} in {home} to compare {new} with; evaluate the baseline first"
         rules = tuple(RuleOutcome(rule.text, "INCOMPLETE", "there is no baseline") for rule in policy.rules)
-        return Gated(
-            old, new, policy, Verdict("INCOMPLETE", f"whether {new} may ship cannot be said: {sentence}", rules)
-        )
+        sentence = f"whether {new} may ship cannot be said: {sentence}"
+        return Gated(old, new, primary, margin, Verdict("INCOMPLETE", sentence, rules))
     old, new, found = _evidence(home, old, new, policy, dataset)
-    return Gated(old, new, policy, verdict(policy, found))
+    return Gated(old, new, primary, margin, verdict(policy, found))
 
 
 def gate_self_test(home: Path, old: str, new: str, policy: Policy, dataset: str = "", *, seed: int = 0) -> SelfTest:
@@ -102,11 +104,3 @@ def _evidence(home: Path, old: str, new: str, policy: Policy, dataset: str) -> t
     if before.dataset != after.dataset:
         raise BadInput(f"{old} is about {before.dataset}, and {new} about {after.dataset}")
     return old, new, evidence(home, before, after, policy)
-
-
-def _is_there(home: Path, name: str) -> bool:
-    with reading(home) as warehouse:
-        found = warehouse.execute(
-            "SELECT 1 FROM reports WHERE ? IN (report_id, release, dataset || '/' || release) LIMIT 1", [name]
-        ).fetchone()
-    return found is not None

@@ -11,6 +11,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from metrics_core.errors import BadInput
@@ -21,6 +22,19 @@ if TYPE_CHECKING:
 
 JUDGE, JUDGE_BASE, JUDGE_KEY = "ANSWERKEY_JUDGE", "ANSWERKEY_JUDGE_BASE", "ANSWERKEY_JUDGE_KEY"
 VARIABLE, VARIABLE_BASE, SECRET = "answerkey_judge", "answerkey_judge_base", "answerkey-judge-key"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyOf:
+    """Whose key it is, the environment variable that has it, and the Prefect secret block."""
+
+    whom: str
+    variable: str
+    block: str
+
+
+JUDGES = KeyOf("the judge", JUDGE_KEY, SECRET)
+MODEL = KeyOf("the model", "ANSWERKEY_MODEL_KEY", "answerkey-model-key")
 
 _PLACE = re.compile(r"env:\w+|(secret|variable):[\w-]+")
 
@@ -52,12 +66,12 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(part.strip() for part in parts if part.strip())
 
 
-def key(key_from: str) -> str | None:
-    """The key of the judges.
+def key(key_from: str, of: KeyOf = JUDGES) -> str | None:
+    """The key of the judges, or of the model under test.
 
     Args:
-        key_from: empty for `ANSWERKEY_JUDGE_KEY` in the environment, else the Prefect secret block
-            `answerkey-judge-key`; or the one place to look: `env:NAME`, `secret:BLOCK`, `variable:NAME`.
+        key_from: empty for the variable of `of` in the environment (`ANSWERKEY_JUDGE_KEY`), else its Prefect secret
+            block (`answerkey-judge-key`); or the one place to look: `env:NAME`, `secret:BLOCK`, `variable:NAME`.
 
     Returns:
         None where `key_from` is empty and neither place has one: providers have variables of their own.
@@ -66,27 +80,27 @@ def key(key_from: str) -> str | None:
         BadInput: `key_from` names no place, or there is no key in that place.
     """
     if not key_from:
-        return _environment(JUDGE_KEY) or (_secret(SECRET) if _can_ask() else None)
+        return _environment(of.variable) or (_secret(of.block) if _can_ask() else None)
     if not _PLACE.fullmatch(key_from):
         # Not repeated: it may be the key itself.
         raise BadInput(
-            "the place of the judge's key is written env:NAME, secret:BLOCK or variable:NAME; the key itself stands "
-            f"nowhere but there (or in the environment variable {JUDGE_KEY})"
+            f"the place of {of.whom}'s key is written env:NAME, secret:BLOCK or variable:NAME; the key itself stands "
+            f"nowhere but there (or in the environment variable {of.variable})"
         )
     kind, _, name = key_from.partition(":")
     if kind == "env":
-        return _environment(name) or _not_there(key_from, f"export {name}=... where the run starts")
+        return _environment(name) or _not_there(of, key_from, f"export {name}=... where the run starts")
     if not _can_ask():
-        _not_there(key_from, "there is no Prefect server: set PREFECT_API_URL, or use env:NAME")
+        _not_there(of, key_from, "there is no Prefect server: set PREFECT_API_URL, or use env:NAME")
     if kind == "secret":
-        return _secret(name) or _not_there(key_from, f"save a Secret block called {name} in Prefect")
+        return _secret(name) or _not_there(of, key_from, f"save a Secret block called {name} in Prefect")
     value = _variable(name)
     text = value.strip() if isinstance(value, str) else None
-    return text or _not_there(key_from, f"set it with `prefect variable set {name} ...`")
+    return text or _not_there(of, key_from, f"set it with `prefect variable set {name} ...`")
 
 
-def _not_there(key_from: str, remedy: str) -> NoReturn:
-    raise BadInput(f"the judge's key is not in {key_from}: {remedy}")
+def _not_there(of: KeyOf, key_from: str, remedy: str) -> NoReturn:
+    raise BadInput(f"{of.whom}'s key is not in {key_from}: {remedy}")
 
 
 def _environment(name: str) -> str | None:

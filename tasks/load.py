@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from metrics_core.errors import BadInput
 from tasks.columns import ColumnMap, Key, complete
-from tasks.readers import Raw, read
+from tasks.readers import Raw, read, without_secrets
 from tasks.stage import Reference, Stager, refused
 from tasks.staging import quarantine_schema, staged_schema
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_LOOK_AHEAD = 100
+LOOK_AHEAD = 100
 """Rows from which columns are recognised: the first row alone may lack some."""
 
 _BATCH = 5_000
@@ -74,8 +74,8 @@ def load(source: Source, out: Path) -> Loaded:
     notes: list[str] = []
     known, references = _load_references(source, out, notes)
     rows = read(source.answers, out)
-    head = _head(rows, source.answers)
-    columns = complete(source.paths, source.slices, _records(head), source.answers, _sliced(known))
+    head = first_rows(rows, source.answers)
+    columns = complete(source.paths, source.slices, records_of(head), source.answers, _sliced(known))
     _require(columns, source, known is not None)
     if columns.guessed:
         notes.append(f"{_name(source.answers)}: columns recognised by name: {columns.description}")
@@ -110,22 +110,29 @@ def _plain(cell: Any) -> Any:
     return cell.tolist() if hasattr(cell, "tolist") else str(cell)
 
 
-def _head(rows: Iterator[Raw], source: str) -> list[Raw]:
-    head = list(itertools.islice(rows, _LOOK_AHEAD))
+def first_rows(rows: Iterator[Raw], source: str) -> list[Raw]:
+    """The rows from which the columns of a source are recognised.
+
+    Raises:
+        BadInput: there is no row, or none that can be read.
+    """
+    head = list(itertools.islice(rows, LOOK_AHEAD))
     if not head:
-        raise BadInput(f"{source}: no rows; it needs at least one")
-    if not _records(head):
-        raise BadInput(f"{source}: none of the first {len(head)} rows can be read: {head[0].error}")
+        raise BadInput(f"{without_secrets(source)}: no rows; it needs at least one")
+    if not records_of(head):
+        shown = without_secrets(source)
+        raise BadInput(f"{shown}: none of the first {len(head)} rows can be read: {head[0].error}")
     return head
 
 
 def _sliced(known: Mapping[str, Reference] | None) -> set[str]:
     """Slice columns that the references file has."""
-    references = itertools.islice((known or {}).values(), _LOOK_AHEAD)
+    references = itertools.islice((known or {}).values(), LOOK_AHEAD)
     return {path for reference in references for path, text in reference.slices if text is not None}
 
 
-def _records(rows: Iterable[Raw]) -> list[Mapping[str, Any]]:
+def records_of(rows: Iterable[Raw]) -> list[Mapping[str, Any]]:
+    """The records of the rows that can be read."""
     return [raw.record for raw in rows if raw.record is not None]
 
 
@@ -161,8 +168,8 @@ def _load_references(source: Source, out: Path, notes: list[str]) -> tuple[dict[
     if source.references is None:
         return None, None
     rows = read(source.references, out)
-    head = _head(rows, source.references)
-    columns = complete(source.reference_paths, (), _records(head), source.references)
+    head = first_rows(rows, source.references)
+    columns = complete(source.reference_paths, (), records_of(head), source.references)
     columns = replace(columns, slices=source.slices)
     for key in ("id", "references"):
         if key not in columns.paths:

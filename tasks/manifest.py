@@ -35,7 +35,8 @@ def manifest(
 ) -> dict[str, Any]:
     """The part of a report's manifest that all releases of a run share; to be made after scoring.
 
-    Where metrics asked judges, it says which, and what the run has spent on them.
+    Where metrics needed judges, it says which, and what the run has spent on them; of the offline judge, how far it
+    agrees with people.
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -59,9 +60,13 @@ def manifest(
 
 
 def _judge(options: JudgeOptions) -> dict[str, Any]:
-    spent = _spent(options)
+    from metrics_core.judge.offline.matcher import about
+
+    spent = spent_by(options)
     return {
-        "judges": list(dict.fromkeys(judge.label for judge, _ in options.seats())),
+        "judges": list(options.labels),
+        **({"about": about()} if options.offline or options.cascade else {}),
+        **({"cascade": options.cascade} if options.cascade else {}),
         "jury": options.jury,
         "repeats": options.repeats,
         "calls": spent.calls,
@@ -73,7 +78,12 @@ def _judge(options: JudgeOptions) -> dict[str, Any]:
     }
 
 
-def _spent(options: JudgeOptions) -> Spent:
+def spent_by(options: JudgeOptions) -> Spent:
+    """What the run of these options has spent so far, as its ledger has it.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
     folder = Path(options.ledger) if options.ledger else None
     if folder is None or not (folder / FILE).exists():
         return Spent()

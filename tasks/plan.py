@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metrics_core.registry import METRICS, Options, create
+from metrics_core.registry import Kind, Options, create, workload
 from metrics_core.sample import content_hash
 from tasks.parts import Chunk, part_schema
 from tasks.warehouse.warehouse import FILE, one_file, quoted, reading, scratch
@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 MAX_CHUNKS = 40
 """Chunks of all metrics together. A server keeps 50 task runs a flow run well; bursts over 100 stall it."""
 
-_CHUNK_ROWS = 5_000
-_JUDGE_CHUNK_ROWS = 500
-"""Fewer, because a call to a judge takes seconds where a score of words takes microseconds."""
+_CHUNK_ROWS: Mapping[Kind, int] = {"lexical": 5_000, "semantic": 2_000, "judge": 500}
+"""Fewer, where an answer takes longer: microseconds for words, milliseconds for a model, seconds for a judge."""
 
 _GROUP_ROWS = 2_048
 """The fewest that DuckDB writes."""
@@ -38,27 +37,37 @@ class Plan:
     n_todo: tuple[tuple[str, int], ...]
 
 
-def plan(accepted: str, home: Path, out: Path, metrics: Sequence[str], options: Options, *, only_failed: bool) -> Plan:
+def plan(
+    accepted: str,
+    home: Path,
+    out: Path,
+    metrics: Sequence[str],
+    options: Options,
+    *,
+    only_failed: bool,
+    most: int = MAX_CHUNKS,
+) -> Plan:
     """Anti-join the accepted rows with the measurements of every metric's signature.
 
     Failed and skipped measurements count as not known, so a rerun tries them again; with `only_failed` nothing
     but failed ones is scored. Equal answers (one `sample_key`) are scored once. `out` is a folder of this run alone.
+    `most` is the number of chunks that all metrics together may have.
 
     Raises:
-        BadInput: a metric asks judges, and the options name none.
+        BadInput: a judge is written in a way that none is.
         ValueError: the options hold a judge's key, which would travel with every chunk.
     """
     if options.judge.api_key is not None:
         raise ValueError("a judge's key does not travel: give score() the name of the place where it is kept")
     chunks: list[Chunk] = []
     signatures, known, todo = [], [], []
-    share = max(1, MAX_CHUNKS // len(metrics))
+    share = max(1, most // len(metrics))
     out.mkdir(parents=True, exist_ok=True)
     with scratch(out) as connection:
         n_samples = _distinct(connection, accepted)
         for metric in create(metrics, options):
-            if asks_judges := METRICS[metric.name].kind == "judge":
-                options.judge.seats()
+            kind = workload(metric.name, options)
+            options.judge.seats()
             _known_keys(connection, home, metric.signature, out)
             file = out / f"todo-{metric.name}.parquet"
             rows, fingerprint = _todo(connection, file, only_failed=only_failed)
@@ -66,8 +75,8 @@ def plan(accepted: str, home: Path, out: Path, metrics: Sequence[str], options: 
             known.append((metric.name, _count(connection, "known WHERE status NOT IN ('failed', 'skipped')")))
             todo.append((metric.name, rows))
             # What judges said is in the ledger. A part would only stand in the way of a rerun with more budget.
-            folder = _part_folder(out if asks_judges else home, metric.signature, fingerprint)
-            size = _chunk_size(rows, _JUDGE_CHUNK_ROWS if asks_judges else _CHUNK_ROWS, share)
+            folder = _part_folder(out if kind == "judge" else home, metric.signature, fingerprint)
+            size = _chunk_size(rows, _CHUNK_ROWS[kind], share)
             chunks += [
                 Chunk(metric.name, options, str(file), first, count, str(folder / f"{first}-{first + count}.parquet"))
                 for first in range(0, rows, size)
@@ -94,7 +103,7 @@ def _distinct(connection: duckdb.DuckDBPyConnection, accepted: str) -> int:
         CREATE TEMP TABLE wanted AS
         SELECT sample_key, any_value(question) AS question, any_value(answer) AS answer,
                any_value("references") AS "references", any_value(facts) AS facts, min(sample_id) AS sample_id
-        FROM read_parquet(?) GROUP BY sample_key
+        FROM read_parquet(?) WHERE missing_because IS NULL GROUP BY sample_key
         """,
         [one_file(accepted)],
     )

@@ -16,13 +16,19 @@ from typing import Any
 from metrics_core.errors import BadInput
 from tasks.warehouse.warehouse import one_file, quoted, scratch
 
-_URL = re.compile(r"^(https?|s3|gs|gcs|r2|hf|az|abfss)://")
-_TABLE = re.compile(r"^(?P<file>.+\.(?:duckdb|db|ddb))::(?P<table>.+)$")
-_JSON_LINES = (".jsonl", ".ndjson")
+URL = re.compile(r"^(https?|s3|gs|gcs|r2|hf|az|abfss)://")
+TABLE = re.compile(r"^(?P<file>.+\.(?:duckdb|db|ddb))::(?P<table>.+)$")
+JSON_LINES = (".jsonl", ".ndjson")
 _CSV = (".csv", ".tsv", ".txt")
-_PARQUET = (".parquet", ".pq")
+PARQUET = (".parquet", ".pq")
 SUPPORTED = "CSV, TSV, JSONL, JSON, Parquet, FILE.duckdb::TABLE, or a URL of one of these"
 _BATCH = 2_000
+
+
+def without_secrets(text: str) -> str:
+    """A text whose URLs lack the parts in which passwords and tokens travel."""
+    text = re.sub(r"://[^/@\s]*@", "://…@", text)
+    return re.sub(r"(://[^\s?]*)\?\S*", r"\1?…", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +51,27 @@ def read(source: str, work: Path) -> Iterator[Raw]:
     Raises:
         BadInput: the source is missing, of no known kind, or not what its ending says.
     """
-    table = _TABLE.match(source)
+    table = TABLE.match(source)
     if table:
         yield from _read_table(Path(table["file"]), table["table"], work)
         return
-    file = _download(source, work) if _URL.match(source) else Path(source)
+    file = _download(source, work) if URL.match(source) else Path(source)
     if not file.is_file():
-        raise BadInput(f"{source}: there is no such file; give {SUPPORTED}")
+        raise BadInput(f"{without_secrets(source)}: there is no such file; give {SUPPORTED}")
     kind = file.suffix.lower()
     if file.stat().st_size == 0:
-        raise BadInput(f"{source}: the file is empty; it needs at least one row")
-    if kind in _JSON_LINES:
+        raise BadInput(f"{without_secrets(source)}: the file is empty; it needs at least one row")
+    if kind in JSON_LINES:
         yield from _read_json_lines(file)
     elif kind == ".json":
         yield from _read_json(file)
-    elif kind in _PARQUET:
+    elif kind in PARQUET:
         yield from _read_parquet(file, work)
     elif kind in _CSV:
         yield from _read_csv(file, work)
     else:
-        raise BadInput(f"{source}: {kind or 'no file ending'!r} is not a known kind; give {SUPPORTED}")
+        shown = without_secrets(source)
+        raise BadInput(f"{shown}: {kind or 'no file ending'!r} is not a known kind; give {SUPPORTED}")
 
 
 def _read_json_lines(file: Path) -> Iterator[Raw]:
@@ -72,10 +79,11 @@ def _read_json_lines(file: Path) -> Iterator[Raw]:
     with file.open(encoding="utf-8-sig", errors="replace", newline="\n") as lines:
         for number, line in enumerate(lines, start=1):
             if line.strip():
-                yield _parsed(number, line.strip())
+                yield parse_line(number, line.strip())
 
 
-def _parsed(number: int, line: str) -> Raw:
+def parse_line(number: int, line: str) -> Raw:
+    """One line of a JSONL file, counted from 1."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -194,7 +202,7 @@ def _download(url: str, work: Path) -> Path:
             load_httpfs(connection)
             [(content,)] = connection.execute("SELECT content FROM read_blob(?)", [url]).fetchall()
     except (duckdb.Error, ValueError) as error:
-        raise BadInput(f"{url}: could not be read: {_first_line(error)}") from error
+        raise BadInput(without_secrets(f"{url}: could not be read: {_first_line(error)}")) from error
     target.write_bytes(content)
     return target
 

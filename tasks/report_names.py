@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
 from metrics_core.errors import BadInput
+from tasks.report import Report
 from tasks.warehouse.warehouse import FILE, one_file, reading, scratch
 
 
@@ -57,6 +60,23 @@ def _datasets(home: Path, name: str) -> list[str]:
             "SELECT DISTINCT dataset FROM reports WHERE ? IN (report_id, release, dataset || '/' || release)", [name]
         ).fetchall()
     return [str(row[0]) for row in rows]
+
+
+def is_known(home: Path, name: str) -> bool:
+    """Whether there is a report or a release of that name."""
+    return bool(_datasets(home, name))
+
+
+def labels(reports: Sequence[Report]) -> dict[str, str]:
+    """By report id: the release, with the version where several of these reports are about one release.
+
+    Short names for sentences about reports on one data set.
+    """
+    times = Counter(report.release for report in {report.report_id: report for report in reports}.values())
+    return {
+        report.report_id: f"{report.release} v{report.version}" if times[report.release] > 1 else report.release
+        for report in reports
+    }
 
 
 def check_baseline(home: Path, name: str, dataset: str, accepted: str) -> None:

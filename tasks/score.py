@@ -10,7 +10,7 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 
 from metrics_core.processes import spawned_pool
-from metrics_core.registry import METRICS
+from metrics_core.registry import METRICS, Kind, workload
 from tasks.judges import key
 from tasks.parts import Chunk, score_chunk
 
@@ -28,14 +28,15 @@ def score(chunk: Chunk, *, spawn: bool, key_from: str = "") -> str:
     """Score a chunk and return its part.
 
     Words are counted in Python, which two threads cannot do at once, so they go to processes. Embedding models
-    stay here, where they are loaded once; two chunks of them at a time would only take turns at every batch.
+    stay here, where they are loaded once; two chunks of them at a time would only take turns at every batch. The
+    offline judge is such a model.
     Judges are waited for here as well, so that all chunks share their pacing; `key_from` says where their key
     is kept (see `judges.key`), which is looked up no earlier than now.
 
     Raises:
         BadInput: there is no key where `key_from` says, or a judge cannot be asked.
     """
-    kind = METRICS[chunk.metric].kind
+    kind = workload(chunk.metric, chunk.options)
     if kind == "judge":
         return score_chunk(chunk, key(key_from))
     if kind == "semantic":
@@ -58,7 +59,9 @@ def in_good_order(chunks: Sequence[Chunk]) -> list[Chunk]:
     rest to the lexical chunks. The others of both take turns afterwards, since embedding hardly waits, and judging
     hardly does anything else.
     """
-    by_kind = {kind: [c for c in chunks if METRICS[c.metric].kind == kind] for kind in ("semantic", "judge", "lexical")}
+    by_kind: dict[Kind, list[Chunk]] = {"semantic": [], "judge": [], "lexical": []}
+    for chunk in chunks:
+        by_kind[workload(chunk.metric, chunk.options)].append(chunk)
     semantic, judge = by_kind["semantic"], by_kind["judge"]
     return [*semantic[:1], *judge[:1], *by_kind["lexical"], *_in_turns(judge[1:], semantic[1:])]
 

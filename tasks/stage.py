@@ -9,6 +9,7 @@ from typing import Any
 
 from metrics_core.errors import BadInput
 from metrics_core.sample import Sample, content_hash
+from metrics_core.text import is_blank
 from tasks.columns import ColumnMap, Key, as_text, as_texts, value
 from tasks.readers import Raw
 
@@ -114,20 +115,24 @@ class Stager:
         # A references file may hold references only; what was asked then stands beside the answer.
         question = own.question if reference.question is None else reference.question
         answer = clean(_text(record, paths, "answer"))
-        sample = Sample(reference.sample_id, answer, reference.references, question, reference.facts)
+        missing = clean(_text(record, paths, "missing_because")) if is_blank(answer) else None
+        missing = None if is_blank(missing) else missing
+        key = Sample(reference.sample_id, answer, reference.references, question, reference.facts).key
         return {
             "row": raw.row,
             "sample_id": reference.sample_id,
             "release": self.release or clean(_text(record, paths, "release")),
             "question": question,
             "answer": answer,
+            "missing_because": missing,
             "references": reference.references,
             "facts": reference.facts,
             "cluster": reference.cluster,
             "label": clean(_text(record, paths, "label")),
             "correct": None,
             "slices": self._slices(record, reference),
-            "sample_key": sample.key,
+            # An answer that is not there is no blank one: it has no measurement, and takes none from another release.
+            "sample_key": key if missing is None else content_hash([key, "missing"]),
             "sample_hash": reference.hash,
         }
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 def staged_schema() -> pa.Schema:
     """Columns of `staged.parquet`, and of `accepted.parquet` after validation.
 
+    `missing_because` says why a question that was asked got no answer; NULL where it got one, or nothing is known.
     `row` is 1-based in the source (the line of a JSONL file, the data row of a table). `label` is the text
     that the source gave, unparsed; `correct` is the label as validation understood it. `sample_key` hashes
     what a score depends on, `sample_hash` the answer-independent part that the data set version is made of.
@@ -25,6 +26,7 @@ def staged_schema() -> pa.Schema:
             ("release", text),
             ("question", text),
             ("answer", text),
+            ("missing_because", text),
             ("references", texts),
             ("facts", texts),
             ("cluster", text),

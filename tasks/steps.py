@@ -12,7 +12,27 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 
 from metrics_core.errors import BadInput
-from tasks import aggregate, commit, compare, comparison_text, foresee, load, parts, plan, publish, score, validate
+from tasks import (
+    aggregate,
+    announce,
+    commit,
+    compare,
+    comparison_text,
+    foresee,
+    gate,
+    generate,
+    load,
+    parts,
+    plan,
+    publish,
+    score,
+    stored,
+    validate,
+)
+from tasks.page import publish as page
+from tasks.traces import commit as trace_commit
+from tasks.traces import prepare, preview
+from tasks.traces import publish as trace_publish
 
 
 def _worth_retrying(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
@@ -23,9 +43,24 @@ def _worth_retrying(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
 
 load_step = task(name="load", task_run_name="load", cache_policy=NO_CACHE)(load.load)
 validate_step = task(name="validate", task_run_name="validate", cache_policy=NO_CACHE)(validate.validate)
+stored_step = task(name="take from the warehouse", task_run_name="take from the warehouse", cache_policy=NO_CACHE)(
+    stored.stored_source
+)
 record_step = task(name="record validation", task_run_name="record validation", cache_policy=NO_CACHE)(
     commit.record_validation
 )
+foresee_answers_step = task(name="foresee answers", task_run_name="foresee answers", cache_policy=NO_CACHE)(
+    generate.foresee_answers
+)
+generate_step = task(
+    name="generate",
+    task_run_name="generate {release}",
+    retries=2,
+    retry_delay_seconds=[1, 10],
+    retry_condition_fn=_worth_retrying,
+    cache_policy=NO_CACHE,
+)(generate.generate)
+register_step = task(name="register", task_run_name="register", cache_policy=NO_CACHE)(generate.register_generated)
 plan_step = task(name="plan", task_run_name="plan", cache_policy=NO_CACHE)(plan.plan)
 foresee_step = task(name="foresee", task_run_name="foresee", cache_policy=NO_CACHE)(foresee.foresee)
 score_step = task(
@@ -45,4 +80,16 @@ compare_step = task(name="compare", task_run_name="compare", cache_policy=NO_CAC
 publish_comparison_step = task(name="publish comparison", task_run_name="publish comparison", cache_policy=NO_CACHE)(
     comparison_text.publish_comparison
 )
+gate_step = task(name="gate", task_run_name="gate", cache_policy=NO_CACHE)(gate.gate)
 publish_step = task(name="publish", task_run_name="publish", cache_policy=NO_CACHE)(publish.publish)
+publish_run_step = task(name="publish page", task_run_name="publish page", cache_policy=NO_CACHE)(page.publish_run)
+publish_pair_step = task(name="publish page", task_run_name="publish page", cache_policy=NO_CACHE)(page.publish_pair)
+prepare_traces_step = task(name="prepare", task_run_name="prepare {rule.name}", cache_policy=NO_CACHE)(prepare.prepare)
+preview_traces_step = task(name="foresee", task_run_name="foresee {prepared.rule.name}", cache_policy=NO_CACHE)(
+    preview.preview
+)
+commit_traces_step = task(name="commit", task_run_name="commit {prepared.rule.name}", cache_policy=NO_CACHE)(
+    trace_commit.commit
+)
+publish_traces_step = task(name="publish", task_run_name="publish", cache_policy=NO_CACHE)(trace_publish.publish)
+announce_step = task(name="announce", task_run_name="announce", cache_policy=NO_CACHE)(announce.announce)

@@ -6,10 +6,17 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
+import yaml
 
+from metrics_core.pair import ALL
+from metrics_core.policy import KEYS, Kind
 from metrics_core.registry import METRICS
+from tasks.announce import GATE, RUN_INCOMPLETE
+from tasks.gate import read_policy
+from tasks.verdicts import EXIT_CODES
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [
@@ -41,14 +48,61 @@ def test_every_metric_is_described() -> None:
     assert [name for name in METRICS if f"| `{name}` |" not in text] == []
 
 
-def test_commands_in_documents_name_options_that_exist() -> None:
-    text = "".join((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/judge.md"))
-    used = set(re.findall(r"[ `](--[a-z-]+)", text))
-    helps = [
-        subprocess.run(
+COMMANDS = ("calibrate", "compare", "diff", "evaluate", "gate", "generate", "history", "judge", "report")
+
+
+@pytest.fixture(scope="module")
+def helps() -> dict[str, str]:
+    """What each command says it takes."""
+    return {
+        command: subprocess.run(
             [sys.executable, "-m", "flows.cli", command, "--help"], check=True, cwd=ROOT, capture_output=True, text=True
         ).stdout
-        for command in ("evaluate", "judge", "report")
+        for command in COMMANDS
+    }
+
+
+def test_commands_in_documents_name_options_that_exist(helps: dict[str, str]) -> None:
+    names = ("README.md", "docs/judge.md", "docs/gate.md", "docs/comparing.md", "docs/reports.md", "docs/generating.md")
+    text = "".join((ROOT / name).read_text(encoding="utf-8") for name in names)
+    used = set(re.findall(r"[ `(](--[a-z-]+)", text))
+    assert len(used) >= 30
+    assert {option for option in used if not any(option in page for page in helps.values())} == set()
+
+
+@pytest.mark.parametrize(
+    "name", ["README.md", "docs/gate.md", "docs/comparing.md", "docs/reports.md", "docs/generating.md"]
+)
+def test_every_command_line_in_a_document_has_the_options_of_its_command(helps: dict[str, str], name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", " ")
+    lines = re.findall(r"^answerkey (\w[\w-]*)(.*?)(?:  #.*)?$", text, re.MULTILINE)
+    assert lines
+    wrong = [
+        (command, option)
+        for command, rest in lines
+        if command in helps
+        for option in re.findall(r"(?<= )--[a-z-]+", rest)
+        if option not in helps[command]
     ]
-    assert len(used) >= 18
-    assert {option for option in used if not any(option in page for page in helps)} == set()
+    assert wrong == []
+
+
+def test_the_policy_of_the_document_is_a_policy_and_every_kind_of_rule_is_there() -> None:
+    text = (ROOT / "docs/gate.md").read_text(encoding="utf-8")
+    [example] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    policy = read_policy(example)
+    assert {rule.kind for rule in policy.rules} == set(get_args(Kind))
+    assert any(rule.slice != ALL for rule in policy.rules)
+    assert list(yaml.safe_load(example)) == list(KEYS)
+    [line] = re.findall(r"`(\{primary: [^`]*\})`", text)
+    assert read_policy(line).primary.text == "meaning_match.match >= -0.02"
+
+
+def test_the_exit_codes_and_events_of_the_document_are_those_of_the_code() -> None:
+    text = (ROOT / "docs/gate.md").read_text(encoding="utf-8")
+    codes = dict(re.findall(r"^\| (\d) \| ([A-Z]+) \|", text, re.MULTILINE))
+    assert {name: int(code) for code, name in codes.items()} == EXIT_CODES
+    first, *others = re.findall(r"`(answerkey\.gate\.\w+|\.\w+)`", text)
+    named = {first, *(first.rpartition(".")[0] + other for other in others)}
+    assert named == set(GATE.values())
+    assert f"`{RUN_INCOMPLETE}`" in text

@@ -76,7 +76,7 @@ def _texts(value: object) -> Iterator[str]:
             yield from _texts(item)
 
 
-@pytest.mark.parametrize("name", ["questions.jsonl", "answers.jsonl", "README.md"])
+@pytest.mark.parametrize("name", ["questions.jsonl", "answers.jsonl", "traces.jsonl", "README.md"])
 def test_files_are_plain_utf8_in_normal_form(name: str) -> None:
     data = (EXAMPLES / name).read_bytes()
     text = data.decode("utf-8")
@@ -261,6 +261,22 @@ def test_a_spelling_without_the_dots_of_yo_is_right() -> None:
 @pytest.mark.parametrize("what", ["number word against digits", "alias, acronym or symbol", "incomplete"])
 def test_other_hard_rows_have_their_labels(what: str) -> None:
     assert len(_showcase(what)) == 4
+
+
+def test_traces_are_answers_of_a_release() -> None:
+    traces = _read("traces.jsonl")
+    assert len({trace["id"] for trace in traces}) == len(traces) == 84
+    assert "`traces.jsonl`: 84 logged traces" in README
+    production = [trace for trace in traces if trace["metadata"]["environment"] == "production"]
+    expected = [trace for trace in traces if "expected_output" in trace["metadata"]]
+    assert (len(production), len(expected)) == (66, 72)
+    text = " ".join(README.split())
+    assert "of which 66 are from production" in text and "72 bring the references of their question along" in text
+    for trace in traces:
+        question = BY_ID[trace["metadata"]["question_id"]]
+        assert trace["input"]["question"] == question["question"]
+        assert trace["output"]["text"] == BY_KEY[question["id"], "aurora-2"]["answer"]
+        assert trace["metadata"].get("expected_output", question["references"]) == question["references"]
 
 
 def test_the_command_of_the_readme_names_the_files() -> None:

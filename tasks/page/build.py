@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from metrics_core.errors import BadInput
-from metrics_core.gate import Verdict
 from metrics_core.pair import Pair
 from metrics_core.registry import METRICS
+from tasks.calibrate import by_own_labels
 from tasks.history import moments
-from tasks.labels import LABEL, LABEL_FIELD
+from tasks.labels import LABEL, LABEL_FIELD, MOST_LABELLED
 from tasks.page import read
 from tasks.page.command import command
-from tasks.page.model import Field, Page, Release
+from tasks.page.model import Corrected, Field, Page, Release
 from tasks.page.notices import summary, warnings
 from tasks.page.samples import MOST_SAMPLES, read_samples
 from tasks.report import Report, read_reports
+from tasks.report_names import labels as labels_of
+from tasks.verdicts import Gated
 from tasks.warehouse.warehouse import reading
 
 if TYPE_CHECKING:
@@ -35,15 +36,16 @@ def build_page(
     report_ids: Sequence[str],
     *,
     pairs: Sequence[Pair] = (),
-    verdict: Verdict | None = None,
+    gates: Sequence[Gated] = (),
     primary: str | None = None,
     most_samples: int = MOST_SAMPLES,
 ) -> Page:
     """The page about the reports `report_ids`, in that order: the oldest release first.
 
-    `pairs` are comparisons between them; `primary` is the METRIC.FIELD that decides, and without it the label of
-    people where at least half of the answers have one, a judge, or recall. Of more than `most_samples` samples those
-    are kept whose primary score moves most.
+    `pairs` are comparisons between them, and `gates` what gates say about the same pairs. `primary` is the
+    METRIC.FIELD that decides; without it, it is that of the gates, the label of people where at least half of the
+    answers have one, a judge, or recall. Of more than `most_samples` samples those are kept whose primary score moves
+    most.
 
     Raises:
         BadInput: there are none, one is not in the warehouse, they are about several data sets, or none of them has
@@ -54,28 +56,34 @@ def build_page(
     if len(datasets) != 1:
         raise BadInput(f"a page is about one data set, and these reports are about {', '.join(datasets) or 'none'}")
     names = list(dict.fromkeys(f"{score.metric}.{score.field}" for report in reports for score in report.overall))
-    chosen = _primary(reports, names, primary)
-    labels = _labels(reports)
-    named = tuple(_named(pair, labels) for pair in pairs)
+    gated = next((gated.primary for gated in gates if gated.primary in names), None)
+    chosen = _primary(reports, names, primary or gated)
+    labels = labels_of(reports)
+    margins = {(gated.old, gated.new): gated.margin for gated in gates if gated.primary == chosen}
+    named = tuple(_named(pair, labels, margins.get((pair.old, pair.new), pair.margin)) for pair in pairs)
+    said = tuple(replace(one, old=labels.get(one.old, one.old), new=labels.get(one.new, one.new)) for one in gates)
+    headlines = _headlines(names, chosen)
+    means = [mean for report in reports for mean in _means(home, report, headlines, labels[report.report_id])]
     with reading(home) as warehouse:
-        return _page(warehouse, reports, names, chosen, named, verdict, most_samples)
+        return _page(warehouse, reports, names, headlines, named, said, means, most_samples)
 
 
 def _page(
     warehouse: duckdb.DuckDBPyConnection,
     reports: Sequence[Report],
     names: Sequence[str],
-    primary: str,
+    headlines: tuple[str, ...],
     pairs: tuple[Pair, ...],
-    verdict: Verdict | None,
+    gates: tuple[Gated, ...],
+    means: Sequence[Corrected],
     most_samples: int,
 ) -> Page:
-    labels = _labels(reports)
-    headlines = _headlines(names, primary)
+    labels, primary = labels_of(reports), headlines[0]
     lengths = read.median_lengths(warehouse, reports)
     binary = read.binary_fields(warehouse, reports)
     checks = read.checks(warehouse, reports)
     n_quarantined, refused = read.quarantine(warehouse, reports)
+    agreements, calibrated = read.agreements(warehouse, reports, labels, binary)
     releases = tuple(
         Release(labels[report.report_id], report, command(report.manifest["parameters"]), lengths[report.report_id])
         for report in reports
@@ -87,7 +95,7 @@ def _page(
         headlines=headlines,
         fields=tuple(_field(name, reports, name in binary) for name in names),
         releases=releases,
-        verdict=verdict,
+        gates=gates,
         summary=summary(releases, pairs, primary),
         warnings=warnings(releases, pairs, checks, n_quarantined),
         pairs=pairs,
@@ -96,10 +104,20 @@ def _page(
         checks=checks,
         n_quarantined=n_quarantined,
         quarantine=refused,
-        agreements=read.agreements(warehouse, reports, labels),
+        agreements=agreements,
+        corrected=tuple({(one.field, one.release): one for one in (*means, *calibrated)}.values()),
         history=moments(warehouse, reports[0].dataset, headlines),
         samples=read_samples(warehouse, labels, reports, primary, most_samples),
     )
+
+
+def _means(home: Path, report: Report, headlines: Sequence[str], label: str) -> Iterator[Corrected]:
+    for name, one in by_own_labels(home, report, headlines).items():
+        better = one.corrected
+        raw, corrected = (
+            (part.value, *(part.interval[:2] if part.interval else (None, None))) for part in (one.raw, better)
+        )
+        yield Corrected(name, label, raw, corrected, better.labelled, better.unlabelled, "PPI++")
 
 
 def _primary(reports: Sequence[Report], names: Sequence[str], wanted: str | None) -> str:
@@ -107,7 +125,7 @@ def _primary(reports: Sequence[Report], names: Sequence[str], wanted: str | None
         if wanted not in names:
             raise BadInput(f"{wanted}: these reports have {', '.join(names)}")
         return wanted
-    if _LABEL in names and all(_labelled(report) >= 0.5 for report in reports):
+    if _LABEL in names and all(_labelled(report) >= MOST_LABELLED for report in reports):
         return _LABEL
     if judged := [name for name in _JUDGES if name in names]:
         return judged[0]
@@ -134,20 +152,11 @@ def _headlines(names: Sequence[str], primary: str) -> tuple[str, ...]:
     return (primary, *main)
 
 
-def _labels(reports: Sequence[Report]) -> dict[str, str]:
-    """By report id: the release, with the version where several reports are about one release."""
-    times = Counter(report.release for report in reports)
-    return {
-        report.report_id: f"{report.release} v{report.version}" if times[report.release] > 1 else report.release
-        for report in reports
-    }
-
-
-def _named(pair: Pair, labels: dict[str, str]) -> Pair:
-    missing = [one for one in (pair.old, pair.new) if one not in labels]
+def _named(pair: Pair, names: dict[str, str], margin: float | None) -> Pair:
+    missing = [one for one in (pair.old, pair.new) if one not in names]
     if missing:
         raise BadInput(f"{missing[0]}: compared, but not on the page")
-    return replace(pair, old=labels[pair.old], new=labels[pair.new])
+    return replace(pair, old=names[pair.old], new=names[pair.new], margin=margin)
 
 
 def _field(name: str, reports: Sequence[Report], binary: bool) -> Field:

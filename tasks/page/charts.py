@@ -11,7 +11,19 @@ from collections.abc import Mapping, Sequence
 from metrics_core.pair import Pair
 from tasks.history import Moment
 from tasks.page.figures import percent, signed, visible
-from tasks.page.marks import SMALL, Row, axis_of, chart_of, domain_of, intervals, row_names, span, verbatim, vertical
+from tasks.page.marks import (
+    SMALL,
+    Row,
+    axis_of,
+    chart_of,
+    domain_of,
+    intervals,
+    notch,
+    row_names,
+    span,
+    verbatim,
+    vertical,
+)
 from tasks.page.model import Distribution, Page
 from tasks.page.svg import Drawing, draw, literal
 from tasks.report import Score
@@ -36,13 +48,20 @@ def interval_plot(page: Page, name: str) -> Drawing | None:
             rows.append({"y": place, "name": _short(release.label), **span(score.mean, score.ci_low, score.ci_high)})
     if not rows:
         return None
-    marks = intervals(rows, domain_of(rows), SMALL)
+    marks = intervals(rows, _inside(domain_of(rows), rows), SMALL)
     return draw(f"{name} by release, with 95 % intervals", marks, height=_ROW * len(page.releases))
 
 
-def difference_plot(pair: Pair, width: int) -> Drawing | None:
-    """New - old for every field of a pair over all rows, with 95 % intervals, and the margin of the gate."""
-    chosen = [row for row in pair.overall if row.difference is not None]
+def _inside(domain: tuple[float, float], rows: Sequence[Row]) -> tuple[float, float]:
+    """A scale without what no score can be: below 0, or above 1, where no interval is."""
+    low, high = domain
+    low = max(low, 0.0) if all(row["low"] >= 0 for row in rows) else low
+    return low, min(high, 1.0) if all(row["high"] <= 1 for row in rows) else high
+
+
+def difference_plot(pair: Pair, names: Sequence[str], width: int) -> Drawing | None:
+    """New - old for the fields `names` over all rows, with intervals, and the margin of the gate at the first one."""
+    chosen = [row for row in pair.overall if row.difference is not None and row.name in names]
     rows = [
         {"y": place, "name": row.name, "tone": _TONES.get(row.finding, "var(--muted)")}
         | span(row.difference or 0.0, row.low, row.high)
@@ -54,8 +73,9 @@ def difference_plot(pair: Pair, width: int) -> Drawing | None:
     low, high = domain_of([*rows, {"low": 0.0, "high": 0.0}, {"low": -(pair.margin or 0.0), "high": 0.0}])
     marks = intervals(rows, (low, high), width)
     marks.insert(0, vertical(0.0, (low, high), width, "var(--muted)"))
-    if pair.margin:
-        marks.insert(0, vertical(-pair.margin, (low, high), width, "var(--worse)", dash=(4, 3)))
+    place = next((place for place, row in enumerate(chosen) if row.name == names[0]), None)
+    if pair.margin and place is not None:
+        marks.insert(0, notch(-pair.margin, place, len(rows), (low, high), width, "var(--worse)"))
     return draw(f"{pair.new} less {pair.old}, with 95 % intervals", marks, height=_ROW * len(rows))
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+from tasks.readers import without_secrets
 
 _DATA = {
     "references": "--references",
@@ -28,12 +29,14 @@ _JUDGING = {
     "judges": "--judge",
     "api_base": "--judge-base",
     "key_from": "--judge-key-from",
+    "cascade": "--cascade",
     "jury": "--jury",
     "repeats": "--repeats",
     "max_calls": "--max-calls",
     "max_cost_usd": "--max-cost",
 }
 _LIMITS = {"max_quarantined": "--max-quarantined", "min_coverage": "--min-coverage"}
+_LAST_STEPS = {"baseline": "--baseline", "policy": "--policy"}
 _ONE_BY_ONE = ("columns", "reference_columns", "slices")
 """Lists that are written as an option each; the others are joined by commas."""
 
@@ -54,6 +57,8 @@ def command(parameters: Mapping[str, Any]) -> str:
             continue
         for name, option in names.items():
             words += _option(name, option, given.get(name))
+    for name, option in _LAST_STEPS.items():
+        words += _option(name, option, parameters.get(name))
     return " \\\n    ".join(words)
 
 
@@ -67,11 +72,3 @@ def _option(name: str, option: str, value: Any) -> list[str]:
     if many and name not in _ONE_BY_ONE:
         values = [",".join(values)]
     return [f"{option} {shlex.quote(without_secrets(one))}" for one in values]
-
-
-def without_secrets(text: str) -> str:
-    """A URL without the parts in which passwords and tokens travel; other texts as they are."""
-    if "://" not in text:
-        return text
-    text = re.sub(r"://[^/@\s]*@", "://…@", text)
-    return re.sub(r"\?[^\s]*", "?…", text)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from tasks.comparison_text import people_note
 from tasks.page import charts, figures, views
 from tasks.page.charts import SHAPES
 from tasks.page.marks import NARROW, WIDE
@@ -61,6 +62,7 @@ def render(page: Page) -> str:
             policy=_policy(style, script),
             plots=_plots(page),
             views=views,
+            people_note=people_note,
             colors=[(f"c{turn + 1}", SHAPES[turn]) for turn in range(charts.PALETTE)],
         )
     )
@@ -126,7 +128,9 @@ def _plots(page: Page) -> Plots:
     return Plots(
         intervals=_named((name, [charts.interval_plot(page, name)]) for name in page.headlines),
         distributions=_named((name, [charts.distribution_plot(page, name)]) for name in page.headlines),
-        differences=[_plot([charts.difference_plot(pair, width) for width in both]) for pair in page.pairs],
+        differences=[
+            _plot([charts.difference_plot(pair, page.headlines, width) for width in both]) for pair in page.pairs
+        ],
         slices=_named((name, [charts.slice_plot(page, name, width) for width in both]) for name in small),
         history=_named(
             (name, [charts.history_plot(page, name, width) for width in (both if name == page.primary else (NARROW,))])

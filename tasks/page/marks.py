@@ -77,14 +77,28 @@ def _beside(rows: Sequence[Row], width: int) -> list[alt.Chart]:
     ]
 
 
-def vertical(at: float, domain: tuple[float, float], width: int, color: str, dash: tuple[int, ...] = ()) -> alt.Chart:
+def vertical(at: float, domain: tuple[float, float], width: int, color: str) -> alt.Chart:
     """A line from top to bottom."""
+    line = chart_of([{"low": at}], width).mark_rule(color=color, strokeWidth=1.2)
+    encoded: alt.Chart = line.encode(x=_across(domain))
+    return encoded
+
+
+def notch(at: float, row: int, rows: int, domain: tuple[float, float], width: int, color: str) -> alt.Chart:
+    """A dashed line across the interval of one of the rows."""
     import altair as alt
 
-    x = alt.X("low:Q", scale=alt.Scale(domain=list(domain), nice=False), axis=axis_of())
-    line = chart_of([{"low": at}], width).mark_rule(color=color, strokeDash=list(dash), strokeWidth=1.2)
-    encoded: alt.Chart = line.encode(x=x)
+    mark = {"low": at, "top": row + 0.4, "bottom": row + 0.98}
+    line = chart_of([mark], width).mark_rule(color=color, strokeDash=[4, 3], strokeWidth=1.8)
+    y = alt.Y("top:Q", scale=alt.Scale(domain=[rows, 0], nice=False), axis=None)
+    encoded: alt.Chart = line.encode(x=_across(domain), y=y, y2="bottom:Q")
     return encoded
+
+
+def _across(domain: tuple[float, float]) -> alt.X:
+    import altair as alt
+
+    return alt.X("low:Q", scale=alt.Scale(domain=list(domain), nice=False), axis=axis_of())
 
 
 def axis_of(*, hidden: bool = False) -> alt.Axis | None:

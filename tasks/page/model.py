@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any
+from typing import Any, Literal
 
-from metrics_core.gate import Verdict
 from metrics_core.pair import Pair
 from tasks.history import Moment
 from tasks.page.columns import Samples
 from tasks.report import Report
+from tasks.verdicts import Gated
 
 Estimate = tuple[float | None, float | None, float | None]
 
@@ -103,10 +103,9 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far a metric field agrees with labels of people, and the mean that people would have given.
+    """How far a metric field agrees with labels of people; of all releases together, where `release` is None.
 
-    Of all releases together, where `release` is None; then there are no means. Estimates are value, low and high, the
-    ends of a 95 % interval; `corrected` is by PPI++ from `n` labelled and `n_unlabelled` other answers.
+    Estimates are value, low and high, the ends of a 95 % interval.
     """
 
     field: str
@@ -118,16 +117,31 @@ class Agreement:
     specificity: Estimate
     bias: Estimate
     ceiling: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Corrected:
+    """The mean of a field in a release as it was scored, and as people would have given it.
+
+    From `n` labelled and `n_unlabelled` other answers: by PPI++ where those are answers of one report, and by Rogan
+    and Gladen where the labels are of another report of the release.
+    """
+
+    field: str
+    release: str
     raw: Estimate
     corrected: Estimate
-    n_unlabelled: int | None
+    n: int
+    n_unlabelled: int
+    method: Literal["PPI++", "Rogan-Gladen"]
 
 
 @dataclass(frozen=True, slots=True)
 class Page:
     """One page about one or several reports of one data set, in the order in which they were asked for.
 
-    `primary` is the METRIC.FIELD that decides; `headlines` has one field of every metric, the primary one first.
+    `primary` is the METRIC.FIELD that decides; `headlines` has one field of every metric, the primary one first. In
+    `pairs` and `gates` reports go by the labels of the releases.
     """
 
     dataset: str
@@ -136,7 +150,7 @@ class Page:
     headlines: tuple[str, ...]
     fields: tuple[Field, ...]
     releases: tuple[Release, ...]
-    verdict: Verdict | None
+    gates: tuple[Gated, ...]
     summary: str
     warnings: tuple[Warning, ...]
     pairs: tuple[Pair, ...]
@@ -146,6 +160,7 @@ class Page:
     n_quarantined: int
     quarantine: tuple[Refused, ...]
     agreements: tuple[Agreement, ...]
+    corrected: tuple[Corrected, ...]
     history: tuple[Moment, ...]
     samples: Samples
 

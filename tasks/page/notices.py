@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from metrics_core.pair import Comparison, Pair
 from metrics_core.statistics.intervals import LEVEL
+from tasks.judged_by import depth_warnings
 from tasks.page.figures import number, percent, signed
 from tasks.page.model import Check, Release, Warning
 from tasks.report import Score
@@ -17,6 +18,7 @@ _TITLES = {
     "trust recall and judges before precision, F1 and similarity",
     "same_samples": "The releases do not have the same samples",
     "blank_answer": "Blank answers, which score 0",
+    "unanswered": "Questions that got no answer, which have no score",
     "mojibake": "Text that looks wrongly decoded",
     "think_block": "Answers with a <think> block",
     "null_in_word": "Words with 'null' in them",
@@ -42,6 +44,7 @@ def warnings(
         *(Warning(True, f"{pair.new} against {pair.old}: {text}") for pair in pairs[-1:] for text in _of(pair)),
         *([] if compared else [*_methods(releases), *_data(releases), *_coverage(releases)]),
         *_partial(releases),
+        *_depth(releases),
         *_checks([check for check in checks if check.rule not in said], releases),
         *_quarantine(releases, n_quarantined),
     ]
@@ -80,6 +83,12 @@ def _partial(releases: Sequence[Release]) -> Iterable[Warning]:
     ]
     if lines:
         yield Warning(True, "Not every row could be scored: see coverage for the bounds", tuple(lines))
+
+
+def _depth(releases: Sequence[Release]) -> Iterable[Warning]:
+    lines = [f"{release.label}: {line}" for release in releases for line in depth_warnings(release.report.manifest)]
+    if lines:
+        yield Warning(False, "The offline judge warns of some of its own verdicts", tuple(lines))
 
 
 def _coverage(releases: Sequence[Release]) -> Iterable[Warning]:

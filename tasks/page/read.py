@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from tasks.page.model import Agreement, Check, Distribution, Estimate, Failure, Refused
+from metrics_core.statistics.agreement import Confusion
+from metrics_core.statistics.corrected import rogan_gladen
+from tasks.page.model import Agreement, Check, Corrected, Distribution, Failure, Refused
 from tasks.report import Report
 
 if TYPE_CHECKING:
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
 BINS = 20
 _MOST_REFUSED = 100
 _RAW_CHARS = 2_000
-_NOTHING: Estimate = (None, None, None)
 
 
 def median_lengths(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> dict[str, float | None]:
@@ -122,35 +123,59 @@ _ESTIMATES = ("kappa", "sensitivity", "specificity", "bias", "ceiling_kappa", "r
 
 
 def agreements(
-    warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report], labels: Mapping[str, str]
-) -> tuple[Agreement, ...]:
+    warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report], labels: Mapping[str, str], binary: set[str]
+) -> tuple[tuple[Agreement, ...], tuple[Corrected, ...]]:
     """The newest calibration of each field and release with the signature that the reports have of its metric.
 
-    Means are those of a report of the page; a calibration of another report of the release brings none.
+    Corrected means are those of a report of the page. Where the calibration is of another report of the release, for
+    instance on another data set, the errors that it found are carried over, for the fields that are `binary`.
     """
     # A warehouse that an older release wrote has no such table until it is written to again.
     if not warehouse.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'calibrations'").fetchone():
-        return ()
+        return (), ()
     signatures = {signature for report in reports for signature in report.manifest["signatures"].values()}
     estimates = ", ".join(f"{name}, {name}_low, {name}_high" for name in _ESTIMATES)
     rows = warehouse.execute(
         f"""
-        SELECT metric || '.' || field, release, labels, n, n_unlabelled, report_ids, {estimates} FROM calibrations
+        SELECT metric || '.' || field, release, labels, n, n_unlabelled, report_ids, base_rate, {estimates}
+        FROM calibrations
         WHERE signature = ANY($signatures) AND (release IS NULL OR release = ANY($releases))
         QUALIFY row_number() OVER (PARTITION BY metric, field, release ORDER BY created_at DESC, rowid DESC) = 1
         ORDER BY metric, field, release IS NOT NULL, list_position($releases, release)
         """,
         {"signatures": list(signatures), "releases": [report.release for report in reports]},
     ).fetchall()
-    found = []
-    for field, release, source, n, n_unlabelled, report_ids, *numbers in rows:
+    found, means = [], []
+    for field, release, source, n, n_unlabelled, report_ids, base_rate, *numbers in rows:
         kappa, sensitivity, specificity, bias, ceiling, raw, corrected = zip(*[iter(numbers)] * 3, strict=True)
-        own = next((report.report_id for report in reports if report.release == release), None)
-        means = (raw, corrected, n_unlabelled) if own in report_ids else (_NOTHING, _NOTHING, None)
-        found.append(
-            Agreement(field, labels.get(own or ""), source, n, kappa, sensitivity, specificity, bias, ceiling, *means)
-        )
-    return tuple(found)
+        of_release = [report for report in reports if report.release == release]
+        own = next((report for report in of_release if report.report_id in report_ids), None)
+        shown = own or next(iter(of_release), None)
+        name = labels[shown.report_id] if shown else None
+        one = Agreement(field, name, source, n, kappa, sensitivity, specificity, bias, ceiling)
+        found.append(one)
+        if own and name and corrected[0] is not None:
+            means.append(Corrected(field, name, raw, corrected, n, n_unlabelled, "PPI++"))
+        elif not own and shown and field in binary and base_rate is not None:
+            means += _carried_over(one, shown, base_rate)
+    return tuple(found), tuple(means)
+
+
+def _carried_over(one: Agreement, report: Report, base_rate: float) -> list[Corrected]:
+    """The mean of `report` corrected for the errors that the judge makes on other answers of the release, if it can."""
+    score = next((score for score in report.overall if f"{score.metric}.{score.field}" == one.field), None)
+    if score is None or score.mean is None or one.sensitivity[0] is None or one.specificity[0] is None:
+        return []
+    # The counts behind the rates.
+    ones = round(one.n * base_rate)
+    right, caught = round(one.sensitivity[0] * ones), round(one.specificity[0] * (one.n - ones))
+    counts = Confusion(right, one.n - ones - caught, ones - right, caught)
+    found = rogan_gladen(round(score.mean * score.n_scored), score.n_scored, counts)
+    if found is None or found.interval is None:
+        return []
+    corrected = (found.value, found.interval.low, found.interval.high)
+    raw = (score.mean, score.ci_low, score.ci_high)
+    return [Corrected(one.field, str(one.release), raw, corrected, one.n, score.n_scored, "Rogan-Gladen")]
 
 
 def _runs(reports: Sequence[Report]) -> list[str]:

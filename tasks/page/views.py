@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from metrics_core.gate import RuleOutcome
 from metrics_core.pair import ALL, Comparison, Pair
 from tasks.history import Moment
-from tasks.page.model import Agreement, Field, Page, Release
+from tasks.page.figures import number, signed
+from tasks.page.model import Field, Page, Release
 from tasks.report import Score
+from tasks.verdicts import worst
 
 _MOST_SLICES = 40
 
@@ -48,6 +51,17 @@ class Recipe:
 
     command: str
     releases: tuple[Release, ...]
+
+
+def outcome(page: Page) -> str:
+    """What the gates of the page come to."""
+    return worst(page.gates)
+
+
+def rule_number(rule: RuleOutcome) -> Callable[[float | None], str]:
+    """How the numbers of a rule are written: a difference has a sign, also where it is plus."""
+    difference = not rule.rule.startswith(("level ", "kappa ", "coverage "))
+    return signed if difference else number
 
 
 def lines(page: Page) -> tuple[Line, ...]:
@@ -104,10 +118,10 @@ def by_slice(pair: Pair, primary: str) -> tuple[tuple[str, tuple[Comparison, ...
 
 
 _TESTS = {
-    "mcnemar": "exact McNemar",
-    "sign-flip": "sign-flip permutation",
-    "cluster sign-flip": "sign-flip permutation of clusters",
-    "exchange": "exchange of answers",
+    "mcnemar": "McNemar, exact",
+    "sign-flip": "sign flips",
+    "cluster sign-flip": "sign flips, clusters",
+    "exchange": "exchanges",
 }
 
 
@@ -124,11 +138,6 @@ def one_sided(row: Comparison) -> tuple[str, ...]:
         for name, n, missing in sides
         if n
     )
-
-
-def corrected(page: Page) -> tuple[Agreement, ...]:
-    """The releases whose mean could be corrected for the errors of a judge or metric."""
-    return tuple(one for one in page.agreements if one.corrected[0] is not None)
 
 
 def moments(page: Page) -> tuple[Moment, ...]:

@@ -36,8 +36,10 @@ CREATE TABLE IF NOT EXISTS answers (
     answer          VARCHAR,                -- NULL: the release gave none
     label           VARCHAR,                -- the label as the source had it
     correct         BOOLEAN,                -- the label as a boolean; NULL: not labelled
-    slices          MAP(VARCHAR, VARCHAR)   -- column to value, '(none)' where there is none
+    slices          MAP(VARCHAR, VARCHAR),  -- column to value, '(none)' where there is none
+    missing_because VARCHAR                 -- why the question got no answer; such a row has no score. NULL otherwise
 );
+ALTER TABLE answers ADD COLUMN IF NOT EXISTS missing_because VARCHAR;
 
 -- One start of a flow, whether or not it got as far as a report.
 CREATE TABLE IF NOT EXISTS runs (
@@ -51,12 +53,30 @@ CREATE TABLE IF NOT EXISTS runs (
     parameters  JSON NOT NULL           -- what the user set
 );
 
+-- Releases that were registered to be evaluated. Their files are kept in the folder `registered` of the home, under
+-- names that are hashes of their content. The nightly run evaluates those without a report.
+CREATE TABLE IF NOT EXISTS registered (
+    registration      VARCHAR NOT NULL,     -- 12 hex digits: a hash of release, data set, files, columns and slices
+    dataset           VARCHAR NOT NULL,     -- the name that was given
+    release           VARCHAR NOT NULL,     -- the name that was given
+    answers           VARCHAR NOT NULL,     -- name of the file with the answers
+    "references"      VARCHAR,              -- name of the file with the references; NULL: they stand beside the answers
+    columns           VARCHAR[] NOT NULL,   -- KEY=PATH, where the columns of the answers are
+    reference_columns VARCHAR[] NOT NULL,   -- KEY=PATH, likewise of the references
+    slices            VARCHAR[] NOT NULL,   -- columns to report separately
+    source            VARCHAR NOT NULL,     -- where the answers came from
+    registered_at     TIMESTAMPTZ NOT NULL, -- UTC, the first time
+    attempts          INTEGER NOT NULL,     -- evaluations of it that were started
+    message           VARCHAR,              -- why the last of them made no report; NULL: none, or it made one
+    report_id         VARCHAR               -- as in `reports`, the first one of it; NULL: none yet
+);
+
 -- Rows that were not scored because they broke a rule, whole, so that nothing is lost.
 CREATE TABLE IF NOT EXISTS quarantine (
     run_id      VARCHAR NOT NULL,   -- as in `runs`
-    dataset     VARCHAR NOT NULL,   -- as in `datasets`
+    dataset     VARCHAR NOT NULL,   -- as in `datasets`; of a trace: the rule, as in `trace_rules`
     source      VARCHAR NOT NULL,   -- the file, table or URL of the answers
-    "row"       BIGINT,             -- 1-based: line of a JSONL file, data row of a table
+    "row"       BIGINT,             -- 1-based: line of a JSONL file, data row of a table; of a trace: row of its source
     sample_id   VARCHAR,            -- NULL: the row could not be read, or has none
     release     VARCHAR,            -- NULL: the row could not be read, or has none
     rule        VARCHAR NOT NULL,   -- the first rule it broke
@@ -105,7 +125,7 @@ CREATE TABLE IF NOT EXISTS judge_calls (
     request_key   VARCHAR NOT NULL,     -- hash of the whole request; in `requests` of `measurements`
     judge         VARCHAR NOT NULL,     -- the model, and its address where it has one of its own
     prompt        VARCHAR NOT NULL,     -- name and version of the prompt
-    run           VARCHAR NOT NULL,     -- the run that paid, whichever run used it; as in `runs`
+    run           VARCHAR NOT NULL,     -- the run that paid, whichever used it; as in `runs`, of traces with /RULE
     kind          VARCHAR NOT NULL,     -- ask, longer (more room for the reply), repair (shown what was wrong)
     attempt       BIGINT NOT NULL,      -- counts the calls for one request in one run, from 1
     format        VARCHAR NOT NULL,     -- json_schema, json_object, text: how the reply's format was asked for
@@ -132,7 +152,7 @@ CREATE TABLE IF NOT EXISTS reports (
     version         INTEGER NOT NULL,       -- counts up per data set and release
     created_at      TIMESTAMPTZ NOT NULL,   -- UTC
     status          VARCHAR NOT NULL,       -- COMPLETE, or PARTIAL: rows were skipped, or too few could be scored
-    manifest        JSON NOT NULL,          -- what it takes to make it again: parameters, hashes, versions
+    manifest        JSON NOT NULL,          -- parameters, hashes, versions; $.rerun_of: the report it repeats
     message         VARCHAR                 -- which metric left how many rows without a score, and why; NULL: none
 );
 ALTER TABLE reports ADD COLUMN IF NOT EXISTS message VARCHAR;
@@ -263,7 +283,78 @@ CREATE TABLE IF NOT EXISTS comparisons (
     warnings         VARCHAR[] NOT NULL, -- what to know before trusting the numbers
     not_comparable   VARCHAR,           -- why there are no numbers at all
     seed             BIGINT NOT NULL,   -- of the random sign flips and the bootstrap
-    created_at       TIMESTAMPTZ NOT NULL -- when they were compared
+    created_at       TIMESTAMPTZ NOT NULL, -- when they were compared
+    people           DOUBLE,            -- the difference that people would find, from the labels of a part (PPI++)
+    people_low       DOUBLE,            -- of that, at `level`
+    people_high      DOUBLE,            -- of that, at `level`
+    n_labelled       BIGINT             -- samples that people labelled in both reports; NULL: none, or half or more
+);
+ALTER TABLE comparisons ADD COLUMN IF NOT EXISTS people DOUBLE;
+ALTER TABLE comparisons ADD COLUMN IF NOT EXISTS people_low DOUBLE;
+ALTER TABLE comparisons ADD COLUMN IF NOT EXISTS people_high DOUBLE;
+ALTER TABLE comparisons ADD COLUMN IF NOT EXISTS n_labelled BIGINT;
+
+-- What gates have said. Nothing is replaced: of several about the same two reports the newest counts.
+CREATE TABLE IF NOT EXISTS verdicts (
+    created_at  TIMESTAMPTZ NOT NULL,   -- UTC
+    old_report  VARCHAR NOT NULL,       -- `report_id` in `reports`; the name that was asked for, if there is none
+    new_report  VARCHAR NOT NULL,       -- `report_id` in `reports`
+    outcome     VARCHAR NOT NULL,       -- PASS, FAIL, INCONCLUSIVE, INCOMPLETE
+    sentence    VARCHAR NOT NULL,       -- why
+    "primary"   VARCHAR NOT NULL,       -- METRIC.FIELD that decides
+    margin      DOUBLE NOT NULL,        -- the loss of it that is tolerated
+    rules       JSON NOT NULL           -- of each rule: rule, outcome, sentence, value, low, high, n, needed
+);
+
+-- Rules that score logged traces, as they were when they last ran.
+CREATE TABLE IF NOT EXISTS trace_rules (
+    rule        VARCHAR NOT NULL,       -- its name
+    watermark   TIMESTAMPTZ,            -- the newest trace that it has looked at; NULL: none. Backfills do not move it
+    metric      VARCHAR NOT NULL,       -- the name of the metric
+    definition  JSON NOT NULL,          -- the rule as it was written
+    run_id      VARCHAR NOT NULL,       -- of that run; as in `runs`
+    updated_at  TIMESTAMPTZ NOT NULL    -- UTC
+);
+
+-- What became of every trace under every rule that has looked at it: one row each, the latest. A number stays until
+-- another number replaces it.
+CREATE TABLE IF NOT EXISTS trace_outcomes (
+    rule        VARCHAR NOT NULL,       -- as in `trace_rules`
+    trace_id    VARCHAR NOT NULL,       -- of the source; # and a hash of the row where it has none
+    "time"      TIMESTAMPTZ,            -- when the trace happened; NULL: it does not say
+    outcome     VARCHAR NOT NULL,       -- disabled, filtered, sampled_out, quarantined, scored, undefined, failed, skipped
+    reason      VARCHAR,                -- the filter that it does not fit, or as in `measurements`
+    metric      VARCHAR NOT NULL,       -- its name
+    signature   VARCHAR NOT NULL,       -- as in `measurements`
+    sample_key  VARCHAR,                -- as in `measurements`; NULL: not taken
+    "values"    MAP(VARCHAR, DOUBLE),   -- field to number; NULL unless scored
+    run_id      VARCHAR NOT NULL,       -- of the run that decided; as in `runs`
+    updated_at  TIMESTAMPTZ NOT NULL    -- UTC
+);
+
+-- How many traces came how far, a row a run and rule: n_seen = n_disabled + n_filtered + n_sampled_out + n_quarantined
+-- + n_scored + n_undefined + n_failed + n_skipped.
+CREATE TABLE IF NOT EXISTS trace_funnels (
+    run_id        VARCHAR NOT NULL,     -- as in `runs`
+    rule          VARCHAR NOT NULL,     -- as in `trace_rules`
+    created_at    TIMESTAMPTZ NOT NULL, -- UTC
+    since         TIMESTAMPTZ,          -- of a backfill: traces from here on
+    until         TIMESTAMPTZ,          -- of a backfill: traces before; NULL in both: the run was about new traces
+    n_seen        BIGINT NOT NULL,      -- traces that the run looked at
+    n_disabled    BIGINT NOT NULL,      -- the rule is switched off
+    n_filtered    BIGINT NOT NULL,      -- they do not fit a filter
+    n_sampled_out BIGINT NOT NULL,      -- they fit, and are not in the sample
+    n_quarantined BIGINT NOT NULL,      -- they cannot be scored; they are in `quarantine`
+    n_scored      BIGINT NOT NULL,      -- they have a number
+    n_undefined   BIGINT NOT NULL,      -- the metric has nothing to say about them: no reference
+    n_failed      BIGINT NOT NULL,      -- they could not be scored; the next run tries again
+    n_skipped     BIGINT NOT NULL,      -- nobody tried, for instance for want of budget; the next run does
+    n_again       BIGINT NOT NULL,      -- of those seen: another run had seen them already
+    n_measured    BIGINT NOT NULL,      -- measurements made for it; equal answers share one, known ones need none
+    sampling      DOUBLE NOT NULL,      -- share of the traces that fit, 0 to 1
+    metric        VARCHAR NOT NULL,     -- its name
+    signature     VARCHAR NOT NULL,     -- as in `measurements`
+    watermark     TIMESTAMPTZ           -- of the rule, after the run
 );
 
 -- The newest report of every release on every data set.
@@ -315,3 +406,9 @@ LEFT JOIN facts other
 LEFT JOIN samples m
     ON m.dataset = s.dataset AND m.dataset_version = s.dataset_version AND m.sample_id = s.sample_id
 WHERE s.metric = 'ground_truth_similarity' AND s.field = 'similarity' AND s.status = 'scored';
+
+-- The numbers of the traces, one row a rule, trace and field.
+CREATE OR REPLACE VIEW trace_scores AS
+SELECT rule, trace_id, "time", metric, signature, unnest(map_keys("values")) AS field,
+       unnest(map_values("values")) AS "value", reason, run_id
+FROM trace_outcomes WHERE outcome = 'scored';

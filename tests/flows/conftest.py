@@ -38,6 +38,9 @@ def server(server_folder: Path) -> Iterator[str]:
         "PREFECT_HOME": str(folder),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
+        # As `answerkey serve` has it: else the page calls port 4200, and a host abroad.
+        "PREFECT_UI_API_URL": "/api",
+        "PREFECT_SERVER_UI_V2_ENABLED": "false",
     }
     with (folder / "server.log").open("w") as log:
         process = subprocess.Popen(
@@ -124,10 +127,11 @@ def bare_cli() -> Cli:
 
 @pytest.fixture
 def cli(server: str, bare_cli: Cli) -> Cli:
-    """The command line against the running server."""
+    """The command line against the running server; without the page of the run, which takes seconds, unless wanted."""
 
-    def run(*arguments: object, **changes: str) -> subprocess.CompletedProcess[str]:
-        return bare_cli(*arguments, PREFECT_API_URL=server, **changes)
+    def run(*arguments: object, page: bool = False, **changes: str) -> subprocess.CompletedProcess[str]:
+        bare = ["--no-page"] if arguments[0] == "evaluate" and not page else []
+        return bare_cli(*arguments, *bare, PREFECT_API_URL=server, **changes)
 
     return run
 

@@ -48,7 +48,7 @@ def test_a_missing_references_file_is_named(bare_cli: Cli, answers: Path) -> Non
         (
             ["--map", "idx=a"],
             "--map idx=a: 'idx' is not a key; choose from id, question, answer, references, facts, release, label, "
-            "cluster",
+            "cluster, missing_because",
         ),
         (["--map", "id"], "--map id: write KEY=PATH, for instance id=meta.question_id"),
         (
@@ -87,6 +87,6 @@ def test_metrics_lists_all_with_their_fields(bare_cli: Cli) -> None:
     assert catalogue["rouge_l"]["needs"] == ["answer", "references"]
     assert catalogue["bleu"]["signature"].startswith("bleu|v1|tok:13a+chars|")
     assert catalogue["meaning_match"]["needs"] == ["answer", "question", "references"]
-    assert catalogue["meaning_match"]["signature"].startswith("meaning_match|v1|judge:none|prompt:")
+    assert catalogue["meaning_match"]["signature"].startswith("meaning_match|v1|judge:offline@1:")
     shown = bare_cli("metrics").stdout
     assert all(name in shown for name in catalogue)

@@ -137,7 +137,7 @@ def test_a_run_is_compared_with_its_baseline(cli: Cli, tmp_path: Path, ask: Any)
     assert (pair["old"], pair["new"]) == ("quiz/a/v1", "quiz/b/v1")
     assert (pair["rows"][0]["finding"], pair["rows"][0]["broken"]) == ("worse", 6)
     artifacts = {a["key"]: a for a in ask("artifacts/filter", {"artifacts": {"key": {"like_": "%quiz%"}}})}
-    assert "| exact\\_match.match | 12 | 0.750 | 0.250 |" in artifacts["comparison-quiz-a-quiz-b"]["data"]
+    assert "| exact\\_match.match | 12 | 0.750 | 0.250 |" in artifacts["report-quiz-b"]["data"]
     assert json.loads(artifacts["differences-quiz-a-quiz-b"]["data"])[0]["verdict"] == "worse"
     assert query(home, "SELECT parameters->>'baseline' FROM runs") == [("a",)]
     refused = cli("evaluate", file, *options, "c")
@@ -148,7 +148,7 @@ def test_a_run_is_compared_with_its_baseline(cli: Cli, tmp_path: Path, ask: Any)
 
 def test_reports_come_before_how_they_compare(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     compare(home, "d/old/v1", "d/same/v1")
-    print_compared_reports(home, ["d/same/v1"], as_json=False)
+    assert print_compared_reports(home, ["d/same/v1"], as_json=False) == 0
     shown = capsys.readouterr().out
     assert shown.index("same on d") < shown.index("d/old/v1 → d/same/v1: 40 samples in both")
 
@@ -156,7 +156,8 @@ def test_reports_come_before_how_they_compare(home: Path, capsys: pytest.Capture
 def test_the_flow_takes_names_and_shows_what_it_found(server: str, home: Path, ask: Any) -> None:
     script = (
         "from flows.comparing import Comparing\nfrom flows.compare_releases import compare_releases\n"
-        f"pair = compare_releases(Comparing(old='old', new='new', primary='contains.match'), {str(home)!r})\n"
+        f"pair = compare_releases(Comparing(old='old', new='new', primary='contains.match'), {str(home)!r},\n"
+        "    '{primary: contains.match, margin: 0.01}')\n"
         "print(pair.old, pair.new, pair.rows[0].name, pair.rows[0].finding)"
     )
     environment = {**os.environ, "PREFECT_API_URL": server}
@@ -168,4 +169,5 @@ def test_the_flow_takes_names_and_shows_what_it_found(server: str, home: Path, a
     [run] = ask("flow_runs/filter", {"flow_runs": {"name": {"any_": ["compare new with old"]}}})
     assert run["state_type"] == "COMPLETED"
     keys = {one["key"] for one in ask("artifacts/filter", {"flow_runs": {"id": {"any_": [run["id"]]}}})}
-    assert keys == {"differences-d-old-d-new", "comparison-d-old-d-new"}
+    assert keys == {"differences-d-old-d-new", "comparison-d-old-d-new", "verdict-d-old-d-new"}
+    assert (home / "pages/d/new-v1-against-old-v2.html").is_file()

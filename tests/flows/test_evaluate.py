@@ -24,7 +24,7 @@ def query(home: Path, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
 
 def test_two_releases_in_one_file(cli: Cli, answers: Path, tmp_path: Path, ask: Any) -> None:
     home = tmp_path / "home"
-    result = cli("evaluate", answers, "--metrics", FAST, "--slice", "topic", "--home", home, "--json")
+    result = cli("evaluate", answers, "--metrics", FAST, "--slice", "topic", "--home", home, "--json", page=True)
     assert result.returncode == 0, result.stderr
     assert "columns recognised by name: id, answer=response, references=reference, release" in result.stderr
     assert "faq: 8 rows read, 8 accepted, 0 quarantined" in result.stderr
@@ -45,7 +45,7 @@ def test_two_releases_in_one_file(cli: Cli, answers: Path, tmp_path: Path, ask: 
     assert ("new", "bleu", "corpus_bleu") in means
     [number] = [s for s in old["scores"] if s["slice"] == "topic=number" and s["metric"] == "exact_match"]
     assert (number["mean"], number["n_total"], number["ci_low"]) == (0.0, 1, None)
-    _shown_in_the_ui(ask)
+    _shown_in_the_ui(ask, home)
     shown = cli("report", "--home", home, "--by", "exact_match.match").stdout.splitlines()
     start = shown.index("exact_match.match by slice")
     cells = [line.split() for line in shown[start + 4 : start + 8]]
@@ -56,19 +56,23 @@ def test_two_releases_in_one_file(cli: Cli, answers: Path, tmp_path: Path, ask: 
     assert unknown.stderr.startswith("answerkey: --by nothing: these reports have answer_correctness.rouge_l_precision")
 
 
-def _shown_in_the_ui(ask: Any) -> None:
+def _shown_in_the_ui(ask: Any, home: Path) -> None:
     runs = ask("flow_runs/filter", {"flow_runs": {"name": {"any_": ["evaluate 2 releases on faq"]}}})
     assert [run["state_type"] for run in runs] == ["COMPLETED"]
     of_run = {"flow_runs": {"id": {"any_": [runs[0]["id"]]}}}
     names = [run["name"] for run in ask("task_runs/filter", of_run)]
     assert "score bleu, 8 rows" in names
     artifacts = {a["key"]: a for a in ask("artifacts/filter", of_run)}
-    assert {"scores-faq-old", "scores-faq-new", "report-faq-old", "report-faq-new", "scoring"} <= set(artifacts)
+    assert {"scores-faq-old", "scores-faq-new", "report-faq-new", "scoring"} <= set(artifacts)
     table = json.loads(artifacts["scores-faq-new"]["data"])
     assert {"metric": "exact_match.match", "mean": "0.500", "scored": "4/4"}.items() <= {
         k: v for row in table if row["metric"] == "exact_match.match" for k, v in row.items()
     }.items()
-    assert "**new** on data set **faq**" in artifacts["report-faq-new"]["data"]
+    page = artifacts["report-faq-new"]["data"]
+    assert page.startswith("# faq\n\n**old**, **new**. Made ")
+    [file] = (home / "pages").rglob("*.html")
+    assert file == home / "pages/faq/new-v1.html"
+    assert f"The whole page: `{file.resolve()}`" in page
     assert artifacts["scoring"]["data"] in (100, 100.0)
     logs = [line["message"] for line in ask("logs/filter", {"logs": {"flow_run_id": {"any_": [runs[0]["id"]]}}})]
     assert "faq: 8 rows read, 8 accepted, 0 quarantined" in logs

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.tasks.comparing_help import answer, release
 from tests.tasks.gating_help import Made, warehouse
 from tests.tasks.staging_help import query
 
@@ -65,7 +66,7 @@ def test_a_policy_file_and_the_text(bare_cli: Cli, home: Path, tmp_path: Path) -
     result = bare_cli("gate", "faq/old/v1", "faq/same/v1", "--policy", file, "--home", home, "--json", written)
     assert result.returncode == 0, result.stderr
     first, *lines = result.stdout.splitlines()
-    assert first.startswith("PASS  faq/same/v1 may ship in place of faq/old/v1, all 3 rules hold: label.correct went")
+    assert first.startswith("PASS  same may ship in place of old, all 3 rules hold: label.correct went")
     assert [line.split("  ")[0].strip() for line in lines if " PASS " in line] == [
         "label.correct >= -0.05", "level label.correct >= 0.8", "coverage >= 0.95",
     ]  # fmt: skip
@@ -75,7 +76,7 @@ def test_a_policy_file_and_the_text(bare_cli: Cli, home: Path, tmp_path: Path) -
 def test_a_hostile_name_is_shown_and_does_nothing(bare_cli: Cli, home: Path) -> None:
     result = bare_cli("gate", "old", "[red]<b>\x1b[2J\u202e", "--primary", FIELD, "--margin", 0.05, "--home", home)
     assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith("PASS  faq/[red]<b>�[2J�/v1 may ship")
+    assert result.stdout.startswith("PASS  [red]<b>�[2J� may ship")
     assert not {"\x1b", "\u202e"} & set(result.stdout)
 
 
@@ -145,3 +146,32 @@ def test_the_flow_keeps_a_calibration_and_shows_it(
     ]  # fmt: skip
     [artifact] = ask("artifacts/filter", {"artifacts": {"key": {"any_": ["calibration-judge-match"]}}})
     assert [row["release"] for row in json.loads(str(artifact["data"]))] == ["all", "a"]
+
+
+def test_the_verdict_stands_on_top_of_a_page(bare_cli: Cli, tmp_path: Path) -> None:
+    home, policy = tmp_path / "home", tmp_path / "gate.yaml"
+    for name, right in (("old", 50), ("new", 20)):
+        release(home, name, [answer(i, "yes" if i < right else "no") for i in range(60)])
+    policy.write_text("primary: exact_match.match\nmargin: 0.05\n")
+    options = ("--policy", policy, "--home", home)
+    result = bare_cli("gate", "old", "new", *options, "--html", tmp_path / "gate.html")
+    assert result.returncode == 1, result.stderr
+    page = (tmp_path / "gate.html").read_text(encoding="utf-8")
+    assert "<title>d: FAIL, new</title>" in page
+    assert "new must not ship in place of old: exact_match.match went from 0.833 to 0.333" in page
+    result = bare_cli("report", "new", "--baseline", "old", *options, "--html", tmp_path / "report.html")
+    assert (result.returncode, result.stdout) == (0, f"{tmp_path / 'report.html'}\n"), result.stderr
+    assert "<title>d: FAIL, new</title>" in (tmp_path / "report.html").read_text(encoding="utf-8")
+    shown = bare_cli("report", "new", "--baseline", "old", *options).stdout
+    assert (
+        shown.index("2 releases on d") < shown.index("d/old/v1 → d/new/v1: 60 samples") < shown.index("FAIL  new must")
+    )
+    missing = bare_cli("gate", "gone", "new", *options, "--html", tmp_path / "none.html")
+    assert missing.returncode == 4
+    assert "<title>d: INCOMPLETE, new</title>" in (tmp_path / "none.html").read_text(encoding="utf-8")
+    for arguments, line in (
+        (("gate", "old", "new", *options, "--html", "x", "--self-test"), "--html: a self-test has no verdict to write"),
+        (("report", "new", "--policy", policy, "--home", home), "--policy: a gate needs a release to compare with"),
+    ):
+        refused = bare_cli(*arguments)
+        assert (refused.returncode, refused.stderr[: len(line) + 11]) == (2, f"answerkey: {line}")

@@ -34,18 +34,19 @@ def test_choices_reach_the_library(tmp_path: Path) -> None:
         max_cost_usd=0.5,
         deadline_s=9.0,
         timeout_s=8.0,
+        cascade=0.02,
     )
     options = judging.options(tmp_path, "r")
     assert options == JudgeOptions(
         judges=("openai/a", "openai/b@http://127.0.0.1:8080/v1"), api_base="https://judge.example/v1",
         jury="unanimous", repeats=3, concurrency=5, timeout_s=8.0, deadline_s=9.0, max_calls=7, max_cost_usd=0.5,
-        ledger=str(tmp_path), run="r",
+        cascade=0.02, ledger=str(tmp_path), run="r",
     )  # fmt: skip
     assert options.api_key is None
     unlimited = Judging(judges=["openai/a"]).options(tmp_path, "r")
-    assert (unlimited.max_calls, unlimited.max_cost_usd) == (None, None)
+    assert (unlimited.max_calls, unlimited.max_cost_usd, unlimited.cascade) == (None, None, None)
     # Everything that a user decides can be said in the form, but for what the flow knows by itself.
-    own = {"api_key", "ledger", "run"}
+    own = {"api_key", "ledger", "role", "run"}
     assert {field.name for field in dataclasses.fields(JudgeOptions)} - own == set(Judging.model_fields) - {
         "key_from",
         "dry_run",
@@ -56,6 +57,7 @@ def test_choices_reach_the_library(tmp_path: Path) -> None:
     "judge",
     [
         OPENAI,
+        "offline",
         "openai/qwen2.5:7b@http://127.0.0.1:8080/v1",
         "vertex_ai/claude-3-5-sonnet@20240620",
         "vertex_ai/claude-3-5-sonnet@20240620@https://judge.example/v1",
@@ -101,15 +103,31 @@ def test_places_of_a_key(place: str) -> None:
     assert Judging(key_from=place).key_from == place
 
 
-@pytest.mark.parametrize("change", [{"repeats": 0}, {"max_calls": -1}, {"max_cost_usd": -0.1}, {"timeout_s": 0.0}])
+@pytest.mark.parametrize(
+    "change", [{"repeats": 0}, {"max_calls": -1}, {"max_cost_usd": -0.1}, {"timeout_s": 0.0}, {"cascade": 0.5}]
+)
 def test_numbers_that_make_no_sense(change: dict[str, float]) -> None:
     with pytest.raises(ValidationError):
         Judging.model_validate(change)
 
 
-def test_no_judge_and_twice_the_same(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"^no judge is named: give --judge PROVIDER/MODEL"):
-        Judging().options(tmp_path, "")
+def test_no_judge_is_the_offline_one_which_needs_no_preflight(tmp_path: Path) -> None:
+    options = Judging().options(tmp_path, "r")
+    assert options.offline
+    assert options == Judging(judges=["offline"]).options(tmp_path, "r")
+    preflight(options, "env:NOT_THERE")
+
+
+def test_what_does_not_go_together(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"^the offline judge sits in no jury; name the others alone, with `cascade`"):
+        Judging(judges=["offline", "openai/a"]).options(tmp_path, "")
+    with pytest.raises(BadInput, match=r"^the offline judge says the same every time; leave `repeats` at 1"):
+        Judging(repeats=2).options(tmp_path, "")
+    with pytest.raises(BadInput, match=r"^cascade needs a judge to ask where the offline one is undecided"):
+        Judging(cascade=0.02).options(tmp_path, "")
+
+
+def test_twice_the_same(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"^a judge is named twice"):
         Judging(judges=["openai/a", "openai/a"]).options(tmp_path, "")
 

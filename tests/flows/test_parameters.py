@@ -8,19 +8,20 @@ from pydantic import ValidationError
 from flows.parameters import DEFAULT_METRICS, JUDGE_METRICS, Data, Limits, MetricName, Scoring
 from metrics_core.judge.options import JudgeOptions
 from metrics_core.lexical.continuous_eval import PROFILES
-from metrics_core.registry import METRICS, WITHOUT_JUDGE, Options
+from metrics_core.registry import METRICS, Options
 from tasks.contract import Contract
 from tasks.load import Source
 
 
 def test_the_form_offers_every_metric_and_profile() -> None:
-    assert list(get_args(MetricName)) == list(METRICS) == [*DEFAULT_METRICS, *JUDGE_METRICS]
+    assert list(get_args(MetricName)) == list(METRICS) == DEFAULT_METRICS
     assert get_args(Scoring.model_fields["profile"].annotation) == ("default", *PROFILES)
 
 
-def test_nobody_pays_who_has_not_asked_for_it() -> None:
-    assert Scoring().metrics == list(WITHOUT_JUDGE)
-    assert not Scoring().asks_judges
+def test_all_metrics_are_the_default_since_the_offline_judge_is_free() -> None:
+    assert Scoring().metrics == list(METRICS)
+    assert JUDGE_METRICS == ["meaning_match", "ground_truth_similarity"]
+    assert not Scoring(metrics=["contains"]).asks_judges
     assert Scoring(metrics=["contains", "meaning_match"]).asks_judges
 
 

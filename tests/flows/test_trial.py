@@ -1,6 +1,7 @@
 """`answerkey judge`: one answer before a judge, in all its endings; and what a judge option is refused for."""
 
 import json
+import re
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -137,6 +138,25 @@ def test_a_judge_that_refuses_exits_with_1_and_its_cause(trial: Cli, server: Jud
     assert [path for path in files if KEY.encode() in path.read_bytes()] == []
 
 
+def test_the_offline_judge_is_tried_without_anything(bare_cli: Cli, tmp_path: Path) -> None:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return bare_cli("judge", "What fruits does Amy like?", *arguments, "--home", tmp_path / "home")
+
+    result = run("Amy likes apples and bananas.", "Amy likes apples, berries and plums.")
+    assert (result.returncode, result.stderr) == (0, "")
+    lines = [line.rstrip() for line in result.stdout.splitlines()]
+    assert any(
+        re.fullmatch(r"  matches    with a probability of 0\.\d\d, in the eyes of people", line) for line in lines
+    )
+    assert sum(line.startswith("  calls      none: judged by the offline matcher v1") for line in lines) == 2
+    assert "ground_truth_similarity  similarity 0.333, fact_precision 0.333, fact_recall 0.500, fact_f1 0.400" in lines
+    assert "  reason     1 of 3 facts match" in lines
+    [match, _] = json.loads(run("Paris", "It is Rome.", "--json").stdout)
+    assert (match["values"], match["calls"], match["details"]["verdict"]) == ({"match": 0.0}, 0, "mismatch")
+    assert match["signature"].startswith("meaning_match|v1|judge:offline@")
+    assert not (tmp_path / "home" / "judge.sqlite").exists()
+
+
 def test_an_empty_answer_and_no_reference_need_nobody(trial: Cli, server: JudgeServer) -> None:
     blank = json.loads(trial(QUESTION, REFERENCE, "", "--json").stdout)
     assert [set(row["values"].values()) for row in blank] == [{0.0}, {0.0}]
@@ -157,7 +177,9 @@ PLACES = "say where the key is (env:NAME, secret:BLOCK or variable:NAME); never 
 REFUSALS = [
     (["--judge", "nobody/x"], "judge 'nobody/x': litellm knows no such provider; write PROVIDER/MODEL, "),
     (["--judge", "openai/x"], "judge openai/x: no key; set OPENAI_API_KEY or ANSWERKEY_JUDGE_KEY, "),
-    ([], "no judge is named: give --judge PROVIDER/MODEL (like openai/gpt-4o-mini), or set ANSWERKEY_JUDGE"),
+    (["--cascade", "0.02"], "cascade needs a judge to ask where the offline one is undecided, like openai/gpt-4o-mini"),
+    (["--judge", "offline,openai/x"], "the offline judge sits in no jury; name the others alone, with `cascade`"),
+    (["--judge", "openai/x", "--cascade", "0.5"], "--cascade 0.5: Input should be less than 0.5"),
     (["--judge", KEY], "--judge: write PROVIDER/MODEL or PROVIDER/MODEL@http://address, "),
     (["--judge", "openai/x", "--judge-key-from", KEY], f"--judge-key-from: {PLACES}"),
     (["--judge", "openai/x", "--judge-key-from", "env:NO_KEY"], "the judge's key is not in env:NO_KEY: export NO_KEY"),
@@ -170,13 +192,20 @@ REFUSALS = [
     (["--judge", "openai/x", "--repeats", "0"], "--repeats 0: Input should be greater than or equal to 1"),
 ]
 OF_RUNS = [
-    (["--metrics", "contains,meaning_match"], "no judge is named: give --judge PROVIDER/MODEL"),
+    (["--cascade", "0.02"], "cascade needs a judge to ask where the offline one is undecided, like openai/gpt-4o-mini"),
+    (["--cascade", "0.02", "--metrics", "bleu"], "--cascade: none of the metrics needs a judge; add meaning_match or "),
     (["--judge", "openai/x"], "judge openai/x: no key; set OPENAI_API_KEY or ANSWERKEY_JUDGE_KEY, "),
     (["--judge", "openai/x", "--judge-key-from", KEY], f"--judge-key-from: {PLACES}"),
     (["--judge", "openai/x", "--max-calls", "-1"], "--max-calls -1: Input should be greater than or equal to 0"),
     (["--judge", f"openai/x@{NOWHERE}", "--max-cost", "1"], "judge openai/x@127.0.0.1:9/v1: its price is not known"),
-    (["--judge", "openai/x", "--metrics", "contains"], "--judge: none of the metrics asks a judge; add meaning_match "),
-    (["--dry-run"], "--dry-run: none of the metrics asks a judge; add meaning_match or ground_truth_similarity"),
+    (
+        ["--judge", "openai/x", "--metrics", "contains"],
+        "--judge: none of the metrics needs a judge; add meaning_match ",
+    ),
+    (
+        ["--dry-run", "--metrics", "bleu"],
+        "--dry-run: none of the metrics needs a judge; add meaning_match or ground_truth_similarity",
+    ),
     (["--min-coverage", "1.5"], "--min-coverage 1.5: Input should be less than or equal to 1"),
 ]
 

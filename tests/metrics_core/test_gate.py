@@ -129,14 +129,27 @@ def test_a_level_goes_by_the_lower_end_of_the_new_release(floor: float, outcome:
     assert (found.rules[1].low, found.rules[1].high) == pytest.approx((0.8798, 0.9171), abs=1e-4)
 
 
-def judged(kappa: Calibrated | Missing) -> Verdict:
+def judged(*kappa: Calibrated | Missing) -> Verdict:
     return verdict(
         policy(0.02, f"kappa {FIELD} >= 0.6"), evidence(column(9000, 100, 100, 800), calibrations={FIELD: kappa})
     )
 
 
 def kappa(value: float, low: float, high: float) -> Calibrated:
-    return Calibrated(Estimate(value, Interval(low, high, "delta-log-t")), 300, "faq/a/v1")
+    return Calibrated("a", Estimate(value, Interval(low, high, "delta-log-t")), 300, "of people.csv")
+
+
+def test_a_judge_is_as_good_as_on_the_release_where_it_is_worst() -> None:
+    good, poor, open_ = kappa(0.7, 0.61, 0.79), kappa(0.4, 0.3, 0.5), kappa(0.65, 0.55, 0.75)
+    found = judged(good, kappa(0.8, 0.7, 0.9))
+    assert said(found) == ["PASS"] * 4
+    assert (found.rules[1].value, found.rules[1].sentence[-53:]) == (
+        0.7, "at least 0.6 is shown, and on the other release as well"[-53:],
+    )  # fmt: skip
+    assert (judged(good, poor).outcome, judged(good, poor).rules[1].value) == ("INCOMPLETE", 0.4)
+    assert judged(open_, good).rules[1].outcome == "INCONCLUSIVE"
+    missing = judged(poor, Missing("it was calibrated on old, and not on new"))
+    assert "not on new" in missing.rules[1].sentence
 
 
 def test_a_calibration_that_is_demanded_must_be_there_and_good_enough() -> None:
@@ -145,9 +158,10 @@ def test_a_calibration_that_is_demanded_must_be_there_and_good_enough() -> None:
     assert said(judged(kappa(0.65, 0.55, 0.75)))[:3] == ["INCONCLUSIVE"] * 3
     found = judged(kappa(0.4, 0.3, 0.5))
     assert said(found)[:3] == ["INCOMPLETE"] * 3
-    assert "kappa of label.correct is 0.400 (95 % interval 0.300 to 0.500, 300 labels of faq/a/v1)" in found.sentence
+    numbers = "kappa of label.correct on a is 0.400 (95 % interval 0.300 to 0.500, 300 labels of people.csv)"
+    assert numbers in found.sentence
     assert said(judged(Missing("it was never calibrated")))[:3] == ["INCOMPLETE"] * 3
-    assert judged(Calibrated(None, 9, "x")).outcome == "INCOMPLETE"
+    assert judged(Calibrated("a", None, 9, "x")).outcome == "INCOMPLETE"
     assert judged(kappa(0.65, 0.55, 0.75)).rules[1].needed == pytest.approx(300 * (0.1 / 0.05 * 1.4294) ** 2, rel=0.01)
 
 

@@ -66,12 +66,15 @@ def test_what_is_kept_can_be_demanded_until_the_signature_changes(tmp_path: Path
     rules = parse_policy({"primary": FIELD, "margin": 0.1, "rules": [f"kappa {FIELD} >= 0.6"]}, "x")
     before = gate(tmp_path, "a", "b", rules).verdict
     assert before.outcome == "INCOMPLETE"
-    assert "it was never calibrated; run answerkey calibrate judge.match --report faq/b/v1" in before.rules[1].sentence
+    assert before.rules[1].sentence.endswith(
+        "it was never calibrated; run answerkey calibrate judge.match --report faq/a/v1 --report faq/b/v1"
+    )
     keep(tmp_path, found := calibration(tmp_path, FIELD, reports=["a", "b"]))
     after = gate(tmp_path, "a", "b", rules).verdict
     assert after.outcome == "PASS"
-    assert after.rules[1].value == found.parts[0].agreement.kappa.value  # type: ignore[union-attr]
-    assert "800 labels of faq/a/v1" in after.rules[1].sentence
+    kappas = [part.agreement.kappa.value for part in found.parts[1:]]  # type: ignore[union-attr]
+    assert after.rules[1].value == min(kappas)
+    assert "400 labels that came with the answers" in after.rules[1].sentence
     rows = query(tmp_path, "SELECT release, n, kappa, seed FROM calibrations ORDER BY release NULLS FIRST")
     assert [row[:2] for row in rows] == [(None, 800), ("a", 400), ("b", 400)]
     columns = {row[0] for row in query(tmp_path, "SELECT column_name FROM (DESCRIBE calibrations)")}
@@ -81,7 +84,7 @@ def test_what_is_kept_can_be_demanded_until_the_signature_changes(tmp_path: Path
     keep(other, found)
     expired = gate(other, "a", "b", rules).verdict
     assert expired.outcome == "INCOMPLETE"
-    assert "its calibration on faq/a/v1 has expired (prompt aaa → bbb); run answerkey" in expired.rules[1].sentence
+    assert "its calibration on answers of a has expired (prompt aaa → bbb); run answerkey" in expired.rules[1].sentence
 
 
 def test_a_file_of_labels_takes_the_place_of_those_in_the_answers(tmp_path: Path) -> None:

@@ -9,12 +9,14 @@ from scipy import stats
 from metrics_core.errors import BadInput
 from metrics_core.pair import Pair
 from metrics_core.registry import Options
+from metrics_core.statistics.corrected import ppi_difference
 from metrics_core.statistics.intervals import tango
 from metrics_core.statistics.power import detectable_share, needed_for_share
 from tasks.compare import compare
 from tasks.comparisons import stored
-from tests.tasks.comparing_help import answer, release, row_of
-from tests.tasks.staging_help import Row, query
+from tasks.load import Source
+from tests.tasks.comparing_help import LENIENT, answer, release, row_of
+from tests.tasks.staging_help import Row, jsonl, query, run
 
 N = 60
 
@@ -143,9 +145,9 @@ def test_rows_that_one_report_lacks_are_counted_with_the_reason(tmp_path: Path) 
     assert (rouge.n_common, rouge.n_only_old, rouge.difference, rouge.finding) == (0, 20, None, None)
     assert rouge.missing_new == {"absent": 1, "failed": 19}
     assert rouge.note == "no sample has a number in both reports"
-    version, samples, coverage = pair.warnings
-    assert version.endswith("all common samples have the same question and references")
-    assert samples.startswith("the reports do not have the same samples: 1 only in d/old/v1, 2 only in d/new/v1")
+    samples, coverage = pair.warnings
+    assert samples.startswith("the data set changed from version ")
+    assert samples.endswith(" (only in old: 1, only in new: 2); the 19 samples that are the same in both are compared")
     assert coverage.startswith("rouge_l: scored 20 of 20 and 0 of 21; rows without a score are no part of the comp")
 
 
@@ -160,7 +162,9 @@ def test_a_sample_with_other_references_is_another_sample(tmp_path: Path) -> Non
     # The references of question 9 only changed places.
     assert (pair.n_common, pair.n_changed, row.n_common, row.broken) == (10, 3, 7, 7)
     [warning] = pair.warnings
-    assert warning.endswith("3 of 10 common samples have another question or other references and are left out")
+    assert warning.endswith(
+        " (with another question or other references: 3); the 7 samples that are the same in both are compared"
+    )
 
 
 def test_other_facts_matter_to_the_metric_that_reads_them(tmp_path: Path) -> None:
@@ -168,7 +172,45 @@ def test_other_facts_matter_to_the_metric_that_reads_them(tmp_path: Path) -> Non
     release(tmp_path, "new", [answer(i, "yes", facts=["it is so"] if i else ["it is not"]) for i in range(5)])
     pair = compare(tmp_path, "d/old/v1", "d/new/v1")
     assert (pair.n_changed, row_of(pair, "exact_match.match").n_common) == (0, 5)
-    assert pair.warnings[0].endswith("1 have other facts and are left out of ground_truth_similarity")
+    assert "(with other facts, left out of ground_truth_similarity: 1); the 5 samples" in pair.warnings[0]
+
+
+def test_what_people_would_find_is_predicted_from_the_labels_of_a_part(tmp_path: Path) -> None:
+    """The match errs on every tenth answer; people labelled the first 40 of 100 questions in both releases."""
+
+    def rows(right: int) -> list[Row]:
+        return [answer(i, "yes" if (i % 20 < right) != (i % 10 == 0) else "no", i % 20 < right if i < 40 else None)
+                for i in range(100)]  # fmt: skip
+
+    release(tmp_path, "old", rows(12), ("exact_match", "bleu"))
+    release(tmp_path, "new", rows(16), ("exact_match", "bleu"))
+    pair = compare(tmp_path, "d/old/v1", "d/new/v1")
+    row = row_of(pair, "exact_match.match")
+    known = [float(i % 20 < 16) if i < 40 else None for i in range(100)]
+    before = [float(i % 20 < 12) if i < 40 else None for i in range(100)]
+    scores = [[float((i % 20 < right) != (i % 10 == 0)) for i in range(100)] for right in (12, 16)]
+    found = ppi_difference(*scores, before, known)
+    assert found.interval
+    assert (row.people, row.n_labelled) == (pytest.approx(found.value), 40)
+    assert (row.people_low, row.people_high) == pytest.approx(found.interval[:2])
+    assert row.people == pytest.approx(0.2, abs=0.05)
+    assert {row_of(pair, name).people for name in ("label.correct", "bleu.corpus_bleu")} == {None}
+    assert row_of(pair, "bleu.bleu").n_labelled == 40
+    assert stored(tmp_path, ["d/new/v1"]) == (pair,)
+
+
+def test_labels_of_half_of_the_rows_or_more_need_no_prediction(pair: Pair) -> None:
+    assert {(row.people, row.n_labelled) for row in pair.rows} == {(None, None)}
+
+
+def test_the_same_version_without_some_answers_is_one_warning(tmp_path: Path) -> None:
+    rows = [answer(i, "yes") | {"release": name} for name in ("old", "new") for i in range(9) if name == "old" or i]
+    run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", rows), dataset="d"), ["exact_match"], contract=LENIENT)
+    [warning] = compare(tmp_path, "d/old/v1", "d/new/v1").warnings
+    assert warning == (
+        "the reports do not have the same samples (only in old: 1); the 8 samples that are the same in both are "
+        "compared"
+    )
 
 
 def test_another_signature_is_not_compared(tmp_path: Path) -> None:

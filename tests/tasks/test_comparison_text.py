@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from metrics_core.pair import Comparison, Pair
-from tasks.comparison_text import cells, chance, markdown, only_one, verdict
+from tasks.comparison_text import HEAD, PEOPLE, chance, only_one, people_note, table, verdict
 
 ROW = Comparison(
     "label", "correct", "all", n_common=1618, n_only_old=3, n_only_new=0, old=0.7843, new=0.7855, difference=0.0012,
@@ -16,13 +16,25 @@ BETTER = replace(ROW, difference=0.05, low=0.03, high=0.07, p_adjusted=1e-6)
 
 
 def test_a_row_of_the_table() -> None:
-    assert cells(ROW) == (
+    head, (row,) = table([ROW])
+    assert head == HEAD
+    assert row == (
         "label.correct", "1,618", "0.784", "0.785", "+0.001 ±0.021", "1.000",
         "not shown to differ (would show ±0.030)", "144/142",
     )  # fmt: skip
-    assert cells(replace(BETTER, slice="lang=en", fixed=None, broken=None)) == (
+    assert table([replace(BETTER, slice="lang=en", fixed=None, broken=None)])[1][0] == (
         "lang=en", "1,618", "0.784", "0.785", "+0.050 ±0.020", "<0.001", "better", "–",
     )  # fmt: skip
+
+
+def test_what_people_would_find_has_a_column_where_it_is_known() -> None:
+    predicted = replace(BETTER, people=-0.0412, people_low=-0.09, people_high=0.01, n_labelled=1200)
+    head, rows = table([predicted, ROW])
+    assert head[4:7] == ("difference", PEOPLE, "p adjusted")
+    assert [row[5] for row in rows] == ["-0.041 ±0.050", "–"]
+    note = people_note(Pair("a", "b", (predicted, ROW)))
+    assert note and note.startswith("as people would: ") and "predicted from the 1,200 rows" in note
+    assert people_note(Pair("a", "b", (ROW,))) is None
 
 
 @pytest.mark.parametrize(
@@ -60,12 +72,3 @@ def test_rows_of_one_report_only_are_told_once() -> None:
         "meaning_match.match, meaning_match.spread: some rows have a number in one report only: "
         "12 only in d/a/v1, where d/b/v1 has 12 failed"
     ]
-
-
-def test_markdown_shows_text_from_data_as_it_is() -> None:
-    slice_ = replace(BETTER, slice="lang=<b>|x")
-    page = markdown(Pair("d/a_b/v1", "d/[b]/v1", (ROW, slice_), warnings=("answers are *longer*",)))
-    assert page.startswith("# d/a\\_b/v1 → d/\\[b\\]/v1\n\n- answers are \\*longer\\*\n")
-    assert "## all: 1,618 rows" in page
-    assert "## lang=\\<b\\>\\|x: 1,618 rows" in page
-    assert "| label.correct | 1,618 | 0.784 | 0.785 | +0.050 ±0.020 | \\<0.001 | better | 144/142 |" in page

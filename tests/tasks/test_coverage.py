@@ -12,7 +12,8 @@ from metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipp
 from metrics_core.registry import create
 from tasks.contract import Contract
 from tasks.load import Source
-from tasks.publish import markdown
+from tasks.page.build import build_page
+from tasks.page.markdown import as_markdown
 from tasks.report import read_reports
 from tests.tasks.staging_help import jsonl, query, run
 
@@ -54,7 +55,8 @@ def reported(
     assert (ref.status, ref.message) == (report.status, report.message)
     assert query(home, "SELECT status, message FROM reports") == [(ref.status, ref.message)]
     if ref.message:
-        assert f"\n\n{ref.message.replace('_', chr(92) + '_')}\n\n| metric" in markdown(report)
+        page = as_markdown(build_page(home, done.ids, most_samples=0))
+        assert f"\n\n- r: {ref.message.replace('_', chr(92) + '_')}\n\n| metric" in page
     return ref.status, ref.message
 
 

@@ -10,12 +10,15 @@ import pytest
 from metrics_core.errors import BadInput
 from metrics_core.gate import RuleOutcome, Verdict
 from metrics_core.policy import Policy, parse_policy
+from metrics_core.registry import Options
 from tasks.calibrate import calibration
-from tasks.gate import EXIT_CODES, Gated, gate, gate_self_test, read_policy
+from tasks.calibrations import keep
+from tasks.gate import check_fields, gate, gate_self_test, read_policy
 from tasks.junit import junit
 from tasks.load import Source
+from tasks.verdicts import EXIT_CODES, Gated, stored, worst
 from tests.tasks.gating_help import Made, Scores, evouna, warehouse
-from tests.tasks.staging_help import jsonl, run
+from tests.tasks.staging_help import jsonl, query, run
 
 FIELD = "label.correct"
 
@@ -39,8 +42,8 @@ def test_releases_and_reports_can_be_named(tmp_path: Path) -> None:
     found = gate(tmp_path, "old", "faq/new", policy())
     assert (found.old, found.new, found.verdict.outcome) == (*ids, "FAIL")
     assert found == gate(tmp_path, *ids, policy())
-    assert "faq/new/v1 must not ship in place of faq/old/v1: label.correct went from 0.900 to 0.700" in (
-        found.verdict.sentence
+    assert found.verdict.sentence.startswith(
+        "new must not ship in place of old: label.correct went from 0.900 to 0.700"
     )
     with pytest.raises(BadInput, match="cannot be compared with itself"):
         gate(tmp_path, "old", "old", policy())
@@ -82,7 +85,7 @@ def test_samples_that_one_release_left_out_count_against_it(tmp_path: Path) -> N
     found = decided(tmp_path, old, new, policy())
     assert found.verdict.outcome == "INCOMPLETE"
     assert found.verdict.rules[1].sentence == (
-        "label.correct has the least: 540 of 600 samples of faq/new/v1 (20 absent, 20 failed, 20 undefined) have a "
+        "label.correct has the least: 540 of 600 samples of new (20 absent, 20 failed, 20 undefined) have a "
         "comparable number; score what failed again with --only-failed, or evaluate what is absent"
     )
     assert gate(tmp_path, "old", "new", policy(0.02, "coverage >= 0.9")).verdict.outcome == "PASS"
@@ -127,24 +130,93 @@ def test_the_reports_of_a_real_run(tmp_path: Path) -> None:
 def test_policy_files(tmp_path: Path) -> None:
     file = tmp_path / "gate.yaml"
     file.write_text("primary: label.correct\nmargin: 0.02\nrules:\n  - label.correct[lang=ru] >= -0.05\n")
-    assert [rule.text for rule in read_policy(file).rules] == [
+    assert [rule.text for rule in read_policy(str(file)).rules] == [
         "label.correct >= -0.02", "label.correct[lang=ru] >= -0.05", "coverage >= 0.95",
     ]  # fmt: skip
     file.write_text("primary: [a\nmargin: 1")
     with pytest.raises(BadInput, match=r"gate.yaml, line 2: not YAML"):
-        read_policy(file)
+        read_policy(str(file))
     file.write_text("primary: !!python/object/apply:os.getcwd []")
     with pytest.raises(BadInput, match="not YAML"):
-        read_policy(file)
+        read_policy(str(file))
     with pytest.raises(BadInput, match="No such file"):
-        read_policy(tmp_path / "none.yaml")
+        read_policy(str(tmp_path / "none.yaml"))
+
+
+def test_a_policy_may_be_its_own_text() -> None:
+    texts = ("primary: label.correct\nmargin: 0.02\n", '{"primary": "label.correct", "margin": 0.02}')
+    assert {read_policy(text) for text in texts} == {policy(0.02)}
+    with pytest.raises(BadInput, match=r"^policy: margin: missing"):
+        read_policy("{primary: label.correct}")
+    with pytest.raises(BadInput, match=r"^policy, line 2: not YAML"):
+        read_policy("primary: [a\nmargin: 1")
+
+
+def test_a_policy_is_refused_before_anything_is_scored_if_the_run_cannot_have_its_fields() -> None:
+    check_fields(policy(0.02, "rouge_l.recall >= -0.03"), ["rouge_l"], Options())
+    with pytest.raises(BadInput, match=r"rouge_l.recal: this run will not have such a field; did you mean rouge_l.rec"):
+        check_fields(policy(primary="rouge_l.recal"), ["rouge_l", "bleu"], Options())
+    with pytest.raises(BadInput, match=r"meaning_match.match: this run will not have such a field; it has bleu.bleu"):
+        check_fields(policy(0.02, "kappa meaning_match.match >= 0.6"), ["bleu"], Options())
+
+
+def test_verdicts_are_kept_and_the_newest_counts(tmp_path: Path) -> None:
+    ids = warehouse(tmp_path, [Made(n, {FIELD: scores(500, wrong)}) for n, wrong in (("old", 50), ("new", 150))])
+    first = gate(tmp_path, *ids, policy())
+    assert stored(tmp_path, [ids[1]]) == (first,)
+    second = gate(tmp_path, *ids, policy(0.5))
+    missing = gate(tmp_path, "gone", "new", policy())
+    assert (second.verdict.outcome, second.margin) == ("PASS", 0.5)
+    assert stored(tmp_path, [ids[1]]) == (second, missing)
+    assert stored(tmp_path, [ids[0]]) == ()
+    kept = query(tmp_path, "SELECT old_report, outcome, rules->0->>'outcome' FROM verdicts ORDER BY created_at")
+    assert kept == [(ids[0], "FAIL", "FAIL"), (ids[0], "PASS", "PASS"), ("gone", "INCOMPLETE", "INCOMPLETE")]
+    assert worst([second, missing]) == "INCOMPLETE"
+    assert worst([second, missing, first]) == "FAIL"
+
+
+def test_two_reports_of_one_release_go_by_their_versions(tmp_path: Path) -> None:
+    rows = [{"id": f"q{i}", "reference": "yes", "answer": "yes"} for i in range(300)]
+    for _ in range(2):
+        run(tmp_path, Source(jsonl(tmp_path / "faq.jsonl", rows), release="r"), ["exact_match"])
+    found = gate(tmp_path, "faq/r/v1", "faq/r/v2", policy(primary="exact_match.match"))
+    assert found.verdict.sentence.startswith("r v2 may ship in place of r v1, all 2 rules hold: exact_match.match went")
+
+
+def test_a_judge_is_calibrated_on_both_releases_or_not_at_all(tmp_path: Path) -> None:
+    """Good on the old release, never tried on the new one, then bad on it."""
+    name, labels = "judge.match", {f"q{i:04}": i >= 50 for i in range(500)}
+    made = [
+        Made(release, {name: scores(500, 50)}, labels=labels if release == "old" else {}) for release in ("old", "new")
+    ]
+    warehouse(tmp_path, made)
+    rules = policy(0.02, f"kappa {name} >= 0.6", primary=name)
+    assert "judge.match: it was never calibrated; run" in gate(tmp_path, "old", "new", rules).verdict.rules[1].sentence
+    keep(tmp_path, calibration(tmp_path, name, reports=["old"]))
+    found = gate(tmp_path, "old", "new", rules).verdict
+    assert (found.outcome, found.rules[1].outcome) == ("INCOMPLETE", "INCOMPLETE")
+    assert found.rules[1].sentence == (
+        "judge.match: it was calibrated on answers of old, and not on those of new; run answerkey calibrate "
+        "judge.match --report faq/old/v1 --report faq/new/v1"
+    )
+    for wrong, outcome, words in (
+        (50, "PASS", "kappa of judge.match on old is 1.000"),
+        (450, "INCOMPLETE", "kappa of judge.match on new is 0.0"),
+    ):
+        rows = [{"id": f"q{i:04}", "label": int(i >= 50 if wrong == 50 else i % 2)} for i in range(500)]
+        people = jsonl(tmp_path / f"people{wrong}.jsonl", rows)
+        keep(tmp_path, calibration(tmp_path, name, reports=["new"], labels=people))
+        found = gate(tmp_path, "old", "new", rules).verdict
+        assert (found.outcome, found.rules[1].outcome) == (outcome, outcome)
+        assert found.rules[1].sentence.startswith(words)
+    assert f"500 labels of {people}" in found.rules[1].sentence
 
 
 def test_junit_has_a_case_a_rule_and_survives_any_name() -> None:
     nasty = '<script>alert(1)</script> "><img onerror=x> & \x00\x1b[31m \ud800 ]]> \u202e'
     outcomes = ("PASS", "FAIL", "INCONCLUSIVE", "INCOMPLETE")
     rules = tuple(RuleOutcome(f"rule {nasty} {one}", one, f"why {nasty}") for one in outcomes)
-    written = junit(Gated(nasty, "new", policy(), Verdict("FAIL", nasty, rules))).encode()
+    written = junit(Gated(nasty, "new", FIELD, 0.02, Verdict("FAIL", nasty, rules))).encode()
     [suite] = ElementTree.fromstring(written)
     assert [suite.get(name) for name in ("tests", "failures", "errors")] == ["4", "2", "1"]
     cases = suite.findall("testcase")

@@ -15,9 +15,10 @@ from metrics_core.registry import Options
 from tasks.foresee import foresee
 from tasks.judge_calls import collect_calls, insert_calls
 from tasks.load import Source
+from tasks.page.build import build_page
+from tasks.page.markdown import as_markdown
 from tasks.parts import Chunk
 from tasks.plan import plan
-from tasks.publish import markdown
 from tasks.report import read_reports
 from tasks.score import score
 from tasks.warehouse.warehouse import writing
@@ -153,7 +154,8 @@ def test_a_budget_stops_cleanly_and_more_of_it_goes_on(tmp_path: Path, server: J
     ]  # fmt: skip
     [report] = read_reports(tmp_path, done.ids)
     assert report.message == message
-    assert f"\n{message.replace('_', chr(92) + '_')}\n" in markdown(report)
+    page = as_markdown(build_page(tmp_path, done.ids, most_samples=0))
+    assert f"\n- {report.release}: {message.replace('_', chr(92) + '_')}\n" in page
     # Skipped is not failed.
     left = run(tmp_path, source(tmp_path), ["meaning_match", "bleu"], only_failed=True, options=judged(server.url))
     assert dict(left.plan.n_todo) == {"meaning_match": 0, "bleu": 0}

@@ -36,6 +36,7 @@ def test_answers_and_references_of_two_files(tmp_path: Path) -> None:
         "release": "one",
         "question": "Capital of France?",
         "answer": "It is Paris",
+        "missing_because": None,
         "references": ["Paris"],
         "facts": ["F"],
         "cluster": None,

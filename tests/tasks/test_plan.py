@@ -184,10 +184,19 @@ def test_judges_get_small_chunks(tmp_path: Path, many: str, rows: int, names: li
     assert {Path(chunk.part).parents[1] for chunk in judged} == {tmp_path / "work" / "parts"}
 
 
-def test_a_judge_metric_without_a_judge_is_refused_and_a_key_does_not_travel(tmp_path: Path) -> None:
+def test_parts_of_the_offline_judge_outlive_a_run_that_was_killed(tmp_path: Path) -> None:
     loaded = stage(tmp_path, ROWS)
-    with pytest.raises(BadInput, match="no judge is named: give --judge PROVIDER/MODEL"):
-        planned(tmp_path, loaded, "bleu", "meaning_match")
+    [chunk] = plan(
+        loaded.staged, tmp_path, tmp_path / "work", ["meaning_match"], Options(), only_failed=False
+    ).chunks  # fmt: skip
+    assert Path(chunk.part).parents[1] == tmp_path / "parts"
+
+
+def test_a_judge_that_is_none_is_refused_and_a_key_does_not_travel(tmp_path: Path) -> None:
+    loaded = stage(tmp_path, ROWS)
+    wrong = Options(judge=JudgeOptions(judges=("some-model",)))
+    with pytest.raises(BadInput, match="judge 'some-model': write PROVIDER/MODEL, for instance openai/gpt-4o-mini, or"):
+        plan(loaded.staged, tmp_path, tmp_path / "plan", ["meaning_match"], wrong, only_failed=False)
     options = Options(judge=JudgeOptions(judges=("openai/some-model",), api_key="sk-secret"))
     with pytest.raises(ValueError, match="a judge's key does not travel") as error:
         plan(loaded.staged, tmp_path, tmp_path / "plan", ["bleu"], options, only_failed=False)

@@ -1,12 +1,15 @@
 """In which order and where chunks are scored."""
 
+from metrics_core.judge.options import JudgeOptions
 from metrics_core.registry import Options
 from tasks.parts import Chunk
 from tasks.score import in_good_order, worth_spawning
 
+ASKED = Options(judge=JudgeOptions(judges=("openai/a",)))
 
-def chunk(metric: str, number: int) -> Chunk:
-    return Chunk(metric, Options(), "todo.parquet", number, 1, f"{number}.parquet")
+
+def chunk(metric: str, number: int, options: Options = ASKED) -> Chunk:
+    return Chunk(metric, options, "todo.parquet", number, 1, f"{number}.parquet")
 
 
 def test_a_model_works_beside_the_processes_and_keeps_no_second_thread_waiting() -> None:
@@ -25,6 +28,12 @@ def test_a_judge_and_a_model_start_at_once_and_take_turns_when_the_words_are_don
     assert found[:6] == [semantic[0], judges[0], *lexical]
     assert found[6:] == [judges[1], semantic[1], judges[2], judges[3], semantic[2], judges[4]]
     assert in_good_order([*lexical, *judges]) == [judges[0], *lexical, *judges[1:]]
+
+
+def test_the_offline_judge_is_a_model() -> None:
+    offline = [chunk("meaning_match", number, Options()) for number in range(2)]
+    lexical = [chunk("bleu", number) for number in range(2)]
+    assert in_good_order([*lexical, *offline]) == [offline[0], *lexical, offline[1]]
 
 
 def test_only_lexical_rows_are_worth_processes() -> None:

@@ -51,4 +51,4 @@ def html(content: Content) -> str:
 
 def compared(n: int = 40) -> Content:
     """A page with a comparison and a verdict."""
-    return replace(page(n), pairs=(Pair("old", "new", (comparison(),), margin=0.02),), verdict=VERDICT)
+    return replace(page(n), pairs=(Pair("old", "new", (comparison(),), margin=0.02),), gates=(VERDICT,))

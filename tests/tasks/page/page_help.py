@@ -19,6 +19,7 @@ from tasks.page.model import (
     Warning,
 )
 from tasks.report import Report, Score
+from tasks.verdicts import Gated
 
 FIELDS = ("rouge_l.recall", "rouge_l.f1", "exact_match.match")
 SIGNATURES = {"rouge_l": "rouge_l|v1|refs:best", "exact_match": "exact_match|v1"}
@@ -72,9 +73,8 @@ def comparison(name: str = FIELDS[0], **changes: Any) -> Comparison:
     return replace(made, **changes)
 
 
-VERDICT = Verdict(
-    "FAIL", "New loses more than the margin.", (RuleOutcome("rouge_l.recall >= -0.02", "FAIL", "It lost 0.1."),)
-)
+RULE = RuleOutcome("rouge_l.recall >= -0.02", "FAIL", "It lost 0.1.", -0.1, -0.15, -0.05, 10)
+VERDICT = Gated("old", "new", FIELDS[0], 0.02, Verdict("FAIL", "New loses more than the margin.", (RULE,)))
 
 
 def page(n: int = 4, names: Sequence[str] = ("old", "new"), text: Callable[[str, int], str] | None = None) -> Page:
@@ -88,7 +88,7 @@ def page(n: int = 4, names: Sequence[str] = ("old", "new"), text: Callable[[str,
         headlines=(FIELDS[0], FIELDS[2]),
         fields=tuple(_field(name) for name in FIELDS),
         releases=releases,
-        verdict=None,
+        gates=(),
         summary=say("summary", 0),
         warnings=(Warning(True, say("warning", 0), (say("line", 0), say("line", 1))), Warning(False, "a note")),
         pairs=(),

@@ -1,6 +1,7 @@
 """The page says what the warehouse holds, and changes nothing there."""
 
 import json
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -9,12 +10,15 @@ import pytest
 from metrics_core.errors import BadInput
 from metrics_core.gate import Verdict
 from metrics_core.pair import Pair
+from metrics_core.statistics.agreement import Confusion
+from metrics_core.statistics.corrected import rogan_gladen
 from tasks.calibrate import calibration
 from tasks.calibrations import keep
 from tasks.load import Source
 from tasks.page.build import build_page
 from tasks.page.model import Page
 from tasks.page.samples import _CAPS, MOST_CHARS
+from tasks.verdicts import Gated
 from tasks.warehouse.warehouse import FILE
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import judged, wordy
@@ -161,9 +165,14 @@ def test_long_texts_are_cut_when_all_of_them_do_not_fit(
 
 def test_pairs_and_verdict_pass_through_under_the_names_of_the_page(home: Path, done: Done) -> None:
     pair = Pair(*done.ids, (comparison("label.correct"),), ("careful",))
-    verdict = Verdict("PASS", "It may ship.")
-    made = build_page(home, done.ids, pairs=[pair], verdict=verdict)
-    assert (made.pairs[0].old, made.pairs[0].new, made.verdict) == ("old", "new", verdict)
+    gated = Gated(*done.ids, "label.correct", 0.05, Verdict("PASS", "It may ship."))
+    made = build_page(home, done.ids, pairs=[pair], gates=[gated])
+    assert (made.pairs[0].old, made.pairs[0].new, made.pairs[0].margin) == ("old", "new", 0.05)
+    assert made.gates == (replace(gated, old="old", new="new"),)
+    other = replace(gated, primary="rouge_l.f1", old="gone")
+    made = build_page(home, done.ids, pairs=[pair], gates=[other])
+    assert (made.primary, made.gates[0].old, made.pairs[0].margin) == ("rouge_l.f1", "gone", None)
+    made = build_page(home, done.ids, pairs=[pair], gates=[gated])
     assert made.summary.startswith("new is better than old: label.correct +0.100")
     assert "new against old: careful" in [warning.title for warning in made.warnings]
 
@@ -218,6 +227,30 @@ def test_agreement_with_people_is_that_of_the_newest_calibration(home: Path, don
     assert (old.n_unlabelled, whole.corrected) == (1, (None, None, None))
     alone = build_page(home, done.ids[:1]).agreements
     assert [one.release for one in alone] == [None, "old"]
+
+
+def test_errors_that_a_judge_makes_on_labelled_answers_are_carried_over_to_those_without(tmp_path: Path) -> None:
+    """exact_match as the judge: 36 of 40 right answers and 27 of 30 wrong ones are judged as people did."""
+    verdicts = [(True, True)] * 36 + [(True, False)] * 4 + [(False, False)] * 27 + [(False, True)] * 3
+    rows = [
+        {"id": f"{place}", "references": ["yes"], "answer": "yes" if match else "no", "release": "r", "correct": right}
+        for place, (right, match) in enumerate(verdicts)
+    ]
+    labelled = run(
+        tmp_path, Source(jsonl(tmp_path / "people.jsonl", rows), paths={"label": "correct"}), ["exact_match"]
+    )
+    plain = [{**row, "id": f"b{row['id']}"} for row in rows[:50]]
+    for row in plain:
+        del row["correct"]
+    done = run(tmp_path, Source(jsonl(tmp_path / "plain.jsonl", plain)), ["exact_match"])
+    keep(tmp_path, calibration(tmp_path, "exact_match.match", reports=labelled.ids))
+    whole, one = build_page(tmp_path, done.ids).agreements
+    expected = rogan_gladen(36, 50, Confusion(36, 3, 4, 27))
+    assert expected and expected.interval
+    assert (one.release, one.method, one.n, one.n_unlabelled) == ("r", "Rogan-Gladen", 70, 50)
+    assert one.corrected == pytest.approx((expected.value, *expected.interval[:2]))
+    assert one.corrected[0] == pytest.approx((36 / 50 + 0.9 - 1) / (0.9 + 0.9 - 1))
+    assert (one.raw[0], whole.corrected) == (pytest.approx(0.72), (None, None, None))
 
 
 def test_facts_and_reasons_of_a_judge_are_evidence(tmp_path: Path) -> None:

@@ -24,6 +24,16 @@ def texts(drawing: Drawing | None) -> list[str]:
     ]
 
 
+def places(drawing: Drawing | None, names: set[str]) -> set[str]:
+    """Where the texts `names` stand."""
+    assert drawing is not None
+    return {
+        element.get("transform") or ""
+        for element in ElementTree.fromstring(drawing.svg).iter()
+        if element.tag.endswith("text") and element.text in names
+    }
+
+
 def fills(drawing: Drawing | None) -> list[str]:
     assert drawing is not None
     return re.findall(r'(?:fill|stroke)="(var\(--\w+\)|#\w+)"', drawing.svg)
@@ -65,13 +75,18 @@ def test_differences_are_coloured_by_what_was_found_and_the_margin_is_drawn() ->
         comparison(slice="lang=en", difference=0.9),
         comparison("bleu.bleu", difference=None),
     )
-    drawing = charts.difference_plot(Pair("old", "new", rows, margin=0.02), 300)
+    drawing = charts.difference_plot(Pair("old", "new", rows, margin=0.02), FIELDS[::-1], 300)
     shown = texts(drawing)
     assert {"rouge_l.recall", "+0.100", "\u22120.100", "0.000"} <= set(shown)
     assert "+0.900" not in shown and "bleu.bleu" not in shown
     assert {"var(--better)", "var(--worse)", "var(--muted)"} <= set(fills(drawing))
     assert drawing is not None and 'stroke-dasharray="4,3"' in drawing.svg
-    assert charts.difference_plot(Pair("old", "new", ()), 300) is None
+    # A line of its own for each row: the layers share one scale from top to bottom.
+    assert len(places(drawing, {"rouge_l.recall", "rouge_l.f1", "exact_match.match"})) == 3
+    assert "rouge_l.f1" not in texts(charts.difference_plot(Pair("old", "new", rows), FIELDS[:1], 300))
+    elsewhere = charts.difference_plot(Pair("old", "new", rows, margin=0.02), ("label.correct", *FIELDS), 300)
+    assert elsewhere is not None and "stroke-dasharray" not in elsewhere.svg
+    assert charts.difference_plot(Pair("old", "new", ()), FIELDS, 300) is None
 
 
 def test_shares_of_a_binary_field_add_up_to_the_whole_width() -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tasks.page.command import command, without_secrets
+from tasks.page.command import command
+from tasks.readers import without_secrets
 
 PARAMETERS = {
     "data": {
@@ -34,6 +35,12 @@ def test_every_parameter_that_was_set_is_an_option() -> None:
         "--profile", "default", "--blank-answer", "zero", "--aggregation", "mean", "--only-failed",
         "--max-quarantined", "0.2", "--min-coverage", "0.95",
     ]  # fmt: skip
+
+
+def test_the_baseline_and_the_policy_come_last() -> None:
+    policy = "primary: label.correct\nmargin: 0.02\n"
+    words = words_of({**PARAMETERS, "baseline": "gpt 4", "policy": policy})
+    assert words[-5:] == ["0.95", "--baseline", "gpt 4", "--policy", policy]
 
 
 def test_judges_are_named_with_their_votes_and_budget() -> None:

@@ -13,9 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metrics_core.gate import Verdict
 from metrics_core.pair import Pair
 from tasks.page.html import for_script, render, write
 from tasks.page.model import Agreement, Estimate, Page
+from tasks.verdicts import Gated
 from tests.tasks.page.page_help import FIELDS, VERDICT, comparison, page, score
 
 HOSTILE = (
@@ -58,7 +60,7 @@ def full() -> Page:
         Agreement(FIELDS[0], None, "answers.correct", 40, *shared, (None, None, None), (None, None, None), None),
         Agreement(FIELDS[0], "new", "answers.correct", 20, *shared, (0.61, 0.6, 0.62), (0.55, 0.5, 0.6), 30),
     )
-    return replace(page(), verdict=VERDICT, pairs=pairs, agreements=agreements)
+    return replace(page(), gates=(VERDICT,), pairs=pairs, agreements=agreements)
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +140,29 @@ def test_the_verdict_stands_first_with_its_rules(plain: str) -> None:
     main = plain.partition("<main")[2]
     assert main.index("FAIL") < main.index("New loses more than the margin.") < main.index("Before you trust a number")
     assert "<code><bdi" in main and "rouge_l.recall &gt;= -0.02" in main
+    assert (
+        main.index("rouge_l.recall &gt;= -0.02")
+        < main.index("\u22120.100<small>\u22120.150 to \u22120.050")
+        < main.index("It lost 0.1.")
+    )
+    assert "<title>set: FAIL, new</title>" in plain
     assert "No gate was asked for" not in plain
+
+
+def test_several_releases_have_a_verdict_each_the_last_one_first() -> None:
+    passed = Gated("old", "mid", FIELDS[0], 0.02, Verdict("PASS", "It may ship."))
+    html = render(replace(page(), gates=(passed, VERDICT)))
+    assert html.index("New loses more than the margin.") < html.index("It may ship.")
+    assert html.count('<section class="verdict') == 2
+    assert "<title>set: FAIL, new</title>" in html
+
+
+def test_the_difference_that_people_would_find_stands_beside_the_raw_one() -> None:
+    row = comparison(people=-0.04, people_low=-0.09, people_high=0.01, n_labelled=120)
+    html = render(replace(page(), pairs=(Pair("old", "new", (row, comparison(FIELDS[1]))),)))
+    assert "as people would</th>" in html and "predicted from the 120 rows" in html
+    assert "\u22120.040<small>\u22120.090 to +0.010</small>" in html
+    assert "as people would" not in render(replace(page(), pairs=(Pair("old", "new", (comparison(),)),)))
 
 
 def test_without_a_gate_the_page_says_so() -> None:
@@ -184,6 +208,23 @@ def test_every_mean_stands_with_its_interval(plain: str) -> None:
 def test_a_single_release_has_no_old_and_new() -> None:
     html = render(page(names=("only",)))
     assert "The answers" in html and "What changed" not in html and 'id="history"' not in html
+
+
+def test_how_answers_were_generated_stands_with_their_prompts() -> None:
+    made = {
+        "model": "openai/<b>", "temperature": 0.7, "seed": 3, "max_tokens": 2048, "not_taken": ["seed"],
+        "answered": 1999, "questions": 2000, "made_at": "2026-01-01T00:00:00+00:00", "system": "",
+        "template": "In {lang}:\n{question}</pre>",
+    }  # fmt: skip
+    plain = page()
+    [*others, last] = plain.releases
+    report = replace(last.report, manifest={**last.report.manifest, "generation": made})
+    html = render(replace(plain, releases=(*others, replace(last, report=report))))
+    assert html.count("<h3>Generated answers</h3>") == 1
+    said = " ".join(" ".join(Elements(html).texts).split())
+    assert "openai/<b> ; temperature 0.7, seed 3, at most 2,048 tokens; not taken: seed; 1,999 of 2,000" in said
+    assert "In {lang}:\n{question}</pre>" in Elements(html).texts
+    assert "Generated answers" not in render(plain)
 
 
 def test_a_file_is_written_whole_and_replaces_the_last_one(tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ from tests.tasks.page.page_help import VERDICT, comparison, page
 
 
 def test_a_page_is_json_with_every_value_in_its_place() -> None:
-    made = replace(page(3), verdict=VERDICT)
+    made = replace(page(3), gates=(VERDICT,))
     found = json.loads(as_json(made))
-    assert found["verdict"]["rules"][0]["sentence"] == "It lost 0.1."
+    assert found["gates"][0]["verdict"]["rules"][0]["sentence"] == "It lost 0.1."
     assert found["samples"]["ids"] == ["id 0", "id 1", "id 2"]
     assert found["samples"]["answers"][1]["values"]["rouge_l.recall"] == [1.0, 0.5, None]
     assert found["samples"]["answers"][1]["unscored"]["rouge_l"]["2"] == ["failed", "why 0"]

@@ -32,12 +32,12 @@ def page(home: Path) -> Page:
     ids = [row[0] for row in query(home, "SELECT report_id FROM reports ORDER BY rowid")]
     pairs = [compare(home, old, new, primary="label.correct") for old, new in pairwise(ids)]
     policy = parse_policy({"primary": "label.correct", "margin": 0.02, "rules": ["coverage >= 0.9"]}, "policy")
-    return build_page(home, ids, pairs=pairs, verdict=gate(home, *ids[-2:], policy).verdict)
+    return build_page(home, ids, pairs=pairs, gates=[gate(home, *ids[-2:], policy)])
 
 
 def test_it_opens_with_the_verdict_and_filters_and_sorts(home: Path, page: Page, show: Open) -> None:
     opened = show(page)
-    expect(opened.page.locator(".verdict h2")).to_contain_text(page.verdict.outcome if page.verdict else "")
+    expect(opened.page.locator(".verdict h2")).to_contain_text(page.gates[0].verdict.outcome)
     expect(opened.page.get_by_text("Bing Chat is not shown to differ from ChatGPT-4").first).to_be_visible()
     expect(opened.status).to_have_text("1,924 of 1,924 samples")
     opened.choose("Show", "worse")

@@ -54,7 +54,7 @@ def test_rows_that_only_one_side_has_say_what_they_are_on_the_other() -> None:
 
 def test_tests_are_named_in_words() -> None:
     assert [views.test_name(comparison(test=name)) for name in ("mcnemar", "sign-flip", "another", "")] == [
-        "exact McNemar", "sign-flip permutation", "another", "",
+        "McNemar, exact", "sign flips", "another", "",
     ]  # fmt: skip
 
 

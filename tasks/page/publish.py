@@ -1,0 +1,100 @@
+"""Publish the page: as a file beside the warehouse, and its content as markdown in the Prefect UI."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from metrics_core.pair import Pair
+from metrics_core.sample import content_hash
+from tasks.page.build import build_page
+from tasks.page.html import write
+from tasks.page.markdown import as_markdown, rules_table
+from tasks.page.samples import MOST_SAMPLES
+from tasks.publish import artifact_key, literal
+from tasks.report import Report, read_reports
+from tasks.verdicts import Gated
+
+FOLDER = "pages"
+PAGES = "ANSWERKEY_PAGES"
+"""Environment variable with the address under which the folder `pages` can be opened, if it can."""
+
+_LONGEST_NAME = 80
+"""In bytes: two names and their versions make one name of a file, which may have 255."""
+
+
+def publish_run(
+    home: Path,
+    report_ids: Sequence[str],
+    pairs: Sequence[Pair] = (),
+    gates: Sequence[Gated] = (),
+    *,
+    drawn: bool = True,
+) -> str:
+    """One page about the reports of a run, and about the baseline that it was compared with.
+
+    Args:
+        report_ids: the baseline first, if there is one; the last one names the page.
+        drawn: write the file; without it there is the markdown alone.
+
+    Returns:
+        The absolute path of the file, empty if none was written.
+    """
+    last = read_reports(home, report_ids[-1:])[0]
+    file = home / FOLDER / file_name(last.dataset) / f"{_named(last)}.html"
+    key = artifact_key(f"report-{last.dataset}-{last.release}")
+    return _publish(home, report_ids, pairs, gates, file if drawn else None, key)
+
+
+def publish_pair(home: Path, pair: Pair, gates: Sequence[Gated] = (), *, drawn: bool = True) -> str:
+    """One page about two reports that were compared. Returns as `publish_run`."""
+    old, new = read_reports(home, [pair.old, pair.new])
+    file = home / FOLDER / file_name(new.dataset) / f"{_named(new)}-against-{_named(old)}.html"
+    key = artifact_key(f"comparison-{old.dataset}-{old.release}-{new.dataset}-{new.release}")
+    return _publish(home, [pair.old, pair.new], [pair], gates, file if drawn else None, key)
+
+
+def _publish(
+    home: Path, report_ids: Sequence[str], pairs: Sequence[Pair], gates: Sequence[Gated], file: Path | None, key: str
+) -> str:
+    from prefect.artifacts import create_markdown_artifact
+
+    for gated in gates:
+        _publish_verdict(gated)
+    # The samples are on the page alone.
+    page = build_page(home, report_ids, pairs=pairs, gates=gates, most_samples=MOST_SAMPLES if file else 0)
+    path = str(write(page, file).resolve()) if file else ""
+    create_markdown_artifact(as_markdown(page, path), key=key, description=path or ", ".join(report_ids))
+    if file and os.environ.get(PAGES):
+        _publish_link(file.relative_to(home / FOLDER), key)
+    return path
+
+
+def _publish_link(file: Path, key: str) -> None:
+    from prefect.artifacts import create_link_artifact
+
+    link = f"{os.environ[PAGES].rstrip('/')}/{quote(file.as_posix())}"
+    create_link_artifact(link, "Open the page", key=f"page-{key}", description=file.stem)
+
+
+def _publish_verdict(gated: Gated) -> None:
+    from prefect.artifacts import create_markdown_artifact
+
+    said = gated.verdict
+    text = f"# {said.outcome}\n\n**{literal(said.sentence)}**\n\n{rules_table(said.rules)}\n"
+    releases = "-".join(report_id.rpartition("/")[0] or report_id for report_id in (gated.old, gated.new))
+    create_markdown_artifact(text, key=artifact_key(f"verdict-{releases}"), description=f"{said.outcome}: {gated.new}")
+
+
+def _named(report: Report) -> str:
+    return f"{file_name(report.release)}-v{report.version}"
+
+
+def file_name(name: str) -> str:
+    """A name from data as the name of a file or a folder: one that was changed gets a hash, so that none is another."""
+    short = re.sub(r"[^\w.-]+", "-", name).encode("utf-8", "replace")[:_LONGEST_NAME].decode("utf-8", "ignore")
+    kept = short.strip("-.")
+    return kept if kept and kept == name else f"{kept}-{content_hash(name)[:6]}".lstrip("-")

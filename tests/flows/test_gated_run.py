@@ -1,0 +1,130 @@
+"""The gate as the last step of an evaluation: exit code, artifacts, the page, events, and what is refused."""
+
+import json
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.publishing import policy_of
+from metrics_core.errors import BadInput
+from metrics_core.registry import Options
+from tests.tasks.comparing_help import answer
+from tests.tasks.staging_help import jsonl, query
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+POLICY = "primary: exact_match.match\nmargin: 0.05\nrules: [level exact_match.match >= 0.5]\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """Of 60 answers `gated-a` has 50 right, `gated-b` 20; `gated-c` has the same as `gated-a`."""
+    rows = [
+        answer(i, "yes" if i < right else "no") | {"release": name}
+        for name, right in (("gated-a", 50), ("gated-b", 20), ("gated-c", 50))
+        for i in range(60)
+    ]
+    return jsonl(tmp_path / "gated.jsonl", rows)
+
+
+def test_the_gate_is_the_last_step_of_a_run(cli: Cli, file: str, tmp_path: Path, ask: Any) -> None:
+    home, policy = tmp_path / "home", tmp_path / "gate.yaml"
+    policy.write_text(POLICY)
+    options = ("--metrics", "exact_match", "--home", home, "--baseline", "gated-a", "--policy", policy, "--json")
+    result = cli("evaluate", file, *options, page=True)
+    assert result.returncode == 1, result.stderr
+    said = json.loads(result.stdout)["verdicts"]
+    assert [(one["new"], one["outcome"]) for one in said] == [
+        ("gated/gated-b/v1", "FAIL"), ("gated/gated-c/v1", "INCONCLUSIVE"),
+    ]  # fmt: skip
+    assert (
+        "FAIL: gated-b must not ship in place of gated-a: exact_match.match went from 0.833 to 0.333" in result.stderr
+    )
+    kept = query(home, 'SELECT new_report, outcome, "primary", margin FROM verdicts ORDER BY created_at')
+    assert kept == [(one["new"], one["outcome"], "exact_match.match", 0.05) for one in said]
+    assert query(home, "SELECT status FROM runs") == [("complete",)]
+    [run] = ask("flow_runs/filter", {"flow_runs": {"name": {"any_": ["evaluate 3 releases on gated"]}}})
+    assert run["state_type"] == "COMPLETED"
+    _artifacts_say_it(ask, run["id"], home)
+    _events_say_it(ask, said[0]["sentence"])
+
+
+def _artifacts_say_it(ask: Any, run: str, home: Path) -> None:
+    artifacts = {one["key"]: one for one in ask("artifacts/filter", {"flow_runs": {"id": {"any_": [run]}}})}
+    verdict = artifacts["verdict-gated-gated-a-gated-gated-b"]
+    assert verdict["data"].startswith("# FAIL\n\n**gated-b must not ship in place of gated-a: ")
+    assert "| level exact\\_match.match \\>= 0.5 | FAIL | 0.333 (" in verdict["data"]
+    assert verdict["description"] == "FAIL: gated/gated-b/v1"
+    page = artifacts["report-gated-gated-c"]["data"]
+    assert [line for line in page.splitlines() if line.startswith("## ")] == [
+        "## INCONCLUSIVE: gated-c", "## FAIL: gated-b", "## Scores", "## gated-a → gated-c", "## gated-a → gated-b",
+        "## Coverage and failures", "## Validation and quarantine", "## Methods", "## How to make it again",
+    ]  # fmt: skip
+    file = home / "pages/gated/gated-c-v1.html"
+    assert f"`{file.resolve()}`" in page
+    assert "--baseline gated-a" in page and f"--policy {home.parent / 'gate.yaml'}" in page
+    html = file.read_text(encoding="utf-8")
+    assert "<title>gated: FAIL, gated-c</title>" in html
+    assert html.count('<section class="verdict') == 2
+
+
+def _events_say_it(ask: Any, sentence: str) -> None:
+    """Events are stored in the background, so a moment may pass."""
+    wanted = {
+        "filter": {"event": {"prefix": ["answerkey.gate."]}, "resource": {"id_prefix": ["answerkey.release.gated."]}}
+    }
+    for _ in range(60):
+        found = {one["event"]: one for one in ask("events/filter", wanted)["events"]}
+        if len(found) == 2:
+            break
+        time.sleep(0.5)
+    assert set(found) == {"answerkey.gate.failed", "answerkey.gate.inconclusive"}
+    failed = found["answerkey.gate.failed"]
+    assert failed["resource"]["prefect.resource.id"] == "answerkey.release.gated.gated-b"
+    assert failed["payload"] == {
+        "dataset": "gated", "release": "gated-b", "report": "gated/gated-b/v1", "baseline": "gated/gated-a/v1",
+        "outcome": "FAIL", "sentence": sentence,
+    }  # fmt: skip
+
+
+def test_a_policy_that_cannot_be_used_is_refused_before_anything_starts(
+    bare_cli: Cli, file: str, tmp_path: Path
+) -> None:
+    policy = tmp_path / "gate.yaml"
+    policy.write_text("primary: exact_match.match\n")
+    for options, line in (
+        (("--policy", policy), "--policy: a gate needs a release to compare with; name it with --baseline"),
+        (
+            ("--policy", policy, "--baseline", "gated-a"),
+            f"{policy}: margin: missing; write the loss of exact_match.match",
+        ),
+        (("--policy", "gone.yaml", "--baseline", "gated-a"), "gone.yaml: No such file or directory"),
+    ):
+        result = bare_cli("evaluate", file, "--metrics", "exact_match", "--home", tmp_path / "home", *options)
+        assert (result.returncode, result.stdout) == (2, "")
+        assert result.stderr.splitlines()[-1].startswith(f"answerkey: {line}")
+    assert not (tmp_path / "home/answerkey.duckdb").exists()
+
+
+def test_a_policy_of_the_form_is_checked_before_anything_is_loaded() -> None:
+    rules = policy_of(POLICY, "gated-a", ["exact_match"], Options())
+    assert rules and [rule.text for rule in rules.rules] == [
+        "exact_match.match >= -0.05", "level exact_match.match >= 0.5", "coverage >= 0.95",
+    ]  # fmt: skip
+    assert policy_of("", "", ["exact_match"], Options()) is None
+    with pytest.raises(BadInput, match="a policy needs a baseline"):
+        policy_of(POLICY, "", ["exact_match"], Options())
+    with pytest.raises(BadInput, match=r"exact_match.match: this run will not have such a field; it has bleu.bleu"):
+        policy_of(POLICY, "gated-a", ["bleu"], Options())
+
+
+def test_without_a_page_the_artifact_is_all(cli: Cli, file: str, tmp_path: Path, ask: Any) -> None:
+    home = tmp_path / "home"
+    result = cli("evaluate", file, "--metrics", "exact_match", "--home", home, "--dataset", "bare")
+    assert result.returncode == 0, result.stderr
+    assert not (home / "pages").exists()
+    [artifact] = ask("artifacts/filter", {"artifacts": {"key": {"any_": ["report-bare-gated-c"]}}})
+    assert "The whole page" not in artifact["data"] and "## Scores" in artifact["data"]
