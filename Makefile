@@ -37,6 +37,10 @@ evaluate: $(RUNTIME) ## score the example answers and print the report (ANSWERKE
 	@$(BIN)/answerkey evaluate examples/answers.jsonl --references examples/questions.jsonl \
 		--dataset examples --map release=release --map label=correct --slice kind --slice lang $(ARGS)
 
+.PHONY: serve
+serve: $(RUNTIME) ## start a Prefect server with all flows, for the browser (ARGS="--port 4300")
+	@$(BIN)/answerkey serve $(ARGS)
+
 .PHONY: test
 test: $(DEV) ## run all tests, in two processes (ARGS="-k rouge -x" goes to pytest)
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile $(ARGS)

@@ -26,7 +26,7 @@ from metrics_core.judge.offline.vocabulary import word_set  # noqa: E402
 
 DATA = ROOT.parent / "shared" / "data"
 FOLDS, SEEDS, ROUNDS = 5, 4, 1
-BY_DOCUMENT = dict.fromkeys(("hedged", "alternatives", "negated", "opposite", "incomplete"), 0.05)
+BY_DOCUMENT = dict.fromkeys(("hedged", "alternatives", "negated", "opposite", "other_list"), 0.05)
 """The document rejects these, whatever people in the training data say, so their probability is set and not learned."""
 
 # What more of can only speak for a match, or against one: trees that know it hold on data they have not seen.

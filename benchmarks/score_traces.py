@@ -3,7 +3,8 @@
     python benchmarks/score_traces.py [--traces 100000]
 
 Two rules count words (half of the traces, and a fifth of the others), one asks a scripted judge on this machine about
-one in a hundred, with 0.2 s a call. Seconds are without the start of the temporary Prefect server.
+one in a hundred, with 0.2 s a call. Seconds are those between the first and the last entry of a run in the
+warehouse: without the start and the end of the process and of its temporary Prefect server.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from tasks.traces.funnel import BUCKETS
+from tasks.warehouse.warehouse import reading
 from tests.judge_server import JudgeProcess
 
 _WORDS = [f"{a}{b}" for a in ("ba", "ko", "mi", "su", "te", "ra") for b in ("lan", "dor", "vik", "nes", "mo", "tur")]
@@ -66,20 +69,35 @@ def traces(first: int, n: int) -> Iterator[str]:
 
 
 def run(folder: Path, *arguments: str) -> tuple[float, list[dict[str, Any]]]:
-    """Seconds from the first rule on, and the funnels."""
-    runs = folder / "home" / "runs"
-    command = [sys.executable, "-m", "flows.cli", "score-traces", str(folder), "--home", str(folder / "home"), "--json"]
+    """Seconds of the run, and the funnels."""
+    home = folder / "home"
+    command = [sys.executable, "-m", "flows.cli", "score-traces", str(folder), "--home", str(home), "--json", "--quiet"]
     environment = {**os.environ, "ANSWERKEY_JUDGE_KEY": "none"}
-    process = subprocess.Popen([*command, "--quiet", *arguments], stdout=subprocess.PIPE, text=True, env=environment)
-    started = 0.0
-    while process.poll() is None and not started:
-        # The first step of a run makes its folder.
-        started = time.perf_counter() if runs.exists() and any(runs.iterdir()) else 0.0
-        time.sleep(0.05)
-    said, _ = process.communicate()
-    if process.returncode:
-        raise SystemExit(f"the run failed with exit code {process.returncode}")
-    return time.perf_counter() - started, json.loads(said)
+    done = subprocess.run([*command, *arguments], stdout=subprocess.PIPE, text=True, env=environment, check=False)
+    if done.returncode:
+        raise SystemExit(f"the run failed with exit code {done.returncode}")
+    with reading(home) as warehouse:
+        [(seconds,)] = warehouse.execute(
+            "SELECT epoch(finished_at - started_at) FROM runs ORDER BY started_at DESC LIMIT 1"
+        ).fetchall()
+    return seconds, check(json.loads(done.stdout))
+
+
+def check(funnels: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The funnels, if each adds up."""
+    for one in funnels:
+        if sum(one[bucket] for bucket in BUCKETS) != one["seen"]:
+            raise SystemExit(f"the funnel does not add up: {one}")
+    return funnels
+
+
+def taken(folder: Path, rule: str) -> set[str]:
+    """The traces that have a score."""
+    with reading(folder / "home") as warehouse:
+        rows = warehouse.execute(
+            "SELECT trace_id FROM trace_outcomes WHERE rule = ? AND outcome = 'scored'", [rule]
+        ).fetchall()
+    return {trace_id for (trace_id,) in rows}
 
 
 def show(what: str, seconds: float, funnels: list[dict[str, Any]]) -> None:
@@ -105,8 +123,11 @@ def main() -> int:
         with log.open("a", encoding="utf-8") as out:
             out.writelines(traces(n, n // 100))
         show(f"{n // 100:,} new ones", *run(folder))
+        before = taken(folder, "rouge")
         rules.write_text(_RULES.format(rate=0.2, judge=judge.url))
         show("rouge at .2, backfill", *run(folder, "--rule", "rouge", "--since", "2026-01-01"))
+        kept = len(before & taken(folder, "rouge"))
+        print(f"of {len(before):,} traces sampled at .1, {kept:,} are among those at .2")
         print(f"calls to the judge: {judge.stats()['requests']:,}")
     return 0
 

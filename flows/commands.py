@@ -24,15 +24,15 @@ def evaluate(chosen: argparse.Namespace) -> int:
     """`answerkey evaluate`: run the flow and print the reports, or what the judges would cost."""
     check_files(chosen)
     prepare_run(chosen.home, quiet=chosen.quiet)
-    given = forms(chosen)
+    given, policy = forms(chosen), policy_given(chosen)
     with started_here():
         from flows.evaluate_release import evaluate_release
 
         found = evaluate_release(
-            given.data, given.scoring, given.judging, given.limits, str(chosen.home), chosen.baseline,
-            policy_given(chosen), page=not chosen.no_page,
+            given.data, given.scoring, given.judging, given.limits, str(chosen.home), chosen.baseline, policy,
+            page=not chosen.no_page,
         )  # fmt: skip
-    return print_found(chosen, found, dry_run=given.judging.dry_run, compared=bool(chosen.baseline))
+    return print_found(chosen, found, dry_run=given.judging.dry_run, baseline=chosen.baseline, policy=policy)
 
 
 def judge(chosen: argparse.Namespace) -> int:
@@ -53,6 +53,7 @@ def report(chosen: argparse.Namespace) -> int:
     from flows.terminal import print_list, print_reports
     from tasks.report import latest_run, list_reports, read_reports
     from tasks.report_names import report_named
+    from tasks.verdicts import exit_code
 
     if chosen.list:
         rows = [row for prefix in chosen.report_id or [""] for row in list_reports(chosen.home, prefix)]
@@ -65,11 +66,11 @@ def report(chosen: argparse.Namespace) -> int:
         ids, pairs, gates = against(chosen.home, report_ids, chosen.baseline, chosen.policy)
         write_page(chosen.home, ids, chosen.html, pairs, gates, chosen.by)
         print(chosen.html)
-        return 0
+        return exit_code(gates)
     if chosen.baseline or chosen.policy:
         ids, pairs, gates = against(chosen.home, report_ids, chosen.baseline, chosen.policy)
         print_against(read_reports(chosen.home, ids), pairs, gates, as_json=chosen.json, by=chosen.by)
-        return 0
+        return exit_code(gates)
     print_reports(read_reports(chosen.home, report_ids), as_json=chosen.json, with_checks=True, by=chosen.by)
     return 0
 

@@ -57,6 +57,6 @@ def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str
         get_run_logger().warning(warning)
     steps.publish_comparison_step(pair)
     gates = [decide(folder, old, new, rules)] if rules else []
-    told(steps.publish_pair_step(folder, pair, gates, drawn=page, return_state=True))
+    told(steps.publish_pair_step(folder, pair, gates, primary=comparing.primary, drawn=page, return_state=True))
     steps.announce_step(folder, [], gates)
     return pair

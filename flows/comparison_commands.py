@@ -93,7 +93,7 @@ def against(
     Without a baseline each report is compared with the one before it.
 
     Raises:
-        BadInput: there is no such baseline, or a policy without one.
+        BadInput: there is no such baseline, nothing to compare with it, or a policy without one.
     """
     from itertools import pairwise
 
@@ -110,6 +110,8 @@ def against(
     rules = read_policy(policy) if policy else None
     old = report_named(home, baseline, read_reports(home, ids[:1])[0].dataset)
     news = [new for new in ids if new != old]
+    if not news:
+        raise BadInput(f"--baseline {baseline}: this is {old} itself; name a report to compare with it")
     pairs = [
         compare(home, old, new, primary=primary_field(home, (old, new), rules.primary.field) if rules else "")
         for new in news
@@ -140,14 +142,14 @@ def write_page(
         raise BadInput(f"{file}: cannot be written: {error.strerror or error}") from error
 
 
-def print_compared_reports(home: Path, report_ids: Sequence[str], *, as_json: bool) -> int:
-    """What a run found with its baseline; the exit code of its gate, 0 without one."""
+def print_compared_reports(home: Path, report_ids: Sequence[str], *, as_json: bool, gated: bool = False) -> int:
+    """What a run found with its baseline; the exit code of its gate, 0 if it was not `gated`."""
     from tasks import comparisons, verdicts
     from tasks.report import read_reports
 
     pairs, gates = comparisons.stored(home, report_ids), verdicts.stored(home, report_ids)
     print_against(read_reports(home, report_ids), pairs, gates, as_json=as_json)
-    return verdicts.EXIT_CODES[verdicts.worst(gates)] if gates else 0
+    return verdicts.exit_code(gates, asked=gated)
 
 
 def print_against(

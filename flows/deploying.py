@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from flows.serving import POOL
 from metrics_core.errors import BadInput
+from tasks.dead_runs import TAG
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -30,13 +31,18 @@ _NOTIFY = "00000000-0000-0000-0000-000000000000"
 def deploy_all(home: Path, environment: Mapping[str, str], pool: str = POOL) -> None:
     """Make every deployment of deployments/prefect.yaml, for the work pool `pool` and with `home` as its default home.
 
+    Schedules that are on the server already stay as switched on or off as they are there.
+
     Raises:
         BadInput: Prefect refused; its words are in the message.
     """
     import yaml
 
     content = _read("prefect.yaml")
+    switches = _switches()
     for deployment in content["deployments"]:
+        for schedule in deployment.get("schedules", ()):
+            schedule["active"] = switches.get((deployment["name"], schedule["slug"]), schedule["active"])
         deployment["parameters"] = {**deployment.get("parameters", {}), "home": str(home.resolve())}
         deployment["work_pool"] = {**deployment["work_pool"], "name": pool}
     path = os.pathsep.join(filter(None, (str(ROOT), environment.get("PYTHONPATH"))))
@@ -109,6 +115,16 @@ def _read(name: str) -> dict[str, Any]:
         raise BadInput(f"{file}: not there; the deployments are in a checkout of answerkey: install it with pip -e")
     content: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
     return content
+
+
+def _switches() -> dict[tuple[str, str], bool]:
+    """Which schedules are switched on, by the names of the deployment and of the schedule."""
+    from prefect.client.orchestration import get_client
+
+    with get_client(sync_client=True) as client:
+        ours = {"deployments": {"tags": {"all_": [TAG]}}}
+        deployments = client.request("POST", "/deployments/filter", json=ours).json()
+    return {(one["name"], schedule["slug"]): schedule["active"] for one in deployments for schedule in one["schedules"]}
 
 
 def _block(client: SyncPrefectClient, name: str) -> UUID:

@@ -24,7 +24,7 @@ from metrics_core.judge.foresight import Estimate, total
 from metrics_core.judge.panel import check
 from tasks import steps
 from tasks.commit import finish_run, start_run
-from tasks.generate import Asking, Generated, check_answered
+from tasks.generate import Asking, Generated, check_answered, check_release
 from tasks.judges import MODEL, key
 from tasks.publish import artifact_key
 from tasks.questions import QuestionSet
@@ -115,6 +115,7 @@ def _check(home: Path, asking: Asking, afterwards: Afterwards, scoring: Scoring,
 
 
 def _generate(home: Path, found: QuestionSet, asking: Asking, form: Generating, work: Path) -> Made | Estimate:
+    check_release(home, found.dataset, form.release, asking)
     estimate = steps.foresee_answers_step(found, asking, work)
     if form.dry_run:
         row = {**asdict(estimate), "cost_usd": dollars(estimate.cost_usd)}

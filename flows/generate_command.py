@@ -188,12 +188,14 @@ def _try(home: Path, questions: Questions, generating: Generating) -> None:
     """Whatever is wrong is said before a server is started for it.
 
     Raises:
-        BadInput: a file or data set is not there, a column is not in it, or the model cannot be asked.
+        BadInput: a file or data set is not there, a column is not in it, the release has answers of another kind, or
+            the model cannot be asked.
     """
     import shutil
     from dataclasses import replace
 
     from metrics_core.judge.panel import check
+    from tasks.generate import check_release
     from tasks.judges import MODEL, key
     from tasks.questions import questions as read
 
@@ -201,6 +203,7 @@ def _try(home: Path, questions: Questions, generating: Generating) -> None:
     work = home / "runs" / f"tried-{os.getpid()}"
     try:
         found = questions.find(home, work)
+        check_release(home, found.dataset, generating.release, asking)
         next(read(found, asking.prompting.template, work))
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -220,10 +223,10 @@ def _print(chosen: argparse.Namespace, made: Any) -> int:
     done: Made = made
     reports = list(done.report_ids)
     if chosen.json and reports:
-        return print_found(chosen, reports, dry_run=False, compared=bool(chosen.baseline))
+        return print_found(chosen, reports, dry_run=False, baseline=chosen.baseline, policy=chosen.policy)
     [registration] = registrations(chosen.home, done.registration)
     print_generated(done.generated, registration, as_json=chosen.json)
     if reports:
         print()
-        return print_found(chosen, reports, dry_run=False, compared=bool(chosen.baseline))
+        return print_found(chosen, reports, dry_run=False, baseline=chosen.baseline, policy=chosen.policy)
     return 0

@@ -103,7 +103,14 @@ class Generating(Form):
         examples=["{question}\nAnswer in the language {lang}."],
         json_schema_extra={"position": 4},
     )
-    temperature: float = Field(0.0, ge=0.0, le=2.0, title="Temperature", json_schema_extra={"position": 5})
+    temperature: float = Field(
+        0.0,
+        ge=0.0,
+        le=2.0,
+        title="Temperature",
+        description="0: the most probable answer, as far as the provider keeps to it.",
+        json_schema_extra={"position": 5},
+    )
     max_tokens: int = Field(
         1_024,
         ge=1,

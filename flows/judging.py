@@ -53,61 +53,26 @@ class Judging(Form):
         examples=["secret:judge-key"],
         json_schema_extra={"position": 2},
     )
-    jury: Jury = Field(
-        "majority",
-        title="Jury",
-        description="How several votes become one: majority, unanimous or mean.",
-        json_schema_extra={"position": 3},
-    )
-    repeats: int = Field(
-        1,
-        ge=1,
-        title="Repeats",
-        description="How often each judge is asked about each sample. The spread of the votes is reported.",
-        json_schema_extra={"position": 4},
-    )
     max_calls: int = Field(
         0,
         ge=0,
         title="Calls at most",
         description="Calls that the run may make; what is left over is skipped, and the next run goes on. 0: no limit.",
-        json_schema_extra={"position": 5},
+        json_schema_extra={"position": 3},
     )
     max_cost_usd: float = Field(
         0.0,
         ge=0.0,
         title="Dollars at most",
         description="What the run may cost, for judges whose price is known. 0: no limit.",
-        json_schema_extra={"position": 6},
+        json_schema_extra={"position": 4},
     )
     dry_run: bool = Field(
         False,
         title="Dry run",
         description="Say what it would cost, and stop before anybody is asked.",
-        json_schema_extra={"position": 7},
+        json_schema_extra={"position": 5},
     )
-    concurrency: int = Field(
-        64,
-        ge=1,
-        title="Calls at once",
-        description="To one judge, at most. What it really bears is found out while it works.",
-        json_schema_extra={"position": 8},
-    )
-    timeout_s: float = Field(
-        60.0,
-        gt=0.0,
-        title="Seconds a call",
-        description="After which a call is given up and made again.",
-        json_schema_extra={"position": 9},
-    )
-    deadline_s: float = Field(
-        180.0,
-        gt=0.0,
-        title="Seconds a question",
-        description="After which a question to a judge is given up for good, with all its calls and waiting.",
-        json_schema_extra={"position": 10},
-    )
-
     cascade: float = Field(
         0.0,
         ge=0.0,
@@ -115,6 +80,40 @@ class Judging(Form):
         title="Cascade",
         description="The share of errors to accept, for instance 0.02, where the offline judge decides meaning_match "
         "first, and the judges are asked about the rest only. 0: they are asked about all.",
+        json_schema_extra={"position": 6},
+    )
+    jury: Jury = Field(
+        "majority",
+        title="Jury",
+        description="How several votes become one: majority, unanimous or mean.",
+        json_schema_extra={"position": 7},
+    )
+    repeats: int = Field(
+        1,
+        ge=1,
+        title="Repeats",
+        description="How often each judge is asked about each sample. The spread of the votes is reported.",
+        json_schema_extra={"position": 8},
+    )
+    concurrency: int = Field(
+        64,
+        ge=1,
+        title="Calls at once",
+        description="To one judge, at most. What it really bears is found out while it works.",
+        json_schema_extra={"position": 9},
+    )
+    timeout_s: float = Field(
+        60.0,
+        gt=0.0,
+        title="Seconds a call",
+        description="After which a call is given up and made again.",
+        json_schema_extra={"position": 10},
+    )
+    deadline_s: float = Field(
+        180.0,
+        gt=0.0,
+        title="Seconds a question",
+        description="After which a question to a judge is given up for good, with all its calls and waiting.",
         json_schema_extra={"position": 11},
     )
 

@@ -8,7 +8,7 @@ import logging
 import sys
 from typing import TYPE_CHECKING, Any, cast
 
-from flows.arguments import absolute, bad_argument, check_files, how_to_score, names
+from flows.arguments import absolute, bad_argument, check_files, how_to_score, names, policy_given
 from flows.comparison_commands import print_compared_reports
 from flows.terminal_run import prepare_run, started_here
 from metrics_core.errors import BadInput
@@ -50,6 +50,7 @@ def evaluate_registered(chosen: argparse.Namespace) -> int:
 
     prepare_run(chosen.home, quiet=chosen.quiet)
     scoring, limits, judging = how_to_score(chosen)
+    policy = policy_given(chosen)
     if chosen.at_most < 1:
         raise BadInput(f"--at-most {chosen.at_most}: give a count from 1 on")
     pending(chosen.home, chosen.release)
@@ -58,8 +59,10 @@ def evaluate_registered(chosen: argparse.Namespace) -> int:
         from flows.evaluate_registered import evaluate_registered as flow
 
         waiting = Waiting(release=chosen.release, at_most=chosen.at_most)
-        found = flow(waiting, scoring, judging, limits, str(chosen.home), chosen.baseline)
-    return print_found(chosen, found, dry_run=judging.dry_run, compared=bool(chosen.baseline))
+        found = flow(
+            waiting, scoring, judging, limits, str(chosen.home), chosen.baseline, policy, page=not chosen.no_page
+        )  # fmt: skip
+    return print_found(chosen, found, dry_run=judging.dry_run, baseline=chosen.baseline, policy=policy)
 
 
 def rerun(chosen: argparse.Namespace) -> int:
@@ -105,7 +108,7 @@ def _rerunning(chosen: argparse.Namespace) -> Rerunning:
     raise problem
 
 
-def print_found(chosen: argparse.Namespace, found: Any, *, dry_run: bool, compared: bool = False) -> int:
+def print_found(chosen: argparse.Namespace, found: Any, *, dry_run: bool, baseline: str = "", policy: str = "") -> int:
     """What a run has found: its reports, how they compare, or what it would have asked; the exit code."""
     from flows.terminal import print_reports
     from flows.terminal_judge import print_estimates
@@ -113,8 +116,8 @@ def print_found(chosen: argparse.Namespace, found: Any, *, dry_run: bool, compar
 
     if dry_run:
         print_estimates(cast("list[Estimate]", found), as_json=chosen.json)
-    elif compared:
-        return print_compared_reports(chosen.home, found, as_json=chosen.json)
+    elif found and baseline:
+        return print_compared_reports(chosen.home, found, as_json=chosen.json, gated=bool(policy))
     elif found or chosen.json:
         print_reports(read_reports(chosen.home, found) if found else [], as_json=chosen.json)
     return 0

@@ -33,6 +33,12 @@ def _console() -> Console:
     return console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
 
 
+def fits(columns: int) -> bool:
+    """Whether what is that wide can be shown; a file or a pipe takes anything."""
+    console = _console()
+    return not console.is_terminal or columns <= console.width
+
+
 def show(*renderables: Table | str) -> None:
     """Print to a terminal as it is, elsewhere as plain lines without the padding of tables."""
     console = _console()

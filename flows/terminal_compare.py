@@ -10,7 +10,7 @@ from typing import Protocol
 from rich.markup import escape
 from rich.table import Table
 
-from flows.terminal import plain_table, show
+from flows.terminal import fits, plain_table, show
 from metrics_core.judge.shown import cut, one_line
 from metrics_core.pair import ALL, Comparison, Finding, Pair
 from tasks.comparison_text import only_one, people_note, table
@@ -21,6 +21,8 @@ from tasks.movement import CAUSES, Movement
 from tasks.publish import number
 
 _LONGEST_TEXT = 400
+_VERDICT, _GAP = 19, 3
+"""The least width of a verdict, and what stands between two columns."""
 _COLORS: Mapping[Finding | None, str] = {"better": "green", "worse": "red", None: "dim"}
 _KINDS = {
     "judge": "judge",
@@ -49,22 +51,28 @@ def pair_json(pair: Pair) -> dict[str, object]:
 
 def _pair(pair: Pair, *, by_slice: bool) -> Iterator[Table | str]:
     n = pair.n_common - pair.n_changed
-    yield _table(f"{pair.old} → {pair.new}: {n:,} samples in both", pair.overall)
+    yield from _table(f"{pair.old} → {pair.new}: {n:,} samples in both", pair.overall)
     if by_slice:
         for name in dict.fromkeys(row.name for row in pair.rows):
             rows = [row for row in pair.rows if row.name == name and row.slice != ALL]
             if rows:
-                yield _table(f"{name} by slice", rows)
+                yield from _table(f"{name} by slice", rows)
     if note := people_note(pair):
         yield f"[dim]{note}[/dim]"
     warnings = [*([pair.not_comparable] if pair.not_comparable else []), *pair.warnings, *only_one(pair)]
     yield from (f"[yellow]![/yellow] {escape(text)}" for text in warnings)
 
 
-def _table(title: str, rows: Sequence[Comparison]) -> Table:
-    """Of fields on all samples, or of the slices of one field."""
-    page = plain_table(escape(title))
+def _table(title: str, rows: Sequence[Comparison]) -> Iterator[Table | str]:
+    """Of fields on all samples, or of the slices of one field; on a narrow terminal the same in lines."""
     (first, *head), cells = table(rows)
+    place = head.index("verdict") + 1
+    widths = [max(map(len, column)) for column in zip((first, *head), *cells, strict=True)]
+    if not fits(sum(widths) - widths[place] + _VERDICT + _GAP * len(widths)):
+        colors = [_COLORS.get(row.finding) or "default" for row in rows]
+        yield from _in_lines(title, (first, *head), cells, place, colors)
+        return
+    page = plain_table(escape(title))
     for name in (first if all(row.slice == ALL for row in rows) else "slice", *head):
         text = name in (first, "slice", "verdict")
         page.add_column(name, justify="left" if text else "right", no_wrap=not text)
@@ -77,7 +85,21 @@ def _table(title: str, rows: Sequence[Comparison]) -> Table:
         name, *middle, verdict, counts = map(escape, shown)
         color = _COLORS.get(row.finding)
         page.add_row(name, *middle, f"[{color}]{verdict}[/{color}]" if color else verdict, counts)
-    return page
+    yield page
+
+
+def _in_lines(
+    title: str, head: Sequence[str], cells: Sequence[Sequence[str]], verdict: int, colors: Sequence[str]
+) -> Iterator[str]:
+    """Each row as a line with its name and verdict, and one with its numbers."""
+    yield f"[bold]{escape(title)}[/bold]"
+    for row, color in zip(cells, colors, strict=True):
+        yield f"[bold]{escape(row[0])}[/bold]  [{color}]{escape(row[verdict])}[/{color}]"
+        rest = [
+            (name, cell) for place, (name, cell) in enumerate(zip(head, row, strict=True)) if place not in (0, verdict)
+        ]
+        yield f"  [dim]{escape('; '.join(f'{name} {cell}' for name, cell in rest if cell != '–'))}[/dim]"
+    yield ""
 
 
 def _samples(samples: Sequence[ChangedSample]) -> Iterator[str]:
@@ -147,6 +169,8 @@ def _moved(movements: Sequence[Movement]) -> Iterator[Table | str]:
 
 
 _PLOT = 32
+_HISTORY = 80
+"""The width of the table without the plot, which a narrower terminal leaves out."""
 
 
 def print_history(name: str, found: Mapping[str, Sequence[Moment]], *, as_json: bool) -> None:
@@ -163,16 +187,19 @@ def _history(title: str, moments: Sequence[Moment]) -> Iterator[Table | str]:
     axis = Axis.of(moments)
     several = len({one.methods for one in moments}) > 1
     page = plain_table(escape(title))
-    for name in ("release", "version", "made (UTC)", "mean", "95 % interval", "scored"):
-        page.add_column(name, justify="right" if name in ("mean", "scored") else "left", no_wrap=name != "release")
+    drawn = fits(_HISTORY + _PLOT)
+    for name in ("report", "made (UTC)", "mean", "95 % interval", "scored"):
+        page.add_column(name, justify="right" if name in ("mean", "scored") else "left", no_wrap=name != "report")
     if several:
         page.add_column("method", justify="right")
-    page.add_column(axis.head, no_wrap=True)
+    if drawn:
+        page.add_column(axis.head, no_wrap=True)
     for one in moments:
         interval = "–" if one.low is None or one.high is None else f"{one.low:.3f} – {one.high:.3f}"
         method = [str(one.methods)] if several else []
-        about = (escape(one.release), f"v{one.version}", one.created_at, number(one.mean), interval)
-        page.add_row(*about, f"{one.n_scored:,}/{one.n_total:,}", *method, axis.drawn(one))
+        about = (f"{escape(one.release)} v{one.version}", one.created_at, number(one.mean), interval)
+        plot = [axis.drawn(one)] if drawn else []
+        page.add_row(*about, f"{one.n_scored:,}/{one.n_total:,}", *method, *plot)
     yield page
     if several:
         yield "[yellow]![/yellow] numbers of different methods are not comparable; `answerkey diff` says what changed"

@@ -37,7 +37,7 @@ def print_self_test(tested: SelfTest) -> None:
     table = plain_table()
     table.add_column("what is true of the new release", overflow="fold")
     for name in ("samples", "runs", "PASS", "FAIL"):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right", no_wrap=name in ("samples", "runs"))
     for trial in tested.trials:
         truth = {
             "equal": "as good as the old one",
@@ -74,7 +74,7 @@ def print_calibration(found: Calibrating) -> None:
         "bias",
         *(("AUROC", "threshold") if graded else ()),
     ):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right", no_wrap=name == "n", overflow="fold")
     for part in found.parts:
         names = ("kappa", "ac1", "sensitivity", "specificity", "bias")
         estimates: list[Estimate | None] = [getattr(part.agreement, name, None) for name in names]
@@ -95,7 +95,7 @@ def _corrected(found: Calibrating) -> Table:
     table = plain_table("mean of each release, raw and corrected for these errors (PPI++)")
     table.add_column("release", overflow="fold")
     for name in ("raw", "corrected", "labelled", "scored only"):
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right", no_wrap=name not in ("raw", "corrected"))
     for one in found.corrected:
         better = one.corrected
         table.add_row(

@@ -46,6 +46,11 @@ class ColumnMap:
         return ", ".join(key if key == self.paths[key] else f"{key}={self.paths[key]}" for key in self.guessed)
 
 
+def usual_names(*keys: Key) -> tuple[str, ...]:
+    """The names by which columns of these keys are recognised."""
+    return tuple(name for key in keys for name in _USUAL.get(key, ()))
+
+
 def parse_map(pairs: Iterable[str]) -> dict[Key, str]:
     """`KEY=PATH` pairs as the user writes them.
 

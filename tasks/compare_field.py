@@ -88,9 +88,7 @@ def compare_field(
 def _people(
     pair: Pairing, columns: Columns, labels: Columns, common: Mask, range_: float, level: float
 ) -> dict[str, Any]:
-    """What people would find on the rows `common`, of which they labelled a part in both releases.
-
-    """
+    """What people would find on the rows `common`, of which they labelled a part in both releases."""
     known = [status[common] == SCORED for status in (labels.old_status, labels.new_status)]
     n_labelled = int((known[0] & known[1]).sum())
     if not 0 < n_labelled < MOST_LABELLED * common.sum():

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -23,8 +22,7 @@ from metrics_core.generation import generate as ask
 from metrics_core.judge.foresight import Estimate
 from metrics_core.judge.options import JudgeOptions
 from metrics_core.judge.request import Request
-from metrics_core.sample import content_hash
-from tasks.generated import generation_of, write_manifest
+from tasks.generated import answers_file, check_settings, generation_of, write_manifest
 from tasks.judges import MODEL, key
 from tasks.load import Source
 from tasks.manifest import spent_by, versions
@@ -32,7 +30,6 @@ from tasks.questions import Question, QuestionSet, questions
 from tasks.register import register
 from tasks.registered import Registration
 
-FOLDER = "answers"
 NOTHING_TO_ASK = "the question is blank"
 
 _BATCH = 5_000
@@ -114,12 +111,13 @@ class _Tally:
         self.cost = self.cost + origin.cost_usd if known else None  # type: ignore[operator]
 
 
-def answers_file(home: Path, dataset: str, release: str) -> Path:
-    """Where the answers of a release are: HOME/answers/DATASET/RELEASE/answers.jsonl."""
-    folder = re.sub(r"[^\w.-]+", "_", release).strip(".") or "_"
-    # Names that differ in what a folder cannot hold must not share one.
-    folder = folder if folder == release else f"{folder}-{content_hash(release)[:6]}"
-    return home / FOLDER / dataset / folder / "answers.jsonl"
+def check_release(home: Path, dataset: str, release: str, asking: Asking) -> None:
+    """Find out whether answers of this release that are there already were asked for in the same way.
+
+    Raises:
+        BadInput: they were not.
+    """
+    check_settings(answers_file(home, dataset, release), f"{dataset}/{release}", _settings(asking))
 
 
 def foresee_answers(found: QuestionSet, asking: Asking, work: Path) -> Estimate:
@@ -138,9 +136,11 @@ def generate(home: Path, found: QuestionSet, asking: Asking, release: str, work:
     A question that got no answer is a row without one and with the reason, `missing_because`.
 
     Raises:
-        BadInput: as `questions`; or there is no key where it should be, or the model cannot be asked.
+        BadInput: as `questions` and `check_release`; or there is no key where it should be, or the model cannot be
+            asked.
         LedgerError: the ledger cannot be used.
     """
+    check_release(home, found.dataset, release, asking)
     options = replace(asking.options, api_key=key(asking.key_from, MODEL))
     file, tally = answers_file(home, found.dataset, release), _Tally()
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -189,19 +189,14 @@ def _answer(batch: list[Question], asking: Asking, tally: _Tally, out: TextIO) -
 
 
 def _manifest(found: QuestionSet, asking: Asking, made: Generated, tally: _Tally) -> dict[str, Any]:
-    how, options, used = asking.prompting, asking.options, versions()
+    used = versions()
     return {
         "dataset": found.dataset,
         "release": made.release,
         "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "run_id": options.run,
-        "model": model_of(options).label,
-        "system": how.system,
-        "template": how.template,
-        "temperature": how.temperature,
-        "seed": how.seed,
-        "max_tokens": how.max_tokens,
-        "not_taken": list(left_out(options)),
+        "run_id": asking.options.run,
+        **_settings(asking),
+        "not_taken": list(left_out(asking.options)),
         "answered_by": dict(tally.models),
         "fingerprints": {name: n for name, n in tally.fingerprints.items() if name},
         "questions": made.n_questions,
@@ -215,6 +210,11 @@ def _manifest(found: QuestionSet, asking: Asking, made: Generated, tally: _Tally
         "cost_usd": tally.cost,
         "versions": {name: used[name] for name in ("answerkey", "python", "litellm")},
     }
+
+
+def _settings(asking: Asking) -> dict[str, Any]:
+    """Everything that makes the answers of two runs answers of one release."""
+    return {"model": model_of(asking.options).label, **asdict(asking.prompting)}
 
 
 def check_answered(made: Generated, least: float) -> None:

@@ -9,17 +9,62 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from metrics_core.errors import BadInput
+from metrics_core.judge.shown import cut, one_line
+from metrics_core.sample import content_hash
+
+FOLDER = "answers"
 DIGEST = "answers_sha256"
+_LONGEST = 40
+"""Characters of a setting that a message shows."""
+
+
+def answers_file(home: Path, dataset: str, release: str) -> Path:
+    """Where the answers of a release are: HOME/answers/DATASET/RELEASE/answers.jsonl."""
+    folder = re.sub(r"[^\w.-]+", "_", release).strip(".") or "_"
+    # Names that differ in what a folder cannot hold must not share one.
+    folder = folder if folder == release else f"{folder}-{content_hash(release)[:6]}"
+    return home / FOLDER / dataset / folder / "answers.jsonl"
 
 
 def manifest_file(answers: str | Path) -> Path:
     """Where the manifest of a file of answers is, if it has one."""
     return Path(answers).with_suffix(".manifest.json")
+
+
+def check_settings(answers: Path, name: str, wanted: Mapping[str, Any]) -> None:
+    """Find out whether the answers of a release were generated in the way in which more of them are wanted.
+
+    Args:
+        answers: the file of the release, whether it is there or not.
+        name: of the release, for people.
+        wanted: what the manifest must say.
+
+    Raises:
+        BadInput: they were generated otherwise. The answers of two ways under one name would be compared as one.
+    """
+    known = _content(manifest_file(answers))
+    other = [
+        f"{key.replace('_', ' ')} {_shown(known.get(key))}, and here it is {_shown(value)}"
+        for key, value in wanted.items()
+        if known and known.get(key) != value
+    ]
+    if other:
+        raise BadInput(
+            f"{name}: its answers were generated with {'; '.join(other)}; give the release another name (--release), "
+            f"or remove {answers.parent}"
+        )
+
+
+def _shown(value: object) -> str:
+    text = cut(one_line(str(value)), _LONGEST)
+    return repr(text) if isinstance(value, str) else text
 
 
 def write_manifest(answers: Path, content: Mapping[str, Any]) -> None:
@@ -32,16 +77,18 @@ def write_manifest(answers: Path, content: Mapping[str, Any]) -> None:
 
 def generation_of(answers: str) -> dict[str, Any] | None:
     """The manifest of generated answers; None where there is none, or it is about others than these."""
-    file = manifest_file(answers)
-    if not Path(answers).is_file() or not file.is_file():
-        return None
+    content = _content(manifest_file(answers))
+    there = Path(answers).is_file() and content.get(DIGEST) == _digest(Path(answers))
+    return content if there else None
+
+
+def _content(file: Path) -> dict[str, Any]:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError:
-        # A file of somebody else's that happens to have this name.
-        return None
-    ours = isinstance(content, dict) and content.get(DIGEST) == _digest(Path(answers))
-    return content if ours else None
+    except (FileNotFoundError, ValueError):
+        # None, or a file of somebody else's that happens to have this name.
+        return {}
+    return content if isinstance(content, dict) and DIGEST in content else {}
 
 
 def keep_manifest(answers: str, kept: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from metrics_core.judge.details import DECIDED_BY, OUT_OF_DEPTH
+from metrics_core.judge.options import OFFLINE
 
 if TYPE_CHECKING:
     import duckdb
@@ -64,6 +65,13 @@ def saved(manifest: Mapping[str, Any]) -> tuple[int, int] | None:
         return None
     decided = sum(counts["offline"] for counts in judge["decided"].values())
     return decided, decided * len(judge["judges"]) * judge["repeats"]
+
+
+def named(manifest: Mapping[str, Any]) -> str:
+    """Who judged a report, in a few words: the offline judge with how far it agrees with people; "" without a judge."""
+    judge = manifest.get("judge") or {}
+    models = ", ".join(name for name in judge.get("judges", ()) if name != OFFLINE)
+    return "; then ".join(filter(None, (judge.get("about", ""), models)))
 
 
 def depth_warnings(manifest: Mapping[str, Any]) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 from metrics_core.errors import BadInput
 from metrics_core.generation import placeholders
 from metrics_core.text import is_blank
-from tasks.columns import ColumnMap, Key, as_text, complete, steps, value
+from tasks.columns import ColumnMap, Key, as_text, complete, steps, usual_names, value
 from tasks.load import Source, dataset_name, first_rows, records_of
 from tasks.readers import TABLE, URL, read, without_secrets
 from tasks.stage import Reference, clean
@@ -138,7 +138,13 @@ def questions(found: QuestionSet, template: str, work: Path) -> Iterator[Questio
         if first is not content:
             continue
         values = {name: _text(raw.record or {}, path, found, raw.row) for name, path in places.items()}
-        yield Question(sample.sample_id, sample.question, values, all(map(is_blank, values.values())))
+        yield Question(sample.sample_id, sample.question, values, _nothing_to_ask(values))
+
+
+def _nothing_to_ask(values: Mapping[str, str]) -> bool:
+    # A language or a topic asks nothing by itself.
+    asked = [values["question"]] if "question" in values else values.values()
+    return all(map(is_blank, asked))
 
 
 def _require(found: QuestionSet, columns: ColumnMap) -> None:
@@ -154,7 +160,7 @@ def _places(
     """Where the value of each placeholder is."""
     if not (names := placeholders(template)):
         raise BadInput("template: it names no column, so every question would be the same; write {question} into it")
-    hidden = [steps(columns.paths[key]) for key in _HIDDEN if key in columns.paths]
+    hidden = _hidden(columns)
     places = {}
     for name in names:
         # A key stands for its column, whatever that is called.
@@ -168,6 +174,14 @@ def _places(
             )
         places[name] = path
     return places
+
+
+def _hidden(columns: ColumnMap) -> list[list[str]]:
+    """The ways to what a model under test must not be shown, and to what is usually called so."""
+    ways = [steps(columns.paths[key]) for key in _HIDDEN if key in columns.paths]
+    # What stands beside one item of a list of references is another reference.
+    of_lists = [[*way[:1], *itertools.takewhile(lambda step: not step.isdecimal(), way[1:])] for way in ways]
+    return [*of_lists, *([name] for name in usual_names("references", "facts"))]
 
 
 def _offered(records: Sequence[Mapping[str, Any]], hidden: Sequence[Sequence[str]]) -> str:

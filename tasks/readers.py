@@ -28,7 +28,8 @@ _BATCH = 2_000
 def without_secrets(text: str) -> str:
     """A text whose URLs lack the parts in which passwords and tokens travel."""
     text = re.sub(r"://[^/@\s]*@", "://…@", text)
-    return re.sub(r"(://[^\s?]*)\?\S*", r"\1?…", text)
+    # The quote and the colon that may follow belong to the sentence around the URL.
+    return re.sub(r"(://[^\s?]*)\?[^\s'\"]*?(?=[:;,]?([\s'\"]|$))", r"\1?…", text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,6 +75,13 @@ def _rules(text: str) -> tuple[RuleOutcome, ...]:
     return tuple(RuleOutcome(**rule) for rule in json.loads(text))
 
 
+def exit_code(gates: Sequence[Gated], *, asked: bool = False) -> int:
+    """What a command ends with: the code of the worst verdict. A gate that was `asked` and said nothing is no pass."""
+    if not gates:
+        return EXIT_CODES["INCOMPLETE"] if asked else 0
+    return EXIT_CODES[worst(gates)]
+
+
 def worst(gates: Sequence[Gated]) -> Outcome:
     """What several verdicts come to: a release that fails outweighs one of which too little is known.
 

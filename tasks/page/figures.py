@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 from markupsafe import Markup, escape
@@ -58,6 +59,11 @@ def hidden_name(character: str) -> str | None:
 def visible(text: str) -> str:
     """The text with a name in brackets in place of each character that steers or hides text: for plain contexts."""
     return "".join(f"[{name}]" if (name := hidden_name(one)) else one for one in text)
+
+
+def typeset(text: str) -> str:
+    """A sentence of our own with a true minus before its numbers, and no break before a sign of per cent."""
+    return re.sub(r"(?<=\d) %", "\u00a0%", re.sub(r"(?<=[ (])-(?=\d\.\d{3}\b)", "\u2212", text))
 
 
 def isolated(text: object) -> Markup:

@@ -113,8 +113,12 @@ def _digest(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Plots:
-    """Every plot of the page. Those by name are in the order of the headlines."""
+    """Every plot of the page. Those by name are in the order of the headlines.
 
+    `decisive` is the last difference of the field that decides.
+    """
+
+    decisive: Plot | None
     intervals: dict[str, Plot]
     distributions: dict[str, Plot]
     differences: Sequence[Plot | None]
@@ -126,6 +130,9 @@ def _plots(page: Page) -> Plots:
     small = [n for n in views.slice_columns(page) if _lines_of(page, n) <= charts.MOST_SLICES]
     both = (WIDE, NARROW)
     return Plots(
+        decisive=_plot([charts.difference_plot(page.pairs[-1], page.headlines[:1], width) for width in both])
+        if page.pairs
+        else None,
         intervals=_named((name, [charts.interval_plot(page, name)]) for name in page.headlines),
         distributions=_named((name, [charts.distribution_plot(page, name)]) for name in page.headlines),
         differences=[
@@ -165,7 +172,10 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    shown = (figures.number, figures.signed, figures.percent, figures.probability, figures.visible, figures.isolated)
+    shown = (
+        figures.number, figures.signed, figures.percent, figures.probability, figures.visible, figures.typeset,
+        figures.isolated,
+    )  # fmt: skip
     environment.filters |= {function.__name__: function for function in shown}
     return environment
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from metrics_core.gate import RuleOutcome
 from metrics_core.pair import ALL, Comparison, Pair
 from tasks.comparison_text import only_one, people_note, table
+from tasks.judged_by import named
 from tasks.page import views
 from tasks.page.figures import percent, visible
 from tasks.page.model import Estimate, Page
@@ -18,15 +19,16 @@ _MOST_SLICES = 40
 _MOST_FAILURES = 20
 
 
-def as_markdown(page: Page, file: str = "") -> str:
+def as_markdown(page: Page, file: str = "", link: str = "") -> str:
     """The verdicts, the releases side by side, differences, slices, coverage, data, methods and the commands.
 
-    `file` is where the whole page is, if it was written.
+    `file` is where the whole page is, if it was written, and `link` its address, if it has one.
     """
+    whole = f" [Open the whole page]({link}), `{file}`." if link else f" The whole page: `{file}`" if file else ""
     labels = ", ".join(f"**{_text(release.label)}**" for release in page.releases)
     parts = [
         f"# {_text(page.dataset)}",
-        f"{labels}. Made {page.made_at}." + (f" The whole page: `{file}`" if file else ""),
+        f"{labels}. Made {page.made_at}.{whole}",
         *_verdicts(page),
         *([f"{_text(page.summary)}"] if page.summary else []),
         *_warnings(page),
@@ -165,6 +167,8 @@ def _methods(page: Page) -> Iterator[str]:
     yield "## Methods"
     signatures = dict.fromkeys(one for field in page.fields for one in field.signatures)
     yield "\n".join(f"- `{visible(signature)}`" for signature in signatures)
+    judges = dict.fromkeys(named(release.report.manifest) for release in page.releases)
+    yield from (f"Judge: {_text(judge)}" for judge in judges if judge)
     yield "## How to make it again"
     yield from (f"```sh\n{visible(recipe.command)}\n```" for recipe in views.recipes(page) if recipe.command)
     yield _table(

@@ -35,13 +35,14 @@ def warnings(
 ) -> tuple[Warning, ...]:
     """All of them, the serious ones first, each kind once.
 
-    A comparison of the only two releases has its own words on what sets them apart, on the samples that both have; of
-    several comparisons, those of the last one are on top, and the others stand beside their numbers.
+    A comparison of the only two releases has its own words on what sets them apart, on the samples that both have. Of
+    several comparisons, the warnings of the last one are spelt out, and those of the others are one.
     """
     compared = bool(pairs) and len(releases) <= 2
     said = _SERIOUS if compared else ("length_drift",) if pairs else ()
     found = [
         *(Warning(True, f"{pair.new} against {pair.old}: {text}") for pair in pairs[-1:] for text in _of(pair)),
+        *_others(pairs[:-1]),
         *([] if compared else [*_methods(releases), *_data(releases), *_coverage(releases)]),
         *_partial(releases),
         *_depth(releases),
@@ -53,6 +54,13 @@ def warnings(
 
 def _of(pair: Pair) -> Iterable[str]:
     return [*([pair.not_comparable] if pair.not_comparable else []), *pair.warnings]
+
+
+def _others(pairs: Sequence[Pair]) -> Iterable[Warning]:
+    lines = tuple(f"{pair.new} against {pair.old}: {text}" for pair in reversed(pairs) for text in _of(pair))
+    if lines:
+        names = dict.fromkeys(pair.new for pair in reversed(pairs) if any(_of(pair)))
+        yield Warning(True, f"There are warnings about {', '.join(names)} too", lines)
 
 
 def _methods(releases: Sequence[Release]) -> Iterable[Warning]:
@@ -109,13 +117,14 @@ def _coverage(releases: Sequence[Release]) -> Iterable[Warning]:
 
 
 def _checks(checks: Sequence[Check], releases: Sequence[Release]) -> Iterable[Warning]:
-    messages: dict[str, list[str]] = {}
+    messages: dict[str, dict[str, int]] = {}
     for check in checks:
         if not check.success and check.severity == "warning":
-            messages.setdefault(check.rule, []).append(check.message)
+            messages.setdefault(check.rule, {})[check.message] = check.n_failed
     for rule, lines in messages.items():
         title = _TITLES.get(rule, rule.replace("_", " ").capitalize()).replace("{span}", _lengths(releases))
-        yield Warning(rule in _SERIOUS, title, tuple(dict.fromkeys(lines)))
+        count = "" if rule in _SERIOUS else f" ({sum(lines.values()):,})"
+        yield Warning(rule in _SERIOUS, title + count, tuple(lines))
 
 
 def _lengths(releases: Sequence[Release]) -> str:

@@ -49,35 +49,43 @@ def publish_run(
     return _publish(home, report_ids, pairs, gates, file if drawn else None, key)
 
 
-def publish_pair(home: Path, pair: Pair, gates: Sequence[Gated] = (), *, drawn: bool = True) -> str:
-    """One page about two reports that were compared. Returns as `publish_run`."""
+def publish_pair(home: Path, pair: Pair, gates: Sequence[Gated] = (), *, primary: str = "", drawn: bool = True) -> str:
+    """One page about two reports that were compared; `primary` is the field that decides, if one was declared.
+
+    Returns as `publish_run`.
+    """
     old, new = read_reports(home, [pair.old, pair.new])
     file = home / FOLDER / file_name(new.dataset) / f"{_named(new)}-against-{_named(old)}.html"
     key = artifact_key(f"comparison-{old.dataset}-{old.release}-{new.dataset}-{new.release}")
-    return _publish(home, [pair.old, pair.new], [pair], gates, file if drawn else None, key)
+    return _publish(home, [pair.old, pair.new], [pair], gates, file if drawn else None, key, primary or None)
 
 
 def _publish(
-    home: Path, report_ids: Sequence[str], pairs: Sequence[Pair], gates: Sequence[Gated], file: Path | None, key: str
+    home: Path,
+    report_ids: Sequence[str],
+    pairs: Sequence[Pair],
+    gates: Sequence[Gated],
+    file: Path | None,
+    key: str,
+    primary: str | None = None,
 ) -> str:
     from prefect.artifacts import create_markdown_artifact
 
     for gated in gates:
         _publish_verdict(gated)
     # The samples are on the page alone.
-    page = build_page(home, report_ids, pairs=pairs, gates=gates, most_samples=MOST_SAMPLES if file else 0)
+    most_samples = MOST_SAMPLES if file else 0
+    page = build_page(home, report_ids, pairs=pairs, gates=gates, primary=primary, most_samples=most_samples)
     path = str(write(page, file).resolve()) if file else ""
-    create_markdown_artifact(as_markdown(page, path), key=key, description=path or ", ".join(report_ids))
-    if file and os.environ.get(PAGES):
-        _publish_link(file.relative_to(home / FOLDER), key)
+    link = _link(file.relative_to(home / FOLDER)) if file else ""
+    create_markdown_artifact(as_markdown(page, path, link), key=key, description=path or ", ".join(report_ids))
     return path
 
 
-def _publish_link(file: Path, key: str) -> None:
-    from prefect.artifacts import create_link_artifact
-
-    link = f"{os.environ[PAGES].rstrip('/')}/{quote(file.as_posix())}"
-    create_link_artifact(link, "Open the page", key=f"page-{key}", description=file.stem)
+def _link(file: Path) -> str:
+    """The address of a file in `pages`, if it has one."""
+    place = os.environ.get(PAGES, "").rstrip("/")
+    return f"{place}/{quote(file.as_posix())}" if place else ""
 
 
 def _publish_verdict(gated: Gated) -> None:

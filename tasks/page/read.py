@@ -54,7 +54,8 @@ def distributions(
             FROM chosen GROUP BY name
         ), binned AS (
             SELECT report_id, name, low, high, x,
-                   least($bins - 1, floor((x - low) / (high - low) * $bins))::INTEGER AS bin
+                   -- What has no score is in no bin: least() would pass over the NULL, and put it into the last one.
+                   if(x IS NULL, NULL, least($bins - 1, floor((x - low) / (high - low) * $bins))::INTEGER) AS bin
             FROM chosen JOIN spans USING (name)
         )
         SELECT report_id, name, any_value(low), any_value(high), bin, count(*) FROM binned

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from metrics_core.gate import RuleOutcome
+from metrics_core.gate import PRECEDENCE, RuleOutcome
 from metrics_core.pair import ALL, Comparison, Pair
 from tasks.history import Moment
 from tasks.page.figures import number, signed
 from tasks.page.model import Field, Page, Release
 from tasks.report import Score
-from tasks.verdicts import worst
 
 _MOST_SLICES = 40
 
@@ -53,9 +53,13 @@ class Recipe:
     releases: tuple[Release, ...]
 
 
-def outcome(page: Page) -> str:
-    """What the gates of the page come to."""
-    return worst(page.gates)
+def headline(page: Page) -> str:
+    """The page in a few words: the release and its verdict; of several, how many have which."""
+    if len(page.gates) < 2:
+        start = f"{page.gates[0].verdict.outcome}, " if page.gates else ""
+        return start + page.releases[-1].label
+    counts = Counter(gated.verdict.outcome for gated in page.gates)
+    return ", ".join(f"{counts[outcome]} {outcome}" for outcome in PRECEDENCE if counts[outcome])
 
 
 def rule_number(rule: RuleOutcome) -> Callable[[float | None], str]:

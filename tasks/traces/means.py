@@ -96,11 +96,12 @@ def over_time(home: Path, rule: str, field: str = "", by: By = "day") -> tuple[s
     with reading(home) as warehouse:
         metric = _metric_of(warehouse, rule, home)
         fields = 'SELECT DISTINCT metric, unnest(map_keys("values")) FROM trace_outcomes WHERE rule = ? ORDER BY ALL'
-        known = [f"{owner}.{name}" for owner, name in warehouse.execute(fields, [rule]).fetchall()]
+        known = [".".join(pair) for pair in warehouse.execute(fields, [rule]).fetchall()]
         wanted = field if field in known else f"{metric}.{field or main_field(metric)}"
         if field and wanted not in known:
             raise BadInput(f"{field}: the traces of the rule {rule} have {', '.join(known) or 'no numbers'}")
-        return wanted, _periods(warehouse, rule, *wanted.split(".", 1), by)
+        owner, _, name = wanted.partition(".")
+        return wanted, _periods(warehouse, rule, owner, name, by)
 
 
 def _metric_of(warehouse: duckdb.DuckDBPyConnection, rule: str, home: Path) -> str:
@@ -120,7 +121,8 @@ def _periods(warehouse: duckdb.DuckDBPyConnection, rule: str, metric: str, name:
             SELECT date_trunc($by, "time") AS start, signature, min("time") OVER (PARTITION BY signature) AS since,
                    CASE WHEN outcome = 'scored' THEN map_extract("values", $name)[1] END AS "value"
             FROM trace_outcomes
-            WHERE rule = $rule AND metric = $metric AND outcome IN ('scored', 'undefined', 'failed', 'skipped') AND "time" IS NOT NULL
+            WHERE rule = $rule AND metric = $metric AND outcome IN ('scored', 'undefined', 'failed', 'skipped')
+                AND "time" IS NOT NULL
         ), numbered AS (
             SELECT *, dense_rank() OVER (ORDER BY since, signature) AS method FROM taken
         )

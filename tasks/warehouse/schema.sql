@@ -311,7 +311,7 @@ CREATE TABLE IF NOT EXISTS trace_rules (
     rule        VARCHAR NOT NULL,       -- its name
     watermark   TIMESTAMPTZ,            -- the newest trace that it has looked at; NULL: none. Backfills do not move it
     metric      VARCHAR NOT NULL,       -- the name of the metric
-    definition  JSON NOT NULL,          -- the rule as it was written
+    definition  JSON NOT NULL,          -- the rule as it was written, less passwords and tokens in the URL of its source
     run_id      VARCHAR NOT NULL,       -- of that run; as in `runs`
     updated_at  TIMESTAMPTZ NOT NULL    -- UTC
 );

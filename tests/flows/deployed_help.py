@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from tests.flows.conftest import ROOT, command
 
 T = TypeVar("T")
 Run = dict[str, Any]
+PAGES = "http://127.0.0.1:9"
 FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 
 
@@ -32,8 +34,18 @@ class Deployed:
         content = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(f"{self.url}/{path}", content, headers, method=method)
-        with urllib.request.urlopen(request, timeout=30) as reply:
-            text = reply.read()
+
+        def reply() -> bytes | None:
+            try:
+                with urllib.request.urlopen(request, timeout=60) as answer:
+                    return bytes(answer.read())
+            except urllib.error.HTTPError as error:
+                # SQLite was busy with what runs have just reported; Prefect's own client asks again as well.
+                if error.code == 503:
+                    return None
+                raise
+
+        text = until(reply, 60, f"{method} {path}")
         return json.loads(text) if text else None
 
     def deployment(self, name: str) -> Run:
@@ -93,6 +105,7 @@ def worker(url: str, name: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A process worker that works on one run at a time. It and what it started are gone afterwards."""
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "PREFECT_API_URL": url, "PREFECT_WORKER_QUERY_SECONDS": "2", "PYTHONPATH": path}
+    environment["ANSWERKEY_PAGES"] = PAGES
     arguments = ["worker", "start", "--pool", "answerkey", "--type", "process", "--name", name, "--limit", "1"]
     with log.open("w") as out:
         process = subprocess.Popen(

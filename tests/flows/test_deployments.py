@@ -16,7 +16,7 @@ import yaml
 from metrics_core.registry import METRICS
 from tasks.dead_runs import close_runs, mark_dead_runs
 from tests.flows.conftest import ROOT, command
-from tests.flows.deployed_help import Deployed, Run, until, worker
+from tests.flows.deployed_help import PAGES, Deployed, Run, until, worker
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import jsonl, query
 
@@ -31,9 +31,6 @@ def deployed(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     folder = tmp_path_factory.mktemp("deployed")
     found = Deployed(server, folder / "home")
     assert "a run without a heartbeat has crashed" in found.cli("deploy")
-    for name in ("evaluate", "evaluate-new"):
-        # As somebody does who has more cores than the file expects.
-        found.ask("PATCH", f"deployments/{found.deployment(name)['id']}", {"concurrency_limit": 2})
     with ExitStack() as stack:
         for name in ("one", "two"):
             stack.enter_context(worker(server, name, folder / f"{name}.log"))
@@ -99,7 +96,7 @@ def test_the_forms_are_for_people(deployed: Deployed) -> None:
 
 
 def test_deploying_again_changes_nothing(deployed: Deployed) -> None:
-    from flows.deploying import make_automations
+    from flows.deploying import deploy_all, make_automations
 
     names = sorted(one["name"] for one in deployed.ask("POST", "automations/filter", {}))
     assert names == [
@@ -107,12 +104,40 @@ def test_deploying_again_changes_nothing(deployed: Deployed) -> None:
         "answerkey - a run without a heartbeat has crashed",
     ]
     block = _notification_block(deployed)
+    hourly = _schedule(deployed, "housekeeping")
+    # As the switch in the UI does.
+    path = f"deployments/{deployed.deployment('housekeeping')['id']}/schedules/{hourly['id']}"
+    deployed.ask("PATCH", path, {"active": False})
     with _pointed_at(deployed):
         made = make_automations(f"custom-webhook/{block}")
         assert made == make_automations(f"custom-webhook/{block}")
+        deploy_all(deployed.home, {**os.environ, "PREFECT_API_URL": deployed.url})
     assert sorted(one["name"] for one in deployed.ask("POST", "automations/filter", {})) == sorted(
         {*names, *made, "answerkey - a release failed its gate", "answerkey - a run is incomplete"}
     )
+    # What somebody switched off stays off, and what nobody switched on does too.
+    assert [_schedule(deployed, name)["active"] for name in ("housekeeping", "evaluate-new")] == [False, False]
+    for name in ("evaluate", "evaluate-new"):
+        # As somebody does who has more cores than the file expects.
+        deployed.ask("PATCH", f"deployments/{deployed.deployment(name)['id']}", {"concurrency_limit": 2})
+
+
+def test_a_pool_of_containers_takes_the_deployments(deployed: Deployed) -> None:
+    from flows.deploying import make_pool
+
+    with _pointed_at(deployed):
+        assert make_pool("docker") == make_pool("docker") == "answerkey-docker"
+    pool = deployed.ask("GET", "work_pools/answerkey-docker")
+    assert pool["type"] == "docker"
+    assert pool["base_job_template"]["variables"]["properties"]["image"]["default"] == "answerkey:latest"
+    ours = deployed.deployment("evaluate")
+    wanted = {"name": "contained", "flow_id": ours["flow_id"], "work_pool_name": pool["name"], "entrypoint": "x:y"}
+    made = deployed.ask("POST", "deployments/", {**wanted, "job_variables": ours["job_variables"]})
+    assert made["job_variables"]["env"]["PREFECT_FLOWS_HEARTBEAT_FREQUENCY"] == "30"
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        deployed.ask("POST", "deployments/", {**wanted, "job_variables": {"image_pull_policy": "Sometimes"}})
+    assert caught.value.code == 422
+    deployed.ask("DELETE", f"deployments/{made['id']}")
 
 
 def test_two_evaluations_at_once_on_one_home(
@@ -142,7 +167,9 @@ def test_two_evaluations_at_once_on_one_home(
     artifacts = deployed.artifacts(first)
     assert {"scoring", "scores-examples-aurora-1", "report-examples-aurora-2"} <= set(artifacts)
     assert "meaning_match.match" in artifacts["scores-examples-aurora-2"]["data"]
-    assert artifacts["report-examples-aurora-2"]["data"].startswith("# examples")
+    report = artifacts["report-examples-aurora-2"]["data"]
+    assert report.startswith("# examples")
+    assert f"[Open the whole page]({PAGES}/examples/aurora-2-v1.html)" in report
     assert "judge-openai" in [tag for run in _task_runs(deployed, first) for tag in run["tags"]]
     _kill_with_a_heartbeat(deployed, doomed)
 
@@ -191,8 +218,7 @@ def test_the_schedule_finds_what_no_event_told(deployed: Deployed, tmp_path: Pat
     broken = jsonl(tmp_path / "broken.jsonl", [{**row, "reference": ""} for row in questions(4)])
     deployed.cli("register-release", "gpt-6", "--answers", file, "--dataset", "faq", server=False)
     deployed.cli("register-release", "broken", "--answers", broken, "--dataset", "faq", server=False)
-    deployment = deployed.deployment("evaluate-new")
-    [nightly] = deployment["schedules"]
+    deployment, nightly = deployed.deployment("evaluate-new"), _schedule(deployed, "evaluate-new")
     assert (nightly["active"], nightly["schedule"]["timezone"]) == (False, "Europe/Berlin")
     assert nightly["parameters"] == {"waiting": {"release": "", "at_most": 50}}
     before = len(deployed.runs_of("evaluate-new"))
@@ -228,7 +254,13 @@ def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed: Dep
         pid = int(str(deployed.run(run_id)["infrastructure_pid"]).rpartition(":")[2])
         os.kill(pid, signal.SIGKILL)
         crashed = deployed.wait(run_id, 30)
-        assert crashed["state_type"] == "CRASHED"
+        assert crashed["state_type"] == "CRASHED", crashed["state"]
+        # The worker reports the crash a second time; a retry before that would crash by it.
+        told = {"event": {"name": ["prefect.worker.executed-flow-run"]}}
+        told |= {"related": {"id": [f"prefect.flow-run.{run_id}"]}}
+        until(
+            lambda: deployed.ask("POST", "events/filter", {"filter": told})["events"] or None, 60, "the worker's word"
+        )
         assert query(deployed.home, "SELECT status FROM runs WHERE dataset = 'killed'") == [("running",)]
         with _pointed_at(deployed):
             assert close_runs(deployed.home) == 1
@@ -240,7 +272,8 @@ def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed: Dep
         state = {"type": "SCHEDULED", "name": "AwaitingRetry", "message": "Retry from the UI"}
         deployed.ask("POST", f"flow_runs/{run_id}/set_state", {"state": state, "force": True})
         until(lambda: True if deployed.run(run_id)["state_type"] not in FINAL_STATES else None, 10, "the retry")
-        assert deployed.wait(run_id)["state_type"] == "COMPLETED"
+        done = deployed.wait(run_id)
+        assert done["state_type"] == "COMPLETED", (done["state"], deployed.messages(run_id))
         # Only what was in flight when it died, and has no answer, was asked twice.
         times = judge.count_by_user_message()
         assert len(times) == n
@@ -299,13 +332,14 @@ def test_a_person_fills_the_form_in_a_browser(deployed: Deployed, tmp_path: Path
         message = page.get_by_text("Validation failed for field 'scoring.threshold'").first
         message.wait_for(timeout=15_000)
         assert "3 is greater than the maximum of 1" in message.inner_text()
-        assert not deployed.ask("POST", "flow_runs/filter", {"flow_runs": {"name": {"like_": "typed"}}})
+        before = len(deployed.runs_of("evaluate"))
         field(page, "Threshold (Optional)", "input").fill("0")
         page.get_by_role("button", name="Submit").click()
-        page.get_by_role("link", name="evaluate by-hand").first.click(timeout=60_000)
-        run_id = page.url.rpartition("/")[2].partition("?")[0]
+        started = until(lambda: deployed.runs_of("evaluate")[before:] or None, 30, "the run of the form")
+        run_id = started[0]["id"]
+        page.goto(f"{base}/runs/flow-run/{run_id}")
         page.get_by_text("Completed", exact=True).first.wait_for(timeout=120_000)
-        page.get_by_role("tab", name="Artifacts").click()
+        page.get_by_text("Artifacts", exact=True).first.click()
         page.get_by_text("report-typed-by-hand").first.click()
         page.get_by_role("cell", name="contains.match").first.wait_for(timeout=30_000)
         page.screenshot(path=tmp_path / "artifact.png")
@@ -358,6 +392,11 @@ def test_a_run_without_a_heartbeat_is_marked_by_the_automation(deployed: Deploye
         return True if any("runs closed in the warehouse" in line for line in deployed.messages(tidying)) else None
 
     until(said, 10, "what the tidying did")
+
+
+def _schedule(deployed: Deployed, name: str) -> Run:
+    [schedule] = deployed.deployment(name)["schedules"]
+    return dict(schedule)
 
 
 def _notification_block(deployed: Deployed) -> str:

@@ -160,9 +160,11 @@ def test_the_verdict_stands_on_top_of_a_page(bare_cli: Cli, tmp_path: Path) -> N
     assert "<title>d: FAIL, new</title>" in page
     assert "new must not ship in place of old: exact_match.match went from 0.833 to 0.333" in page
     result = bare_cli("report", "new", "--baseline", "old", *options, "--html", tmp_path / "report.html")
-    assert (result.returncode, result.stdout) == (0, f"{tmp_path / 'report.html'}\n"), result.stderr
+    assert (result.returncode, result.stdout) == (1, f"{tmp_path / 'report.html'}\n"), result.stderr
     assert "<title>d: FAIL, new</title>" in (tmp_path / "report.html").read_text(encoding="utf-8")
-    shown = bare_cli("report", "new", "--baseline", "old", *options).stdout
+    result = bare_cli("report", "new", "--baseline", "old", *options)
+    shown = result.stdout
+    assert result.returncode == 1
     assert (
         shown.index("2 releases on d") < shown.index("d/old/v1 → d/new/v1: 60 samples") < shown.index("FAIL  new must")
     )
@@ -171,6 +173,7 @@ def test_the_verdict_stands_on_top_of_a_page(bare_cli: Cli, tmp_path: Path) -> N
     assert "<title>d: INCOMPLETE, new</title>" in (tmp_path / "none.html").read_text(encoding="utf-8")
     for arguments, line in (
         (("gate", "old", "new", *options, "--html", "x", "--self-test"), "--html: a self-test has no verdict to write"),
+        (("report", "old", "--baseline", "old", *options), "--baseline old: this is d/old/v1 itself; name a report"),
         (("report", "new", "--policy", policy, "--home", home), "--policy: a gate needs a release to compare with"),
     ):
         refused = bare_cli(*arguments)

@@ -67,8 +67,8 @@ def _artifacts_say_it(ask: Any, run: str, home: Path) -> None:
     assert f"`{file.resolve()}`" in page
     assert "--baseline gated-a" in page and f"--policy {home.parent / 'gate.yaml'}" in page
     html = file.read_text(encoding="utf-8")
-    assert "<title>gated: FAIL, gated-c</title>" in html
-    assert html.count('<section class="verdict') == 2
+    assert "<title>gated: 1 FAIL, 1 INCONCLUSIVE</title>" in html
+    assert html.index('<section class="verdict inconclusive"') < html.index('<div id="verdict-2" class="fail">')
 
 
 def _events_say_it(ask: Any, sentence: str) -> None:
@@ -88,6 +88,27 @@ def _events_say_it(ask: Any, sentence: str) -> None:
         "dataset": "gated", "release": "gated-b", "report": "gated/gated-b/v1", "baseline": "gated/gated-a/v1",
         "outcome": "FAIL", "sentence": sentence,
     }  # fmt: skip
+
+
+def test_a_gate_that_was_asked_for_is_never_left_out(cli: Cli, tmp_path: Path) -> None:
+    home, policy = tmp_path / "home", tmp_path / "gate.yaml"
+    policy.write_text(POLICY)
+    files = {
+        name: jsonl(tmp_path / f"{name}.jsonl", [answer(i, "yes" if i < right else "no") for i in range(60)])
+        for name, right in (("old", 50), ("new", 20))
+    }
+    options = ("--metrics", "exact_match", "--home", home, "--baseline", "old", "--policy", policy)
+    alone = cli("evaluate", files["old"], "--release", "old", "--dataset", "kept", *options)
+    assert alone.returncode == 4, alone.stderr
+    assert "old: there is no other release to compare it with" in alone.stderr
+    registered = cli(
+        "register-release", "new", "--answers", files["new"], "--dataset", "kept", "--home", home
+    )  # fmt: skip
+    assert registered.returncode == 0, registered.stderr
+    result = cli("evaluate-registered", *options, "--no-page")
+    assert result.returncode == 1, result.stderr
+    assert "FAIL  new must not ship in place of old" in result.stdout
+    assert not (home / "pages").exists()
 
 
 def test_a_policy_that_cannot_be_used_is_refused_before_anything_starts(

@@ -1,12 +1,11 @@
 """Scoring traces from the command line and as a flow: dry run, run, backfill, what the UI shows, what is refused."""
 
 import json
-import os
 import re
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +76,6 @@ def test_from_dry_run_to_history(cli: Cli, rules: Path, judge: JudgeServer, tmp_
     assert (second["words"]["seen"], second["words"]["measured"]) == (1, 1)
     assert second["meaning"]["again"] == taken - 6
     assert judge.stats()["bodies"].most_common(1)[0][1] == 1
-    backfill = score("--rule", "words", "--since", "2026-11-01T00:10", "--until", "2026-11-01T00:20")
-    assert (backfill["words"]["seen"], backfill["words"]["scored"], backfill["words"]["measured"]) == (10, 10, 0)
     _history(cli, home)
 
 
@@ -153,6 +150,16 @@ def test_what_is_wrong_with_a_rule_is_told_with_its_place(
     assert "canary" not in str(error.value)
 
 
+def test_a_rule_that_is_switched_off_needs_no_key(rules: Path, tmp_path: Path) -> None:
+    text = (rules / "all.yaml").read_text()
+    with pytest.raises(BadInput, match=r"all\.yaml:\d+: judge: .*KEY_OF_THE_TEST"):
+        jobs(Tracing(rules=[str(rules)]), tmp_path / "home", "run")
+    (rules / "all.yaml").write_text(text.replace("name: meaning\n", "name: meaning\n  enabled: false\n"))
+    assert [job.rule.enabled for job in jobs(Tracing(rules=[str(rules)]), tmp_path / "home", "run")] == [
+        True, False, False,
+    ]  # fmt: skip
+
+
 def test_a_rule_that_is_wrong_ends_the_command_before_a_server_is_needed(
     bare_cli: Cli, rules: Path, tmp_path: Path
 ) -> None:
@@ -181,6 +188,13 @@ def test_parameters_that_cannot_be_used(rules: Path, tmp_path: Path, form: dict[
         given.window()
         jobs(given, tmp_path / "home", "run")
     assert said in str(error.value)
+
+
+def test_the_days_of_a_backfill_are_those_of_utc() -> None:
+    window = Tracing(since="2026-11-01", until="2026-11-02T01:30+01:00").window()
+    assert window.since == datetime(2026, 11, 1, tzinfo=UTC)
+    assert window.until == datetime(2026, 11, 2, 0, 30, tzinfo=UTC)
+    assert window.backfill and not Tracing().window().backfill
 
 
 def test_a_day_that_is_none_is_told_by_its_option(bare_cli: Cli, rules: Path) -> None:
@@ -213,27 +227,3 @@ def test_a_data_set_that_is_not_there_is_told_at_once(rules: Path, tmp_path: Pat
     )  # fmt: skip
     with pytest.raises(BadInput, match=r"all\.yaml:1: dataset: there is no warehouse in .* that has it; "):
         jobs(Tracing(rules=[str(rules)]), tmp_path / "nowhere", "run")
-
-
-def test_two_runs_at_once_from_two_processes(cli: Cli, server: str, rules: Path, tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "flows.cli",
-        "score-traces",
-        str(rules),
-        "--home",
-        str(tmp_path / "home"),
-        "--json",
-    ]
-    command += ["--rule", "words"]
-    environment = {**os.environ, "PREFECT_API_URL": server}
-    runs = [
-        subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for _ in range(2)
-    ]
-    ended = [run.communicate(timeout=240) for run in runs]
-    assert [run.returncode for run in runs] == [0, 0], ended
-    found = sorted((one["seen"], one["scored"]) for said, _ in ended for one in json.loads(said))
-    assert found == [(0, 0), (42, 40)]
-    assert query(tmp_path / "home", "SELECT count(*) FROM trace_outcomes") == [(42,)]

@@ -22,13 +22,12 @@ from metrics_core.judge.options import JudgeOptions
 from tasks.generate import (
     Asking,
     Generated,
-    answers_file,
     check_answered,
     foresee_answers,
     generate,
     register_generated,
 )
-from tasks.generated import generation_of, manifest_file
+from tasks.generated import answers_file, generation_of, manifest_file
 from tasks.questions import QuestionSet, find_questions
 from tasks.registered import source_of
 from tests.judge_server import Body, JudgeProcess, JudgeServer
@@ -106,6 +105,35 @@ def test_answers_are_kept_in_order_with_how_they_were_made(
     # Who changes the answers has answers that nobody generated.
     Path(made.answers).write_bytes(before.replace(b"Rome", b"Lyon"))
     assert generation_of(made.answers) is None
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"temperature": 0.7}, "temperature 0.0, and here it is 0.7"),
+        ({"seed": 1, "max_tokens": 9}, "seed 0, and here it is 1; max tokens 1024, and here it is 9"),
+        ({"system": "Be\nbrief."}, "system '', and here it is 'Be brief.'"),
+        ({"template": "Q: {question} " * 9}, "template '{question}', and here it is 'Q: {question} Q: {question} "),
+    ],
+)
+def test_answers_of_another_kind_are_not_mixed_into_a_release(
+    changed: dict[str, Any], said: str, server: JudgeServer, found: QuestionSet, tmp_path: Path
+) -> None:
+    home, work = tmp_path / "home", tmp_path / "work"
+    made = generate(home, found, asking(server, home), "new", work)
+    before = Path(made.answers).read_bytes()
+    other = replace(asking(server, home, "two"), prompting=Prompting(**changed))
+    with pytest.raises(BadInput) as error:
+        generate(home, found, other, "new", work)
+    folder = home / "answers" / "capitals" / "new"
+    assert str(error.value).startswith(f"capitals/new: its answers were generated with {said}")
+    assert str(error.value).endswith(f"; give the release another name (--release), or remove {folder}")
+    assert (server.n_requests, Path(made.answers).read_bytes()) == (4, before)
+    # Another name is another release; the first one goes on as it was, with more questions too.
+    assert generate(home, found, other, "newer", work).calls == server.n_requests - 4 == 4
+    more = jsonl(tmp_path / "capitals.jsonl", [{"id": "Peru", "question": "Peru? Capital of Peru?", "reference": "-"}])
+    grown = find_questions(home, more, work)
+    assert generate(home, grown, asking(server, home, "three"), "new", work).calls == 1
 
 
 def test_two_names_that_no_folder_holds_do_not_share_one(tmp_path: Path) -> None:

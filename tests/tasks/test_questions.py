@@ -9,6 +9,7 @@ from metrics_core.errors import BadInput
 from tasks.load import Source
 from tasks.questions import Question, find_questions, questions, text_or_file
 from tests.tasks.staging_help import jsonl, run
+from tests.tasks.traces.tracing_help import log, served
 
 ROWS: list[dict[str, Any]] = [
     {"id": "q1", "question": "Capital of France?", "reference": "Paris", "meta": {"lang": "en"}, "n": 1},
@@ -29,7 +30,10 @@ def test_each_id_once_in_order_with_the_values_that_the_template_names(tmp_path:
     assert found[0].values == {"meta.lang": "en", "n": "1", "question": "Capital of France?"}
     assert found[2].values == {"meta.lang": "ru", "n": "2.5", "question": "Столица России?"}
     assert found[1].values["n"] == ""
+    # A language alone asks nothing.
+    assert [one.blank for one in found] == [False, True, False]
     assert [one.blank for one in asked(tmp_path, ROWS, "Please: {question}")] == [False, True, False]
+    assert [one.blank for one in asked(tmp_path, ROWS, "{n}")] == [False, True, False]
 
 
 def test_a_key_stands_for_its_column_whatever_that_is_called(tmp_path: Path) -> None:
@@ -54,6 +58,42 @@ def test_a_template_that_cannot_be_filled(template: str, message: str, tmp_path:
         asked(tmp_path, rows, template)
     said = str(error.value).replace(str(tmp_path / "faq.jsonl"), "FILE")
     assert said.replace("lang, x", "lang") == message
+
+
+@pytest.mark.parametrize(
+    ("references", "template"),
+    [
+        ("gold", "{expected_output}"),
+        ("gold", "{gold[0]}"),
+        ("gold[0]", "{gold.1}"),
+        ("gold[0]", "{$.gold}"),
+        ("meta.right.0.text", "{question} {meta.right[1].text}"),
+        ("meta.right.0.text", "{meta.right}"),
+        ("0.gold", "{0.gold}"),
+    ],
+)
+def test_no_way_leads_to_a_reference(references: str, template: str, tmp_path: Path) -> None:
+    right = [{"text": "so"}, {"text": "because"}]
+    rows = [
+        {"id": "q1", "question": "Why?", "gold": ["so", "because"], "expected_output": "so", "meta": {"right": right},
+         "0": {"gold": "so"}}
+    ]  # fmt: skip
+    with pytest.raises(BadInput, match="has what answers are measured by, which the model must not see"):
+        asked(tmp_path, rows, template, paths={"references": references})
+
+
+def test_what_stands_beside_a_reference_is_shown(tmp_path: Path) -> None:
+    rows = [{"id": "q1", "question": "Why?", "meta": {"right": "so", "topic": "x"}}]
+    [found] = asked(tmp_path, rows, "{meta.topic}: {question}", paths={"references": "meta.right"})
+    assert found.values == {"meta.topic": "x", "question": "Why?"}
+
+
+def test_a_token_in_an_address_is_in_no_message(tmp_path: Path) -> None:
+    log(tmp_path / "faq.jsonl", [{"question": "Why?", "reference": "so"}])
+    with served(tmp_path) as site, pytest.raises(BadInput) as error:
+        found = find_questions(tmp_path, f"{site}/faq.jsonl?sig=canary", tmp_path / "work")
+        list(questions(found, "{question}", tmp_path / "work"))
+    assert str(error.value).startswith(f"{site}/faq.jsonl?…: no column for id was recognised")
 
 
 def test_the_whole_of_an_object_that_holds_the_references_is_not_shown(tmp_path: Path) -> None:

@@ -8,10 +8,11 @@ from typing import Literal
 from metrics_core.judge.meaning_match import Verdict
 from metrics_core.judge.offline.reading import Text, read, sentences
 from metrics_core.judge.offline.stance import SHELL_WORDS, hedges, shelled
+from metrics_core.judge.offline.vocabulary import ALTERNATIVE_WORDS
 
 RuleId = Literal[
     "same_text", "same_answer", "same_polarity", "same_number", "same_date", "alias", "acronym", "part_of_name",
-    "refusal", "hedged", "alternatives", "negated", "opposite", "incomplete",
+    "refusal", "hedged", "alternatives", "negated", "opposite", "other_list",
     "other_number", "other_date",
 ]  # fmt: skip
 """The rules, those for a match first."""
@@ -56,5 +57,6 @@ def _residue(head: Text, question: Text, reference: Text) -> tuple[str, ...]:
 
 
 def clear(case: Case) -> bool:
-    """The head denies nothing that the reference does not deny, and the answer does not doubt itself."""
-    return case.head.negated == case.reference.negated and not hedges(case.answer.normal)
+    """The head denies nothing that the reference does not deny, offers no choice, and the answer has no doubts."""
+    choice = bool(ALTERNATIVE_WORDS & {*case.head.tokens} - {*case.reference.tokens, *case.question.tokens})
+    return case.head.negated == case.reference.negated and not choice and not hedges(case.answer.normal)

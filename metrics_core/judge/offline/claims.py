@@ -11,33 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from metrics_core.judge.offline.bounds import bounds
 from metrics_core.judge.offline.dates import Date
 from metrics_core.judge.offline.enumerations import Fact
 from metrics_core.judge.offline.kinds import asked
 from metrics_core.judge.offline.questions import parts_of
 from metrics_core.judge.offline.reading import Text, read, stem
-from metrics_core.judge.offline.stance import hedges
 from metrics_core.judge.offline.verbs import AUXILIARIES, LEMMAS, LIGHT, SUBJECTS, is_verb
 from metrics_core.judge.offline.vocabulary import NEGATIONS
 
-_LIMITS = {
-    name: re.compile("|".join(patterns))
-    for name, patterns in {
-        "above": (
-            r"\b(?:more|greater|higher|longer|older) than\b", r"\b(?:exceed\w*|at least|no less than)\b",
-            r"\b(?:over|above)(?= [$€£]?\d)", r"\b(?:больше|более чем|не менее|свыше)\b", r"\bболее(?= \d)",
-        ),
-        "below": (
-            r"\b(?:less|fewer|lower|younger) than\b", r"\b(?:at most|no more than|up to)\b",
-            r"\b(?:under|below)(?= [$€£]?\d)", r"\b(?:менее|меньше|не более)\b",
-        ),
-        "before": (r"\b(?:before|until|до)(?= (?:\w+ )?\d)",),
-        "after": (r"\b(?:after|since|после)(?= (?:\w+ )?\d)",),
-        "all": (r"\b(?:all|every|everything|always|весь|вся|все|всех|всем|каждый|каждая|каждое|всегда)\b",),
-        "some": (r"\b(?:some|several|few|many|sometimes|часть|некоторые|некоторых|несколько|многие|иногда)\b",),
-    }.items()
-}  # fmt: skip
-"""Bounds and quantifiers: "more than 95" is not 96, and "all cars" are not "cars"."""
 _BE = frozenset(("is", "are", "was", "were", "был", "была", "было", "были"))
 _YEAR = frozenset(("year", "год", "году", "года"))
 _YES = frozenset(("yes", "да"))
@@ -131,7 +113,7 @@ class Claim:
             bare=_bare(text, verbs),
             negated=first not in _YES and not said_no.isdisjoint(NEGATIONS),
             denies=first not in _YES and not (said_no - question.tokens).isdisjoint(NEGATIONS),
-            limits=_limits(text, question),
+            limits=bounds(text, read(question.text)),
         )
 
     @property
@@ -247,9 +229,3 @@ def _part(stems: frozenset[str], question: Asked) -> int | None:
     shares = [len(stems & part) / len(part) if part else 0.0 for part in question.parts]
     best = max(shares, default=0.0)
     return shares.index(best) if best >= 0.5 and shares.count(best) == 1 else None
-
-
-def _limits(text: Text, question: Asked) -> frozenset[str]:
-    found = {name for name, pattern in _LIMITS.items() if pattern.search(text.normal)}
-    given = {name for name, pattern in _LIMITS.items() if pattern.search(read(question.text).normal)}
-    return frozenset(found - given) | ({"unsure"} if hedges(text.normal) else frozenset())

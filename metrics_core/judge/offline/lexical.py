@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from rapidfuzz import fuzz
+from rapidfuzz.distance import LCSseq
 
 from metrics_core.judge.offline.alignment import HIT, Alignment, align, alike
 from metrics_core.judge.offline.case import Case
@@ -85,17 +85,8 @@ def _recall(case: Case, aligned: Alignment, near: Text) -> dict[str, float]:
         "spread": math.log1p(max(0, max(places) - min(places) + 1 - len(places))) if places else 0.0,
         "place": math.log1p(min(places)) if places else FAR,
         "whole": float(aligned.whole),
-        "rouge_recall": _lcs(case.reference.stems, case.answer.stems) / max(1, len(case.reference.stems)),
+        "rouge_recall": LCSseq.similarity(case.reference.stems, case.answer.stems) / max(1, len(case.reference.stems)),
     }  # fmt: skip
-
-
-def _lcs(a: Sequence[str], b: Sequence[str]) -> int:
-    row = [0] * (len(b) + 1)
-    for x in a:
-        diagonal = 0
-        for j, y in enumerate(b, start=1):
-            diagonal, row[j] = row[j], diagonal + 1 if x == y else max(row[j], row[j - 1])
-    return row[-1]
 
 
 def _missing(case: Case, aligned: Alignment) -> dict[str, float]:

@@ -15,8 +15,13 @@ from metrics_core.text import normalise, words_of_normalised
 LONGEST_CHARACTERS = 4_000
 """Of a text, this much is read; what comes later is out of the matcher's depth anyway."""
 
+# German days have a full stop: "9. November".
+_DAY = r"(?<=\d\.)\s+(?=(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)\w*\b)"
 _SENTENCE = re.compile(
-    r".+?(?:\n+\s*|(?<!\b[A-Z])(?<!\b(?:Mr|Dr|St|Jr|Sr|vs))(?<!\bMrs)[.!?…؟।]+[\"')\]]*\s+|[。！？]\s*|$)", re.DOTALL
+    r".+?(?:\n+\s*|(?<!\b[A-Z])(?<!\b(?:Mr|Dr|St|Jr|Sr|vs))(?<!\bMrs)[.!?…؟।]+[\"')\]]*(?!"
+    + _DAY
+    + r")\s+|[。！？]\s*|$)",
+    re.DOTALL,
 )
 # In a sentence, and not as its answer ("The answer is [5]"), nor an index of code from 0 on.
 _CITATION = re.compile(
@@ -26,6 +31,7 @@ _SENTENCE_WORDS = 4
 _THINK = re.compile(r"<think>.*?(?:</think>|$)", re.DOTALL | re.IGNORECASE)
 _MARKUP = re.compile(r"\*\*|__|`+|^#+\s*|^\s*[-*•]\s+", re.MULTILINE)
 # "5km" and "5 km", "iPhone12" and "iPhone 12"; a footnote that lost its brackets ("sung by The Man1") comes off too.
+_SPACED_THOUSANDS = re.compile(r"(?<![\w.,])([1-9]\d{0,2}(?: \d{3})+)(?![\w%]|[.,:]\d)")
 _LETTERS_OR_DIGITS = re.compile(r"\d+|\D+")
 _DECADE = re.compile(r"\d0s")
 _CONTRACTED = re.compile(r"(?<=[a-z])n't\b")
@@ -78,6 +84,7 @@ def read(text: str) -> Text:
     """Read `text`. The same text gives the same object, while the cache holds it."""
     raw = clean(text)
     normal = _CONTRACTED.sub(" not", normalise(raw))
+    normal = _SPACED_THOUSANDS.sub(lambda found: found[0].replace(" ", ""), normal)
     tokens = _tokens(normal)
     content = tuple(i for i, token in enumerate(tokens) if token not in FUNCTION_WORDS)
     return Text(
@@ -171,7 +178,7 @@ def _without(token: str, endings: tuple[str, ...]) -> str:
 
 def _names(raw: str) -> list[str]:
     """Stems of capitalised words; the first word of a sentence only where the next one is capitalised too."""
-    found = []
+    found: list[str] = []
     for sentence in sentences(raw):
         parts = sentence.split()
         for i, part in enumerate(parts):

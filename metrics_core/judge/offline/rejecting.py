@@ -7,12 +7,13 @@ import re
 from metrics_core.judge.offline.alignment import HIT, alike
 from metrics_core.judge.offline.case import Case, Finding, clear
 from metrics_core.judge.offline.claims import lemma
-from metrics_core.judge.offline.kinds import asked, kind_of
+from metrics_core.judge.offline.kinds import asked
 from metrics_core.judge.offline.quantities import clock, quantities
+from metrics_core.judge.offline.questions import asks_several
 from metrics_core.judge.offline.reading import Text, read, sentences
 from metrics_core.judge.offline.stance import SHELL_WORDS, declines, hedges, is_refusal, polarity
 from metrics_core.judge.offline.verbs import AUXILIARIES
-from metrics_core.judge.offline.vocabulary import ALTERNATIVE_WORDS, FUNCTION_WORDS, UNIT_WORDS, word_set
+from metrics_core.judge.offline.vocabulary import ALTERNATIVE_WORDS, FUNCTION_WORDS, NEGATIONS, UNIT_WORDS, word_set
 
 
 def _has_reference(case: Case, text: Text) -> bool:
@@ -43,10 +44,17 @@ def hedged(case: Case) -> Finding | None:
     return None
 
 
+_EITHER = word_set("either либо entweder")
+_CALLED = word_set("called known referred termed называют называется называются")
+
+
 def alternatives(case: Case) -> Finding | None:
-    """ "Paris or London", where the reference is one of them."""
+    """ "Paris or London", where the reference is one of them; "called A or B" gives two names of one thing."""
     tokens = case.head.tokens
-    if len(tokens) > 12 or not ALTERNATIVE_WORDS & set(tokens) or ALTERNATIVE_WORDS & set(case.reference.tokens):
+    longest = 20 if _EITHER & set(tokens) else 12
+    if len(tokens) > longest or not ALTERNATIVE_WORDS & set(tokens) or ALTERNATIVE_WORDS & set(case.reference.tokens):
+        return None
+    if _CALLED & {*tokens, *case.question.tokens}:
         return None
     at = max(i for i, token in enumerate(tokens) if token in ALTERNATIVE_WORDS)
     sides = [frozenset(case.head.stems[:at]), frozenset(case.head.stems[at + 1 :])]
@@ -119,27 +127,36 @@ def _in_clause(case: Case) -> bool:
 
 
 def opposite(case: Case) -> Finding | None:
-    """One says yes, the other no."""
-    if polarity(case.reference, case.answer, case.question) >= 0:
+    """One says yes, the other no; or the reference denies what the answer says in the same words."""
+    if polarity(case.reference, case.answer, case.question) < 0:
+        return Finding("opposite", "mismatch", "one says yes, the other no")
+    reference = case.reference
+    denied = {reference.stems[i] for i in reference.content if reference.tokens[i] not in NEGATIONS}
+    if reference.negated and not case.answer.negated and len(denied) > 1 and denied <= {*case.answer.stems}:
+        return Finding("opposite", "mismatch", "the answer says what the reference denies")
+    return None
+
+
+_LIST_MARK = re.compile(r"\s*[,;]\s+|,?\s(?:and|и|und|et|y)\s")
+_AND_BEHIND_COMMA = re.compile(r",.*\s(?:and|и|und|et|y)\s")
+
+
+def other_list(case: Case) -> Finding | None:
+    """The reference is a list ("red, yellow and blue"); the answer has some of it and no more, or other numbers."""
+    items = [read(item).content_stems for item in _LIST_MARK.split(case.reference.normal) if item.strip(" .")]
+    wanted_numbers, numbers = ({n.value for n in text.numbers} for text in (case.reference, case.head))
+    only_numbers = len(wanted_numbers) == len(items) and len(numbers) >= len(case.residue)
+    several = _AND_BEHIND_COMMA.search(case.reference.normal) or asks_several(case.question.raw)
+    if len(items) < 2 or not (several or only_numbers) or case.reference.dates or not case.residue or not clear(case):
         return None
-    return Finding("opposite", "mismatch", "one says yes, the other no")
-
-
-_AND = re.compile(r",?\s(?:and|и|und|et|y)\s")
-
-
-def incomplete(case: Case) -> Finding | None:
-    """The reference is a list ("red, yellow and blue"), and the answer has some of its items and nothing else."""
-    *first, last = _AND.split(case.reference.normal)
-    if len(first) != 1 or "," not in first[0] or not case.residue or not clear(case):
+    said, wanted = case.answer.stems, case.reference.stems
+    found = [any(alike(one, other) >= HIT for one in item for other in said) for item in items]
+    others = [one for one in case.residue if not any(alike(one, stem) >= HIT for stem in wanted)]
+    if len(said) > len(wanted) + len(case.question.stems) or not (any(found) or numbers & wanted_numbers):
         return None
-    items = [read(item).content_stems for item in [*first[0].split(","), last] if item.strip()]
-    said, all_said = case.residue, case.answer.stems
-    found = [any(alike(one, other) >= HIT for one in item for other in all_said) for item in items]
-    others = [one for one in said if not any(alike(one, stem) >= HIT for stem in case.reference.stems)]
-    if others or all(found) or len(case.answer.tokens) > len(case.reference.tokens) + len(case.question.tokens):
-        return None
-    return Finding("incomplete", "partial", "the answer has only some of what the reference lists")
+    if (not others and not all(found)) or (only_numbers and numbers != wanted_numbers):
+        return Finding("other_list", "partial", "the answer does not list what the reference lists")
+    return None
 
 
 def other_number(case: Case) -> Finding | None:
@@ -159,12 +176,15 @@ def other_number(case: Case) -> Finding | None:
     if len(wanted) != 1 or len(said) != 1 or any(q.near(wanted[0]) for q in everywhere):
         return None
     asks = frozenset(UNIT_WORDS[token] for token in case.question.tokens if token in UNIT_WORDS)
-    return found if said[0].rivals(wanted[0], asks) and _counts_the_same(case) else None
+    return found if said[0].rivals(wanted[0], asks) and _about_the_same(case) else None
 
 
-def _counts_the_same(case: Case) -> bool:
+def _about_the_same(case: Case) -> bool:
     """What the reference says beside its number, answer or question say as well: "3000 BC" is no rival of "page 1"."""
-    spelled = {i for number in case.reference.numbers for i in range(number.start, number.stop)}
+    spans = [(one.start, one.stop) for one in case.reference.numbers] + [
+        (d.start, d.stop) for d in case.reference.dates
+    ]
+    spelled = {i for start, stop in spans for i in range(start, stop)}
     beside = [i for i in case.reference.content if i not in spelled and case.reference.tokens[i] not in UNIT_WORDS]
     known = {*case.answer.stems, *case.question.stems}
     return known.issuperset(case.reference.stems[i] for i in beside)
@@ -185,8 +205,8 @@ def other_date(case: Case) -> Finding | None:
     """Both name a date, and none of the answer's agrees with the reference's."""
     wanted, said = case.reference.dates, case.head.dates
     # "1,000" is no year where the question is how many.
-    if kind_of(case.reference) != "date" or asked(case.question) == "how_many" or len(said) != 1:
+    if len(wanted) != 1 or len(said) != 1 or asked(case.question) == "how_many":
         return None
-    if len(wanted) != 1 or any(date.agrees(wanted[0]) for date in case.answer.dates):
+    if any(date.agrees(wanted[0]) for date in case.answer.dates) or not _about_the_same(case):
         return None
     return Finding("other_date", "mismatch", "the answer names another date")

@@ -18,10 +18,10 @@ from metrics_core.judge.offline.case import Case, Finding
 from metrics_core.judge.offline.rejecting import (
     alternatives,
     hedged,
-    incomplete,
     negated,
     opposite,
     other_date,
+    other_list,
     other_number,
     refusal,
 )
@@ -37,7 +37,7 @@ AGAINST_ANSWER = frozenset(("refusal", "hedged", "alternatives"))
 
 _RULES: tuple[Callable[[Case], Finding | None], ...] = (
     same_text, refusal, hedged, alternatives, negated, opposite, same_answer, same_polarity, same_number, same_date,
-    alias, acronym, part_of_name, incomplete, other_number, other_date,
+    alias, acronym, part_of_name, other_list, other_number, other_date,
 )  # fmt: skip
 
 

@@ -69,6 +69,8 @@ def polarity(reference: Text, answer: Text, question: Text) -> int:
 
 def _echoes(answer: Text, question: Text) -> int:
     """Of an answer that says the question again: "The shop is not open" says no."""
+    # What comes before the question itself may deny other things.
+    question = read(sentences(question.raw)[-1])
     own = [answer.stems[i] for i in answer.content if answer.tokens[i] not in NEGATIONS]
     if not own or not frozenset(own) <= frozenset(question.stems):
         return 0

@@ -101,6 +101,7 @@ def page(n: int = 4, names: Sequence[str] = ("old", "new"), text: Callable[[str,
         n_quarantined=1,
         quarantine=(Refused("a.jsonl", 3, say("id", -1), names[-1], "encoding", say("reason", 0), say("raw", 0)),),
         agreements=(),
+        corrected=(),
         history=tuple(_moment(one, turn, name) for turn, one in enumerate(names) for name in (FIELDS[0], FIELDS[2])),
         samples=samples(n, names, say),
     )

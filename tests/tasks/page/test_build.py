@@ -11,11 +11,12 @@ from metrics_core.errors import BadInput
 from metrics_core.gate import Verdict
 from metrics_core.pair import Pair
 from metrics_core.statistics.agreement import Confusion
-from metrics_core.statistics.corrected import rogan_gladen
+from metrics_core.statistics.corrected import ppi_mean, rogan_gladen
 from tasks.calibrate import calibration
 from tasks.calibrations import keep
 from tasks.load import Source
 from tasks.page.build import build_page
+from tasks.page.html import render
 from tasks.page.model import Page
 from tasks.page.samples import _CAPS, MOST_CHARS
 from tasks.verdicts import Gated
@@ -124,6 +125,13 @@ def test_distributions_count_every_row_once(page: Page) -> None:
     assert (f1.counts[0], f1.counts[-1], f1.n_missing) == (2, 5, 0)
 
 
+def test_rows_without_a_score_are_in_no_bar(page: Page) -> None:
+    """The new release has six labels for seven rows, 5 of them right, and no score of exact_match."""
+    found = {one.field: one for one in page.distributions if one.release == "new"}
+    assert (found["label.correct"].counts, found["label.correct"].n_missing) == ((1, 5), 1)
+    assert (sum(found["exact_match.match"].counts), found["exact_match.match"].n_missing) == (0, 7)
+
+
 def test_checks_and_quarantine_are_those_of_the_run(home: Path, page: Page) -> None:
     assert not page.checks[0].success
     assert len(page.checks) == query(home, "SELECT count(*) FROM validations")[0][0]
@@ -223,10 +231,43 @@ def test_agreement_with_people_is_that_of_the_newest_calibration(home: Path, don
     whole, old, _ = made.agreements
     agreed = found.parts[0].agreement
     assert agreed is not None and whole.kappa[0] == pytest.approx(agreed.kappa.value)
-    assert old.corrected[0] == pytest.approx(found.corrected[0].corrected.value)
-    assert (old.n_unlabelled, whole.corrected) == (1, (None, None, None))
-    alone = build_page(home, done.ids[:1]).agreements
-    assert [one.release for one in alone] == [None, "old"]
+    assert [(one.release, one.n, one.n_unlabelled, one.method) for one in made.corrected] == [
+        ("old", 7, 1, "PPI++"), ("new", 6, 1, "PPI++"),
+    ]  # fmt: skip
+    assert made.corrected[0].corrected[0] == pytest.approx(found.corrected[0].corrected.value)
+    assert old.release == made.corrected[0].release
+    alone = build_page(home, done.ids[:1])
+    assert [one.release for one in alone.agreements] == [None, "old"]
+    assert [one.release for one in alone.corrected] == ["old"]
+
+
+def test_where_people_labelled_a_part_the_mean_that_they_would_give_is_there_without_a_calibration(
+    tmp_path: Path,
+) -> None:
+    """exact_match of 100 answers, 20 of them labelled: people call 3 of the 20 wrong that the metric calls right."""
+    rows = [
+        {"id": f"{i:03}", "references": ["yes"], "answer": "yes" if i % 4 else "no", "release": name,
+         "correct": (i % 4 > 0 and i > 12) if i < 20 and name == "part" else True if name == "all" else None}
+        for name in ("part", "all", "none") for i in range(100)
+    ]  # fmt: skip
+    done = run(tmp_path, Source(jsonl(tmp_path / "part.jsonl", rows), paths={"label": "correct"}), ["exact_match"])
+    made = build_page(tmp_path, done.ids)
+    scores = [float(i % 4 > 0) for i in range(100)]
+    expected = ppi_mean(scores, [float(i % 4 > 0 and i > 12) if i < 20 else None for i in range(100)])
+    assert expected.interval
+    [one] = made.corrected
+    assert (one.field, one.release, one.n, one.n_unlabelled, one.method) == (
+        "exact_match.match", "part", 20, 80, "PPI++",
+    )  # fmt: skip
+    assert one.corrected == pytest.approx((expected.value, *expected.interval[:2]))
+    assert one.raw[0] == pytest.approx(0.75) and one.corrected[0] < 0.5
+    assert made.agreements == ()
+    html = render(made)
+    assert "Means as people would have given them" in html and 'aria-label="Agreement with people"' not in html
+    # A calibration of the same report says the same, once.
+    keep(tmp_path, calibration(tmp_path, "exact_match.match", reports=["part"]))
+    again = build_page(tmp_path, done.ids)
+    assert [(mean.release, mean.corrected) for mean in again.corrected] == [("part", pytest.approx(one.corrected))]
 
 
 def test_errors_that_a_judge_makes_on_labelled_answers_are_carried_over_to_those_without(tmp_path: Path) -> None:
@@ -244,13 +285,15 @@ def test_errors_that_a_judge_makes_on_labelled_answers_are_carried_over_to_those
         del row["correct"]
     done = run(tmp_path, Source(jsonl(tmp_path / "plain.jsonl", plain)), ["exact_match"])
     keep(tmp_path, calibration(tmp_path, "exact_match.match", reports=labelled.ids))
-    whole, one = build_page(tmp_path, done.ids).agreements
+    made = build_page(tmp_path, done.ids)
+    [one] = made.corrected
     expected = rogan_gladen(36, 50, Confusion(36, 3, 4, 27))
     assert expected and expected.interval
     assert (one.release, one.method, one.n, one.n_unlabelled) == ("r", "Rogan-Gladen", 70, 50)
     assert one.corrected == pytest.approx((expected.value, *expected.interval[:2]))
     assert one.corrected[0] == pytest.approx((36 / 50 + 0.9 - 1) / (0.9 + 0.9 - 1))
-    assert (one.raw[0], whole.corrected) == (pytest.approx(0.72), (None, None, None))
+    assert one.raw[0] == pytest.approx(0.72)
+    assert [agreed.release for agreed in made.agreements] == [None, "r"]
 
 
 def test_facts_and_reasons_of_a_judge_are_evidence(tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ def test_a_run_without_parameters_has_no_command(parameters: dict[str, object]) 
         ("https://me:word@host/a.csv", "https://…@host/a.csv"),
         ("https://host/a.csv?sig=abc&se=1", "https://host/a.csv?…"),
         ("/data/a@b?.csv", "/data/a@b?.csv"),
+        ("s3://b/a?k=1: not there; 'gs://b/c?d'?", "s3://b/a?…: not there; 'gs://b/c?…'?"),
     ],
 )
 def test_passwords_and_tokens_of_addresses_are_left_out(text: str, shown: str) -> None:

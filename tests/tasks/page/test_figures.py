@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.page.figures import hidden_name, isolated, number, percent, probability, signed, visible
+from tasks.page.figures import hidden_name, isolated, number, percent, probability, signed, typeset, visible
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,13 @@ def test_differences_have_a_sign_unless_they_are_nothing(value: float | None, sh
 )
 def test_shares_are_never_rounded_to_all_or_nothing(value: float | None, shown: str) -> None:
     assert percent(value) == shown
+
+
+def test_numbers_of_a_sentence_have_a_true_minus_and_names_are_left_alone() -> None:
+    sentence = "gpt-4-0613 lost (-0.094, 95 % interval -0.113 to -0.074) of GPT -3.5"
+    assert typeset(sentence) == (
+        "gpt-4-0613 lost (\u22120.094, 95\u00a0% interval \u22120.113 to \u22120.074) of GPT -3.5"
+    )
 
 
 @pytest.mark.parametrize(("value", "shown"), [(None, "–"), (0.0004, "< 0.001"), (0.05, "0.050")])

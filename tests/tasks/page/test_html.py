@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from metrics_core.gate import Verdict
 from metrics_core.pair import Pair
 from tasks.page.html import for_script, render, write
-from tasks.page.model import Agreement, Estimate, Page
+from tasks.page.model import Agreement, Corrected, Estimate, Page
 from tasks.verdicts import Gated
 from tests.tasks.page.page_help import FIELDS, VERDICT, comparison, page, score
 
@@ -56,11 +56,12 @@ def full() -> Page:
     )  # fmt: skip
     half: Estimate = (0.5, 0.4, 0.6)
     shared = (half, (0.8, 0.7, 0.9), half, (None, None, None), (None, None, None))
+    corrected = (Corrected(FIELDS[0], "new", (0.61, 0.6, 0.62), (0.55, 0.5, 0.6), 20, 30, "PPI++"),)
     agreements = (
-        Agreement(FIELDS[0], None, "answers.correct", 40, *shared, (None, None, None), (None, None, None), None),
-        Agreement(FIELDS[0], "new", "answers.correct", 20, *shared, (0.61, 0.6, 0.62), (0.55, 0.5, 0.6), 30),
+        Agreement(FIELDS[0], None, "answers.correct", 40, *shared),
+        Agreement(FIELDS[0], "new", "answers.correct", 20, *shared),
     )
-    return replace(page(), gates=(VERDICT,), pairs=pairs, agreements=agreements)
+    return replace(page(), gates=(VERDICT,), pairs=pairs, agreements=agreements, corrected=corrected)
 
 
 @pytest.fixture(scope="module")
@@ -153,8 +154,8 @@ def test_several_releases_have_a_verdict_each_the_last_one_first() -> None:
     passed = Gated("old", "mid", FIELDS[0], 0.02, Verdict("PASS", "It may ship."))
     html = render(replace(page(), gates=(passed, VERDICT)))
     assert html.index("New loses more than the margin.") < html.index("It may ship.")
-    assert html.count('<section class="verdict') == 2
-    assert "<title>set: FAIL, new</title>" in html
+    assert html.count('<section class="verdict') == 1 and html.count('<div id="verdict-') == 1
+    assert "<title>set: 1 FAIL, 1 PASS</title>" in html
 
 
 def test_the_difference_that_people_would_find_stands_beside_the_raw_one() -> None:
@@ -193,7 +194,7 @@ def test_coverage_opens_only_where_something_failed(plain: str) -> None:
 
 def test_agreement_with_people_and_the_means_that_they_would_give(plain: str) -> None:
     section = plain.partition('<section id="people"')[2].partition("</section>")[0]
-    first, second = section.split("Means corrected for these errors")
+    first, second = section.split("Means as people would have given them")
     assert first.count("0.800<small>0.700 to 0.900</small>") == 2
     assert "0.610<small>0.600 to 0.620</small>" in second and "0.550<small>0.500 to 0.600</small>" in second
     assert 'href="#people"' in plain and 'href="#people"' not in render(page())

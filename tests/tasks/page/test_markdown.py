@@ -100,3 +100,22 @@ def test_automations_are_told_of_verdicts_and_of_reports_that_are_partial(
             about | {"status": "PARTIAL", "message": "exact_match: 4 of 4 not scored: 4 task"},
         ),
     ]  # fmt: skip
+
+
+def test_it_names_the_judge() -> None:
+    about = "offline matcher v1, kappa 0.82 with people"
+    judges = (
+        {"judges": ["offline"], "about": about},
+        {"judges": ["openai/m"], "about": about, "cascade": 0.02},
+    )
+    shown = page()
+    releases = tuple(
+        replace(release, report=replace(release.report, manifest={**release.report.manifest, "judge": judge}))
+        for release, judge in zip(shown.releases, judges, strict=True)
+    )
+    lines = as_markdown(replace(shown, releases=releases)).splitlines()
+    assert [line for line in lines if line.startswith("Judge: ")] == [
+        f"Judge: {about}",
+        f"Judge: {about}; then openai/m",
+    ]
+    assert "Judge:" not in as_markdown(shown)

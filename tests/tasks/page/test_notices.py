@@ -67,8 +67,8 @@ def test_checks_of_one_kind_are_one_warning_and_passed_ones_none() -> None:
     )
     found = warnings([release("a")], (), checks, 0)
     assert found == (
-        Warning(False, "Text that looks wrongly decoded", ("one", "three")),
-        Warning(False, "New rule", ("two",)),
+        Warning(False, "Text that looks wrongly decoded (2)", ("one", "three")),
+        Warning(False, "New rule (2)", ("two",)),
     )
 
 
@@ -94,23 +94,27 @@ def test_what_a_comparison_says_stands_for_what_the_reports_show() -> None:
     assert titles(release("a"), other, pairs=(pair,), checks=(drift, blank)) == [
         "b against a: signatures differ",
         "b against a: answers are longer",
-        "Blank answers, which score 0",
+        "Blank answers, which score 0 (1)",
     ]
 
 
 def test_of_several_comparisons_the_last_one_is_on_top() -> None:
+    others = "There are warnings about b too"
     pairs = (Pair("a", "b", (), ("one",)), Pair("b", "c", (), ("two",)))
     three = [release(name) for name in "abc"]
-    assert titles(*three, pairs=pairs) == ["c against b: two"]
+    assert titles(*three, pairs=pairs) == ["c against b: two", others]
+    assert warnings(three, pairs, (), 0)[1] == Warning(True, others, ("b against a: one",))
+    assert titles(*three, pairs=(Pair("a", "b", ()), pairs[1])) == ["c against b: two"]
     # With more than two releases, what sets the others apart is in no comparison.
     three[0] = release("a", dataset_version="ffff")
     assert titles(*three, pairs=pairs) == [
         "c against b: two",
+        others,
         "The releases answered different versions of the data set",
     ]
     # How long answers are is said by each comparison of its own two.
     drift = Check("length_drift", "warning", "b", False, 1, 1, "b is longer")
-    assert titles(*map(release, "abc"), pairs=pairs, checks=(drift,)) == ["c against b: two"]
+    assert titles(*map(release, "abc"), pairs=pairs, checks=(drift,)) == ["c against b: two", others]
 
 
 def test_the_sentence_of_a_comparison() -> None:

@@ -49,6 +49,47 @@ def test_the_second_run_waits_says_so_and_finds_nothing_left(tmp_path: Path) -> 
     assert query(tmp_path, "SELECT count(*) FROM measurements") == [(5,)]
 
 
+TWO = """
+import sys
+from pathlib import Path
+from tasks.traces.locks import alone
+from tasks.traces.rules import load_rules
+from tests.tasks.traces.tracing_help import counts, run
+
+home = Path(sys.argv[1])
+[rule] = load_rules([str(home / "r.yaml")])
+print("ready", flush=True)
+sys.stdin.readline()
+with alone(home, ["r"], str):
+    print(counts(run(home, rule)))
+"""
+
+
+def started(script: str, *arguments: object) -> subprocess.Popen[str]:
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ['PYTHONPATH']}"}
+    command = [sys.executable, "-c", script, *map(str, arguments)]
+    return subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment
+    )
+
+
+def test_two_processes_at_once_score_every_trace_once(tmp_path: Path) -> None:
+    log(tmp_path / "log.jsonl", [*(trace(n) for n in range(40)), "no json"])
+    rule(tmp_path)
+    runs = [started(TWO, tmp_path) for _ in range(2)]
+    for one in runs:
+        assert one.stdout is not None and one.stdout.readline() == "ready\n"
+    for one in runs:
+        assert one.stdin is not None
+        one.stdin.write("go\n")
+        one.stdin.flush()
+    said = sorted(one.communicate(timeout=60)[0] for one in runs)
+    assert said == ["{'seen': 41, 'quarantined': 1, 'scored': 40, 'measured': 40}\n", "{}\n"]
+    assert query(tmp_path, "SELECT outcome, count(*) FROM trace_outcomes GROUP BY ALL ORDER BY ALL") == [
+        ("quarantined", 1), ("scored", 40),
+    ]  # fmt: skip
+
+
 def test_rules_of_different_names_do_not_wait(tmp_path: Path) -> None:
     with alone(tmp_path, ["a"], pytest.fail), alone(tmp_path, ["b"], pytest.fail):
         pass
@@ -76,14 +117,7 @@ def test_a_run_that_is_killed_before_its_commit_loses_nothing_and_pays_nothing_t
     log(tmp_path / "log.jsonl", [*(trace(n) for n in range(5)), "no json"])
     given = rule(tmp_path, metric="meaning_match", judge="openai/some-model")
     with JudgeServer(wordy) as judge:
-        process = subprocess.Popen(
-            [sys.executable, "-c", SCRIPT, str(tmp_path), judge.url],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ['PYTHONPATH']}"},
-        )
+        process = started(SCRIPT, tmp_path, judge.url)
         assert process.stdout is not None
         assert process.stdout.readline() == "scored\n"
         os.kill(process.pid, signal.SIGKILL)

@@ -1,4 +1,7 @@
-"""100,000 traces and three rules: the counts add up, a second run scores only what is new, samples grow."""
+"""Many traces and three rules: the counts add up, a second run scores only what is new, samples grow.
+
+`benchmarks/score_traces.py` has the same checks on 100,000.
+"""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -9,7 +12,8 @@ from tests.tasks.judging_help import judged, wordy
 from tests.tasks.staging_help import query
 from tests.tasks.traces.tracing_help import counts, log, rule, run, trace
 
-N = 100_000
+N = 20_000
+DISTINCT = N // 5
 
 
 def taken(home: Path, name: str) -> set[str]:
@@ -17,13 +21,13 @@ def taken(home: Path, name: str) -> set[str]:
     return {trace_id for (trace_id,) in found}
 
 
-def test_three_rules_over_a_hundred_thousand_traces(tmp_path: Path) -> None:
+def test_three_rules_over_many_traces(tmp_path: Path) -> None:
     environments = ["production"] * 9 + ["staging"]
-    log(tmp_path / "log.jsonl", (trace(n % 20_000, id=f"t{n}", env=environments[n % 10], ms=n % 100) for n in range(N)))
+    log(tmp_path / "log.jsonl", (trace(n % DISTINCT, id=f"t{n}", env=environments[n % 10], ms=n % 100) for n in range(N)))
     rules = {
         "words": rule(tmp_path, name="words", metric="token_overlap", filters=["env = staging", "ms < 50"]),
         "tenth": rule(tmp_path, name="tenth", metric="contains", sampling=0.1, filters=["env = production"]),
-        "judged": rule(tmp_path, name="judged", metric="meaning_match", judge="openai/some-model", sampling=0.001),
+        "judged": rule(tmp_path, name="judged", metric="meaning_match", judge="openai/some-model", sampling=0.005),
     }
     with JudgeServer(wordy) as judge:
         options = {"judged": judged(judge.url)}
@@ -31,11 +35,11 @@ def test_three_rules_over_a_hundred_thousand_traces(tmp_path: Path) -> None:
         for funnel in first.values():
             ends = ("disabled", "filtered", "sampled_out", "quarantined", "scored", "undefined", "failed", "skipped")
             assert funnel.seen == N == sum(getattr(funnel, end) for end in ends)
-        assert counts(first["words"]) == {"seen": N, "filtered": 95_000, "scored": 5_000, "measured": 1_000}
-        assert first["tenth"].filtered == 10_000 and abs(first["tenth"].scored - 9_000) < 300
+        assert counts(first["words"]) == {"seen": N, "filtered": 19_000, "scored": 1_000, "measured": 200}
+        assert first["tenth"].filtered == 2_000 and abs(first["tenth"].scored - 1_800) < 3 * 41
         assert abs(first["judged"].scored - 100) < 30 and judge.n_requests == first["judged"].measured
 
-        log(tmp_path / "log.jsonl", [trace(20_000 + n, id=f"new{n}", env="staging", ms=1) for n in range(50)], mode="a")
+        log(tmp_path / "log.jsonl", [trace(DISTINCT + n, id=f"new{n}", env="staging", ms=1) for n in range(50)], mode="a")
         second = {name: run(tmp_path, one, options=options.get(name)) for name, one in rules.items()}
     assert [funnel.seen for funnel in second.values()] == [50, 50, 50]
     assert counts(second["words"]) == {"seen": 50, "scored": 50, "measured": 50}
@@ -44,7 +48,7 @@ def test_three_rules_over_a_hundred_thousand_traces(tmp_path: Path) -> None:
     tenth = taken(tmp_path, "tenth")
     fifth = rule(tmp_path, name="tenth", metric="contains", sampling=0.2, filters=["env = production"])
     run(tmp_path, fifth, Window(since=datetime(2026, 1, 1, tzinfo=UTC)))
-    assert tenth < taken(tmp_path, "tenth") and abs(len(taken(tmp_path, "tenth")) - 18_000) < 400
+    assert tenth < taken(tmp_path, "tenth") and abs(len(taken(tmp_path, "tenth")) - 3_600) < 3 * 54
     assert query(tmp_path, "SELECT rule, count(*) FROM trace_funnels GROUP BY rule ORDER BY rule") == [
         ("judged", 2), ("tenth", 3), ("words", 2),
     ]  # fmt: skip

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from flows.terminal_traces import print_over_time
 from metrics_core.errors import BadInput
 from metrics_core.registry import Options
 from metrics_core.statistics.intervals import student_t, wilson
+from tasks.traces import preview as previewing
 from tasks.traces.means import Period, main_field, over_time
 from tasks.traces.preview import preview
 from tasks.traces.publish import markdown, table_rows
@@ -77,6 +79,30 @@ def test_numbers_of_two_methods_are_told_apart(home: Path, tmp_path: Path) -> No
     assert [one.methods for one in over_time(tmp_path, "r")[1]] == [1, 2]
 
 
+def test_numbers_of_two_methods_in_one_period_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True)])
+    run(tmp_path, rule(tmp_path))
+    log(tmp_path / "log.jsonl", [at("2026-11-01", 1, right=True)], mode="a")
+    run(tmp_path, rule(tmp_path), options=replace(Options(), blank_answer="undefined"))
+    name, found = over_time(tmp_path, "r")
+    assert [(one.start, one.methods) for one in found] == [("2026-11-01", 2)]
+    print_over_time("r", name, found, by="day", as_json=False)
+    assert "numbers of different methods are not comparable" in capsys.readouterr().out
+
+
+def test_a_rule_whose_metric_was_changed_shows_the_numbers_of_one(tmp_path: Path) -> None:
+    log(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True)])
+    run(tmp_path, rule(tmp_path, metric="token_overlap"))
+    log(tmp_path / "log.jsonl", [at("2026-11-02", 1, right=False)], mode="a")
+    run(tmp_path, rule(tmp_path, metric="rouge_l"))
+    for field, metric, day, mean in (
+        ("", "rouge_l", "2026-11-02", 0.0), ("recall", "rouge_l", "2026-11-02", 0.0),
+        ("token_overlap.recall", "token_overlap", "2026-11-01", 1.0),
+    ):  # fmt: skip
+        name, found = over_time(tmp_path, "r", field)
+        assert (name, [(one.start, one.mean, one.n_total) for one in found]) == (f"{metric}.recall", [(day, mean, 1)])
+
+
 @pytest.mark.parametrize(
     ("name", "field", "said"),
     [
@@ -106,6 +132,14 @@ def test_what_a_dry_run_shows(home: Path) -> None:
     assert [(one.trace_id, one.time, one.answer) for one in shown.traces] == [
         ("t101", "2026-11-02 12:00:00", "I do not know"), ("t100", "2026-11-03 12:00:00", "It is 100 indeed"),
     ]  # fmt: skip
+
+
+def test_a_dry_run_shows_the_first_traces_and_counts_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(previewing, "MOST_SHOWN", 2)
+    log(tmp_path / "log.jsonl", [*(at("2026-11-01", n, right=True) for n in (3, 1, 2)), "no json"])
+    shown = preview(prepared(tmp_path, rule(tmp_path))[0])
+    assert (shown.seen, shown.taken, shown.quarantined) == (4, 3, 1)
+    assert [one.trace_id for one in shown.traces] == ["t1", "t2"]
 
 
 def test_the_artifacts_of_a_run(tmp_path: Path) -> None:

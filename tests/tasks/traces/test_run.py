@@ -17,7 +17,7 @@ from tasks.traces.sampling import sampled
 from tasks.traces.select import Window
 from tests.tasks import staging_help
 from tests.tasks.staging_help import query
-from tests.tasks.traces.tracing_help import MAPPING, counts, log, prepared, rule, run, trace
+from tests.tasks.traces.tracing_help import MAPPING, counts, log, prepared, rule, run, served, trace
 
 Outcomes = dict[str, str]
 
@@ -259,6 +259,50 @@ def test_a_path_that_leads_nowhere_is_a_mistake_in_the_rule(tmp_path: Path) -> N
     assert one.staged.notes[0].endswith(
         "none of the 2 sampled traces has anything at 'expcted', which is mapped to references"
     )
+
+
+def test_a_path_that_must_be_empty_may_lead_nowhere(tmp_path: Path) -> None:
+    log(tmp_path / "log.jsonl", [trace(0)])
+    one, _, _ = prepared(tmp_path, rule(tmp_path, filters=["error is empty", "eror is not empty"]))
+    assert one.selection.notes == ("r: none of the 1 rows has anything at 'eror', which a filter looks at",)
+
+
+def test_a_row_that_no_reader_can_hold_is_told_with_its_file(tmp_path: Path) -> None:
+    log(tmp_path / "log.jsonl", [trace(0), trace(1, output="x" * (34 << 20))])
+    with pytest.raises(BadInput) as error:
+        run(tmp_path, rule(tmp_path))
+    assert str(error.value).startswith(f"{tmp_path}/log.jsonl: cannot be read: ")
+    assert str(error.value).endswith("; no trace is as long, so split or remove that row")
+
+
+def test_two_rules_that_score_the_same_traces_share_the_work(tmp_path: Path) -> None:
+    log(tmp_path / "log.jsonl", [trace(n) for n in range(3)])
+    found = [prepared(tmp_path, rule(tmp_path, name=name)) for name in ("one", "other")]
+    chunks = [one.plan.chunks for one, _, _ in found if one.plan]
+    assert [chunk.part for chunk in chunks[0]] == [chunk.part for chunk in chunks[1]]
+    parts = [[score(chunk, spawn=False) for chunk in some] for some in chunks]
+    funnels = [
+        committing.commit(tmp_path, run_id, one, own, out) for (one, out, run_id), own in zip(found, parts, strict=True)
+    ]
+    assert [counts(funnel) for funnel in funnels] == [{"seen": 3, "scored": 3, "measured": 3}] * 2
+    assert query(tmp_path, "SELECT count(*) FROM measurements") == [(3,)]
+
+
+def test_a_token_in_the_address_of_a_source_is_in_no_file(tmp_path: Path) -> None:
+    log(tmp_path / "log.jsonl", [trace(0), trace(1, output=["no", "text"]), trace(2, id=None), "no json"])
+    with served(tmp_path) as site:
+        address = f"{site}/log.jsonl"
+        given = rule(tmp_path / "rules", source=f"{address}?token=canary")
+        funnel = run(tmp_path / "home", given)
+        with pytest.raises(BadInput) as error:
+            run(tmp_path / "home", rule(tmp_path / "rules", source=f"{address}x.jsonl?token=canary"))
+    assert counts(funnel) == {"seen": 4, "quarantined": 3, "scored": 1, "measured": 1}
+    assert str(error.value) == (
+        f"{address}x.jsonl?…: cannot be read: HTTP Error: HTTP GET error on '{address}x.jsonl?…' (HTTP 404 Not Found)"
+    )
+    assert {file for (file,) in query(tmp_path / "home", "SELECT DISTINCT source FROM quarantine")} == {f"{address}?…"}
+    assert query(tmp_path / "home", "SELECT definition ->> 'source' FROM trace_rules") == [(f"{address}?…",)]
+    assert b"canary" not in (tmp_path / "home" / "answerkey.duckdb").read_bytes()
 
 
 def test_nothing_is_half_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,6 @@
 """Traces from every kind of source, and rows that are none."""
 
-import http.server
-import threading
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +9,7 @@ import pytest
 
 from metrics_core.errors import BadInput
 from tasks.traces.source import absolute, check_source, traces_in
+from tests.tasks.traces.tracing_help import served
 
 
 def read(source: str) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
@@ -78,17 +76,8 @@ def test_a_duckdb_table_with_a_column_of_any_name(tmp_path: Path) -> None:
 @pytest.fixture
 def site(logs: Path) -> Iterator[str]:
     """The folder behind an address."""
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(logs))) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with served(logs) as address:
+        yield address
 
 
 def test_an_address(site: str, logs: Path) -> None:
@@ -102,6 +91,18 @@ def test_an_address(site: str, logs: Path) -> None:
         read(f"{site}/nowhere.jsonl")
 
 
+def test_a_token_in_an_address_is_kept_nowhere(site: str, logs: Path) -> None:
+    (logs / "bad.jsonl").write_text('{"id": "x"}\nno\n')
+    secret = f"{site}/bad.jsonl?sig=canary"
+    rows, unread = read(secret)
+    assert [row[2] for row in rows] == ["x"]
+    assert rows[0][0] == unread[0][0] == "bad.jsonl?…"
+    assert unread[0][3] == f"row 2 of {site}/bad.jsonl?…"
+    with pytest.raises(BadInput) as error:
+        check_source("https://me:canary@host/traces.csv?sig=canary")
+    assert str(error.value).startswith("https://…@host/traces.csv?…: is of no known kind")
+
+
 def test_rows_that_are_no_json_keep_their_text_and_their_line(tmp_path: Path) -> None:
     first, second = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     first.write_text('{"id": "1"}\n')
@@ -113,6 +114,23 @@ def test_rows_that_are_no_json_keep_their_text_and_their_line(tmp_path: Path) ->
         ("b.jsonl", 4, '{"id": "3"'),
     ]
     assert [why.split(":")[0] for _, _, why, _ in unread] == ["line 3 is not JSON", "line 4 is not JSON"]
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\u2028", "\x1c", "\u3000"])
+def test_a_line_that_only_python_takes_for_a_blank_one_shifts_no_other(tmp_path: Path, blank: str) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_text(f'{blank}\n\v\n{{"id": "2"}}\nno json\n', encoding="utf-8")
+    rows, unread = read(str(file))
+    assert [row[2] for row in rows] == ["2"]
+    assert [(row, text) for _, row, _, text in unread] == [(1, blank), (3, "no json")]
+
+
+def test_a_mark_of_the_byte_order_alone_in_its_line_shifts_no_other(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(b'\xef\xbb\xbf\n{"id": "2"}\nno json\n')
+    rows, unread = read(str(file))
+    assert [row[2] for row in rows] == ["2"]
+    assert [(row, text) for _, row, _, text in unread] == [(1, "\ufeff"), (3, "no json")]
 
 
 def test_what_python_can_read_is_mended(tmp_path: Path) -> None:

@@ -1,9 +1,13 @@
 """Rules and logs made for a test, and a rule's run step by step, as the flow does it."""
 
+import http.server
 import json
+import threading
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +78,24 @@ def run(
     parts: Sequence[str] = [score(chunk, spawn=False) for chunk in (one.plan.chunks if one.plan else ())]
     before_commit()
     return commit(home, run_id, one, parts, out)
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """The files of a folder behind an address on this machine."""
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def counts(funnel: Funnel) -> dict[str, int]:

@@ -9,7 +9,7 @@ from metrics_core.judge.offline import matcher
 from metrics_core.judge.offline.matcher import Match, Pair, match, ruling, undecided
 from metrics_core.judge.offline.model import load
 
-GOLDEN = Path(__file__).resolve().parents[5] / "shared" / "golden" / "meaning_match.json"
+ROOT = Path(__file__).resolve().parents[4]
 FRANCE, MONA = "What's the capital of France?", "Who painted the Mona Lisa?"
 
 GUIDELINES = [
@@ -36,11 +36,30 @@ def test_the_seven_guidelines(guideline: str, question: str, reference: str, ans
     assert one(question, answer, reference).match is expected, guideline
 
 
-@pytest.mark.skipif(not GOLDEN.exists(), reason="the golden cases are not beside the repository")
-def test_the_golden_judgements() -> None:
-    cases = json.loads(GOLDEN.read_text(encoding="utf-8"))["judgement"]
+def test_the_golden_judgements(shared: Path) -> None:
+    cases = json.loads((shared / "golden" / "meaning_match.json").read_text(encoding="utf-8"))["judgement"]
     found = match([Pair(case["input"], case["output"], (case["ground_truth"],)) for case in cases])
     assert [one.match for one in found] == [case["score"] for case in cases]
+    assert len(cases) == 5
+
+
+def test_our_own_examples_which_are_made_to_be_hard() -> None:
+    """Labelled by us: another number in a long answer, a list that lacks an item, a denial; English and Russian."""
+    questions, answers = (
+        [json.loads(line) for line in (ROOT / "examples" / name).read_text(encoding="utf-8").splitlines()]
+        for name in ("questions.jsonl", "answers.jsonl")
+    )
+    asked = {row["id"]: row for row in questions}
+    rows = [row for row in answers if (row["answer"] or "").strip()]
+    pairs = [Pair(asked[r["id"]]["question"], r["answer"], tuple(asked[r["id"]]["references"])) for r in rows]
+    right = {"en": [0, 0], "ru": [0, 0]}
+    for row, verdict in zip(rows, match(pairs), strict=True):
+        count = right[asked[row["id"]]["lang"]]
+        count[0] += verdict.match == row["correct"]
+        count[1] += 1
+    assert (right["en"][1], right["ru"][1]) == (87, 63)
+    assert right["en"][0] >= 80
+    assert right["ru"][0] >= 56
 
 
 @pytest.mark.parametrize(
@@ -100,6 +119,8 @@ def test_reasons_say_what_decided() -> None:
         (Pair(FRANCE, "Paris", ("Paris",)), ""),
         (Pair("Столица Франции?", "Это, кажется, Лион", ("Париж",)), "letters"),
         (Pair("Wer malte das Bild im großen Saal?", "Ein Maler", ("ein Maler",)), "language"),
+        (Pair("Combien de jours a une semaine ?", "Sept jours", ("7",)), "language"),
+        (Pair("Was ist die Hauptstadt von Österreich?", "Vielleicht Wien", ("Wien",)), "language"),
         (Pair(FRANCE, "It is a long story. " * 60, ("Paris",)), "longer than the 150 words"),
         (
             Pair(FRANCE, "Paris", ("the largest city of the country since the year 987 " * 2,)),
@@ -136,6 +157,16 @@ def test_signature_and_line_for_reports() -> None:
     assert matcher.signature() == f"offline@{matcher.RULES_VERSION}:{load().revision}"
     assert len(load().revision) == 6
     assert matcher.about().startswith(f"offline matcher v{matcher.RULES_VERSION}, kappa 0.8")
+
+
+def test_the_card_has_the_figures_of_this_model() -> None:
+    """Another model file needs another run of benchmarks/matcher.py, and its figures in the card."""
+    card = (ROOT / "docs" / "offline_matcher.md").read_text(encoding="utf-8")
+    trained = load().trained_on
+    assert f"`{load().revision}`" in card
+    assert f"{trained['answers']:,} answers to {trained['questions']:,} questions" in card
+    assert f"| {trained['kappa']:.3f} |" in card
+    assert f"{trained['kappa']:.2f}" in matcher.about()
 
 
 def test_one_reference_denied_does_not_outweigh_another_that_matches() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from metrics_core.judge.offline.dates import Date, dates
 from metrics_core.judge.offline.numbers import numbers
-from metrics_core.judge.offline.quantities import Quantity, only_quantity, quantities
+from metrics_core.judge.offline.quantities import Quantity, clock, only_quantity, quantities
 from metrics_core.judge.offline.reading import read
 from metrics_core.text import words
 
@@ -98,3 +98,42 @@ def test_one_quantity_and_no_more() -> None:
     assert only_quantity(read("the answer is 5 km"), frozenset()) == Quantity(5, "kilometre")
     assert only_quantity(read("5 green bottles"), frozenset()) is None
     assert only_quantity(read("5 green bottles"), frozenset(read("green bottles").stems)) == Quantity(5)
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        # No number is dropped, wherever it stands.
+        ("a[0]", ("a", "0")),
+        ("python3", ("python", "3")),
+        ("vitamin B12", ("vitamin", "b", "12")),
+        ("sung by The Man1.", ("sung", "by", "the", "man", "1")),
+        ("The answer is [17].", ("the", "answer", "is", "17")),
+        ("54Mbps, 20 000 km", ("54", "mbps", "20000", "km")),
+        ("the 1990s, the 90s, the 4th", ("the", "1990s", "the", "90s", "the", "4th")),
+        ("in 2018 100 people", ("in", "2018", "100", "people")),
+        # Marks of citations are none.
+        ("It was built in 1889 [1][2].", ("it", "was", "built", "in", "1889")),
+    ],
+)
+def test_letters_and_digits_come_apart_and_stay(text: str, tokens: tuple[str, ...]) -> None:
+    assert read(text).tokens == tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"), [("at 9:30", 570), ("21:30", 570), ("9:30 or 10:30", None), ("1:2:30", None)]
+)
+def test_times_of_day(text: str, minutes: int | None) -> None:
+    assert clock(read(text)) == minutes
+
+
+def test_months_of_other_languages() -> None:
+    for text in ("9. November 1989", "le 9 novembre 1989", "9 de noviembre de 1989"):
+        assert [(d.year, d.month, d.day) for d in read(text).dates] == [(1989, 11, 9)]
+    # A planet is no month.
+    assert read("Mars").dates == ()
+
+
+def test_a_measure_in_two_units_is_one_and_two_measures_are_two() -> None:
+    assert quantities(read("6 ft 1 in (185 cm)")) == [Quantity(73, "inch"), Quantity(185, "centimetre")]
+    assert Quantity(0.25).equals(Quantity(25, "percent")) and not Quantity(0.25).equals(Quantity(26, "percent"))

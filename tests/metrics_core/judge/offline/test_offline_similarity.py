@@ -1,6 +1,8 @@
 """Ground truth similarity by the offline judge: the examples of the document and of its successor, and our own."""
 
+import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -148,3 +150,32 @@ def test_the_signature_names_the_judge_and_the_grammar(metric: Metric) -> None:
     name, version, judge, grammar, blank = metric.signature.split("|")
     assert (name, version, grammar, blank) == ("ground_truth_similarity", "v1", "grammar:1", "blank:zero")
     assert judge.startswith("judge:offline@")
+
+
+def test_the_examples_of_the_golden_file(metric: Metric, shared: Path) -> None:
+    golden = json.loads((shared / "golden" / "ground_truth_similarity.json").read_text("utf-8"))
+    assert len(golden["ground_truth_similarity"]) == 8
+    question = reference = ""
+    for case in [*golden["ground_truth_similarity"], *golden["reference_fact_recall"]]:
+        question = question if case["question"] == "(same)" else case["question"]
+        reference = reference if case["reference"] == "(same)" else case["reference"]
+        answer = case["response"].replace("... ", LIST)
+        found = measured(metric, question, reference, answer)
+        assert found.values["similarity"] == pytest.approx(case.get("gts", case.get("gts_if_computed"))), case["id"]
+        assert (found.details["n_reference"], found.details["n_matched"]) == (case["n_ref"], case["matched"])
+
+
+def test_the_arithmetic_of_the_golden_file(metric: Metric, shared: Path) -> None:
+    """Every row of the table, with fruits for facts: the first ones are in both texts."""
+    for row in json.loads((shared / "golden" / "ground_truth_similarity.json").read_text("utf-8"))["arithmetic"]:
+        n_ref, n_answer, matched = row["n_ref"], row["n_resp"], row["matched"]
+        ours = "; ".join(FRUITS[:n_ref]) or "I do not know."
+        others = FRUITS[:matched] + FRUITS[10 : 10 + n_answer - matched]
+        found = measured(metric, "Which fruits does Amy like?", ours, "; ".join(others) or "I cannot say.")
+        assert found.values.get("similarity") == (None if row["gts"] is None else pytest.approx(row["gts"])), row
+
+
+FRUITS = [
+    *("apples", "bananas", "cherries", "plums", "grapes", "lemons", "mangos", "figs", "melons", "pears"),
+    *("papayas", "olives", "quinces", "dates", "limes", "kiwis", "peaches", "apricots", "guavas", "currants"),
+]

@@ -1,0 +1,125 @@
+"""Answers of a model under test: wall time over its bound, with faults, and what a killed run leaves to be asked.
+
+    python benchmarks/generate.py [--questions 2000]
+
+Bound: questions x latency / concurrency, 0.2 s and 64 at once, against a server on this machine. Each run is a process
+of its own that asks one question before the clock starts, so that importing litellm is not counted. The last one is
+killed with SIGKILL when the server has seen half of the questions, and started again. `--limits` adds a run in which
+one fault in six is a 429 (8 minutes).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+# tests/ holds the scripted server; the benchmark runs from a checkout.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from metrics_core.generation import Prompting
+from metrics_core.judge.options import JudgeOptions
+from tasks.generate import Asking, generate
+from tasks.questions import find_questions
+from tests.judge_server import JudgeProcess
+
+LATENCY_S, CONCURRENCY = 0.2, 64
+RATE = "0.3"
+TRANSIENT = ("error_500", "error_503", "drop", "empty", "not_json_body")
+
+
+def work(url: str, home: Path, run: str) -> None:
+    """Generate the answers, and print the seconds and what came of the questions."""
+    options = JudgeOptions(
+        (f"openai/gpt-4o-mini@{url}",), ledger=str(home), run=run, role="model", concurrency=CONCURRENCY
+    )
+    seconds = 0.0
+    for name in ("one", "many"):
+        found = find_questions(home, str(home / f"{name}.jsonl"), home / "work")
+        started = time.perf_counter()
+        made = generate(home, found, Asking(Prompting(), options), "release", home / "work")
+        seconds = time.perf_counter() - started
+    print(json.dumps([seconds, made.n_generated, made.n_from_ledger, made.n_failed]))
+
+
+def start(url: str, home: Path, run: str) -> subprocess.Popen[str]:
+    """The same in a process of its own."""
+    command = [sys.executable, __file__, "--work", url, str(home), run]
+    environment = {**os.environ, "ANSWERKEY_MODEL_KEY": "none"}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def show(what: str, process: subprocess.Popen[str], calls: int, n: int) -> None:
+    """A line of the table."""
+    said, _ = process.communicate()
+    seconds, generated, known, failed = json.loads(said)
+    over = seconds / (n * LATENCY_S / CONCURRENCY)
+    print(
+        f"{what:<34}{calls:>7,} calls {generated:>7,} generated {known:>7,} from ledger {failed:>4,} failed "
+        f"{seconds:>7.1f} s  {over:.2f} x the bound"
+    )
+
+
+def main() -> int:
+    """Measure and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--questions", type=int, default=2_000)
+    parser.add_argument("--limits", action="store_true")
+    parser.add_argument("--work", nargs=3, metavar=("URL", "HOME", "RUN"), help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.work:
+        work(chosen.work[0], Path(chosen.work[1]), chosen.work[2])
+        return 0
+    n, faulty = chosen.questions, ("--faults", RATE, "--kinds", *TRANSIENT)
+    for what, faults in (
+        ("no faults", ()),
+        ("30 % faults", faulty),
+        *([("30 % faults, 429 among them", (*faulty, "rate_limit"))] if chosen.limits else []),
+        ("killed halfway", ()),
+    ):
+        with tempfile.TemporaryDirectory(prefix="answerkey-generate-") as folder, server(*faults) as model:
+            home = Path(folder)
+            questions(home / "one.jsonl", ["warm"])
+            questions(home / "many.jsonl", [str(number) for number in range(n)])
+            process = start(model.url, home, "first")
+            if what == "killed halfway":
+                killed(process, model, n)
+                before = model.stats()["requests"]
+                process = start(model.url, home, "second")
+                process.wait()
+                show(f"{what} ({before:,} calls), again", process, model.stats()["requests"] - before, n)
+                continue
+            process.wait()
+            show(what, process, model.stats()["requests"], n)
+    return 0
+
+
+def server(*faults: str) -> JudgeProcess:
+    """A model that answers with what it is asked."""
+    return JudgeProcess("--latency", str(LATENCY_S), "--brain", "parrot", *faults)
+
+
+def questions(file: Path, names: list[str]) -> None:
+    """A data set with a question for each name."""
+    rows = ({"id": name, "question": f"Which number is {name}?", "reference": name} for name in names)
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def killed(process: subprocess.Popen[str], model: JudgeProcess, n: int) -> None:
+    """Wait until half of the questions were asked, and kill."""
+    while process.poll() is None and model.stats()["requests"] < n // 2:
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    # What was on its way is answered, and nobody hears it.
+    time.sleep(2 * LATENCY_S)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
