@@ -92,7 +92,7 @@ def _taken(one: Preview) -> Iterator[Table | str]:
         page.add_row(*(escape(cut(one_line(cell), _LONGEST)) for cell in cells))
     yield page
     if one.taken > _FIRST:
-        yield f"and {one.taken - _FIRST:,} more"
+        yield f"and {one.taken - _FIRST:,} more\n"
 
 
 def print_over_time(rule: str, name: str, periods: Sequence[Period], *, by: str, as_json: bool) -> None:

@@ -22,8 +22,8 @@ _ALONE: tuple[Operator, ...] = ("is empty", "is not empty")
 _WORDS = re.compile(
     r"(?P<path>\S(?:.*?\S)??)\s+(?P<operator>" + "|".join(map(re.escape, OPERATORS)) + r")(?:\s+(?P<value>.+))?"
 )
-_EXACT = 2**53
-"""From here on a DOUBLE is not every integer: two long ids would be equal."""
+_EXACT = 10**15
+"""A DOUBLE has no more digits: two long ids would be equal."""
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)?(Z|[+-]\d\d:?\d\d)?")
 
 

@@ -23,7 +23,10 @@ def taken(home: Path, name: str) -> set[str]:
 
 def test_three_rules_over_many_traces(tmp_path: Path) -> None:
     environments = ["production"] * 9 + ["staging"]
-    log(tmp_path / "log.jsonl", (trace(n % DISTINCT, id=f"t{n}", env=environments[n % 10], ms=n % 100) for n in range(N)))
+    log(
+        tmp_path / "log.jsonl",
+        (trace(n % DISTINCT, id=f"t{n}", env=environments[n % 10], ms=n % 100) for n in range(N)),
+    )
     rules = {
         "words": rule(tmp_path, name="words", metric="token_overlap", filters=["env = staging", "ms < 50"]),
         "tenth": rule(tmp_path, name="tenth", metric="contains", sampling=0.1, filters=["env = production"]),
@@ -39,7 +42,11 @@ def test_three_rules_over_many_traces(tmp_path: Path) -> None:
         assert first["tenth"].filtered == 2_000 and abs(first["tenth"].scored - 1_800) < 3 * 41
         assert abs(first["judged"].scored - 100) < 30 and judge.n_requests == first["judged"].measured
 
-        log(tmp_path / "log.jsonl", [trace(DISTINCT + n, id=f"new{n}", env="staging", ms=1) for n in range(50)], mode="a")
+        log(
+            tmp_path / "log.jsonl",
+            [trace(DISTINCT + n, id=f"new{n}", env="staging", ms=1) for n in range(50)],
+            mode="a",
+        )
         second = {name: run(tmp_path, one, options=options.get(name)) for name, one in rules.items()}
     assert [funnel.seen for funnel in second.values()] == [50, 50, 50]
     assert counts(second["words"]) == {"seen": 50, "scored": 50, "measured": 50}
