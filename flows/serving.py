@@ -1,4 +1,5 @@
-"""A Prefect server and a worker as children of this process: started one after the other, and never left behind."""
+"""A Prefect server and a worker as children of this process: started one after the other, and ended with it, unless it
+is killed by force."""
 
 from __future__ import annotations
 
@@ -80,7 +81,7 @@ def server(home: Path, port: int, environment: Mapping[str, str]) -> Iterator[su
         log = folder / "server.log"
         arguments = ["-m", "prefect", "server", "start", "--host", _HOST, "--port", str(port)]
         child = stack.enter_context(running(arguments, environment, log))
-        _wait_until_healthy(child, port, log)
+        _wait_until_it_answers(child, f"http://{_HOST}:{port}/api/health", log)
         yield child
 
 
@@ -111,7 +112,7 @@ def page_server(home: Path, port: int, environment: Mapping[str, str]) -> Iterat
     """The folder with the reports' pages, on a port of its own: a browser opens no file from a page of Prefect's.
 
     Raises:
-        BadInput: the port is taken.
+        BadInput: the port is taken, or nothing starts on it.
     """
     from tasks.page.publish import FOLDER
 
@@ -119,7 +120,9 @@ def page_server(home: Path, port: int, environment: Mapping[str, str]) -> Iterat
     folder = home / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     arguments = ["-m", "http.server", str(port), "--bind", _HOST, "--directory", str(folder)]
-    with running(arguments, environment, home / "prefect" / "pages.log") as child:
+    log = home / "prefect" / "pages.log"
+    with running(arguments, environment, log) as child:
+        _wait_until_it_answers(child, f"http://{_HOST}:{port}/", log)
         yield child
 
 
@@ -141,17 +144,17 @@ def _check_port(port: int) -> None:
             raise BadInput(f"--port {port}: not to be had ({error}); give another one") from error
 
 
-def _wait_until_healthy(child: subprocess.Popen[bytes], port: int, log: Path) -> None:
+def _wait_until_it_answers(child: subprocess.Popen[bytes], address: str, log: Path) -> None:
     # Without the proxies that the environment may name.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     deadline = time.monotonic() + _HEALTHY_S
     while time.monotonic() < deadline and child.poll() is None:
         try:
-            with opener.open(f"http://{_HOST}:{port}/api/health", timeout=5):
+            with opener.open(address, timeout=5):
                 return
         except (urllib.error.URLError, TimeoutError, ConnectionError):
             time.sleep(0.3)
-    raise BadInput(f"the Prefect server did not start; {log} says why")
+    raise BadInput(f"{address} did not start; {log} says why")
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

@@ -48,7 +48,10 @@ def test_every_metric_is_described() -> None:
     assert [name for name in METRICS if f"| `{name}` |" not in text] == []
 
 
-COMMANDS = ("calibrate", "compare", "diff", "evaluate", "gate", "generate", "history", "judge", "report")
+COMMANDS = (
+    "calibrate", "compare", "deploy", "diff", "evaluate", "gate", "generate", "history", "judge", "register-release",
+    "report", "rerun", "serve",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -71,8 +74,12 @@ def test_commands_in_documents_name_options_that_exist(helps: dict[str, str]) ->
 
 
 @pytest.mark.parametrize(
-    "name", ["README.md", "docs/gate.md", "docs/comparing.md", "docs/reports.md", "docs/generating.md"]
-)
+    "name",
+    [
+        "README.md", "docs/gate.md", "docs/comparing.md", "docs/reports.md", "docs/generating.md",
+        "deployments/README.md",
+    ],
+)  # fmt: skip
 def test_every_command_line_in_a_document_has_the_options_of_its_command(helps: dict[str, str], name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8").replace("\\\n", " ")
     lines = re.findall(r"^answerkey (\w[\w-]*)(.*?)(?:  #.*)?$", text, re.MULTILINE)
@@ -85,6 +92,13 @@ def test_every_command_line_in_a_document_has_the_options_of_its_command(helps: 
         if option not in helps[command]
     ]
     assert wrong == []
+
+
+def test_the_table_of_deployments_is_the_file() -> None:
+    text = (ROOT / "deployments/README.md").read_text(encoding="utf-8")
+    content = yaml.safe_load((ROOT / "deployments/prefect.yaml").read_text(encoding="utf-8"))
+    listed = re.findall(r"^\| `([a-z-]+)` \|", text, re.MULTILINE)
+    assert sorted(listed) == sorted(one["name"] for one in content["deployments"])
 
 
 def test_the_policy_of_the_document_is_a_policy_and_every_kind_of_rule_is_there() -> None:

@@ -351,11 +351,11 @@ def test_a_person_fills_the_form_in_a_browser(deployed: Deployed, tmp_path: Path
 
 def _remove_item(page: Any, text: str) -> None:
     """The bin beside an item of a list."""
-    for place, box in enumerate(page.locator("textarea").all()):
-        if box.input_value() == text:
-            page.locator("textarea").nth(place).locator("xpath=following::button[1]").click()
-            return
-    raise AssertionError(text)
+    # All at once: the form draws itself anew after each.
+    values = page.eval_on_selector_all("textarea", "boxes => boxes.map(box => box.value)")
+    page.locator("textarea").nth(values.index(text)).locator("xpath=following::button[1]").click()
+    gone = "text => ![...document.querySelectorAll('textarea')].some(box => box.value === text)"
+    page.wait_for_function(gone, arg=text, timeout=15_000)
 
 
 def test_housekeeping_finds_what_never_started_and_what_went_silent(deployed: Deployed) -> None:

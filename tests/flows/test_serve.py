@@ -1,0 +1,86 @@
+"""`answerkey serve` as its users start and stop it: one command, any port, a home of its own, nothing left behind."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.flows.conftest import ROOT, command, free_port
+from tests.flows.deployed_help import until
+
+
+def _two_free_ports() -> int:
+    """The first of two that follow each other: the server's, and that of the pages."""
+    while True:
+        port = free_port()
+        with socket.socket() as probe:
+            if port < 65_535 and probe.connect_ex(("127.0.0.1", port + 1)):
+                return port
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("serve") / "home"
+
+
+@pytest.fixture(scope="module")
+def port() -> int:
+    return _two_free_ports()
+
+
+@pytest.fixture(scope="module")
+def served(home: Path, port: int) -> Iterator[subprocess.Popen[str]]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+    with subprocess.Popen(
+        command("serve", "--port", port, "--home", home),
+        cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    ) as process:  # fmt: skip
+        yield process
+        # Not by force, which would leave its children.
+        process.terminate()
+
+
+def _get(address: str) -> str:
+    with urllib.request.urlopen(address, timeout=30) as reply:
+        return str(reply.read().decode())
+
+
+def _children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def test_it_serves_on_any_port_and_leaves_nothing_behind(served: subprocess.Popen[str], home: Path, port: int) -> None:
+    assert served.stdout
+    lines = [served.stdout.readline(), served.stdout.readline()]
+    assert lines[1] == f"ready: http://127.0.0.1:{port}  (home {home}; Ctrl-C stops it)\n", lines
+    settings = json.loads(_get(f"http://127.0.0.1:{port}/ui-settings"))
+    assert settings["api_url"] == "/api"
+    assert settings["default_ui"] == "v1"
+    assert "<html" in _get(f"http://127.0.0.1:{port}/").lower()
+    assert "Directory listing" in _get(f"http://127.0.0.1:{port + 1}/")
+    assert (home / "prefect/prefect.db").is_file()
+    # A second one on the same home would take the first one's database.
+    again = subprocess.run(
+        command("serve", "--port", _two_free_ports(), "--home", home),
+        check=False, cwd=ROOT, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert again.returncode == 2
+    assert f"{home}: another `answerkey serve` uses this home; stop it, or give --home" in again.stderr
+    taken = subprocess.run(
+        command("serve", "--port", port, "--home", home.parent / "other"),
+        check=False, cwd=ROOT, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert taken.returncode == 2
+    assert f"--port {port}: not to be had" in taken.stderr
+    children = _children(served.pid)
+    assert len(children) == 3
+    served.send_signal(signal.SIGINT)
+    assert served.wait(60) == 0
+    assert served.stdout.read() == "stopped; reports, runs and schedules are kept\n"
+    until(lambda: True if not any(Path(f"/proc/{child}").exists() for child in children) else None, 10, "the children")
