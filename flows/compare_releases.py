@@ -8,7 +8,7 @@ from prefect import flow
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 
-from flows.comparing import Comparing
+from flows.forms.comparing import Comparing
 from flows.publishing import decide, told
 from metrics_core.pair import Pair
 from tasks import steps

@@ -9,8 +9,8 @@ from prefect.runtime import flow_run
 from pydantic import Field
 
 from flows.evaluate_release import evaluate_release
-from flows.judging import Judging
-from flows.parameters import Data, Form, Limits, Scoring
+from flows.forms.judging import Judging
+from flows.forms.parameters import Data, Form, Limits, Scoring
 from flows.run_log import log
 from metrics_core.errors import BadInput
 from metrics_core.judge.foresight import Estimate

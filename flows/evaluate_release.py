@@ -17,11 +17,11 @@ from prefect.runtime import flow_run
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.fan_out import fan_out
-from flows.judging import Judging, preflight
-from flows.parameters import Data, Limits, Scoring
+from flows.forms.judging import Judging, preflight
+from flows.forms.parameters import Data, Limits, Scoring
 from flows.publishing import conclude, policy_of
 from flows.run_log import log
-from flows.terminal import dollars, price, what_it_costs
+from flows.terminal.reports import dollars, price, what_it_costs
 from metrics_core.errors import BadInput
 from metrics_core.judge.foresight import Estimate, total
 from metrics_core.judge.options import NO_JUDGE, JudgeOptions

@@ -13,13 +13,13 @@ from prefect.runtime import flow_run
 
 from flows.evaluate_registered import Waiting, evaluate_registered
 from flows.evaluate_release import this_run, work_folder
-from flows.generating import Afterwards, Generating, Questions
-from flows.judging import Judging, preflight
-from flows.parameters import Limits, Scoring
+from flows.forms.generating import Afterwards, Generating, Questions
+from flows.forms.judging import Judging, preflight
+from flows.forms.parameters import Limits, Scoring
 from flows.publishing import policy_of
 from flows.run_log import log
-from flows.terminal import dollars, price, what_it_costs
-from flows.terminal_generate import counts, tally
+from flows.terminal.generated import counts, tally
+from flows.terminal.reports import dollars, price, what_it_costs
 from metrics_core.judge.foresight import Estimate, total
 from metrics_core.judge.panel import check
 from tasks import steps

@@ -9,7 +9,7 @@ from prefect import flow
 from prefect.runtime import flow_run
 from pydantic import Field
 
-from flows.parameters import Form
+from flows.forms.parameters import Form
 from flows.run_log import log
 from tasks.dead_runs import close_runs, mark_dead_runs
 from tasks.prune import prune

@@ -8,7 +8,7 @@ from prefect import flow
 from prefect.runtime import flow_run
 
 from flows.evaluate_release import Run, carry_out, score_runner, this_run, work_folder
-from flows.rerunning import Rerunning, again
+from flows.forms.rerunning import Rerunning, again
 from metrics_core.judge.foresight import Estimate
 from tasks import steps
 from tasks.report import read_reports

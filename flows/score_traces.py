@@ -13,9 +13,9 @@ from prefect.runtime import flow_run
 
 from flows.evaluate_release import score_runner, this_run, work_folder
 from flows.fan_out import fan_out
+from flows.forms.tracing import Job, Tracing, jobs
 from flows.run_log import log
-from flows.terminal import dollars, price
-from flows.tracing import Job, Tracing, jobs
+from flows.terminal.reports import dollars, price
 from metrics_core.errors import BadInput
 from metrics_core.judge.foresight import total
 from tasks import steps

@@ -96,7 +96,7 @@ def test_the_forms_are_for_people(deployed: Deployed) -> None:
 
 
 def test_deploying_again_changes_nothing(deployed: Deployed) -> None:
-    from flows.deploying import deploy_all, make_automations
+    from flows.cli.deploying import deploy_all, make_automations
 
     names = sorted(one["name"] for one in deployed.ask("POST", "automations/filter", {}))
     assert names == [
@@ -123,7 +123,7 @@ def test_deploying_again_changes_nothing(deployed: Deployed) -> None:
 
 
 def test_a_pool_of_containers_takes_the_deployments(deployed: Deployed) -> None:
-    from flows.deploying import make_pool
+    from flows.cli.deploying import make_pool
 
     with _pointed_at(deployed):
         assert make_pool("docker") == make_pool("docker") == "answerkey-docker"

@@ -26,7 +26,7 @@ def test_all_is_well(cli: Cli, tmp_path: Path) -> None:
     assert found["model use-multilingual"][1] == "found, checksum right, revision 0db566fd"
     assert found["model minilm"][1] == "found, checksum right, revision 53aa5117"
     assert found["judge"][1] == (
-        "offline matcher v1, kappa 0.83 with people on evouna_nq, questions it had not seen; ANSWERKEY_JUDGE or "
+        "offline matcher v1, kappa 0.82 with people on evouna_nq, questions it had not seen; ANSWERKEY_JUDGE or "
         "--judge names another"
     )
     assert found["warehouse"][1].endswith("0 reports on 0 data sets")

@@ -8,7 +8,7 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
-from flows.judging import Judging, preflight
+from flows.forms.judging import Judging, preflight
 from metrics_core.errors import BadInput
 from metrics_core.judge.options import JudgeOptions, Jury
 

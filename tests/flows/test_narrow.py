@@ -2,9 +2,9 @@
 
 import pytest
 
-from flows import terminal
-from flows.terminal_compare import print_history, print_pairs
-from flows.terminal_gate import print_self_test
+from flows.terminal import reports
+from flows.terminal.comparisons import print_history, print_pairs
+from flows.terminal.gates import print_self_test
 from metrics_core.gate_trial import SelfTest, Trial
 from metrics_core.pair import Pair
 from metrics_core.statistics.intervals import Estimate, Interval
@@ -16,9 +16,9 @@ from tests.tasks.page.page_help import FIELDS, comparison
 def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """A terminal of 80 columns."""
     monkeypatch.setattr(
-        terminal,
+        reports,
         "_console",
-        lambda: terminal.Console(width=80, force_terminal=True, color_system=None, highlight=False),
+        lambda: reports.Console(width=80, force_terminal=True, color_system=None, highlight=False),
     )
 
 

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
-from flows.parameters import DEFAULT_METRICS, JUDGE_METRICS, Data, Limits, MetricName, Scoring
+from flows.forms.parameters import DEFAULT_METRICS, JUDGE_METRICS, Data, Limits, MetricName, Scoring
 from metrics_core.judge.options import JudgeOptions
 from metrics_core.lexical.continuous_eval import PROFILES
 from metrics_core.registry import METRICS, Options

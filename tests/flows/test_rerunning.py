@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from flows.judging import Judging
-from flows.parameters import Limits, Scoring
-from flows.rerunning import Rerunning, again
+from flows.forms.judging import Judging
+from flows.forms.parameters import Limits, Scoring
+from flows.forms.rerunning import Rerunning, again
 from metrics_core.errors import BadInput
 
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from flows.tracing import Tracing, jobs
+from flows.forms.tracing import Tracing, jobs
 from metrics_core.errors import BadInput
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import wordy

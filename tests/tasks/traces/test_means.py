@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.terminal_traces import print_over_time
+from flows.terminal.traces import print_over_time
 from metrics_core.errors import BadInput
 from metrics_core.registry import Options
 from metrics_core.statistics.intervals import student_t, wilson

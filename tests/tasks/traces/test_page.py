@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.terminal_traces import print_funnels
+from flows.terminal.traces import print_funnels
 from tasks.traces.filters import OPERATORS
 from tasks.traces.rules import KEYS, load_rules
 from tests.tasks.staging_help import query

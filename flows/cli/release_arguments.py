@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from flows.comparison_arguments import REPORT
+from flows.cli.comparison_arguments import REPORT
 
 Add = Callable[[argparse.ArgumentParser], None]
 

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from flows.comparison_arguments import POLICY, add_comparisons
-from flows.release_arguments import add_releases
+from flows.cli.comparison_arguments import POLICY, add_comparisons
+from flows.cli.release_arguments import add_releases
 from metrics_core.errors import BadInput
 
 EXIT_BAD_INPUT = 2
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code: 0, 2 for bad input, 1 where doctor or judge found trouble."""
     parser = _parser()
     chosen = parser.parse_args(arguments)
-    from flows import commands
+    from flows.cli import commands
 
     try:
         return int(getattr(commands, chosen.command.replace("-", "_"))(chosen))
@@ -75,9 +75,9 @@ def _parser() -> argparse.ArgumentParser:
     _home(report)
     add_comparisons(commands, _home)
     add_releases(commands, _column_options, _how_to_score_options, _output_options, _home)
-    from flows.gate_command import calibrate_options, gate_options
-    from flows.generate_command import generate_options
-    from flows.trace_commands import trace_options
+    from flows.cli.gate_commands import calibrate_options, gate_options
+    from flows.cli.generate_command import generate_options
+    from flows.cli.trace_commands import trace_options
 
     trace_options(commands.add_parser("score-traces", help="score logged traces by rules: new ones, or a range"), _home)
     generate_options(
@@ -249,7 +249,3 @@ def _home(parser: argparse._ActionsContainer) -> None:
         "--home", metavar="DIR", type=Path, default=Path(os.environ.get("ANSWERKEY_HOME") or ".answerkey"),
         help="folder of the warehouse (default: $ANSWERKEY_HOME or ./.answerkey)",
     )  # fmt: skip
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -77,7 +77,7 @@ def _models() -> list[Finding]:
 
 def _judge(home: Path) -> Finding:
     """Whether the judge that is named outside any run could be asked. It is not."""
-    from flows.judging import Judging, preflight
+    from flows.forms.judging import Judging, preflight
     from metrics_core.judge.offline.matcher import about
     from tasks.judges import settings
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from flows.parameters import Form
+from flows.forms.parameters import Form
 from metrics_core.errors import BadInput
 from metrics_core.judge.options import JudgeOptions, Jury
 from metrics_core.judge.panel import check

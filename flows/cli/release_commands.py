@@ -8,14 +8,14 @@ import logging
 import sys
 from typing import TYPE_CHECKING, Any, cast
 
-from flows.arguments import absolute, bad_argument, check_files, how_to_score, names, policy_given
-from flows.comparison_commands import print_compared_reports
-from flows.terminal_run import prepare_run, started_here
+from flows.cli.arguments import absolute, bad_argument, check_files, how_to_score, names, policy_given
+from flows.cli.comparison_commands import print_compared_reports
+from flows.cli.run import prepare_run, started_here
 from metrics_core.errors import BadInput
 from tasks.server import has_server
 
 if TYPE_CHECKING:
-    from flows.rerunning import Rerunning
+    from flows.forms.rerunning import Rerunning
     from metrics_core.judge.foresight import Estimate
 
 
@@ -68,7 +68,7 @@ def evaluate_registered(chosen: argparse.Namespace) -> int:
 def rerun(chosen: argparse.Namespace) -> int:
     """`answerkey rerun`: make a report again with other parameters."""
     prepare_run(chosen.home, quiet=chosen.quiet)
-    from flows.rerunning import again
+    from flows.forms.rerunning import again
     from tasks.report import read_reports
     from tasks.report_names import report_named
 
@@ -86,7 +86,7 @@ def rerun(chosen: argparse.Namespace) -> int:
 def _rerunning(chosen: argparse.Namespace) -> Rerunning:
     from pydantic import ValidationError
 
-    from flows.rerunning import Rerunning
+    from flows.forms.rerunning import Rerunning
 
     given: dict[str, Any] = {} if chosen.threshold is None else {"threshold": chosen.threshold}
     try:
@@ -110,8 +110,8 @@ def _rerunning(chosen: argparse.Namespace) -> Rerunning:
 
 def print_found(chosen: argparse.Namespace, found: Any, *, dry_run: bool, baseline: str = "", policy: str = "") -> int:
     """What a run has found: its reports, how they compare, or what it would have asked; the exit code."""
-    from flows.terminal import print_reports
-    from flows.terminal_judge import print_estimates
+    from flows.terminal.judges import print_estimates
+    from flows.terminal.reports import print_reports
     from tasks.report import read_reports
 
     if dry_run:

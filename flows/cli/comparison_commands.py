@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.arguments import bad_argument, names
+from flows.cli.arguments import bad_argument, names
 from metrics_core.errors import BadInput
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ def compare(chosen: argparse.Namespace) -> int:
     """`answerkey compare`: compare two reports, keep what is found, and print it."""
     from pydantic import ValidationError
 
-    from flows.comparing import Comparing
-    from flows.terminal_compare import pair_json, print_pairs
+    from flows.forms.comparing import Comparing
+    from flows.terminal.comparisons import pair_json, print_pairs
     from tasks.compare import compare as compare_reports
     from tasks.most_changed import most_changed
     from tasks.report_names import pair_named
@@ -59,7 +59,7 @@ def compare(chosen: argparse.Namespace) -> int:
 
 def diff(chosen: argparse.Namespace) -> int:
     """`answerkey diff`: why a number moved."""
-    from flows.terminal_compare import print_difference
+    from flows.terminal.comparisons import print_difference
     from tasks.diff import diff as diff_reports
     from tasks.report_names import pair_named
 
@@ -70,8 +70,8 @@ def diff(chosen: argparse.Namespace) -> int:
 
 def history(chosen: argparse.Namespace) -> int:
     """`answerkey history`: a field over reports, or over the traces of a rule."""
-    from flows.terminal_compare import print_history
-    from flows.terminal_traces import print_over_time
+    from flows.terminal.comparisons import print_history
+    from flows.terminal.traces import print_over_time
     from tasks.history import history as history_of
     from tasks.traces.means import over_time
 
@@ -163,9 +163,9 @@ def print_against(
     """The reports, then how they compare with a baseline, then what the gate says."""
     from dataclasses import asdict
 
-    from flows.terminal import print_reports
-    from flows.terminal_compare import pair_json, print_pairs
-    from flows.terminal_gate import print_verdict
+    from flows.terminal.comparisons import pair_json, print_pairs
+    from flows.terminal.gates import print_verdict
+    from flows.terminal.reports import print_reports
 
     if as_json:
         found = {

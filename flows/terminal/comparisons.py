@@ -10,7 +10,7 @@ from typing import Protocol
 from rich.markup import escape
 from rich.table import Table
 
-from flows.terminal import fits, plain_table, show
+from flows.terminal.reports import fits, plain_table, show
 from metrics_core.judge.shown import cut, one_line
 from metrics_core.pair import ALL, Comparison, Finding, Pair
 from tasks.comparison_text import only_one, people_note, table

@@ -6,12 +6,12 @@ import argparse
 import json
 
 from flows import environment
-from flows.arguments import check_files, forms, judging, policy_given
-from flows.comparison_commands import against, compare, diff, history, print_against, write_page
-from flows.release_commands import evaluate_registered, print_found, register_release, rerun
-from flows.server_commands import deploy, serve
-from flows.terminal_run import prepare_run, started_here
-from flows.trace_commands import score_traces
+from flows.cli.arguments import check_files, forms, judging, policy_given
+from flows.cli.comparison_commands import against, compare, diff, history, print_against, write_page
+from flows.cli.release_commands import evaluate_registered, print_found, register_release, rerun
+from flows.cli.run import prepare_run, started_here
+from flows.cli.server_commands import deploy, serve
+from flows.cli.trace_commands import score_traces
 from metrics_core.errors import BadInput
 
 __all__ = [
@@ -37,8 +37,8 @@ def evaluate(chosen: argparse.Namespace) -> int:
 
 def judge(chosen: argparse.Namespace) -> int:
     """`answerkey judge`: try a judge on one answer."""
-    from flows.terminal_judge import print_trials
-    from flows.trial import ask_about, metrics_of
+    from flows.cli.trial import ask_about, metrics_of
+    from flows.terminal.judges import print_trials
 
     references = [chosen.reference, *chosen.more_references]
     trials = ask_about(
@@ -50,7 +50,7 @@ def judge(chosen: argparse.Namespace) -> int:
 
 def report(chosen: argparse.Namespace) -> int:
     """`answerkey report`: print reports from the warehouse."""
-    from flows.terminal import print_list, print_reports
+    from flows.terminal.reports import print_list, print_reports
     from tasks.report import latest_run, list_reports, read_reports
     from tasks.report_names import report_named
     from tasks.verdicts import exit_code
@@ -77,28 +77,28 @@ def report(chosen: argparse.Namespace) -> int:
 
 def gate(chosen: argparse.Namespace) -> int:
     """`answerkey gate`: decide whether a release may ship."""
-    from flows.gate_command import gate as decide
+    from flows.cli.gate_commands import gate as decide
 
     return decide(chosen)
 
 
 def calibrate(chosen: argparse.Namespace) -> int:
     """`answerkey calibrate`: compare a metric with labels of people."""
-    from flows.gate_command import calibrate as compare_with_people
+    from flows.cli.gate_commands import calibrate as compare_with_people
 
     return compare_with_people(chosen)
 
 
 def generate(chosen: argparse.Namespace) -> int:
     """`answerkey generate`: ask a model all questions of a data set."""
-    from flows.generate_command import generate as ask
+    from flows.cli.generate_command import generate as ask
 
     return ask(chosen)
 
 
 def metrics(chosen: argparse.Namespace) -> int:
     """`answerkey metrics`: the catalogue."""
-    from flows.terminal import print_metrics
+    from flows.terminal.reports import print_metrics
     from metrics_core.registry import METRICS, Options
 
     catalogue = [(name, info.summary, info.build(Options())) for name, info in METRICS.items()]
@@ -124,8 +124,8 @@ def metrics(chosen: argparse.Namespace) -> int:
 def doctor(chosen: argparse.Namespace) -> int:
     """`answerkey doctor`: is everything there that a run needs?"""
     environment.prepare(chosen.home)
-    from flows.doctor import examine
-    from flows.terminal import print_findings
+    from flows.cli.doctor import examine
+    from flows.terminal.reports import print_findings
 
     findings = examine(chosen.home)
     print_findings(findings)

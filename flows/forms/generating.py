@@ -6,8 +6,8 @@ from pathlib import Path
 
 from pydantic import ConfigDict, Field
 
-from flows.judging import MODEL_PATTERN, PLACE_PATTERN
-from flows.parameters import Form
+from flows.forms.judging import MODEL_PATTERN, PLACE_PATTERN
+from flows.forms.parameters import Form
 from metrics_core.errors import BadInput
 from metrics_core.generation import Prompting, model_of, placeholders
 from metrics_core.judge.options import JudgeOptions

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from flows.serving import POOL
+from flows.cli.serving import POOL
 from metrics_core.errors import BadInput
 from tasks.dead_runs import TAG
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 PoolKind = Literal["process", "docker"]
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 """Deployments remember this folder, and the flows in it."""
 
 _NOTIFY = "00000000-0000-0000-0000-000000000000"

@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from rich.markup import escape
 
-from flows.terminal import plain_table, price, show
+from flows.terminal.reports import plain_table, price, show
 from tasks.generate import Generated
 from tasks.registered import Registration
 

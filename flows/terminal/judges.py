@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.table import Table
 
-from flows.terminal import dollars, plain_table, price, show
+from flows.terminal.reports import dollars, plain_table, price, show
 from metrics_core.judge.details import OUT_OF_DEPTH
 from metrics_core.judge.foresight import Estimate, total
 from metrics_core.judge.shown import one_line
@@ -18,7 +18,7 @@ from metrics_core.measurement import Scored
 from tasks.publish import number
 
 if TYPE_CHECKING:
-    from flows.trial import Trial
+    from flows.cli.trial import Trial
 
 _LABEL = 9
 

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from flows.arguments import SILENT, wrong_value
-from flows.judging import Judging, preflight
-from flows.parameters import Form, Scoring
+from flows.cli.arguments import SILENT, wrong_value
+from flows.forms.judging import Judging, preflight
+from flows.forms.parameters import Form, Scoring
 from metrics_core.errors import BadInput
 from metrics_core.judge.options import NO_JUDGE
 from metrics_core.registry import METRICS, Options, create

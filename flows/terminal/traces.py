@@ -9,8 +9,8 @@ from dataclasses import asdict
 from rich.markup import escape
 from rich.table import Table
 
-from flows.terminal import dollars, plain_table, show
-from flows.terminal_compare import Axis
+from flows.terminal.comparisons import Axis
+from flows.terminal.reports import dollars, plain_table, show
 from metrics_core.judge.shown import cut, one_line
 from tasks.publish import number
 from tasks.traces.funnel import BUCKETS, Funnel

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from flows.terminal import plain_table, show
+from flows.terminal.reports import plain_table, show
 from metrics_core.statistics.intervals import Estimate
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from flows.arguments import names
-from flows.judging import Judging
+from flows.cli.arguments import names
+from flows.forms.judging import Judging
 from metrics_core.errors import BadInput
 from metrics_core.judge.details import DECIDED_BY
 from metrics_core.judge.ledger import Ledger

@@ -21,7 +21,7 @@ from tasks.publish import interval, number
 from tasks.report import Report, Score
 
 if TYPE_CHECKING:
-    from flows.doctor import Finding
+    from flows.cli.doctor import Finding
     from metrics_core.metric import Metric
 
 _PLAIN_WIDTH = 200

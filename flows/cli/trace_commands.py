@@ -41,10 +41,10 @@ def score_traces(chosen: argparse.Namespace) -> int:
     """Run the flow and print how many traces came how far, or what would be done."""
     from pydantic import ValidationError
 
-    from flows.arguments import absolute, bad_argument
-    from flows.terminal_run import prepare_run, started_here
-    from flows.terminal_traces import print_funnels, print_previews
-    from flows.tracing import Tracing, jobs
+    from flows.cli.arguments import absolute, bad_argument
+    from flows.cli.run import prepare_run, started_here
+    from flows.forms.tracing import Tracing, jobs
+    from flows.terminal.traces import print_funnels, print_previews
 
     prepare_run(chosen.home, quiet=chosen.quiet)
     try:

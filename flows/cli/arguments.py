@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from metrics_core.errors import BadInput
 
 if TYPE_CHECKING:
-    from flows.judging import Judging
-    from flows.parameters import Data, Limits, MetricName, Scoring
+    from flows.forms.judging import Judging
+    from flows.forms.parameters import Data, Limits, MetricName, Scoring
 
 _OPTIONS = {
     "judges": "--judge",
@@ -65,7 +65,7 @@ def forms(chosen: argparse.Namespace) -> Forms:
     """
     from pydantic import ValidationError
 
-    from flows.parameters import Data
+    from flows.forms.parameters import Data
     from tasks.load import dataset_name
 
     try:
@@ -92,8 +92,8 @@ def how_to_score(chosen: argparse.Namespace) -> tuple[Scoring, Limits, Judging]:
     """
     from pydantic import ValidationError
 
-    from flows.judging import preflight
-    from flows.parameters import Limits, Scoring
+    from flows.forms.judging import preflight
+    from flows.forms.parameters import Limits, Scoring
     from metrics_core.registry import create
 
     metrics = _metrics(chosen)
@@ -120,7 +120,7 @@ def how_to_score(chosen: argparse.Namespace) -> tuple[Scoring, Limits, Judging]:
 
 
 def _metrics(chosen: argparse.Namespace) -> list[MetricName]:
-    from flows.parameters import DEFAULT_METRICS
+    from flows.forms.parameters import DEFAULT_METRICS
 
     given: list[Any] = names(chosen.metrics)
     return given or DEFAULT_METRICS
@@ -160,7 +160,7 @@ def judging(chosen: argparse.Namespace, **more: Any) -> Judging:
     """
     from pydantic import ValidationError
 
-    from flows.judging import Judging
+    from flows.forms.judging import Judging
 
     try:
         return Judging(

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from flows.forms.generating import Afterwards, Generating, Questions
     from flows.generate_answers import Made
-    from flows.generating import Afterwards, Generating, Questions
 
 Add = Callable[[argparse._ActionsContainer], None]
 
@@ -119,8 +119,8 @@ def _limits(group: argparse._ActionsContainer) -> None:
 
 def generate(chosen: argparse.Namespace) -> int:
     """Run the flow, and print what came of the questions, or what they would cost."""
-    from flows.arguments import how_to_score
-    from flows.terminal_run import prepare_run, started_here
+    from flows.cli.arguments import how_to_score
+    from flows.cli.run import prepare_run, started_here
 
     prepare_run(chosen.home, quiet=chosen.quiet)
     questions, generating, afterwards = _forms(chosen)
@@ -136,8 +136,8 @@ def generate(chosen: argparse.Namespace) -> int:
 def _forms(chosen: argparse.Namespace) -> tuple[Questions, Generating, Afterwards]:
     from pydantic import ValidationError
 
-    from flows.arguments import absolute, bad_argument, policy_given
-    from flows.generating import Afterwards, Generating, Questions
+    from flows.cli.arguments import absolute, bad_argument, policy_given
+    from flows.forms.generating import Afterwards, Generating, Questions
 
     there = "::" in chosen.dataset or Path(chosen.dataset).is_file()
     try:
@@ -177,7 +177,7 @@ def _forms(chosen: argparse.Namespace) -> tuple[Questions, Generating, Afterward
 
 
 def _path_or_text(given: str) -> str:
-    from flows.arguments import absolute
+    from flows.cli.arguments import absolute
     from tasks.questions import text_or_file
 
     # A file may have another path for the process that reads it, and its content is another than its name.
@@ -211,9 +211,9 @@ def _try(home: Path, questions: Questions, generating: Generating) -> None:
 
 
 def _print(chosen: argparse.Namespace, made: Any) -> int:
-    from flows.release_commands import print_found
-    from flows.terminal_generate import print_generated
-    from flows.terminal_judge import print_estimates
+    from flows.cli.release_commands import print_found
+    from flows.terminal.generated import print_generated
+    from flows.terminal.judges import print_estimates
     from metrics_core.judge.foresight import Estimate
     from tasks.registered import registrations
 

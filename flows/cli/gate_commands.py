@@ -59,7 +59,7 @@ def gate_options(parser: argparse.ArgumentParser, home: Callable[[argparse._Acti
 def gate(chosen: argparse.Namespace) -> int:
     """Print and write the verdict and return its exit code; a self-test that could be made returns 0."""
     policy = _policy(chosen)
-    from flows.terminal_gate import print_self_test, print_verdict
+    from flows.terminal.gates import print_self_test, print_verdict
     from tasks.gate import gate as decide
     from tasks.gate import gate_self_test
     from tasks.junit import junit
@@ -86,7 +86,7 @@ def gate(chosen: argparse.Namespace) -> int:
 
 def _page(home: Path, gated: Gated, file: Path) -> None:
     """About both reports; where there is no baseline, about the new one alone."""
-    from flows.comparison_commands import write_page
+    from flows.cli.comparison_commands import write_page
     from tasks.compare import compare, primary_field
     from tasks.report_names import is_known
 
@@ -121,7 +121,7 @@ def calibrate_options(parser: argparse.ArgumentParser, home: Callable[[argparse.
 
 def calibrate(chosen: argparse.Namespace) -> int:
     """Calibrate, keep the result and print it."""
-    from flows.terminal_gate import print_calibration
+    from flows.terminal.gates import print_calibration
     from tasks.calibrate import calibration, columns_of
     from tasks.calibrations import keep
 

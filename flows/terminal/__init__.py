@@ -1,0 +1,1 @@
+"""What runs print for people, or as JSON for machines."""
