@@ -43,7 +43,7 @@ serve: $(RUNTIME) ## start a Prefect server with all flows, for the browser (ARG
 
 .PHONY: test
 test: $(DEV) ## run all tests, in two processes (ARGS="-k rouge -x" goes to pytest)
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 .PHONY: lint
 lint: $(DEV) ## check style, types and the direction of imports

@@ -20,6 +20,11 @@ from hypothesis import HealthCheck, settings
 ROOT = Path(__file__).resolve().parents[1]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The slow files first: one that came last would keep one of two processes waiting."""
+    items.sort(key=lambda item: "flows" not in item.path.parts)
+
+
 def refuse_network(log_path: str) -> None:
     """Refuse this process every host but loopback, and append one line to `log_path` for each attempt.
 

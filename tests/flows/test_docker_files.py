@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from flows.cli import _parser
+from flows.cli.parser import _parser
 from tests.flows.conftest import ROOT
 
 FOLDER = ROOT / "deployments/docker"

@@ -105,9 +105,7 @@ def _numeric(tokens: Sequence[str], at: int) -> Date | None:
     stop = at + 1
     if len(pieces) != 3:
         pieces, stop = list(tokens[at : at + 3]), at + 3
-        if len(pieces) < 3 or not all(p.isdigit() for p in pieces):
-            return None
-    if not all(p.isdigit() for p in pieces):
+    if len(pieces) < 3 or not all(p.isdecimal() and len(p) <= 4 for p in pieces):
         return None
     a, b, c = (int(p) for p in pieces)
     if len(pieces[0]) == 4 and _EARLIEST <= a <= _LATEST and b <= 12 and 1 <= c <= 31:
@@ -159,7 +157,7 @@ def _century(tokens: Sequence[str], at: int) -> Date | None:
 
 def _year_alone(tokens: Sequence[str], at: int) -> Date | None:
     token = tokens[at]
-    if len(token) == 3 and token.endswith("0s") and token[0].isdigit():
+    if len(token) == 3 and token.endswith("0s") and token[0].isdecimal():
         # "The 90s" are the 1990s: nobody writes of others that way without saying so.
         return Date(1900 + int(token[:2]), span=10, start=at, stop=at + 1)
     if len(token) in (5, 6) and token.endswith("s"):

@@ -64,6 +64,8 @@ _ORDINAL_RU = re.compile(
 _ORDINAL_DIGITS = re.compile(r"(\d+)(?:st|nd|rd|th|-?(?:й|я|е|го|му|м|ый|ой|ая|ое))")
 _PLAIN = re.compile(r"-?\d+(?:\.\d+)?")
 _DECADE = re.compile(r"(\d{3}0)'?s")
+LONGEST_NUMBER = 15
+"""Characters. A double keeps so many digits apart; what is longer is compared as text, as identifiers are."""
 _MINUS = frozenset(("minus", "минус"))
 _ROMAN = re.compile(r"(?=[ivxlc])(xc|xl|l?x{0,3})(ix|iv|v?i{0,3})")
 _ROMAN_VALUES = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
@@ -82,7 +84,7 @@ class Number:
 @lru_cache(maxsize=65_536)
 def digits(token: str) -> float | None:
     """The value of a token written with digits: `-5`, `3.14`, `4th`, `1990s`; None where it is no number."""
-    if not any(map(str.isdigit, token)):
+    if len(token) > LONGEST_NUMBER or not any(map(str.isdigit, token)):
         return None
     if _PLAIN.fullmatch(token):
         return float(token)

@@ -8,6 +8,7 @@ from metrics_core.judge.offline.alignment import HIT, alike
 from metrics_core.judge.offline.case import Case, Finding, clear
 from metrics_core.judge.offline.claims import lemma
 from metrics_core.judge.offline.kinds import asked
+from metrics_core.judge.offline.numbers import LONGEST_NUMBER
 from metrics_core.judge.offline.quantities import clock, quantities
 from metrics_core.judge.offline.questions import asks_several
 from metrics_core.judge.offline.reading import Text, read, sentences
@@ -100,6 +101,8 @@ def _right_before(case: Case) -> bool:
 
 def _right_after(case: Case) -> bool:
     """ "Ada Brown did not write it": the reference, an auxiliary, a negation, and no more than what was asked."""
+    if not case.reference.stems:
+        return False
     asked_for = {lemma(token) for token in case.question.tokens}
     for part in _CLAUSE.split(case.answer.normal):
         clause = read(part)
@@ -160,10 +163,12 @@ def other_list(case: Case) -> Finding | None:
 
 
 def other_number(case: Case) -> Finding | None:
-    """Both name a number of the same kind of thing, a time of day, or what a number tells apart, and another one."""
+    """Both name a number of the same kind of thing, a time of day, an identifier, or what a number tells apart, and
+    another one.
+    """
     found = Finding("other_number", "mismatch", "the answer names another number")
     times = clock(case.reference), clock(case.answer)
-    if None not in times and times[0] != times[1]:
+    if (None not in times and times[0] != times[1]) or _other_identifier(case):
         return found
     if case.reference.dates:
         return None
@@ -177,6 +182,15 @@ def other_number(case: Case) -> Finding | None:
         return None
     asks = frozenset(UNIT_WORDS[token] for token in case.question.tokens if token in UNIT_WORDS)
     return found if said[0].rivals(wanted[0], asks) and _about_the_same(case) else None
+
+
+def _other_identifier(case: Case) -> bool:
+    """Tokens with digits that are too long for a number: one wrong digit names something else."""
+    wanted, said = (
+        {token for token in text.tokens if len(token) > LONGEST_NUMBER and any(map(str.isdigit, token))}
+        for text in (case.reference, case.answer)
+    )
+    return bool(wanted and said) and wanted.isdisjoint(said)
 
 
 def _about_the_same(case: Case) -> bool:

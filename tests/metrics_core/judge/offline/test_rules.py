@@ -1,9 +1,13 @@
 """Every rule by its id: what it decides, and what it leaves to the model."""
 
+import math
 from typing import get_args
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from metrics_core.judge.offline import lexical
 from metrics_core.judge.offline.case import Case, RuleId
 from metrics_core.judge.offline.reading import read
 from metrics_core.judge.offline.rules import AGAINST_ANSWER, FOR_A_MATCH, decide
@@ -73,6 +77,7 @@ DECIDED = [
     ("other_number", "Which version?", "Python 3.12", "Python 3.11"),
     ("other_number", "Which version?", "python2", "python3"),
     ("other_number", "Which element?", "a[1]", "a[0]"),
+    ("other_number", "Which order?", "It is 12345678901234568.", "12345678901234567"),
     ("other_number", "How many days?", "eight days", "7"),
     ("other_number", "What is the result?", "The answer is [18].", "17"),
     ("other_list", "Name the primary colours.", "red and blue", "red, yellow and blue"),
@@ -136,3 +141,34 @@ def test_the_verdict_of_a_rule_goes_with_its_kind(rule: str, question: str, answ
 )
 def test_what_no_rule_decides(question: str, answer: str, reference: str) -> None:
     assert rule_of(question, answer, reference) is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "rule"),
+    [
+        ("was not ; nor", ";", None),
+        ("1/2²/3", "5", None),
+        ("9" * 900, "9" * 901, "other_number"),
+        ("9" * 400, "9" * 400 + ".", "same_text"),
+        ("²0s", "90s", "other_date"),
+    ],
+)
+def test_marks_and_endless_numbers(answer: str, reference: str, rule: str | None) -> None:
+    assert rule_of("Which?", answer, reference) == rule
+
+
+ODD = st.sampled_from([
+    ";", "—", "?", "[1]", "\n- ", "\n1. ", "²", "½", "٣", "２０１８", "1/2", "2²/3", "18.05.2018", "-5", "3.5",
+    "9" * 400, "1990s", "12:30", "km", "not", "did not", "was", "never", "or", "yes", "no", "is", "Paris", "Ada Brown",
+    "не", "Париж", "巴黎", "😀", "\u200b", "\u202e", "e\u0301", "the answer is", "I don't know",
+])  # fmt: skip
+ODD_TEXTS = st.builds(str.join, st.sampled_from([" ", "", "; "]), st.lists(ODD, min_size=1, max_size=8))
+
+
+@given(ODD_TEXTS, ODD_TEXTS, ODD_TEXTS)
+@settings(max_examples=300)
+def test_no_text_is_too_odd(question: str, answer: str, reference: str) -> None:
+    case = Case.of(read(question), read(answer), read(reference))
+    values = lexical.features(case, lexical.focus(case.answer, case.reference, case.question))
+    assert all(math.isfinite(value) for value in values.values())
+    assert rule_of(question, answer, reference) in {None, *get_args(RuleId)}
