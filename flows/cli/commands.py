@@ -62,17 +62,16 @@ def report(chosen: argparse.Namespace) -> int:
     report_ids = [report_named(chosen.home, one) for one in chosen.report_id] or latest_run(chosen.home)
     if not report_ids:
         raise BadInput(f"{chosen.home}: no reports yet; run `answerkey evaluate` first")
+    if not (chosen.html or chosen.baseline or chosen.policy):
+        print_reports(read_reports(chosen.home, report_ids), as_json=chosen.json, with_checks=True, by=chosen.by)
+        return 0
+    ids, pairs, gates = against(chosen.home, report_ids, chosen.baseline, chosen.policy)
     if chosen.html:
-        ids, pairs, gates = against(chosen.home, report_ids, chosen.baseline, chosen.policy)
         write_page(chosen.home, ids, chosen.html, pairs, gates, chosen.by)
         print(chosen.html)
-        return exit_code(gates)
-    if chosen.baseline or chosen.policy:
-        ids, pairs, gates = against(chosen.home, report_ids, chosen.baseline, chosen.policy)
+    else:
         print_against(read_reports(chosen.home, ids), pairs, gates, as_json=chosen.json, by=chosen.by)
-        return exit_code(gates)
-    print_reports(read_reports(chosen.home, report_ids), as_json=chosen.json, with_checks=True, by=chosen.by)
-    return 0
+    return exit_code(gates)
 
 
 def gate(chosen: argparse.Namespace) -> int:

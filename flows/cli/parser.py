@@ -25,7 +25,11 @@ examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit code: 0, 2 for bad input, 1 where doctor or judge found trouble."""
+    """Run a command and return its exit code.
+
+    0; 2 for bad input; 1 where doctor or judge found trouble, or the ledger cannot be used; 130 where it was stopped.
+    A command with a gate returns the gate's: 0, 1, 3 or 4.
+    """
     parser = _parser()
     chosen = parser.parse_args(arguments)
     from flows.cli import commands

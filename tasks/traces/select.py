@@ -76,8 +76,9 @@ def select(rule: Rule, home: Path, out: Path, window: Window) -> Selection:
             if "maximum_object_size" in said:
                 said += "; no trace is as long, so split or remove that row"
             raise BadInput(without_secrets(f"{rule.source}: cannot be read: {said}")) from error
-        _check_columns(connection, rule)
-        notes = tuple(_notes(connection, rule))
+        rows, found = _found(connection, rule)
+        _check_columns(rule, rows, found)
+        notes = tuple(_notes(rule, rows, found))
         if not window.backfill:
             connection.execute(_ADD_UNREAD, {"enabled": rule.enabled})
         return _written(connection, out, watermark, notes)
@@ -190,13 +191,12 @@ def _found(connection: duckdb.DuckDBPyConnection, rule: Rule) -> tuple[int, dict
     return rows, dict(zip(ways, numbers, strict=True))
 
 
-def _check_columns(connection: duckdb.DuckDBPyConnection, rule: Rule) -> None:
+def _check_columns(rule: Rule, rows: int, found: Mapping[str, int]) -> None:
     """A path to the id or the time that leads nowhere in any row is a mistake in the rule, and not of the rows.
 
     Raises:
         BadInput: that is so.
     """
-    rows, found = _found(connection, rule)
     for key, path in (("id", rule.id), ("time", rule.time)):
         if rows and not found[path]:
             raise BadInput(
@@ -205,8 +205,7 @@ def _check_columns(connection: duckdb.DuckDBPyConnection, rule: Rule) -> None:
             )
 
 
-def _notes(connection: duckdb.DuckDBPyConnection, rule: Rule) -> Iterator[str]:
-    rows, found = _found(connection, rule)
+def _notes(rule: Rule, rows: int, found: Mapping[str, int]) -> Iterator[str]:
     # What must be empty is often in no trace at all.
     for path in dict.fromkeys(one.path for one in rule.filters if one.operator != "is empty"):
         if rows and not found[path]:
