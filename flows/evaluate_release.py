@@ -27,7 +27,7 @@ from metrics_core.judge.foresight import Estimate, total
 from metrics_core.judge.options import NO_JUDGE, JudgeOptions
 from metrics_core.registry import METRICS
 from tasks import steps
-from tasks.commit import finish_run, start_run
+from tasks.commit import recorded
 from tasks.generated import generation_of
 from tasks.load import Loaded, Source, dataset_name
 from tasks.manifest import manifest
@@ -131,17 +131,13 @@ def work_folder(home: Path, run_id: str) -> Path:
 
 def carry_out(run: Run, flow_name: str) -> list[str] | list[Estimate]:
     """All steps of an evaluation, for the flow run that calls; and the row in `runs` that says how it ended."""
-    start_run(run.home, run.run_id, flow_name, dataset_name(run.source), run.parameters)
-    try:
-        found = _evaluate(run)
-    except BaseException as error:
-        finish_run(run.home, run.run_id, "stopped", f"{type(error).__name__}: {error}")
-        raise
-    finally:
-        # Staged copies only: what they held is in the warehouse, or can be read again.
-        shutil.rmtree(run.work, ignore_errors=True)
-    finish_run(run.home, run.run_id, "complete", "dry run" if run.judging.dry_run else None)
-    return found
+    dataset, dry_run = dataset_name(run.source), run.judging.dry_run
+    with recorded(run.home, run.run_id, flow_name, dataset, run.parameters, dry_run=dry_run):
+        try:
+            return _evaluate(run)
+        finally:
+            # Staged copies only: what they held is in the warehouse, or can be read again.
+            shutil.rmtree(run.work, ignore_errors=True)
 
 
 def _evaluate(run: Run) -> list[str] | list[Estimate]:

@@ -23,7 +23,7 @@ from flows.terminal.reports import dollars, price, what_it_costs
 from metrics_core.judge.foresight import Estimate, total
 from metrics_core.judge.panel import check
 from tasks import steps
-from tasks.commit import finish_run, start_run
+from tasks.commit import recorded
 from tasks.generate import Asking, Generated, check_answered, check_release
 from tasks.judges import MODEL, key
 from tasks.publish import artifact_key
@@ -83,15 +83,9 @@ def generate_answers(
     try:
         found = questions.find(folder, work)
         forms = {"questions": questions, "generating": generating, "afterwards": afterwards}
-        start_run(
-            folder, run_id, "generate-answers", found.dataset, {name: form.model_dump() for name, form in forms.items()}
-        )
-        try:
+        parameters, dry_run = {name: form.model_dump() for name, form in forms.items()}, generating.dry_run
+        with recorded(folder, run_id, "generate-answers", found.dataset, parameters, dry_run=dry_run):
             made = _generate(folder, found, asking, generating, work)
-        except BaseException as error:
-            finish_run(folder, run_id, "stopped", f"{type(error).__name__}: {error}")
-            raise
-        finish_run(folder, run_id, "complete", "dry run" if generating.dry_run else None)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     if isinstance(made, Estimate) or not afterwards.evaluate:

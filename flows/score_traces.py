@@ -19,7 +19,7 @@ from flows.terminal.reports import dollars, price
 from metrics_core.errors import BadInput
 from metrics_core.judge.foresight import total
 from tasks import steps
-from tasks.commit import finish_run, start_run
+from tasks.commit import recorded
 from tasks.plan import MAX_CHUNKS
 from tasks.score import worth_spawning
 from tasks.traces.funnel import BUCKETS, Funnel
@@ -56,21 +56,16 @@ def score_traces(traces: Tracing = _TRACING, home: str = ".answerkey") -> list[F
     folder, run_id = Path(home), this_run()
     window, todo = traces.window(), jobs(traces, folder, run_id)
     names = [job.rule.name for job in todo]
-    start_run(folder, run_id, "score-traces", ", ".join(names), traces.model_dump())
-    try:
-        if traces.dry_run:
-            found: list[Funnel] | list[Preview] = _preview(todo, folder, run_id, window)
-        else:
+    dry_run = traces.dry_run
+    with recorded(folder, run_id, "score-traces", ", ".join(names), traces.model_dump(), dry_run=dry_run):
+        try:
+            if dry_run:
+                return _preview(todo, folder, run_id, window)
             with alone(folder, names, log.info):
-                found = _score(todo, folder, run_id, window)
-    except BaseException as error:
-        finish_run(folder, run_id, "stopped", f"{type(error).__name__}: {error}")
-        raise
-    finally:
-        # Copies only: what they held is in the warehouse, or can be read again.
-        shutil.rmtree(work_folder(folder, run_id), ignore_errors=True)
-    finish_run(folder, run_id, "complete", "dry run" if traces.dry_run else None)
-    return found
+                return _score(todo, folder, run_id, window)
+        finally:
+            # Copies only: what they held is in the warehouse, or can be read again.
+            shutil.rmtree(work_folder(folder, run_id), ignore_errors=True)
 
 
 def _score(todo: Sequence[Job], home: Path, run_id: str, window: Window) -> list[Funnel]:

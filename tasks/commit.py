@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,6 +54,20 @@ def finish_run(home: Path, run_id: str, status: str, message: str | None = None)
             "UPDATE runs SET finished_at = now(), status = ?, message = ? WHERE run_id = ?",
             [status, message, run_id],
         )
+
+
+@contextmanager
+def recorded(
+    home: Path, run_id: str, flow: str, dataset: str, parameters: Mapping[str, Any], *, dry_run: bool
+) -> Iterator[None]:
+    """Around the work of a run: the row in `runs` that says when it started, and how it ended."""
+    start_run(home, run_id, flow, dataset, parameters)
+    try:
+        yield
+    except BaseException as error:
+        finish_run(home, run_id, "stopped", f"{type(error).__name__}: {error}")
+        raise
+    finish_run(home, run_id, "complete", "dry run" if dry_run else None)
 
 
 def record_validation(home: Path, run_id: str, source: str, loaded: Loaded, validation: Validation) -> None:
