@@ -1,0 +1,1 @@
+"""Compare: two reports, paired by sample."""

@@ -1,0 +1,1 @@
+"""Load: read files, URLs and tables, map their columns, and stage the rows."""

@@ -1,0 +1,1 @@
+"""Publish: Prefect artifacts and events, and the HTML page."""

@@ -1,0 +1,1 @@
+"""Releases: register, export and generate answers."""

@@ -1,0 +1,1 @@
+"""Reports: commit measurements, aggregate them into versioned reports, and read reports back."""
