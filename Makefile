@@ -8,7 +8,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUNTIME := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
-PACKAGES := metrics_core tasks flows
+PACKAGES := answerkey metrics_core tasks flows
 CHECKED := $(PACKAGES) $(wildcard deployments benchmarks tests)
 
 # The Python that makes the virtual environment. A candidate is run, not just looked up: a version manager's
@@ -49,7 +49,7 @@ test: $(DEV) ## run all tests, in two processes (ARGS="-k rouge -x" goes to pyte
 lint: $(DEV) ## check style, types and the direction of imports
 	@$(BIN)/ruff check -q $(CHECKED)
 	@$(BIN)/ruff format -q --check $(CHECKED)
-	@$(BIN)/mypy --strict $(PACKAGES)
+	@$(BIN)/mypy --strict -p answerkey
 	@$(BIN)/lint-imports --no-logo
 
 .PHONY: bench

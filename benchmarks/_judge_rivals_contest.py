@@ -42,9 +42,9 @@ Contestant = Callable[[list[Row], str], Callable[[], Scores]]
 def _answerkey(metric: str, field: str) -> Contestant:
     def prepare(rows: list[Row], url: str) -> Callable[[], Scores]:
         sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-        from metrics_core import Sample, evaluate
-        from metrics_core.judge.options import JudgeOptions
-        from metrics_core.providers import litellm
+        from answerkey.metrics_core import Sample, evaluate
+        from answerkey.metrics_core.judges.options import JudgeOptions
+        from answerkey.metrics_core.llm.providers import litellm
 
         litellm()  # which is imported where it is first used
         samples = [Sample(str(i), row.answer, [row.reference], row.question) for i, row in enumerate(rows)]

@@ -10,7 +10,7 @@ from typing import Any
 
 from _matcher_training import DATA
 
-from metrics_core.judge.offline.matcher import Pair
+from answerkey.metrics_core.offline_judge.matcher import Pair
 
 Part = tuple[str, list[Pair], list[bool]]
 

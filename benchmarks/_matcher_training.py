@@ -18,11 +18,11 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from metrics_core.judge.offline.case import Finding, RuleId  # noqa: E402
-from metrics_core.judge.offline.features import look, matrix  # noqa: E402
-from metrics_core.judge.offline.matcher import HALF, Pair, ruling  # noqa: E402
-from metrics_core.judge.offline.rules import FOR_A_MATCH  # noqa: E402
-from metrics_core.judge.offline.vocabulary import word_set  # noqa: E402
+from answerkey.metrics_core.offline_judge.case import Finding, RuleId  # noqa: E402
+from answerkey.metrics_core.offline_judge.features import look, matrix  # noqa: E402
+from answerkey.metrics_core.offline_judge.matcher import HALF, Pair, ruling  # noqa: E402
+from answerkey.metrics_core.offline_judge.rules import FOR_A_MATCH  # noqa: E402
+from answerkey.metrics_core.offline_judge.vocabulary import word_set  # noqa: E402
 
 DATA = ROOT.parent / "shared" / "data"
 FOLDS, SEEDS, ROUNDS = 5, 4, 1
@@ -188,7 +188,7 @@ def decided(data: Table, probabilities: np.ndarray) -> list[tuple[float, Finding
 def final(
     deciding: Sequence[tuple[float, Finding | None]], rules: Mapping[str, float]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Probability and verdict of each answer, as `metrics_core.judge.offline.matcher` says them."""
+    """Probability and verdict of each answer, as `answerkey.metrics_core.offline_judge.matcher` says them."""
     probabilities = np.array([p for p, _ in deciding])
     verdicts = probabilities >= HALF
     for i, (probability, finding) in enumerate(deciding):

@@ -23,10 +23,10 @@ from pathlib import Path
 # tests/ holds the scripted server; the benchmark runs from a checkout.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from metrics_core.generation import Prompting
-from metrics_core.judge.options import JudgeOptions
-from tasks.generate import Asking, generate
-from tasks.questions import find_questions
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm.generate import Prompting
+from answerkey.tasks.releases.generate import Asking, generate
+from answerkey.tasks.releases.questions import find_questions
 from tests.judge_server import JudgeProcess
 
 LATENCY_S, CONCURRENCY = 0.2, 64

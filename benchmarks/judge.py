@@ -21,15 +21,15 @@ from pathlib import Path
 # tests/ holds the scripted server; the benchmark runs from a checkout.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from metrics_core.evaluate import evaluate
-from metrics_core.judge.meaning_match import PROMPT, _fields
-from metrics_core.judge.options import JudgeOptions
-from metrics_core.judge.panel import request
-from metrics_core.judge.request import Judge
-from metrics_core.judge.terms import Offer
-from metrics_core.measurement import Measurement
-from metrics_core.providers import litellm
-from metrics_core.sample import Sample
+from answerkey.metrics_core.evaluate import evaluate
+from answerkey.metrics_core.judges.judge_metric import request
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm.providers import litellm
+from answerkey.metrics_core.llm.request import Judge
+from answerkey.metrics_core.llm.terms import Offer
+from answerkey.metrics_core.measurement import Measurement
+from answerkey.metrics_core.metrics.meaning_match import PROMPT, _fields
+from answerkey.metrics_core.sample import Sample
 from tests.judge_server import JudgeProcess
 
 
@@ -104,7 +104,7 @@ def _timed(
 
 def _profiled(samples: list[Sample], options: JudgeOptions) -> list[Measurement]:
     """The same with a profile of the thread that makes the calls."""
-    from metrics_core.judge import runtime
+    from answerkey.metrics_core.llm import loop as runtime
 
     profile = cProfile.Profile()
     loop = runtime._loop()

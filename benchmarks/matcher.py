@@ -36,11 +36,11 @@ from _matcher_training import (
 )
 from rapidfuzz.distance import LCSseq
 
-from metrics_core.judge.offline.matcher import match, undecided
-from metrics_core.judge.offline.model import load
-from metrics_core.statistics.agreement import agreement
-from metrics_core.statistics.intervals import bootstrap
-from metrics_core.text import words
+from answerkey.metrics_core.offline_judge.matcher import match, undecided
+from answerkey.metrics_core.offline_judge.model import load
+from answerkey.metrics_core.statistics.agreement import agreement
+from answerkey.metrics_core.statistics.intervals import bootstrap
+from answerkey.metrics_core.text import words
 
 ERRORS = (0.01, 0.02, 0.05)
 RIVALS = {"judge_bem": "BEM", "judge_davinci003": "text-davinci-003", "judge_gpt4": "GPT-4"}

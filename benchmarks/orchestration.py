@@ -28,7 +28,7 @@ PORT = 4390
 
 DIRECT = """
 import json, sys
-from metrics_core import Sample, evaluate
+from answerkey.metrics_core import Sample, evaluate
 rows = map(json.loads, open(sys.argv[1], encoding="utf-8"))
 samples = [Sample(row["id"], row["answer"], row["references"], row["question"]) for row in rows]
 measured = evaluate(samples, sys.argv[2].split(","))
@@ -92,7 +92,16 @@ def main() -> int:
         folder = Path(name)
         file = folder / "rows.jsonl"
         write_rows(chosen.shared, file)
-        flow = [sys.executable, "-m", "flows.cli", "evaluate", str(file), "--metrics", chosen.metrics, "--quiet"]
+        flow = [
+            sys.executable,
+            "-m",
+            "answerkey.flows.cli",
+            "evaluate",
+            str(file),
+            "--metrics",
+            chosen.metrics,
+            "--quiet",
+        ]
         direct = seconds([sys.executable, "-c", DIRECT, str(file), chosen.metrics])
         with server(folder / "server") as url:
             piped = seconds([*flow, "--no-page", "--home", str(folder / "one")], PREFECT_API_URL=url)

@@ -36,7 +36,7 @@ def measure(rows: int, folder: Path) -> tuple[float, float]:
     file = folder / f"rows-{rows}.jsonl"
     make_rows(file, rows)
     home = folder / f"home-{rows}"
-    command = [sys.executable, "-m", "flows.cli", "evaluate", str(file), "--metrics", "answer_correctness"]
+    command = [sys.executable, "-m", "answerkey.flows.cli", "evaluate", str(file), "--metrics", "answer_correctness"]
     process = subprocess.Popen([*command, "--home", str(home), "--quiet"], stdout=subprocess.DEVNULL)
     peak, start = 0.0, 0.0
     while process.poll() is None:

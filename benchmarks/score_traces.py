@@ -23,8 +23,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tasks.traces.funnel import BUCKETS
-from tasks.warehouse.warehouse import reading
+from answerkey.tasks.traces.funnel import BUCKETS
+from answerkey.tasks.warehouse.warehouse import reading
 from tests.judge_server import JudgeProcess
 
 _WORDS = [f"{a}{b}" for a in ("ba", "ko", "mi", "su", "te", "ra") for b in ("lan", "dor", "vik", "nes", "mo", "tur")]
@@ -71,7 +71,17 @@ def traces(first: int, n: int) -> Iterator[str]:
 def run(folder: Path, *arguments: str) -> tuple[float, list[dict[str, Any]]]:
     """Seconds of the run, and the funnels."""
     home = folder / "home"
-    command = [sys.executable, "-m", "flows.cli", "score-traces", str(folder), "--home", str(home), "--json", "--quiet"]
+    command = [
+        sys.executable,
+        "-m",
+        "answerkey.flows.cli",
+        "score-traces",
+        str(folder),
+        "--home",
+        str(home),
+        "--json",
+        "--quiet",
+    ]
     environment = {**os.environ, "ANSWERKEY_JUDGE_KEY": "none"}
     done = subprocess.run([*command, *arguments], stdout=subprocess.PIPE, text=True, env=environment, check=False)
     if done.returncode:

@@ -21,10 +21,10 @@ from scipy.stats import pearsonr, spearmanr
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from metrics_core import Sample  # noqa: E402
-from metrics_core.semantic.loading import load_encoder  # noqa: E402
-from metrics_core.semantic.similarity import SemanticSimilarity  # noqa: E402
-from metrics_core.semantic.vectors import cosine  # noqa: E402
+from answerkey.metrics_core import Sample  # noqa: E402
+from answerkey.metrics_core.embeddings.loading import load_encoder  # noqa: E402
+from answerkey.metrics_core.embeddings.vectors import cosine  # noqa: E402
+from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity  # noqa: E402
 
 DATA = ROOT.parent / "shared" / "data" / "stsb"
 MODELS = ("minilm", "use-multilingual")

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import regex
 
-from metrics_core import Measurement, Sample, evaluate
-from metrics_core.text import normalise, words
+from answerkey.metrics_core import Measurement, Sample, evaluate
+from answerkey.metrics_core.text import normalise, words
 
 if TYPE_CHECKING:
     # Spawned workers import this module again, and must not pay for what only the comparison needs.

@@ -1,7 +1,7 @@
 """Train the offline matcher on the human labels of evouna_nq, without the questions that nq301 shares with it.
 
     python benchmarks/train_matcher.py            # train, say how well it agrees with people, write nothing
-    python benchmarks/train_matcher.py --write    # and write metrics_core/judge/offline/model.json
+    python benchmarks/train_matcher.py --write    # and write metrics_core/offline_judge/model.json
 
 nq301 is not read but for the text of its questions. `make train-matcher` is the second line.
 """
@@ -34,10 +34,10 @@ from _matcher_training import (
 )
 from rapidfuzz import fuzz, process
 
-from metrics_core.judge.offline.meaning import ENCODER
-from metrics_core.judge.offline.model import FILE
-from metrics_core.judge.offline.rules import RULES_VERSION
-from metrics_core.statistics.agreement import agreement
+from answerkey.metrics_core.offline_judge.meaning import ENCODER
+from answerkey.metrics_core.offline_judge.model import FILE
+from answerkey.metrics_core.offline_judge.rules import RULES_VERSION
+from answerkey.metrics_core.statistics.agreement import agreement
 
 ERRORS = (0.005, 0.01, 0.015, 0.02, 0.025, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1)
 ALIKE = 85

@@ -7,9 +7,9 @@ from pathlib import Path
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 
-from tasks.calibrate import Calibrating, calibration
-from tasks.calibrations import keep
-from tasks.publish import artifact_key
+from answerkey.tasks.gate.calibrate import Calibrating, calibration
+from answerkey.tasks.gate.calibrations import keep
+from answerkey.tasks.publish.artifacts import artifact_key
 
 _calibrate = task(name="calibrate", task_run_name="calibrate {name}", cache_policy=NO_CACHE)(calibration)
 _keep = task(name="keep calibration", task_run_name="keep calibration", cache_policy=NO_CACHE)(keep)
@@ -55,7 +55,7 @@ def calibrate_judge(
 def _show(found: Calibrating) -> None:
     from prefect.artifacts import create_table_artifact
 
-    from tasks.calibrate import columns_of
+    from answerkey.tasks.gate.calibrate import columns_of
 
     rows = [
         {"release": row["release"] or "all", **{k: row[k] for k in ("n", "kappa", "kappa_low", "kappa_high", "bias")}}

@@ -8,13 +8,13 @@ from prefect import flow
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 
-from flows.forms.comparing import Comparing
-from flows.publishing import decide, told
-from metrics_core.pair import Pair
-from tasks import steps
-from tasks.compare import primary_field
-from tasks.gate import read_policy
-from tasks.report_names import pair_named
+from answerkey.flows.forms.comparing import Comparing
+from answerkey.flows.publishing import decide, told
+from answerkey.metrics_core.comparison import Pair
+from answerkey.tasks import steps
+from answerkey.tasks.compare.compare import primary_field
+from answerkey.tasks.gate.gate import read_policy
+from answerkey.tasks.reports.names import pair_named
 
 
 def _run_name() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from tasks.server import has_server
+from answerkey.tasks.publish.server import has_server
 
 _QUIET = {
     # Each of these libraries would otherwise look for a host when it is imported or first used.

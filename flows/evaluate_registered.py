@@ -8,14 +8,14 @@ from prefect import State, flow, tags
 from prefect.runtime import flow_run
 from pydantic import Field
 
-from flows.evaluate_release import evaluate_release
-from flows.forms.judging import Judging
-from flows.forms.parameters import Data, Form, Limits, Scoring
-from flows.run_log import log
-from metrics_core.errors import BadInput
-from metrics_core.judge.foresight import Estimate
-from tasks.dead_runs import TAG
-from tasks.registered import Registration, claimed, note_attempt, pending, source_of
+from answerkey.flows.evaluate_release import evaluate_release
+from answerkey.flows.forms.judging import Judging
+from answerkey.flows.forms.parameters import Data, Form, Limits, Scoring
+from answerkey.flows.run_log import log
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.judges.estimate import Estimate
+from answerkey.tasks.dead_runs import TAG
+from answerkey.tasks.releases.registered import Registration, claimed, note_attempt, pending, source_of
 
 
 class Waiting(Form):

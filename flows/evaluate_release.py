@@ -16,26 +16,26 @@ from prefect.futures import PrefectFuture
 from prefect.runtime import flow_run
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
-from flows.fan_out import fan_out
-from flows.forms.judging import Judging, preflight
-from flows.forms.parameters import Data, Limits, Scoring
-from flows.publishing import conclude, policy_of
-from flows.run_log import log
-from flows.terminal.reports import dollars, price, what_it_costs
-from metrics_core.errors import BadInput
-from metrics_core.judge.foresight import Estimate, total
-from metrics_core.judge.options import NO_JUDGE, JudgeOptions
-from metrics_core.registry import METRICS
-from tasks import steps
-from tasks.commit import recorded
-from tasks.generated import generation_of
-from tasks.load import Loaded, Source, dataset_name
-from tasks.manifest import manifest
-from tasks.plan import Plan
-from tasks.publish import artifact_key
-from tasks.report_names import check_baseline
-from tasks.score import worth_spawning
-from tasks.validate import Validation
+from answerkey.flows.fan_out import fan_out
+from answerkey.flows.forms.judging import Judging, preflight
+from answerkey.flows.forms.parameters import Data, Limits, Scoring
+from answerkey.flows.publishing import conclude, policy_of
+from answerkey.flows.run_log import log
+from answerkey.flows.terminal.reports import dollars, price, what_it_costs
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.judges.estimate import Estimate, total
+from answerkey.metrics_core.judges.options import NO_JUDGE, JudgeOptions
+from answerkey.metrics_core.registry import METRICS
+from answerkey.tasks import steps
+from answerkey.tasks.load.load import Loaded, Source, dataset_name
+from answerkey.tasks.publish.artifacts import artifact_key
+from answerkey.tasks.releases.generated import generation_of
+from answerkey.tasks.reports.commit import recorded
+from answerkey.tasks.reports.manifest import manifest
+from answerkey.tasks.reports.names import check_baseline
+from answerkey.tasks.score.plan import Plan
+from answerkey.tasks.score.score import worth_spawning
+from answerkey.tasks.validate.validate import Validation
 
 _SCORING, _JUDGING, _LIMITS = Scoring(), Judging(), Limits()
 

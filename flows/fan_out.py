@@ -9,12 +9,12 @@ from typing import cast
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.futures import PrefectFuture, as_completed
 
-from flows.run_log import log
-from metrics_core.errors import BadInput
-from metrics_core.registry import workload
-from tasks import steps
-from tasks.parts import Chunk
-from tasks.score import in_good_order
+from answerkey.flows.run_log import log
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.registry import workload
+from answerkey.tasks import steps
+from answerkey.tasks.score.score import in_good_order
+from answerkey.tasks.score.shard import Chunk
 
 
 def fan_out(chunks: Sequence[Chunk], key_from: Callable[[Chunk], str], *, spawn: bool, remedy: str) -> dict[str, str]:

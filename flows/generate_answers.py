@@ -11,23 +11,23 @@ from prefect import flow
 from prefect.artifacts import create_table_artifact
 from prefect.runtime import flow_run
 
-from flows.evaluate_registered import Waiting, evaluate_registered
-from flows.evaluate_release import this_run, work_folder
-from flows.forms.generating import Afterwards, Generating, Questions
-from flows.forms.judging import Judging, preflight
-from flows.forms.parameters import Limits, Scoring
-from flows.publishing import policy_of
-from flows.run_log import log
-from flows.terminal.generated import counts, tally
-from flows.terminal.reports import dollars, price, what_it_costs
-from metrics_core.judge.foresight import Estimate, total
-from metrics_core.judge.panel import check
-from tasks import steps
-from tasks.commit import recorded
-from tasks.generate import Asking, Generated, check_answered, check_release
-from tasks.judges import MODEL, key
-from tasks.publish import artifact_key
-from tasks.questions import QuestionSet
+from answerkey.flows.evaluate_registered import Waiting, evaluate_registered
+from answerkey.flows.evaluate_release import this_run, work_folder
+from answerkey.flows.forms.generating import Afterwards, Generating, Questions
+from answerkey.flows.forms.judging import Judging, preflight
+from answerkey.flows.forms.parameters import Limits, Scoring
+from answerkey.flows.publishing import policy_of
+from answerkey.flows.run_log import log
+from answerkey.flows.terminal.generated import counts, tally
+from answerkey.flows.terminal.reports import dollars, price, what_it_costs
+from answerkey.metrics_core.judges.estimate import Estimate, total
+from answerkey.metrics_core.judges.judge_metric import check
+from answerkey.tasks import steps
+from answerkey.tasks.publish.artifacts import artifact_key
+from answerkey.tasks.releases.generate import Asking, Generated, check_answered, check_release
+from answerkey.tasks.releases.questions import QuestionSet
+from answerkey.tasks.reports.commit import recorded
+from answerkey.tasks.score.keys import MODEL, key
 
 _AFTERWARDS, _SCORING, _JUDGING, _LIMITS = Afterwards(), Scoring(), Judging(), Limits()
 

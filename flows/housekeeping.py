@@ -9,10 +9,10 @@ from prefect import flow
 from prefect.runtime import flow_run
 from pydantic import Field
 
-from flows.forms.parameters import Form
-from flows.run_log import log
-from tasks.dead_runs import close_runs, mark_dead_runs
-from tasks.prune import prune
+from answerkey.flows.forms.parameters import Form
+from answerkey.flows.run_log import log
+from answerkey.tasks.dead_runs import close_runs, mark_dead_runs
+from answerkey.tasks.prune import prune
 
 
 class Keeping(Form):

@@ -8,16 +8,16 @@ from pathlib import Path
 
 from prefect.client.schemas.objects import State
 
-from flows.run_log import log
-from metrics_core.errors import BadInput
-from metrics_core.pair import Pair
-from metrics_core.policy import Policy
-from metrics_core.registry import Options
-from tasks import steps
-from tasks.compare import primary_field
-from tasks.gate import check_fields, read_policy
-from tasks.report_names import report_named
-from tasks.verdicts import Gated
+from answerkey.flows.run_log import log
+from answerkey.metrics_core.comparison import Pair
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.gate.policy import Policy
+from answerkey.metrics_core.registry import Options
+from answerkey.tasks import steps
+from answerkey.tasks.compare.compare import primary_field
+from answerkey.tasks.gate.gate import check_fields, read_policy
+from answerkey.tasks.gate.verdicts import Gated
+from answerkey.tasks.reports.names import report_named
 
 
 def policy_of(text: str, baseline: str, metrics: Sequence[str], options: Options) -> Policy | None:

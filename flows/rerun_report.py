@@ -7,12 +7,12 @@ from pathlib import Path
 from prefect import flow
 from prefect.runtime import flow_run
 
-from flows.evaluate_release import Run, carry_out, score_runner, this_run, work_folder
-from flows.forms.rerunning import Rerunning, again
-from metrics_core.judge.foresight import Estimate
-from tasks import steps
-from tasks.report import read_reports
-from tasks.report_names import report_named
+from answerkey.flows.evaluate_release import Run, carry_out, score_runner, this_run, work_folder
+from answerkey.flows.forms.rerunning import Rerunning, again
+from answerkey.metrics_core.judges.estimate import Estimate
+from answerkey.tasks import steps
+from answerkey.tasks.reports.names import report_named
+from answerkey.tasks.reports.report import read_reports
 
 
 def _run_name() -> str:

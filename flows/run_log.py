@@ -6,7 +6,7 @@ import logging
 
 from prefect.logging.handlers import APILogHandler
 
-from metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import BadInput
 
 log = logging.getLogger("answerkey")
 # A worker has set up its logging before it imports this.

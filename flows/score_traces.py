@@ -11,22 +11,22 @@ from prefect import flow
 from prefect.artifacts import create_table_artifact
 from prefect.runtime import flow_run
 
-from flows.evaluate_release import score_runner, this_run, work_folder
-from flows.fan_out import fan_out
-from flows.forms.tracing import Job, Tracing, jobs
-from flows.run_log import log
-from flows.terminal.reports import dollars, price
-from metrics_core.errors import BadInput
-from metrics_core.judge.foresight import total
-from tasks import steps
-from tasks.commit import recorded
-from tasks.plan import MAX_CHUNKS
-from tasks.score import worth_spawning
-from tasks.traces.funnel import BUCKETS, Funnel
-from tasks.traces.locks import alone
-from tasks.traces.prepare import Prepared
-from tasks.traces.preview import Preview
-from tasks.traces.select import Window
+from answerkey.flows.evaluate_release import score_runner, this_run, work_folder
+from answerkey.flows.fan_out import fan_out
+from answerkey.flows.forms.tracing import Job, Tracing, jobs
+from answerkey.flows.run_log import log
+from answerkey.flows.terminal.reports import dollars, price
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.judges.estimate import total
+from answerkey.tasks import steps
+from answerkey.tasks.reports.commit import recorded
+from answerkey.tasks.score.plan import MAX_CHUNKS
+from answerkey.tasks.score.score import worth_spawning
+from answerkey.tasks.traces.funnel import BUCKETS, Funnel
+from answerkey.tasks.traces.locks import alone
+from answerkey.tasks.traces.prepare import Prepared
+from answerkey.tasks.traces.preview import Preview
+from answerkey.tasks.traces.select import Window
 
 _TRACING = Tracing()
 

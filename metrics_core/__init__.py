@@ -3,12 +3,12 @@
 No files, no database, no orchestration; the network only through a model that the caller names.
 """
 
-from metrics_core.evaluate import evaluate
-from metrics_core.judge.options import JudgeOptions
-from metrics_core.measurement import Failed, Measurement, Scored, Skipped, Undefined, Usage
-from metrics_core.metric import Field, Metric
-from metrics_core.registry import METRICS, Options, create
-from metrics_core.sample import Sample
+from answerkey.metrics_core.evaluate import evaluate
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.measurement import Failed, Measurement, Scored, Skipped, Undefined, Usage
+from answerkey.metrics_core.metric import Field, Metric
+from answerkey.metrics_core.registry import METRICS, Options, create
+from answerkey.metrics_core.sample import Sample
 
 __all__ = [
     "METRICS",

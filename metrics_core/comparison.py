@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from metrics_core.statistics.intervals import LEVEL
+from answerkey.metrics_core.statistics.intervals import LEVEL
 
 Finding = Literal["better", "worse", "not shown to differ"]
 ALL = "all"

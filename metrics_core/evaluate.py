@@ -6,12 +6,12 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 
-from metrics_core.errors import BadInput
-from metrics_core.measurement import Measurement
-from metrics_core.metric import Metric
-from metrics_core.processes import spawned_pool
-from metrics_core.registry import METRICS, Options, create
-from metrics_core.sample import Sample
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.measurement import Measurement
+from answerkey.metrics_core.metric import Metric
+from answerkey.metrics_core.processes import spawned_pool
+from answerkey.metrics_core.registry import METRICS, Options, create
+from answerkey.metrics_core.sample import Sample
 
 
 def evaluate(

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from metrics_core.measurement import Measurement, Outcome, Scored, Undefined
-from metrics_core.sample import Sample
-from metrics_core.text import is_blank, normal_reference, normalise
+from answerkey.metrics_core.measurement import Measurement, Outcome, Scored, Undefined
+from answerkey.metrics_core.sample import Sample
+from answerkey.metrics_core.text import is_blank, normal_reference, normalise
 
 BlankAnswer = Literal["zero", "undefined"]
 """What a blank answer to a question that has references is worth.

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from metrics_core.errors import BadInput
-from metrics_core.judge.options import NO_JUDGE, JudgeOptions
-from metrics_core.lexical.answer_correctness import answer_correctness
-from metrics_core.lexical.continuous_eval import Profile
-from metrics_core.lexical.metrics import lexical_metric
-from metrics_core.metric import BlankAnswer, Metric
-from metrics_core.semantic.aggregation import Aggregation
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.judges.options import NO_JUDGE, JudgeOptions
+from answerkey.metrics_core.metric import BlankAnswer, Metric
+from answerkey.metrics_core.metrics.answer_correctness import answer_correctness
+from answerkey.metrics_core.metrics.continuous_eval import Profile
+from answerkey.metrics_core.metrics.lexical import lexical_metric
+from answerkey.metrics_core.metrics.semantic_aggregation import Aggregation
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ def _lexical(name: str, summary: str) -> tuple[str, MetricInfo]:
 
 
 def _semantic_similarity(options: Options) -> Metric:
-    from metrics_core.semantic.similarity import SemanticSimilarity
+    from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
 
     chosen = {"models": options.embedding_models} if options.embedding_models else {}
     return SemanticSimilarity(
@@ -66,22 +66,22 @@ def _semantic_similarity(options: Options) -> Metric:
 
 def _meaning_match(options: Options) -> Metric:
     if options.judge.offline or options.judge.cascade:
-        from metrics_core.judge.offline.meaning_match import CascadeMeaningMatch, OfflineMeaningMatch
+        from answerkey.metrics_core.offline_judge.meaning_match import CascadeMeaningMatch, OfflineMeaningMatch
 
         if options.judge.cascade:
             return CascadeMeaningMatch(options.judge, options.blank_answer, options.embedding_cache)
         return OfflineMeaningMatch(options.blank_answer, options.embedding_cache)
-    from metrics_core.judge.meaning_match import MeaningMatch
+    from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 
     return MeaningMatch(options.judge, options.blank_answer)
 
 
 def _ground_truth_similarity(options: Options) -> Metric:
     if options.judge.offline:
-        from metrics_core.judge.offline.ground_truth_similarity import OfflineGroundTruthSimilarity
+        from answerkey.metrics_core.offline_judge.ground_truth_similarity import OfflineGroundTruthSimilarity
 
         return OfflineGroundTruthSimilarity(options.blank_answer, options.embedding_cache)
-    from metrics_core.judge.ground_truth_similarity import GroundTruthSimilarity
+    from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
 
     return GroundTruthSimilarity(options.judge, options.blank_answer)
 

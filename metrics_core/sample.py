@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from metrics_core.text import is_blank
+from answerkey.metrics_core.text import is_blank
 
 
 @dataclass(frozen=True, slots=True)

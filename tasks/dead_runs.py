@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.warehouse.warehouse import FILE, writing
+from answerkey.tasks.warehouse.warehouse import FILE, writing
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient

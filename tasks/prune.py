@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks.registered import FOLDER
-from tasks.warehouse.warehouse import FILE, writing
+from answerkey.tasks.releases.registered import FOLDER
+from answerkey.tasks.warehouse.warehouse import FILE, writing
 
 
 @dataclass(frozen=True, slots=True)

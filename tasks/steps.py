@@ -11,28 +11,24 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 
-from metrics_core.errors import BadInput
-from tasks import (
-    aggregate,
-    announce,
-    commit,
-    compare,
-    comparison_text,
-    foresee,
-    gate,
-    generate,
-    load,
-    parts,
-    plan,
-    publish,
-    score,
-    stored,
-    validate,
-)
-from tasks.page import publish as page
-from tasks.traces import commit as trace_commit
-from tasks.traces import prepare, preview
-from tasks.traces import publish as trace_publish
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.compare import compare
+from answerkey.tasks.compare import text as comparison_text
+from answerkey.tasks.gate import gate
+from answerkey.tasks.load import load
+from answerkey.tasks.publish import announce
+from answerkey.tasks.publish import artifacts as publish
+from answerkey.tasks.publish.page import publish as page
+from answerkey.tasks.releases import export as stored
+from answerkey.tasks.releases import generate
+from answerkey.tasks.reports import aggregate, commit
+from answerkey.tasks.score import estimate as foresee
+from answerkey.tasks.score import plan, score
+from answerkey.tasks.score import shard as parts
+from answerkey.tasks.traces import commit as trace_commit
+from answerkey.tasks.traces import prepare, preview
+from answerkey.tasks.traces import publish as trace_publish
+from answerkey.tasks.validate import validate
 
 
 def _worth_retrying(_task: Any, _run: TaskRun, state: State[Any]) -> bool:

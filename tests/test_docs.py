@@ -11,12 +11,12 @@ from typing import get_args
 import pytest
 import yaml
 
-from metrics_core.pair import ALL
-from metrics_core.policy import KEYS, Kind
-from metrics_core.registry import METRICS
-from tasks.announce import GATE, RUN_INCOMPLETE
-from tasks.gate import read_policy
-from tasks.verdicts import EXIT_CODES
+from answerkey.metrics_core.comparison import ALL
+from answerkey.metrics_core.gate.policy import KEYS, Kind
+from answerkey.metrics_core.registry import METRICS
+from answerkey.tasks.gate.gate import read_policy
+from answerkey.tasks.gate.verdicts import EXIT_CODES
+from answerkey.tasks.publish.announce import GATE, RUN_INCOMPLETE
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [
@@ -59,7 +59,11 @@ def helps() -> dict[str, str]:
     """What each command says it takes."""
     return {
         command: subprocess.run(
-            [sys.executable, "-m", "flows.cli", command, "--help"], check=True, cwd=ROOT, capture_output=True, text=True
+            [sys.executable, "-m", "answerkey.flows.cli", command, "--help"],
+            check=True,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
         ).stdout
         for command in COMMANDS
     }

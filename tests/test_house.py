@@ -104,7 +104,7 @@ def test_the_torch_pin_needs_no_cuda() -> None:
     assert [name for name in pins() if name.startswith(("nvidia", "cuda", "triton"))] == []
 
 
-@pytest.mark.parametrize("module", ["metrics_core", "flows.cli"])
+@pytest.mark.parametrize("module", ["answerkey.metrics_core", "answerkey.flows.cli"])
 def test_importing_stays_light(module: str) -> None:
     done = python("-c", f"import sys, {module}; print(*sorted(set(sys.modules) & set({HEAVY})))")
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "", "")
@@ -119,7 +119,7 @@ def test_the_command_line_answers_at_once(arguments: tuple[str, ...], code: int)
     seconds = []
     for _ in range(3):
         start = time.perf_counter()
-        done = python("-m", "flows.cli", *arguments)
+        done = python("-m", "answerkey.flows.cli", *arguments)
         seconds.append(time.perf_counter() - start)
         assert done.returncode == code, done.stderr
         assert "usage" in (done.stdout + done.stderr).lower()

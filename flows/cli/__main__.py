@@ -1,7 +1,7 @@
-"""`python -m flows.cli`: the same as `answerkey`."""
+"""`python -m answerkey.flows.cli`: the same as `answerkey`."""
 
 import sys
 
-from flows.cli.parser import main
+from answerkey.flows.cli.parser import main
 
 sys.exit(main())

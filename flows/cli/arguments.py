@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import BadInput
 
 if TYPE_CHECKING:
-    from flows.forms.judging import Judging
-    from flows.forms.parameters import Data, Limits, MetricName, Scoring
+    from answerkey.flows.forms.judging import Judging
+    from answerkey.flows.forms.parameters import Data, Limits, MetricName, Scoring
 
 _OPTIONS = {
     "judges": "--judge",
@@ -65,8 +65,8 @@ def forms(chosen: argparse.Namespace) -> Forms:
     """
     from pydantic import ValidationError
 
-    from flows.forms.parameters import Data
-    from tasks.load import dataset_name
+    from answerkey.flows.forms.parameters import Data
+    from answerkey.tasks.load.load import dataset_name
 
     try:
         data = Data(
@@ -92,9 +92,9 @@ def how_to_score(chosen: argparse.Namespace) -> tuple[Scoring, Limits, Judging]:
     """
     from pydantic import ValidationError
 
-    from flows.forms.judging import preflight
-    from flows.forms.parameters import Limits, Scoring
-    from metrics_core.registry import create
+    from answerkey.flows.forms.judging import preflight
+    from answerkey.flows.forms.parameters import Limits, Scoring
+    from answerkey.metrics_core.registry import create
 
     metrics = _metrics(chosen)
     create(metrics)
@@ -120,7 +120,7 @@ def how_to_score(chosen: argparse.Namespace) -> tuple[Scoring, Limits, Judging]:
 
 
 def _metrics(chosen: argparse.Namespace) -> list[MetricName]:
-    from flows.forms.parameters import DEFAULT_METRICS
+    from answerkey.flows.forms.parameters import DEFAULT_METRICS
 
     given: list[Any] = names(chosen.metrics)
     return given or DEFAULT_METRICS
@@ -141,7 +141,7 @@ def policy_given(chosen: argparse.Namespace) -> str:
     Raises:
         BadInput: it cannot be read, or there is no baseline to decide against.
     """
-    from tasks.gate import is_text, read_policy
+    from answerkey.tasks.gate.gate import is_text, read_policy
 
     text: str = chosen.policy
     if not text:
@@ -160,7 +160,7 @@ def judging(chosen: argparse.Namespace, **more: Any) -> Judging:
     """
     from pydantic import ValidationError
 
-    from flows.forms.judging import Judging
+    from answerkey.flows.forms.judging import Judging
 
     try:
         return Judging(

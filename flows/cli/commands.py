@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 
-from flows import environment
-from flows.cli.arguments import check_files, forms, judging, policy_given
-from flows.cli.comparison_commands import against, compare, diff, history, print_against, write_page
-from flows.cli.release_commands import evaluate_registered, print_found, register_release, rerun
-from flows.cli.run import prepare_run, started_here
-from flows.cli.server_commands import deploy, serve
-from flows.cli.trace_commands import score_traces
-from metrics_core.errors import BadInput
+from answerkey.flows import environment
+from answerkey.flows.cli.arguments import check_files, forms, judging, policy_given
+from answerkey.flows.cli.comparison_commands import against, compare, diff, history, print_against, write_page
+from answerkey.flows.cli.release_commands import evaluate_registered, print_found, register_release, rerun
+from answerkey.flows.cli.run import prepare_run, started_here
+from answerkey.flows.cli.server_commands import deploy, serve
+from answerkey.flows.cli.trace_commands import score_traces
+from answerkey.metrics_core.errors import BadInput
 
 __all__ = [
     "compare", "deploy", "diff", "doctor", "evaluate", "evaluate_registered", "history", "judge", "metrics",
@@ -26,7 +26,7 @@ def evaluate(chosen: argparse.Namespace) -> int:
     prepare_run(chosen.home, quiet=chosen.quiet)
     given, policy = forms(chosen), policy_given(chosen)
     with started_here():
-        from flows.evaluate_release import evaluate_release
+        from answerkey.flows.evaluate_release import evaluate_release
 
         found = evaluate_release(
             given.data, given.scoring, given.judging, given.limits, str(chosen.home), chosen.baseline, policy,
@@ -37,8 +37,8 @@ def evaluate(chosen: argparse.Namespace) -> int:
 
 def judge(chosen: argparse.Namespace) -> int:
     """`answerkey judge`: try a judge on one answer."""
-    from flows.cli.trial import ask_about, metrics_of
-    from flows.terminal.judges import print_trials
+    from answerkey.flows.cli.trial import ask_about, metrics_of
+    from answerkey.flows.terminal.judges import print_trials
 
     references = [chosen.reference, *chosen.more_references]
     trials = ask_about(
@@ -50,10 +50,10 @@ def judge(chosen: argparse.Namespace) -> int:
 
 def report(chosen: argparse.Namespace) -> int:
     """`answerkey report`: print reports from the warehouse."""
-    from flows.terminal.reports import print_list, print_reports
-    from tasks.report import latest_run, list_reports, read_reports
-    from tasks.report_names import report_named
-    from tasks.verdicts import exit_code
+    from answerkey.flows.terminal.reports import print_list, print_reports
+    from answerkey.tasks.gate.verdicts import exit_code
+    from answerkey.tasks.reports.names import report_named
+    from answerkey.tasks.reports.report import latest_run, list_reports, read_reports
 
     if chosen.list:
         rows = [row for prefix in chosen.report_id or [""] for row in list_reports(chosen.home, prefix)]
@@ -76,29 +76,29 @@ def report(chosen: argparse.Namespace) -> int:
 
 def gate(chosen: argparse.Namespace) -> int:
     """`answerkey gate`: decide whether a release may ship."""
-    from flows.cli.gate_commands import gate as decide
+    from answerkey.flows.cli.gate_commands import gate as decide
 
     return decide(chosen)
 
 
 def calibrate(chosen: argparse.Namespace) -> int:
     """`answerkey calibrate`: compare a metric with labels of people."""
-    from flows.cli.gate_commands import calibrate as compare_with_people
+    from answerkey.flows.cli.gate_commands import calibrate as compare_with_people
 
     return compare_with_people(chosen)
 
 
 def generate(chosen: argparse.Namespace) -> int:
     """`answerkey generate`: ask a model all questions of a data set."""
-    from flows.cli.generate_command import generate as ask
+    from answerkey.flows.cli.generate_command import generate as ask
 
     return ask(chosen)
 
 
 def metrics(chosen: argparse.Namespace) -> int:
     """`answerkey metrics`: the catalogue."""
-    from flows.terminal.reports import print_metrics
-    from metrics_core.registry import METRICS, Options
+    from answerkey.flows.terminal.reports import print_metrics
+    from answerkey.metrics_core.registry import METRICS, Options
 
     catalogue = [(name, info.summary, info.build(Options())) for name, info in METRICS.items()]
     if chosen.json:
@@ -123,8 +123,8 @@ def metrics(chosen: argparse.Namespace) -> int:
 def doctor(chosen: argparse.Namespace) -> int:
     """`answerkey doctor`: is everything there that a run needs?"""
     environment.prepare(chosen.home)
-    from flows.cli.doctor import examine
-    from flows.terminal.reports import print_findings
+    from answerkey.flows.cli.doctor import examine
+    from answerkey.flows.terminal.reports import print_findings
 
     findings = examine(chosen.home)
     print_findings(findings)

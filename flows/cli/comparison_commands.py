@@ -8,24 +8,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flows.cli.arguments import bad_argument, names
-from metrics_core.errors import BadInput
+from answerkey.flows.cli.arguments import bad_argument, names
+from answerkey.metrics_core.errors import BadInput
 
 if TYPE_CHECKING:
-    from metrics_core.pair import Pair
-    from tasks.report import Report
-    from tasks.verdicts import Gated
+    from answerkey.metrics_core.comparison import Pair
+    from answerkey.tasks.gate.verdicts import Gated
+    from answerkey.tasks.reports.report import Report
 
 
 def compare(chosen: argparse.Namespace) -> int:
     """`answerkey compare`: compare two reports, keep what is found, and print it."""
     from pydantic import ValidationError
 
-    from flows.forms.comparing import Comparing
-    from flows.terminal.comparisons import pair_json, print_pairs
-    from tasks.compare import compare as compare_reports
-    from tasks.most_changed import most_changed
-    from tasks.report_names import pair_named
+    from answerkey.flows.forms.comparing import Comparing
+    from answerkey.flows.terminal.comparisons import pair_json, print_pairs
+    from answerkey.tasks.compare.compare import compare as compare_reports
+    from answerkey.tasks.compare.examples import most_changed
+    from answerkey.tasks.reports.names import pair_named
 
     try:
         form = Comparing(
@@ -59,9 +59,9 @@ def compare(chosen: argparse.Namespace) -> int:
 
 def diff(chosen: argparse.Namespace) -> int:
     """`answerkey diff`: why a number moved."""
-    from flows.terminal.comparisons import print_difference
-    from tasks.diff import diff as diff_reports
-    from tasks.report_names import pair_named
+    from answerkey.flows.terminal.comparisons import print_difference
+    from answerkey.tasks.compare.diff import diff as diff_reports
+    from answerkey.tasks.reports.names import pair_named
 
     ids = pair_named(chosen.home, chosen.old, chosen.new, chosen.dataset)
     print_difference(diff_reports(chosen.home, *ids), as_json=chosen.json)
@@ -70,10 +70,10 @@ def diff(chosen: argparse.Namespace) -> int:
 
 def history(chosen: argparse.Namespace) -> int:
     """`answerkey history`: a field over reports, or over the traces of a rule."""
-    from flows.terminal.comparisons import print_history
-    from flows.terminal.traces import print_over_time
-    from tasks.history import history as history_of
-    from tasks.traces.means import over_time
+    from answerkey.flows.terminal.comparisons import print_history
+    from answerkey.flows.terminal.traces import print_over_time
+    from answerkey.tasks.reports.history import history as history_of
+    from answerkey.tasks.traces.summary import over_time
 
     if chosen.rule:
         name, periods = over_time(chosen.home, chosen.rule, chosen.field, chosen.by)
@@ -97,10 +97,10 @@ def against(
     """
     from itertools import pairwise
 
-    from tasks.compare import compare, primary_field
-    from tasks.gate import gate, read_policy
-    from tasks.report import read_reports
-    from tasks.report_names import report_named
+    from answerkey.tasks.compare.compare import compare, primary_field
+    from answerkey.tasks.gate.gate import gate, read_policy
+    from answerkey.tasks.reports.names import report_named
+    from answerkey.tasks.reports.report import read_reports
 
     ids = list(dict.fromkeys(report_ids))
     if not baseline:
@@ -132,8 +132,8 @@ def write_page(
     Raises:
         BadInput: it cannot be written there.
     """
-    from tasks.page.build import build_page
-    from tasks.page.html import write
+    from answerkey.tasks.publish.page.build import build_page
+    from answerkey.tasks.publish.page.html import write
 
     page = build_page(home, report_ids, pairs=pairs, gates=gates, primary=primary)
     try:
@@ -144,8 +144,9 @@ def write_page(
 
 def print_compared_reports(home: Path, report_ids: Sequence[str], *, as_json: bool, gated: bool = False) -> int:
     """What a run found with its baseline; the exit code of its gate, 0 if it was not `gated`."""
-    from tasks import comparisons, verdicts
-    from tasks.report import read_reports
+    from answerkey.tasks.compare import stored as comparisons
+    from answerkey.tasks.gate import verdicts
+    from answerkey.tasks.reports.report import read_reports
 
     pairs, gates = comparisons.stored(home, report_ids), verdicts.stored(home, report_ids)
     print_against(read_reports(home, report_ids), pairs, gates, as_json=as_json)
@@ -163,9 +164,9 @@ def print_against(
     """The reports, then how they compare with a baseline, then what the gate says."""
     from dataclasses import asdict
 
-    from flows.terminal.comparisons import pair_json, print_pairs
-    from flows.terminal.gates import print_verdict
-    from flows.terminal.reports import print_reports
+    from answerkey.flows.terminal.comparisons import pair_json, print_pairs
+    from answerkey.flows.terminal.gates import print_verdict
+    from answerkey.flows.terminal.reports import print_reports
 
     if as_json:
         found = {

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from flows.cli.serving import POOL
-from metrics_core.errors import BadInput
-from tasks.dead_runs import TAG
+from answerkey.flows.cli.serving import POOL
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.dead_runs import TAG
 
 if TYPE_CHECKING:
     from uuid import UUID

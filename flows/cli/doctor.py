@@ -7,10 +7,10 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from metrics_core.errors import BadInput
-from tasks.manifest import versions
-from tasks.server import has_server
-from tasks.warehouse.warehouse import FILE, reading
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.publish.server import has_server
+from answerkey.tasks.reports.manifest import versions
+from answerkey.tasks.warehouse.warehouse import FILE, reading
 
 _PAIR = ("The cat did not sit on the mat.", "The cat sat on the old mat.")
 _TOLERANCE = 1e-12
@@ -50,7 +50,7 @@ def _oracles() -> Finding:
     from rouge_score.rouge_scorer import RougeScorer
     from sacrebleu.metrics.bleu import BLEU
 
-    from metrics_core import Sample, evaluate
+    from answerkey.metrics_core import Sample, evaluate
 
     answer, reference = _PAIR
     [ours] = evaluate([Sample("doctor", answer, [reference])], ["answer_correctness"])
@@ -62,7 +62,7 @@ def _oracles() -> Finding:
 
 
 def _models() -> list[Finding]:
-    from metrics_core.semantic.embedded import EMBEDDED
+    from answerkey.metrics_core.embeddings.packaged import EMBEDDED
 
     findings = []
     for name, package in EMBEDDED.items():
@@ -77,9 +77,9 @@ def _models() -> list[Finding]:
 
 def _judge(home: Path) -> Finding:
     """Whether the judge that is named outside any run could be asked. It is not."""
-    from flows.forms.judging import Judging, preflight
-    from metrics_core.judge.offline.matcher import about
-    from tasks.judges import settings
+    from answerkey.flows.forms.judging import Judging, preflight
+    from answerkey.metrics_core.offline_judge.matcher import about
+    from answerkey.tasks.score.keys import settings
 
     try:
         if not settings((), "")[0]:

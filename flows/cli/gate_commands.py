@@ -9,11 +9,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import BadInput
 
 if TYPE_CHECKING:
-    from metrics_core.policy import Policy
-    from tasks.verdicts import Gated
+    from answerkey.metrics_core.gate.policy import Policy
+    from answerkey.tasks.gate.verdicts import Gated
 
 _EPILOG = """\
 exit codes: 0 PASS, 1 FAIL, 3 INCONCLUSIVE (too few samples), 4 INCOMPLETE (something is missing), 2 bad input
@@ -59,11 +59,11 @@ def gate_options(parser: argparse.ArgumentParser, home: Callable[[argparse._Acti
 def gate(chosen: argparse.Namespace) -> int:
     """Print and write the verdict and return its exit code; a self-test that could be made returns 0."""
     policy = _policy(chosen)
-    from flows.terminal.gates import print_self_test, print_verdict
-    from tasks.gate import gate as decide
-    from tasks.gate import gate_self_test
-    from tasks.junit import junit
-    from tasks.verdicts import EXIT_CODES
+    from answerkey.flows.terminal.gates import print_self_test, print_verdict
+    from answerkey.tasks.gate.gate import gate as decide
+    from answerkey.tasks.gate.gate import gate_self_test
+    from answerkey.tasks.gate.junit import junit
+    from answerkey.tasks.gate.verdicts import EXIT_CODES
 
     names = (chosen.home, chosen.old, chosen.new, policy, chosen.dataset)
     if chosen.self_test:
@@ -86,9 +86,9 @@ def gate(chosen: argparse.Namespace) -> int:
 
 def _page(home: Path, gated: Gated, file: Path) -> None:
     """About both reports; where there is no baseline, about the new one alone."""
-    from flows.cli.comparison_commands import write_page
-    from tasks.compare import compare, primary_field
-    from tasks.report_names import is_known
+    from answerkey.flows.cli.comparison_commands import write_page
+    from answerkey.tasks.compare.compare import compare, primary_field
+    from answerkey.tasks.reports.names import is_known
 
     ids = [one for one in (gated.old, gated.new) if is_known(home, one)]
     pairs = [compare(home, *ids, primary=primary_field(home, ids, gated.primary))] if len(ids) > 1 else []
@@ -121,9 +121,9 @@ def calibrate_options(parser: argparse.ArgumentParser, home: Callable[[argparse.
 
 def calibrate(chosen: argparse.Namespace) -> int:
     """Calibrate, keep the result and print it."""
-    from flows.terminal.gates import print_calibration
-    from tasks.calibrate import calibration, columns_of
-    from tasks.calibrations import keep
+    from answerkey.flows.terminal.gates import print_calibration
+    from answerkey.tasks.gate.calibrate import calibration, columns_of
+    from answerkey.tasks.gate.calibrations import keep
 
     if chosen.map and not chosen.labels:
         raise BadInput("--map says where columns of --labels FILE are, and there is no such file given")
@@ -142,7 +142,7 @@ def calibrate(chosen: argparse.Namespace) -> int:
 
 
 def _policy(chosen: argparse.Namespace) -> Policy:
-    from tasks.gate import read_policy
+    from answerkey.tasks.gate.gate import read_policy
 
     given = [option for option in ("primary", "margin", "rule") if getattr(chosen, option) not in (None, [])]
     if chosen.policy and given:
@@ -151,7 +151,7 @@ def _policy(chosen: argparse.Namespace) -> Policy:
         return read_policy(chosen.policy)
     if not given:
         raise BadInput("a gate needs a policy: --policy FILE, or --primary METRIC.FIELD --margin X")
-    from metrics_core.policy import parse_policy
+    from answerkey.metrics_core.gate.policy import parse_policy
 
     return parse_policy({"primary": chosen.primary, "margin": chosen.margin, "rules": chosen.rule}, "options")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from flows.forms.generating import Afterwards, Generating, Questions
-    from flows.generate_answers import Made
+    from answerkey.flows.forms.generating import Afterwards, Generating, Questions
+    from answerkey.flows.generate_answers import Made
 
 Add = Callable[[argparse._ActionsContainer], None]
 
@@ -119,15 +119,15 @@ def _limits(group: argparse._ActionsContainer) -> None:
 
 def generate(chosen: argparse.Namespace) -> int:
     """Run the flow, and print what came of the questions, or what they would cost."""
-    from flows.cli.arguments import how_to_score
-    from flows.cli.run import prepare_run, started_here
+    from answerkey.flows.cli.arguments import how_to_score
+    from answerkey.flows.cli.run import prepare_run, started_here
 
     prepare_run(chosen.home, quiet=chosen.quiet)
     questions, generating, afterwards = _forms(chosen)
     _try(chosen.home, questions, generating)
     scoring, limits, judging = how_to_score(chosen)
     with started_here():
-        from flows.generate_answers import generate_answers
+        from answerkey.flows.generate_answers import generate_answers
 
         made = generate_answers(questions, generating, afterwards, scoring, judging, limits, str(chosen.home))
     return _print(chosen, made)
@@ -136,8 +136,8 @@ def generate(chosen: argparse.Namespace) -> int:
 def _forms(chosen: argparse.Namespace) -> tuple[Questions, Generating, Afterwards]:
     from pydantic import ValidationError
 
-    from flows.cli.arguments import absolute, bad_argument, policy_given
-    from flows.forms.generating import Afterwards, Generating, Questions
+    from answerkey.flows.cli.arguments import absolute, bad_argument, policy_given
+    from answerkey.flows.forms.generating import Afterwards, Generating, Questions
 
     there = "::" in chosen.dataset or Path(chosen.dataset).is_file()
     try:
@@ -177,8 +177,8 @@ def _forms(chosen: argparse.Namespace) -> tuple[Questions, Generating, Afterward
 
 
 def _path_or_text(given: str) -> str:
-    from flows.cli.arguments import absolute
-    from tasks.questions import text_or_file
+    from answerkey.flows.cli.arguments import absolute
+    from answerkey.tasks.releases.questions import text_or_file
 
     # A file may have another path for the process that reads it, and its content is another than its name.
     return absolute(given.strip()) if text_or_file(given) != given else given
@@ -194,10 +194,10 @@ def _try(home: Path, questions: Questions, generating: Generating) -> None:
     import shutil
     from dataclasses import replace
 
-    from metrics_core.judge.panel import check
-    from tasks.generate import check_release
-    from tasks.judges import MODEL, key
-    from tasks.questions import questions as read
+    from answerkey.metrics_core.judges.judge_metric import check
+    from answerkey.tasks.releases.generate import check_release
+    from answerkey.tasks.releases.questions import questions as read
+    from answerkey.tasks.score.keys import MODEL, key
 
     asking = generating.asking(home, "")
     work = home / "runs" / f"tried-{os.getpid()}"
@@ -211,11 +211,11 @@ def _try(home: Path, questions: Questions, generating: Generating) -> None:
 
 
 def _print(chosen: argparse.Namespace, made: Any) -> int:
-    from flows.cli.release_commands import print_found
-    from flows.terminal.generated import print_generated
-    from flows.terminal.judges import print_estimates
-    from metrics_core.judge.foresight import Estimate
-    from tasks.registered import registrations
+    from answerkey.flows.cli.release_commands import print_found
+    from answerkey.flows.terminal.generated import print_generated
+    from answerkey.flows.terminal.judges import print_estimates
+    from answerkey.metrics_core.judges.estimate import Estimate
+    from answerkey.tasks.releases.registered import registrations
 
     if isinstance(made, Estimate):
         print_estimates([made], as_json=chosen.json, whom="the model")

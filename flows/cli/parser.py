@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from flows.cli.comparison_arguments import POLICY, add_comparisons
-from flows.cli.release_arguments import add_releases
-from metrics_core.errors import BadInput
+from answerkey.flows.cli.comparison_arguments import POLICY, add_comparisons
+from answerkey.flows.cli.release_arguments import add_releases
+from answerkey.metrics_core.errors import BadInput
 
 EXIT_BAD_INPUT = 2
 _EPILOG = """\
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     parser = _parser()
     chosen = parser.parse_args(arguments)
-    from flows.cli import commands
+    from answerkey.flows.cli import commands
 
     try:
         return int(getattr(commands, chosen.command.replace("-", "_"))(chosen))
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        from metrics_core.judge.ledger import LedgerError
+        from answerkey.metrics_core.llm.ledger import LedgerError
 
         if not isinstance(error, LedgerError):
             raise
@@ -79,9 +79,9 @@ def _parser() -> argparse.ArgumentParser:
     _home(report)
     add_comparisons(commands, _home)
     add_releases(commands, _column_options, _how_to_score_options, _output_options, _home)
-    from flows.cli.gate_commands import calibrate_options, gate_options
-    from flows.cli.generate_command import generate_options
-    from flows.cli.trace_commands import trace_options
+    from answerkey.flows.cli.gate_commands import calibrate_options, gate_options
+    from answerkey.flows.cli.generate_command import generate_options
+    from answerkey.flows.cli.trace_commands import trace_options
 
     trace_options(commands.add_parser("score-traces", help="score logged traces by rules: new ones, or a range"), _home)
     generate_options(

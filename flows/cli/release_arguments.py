@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
-from flows.cli.comparison_arguments import REPORT
+from answerkey.flows.cli.comparison_arguments import REPORT
 
 Add = Callable[[argparse.ArgumentParser], None]
 

@@ -8,24 +8,24 @@ import logging
 import sys
 from typing import TYPE_CHECKING, Any, cast
 
-from flows.cli.arguments import absolute, bad_argument, check_files, how_to_score, names, policy_given
-from flows.cli.comparison_commands import print_compared_reports
-from flows.cli.run import prepare_run, started_here
-from metrics_core.errors import BadInput
-from tasks.server import has_server
+from answerkey.flows.cli.arguments import absolute, bad_argument, check_files, how_to_score, names, policy_given
+from answerkey.flows.cli.comparison_commands import print_compared_reports
+from answerkey.flows.cli.run import prepare_run, started_here
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.publish.server import has_server
 
 if TYPE_CHECKING:
-    from flows.forms.rerunning import Rerunning
-    from metrics_core.judge.foresight import Estimate
+    from answerkey.flows.forms.rerunning import Rerunning
+    from answerkey.metrics_core.judges.estimate import Estimate
 
 
 def register_release(chosen: argparse.Namespace) -> int:
     """`answerkey register-release`: keep the answers of a release."""
     from dataclasses import asdict
 
-    from tasks.columns import parse_map
-    from tasks.load import Source
-    from tasks.register import register
+    from answerkey.tasks.load.columns import parse_map
+    from answerkey.tasks.load.load import Source
+    from answerkey.tasks.releases.register import register
 
     check_files(chosen)
     source = Source(
@@ -46,7 +46,7 @@ def register_release(chosen: argparse.Namespace) -> int:
 
 def evaluate_registered(chosen: argparse.Namespace) -> int:
     """`answerkey evaluate-registered`: evaluate what is registered and has no report."""
-    from tasks.registered import pending
+    from answerkey.tasks.releases.registered import pending
 
     prepare_run(chosen.home, quiet=chosen.quiet)
     scoring, limits, judging = how_to_score(chosen)
@@ -55,8 +55,8 @@ def evaluate_registered(chosen: argparse.Namespace) -> int:
         raise BadInput(f"--at-most {chosen.at_most}: give a count from 1 on")
     pending(chosen.home, chosen.release)
     with started_here():
-        from flows.evaluate_registered import Waiting
-        from flows.evaluate_registered import evaluate_registered as flow
+        from answerkey.flows.evaluate_registered import Waiting
+        from answerkey.flows.evaluate_registered import evaluate_registered as flow
 
         waiting = Waiting(release=chosen.release, at_most=chosen.at_most)
         found = flow(
@@ -68,16 +68,16 @@ def evaluate_registered(chosen: argparse.Namespace) -> int:
 def rerun(chosen: argparse.Namespace) -> int:
     """`answerkey rerun`: make a report again with other parameters."""
     prepare_run(chosen.home, quiet=chosen.quiet)
-    from flows.forms.rerunning import again
-    from tasks.report import read_reports
-    from tasks.report_names import report_named
+    from answerkey.flows.forms.rerunning import again
+    from answerkey.tasks.reports.names import report_named
+    from answerkey.tasks.reports.report import read_reports
 
     wanted = _rerunning(chosen)
     # Whatever is wrong is said before a server is started for it.
     [report] = read_reports(chosen.home, [report_named(chosen.home, wanted.report)])
     again(report.manifest, wanted)
     with started_here():
-        from flows.rerun_report import rerun_report
+        from answerkey.flows.rerun_report import rerun_report
 
         found = rerun_report(wanted, str(chosen.home))
     return print_found(chosen, found, dry_run=wanted.dry_run)
@@ -86,7 +86,7 @@ def rerun(chosen: argparse.Namespace) -> int:
 def _rerunning(chosen: argparse.Namespace) -> Rerunning:
     from pydantic import ValidationError
 
-    from flows.forms.rerunning import Rerunning
+    from answerkey.flows.forms.rerunning import Rerunning
 
     given: dict[str, Any] = {} if chosen.threshold is None else {"threshold": chosen.threshold}
     try:
@@ -110,9 +110,9 @@ def _rerunning(chosen: argparse.Namespace) -> Rerunning:
 
 def print_found(chosen: argparse.Namespace, found: Any, *, dry_run: bool, baseline: str = "", policy: str = "") -> int:
     """What a run has found: its reports, how they compare, or what it would have asked; the exit code."""
-    from flows.terminal.judges import print_estimates
-    from flows.terminal.reports import print_reports
-    from tasks.report import read_reports
+    from answerkey.flows.terminal.judges import print_estimates
+    from answerkey.flows.terminal.reports import print_reports
+    from answerkey.tasks.reports.report import read_reports
 
     if dry_run:
         print_estimates(cast("list[Estimate]", found), as_json=chosen.json)

@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from flows import environment
-from metrics_core.errors import BadInput
-from tasks.dead_runs import TAG
-from tasks.server import has_server
+from answerkey.flows import environment
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.dead_runs import TAG
+from answerkey.tasks.publish.server import has_server
 
 # Of Linux, where alone the interface can be down like this: SIOCSIFFLAGS, and IFF_UP with IFF_RUNNING.
 _SET_FLAGS, _UP_AND_RUNNING = 0x8914, 0x41

@@ -6,7 +6,7 @@ import argparse
 import os
 from pathlib import Path
 
-from flows.cli.serving import (
+from answerkey.flows.cli.serving import (
     POOL,
     Stopped,
     page_server,
@@ -16,8 +16,8 @@ from flows.cli.serving import (
     stopping_on_signals,
     wait_for,
 )
-from metrics_core.errors import BadInput
-from tasks.server import has_server
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.publish.server import has_server
 
 
 def serve(chosen: argparse.Namespace) -> int:
@@ -38,7 +38,7 @@ def _serve(home: Path, port: int, environment: dict[str, str]) -> None:
     with server(home, port, environment) as prefect:
         # Prefect reads them when it is imported, which is now.
         os.environ.update(environment)
-        from flows.cli.deploying import ROOT, deploy_all, make_automations, make_pool
+        from answerkey.flows.cli.deploying import ROOT, deploy_all, make_automations, make_pool
 
         make_pool()
         deploy_all(home, environment)
@@ -58,7 +58,7 @@ def deploy(chosen: argparse.Namespace) -> int:
     """`answerkey deploy`: bring a server up to date."""
     if not has_server():
         raise BadInput("no Prefect server is named: set PREFECT_API_URL, or use `answerkey serve`")
-    from flows.cli.deploying import deploy_all, make_automations, make_pool
+    from answerkey.flows.cli.deploying import deploy_all, make_automations, make_pool
 
     pool = make_pool(chosen.pool)
     deploy_all(chosen.home, dict(os.environ), pool)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import BadInput
 
 POOL = "answerkey"
 _HOST = "127.0.0.1"
@@ -50,7 +50,7 @@ def stopping_on_signals() -> Iterator[None]:
 
 def server_environment(home: Path, port: int) -> dict[str, str]:
     """The environment of everything that belongs to the server on `port`."""
-    from tasks.page.publish import PAGES
+    from answerkey.tasks.publish.page.publish import PAGES
 
     return {
         **os.environ,
@@ -114,7 +114,7 @@ def page_server(home: Path, port: int, environment: Mapping[str, str]) -> Iterat
     Raises:
         BadInput: the port is taken, or nothing starts on it.
     """
-    from tasks.page.publish import FOLDER
+    from answerkey.tasks.publish.page.publish import FOLDER
 
     _check_port(port)
     folder = home / FOLDER

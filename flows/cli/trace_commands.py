@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from tasks.traces.funnel import Funnel
-    from tasks.traces.preview import Preview
+    from answerkey.tasks.traces.funnel import Funnel
+    from answerkey.tasks.traces.preview import Preview
 
 _EPILOG = """\
 examples:
@@ -41,10 +41,10 @@ def score_traces(chosen: argparse.Namespace) -> int:
     """Run the flow and print how many traces came how far, or what would be done."""
     from pydantic import ValidationError
 
-    from flows.cli.arguments import absolute, bad_argument
-    from flows.cli.run import prepare_run, started_here
-    from flows.forms.tracing import Tracing, jobs
-    from flows.terminal.traces import print_funnels, print_previews
+    from answerkey.flows.cli.arguments import absolute, bad_argument
+    from answerkey.flows.cli.run import prepare_run, started_here
+    from answerkey.flows.forms.tracing import Tracing, jobs
+    from answerkey.flows.terminal.traces import print_funnels, print_previews
 
     prepare_run(chosen.home, quiet=chosen.quiet)
     try:
@@ -61,7 +61,7 @@ def score_traces(chosen: argparse.Namespace) -> int:
     # Before Prefect is imported: what is wrong with a rule is told at once.
     jobs(form, chosen.home, "")
     with started_here():
-        from flows.score_traces import score_traces as run
+        from answerkey.flows.score_traces import score_traces as run
 
         found = run(form, str(chosen.home))
     if chosen.dry_run:

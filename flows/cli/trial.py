@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from flows.cli.arguments import names
-from flows.forms.judging import Judging
-from metrics_core.errors import BadInput
-from metrics_core.judge.details import DECIDED_BY
-from metrics_core.judge.ledger import Ledger
-from metrics_core.judge.offline.matcher import about
-from metrics_core.judge.options import JudgeOptions
-from metrics_core.measurement import Measurement
-from metrics_core.registry import METRICS, Options, create
-from metrics_core.sample import Sample
-from tasks.judges import key
+from answerkey.flows.cli.arguments import names
+from answerkey.flows.forms.judging import Judging
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.judges.details import DECIDED_BY
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm.ledger import Ledger
+from answerkey.metrics_core.measurement import Measurement
+from answerkey.metrics_core.offline_judge.matcher import about
+from answerkey.metrics_core.registry import METRICS, Options, create
+from answerkey.metrics_core.sample import Sample
+from answerkey.tasks.score.keys import key
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from flows.forms.parameters import Form
+from answerkey.flows.forms.parameters import Form
 
 
 class Comparing(Form):

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from pydantic import ConfigDict, Field
 
-from flows.forms.judging import MODEL_PATTERN, PLACE_PATTERN
-from flows.forms.parameters import Form
-from metrics_core.errors import BadInput
-from metrics_core.generation import Prompting, model_of, placeholders
-from metrics_core.judge.options import JudgeOptions
-from tasks.columns import parse_map
-from tasks.generate import Asking
-from tasks.questions import QuestionSet, find_questions, text_or_file
+from answerkey.flows.forms.judging import MODEL_PATTERN, PLACE_PATTERN
+from answerkey.flows.forms.parameters import Form
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm.generate import Prompting, model_of, placeholders
+from answerkey.tasks.load.columns import parse_map
+from answerkey.tasks.releases.generate import Asking
+from answerkey.tasks.releases.questions import QuestionSet, find_questions, text_or_file
 
 
 class Questions(Form):

@@ -8,11 +8,11 @@ from typing import Annotated
 
 from pydantic import ConfigDict, Field
 
-from flows.forms.parameters import Form
-from metrics_core.errors import BadInput
-from metrics_core.judge.options import JudgeOptions, Jury
-from metrics_core.judge.panel import check
-from tasks.judges import key, settings
+from answerkey.flows.forms.parameters import Form
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.judges.judge_metric import check
+from answerkey.metrics_core.judges.options import JudgeOptions, Jury
+from answerkey.tasks.score.keys import key, settings
 
 # What people may paste by mistake (a key, an address with a password in it) fits none of these, so the form
 # refuses it before anything stores it.

@@ -6,13 +6,13 @@ from typing import Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from metrics_core.judge.options import NO_JUDGE, JudgeOptions
-from metrics_core.metric import BlankAnswer
-from metrics_core.registry import METRICS, Options
-from metrics_core.semantic.aggregation import Aggregation
-from tasks.columns import parse_map
-from tasks.contract import Contract
-from tasks.load import Source
+from answerkey.metrics_core.judges.options import NO_JUDGE, JudgeOptions
+from answerkey.metrics_core.metric import BlankAnswer
+from answerkey.metrics_core.metrics.semantic_aggregation import Aggregation
+from answerkey.metrics_core.registry import METRICS, Options
+from answerkey.tasks.load.columns import parse_map
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.validate.contract import Contract
 
 MetricName = Literal[
     "answer_correctness",

@@ -9,9 +9,9 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from flows.forms.judging import ADDRESS_PATTERN, JUDGE_PATTERN, PLACE_PATTERN, Judging
-from flows.forms.parameters import Form, Limits, MetricName, Scoring
-from metrics_core.errors import BadInput
+from answerkey.flows.forms.judging import ADDRESS_PATTERN, JUDGE_PATTERN, PLACE_PATTERN, Judging
+from answerkey.flows.forms.parameters import Form, Limits, MetricName, Scoring
+from answerkey.metrics_core.errors import BadInput
 
 _AS_IN_THE_REPORT = -1.0
 

@@ -11,17 +11,17 @@ from typing import Any, TypeVar
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from flows.cli.arguments import SILENT, wrong_value
-from flows.forms.judging import Judging, preflight
-from flows.forms.parameters import Form, Scoring
-from metrics_core.errors import BadInput
-from metrics_core.judge.options import NO_JUDGE
-from metrics_core.registry import METRICS, Options, create
-from tasks.traces.rules import Rule, load_rules
-from tasks.traces.select import Window
-from tasks.traces.source import check_source
-from tasks.traces.stage import newest_version
-from tasks.warehouse.warehouse import FILE, reading
+from answerkey.flows.cli.arguments import SILENT, wrong_value
+from answerkey.flows.forms.judging import Judging, preflight
+from answerkey.flows.forms.parameters import Form, Scoring
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.judges.options import NO_JUDGE
+from answerkey.metrics_core.registry import METRICS, Options, create
+from answerkey.tasks.traces.rules import Rule, load_rules
+from answerkey.tasks.traces.select import Window
+from answerkey.tasks.traces.source import check_source
+from answerkey.tasks.traces.stage import newest_version
+from answerkey.tasks.warehouse.warehouse import FILE, reading
 
 _DAY = r"^(\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2})?(Z|[+-]\d{2}:\d{2})?)?)?$"
 

@@ -10,15 +10,15 @@ from typing import Protocol
 from rich.markup import escape
 from rich.table import Table
 
-from flows.terminal.reports import fits, plain_table, show
-from metrics_core.judge.shown import cut, one_line
-from metrics_core.pair import ALL, Comparison, Finding, Pair
-from tasks.comparison_text import only_one, people_note, table
-from tasks.diff import Difference
-from tasks.history import Moment
-from tasks.most_changed import ChangedSample
-from tasks.movement import CAUSES, Movement
-from tasks.publish import number
+from answerkey.flows.terminal.reports import fits, plain_table, show
+from answerkey.metrics_core.comparison import ALL, Comparison, Finding, Pair
+from answerkey.metrics_core.llm.untrusted import cut, one_line
+from answerkey.tasks.compare.attribution import CAUSES, Movement
+from answerkey.tasks.compare.diff import Difference
+from answerkey.tasks.compare.examples import ChangedSample
+from answerkey.tasks.compare.text import only_one, people_note, table
+from answerkey.tasks.publish.artifacts import number
+from answerkey.tasks.reports.history import Moment
 
 _LONGEST_TEXT = 400
 _VERDICT, _GAP = 19, 3

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
-from flows.terminal.reports import plain_table, show
-from metrics_core.statistics.intervals import Estimate
+from answerkey.flows.terminal.reports import plain_table, show
+from answerkey.metrics_core.statistics.intervals import Estimate
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from metrics_core.gate_trial import SelfTest
-    from tasks.calibrate import Calibrating
-    from tasks.verdicts import Gated
+    from answerkey.metrics_core.gate.simulate import SelfTest
+    from answerkey.tasks.gate.calibrate import Calibrating
+    from answerkey.tasks.gate.verdicts import Gated
 
 _STYLES = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold yellow", "INCOMPLETE": "bold magenta"}
 

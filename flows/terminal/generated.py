@@ -7,9 +7,9 @@ from dataclasses import asdict
 
 from rich.markup import escape
 
-from flows.terminal.reports import plain_table, price, show
-from tasks.generate import Generated
-from tasks.registered import Registration
+from answerkey.flows.terminal.reports import plain_table, price, show
+from answerkey.tasks.releases.generate import Generated
+from answerkey.tasks.releases.registered import Registration
 
 
 def counts(made: Generated) -> list[tuple[str, int]]:

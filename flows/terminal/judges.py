@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.table import Table
 
-from flows.terminal.reports import dollars, plain_table, price, show
-from metrics_core.judge.details import OUT_OF_DEPTH
-from metrics_core.judge.foresight import Estimate, total
-from metrics_core.judge.shown import one_line
-from metrics_core.measurement import Scored
-from tasks.publish import number
+from answerkey.flows.terminal.reports import dollars, plain_table, price, show
+from answerkey.metrics_core.judges.details import OUT_OF_DEPTH
+from answerkey.metrics_core.judges.estimate import Estimate, total
+from answerkey.metrics_core.llm.untrusted import one_line
+from answerkey.metrics_core.measurement import Scored
+from answerkey.tasks.publish.artifacts import number
 
 if TYPE_CHECKING:
-    from flows.cli.trial import Trial
+    from answerkey.flows.cli.trial import Trial
 
 _LABEL = 9
 

@@ -12,17 +12,17 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from metrics_core.errors import BadInput
-from metrics_core.judge.foresight import Estimate, total
-from metrics_core.judge.options import OFFLINE, JudgeOptions
-from tasks.judged_by import depth_warnings, saved
-from tasks.labels import LABEL
-from tasks.publish import interval, number
-from tasks.report import Report, Score
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.judges.estimate import Estimate, total
+from answerkey.metrics_core.judges.options import OFFLINE, JudgeOptions
+from answerkey.tasks.publish.artifacts import interval, number
+from answerkey.tasks.reports.judged_by import depth_warnings, saved
+from answerkey.tasks.reports.labels import LABEL
+from answerkey.tasks.reports.report import Report, Score
 
 if TYPE_CHECKING:
-    from flows.cli.doctor import Finding
-    from metrics_core.metric import Metric
+    from answerkey.flows.cli.doctor import Finding
+    from answerkey.metrics_core.metric import Metric
 
 _PLAIN_WIDTH = 200
 """Columns where there is no terminal to measure: a file or a pipe does not wrap."""

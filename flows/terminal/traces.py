@@ -9,14 +9,14 @@ from dataclasses import asdict
 from rich.markup import escape
 from rich.table import Table
 
-from flows.terminal.comparisons import Axis
-from flows.terminal.reports import dollars, plain_table, show
-from metrics_core.judge.shown import cut, one_line
-from tasks.publish import number
-from tasks.traces.funnel import BUCKETS, Funnel
-from tasks.traces.means import Period
-from tasks.traces.preview import Preview
-from tasks.traces.publish import ends
+from answerkey.flows.terminal.comparisons import Axis
+from answerkey.flows.terminal.reports import dollars, plain_table, show
+from answerkey.metrics_core.llm.untrusted import cut, one_line
+from answerkey.tasks.publish.artifacts import number
+from answerkey.tasks.traces.funnel import BUCKETS, Funnel
+from answerkey.tasks.traces.preview import Preview
+from answerkey.tasks.traces.publish import ends
+from answerkey.tasks.traces.summary import Period
 
 _FIRST = 10
 """Traces of a rule that a dry run prints; JSON has more."""

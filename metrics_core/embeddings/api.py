@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from metrics_core.providers import litellm, retry_after
-from metrics_core.semantic.encoders import Encoded, EncoderError, EncodingFailed
-from metrics_core.semantic.names import API_REVISION
+from answerkey.metrics_core.embeddings.encoder import Encoded, EncoderError, EncodingFailed
+from answerkey.metrics_core.embeddings.models import API_REVISION
+from answerkey.metrics_core.llm.providers import litellm, retry_after
 
 ATTEMPTS = 3
 _FIRST_WAIT_SECONDS = 1.0

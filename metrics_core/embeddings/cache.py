@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from metrics_core.semantic.vectors import Embedded, packed, unpacked
+from answerkey.metrics_core.embeddings.vectors import Embedded, packed, unpacked
 
 if TYPE_CHECKING:
-    from metrics_core.semantic.encoders import Encoder
+    from answerkey.metrics_core.embeddings.encoder import Encoder
 
 FILE_NAME = "embeddings.sqlite"
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from metrics_core.measurement import Failed, Undefined
-from metrics_core.semantic.cache import EmbeddingCache
-from metrics_core.semantic.chunking import Chunk, chunk
-from metrics_core.semantic.encoders import Encoded, Encoder, EncodingFailed
-from metrics_core.semantic.vectors import Embedded, Matrix, combine
+from answerkey.metrics_core.embeddings.cache import EmbeddingCache
+from answerkey.metrics_core.embeddings.chunking import Chunk, chunk
+from answerkey.metrics_core.embeddings.encoder import Encoded, Encoder, EncodingFailed
+from answerkey.metrics_core.embeddings.vectors import Embedded, Matrix, combine
+from answerkey.metrics_core.measurement import Failed, Undefined
 
 Embedding = Embedded | Undefined | Failed
 """What became of a text: a vector; nothing that the model could say about it; a failure."""

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import BadInput
 
 if TYPE_CHECKING:
-    from metrics_core.semantic.vectors import Matrix
+    from answerkey.metrics_core.embeddings.vectors import Matrix
 
 
 class EncoderError(BadInput):

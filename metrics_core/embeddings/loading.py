@@ -5,16 +5,16 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from metrics_core.semantic.embedded import MINILM, MultilingualEncoder
-from metrics_core.semantic.encoders import Encoder
-from metrics_core.semantic.names import ModelName, identify
+from answerkey.metrics_core.embeddings.encoder import Encoder
+from answerkey.metrics_core.embeddings.models import ModelName, identify
+from answerkey.metrics_core.embeddings.packaged import MINILM, MultilingualEncoder
 
 _loaded: dict[ModelName, Encoder] = {}
 _loading = threading.Lock()
 
 
 def load_encoder(name: str) -> Encoder:
-    """The encoder called `name`; `metrics_core.semantic.names` says which names there are.
+    """The encoder called `name`; `answerkey.metrics_core.embeddings.models` says which names there are.
 
     Raises:
         EncoderError: there is no such model here, or its files are not the right ones.
@@ -28,12 +28,12 @@ def load_encoder(name: str) -> Encoder:
 
 def _load(model: ModelName) -> Encoder:
     if model.kind == "api":
-        from metrics_core.semantic.api import ApiEncoder
+        from answerkey.metrics_core.embeddings.api import ApiEncoder
 
         return ApiEncoder(model.target)
     if model.target == MultilingualEncoder.name:
         return MultilingualEncoder()
-    from metrics_core.semantic.transformer import TransformerEncoder, load_minilm
+    from answerkey.metrics_core.embeddings.transformer import TransformerEncoder, load_minilm
 
     if model.target == MINILM.name:
         return load_minilm()

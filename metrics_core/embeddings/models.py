@@ -20,8 +20,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from metrics_core.semantic.embedded import EMBEDDED
-from metrics_core.semantic.encoders import EncoderError
+from answerkey.metrics_core.embeddings.encoder import EncoderError
+from answerkey.metrics_core.embeddings.packaged import EMBEDDED
 
 API_PREFIX = "litellm:"
 API_PROVIDERS = frozenset(("azure", "bedrock", "cohere", "gemini", "mistral", "openai", "vertex_ai", "voyage"))

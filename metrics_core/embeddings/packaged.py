@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from metrics_core.semantic.encoders import Encoded, EncoderError
+from answerkey.metrics_core.embeddings.encoder import Encoded, EncoderError
 
 
 @dataclass(frozen=True, slots=True)

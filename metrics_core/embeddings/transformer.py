@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from metrics_core.semantic.embedded import MINILM
-from metrics_core.semantic.encoders import Encoded, EncoderError
+from answerkey.metrics_core.embeddings.encoder import Encoded, EncoderError
+from answerkey.metrics_core.embeddings.packaged import MINILM
 
 _DEFAULT_LENGTH = 512
 """For models that name no limit, such as static embeddings."""

@@ -9,9 +9,16 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.statistics.comparison import difference_interval
-from metrics_core.statistics.intervals import LEVEL, Estimate, Interval
-from metrics_core.statistics.rows import Codes, Floats, mean, mean_interval, proportion_interval, unit_sums
+from answerkey.metrics_core.statistics.clustered import (
+    Codes,
+    Floats,
+    mean,
+    mean_interval,
+    proportion_interval,
+    unit_sums,
+)
+from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, Interval
+from answerkey.metrics_core.statistics.paired import difference_interval
 
 Mask = npt.NDArray[np.bool_]
 

@@ -24,11 +24,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from metrics_core.evidence import Calibrated, Coverage, Evidence, Missing, Side, side_of
-from metrics_core.pair import ALL
-from metrics_core.policy import Policy, Rule
-from metrics_core.statistics.decision import decide, needed_to_decide
-from metrics_core.statistics.intervals import LEVEL, Interval
+from answerkey.metrics_core.comparison import ALL
+from answerkey.metrics_core.gate.evidence import Calibrated, Coverage, Evidence, Missing, Side, side_of
+from answerkey.metrics_core.gate.policy import Policy, Rule
+from answerkey.metrics_core.statistics.decision import decide, needed_to_decide
+from answerkey.metrics_core.statistics.intervals import LEVEL, Interval
 
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INCOMPLETE"]
 

@@ -19,8 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from metrics_core.errors import BadInput
-from metrics_core.pair import ALL
+from answerkey.metrics_core.comparison import ALL
+from answerkey.metrics_core.errors import BadInput
 
 Kind = Literal["difference", "level", "kappa", "coverage"]
 

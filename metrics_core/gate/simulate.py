@@ -17,13 +17,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.errors import BadInput
-from metrics_core.evidence import Column, Coverage, Evidence, Side, side_of
-from metrics_core.gate import Outcome, verdict
-from metrics_core.policy import Policy
-from metrics_core.statistics.decision import needed_to_decide
-from metrics_core.statistics.intervals import LEVEL, Estimate, normal_quantile, wilson
-from metrics_core.statistics.power import POWER
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.gate.evidence import Column, Coverage, Evidence, Side, side_of
+from answerkey.metrics_core.gate.gate import Outcome, verdict
+from answerkey.metrics_core.gate.policy import Policy
+from answerkey.metrics_core.statistics.decision import needed_to_decide
+from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, normal_quantile, wilson
+from answerkey.metrics_core.statistics.power import POWER
 
 _CELLS = 8_000_000
 """Samples that the simulations of one scenario may draw together: a few seconds."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metrics_core.statistics.agreement import Agreement, agreement
-from metrics_core.statistics.intervals import LEVEL, Estimate
-from metrics_core.statistics.rows import Floats, codes_of
-from metrics_core.statistics.thresholds import Threshold, auroc, best_threshold
+from answerkey.metrics_core.statistics.agreement import Agreement, agreement
+from answerkey.metrics_core.statistics.clustered import Floats, codes_of
+from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate
+from answerkey.metrics_core.statistics.thresholds import Threshold, auroc, best_threshold
 
 _FOLDS = 5
 

@@ -10,15 +10,15 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from metrics_core.judge.details import DECIDED_BY
-from metrics_core.judge.ledger import FILE, Ledger
-from metrics_core.judge.request import Judge, Request
-from metrics_core.judge.transport import abilities, count_tokens
-from metrics_core.measurement import Outcome, Scored
-from metrics_core.sample import Sample
+from answerkey.metrics_core.judges.details import DECIDED_BY
+from answerkey.metrics_core.llm.ledger import FILE, Ledger
+from answerkey.metrics_core.llm.litellm import abilities, count_tokens
+from answerkey.metrics_core.llm.request import Judge, Request
+from answerkey.metrics_core.measurement import Outcome, Scored
+from answerkey.metrics_core.sample import Sample
 
 if TYPE_CHECKING:
-    from metrics_core.judge.panel import JudgeMetric
+    from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 
 _BATCH = 512
 """Samples looked at together: an embedding model likes company."""

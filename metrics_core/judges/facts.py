@@ -11,11 +11,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from metrics_core.judge.comparison import Comparison, answer_ids, compared, reference_ids, rows
-from metrics_core.judge.prompt import load_prompt
-from metrics_core.judge.shown import storable
-from metrics_core.judge.verdict import Unreadable, read_object
-from metrics_core.text import normalise
+from answerkey.metrics_core.judges.fact_comparison import Comparison, answer_ids, compared, reference_ids, rows
+from answerkey.metrics_core.judges.prompt import load_prompt
+from answerkey.metrics_core.llm.reply import Unreadable, read_object
+from answerkey.metrics_core.llm.untrusted import storable
+from answerkey.metrics_core.text import normalise
 
 __all__ = [
     "DECOMPOSE",

@@ -11,19 +11,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from metrics_core.errors import BadInput
-from metrics_core.judge.caller import Caller
-from metrics_core.judge.client import Client
-from metrics_core.judge.fence import fenced
-from metrics_core.judge.foresight import Foreseen, Replies
-from metrics_core.judge.jury import SPREAD, Vote, verdict
-from metrics_core.judge.options import NO_JUDGE, JudgeOptions
-from metrics_core.judge.prompt import Prompt
-from metrics_core.judge.request import Judge, Request
-from metrics_core.judge.turn import Bill, BudgetUsedUp, NoVerdict
-from metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Usage
-from metrics_core.metric import BlankAnswer, Field, Need, degenerate, identical_reference
-from metrics_core.sample import Sample
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.judges.estimate import Foreseen, Replies
+from answerkey.metrics_core.judges.options import NO_JUDGE, JudgeOptions
+from answerkey.metrics_core.judges.prompt import Prompt
+from answerkey.metrics_core.judges.votes import SPREAD, Vote, verdict
+from answerkey.metrics_core.llm.caller import Caller
+from answerkey.metrics_core.llm.client import Client
+from answerkey.metrics_core.llm.fence import fenced
+from answerkey.metrics_core.llm.request import Judge, Request
+from answerkey.metrics_core.llm.turn import Bill, BudgetUsedUp, NoVerdict
+from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Usage
+from answerkey.metrics_core.metric import BlankAnswer, Field, Need, degenerate, identical_reference
+from answerkey.metrics_core.sample import Sample
 
 PARSER = 1
 """Counts the changes of how replies are read that can change a number."""
@@ -85,7 +85,7 @@ class JudgeMetric(ABC):
             BadInput: no judge is named, or one of them cannot be asked.
             LedgerError: the ledger cannot be used.
         """
-        from metrics_core.judge import runtime
+        from answerkey.metrics_core.llm import loop as runtime
 
         signature = self.signature
         local = self.known(samples)
@@ -143,7 +143,7 @@ def check(options: JudgeOptions) -> None:
         BadInput: no judge is named, litellm does not know its provider, its key is not set, or the cost is to be
             limited and its price is not known.
     """
-    from metrics_core.judge.transport import abilities, missing_key
+    from answerkey.metrics_core.llm.litellm import abilities, missing_key
 
     for judge, _ in options.seats():
         known = abilities(judge.model, options.role)
@@ -173,7 +173,7 @@ class _Work:
         self._caller: Caller | None = None
 
     async def judge(self, samples: Sequence[Sample]) -> list[Judged]:
-        from metrics_core.judge import runtime
+        from answerkey.metrics_core.llm import loop as runtime
 
         async with runtime.client(self._options, check) as (client, self._caller):
             return await runtime.each(samples, lambda sample: self._one(client, sample), self._options.concurrency)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 from urllib.parse import urlsplit
 
-from metrics_core.errors import BadInput
-from metrics_core.judge.request import Judge, provider_address
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.llm.request import Judge, provider_address
 
 Jury = Literal["majority", "unanimous", "mean"]
 """How the votes of several judges, or of several repeats, become one score.

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 
-from metrics_core.sample import content_hash
+from answerkey.metrics_core.sample import content_hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,5 +31,10 @@ def load_prompt(name: str, schema: Mapping[str, object]) -> Prompt:
     Raises:
         FileNotFoundError: there is no such prompt.
     """
-    text = resources.files("metrics_core.judge.prompts").joinpath(f"{name}.md").read_text(encoding="utf-8").strip()
+    text = (
+        resources.files("answerkey.metrics_core.judges.prompts")
+        .joinpath(f"{name}.md")
+        .read_text(encoding="utf-8")
+        .strip()
+    )
     return Prompt(name, text, schema, json.dumps(schema, sort_keys=True), content_hash([text, schema])[:6])

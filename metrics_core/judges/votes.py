@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from metrics_core.judge.options import Jury
-from metrics_core.measurement import Failed, Outcome, Scored, Skipped, Undefined
+from answerkey.metrics_core.judges.options import Jury
+from answerkey.metrics_core.measurement import Failed, Outcome, Scored, Skipped, Undefined
 
 SPREAD = "spread"
 """The field beside a jury's scores: its highest vote less its lowest."""

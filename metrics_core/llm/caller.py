@@ -20,14 +20,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from metrics_core.judge.gate import Gate
-from metrics_core.judge.ledger import Budget, Ledger, Status
-from metrics_core.judge.options import JudgeOptions
-from metrics_core.judge.pacing import Signal, Ticket
-from metrics_core.judge.request import Judge
-from metrics_core.judge.terms import Offer, Terms
-from metrics_core.judge.transport import CallError, Reply, abilities, send
-from metrics_core.judge.turn import Bill, BudgetUsedUp, Heard, NoVerdict, Turn, heard, paid
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm.ledger import Budget, Ledger, Status
+from answerkey.metrics_core.llm.litellm import CallError, Reply, abilities, send
+from answerkey.metrics_core.llm.pacing import Signal, Ticket
+from answerkey.metrics_core.llm.queue import Gate
+from answerkey.metrics_core.llm.request import Judge
+from answerkey.metrics_core.llm.terms import Offer, Terms
+from answerkey.metrics_core.llm.turn import Bill, BudgetUsedUp, Heard, NoVerdict, Turn, heard, paid
 
 T = TypeVar("T")
 

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from metrics_core.judge.caller import Caller
-from metrics_core.judge.ledger import Ledger, Origin
-from metrics_core.judge.request import Judge, Request, repair
-from metrics_core.judge.turn import Bill, Heard, NoVerdict, Turn
-from metrics_core.judge.verdict import Unreadable
+from answerkey.metrics_core.llm.caller import Caller
+from answerkey.metrics_core.llm.ledger import Ledger, Origin
+from answerkey.metrics_core.llm.reply import Unreadable
+from answerkey.metrics_core.llm.request import Judge, Request, repair
+from answerkey.metrics_core.llm.turn import Bill, Heard, NoVerdict, Turn
 
 T = TypeVar("T")
 

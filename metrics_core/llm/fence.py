@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import regex
 
-from metrics_core.sample import content_hash
+from answerkey.metrics_core.sample import content_hash
 
 # Brackets and backticks could open or close something; so could a square bracket before a name with a capital or a
 # slash, since [INST] and [/INST] are control tokens of some models wherever they stand (no JSON has one there but

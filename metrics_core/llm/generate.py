@@ -13,19 +13,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from metrics_core.errors import BadInput
-from metrics_core.judge import runtime
-from metrics_core.judge.caller import Caller
-from metrics_core.judge.client import Client
-from metrics_core.judge.foresight import Estimate, Foreseen, ToCome, known_replies
-from metrics_core.judge.ledger import Origin
-from metrics_core.judge.options import JudgeOptions
-from metrics_core.judge.panel import check
-from metrics_core.judge.request import Judge, Request
-from metrics_core.judge.strict_json import Unreadable
-from metrics_core.judge.transport import abilities
-from metrics_core.judge.turn import Bill, BudgetUsedUp, NoVerdict
-from metrics_core.text import is_blank
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.judges.estimate import Estimate, Foreseen, ToCome, known_replies
+from answerkey.metrics_core.judges.judge_metric import check
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm import loop as runtime
+from answerkey.metrics_core.llm.caller import Caller
+from answerkey.metrics_core.llm.client import Client
+from answerkey.metrics_core.llm.ledger import Origin
+from answerkey.metrics_core.llm.litellm import abilities
+from answerkey.metrics_core.llm.request import Judge, Request
+from answerkey.metrics_core.llm.strict_json import Unreadable
+from answerkey.metrics_core.llm.turn import Bill, BudgetUsedUp, NoVerdict
+from answerkey.metrics_core.text import is_blank
 
 PROMPT = "answer@1"
 """Stands in the ledger as the prompt; the words themselves are the user's."""

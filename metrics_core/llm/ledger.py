@@ -16,7 +16,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
-from metrics_core.judge.owners import Owners
+from answerkey.metrics_core.llm.owners import Owners
 
 FILE = "judge.sqlite"
 

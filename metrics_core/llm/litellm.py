@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from metrics_core.errors import BadInput
-from metrics_core.judge.request import Judge, Message, provider_address
-from metrics_core.judge.shown import storable
-from metrics_core.providers import litellm, retry_after
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.llm.providers import litellm, retry_after
+from answerkey.metrics_core.llm.request import Judge, Message, provider_address
+from answerkey.metrics_core.llm.untrusted import storable
 
 Kind = Literal["limited", "trouble", "refused", "permanent", "fatal"]
 """What an error means: slow down; try again; not in this format, or not these parameters; this request is hopeless;

@@ -15,16 +15,16 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from metrics_core.judge.caller import Caller
-from metrics_core.judge.client import Client
-from metrics_core.judge.gate import Gate
-from metrics_core.judge.ledger import Ledger
-from metrics_core.judge.options import JudgeOptions, Role
-from metrics_core.judge.pacing import Pacing
-from metrics_core.judge.request import Judge
-from metrics_core.judge.terms import Terms
-from metrics_core.judge.transport import abilities
-from metrics_core.sample import content_hash
+from answerkey.metrics_core.judges.options import JudgeOptions, Role
+from answerkey.metrics_core.llm.caller import Caller
+from answerkey.metrics_core.llm.client import Client
+from answerkey.metrics_core.llm.ledger import Ledger
+from answerkey.metrics_core.llm.litellm import abilities
+from answerkey.metrics_core.llm.pacing import Pacing
+from answerkey.metrics_core.llm.queue import Gate
+from answerkey.metrics_core.llm.request import Judge
+from answerkey.metrics_core.llm.terms import Terms
+from answerkey.metrics_core.sample import content_hash
 
 S = TypeVar("S")
 T = TypeVar("T")

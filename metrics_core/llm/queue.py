@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-from metrics_core.judge.pacing import Pacing, Signal, Ticket
+from answerkey.metrics_core.llm.pacing import Pacing, Signal, Ticket
 
 
 class Gate:

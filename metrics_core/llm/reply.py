@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from metrics_core.judge.shown import cut, one_line, quoted
-from metrics_core.judge.strict_json import Code, Unreadable, load, same
+from answerkey.metrics_core.llm.strict_json import Code, Unreadable, load, same
+from answerkey.metrics_core.llm.untrusted import cut, one_line, quoted
 
 __all__ = ["Code", "Score", "Unreadable", "number_of", "read_object", "read_scores", "reason_of"]
 

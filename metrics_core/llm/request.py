@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
 from urllib.parse import urlsplit
 
-from metrics_core.judge.fence import encoded
-from metrics_core.judge.verdict import Unreadable, read_object
-from metrics_core.sample import content_hash
+from answerkey.metrics_core.llm.fence import encoded
+from answerkey.metrics_core.llm.reply import Unreadable, read_object
+from answerkey.metrics_core.sample import content_hash
 
 Message = dict[str, str]
 

@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any, Literal
 
-from metrics_core.judge.shown import LONGEST_QUOTE, one_line, quoted
+from answerkey.metrics_core.llm.untrusted import LONGEST_QUOTE, one_line, quoted
 
 # fmt: off
 Code = Literal[

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, get_args
 
-from metrics_core.judge.request import Request
-from metrics_core.judge.transport import CallError
+from answerkey.metrics_core.llm.litellm import CallError
+from answerkey.metrics_core.llm.request import Request
 
 Format = Literal["json_schema", "json_object", "text"]
 """From the strictest: a schema that the server enforces; any JSON object; the words of the prompt alone."""

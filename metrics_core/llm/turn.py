@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from metrics_core.judge.request import Judge, Message, Request
-from metrics_core.judge.terms import Offer
-from metrics_core.judge.transport import CallError, Reply
-from metrics_core.judge.verdict import Unreadable
+from answerkey.metrics_core.llm.litellm import CallError, Reply
+from answerkey.metrics_core.llm.reply import Unreadable
+from answerkey.metrics_core.llm.request import Judge, Message, Request
+from answerkey.metrics_core.llm.terms import Offer
 
 T = TypeVar("T")
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from metrics_core.lexical import bleu, continuous_eval
-from metrics_core.lexical.counts import PERFECT, Agreement, counted
-from metrics_core.lexical.metrics import LexicalMetric, References, identical
-from metrics_core.lexical.rouge_l import rouge_l
-from metrics_core.lexical.token_overlap import token_overlap
-from metrics_core.measurement import Outcome, Scored, Undefined
-from metrics_core.metric import BlankAnswer, Field
-from metrics_core.text import TOKENIZER_ID, normalise, reference_words, words_of_normalised
+from answerkey.metrics_core.measurement import Outcome, Scored, Undefined
+from answerkey.metrics_core.metric import BlankAnswer, Field
+from answerkey.metrics_core.metrics import bleu, continuous_eval
+from answerkey.metrics_core.metrics.counts import PERFECT, Agreement, counted
+from answerkey.metrics_core.metrics.lexical import LexicalMetric, References, identical
+from answerkey.metrics_core.metrics.rouge_l import rouge_l
+from answerkey.metrics_core.metrics.token_overlap import token_overlap
+from answerkey.metrics_core.text import TOKENIZER_ID, normalise, reference_words, words_of_normalised
 
 NAME = "answer_correctness"
 FIELDS = (

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 import regex
 
-from metrics_core.lexical.counts import counted
-from metrics_core.text import normal_reference
+from answerkey.metrics_core.metrics.counts import counted
+from answerkey.metrics_core.text import normal_reference
 
 MAX_ORDER = 4
 TOKENIZER_ID = "13a+chars"

@@ -34,7 +34,7 @@ from itertools import chain, repeat
 from operator import contains
 from typing import Final, Literal, get_args
 
-from metrics_core.lexical.continuous_eval_tokens import (
+from answerkey.metrics_core.metrics.continuous_eval_tokens import (
     Token,
     character_ngrams,
     rouge_sentences,

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from metrics_core.judge.client import Client
-from metrics_core.judge.facts import (
+from answerkey.metrics_core.judges.estimate import Foreseen, Replies
+from answerkey.metrics_core.judges.facts import (
     DECOMPOSE,
     MATCH,
     Comparison,
@@ -25,15 +25,15 @@ from metrics_core.judge.facts import (
     read_matches,
     rows,
 )  # fmt: skip
-from metrics_core.judge.foresight import Foreseen, Replies
-from metrics_core.judge.panel import JudgeMetric, request
-from metrics_core.judge.prompt import Prompt
-from metrics_core.judge.request import Judge, Request
-from metrics_core.judge.turn import Bill
-from metrics_core.judge.verdict import Unreadable
-from metrics_core.measurement import Outcome, Scored, Undefined
-from metrics_core.metric import Field, degenerate
-from metrics_core.sample import Sample
+from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
+from answerkey.metrics_core.judges.prompt import Prompt
+from answerkey.metrics_core.llm.client import Client
+from answerkey.metrics_core.llm.reply import Unreadable
+from answerkey.metrics_core.llm.request import Judge, Request
+from answerkey.metrics_core.llm.turn import Bill
+from answerkey.metrics_core.measurement import Outcome, Scored, Undefined
+from answerkey.metrics_core.metric import Field, degenerate
+from answerkey.metrics_core.sample import Sample
 
 _FACTS_OUT, _MATCH_OUT = 60, 160
 """Tokens of usual replies, for estimates."""

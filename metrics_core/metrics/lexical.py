@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, get_args
 
-from metrics_core.lexical import bleu
-from metrics_core.lexical.counts import PERFECT, Agreement, counted
-from metrics_core.lexical.rouge_l import rouge_l
-from metrics_core.lexical.token_overlap import token_overlap
-from metrics_core.measurement import Measurement, Outcome, Scored
-from metrics_core.metric import BlankAnswer, Field, Need, degenerate
-from metrics_core.sample import Sample
-from metrics_core.text import (
+from answerkey.metrics_core.measurement import Measurement, Outcome, Scored
+from answerkey.metrics_core.metric import BlankAnswer, Field, Need, degenerate
+from answerkey.metrics_core.metrics import bleu
+from answerkey.metrics_core.metrics.counts import PERFECT, Agreement, counted
+from answerkey.metrics_core.metrics.rouge_l import rouge_l
+from answerkey.metrics_core.metrics.token_overlap import token_overlap
+from answerkey.metrics_core.sample import Sample
+from answerkey.metrics_core.text import (
     TOKENIZER_ID,
     normal_reference,
     normalise,
@@ -37,7 +37,7 @@ P_R_F1 = (
 
 @dataclass(frozen=True, slots=True)
 class LexicalMetric:
-    """A metric on words; see `metrics_core.metric.Metric` for what it promises.
+    """A metric on words; see `answerkey.metrics_core.metric.Metric` for what it promises.
 
     `parameters` is the middle of the signature: everything that changes the number but the policy for
     blank answers.

@@ -9,16 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
-from metrics_core.judge.client import Client
-from metrics_core.judge.foresight import Foreseen, Replies
-from metrics_core.judge.panel import JudgeMetric, request
-from metrics_core.judge.prompt import Prompt, load_prompt
-from metrics_core.judge.request import Judge
-from metrics_core.judge.turn import Bill
-from metrics_core.judge.verdict import Unreadable, read_object, read_scores, reason_of
-from metrics_core.measurement import Outcome, Scored
-from metrics_core.metric import Field
-from metrics_core.sample import Sample
+from answerkey.metrics_core.judges.estimate import Foreseen, Replies
+from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
+from answerkey.metrics_core.judges.prompt import Prompt, load_prompt
+from answerkey.metrics_core.llm.client import Client
+from answerkey.metrics_core.llm.reply import Unreadable, read_object, read_scores, reason_of
+from answerkey.metrics_core.llm.request import Judge
+from answerkey.metrics_core.llm.turn import Bill
+from answerkey.metrics_core.measurement import Outcome, Scored
+from answerkey.metrics_core.metric import Field
+from answerkey.metrics_core.sample import Sample
 
 Verdict = Literal["match", "mismatch", "partial", "hedged", "multiple_alternatives", "refusal"]
 """Only `match` is worth 1."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rapidfuzz.distance import LCSseq
 
-from metrics_core.lexical.counts import Agreement
+from answerkey.metrics_core.metrics.counts import Agreement
 
 
 def rouge_l(answer: Sequence[str], reference: Sequence[str]) -> Agreement:

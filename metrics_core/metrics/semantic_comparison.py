@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from metrics_core.measurement import Failed, Undefined
-from metrics_core.sample import Sample
-from metrics_core.semantic.aggregation import DECIMALS, mean
-from metrics_core.semantic.embedding import Embedding
-from metrics_core.semantic.vectors import Embedded, cosine
+from answerkey.metrics_core.embeddings.embed import Embedding
+from answerkey.metrics_core.embeddings.vectors import Embedded, cosine
+from answerkey.metrics_core.measurement import Failed, Undefined
+from answerkey.metrics_core.metrics.semantic_aggregation import DECIMALS, mean
+from answerkey.metrics_core.sample import Sample
 
 
 @dataclass(frozen=True, slots=True)

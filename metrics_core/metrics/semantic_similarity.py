@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from metrics_core.measurement import Measurement, Outcome, Scored, Undefined, Usage
-from metrics_core.metric import BlankAnswer, Field, Need, degenerate, identical_reference
-from metrics_core.sample import Sample
-from metrics_core.semantic.aggregation import Aggregation, aggregate, mean, passes, spread
-from metrics_core.semantic.encoders import Encoder
-from metrics_core.semantic.names import field_suffixes, identify
+from answerkey.metrics_core.embeddings.encoder import Encoder
+from answerkey.metrics_core.embeddings.models import field_suffixes, identify
+from answerkey.metrics_core.measurement import Measurement, Outcome, Scored, Undefined, Usage
+from answerkey.metrics_core.metric import BlankAnswer, Field, Need, degenerate, identical_reference
+from answerkey.metrics_core.metrics.semantic_aggregation import Aggregation, aggregate, mean, passes, spread
+from answerkey.metrics_core.sample import Sample
 
 if TYPE_CHECKING:
-    from metrics_core.semantic.embedding import Embeddings
+    from answerkey.metrics_core.embeddings.embed import Embeddings
 
 DEFAULT_MODELS = ("use-multilingual",)
 """One multilingual model, so that every row of a data set is measured on one scale, whatever its language.
@@ -29,10 +29,10 @@ DEFAULT_MODELS = ("use-multilingual",)
 
 @dataclass(frozen=True, slots=True)
 class SemanticSimilarity:
-    """Cosine similarity of the answer and its best reference; see `metrics_core.metric.Metric`.
+    """Cosine similarity of the answer and its best reference; see `answerkey.metrics_core.metric.Metric`.
 
     Args:
-        models: names (see `metrics_core.semantic.names`) or `Encoder` objects, one or several.
+        models: names (see `answerkey.metrics_core.embeddings.models`) or `Encoder` objects, one or several.
         aggregation: from the cosines of several models to one (see `aggregate`).
         threshold: adds the field `pass`: 1 where the aggregated similarity reaches it. It is compared after
             the aggregation, so `pass` is 0 or 1 however many models there are.
@@ -140,10 +140,10 @@ class SemanticSimilarity:
 
     def _embeddings(self, samples: Sequence[Sample]) -> dict[str, Embeddings]:
         # numpy is not for those who only ask what the fields are.
-        from metrics_core.semantic.cache import EmbeddingCache
-        from metrics_core.semantic.comparison import Texts
-        from metrics_core.semantic.embedding import embed
-        from metrics_core.semantic.loading import load_encoder
+        from answerkey.metrics_core.embeddings.cache import EmbeddingCache
+        from answerkey.metrics_core.embeddings.embed import embed
+        from answerkey.metrics_core.embeddings.loading import load_encoder
+        from answerkey.metrics_core.metrics.semantic_comparison import Texts
 
         cache = EmbeddingCache(Path(self.cache_dir)) if self.cache_dir else None
         encoders = [load_encoder(model) if isinstance(model, str) else model for model in self.models]
@@ -152,7 +152,7 @@ class SemanticSimilarity:
         return {name: embed(encoder, texts, cache) for name, encoder in named}
 
     def _with_models(self, sample: Sample, found: Mapping[str, Embeddings]) -> Outcome:
-        from metrics_core.semantic.comparison import Comparison, Texts, compare
+        from answerkey.metrics_core.metrics.semantic_comparison import Comparison, Texts, compare
 
         by_model = {name: embeddings.by_text for name, embeddings in found.items()}
         compared = compare(Texts.of(sample), by_model, self._rank)

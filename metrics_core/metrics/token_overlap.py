@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from metrics_core.lexical.counts import Agreement
+from answerkey.metrics_core.metrics.counts import Agreement
 
 
 def token_overlap(answer: Mapping[str, int], length: int, reference: Sequence[str]) -> Agreement:

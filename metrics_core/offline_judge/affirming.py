@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 
-from metrics_core.judge.offline.alignment import acronym_inside, alias_inside
-from metrics_core.judge.offline.case import Case, Finding, clear
-from metrics_core.judge.offline.quantities import only_quantity
-from metrics_core.judge.offline.reading import Text
-from metrics_core.judge.offline.stance import hedges, polarity, says
-from metrics_core.judge.offline.vocabulary import TITLES
+from answerkey.metrics_core.offline_judge.alignment import acronym_inside, alias_inside
+from answerkey.metrics_core.offline_judge.case import Case, Finding, clear
+from answerkey.metrics_core.offline_judge.quantities import only_quantity
+from answerkey.metrics_core.offline_judge.reading import Text
+from answerkey.metrics_core.offline_judge.stance import hedges, polarity, says
+from answerkey.metrics_core.offline_judge.vocabulary import TITLES
 
 
 def same_text(case: Case) -> Finding | None:

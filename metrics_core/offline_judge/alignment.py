@@ -8,8 +8,8 @@ from functools import lru_cache
 
 from rapidfuzz.distance import Levenshtein
 
-from metrics_core.judge.offline.reading import Text
-from metrics_core.judge.offline.vocabulary import ALIASES, FUNCTION_WORDS, ROMAN
+from answerkey.metrics_core.offline_judge.reading import Text
+from answerkey.metrics_core.offline_judge.vocabulary import ALIASES, FUNCTION_WORDS, ROMAN
 
 HIT = 0.8
 """From this similarity on, two tokens are taken for the same word."""
@@ -163,7 +163,7 @@ def bare(normal: str) -> str:
 def acronym_inside(reference: Text, answer: Text) -> bool:
     """One is an acronym (two letters at least, three inside a longer text) of words in the other.
 
-    >>> from metrics_core.judge.offline.reading import read
+    >>> from answerkey.metrics_core.offline_judge.reading import read
     >>> acronym_inside(read("World Health Organization"), read("It is the WHO"))
     True
     """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from metrics_core.judge.offline.reading import Text
-from metrics_core.judge.offline.stance import hedges
+from answerkey.metrics_core.offline_judge.reading import Text
+from answerkey.metrics_core.offline_judge.stance import hedges
 
 _LIMITS = {
     name: re.compile("|".join(patterns))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from metrics_core.judge.meaning_match import Verdict
-from metrics_core.judge.offline.reading import Text, read, sentences
-from metrics_core.judge.offline.stance import SHELL_WORDS, hedges, shelled
-from metrics_core.judge.offline.vocabulary import ALTERNATIVE_WORDS
+from answerkey.metrics_core.metrics.meaning_match import Verdict
+from answerkey.metrics_core.offline_judge.reading import Text, read, sentences
+from answerkey.metrics_core.offline_judge.stance import SHELL_WORDS, hedges, shelled
+from answerkey.metrics_core.offline_judge.vocabulary import ALTERNATIVE_WORDS
 
 RuleId = Literal[
     "same_text", "same_answer", "same_polarity", "same_number", "same_date", "alias", "acronym", "part_of_name",

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from metrics_core.judge.offline.bounds import bounds
-from metrics_core.judge.offline.dates import Date
-from metrics_core.judge.offline.enumerations import Fact
-from metrics_core.judge.offline.kinds import asked
-from metrics_core.judge.offline.questions import parts_of
-from metrics_core.judge.offline.reading import Text, read, stem
-from metrics_core.judge.offline.verbs import AUXILIARIES, LEMMAS, LIGHT, SUBJECTS, is_verb
-from metrics_core.judge.offline.vocabulary import NEGATIONS
+from answerkey.metrics_core.offline_judge.bounds import bounds
+from answerkey.metrics_core.offline_judge.dates import Date
+from answerkey.metrics_core.offline_judge.enumerations import Fact
+from answerkey.metrics_core.offline_judge.kinds import asked
+from answerkey.metrics_core.offline_judge.questions import parts_of
+from answerkey.metrics_core.offline_judge.reading import Text, read, stem
+from answerkey.metrics_core.offline_judge.verbs import AUXILIARIES, LEMMAS, LIGHT, SUBJECTS, is_verb
+from answerkey.metrics_core.offline_judge.vocabulary import NEGATIONS
 
 _BE = frozenset(("is", "are", "was", "were", "был", "была", "было", "были"))
 _YEAR = frozenset(("year", "год", "году", "года"))

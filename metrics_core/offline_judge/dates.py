@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from metrics_core.judge.offline.numbers import digits, ordinal_word, roman
+from answerkey.metrics_core.offline_judge.numbers import digits, ordinal_word, roman
 
 _MONTHS = {
     form: month
@@ -73,7 +73,7 @@ class Date:
 
 
 def dates(tokens: Sequence[str]) -> list[Date]:
-    """Every date that `tokens` (of `metrics_core.text.words`) name, from left to right.
+    """Every date that `tokens` (of `answerkey.metrics_core.text.words`) name, from left to right.
 
     A bare number counts as a year from 1000 to 2199.
     """

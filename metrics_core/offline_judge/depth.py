@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 import regex
 
-from metrics_core.judge.offline.reading import Text
-from metrics_core.judge.offline.vocabulary import word_set
+from answerkey.metrics_core.offline_judge.reading import Text
+from answerkey.metrics_core.offline_judge.vocabulary import word_set
 
 _LETTER = regex.compile(r"\p{L}")
 _LATIN = regex.compile(r"\p{Latin}")

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from metrics_core.judge.offline import grammar
-from metrics_core.judge.offline.questions import asks_several
-from metrics_core.judge.offline.verbs import PREPOSITIONS, boundary, first_verb
-from metrics_core.judge.offline.vocabulary import FUNCTION_WORDS
-from metrics_core.text import words
+from answerkey.metrics_core.offline_judge import grammar
+from answerkey.metrics_core.offline_judge.questions import asks_several
+from answerkey.metrics_core.offline_judge.verbs import PREPOSITIONS, boundary, first_verb
+from answerkey.metrics_core.offline_judge.vocabulary import FUNCTION_WORDS
+from answerkey.metrics_core.text import words
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from metrics_core.judge.meaning_match import Verdict
+from answerkey.metrics_core.metrics.meaning_match import Verdict
 
 
 def explained(row: Mapping[str, float], *, matched: bool) -> tuple[Verdict, str]:

@@ -17,14 +17,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from metrics_core.judge.offline import grammar
-from metrics_core.judge.offline.enumerations import Fact, items
-from metrics_core.judge.offline.questions import parts_of
-from metrics_core.judge.offline.reading import LONGEST_CHARACTERS, clean
-from metrics_core.judge.offline.stance import hedges, is_refusal
-from metrics_core.judge.offline.verbs import DASHES, SUBJECTS, boundary, first_verb, is_verb, tagged
-from metrics_core.judge.offline.vocabulary import FUNCTION_WORDS
-from metrics_core.text import composed, normalise, words
+from answerkey.metrics_core.offline_judge import grammar
+from answerkey.metrics_core.offline_judge.enumerations import Fact, items
+from answerkey.metrics_core.offline_judge.questions import parts_of
+from answerkey.metrics_core.offline_judge.reading import LONGEST_CHARACTERS, clean
+from answerkey.metrics_core.offline_judge.stance import hedges, is_refusal
+from answerkey.metrics_core.offline_judge.verbs import DASHES, SUBJECTS, boundary, first_verb, is_verb, tagged
+from answerkey.metrics_core.offline_judge.vocabulary import FUNCTION_WORDS
+from answerkey.metrics_core.text import composed, normalise, words
 
 GRAMMAR = 1
 """Counts the changes of the grammar that can change a number."""

@@ -10,10 +10,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.judge.offline import lexical, meaning
-from metrics_core.judge.offline.case import Case, Finding
-from metrics_core.judge.offline.reading import read
-from metrics_core.judge.offline.rules import decide
+from answerkey.metrics_core.offline_judge import lexical, meaning
+from answerkey.metrics_core.offline_judge.case import Case, Finding
+from answerkey.metrics_core.offline_judge.reading import read
+from answerkey.metrics_core.offline_judge.rules import decide
 
 Matrix = npt.NDArray[np.float64]
 """Features: shape (references of all pairs, features)."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from metrics_core.judge.offline import reading
-from metrics_core.judge.offline.vocabulary import UNIT_WORDS, word_set
+from answerkey.metrics_core.offline_judge import reading
+from answerkey.metrics_core.offline_judge.vocabulary import UNIT_WORDS, word_set
 
 _COORDINATORS = r"and|as well as|и|а также"
 COORDINATOR = re.compile(rf"\s*,?\s+(?:{_COORDINATORS})\s+", re.IGNORECASE)

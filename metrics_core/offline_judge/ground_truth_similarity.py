@@ -7,24 +7,24 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import ClassVar
 
-from metrics_core.judge.details import OUT_OF_DEPTH
-from metrics_core.judge.facts import Matches, merged
-from metrics_core.judge.ground_truth_similarity import GroundTruthSimilarity, outcome_of
-from metrics_core.judge.offline import matcher
-from metrics_core.judge.offline.claims import Asked, Claim, claims_of, says_yes_or_no
-from metrics_core.judge.offline.depth import out_of_depth
-from metrics_core.judge.offline.enumerations import Fact
-from metrics_core.judge.offline.facts import GRAMMAR, facts_of
-from metrics_core.judge.offline.links import Links
-from metrics_core.judge.offline.measured import OfflineMetric
-from metrics_core.judge.offline.model import load
-from metrics_core.judge.offline.reading import read
-from metrics_core.judge.offline.refining import refined
-from metrics_core.judge.offline.stance import is_refusal
-from metrics_core.judge.panel import JudgeMetric
-from metrics_core.measurement import Outcome, Scored
-from metrics_core.sample import Sample
-from metrics_core.text import normalise
+from answerkey.metrics_core.judges.details import OUT_OF_DEPTH
+from answerkey.metrics_core.judges.facts import Matches, merged
+from answerkey.metrics_core.judges.judge_metric import JudgeMetric
+from answerkey.metrics_core.measurement import Outcome, Scored
+from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity, outcome_of
+from answerkey.metrics_core.offline_judge import matcher
+from answerkey.metrics_core.offline_judge.claims import Asked, Claim, claims_of, says_yes_or_no
+from answerkey.metrics_core.offline_judge.depth import out_of_depth
+from answerkey.metrics_core.offline_judge.enumerations import Fact
+from answerkey.metrics_core.offline_judge.facts import GRAMMAR, facts_of
+from answerkey.metrics_core.offline_judge.links import Links
+from answerkey.metrics_core.offline_judge.measured import OfflineMetric
+from answerkey.metrics_core.offline_judge.model import load
+from answerkey.metrics_core.offline_judge.reading import read
+from answerkey.metrics_core.offline_judge.refining import refined
+from answerkey.metrics_core.offline_judge.stance import is_refusal
+from answerkey.metrics_core.sample import Sample
+from answerkey.metrics_core.text import normalise
 
 
 @dataclass(frozen=True)

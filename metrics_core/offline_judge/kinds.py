@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from metrics_core.judge.offline.reading import Text
-from metrics_core.judge.offline.vocabulary import word_set
+from answerkey.metrics_core.offline_judge.reading import Text
+from answerkey.metrics_core.offline_judge.vocabulary import word_set
 
 Asked = Literal["who", "when", "where", "how_many", "why", "which", "closed", "other"]
 

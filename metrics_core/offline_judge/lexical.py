@@ -7,12 +7,12 @@ import math
 from rapidfuzz import fuzz
 from rapidfuzz.distance import LCSseq
 
-from metrics_core.judge.offline.alignment import HIT, Alignment, align, alike
-from metrics_core.judge.offline.case import Case
-from metrics_core.judge.offline.kinds import asked, kind_of
-from metrics_core.judge.offline.reading import Text, read, sentences
-from metrics_core.judge.offline.stance import declines, hedges, polarity
-from metrics_core.judge.offline.vocabulary import ALTERNATIVE_WORDS, PLACE_OR_KIND, TITLES
+from answerkey.metrics_core.offline_judge.alignment import HIT, Alignment, align, alike
+from answerkey.metrics_core.offline_judge.case import Case
+from answerkey.metrics_core.offline_judge.kinds import asked, kind_of
+from answerkey.metrics_core.offline_judge.reading import Text, read, sentences
+from answerkey.metrics_core.offline_judge.stance import declines, hedges, polarity
+from answerkey.metrics_core.offline_judge.vocabulary import ALTERNATIVE_WORDS, PLACE_OR_KIND, TITLES
 
 FAR = 9.0
 """Stands for "no such number" in distances."""

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
-from metrics_core.judge.comparison import Comparison, compared
-from metrics_core.judge.offline.claims import Asked, Claim
-from metrics_core.judge.offline.matcher import Match, Pair
-from metrics_core.judge.offline.relations import nearness, relation, rivals
+from answerkey.metrics_core.judges.fact_comparison import Comparison, compared
+from answerkey.metrics_core.offline_judge.claims import Asked, Claim
+from answerkey.metrics_core.offline_judge.matcher import Match, Pair
+from answerkey.metrics_core.offline_judge.relations import nearness, relation, rivals
 
 _MOST_ASKED = 3
 """Facts of the answer that the matcher is asked about for one of a reference: those with the most in common."""

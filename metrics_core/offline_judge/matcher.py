@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from metrics_core.judge.meaning_match import Verdict
-from metrics_core.judge.offline.case import Finding
-from metrics_core.judge.offline.depth import out_of_depth
-from metrics_core.judge.offline.explaining import explained
-from metrics_core.judge.offline.features import Seen, look, matrix
-from metrics_core.judge.offline.model import Model, load
-from metrics_core.judge.offline.reading import read
-from metrics_core.judge.offline.rules import AGAINST_ANSWER, RULES_VERSION
+from answerkey.metrics_core.metrics.meaning_match import Verdict
+from answerkey.metrics_core.offline_judge.case import Finding
+from answerkey.metrics_core.offline_judge.depth import out_of_depth
+from answerkey.metrics_core.offline_judge.explaining import explained
+from answerkey.metrics_core.offline_judge.features import Seen, look, matrix
+from answerkey.metrics_core.offline_judge.model import Model, load
+from answerkey.metrics_core.offline_judge.reading import read
+from answerkey.metrics_core.offline_judge.rules import AGAINST_ANSWER, RULES_VERSION
 
 HALF = 0.5
 """From this probability on, the model says match."""

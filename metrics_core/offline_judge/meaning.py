@@ -7,14 +7,14 @@ from pathlib import Path
 
 import numpy as np
 
-from metrics_core.judge.offline.alignment import align
-from metrics_core.judge.offline.case import Case
-from metrics_core.judge.offline.reading import Text
-from metrics_core.judge.offline.vocabulary import FUNCTION_WORDS
-from metrics_core.semantic.cache import EmbeddingCache
-from metrics_core.semantic.embedding import embed
-from metrics_core.semantic.loading import load_encoder
-from metrics_core.semantic.vectors import Embedded, Vector
+from answerkey.metrics_core.embeddings.cache import EmbeddingCache
+from answerkey.metrics_core.embeddings.embed import embed
+from answerkey.metrics_core.embeddings.loading import load_encoder
+from answerkey.metrics_core.embeddings.vectors import Embedded, Vector
+from answerkey.metrics_core.offline_judge.alignment import align
+from answerkey.metrics_core.offline_judge.case import Case
+from answerkey.metrics_core.offline_judge.reading import Text
+from answerkey.metrics_core.offline_judge.vocabulary import FUNCTION_WORDS
 
 ENCODER = "use-multilingual"
 DECIMALS = 4

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from metrics_core.judge.details import DECIDED_BY, OUT_OF_DEPTH
-from metrics_core.judge.jury import SPREAD
-from metrics_core.judge.meaning_match import MeaningMatch
-from metrics_core.judge.offline import matcher
-from metrics_core.judge.offline.matcher import Match, Pair
-from metrics_core.judge.offline.measured import OfflineMetric
-from metrics_core.judge.panel import JudgeMetric
-from metrics_core.measurement import Measurement, Outcome, Scored
-from metrics_core.sample import Sample
+from answerkey.metrics_core.judges.details import DECIDED_BY, OUT_OF_DEPTH
+from answerkey.metrics_core.judges.judge_metric import JudgeMetric
+from answerkey.metrics_core.judges.votes import SPREAD
+from answerkey.metrics_core.measurement import Measurement, Outcome, Scored
+from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
+from answerkey.metrics_core.offline_judge import matcher
+from answerkey.metrics_core.offline_judge.matcher import Match, Pair
+from answerkey.metrics_core.offline_judge.measured import OfflineMetric
+from answerkey.metrics_core.sample import Sample
 
 _log = logging.getLogger("answerkey")
 

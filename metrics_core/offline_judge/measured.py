@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from metrics_core.judge.options import NO_JUDGE
-from metrics_core.judge.panel import JudgeMetric
-from metrics_core.measurement import Measurement, Outcome, Usage
-from metrics_core.metric import BlankAnswer, Field, Need
-from metrics_core.sample import Sample
+from answerkey.metrics_core.judges.judge_metric import JudgeMetric
+from answerkey.metrics_core.judges.options import NO_JUDGE
+from answerkey.metrics_core.measurement import Measurement, Outcome, Usage
+from answerkey.metrics_core.metric import BlankAnswer, Field, Need
+from answerkey.metrics_core.sample import Sample
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.judge.offline.case import Finding
+from answerkey.metrics_core.offline_judge.case import Finding
 
 FILE = Path(__file__).with_name("model.json")
 """Written by `benchmarks/train_matcher.py`."""

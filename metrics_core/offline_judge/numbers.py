@@ -112,7 +112,7 @@ def roman(token: str) -> int | None:
 
 
 def numbers(tokens: Sequence[str]) -> list[Number]:
-    """Every number that `tokens` (of `metrics_core.text.words`) name, from left to right.
+    """Every number that `tokens` (of `answerkey.metrics_core.text.words`) name, from left to right.
 
     >>> [number.value for number in numbers(("twenty", "one", "dogs", "3.5", "million"))]
     [21.0, 3500000.0]

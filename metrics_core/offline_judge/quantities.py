@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from metrics_core.judge.offline.reading import Text
-from metrics_core.judge.offline.stance import SHELL_WORDS
-from metrics_core.judge.offline.vocabulary import UNIT_WORDS
+from answerkey.metrics_core.offline_judge.reading import Text
+from answerkey.metrics_core.offline_judge.stance import SHELL_WORDS
+from answerkey.metrics_core.offline_judge.vocabulary import UNIT_WORDS
 
 _SAME, _NEAR = 0.005, 0.03
 _KINDS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from metrics_core.text import words
+from answerkey.metrics_core.text import words
 
 _PARTS = re.compile(
     r"\s*,?\s+(?:and|и)\s+(?=(?:(?:in|on|at|for|from|to|by|of|в|на|с|из|от|к)\s+)?"

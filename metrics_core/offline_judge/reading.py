@@ -7,10 +7,10 @@ import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
 
-from metrics_core.judge.offline.dates import Date, dates
-from metrics_core.judge.offline.numbers import Number, digits, numbers, ordinal_word
-from metrics_core.judge.offline.vocabulary import FUNCTION_WORDS, NEGATIONS, word_set
-from metrics_core.text import normalise, words_of_normalised
+from answerkey.metrics_core.offline_judge.dates import Date, dates
+from answerkey.metrics_core.offline_judge.numbers import Number, digits, numbers, ordinal_word
+from answerkey.metrics_core.offline_judge.vocabulary import FUNCTION_WORDS, NEGATIONS, word_set
+from answerkey.metrics_core.text import normalise, words_of_normalised
 
 LONGEST_CHARACTERS = 4_000
 """Of a text, this much is read; what comes later is out of the matcher's depth anyway."""

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from metrics_core.judge.offline.alignment import HIT, alike
-from metrics_core.judge.offline.claims import Asked, Claim
-from metrics_core.judge.offline.enumerations import Fact
-from metrics_core.judge.offline.grammar import SUBORDINATE
-from metrics_core.judge.offline.verbs import PREPOSITIONS, tagged
+from answerkey.metrics_core.offline_judge.alignment import HIT, alike
+from answerkey.metrics_core.offline_judge.claims import Asked, Claim
+from answerkey.metrics_core.offline_judge.enumerations import Fact
+from answerkey.metrics_core.offline_judge.grammar import SUBORDINATE
+from answerkey.metrics_core.offline_judge.verbs import PREPOSITIONS, tagged
 
 _TOGETHER = frozenset(("of", "than", "about", "о", "об", "чем"))
 """Prepositions that bind what stands before and after them."""

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import re
 
-from metrics_core.judge.offline.alignment import HIT, alike
-from metrics_core.judge.offline.case import Case, Finding, clear
-from metrics_core.judge.offline.claims import lemma
-from metrics_core.judge.offline.kinds import asked
-from metrics_core.judge.offline.numbers import LONGEST_NUMBER
-from metrics_core.judge.offline.quantities import clock, quantities
-from metrics_core.judge.offline.questions import asks_several
-from metrics_core.judge.offline.reading import Text, read, sentences
-from metrics_core.judge.offline.stance import SHELL_WORDS, declines, hedges, is_refusal, polarity
-from metrics_core.judge.offline.verbs import AUXILIARIES
-from metrics_core.judge.offline.vocabulary import ALTERNATIVE_WORDS, FUNCTION_WORDS, NEGATIONS, UNIT_WORDS, word_set
+from answerkey.metrics_core.offline_judge.alignment import HIT, alike
+from answerkey.metrics_core.offline_judge.case import Case, Finding, clear
+from answerkey.metrics_core.offline_judge.claims import lemma
+from answerkey.metrics_core.offline_judge.kinds import asked
+from answerkey.metrics_core.offline_judge.numbers import LONGEST_NUMBER
+from answerkey.metrics_core.offline_judge.quantities import clock, quantities
+from answerkey.metrics_core.offline_judge.questions import asks_several
+from answerkey.metrics_core.offline_judge.reading import Text, read, sentences
+from answerkey.metrics_core.offline_judge.stance import SHELL_WORDS, declines, hedges, is_refusal, polarity
+from answerkey.metrics_core.offline_judge.verbs import AUXILIARIES
+from answerkey.metrics_core.offline_judge.vocabulary import (
+    ALTERNATIVE_WORDS,
+    FUNCTION_WORDS,
+    NEGATIONS,
+    UNIT_WORDS,
+    word_set,
+)
 
 
 def _has_reference(case: Case, text: Text) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from metrics_core.judge.offline.alignment import HIT, alike
-from metrics_core.judge.offline.claims import Asked, Claim, lemma
-from metrics_core.judge.offline.reading import read
-from metrics_core.judge.offline.verbs import PREPOSITIONS
-from metrics_core.judge.offline.vocabulary import FUNCTION_WORDS, PLACE_OR_KIND, TITLES, UNIT_WORDS
+from answerkey.metrics_core.offline_judge.alignment import HIT, alike
+from answerkey.metrics_core.offline_judge.claims import Asked, Claim, lemma
+from answerkey.metrics_core.offline_judge.reading import read
+from answerkey.metrics_core.offline_judge.verbs import PREPOSITIONS
+from answerkey.metrics_core.offline_judge.vocabulary import FUNCTION_WORDS, PLACE_OR_KIND, TITLES, UNIT_WORDS
 
 _LONGEST_PHRASE = 4
 _NO_MODIFIERS = FUNCTION_WORDS | TITLES | PLACE_OR_KIND | frozenset(UNIT_WORDS)

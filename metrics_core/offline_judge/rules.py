@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from metrics_core.judge.offline.affirming import (
+from answerkey.metrics_core.offline_judge.affirming import (
     acronym,
     alias,
     part_of_name,
@@ -14,8 +14,8 @@ from metrics_core.judge.offline.affirming import (
     same_polarity,
     same_text,
 )
-from metrics_core.judge.offline.case import Case, Finding
-from metrics_core.judge.offline.rejecting import (
+from answerkey.metrics_core.offline_judge.case import Case, Finding
+from answerkey.metrics_core.offline_judge.rejecting import (
     alternatives,
     hedged,
     negated,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from metrics_core.judge.offline.reading import Text, read, sentences
-from metrics_core.judge.offline.vocabulary import NEGATIONS, NO, YES, word_set
+from answerkey.metrics_core.offline_judge.reading import Text, read, sentences
+from answerkey.metrics_core.offline_judge.vocabulary import NEGATIONS, NO, YES, word_set
 
 _SHELL = re.compile(
     r"^(?:(?:so|well|sure|certainly|ok|okay|итак|конечно)[,!.]?\s+)?"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from metrics_core.judge.offline.vocabulary import FUNCTION_WORDS, word_set
+from answerkey.metrics_core.offline_judge.vocabulary import FUNCTION_WORDS, word_set
 
 SUBJECTS = word_set("it he she they this that these those i we you there он она оно они это я мы вы там")
 PREPOSITIONS = word_set(

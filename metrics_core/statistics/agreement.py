@@ -13,9 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.statistics.comparison import difference_interval
-from metrics_core.statistics.intervals import LEVEL, Estimate
-from metrics_core.statistics.rows import (
+from answerkey.metrics_core.statistics.clustered import (
     Clusters,
     Codes,
     Floats,
@@ -27,6 +25,8 @@ from metrics_core.statistics.rows import (
     sum_interval,
     zeros_and_ones,
 )
+from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate
+from answerkey.metrics_core.statistics.paired import difference_interval
 
 # 1 - kappa is a ratio, of observed to expected disagreement, and never below 0.
 # What would be below -1 is cut off by the caller; the exponential alone might overflow.

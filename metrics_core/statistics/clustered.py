@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.statistics.intervals import LEVEL, Interval, normal_quantile, t_quantile, unseen, wilson
+from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, normal_quantile, t_quantile, unseen, wilson
 
 Floats = npt.NDArray[np.float64]
 """One number a row, shape (rows,), or a row of numbers each, shape (rows, numbers)."""

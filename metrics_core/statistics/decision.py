@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from metrics_core.statistics.intervals import LEVEL, Interval, normal_quantile
-from metrics_core.statistics.power import POWER
+from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, normal_quantile
+from answerkey.metrics_core.statistics.power import POWER
 
 Decision = Literal["PASS", "FAIL", "INCONCLUSIVE"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.statistics.rows import numbers
+from answerkey.metrics_core.statistics.clustered import numbers
 
 
 def holm(p: npt.ArrayLike) -> list[float]:

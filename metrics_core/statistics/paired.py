@@ -13,9 +13,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.statistics.intervals import LEVEL, Interval, bootstrap, tango
-from metrics_core.statistics.permutation import PERMUTATIONS, exchange, sign_flip
-from metrics_core.statistics.rows import (
+from answerkey.metrics_core.statistics.clustered import (
     Clusters,
     Codes,
     Floats,
@@ -29,6 +27,8 @@ from metrics_core.statistics.rows import (
     unit_sums,
     zeros_and_ones,
 )
+from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, bootstrap, tango
+from answerkey.metrics_core.statistics.permutation import PERMUTATIONS, exchange, sign_flip
 
 Test = Literal["mcnemar", "sign-flip", "cluster sign-flip", "exchange"]
 

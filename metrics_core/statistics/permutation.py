@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from metrics_core.statistics.rows import Floats
+from answerkey.metrics_core.statistics.clustered import Floats
 
 PERMUTATIONS = 9999
 

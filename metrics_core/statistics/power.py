@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from metrics_core.statistics.comparison import PairedDifference
-from metrics_core.statistics.intervals import LEVEL, t_quantile
+from answerkey.metrics_core.statistics.intervals import LEVEL, t_quantile
+from answerkey.metrics_core.statistics.paired import PairedDifference
 
 POWER = 0.8
 

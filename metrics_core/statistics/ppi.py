@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.statistics.agreement import Confusion
-from metrics_core.statistics.intervals import LEVEL, Estimate, Interval, normal_quantile
-from metrics_core.statistics.rows import (
+from answerkey.metrics_core.statistics.agreement import Confusion
+from answerkey.metrics_core.statistics.clustered import (
     Clusters,
     Codes,
     Floats,
@@ -22,6 +21,7 @@ from metrics_core.statistics.rows import (
     standard_deviation,
     sum_interval,
 )
+from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, Interval, normal_quantile
 
 Labels = Sequence[float | None]
 """The label of each row, None where nobody labelled it."""

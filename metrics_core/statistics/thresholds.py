@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.statistics.intervals import LEVEL, Estimate, Interval
-from metrics_core.statistics.rows import (
+from answerkey.metrics_core.statistics.clustered import (
     Clusters,
     Codes,
     Floats,
@@ -21,6 +20,7 @@ from metrics_core.statistics.rows import (
     sum_interval,
     zeros_and_ones,
 )
+from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, Interval
 
 _LOGIT = Scale(lambda x: math.log(x / (1 - x)), lambda x: 1 / (x * (1 - x)), lambda y: 0.5 + 0.5 * math.tanh(y / 2))
 

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from tasks.pairing import SCORED, Mask, Pairing
+from answerkey.tasks.compare.paired_samples import SCORED, Mask, Pairing
 
 Cause = Literal["rows", "coverage", "sample", "answer", "method", "several", "none"]
 

@@ -6,17 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from metrics_core.errors import BadInput
-from metrics_core.judge.jury import SPREAD
-from metrics_core.pair import ALL, Comparison, Pair
-from metrics_core.statistics.intervals import LEVEL
-from metrics_core.statistics.multiplicity import benjamini_hochberg, holm
-from tasks.cautions import cautions, differing_methods
-from tasks.compare_field import Settings, compare_field, without_numbers
-from tasks.comparisons import store
-from tasks.labels import LABEL, LABEL_FIELD
-from tasks.pairing import pairing
-from tasks.report import Report, read_reports
+from answerkey.metrics_core.comparison import ALL, Comparison, Pair
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.judges.votes import SPREAD
+from answerkey.metrics_core.statistics.intervals import LEVEL
+from answerkey.metrics_core.statistics.multiple_testing import benjamini_hochberg, holm
+from answerkey.tasks.compare.field import Settings, compare_field, without_numbers
+from answerkey.tasks.compare.paired_samples import pairing
+from answerkey.tasks.compare.stored import store
+from answerkey.tasks.compare.warnings import cautions, differing_methods
+from answerkey.tasks.reports.labels import LABEL, LABEL_FIELD
+from answerkey.tasks.reports.report import Report, read_reports
 
 
 def compare(

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from metrics_core.errors import BadInput
-from tasks.movement import Movement, movements
-from tasks.pairing import pairing
-from tasks.readers import without_secrets
-from tasks.report import Report, read_reports
-from tasks.signatures import changes
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.compare.attribution import Movement, movements
+from answerkey.tasks.compare.paired_samples import pairing
+from answerkey.tasks.compare.signatures import changes
+from answerkey.tasks.load.sources import without_secrets
+from answerkey.tasks.reports.report import Report, read_reports
 
 Kind = Literal["judge", "prompt", "parser", "code", "settings", "library", "parameter"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from tasks.warehouse.warehouse import reading
+from answerkey.tasks.warehouse.warehouse import reading
 
 Direction = Literal["both", "better", "worse"]
 

@@ -9,16 +9,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.pair import ALL, Comparison
-from metrics_core.registry import METRICS, Options
-from metrics_core.statistics.comparison import PairedDifference, paired_difference
-from metrics_core.statistics.corrected import ppi_difference
-from metrics_core.statistics.permutation import sign_flip
-from metrics_core.statistics.power import minimum_detectable, needed_for_mean, needed_for_share
-from tasks.grouping import groups
-from tasks.labels import LABEL, MOST_LABELLED
-from tasks.paired_bleu import CORPUS_BLEU, read_bleu
-from tasks.pairing import SCORED, STATUSES, Columns, Mask, Pairing
+from answerkey.metrics_core.comparison import ALL, Comparison
+from answerkey.metrics_core.registry import METRICS, Options
+from answerkey.metrics_core.statistics.paired import PairedDifference, paired_difference
+from answerkey.metrics_core.statistics.permutation import sign_flip
+from answerkey.metrics_core.statistics.power import minimum_detectable, needed_for_mean, needed_for_share
+from answerkey.metrics_core.statistics.ppi import ppi_difference
+from answerkey.tasks.compare.grouping import groups
+from answerkey.tasks.compare.paired_bleu import CORPUS_BLEU, read_bleu
+from answerkey.tasks.compare.paired_samples import SCORED, STATUSES, Columns, Mask, Pairing
+from answerkey.tasks.reports.labels import LABEL, MOST_LABELLED
 
 USES_FACTS = ("ground_truth_similarity",)
 """Metrics for which a sample with other facts is another sample."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.lexical.bleu import BleuStats, corpus_bleu
-from metrics_core.statistics.comparison import PairedDifference, pooled_difference
-from tasks.grouping import groups
-from tasks.pairing import Columns, Mask, Pairing
-from tasks.warehouse.warehouse import reading
+from answerkey.metrics_core.metrics.bleu import BleuStats, corpus_bleu
+from answerkey.metrics_core.statistics.paired import PairedDifference, pooled_difference
+from answerkey.tasks.compare.grouping import groups
+from answerkey.tasks.compare.paired_samples import Columns, Mask, Pairing
+from answerkey.tasks.warehouse.warehouse import reading
 
 CORPUS_BLEU = ("bleu", "corpus_bleu")
 

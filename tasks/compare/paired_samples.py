@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from metrics_core.pair import ALL
-from tasks.report import Report
-from tasks.warehouse.warehouse import reading
+from answerkey.metrics_core.comparison import ALL
+from answerkey.tasks.reports.report import Report
+from answerkey.tasks.warehouse.warehouse import reading
 
 if TYPE_CHECKING:
     import duckdb

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from metrics_core.pair import Comparison, Pair
-from tasks.warehouse.warehouse import reading, writing
+from answerkey.metrics_core.comparison import Comparison, Pair
+from answerkey.tasks.warehouse.warehouse import reading, writing
 
 _OF_PAIR = {
     "old": "old_report",

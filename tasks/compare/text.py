@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from metrics_core.pair import ALL, Comparison, Pair
-from tasks.publish import artifact_key, number
+from answerkey.metrics_core.comparison import ALL, Comparison, Pair
+from answerkey.tasks.publish.artifacts import artifact_key, number
 
 HEAD = ("field", "rows", "old", "new", "difference", "p adjusted", "verdict", "fixed/broken")
 PEOPLE = "as people would"

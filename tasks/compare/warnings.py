@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from tasks.pairing import Pairing
-from tasks.report import Report, Score
-from tasks.report_names import labels
-from tasks.signatures import changes
+from answerkey.tasks.compare.paired_samples import Pairing
+from answerkey.tasks.compare.signatures import changes
+from answerkey.tasks.reports.names import labels
+from answerkey.tasks.reports.report import Report, Score
 
 LENGTH_RATIO = 1.5
 """Of median answer lengths, either way: above it length alone moves the scores that reward overlap."""

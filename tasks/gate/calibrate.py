@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from metrics_core.calibration import Calibration, Labelled, calibrate
-from metrics_core.errors import BadInput
-from metrics_core.statistics.corrected import PredictionPowered, ppi_mean
-from metrics_core.statistics.intervals import Estimate
-from metrics_core.statistics.rows import codes_of, mean, mean_interval, numbers, proportion_interval
-from tasks.labels import LABEL, MOST_LABELLED
-from tasks.labels_file import LabelRow, read_labels
-from tasks.report import Report, latest_run, read_reports
-from tasks.report_names import report_named
-from tasks.warehouse.warehouse import reading
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.judges.calibration import Calibration, Labelled, calibrate
+from answerkey.metrics_core.statistics.clustered import codes_of, mean, mean_interval, numbers, proportion_interval
+from answerkey.metrics_core.statistics.intervals import Estimate
+from answerkey.metrics_core.statistics.ppi import PredictionPowered, ppi_mean
+from answerkey.tasks.gate.labels_file import LabelRow, read_labels
+from answerkey.tasks.reports.labels import LABEL, MOST_LABELLED
+from answerkey.tasks.reports.names import report_named
+from answerkey.tasks.reports.report import Report, latest_run, read_reports
+from answerkey.tasks.warehouse.warehouse import reading
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from metrics_core.evidence import Calibrated, Missing
-from metrics_core.statistics.intervals import Estimate, Interval
-from tasks.calibrate import OWN_LABELS, Calibrating, columns_of
-from tasks.report import Report
-from tasks.signatures import changes
-from tasks.warehouse.warehouse import reading, writing
+from answerkey.metrics_core.gate.evidence import Calibrated, Missing
+from answerkey.metrics_core.statistics.intervals import Estimate, Interval
+from answerkey.tasks.compare.signatures import changes
+from answerkey.tasks.gate.calibrate import OWN_LABELS, Calibrating, columns_of
+from answerkey.tasks.reports.report import Report
+from answerkey.tasks.warehouse.warehouse import reading, writing
 
 
 def keep(home: Path, found: Calibrating) -> None:

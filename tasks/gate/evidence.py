@@ -9,16 +9,16 @@ from pathlib import Path
 
 import numpy as np
 
-from metrics_core.evidence import Column, Coverage, Evidence, Mask, Missing
-from metrics_core.policy import Policy
-from metrics_core.registry import METRICS, Options
-from tasks.calibrations import calibrations_of
-from tasks.cautions import differing_methods
-from tasks.compare_field import USES_FACTS
-from tasks.paired_bleu import CORPUS_BLEU
-from tasks.pairing import SCORED, STATUSES, Columns, Pairing, pairing
-from tasks.report import Report
-from tasks.report_names import labels
+from answerkey.metrics_core.gate.evidence import Column, Coverage, Evidence, Mask, Missing
+from answerkey.metrics_core.gate.policy import Policy
+from answerkey.metrics_core.registry import METRICS, Options
+from answerkey.tasks.compare.field import USES_FACTS
+from answerkey.tasks.compare.paired_bleu import CORPUS_BLEU
+from answerkey.tasks.compare.paired_samples import SCORED, STATUSES, Columns, Pairing, pairing
+from answerkey.tasks.compare.warnings import differing_methods
+from answerkey.tasks.gate.calibrations import calibrations_of
+from answerkey.tasks.reports.names import labels
+from answerkey.tasks.reports.report import Report
 
 _WANTED = tuple(STATUSES.index(name) for name in ("scored", "failed", "skipped"))
 """What a sample is that the metric has something to say about."""

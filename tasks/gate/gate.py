@@ -6,17 +6,17 @@ import difflib
 from collections.abc import Sequence
 from pathlib import Path
 
-from metrics_core.errors import BadInput
-from metrics_core.evidence import Evidence
-from metrics_core.gate import RuleOutcome, Verdict, verdict
-from metrics_core.gate_trial import SelfTest, self_test
-from metrics_core.policy import Policy, parse_policy
-from metrics_core.registry import Options, create
-from tasks.evidence import evidence
-from tasks.labels import LABEL
-from tasks.report import read_reports
-from tasks.report_names import is_known, pair_named, report_named
-from tasks.verdicts import Gated, store
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.gate.evidence import Evidence
+from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict, verdict
+from answerkey.metrics_core.gate.policy import Policy, parse_policy
+from answerkey.metrics_core.gate.simulate import SelfTest, self_test
+from answerkey.metrics_core.registry import Options, create
+from answerkey.tasks.gate.evidence import evidence
+from answerkey.tasks.gate.verdicts import Gated, store
+from answerkey.tasks.reports.labels import LABEL
+from answerkey.tasks.reports.names import is_known, pair_named, report_named
+from answerkey.tasks.reports.report import read_reports
 
 
 def is_text(policy: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from xml.etree import ElementTree
 
-from tasks.verdicts import Gated
+from answerkey.tasks.gate.verdicts import Gated
 
 _TAGS = {"FAIL": "failure", "INCONCLUSIVE": "failure", "INCOMPLETE": "error"}
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

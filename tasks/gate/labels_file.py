@@ -9,9 +9,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from metrics_core.errors import BadInput
-from tasks.columns import as_text, value
-from tasks.readers import read
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.load.columns import as_text, value
+from answerkey.tasks.load.sources import read
 
 KEYS: Mapping[str, tuple[str, ...]] = {
     "id": ("id", "sample_id", "question_id"),

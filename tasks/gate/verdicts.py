@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from metrics_core.gate import PRECEDENCE, Outcome, RuleOutcome, Verdict
-from tasks.warehouse.warehouse import reading, writing
+from answerkey.metrics_core.gate.gate import PRECEDENCE, Outcome, RuleOutcome, Verdict
+from answerkey.tasks.warehouse.warehouse import reading, writing
 
 EXIT_CODES: Mapping[str, int] = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3, "INCOMPLETE": 4}
 """What the command ends with; 2 is bad input."""

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import BadInput
 
 Key = Literal["id", "question", "answer", "references", "facts", "release", "label", "cluster", "missing_because"]
 KEYS: tuple[Key, ...] = get_args(Key)

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metrics_core.errors import BadInput
-from tasks.columns import ColumnMap, Key, complete
-from tasks.readers import Raw, read, without_secrets
-from tasks.stage import Reference, Stager, refused
-from tasks.staging import quarantine_schema, staged_schema
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.load.columns import ColumnMap, Key, complete
+from answerkey.tasks.load.sources import Raw, read, without_secrets
+from answerkey.tasks.load.stage import Reference, Stager, refused
+from answerkey.tasks.load.staging import quarantine_schema, staged_schema
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from metrics_core.errors import BadInput
-from tasks.warehouse.warehouse import one_file, quoted, scratch
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.warehouse.warehouse import one_file, quoted, scratch
 
 URL = re.compile(r"^(https?|s3|gs|gcs|r2|hf|az|abfss)://")
 TABLE = re.compile(r"^(?P<file>.+\.(?:duckdb|db|ddb))::(?P<table>.+)$")

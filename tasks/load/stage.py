@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from metrics_core.errors import BadInput
-from metrics_core.sample import Sample, content_hash
-from metrics_core.text import is_blank
-from tasks.columns import ColumnMap, Key, as_text, as_texts, value
-from tasks.readers import Raw
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.sample import Sample, content_hash
+from answerkey.metrics_core.text import is_blank
+from answerkey.tasks.load.columns import ColumnMap, Key, as_text, as_texts, value
+from answerkey.tasks.load.sources import Raw
 
 
 @dataclass(frozen=True, slots=True)

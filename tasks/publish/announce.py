@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from metrics_core.gate import Outcome
-from tasks.events import emit
-from tasks.report import Report, read_reports
-from tasks.verdicts import Gated
+from answerkey.metrics_core.gate.gate import Outcome
+from answerkey.tasks.gate.verdicts import Gated
+from answerkey.tasks.publish.events import emit
+from answerkey.tasks.reports.report import Report, read_reports
 
 GATE: dict[Outcome, str] = {
     "PASS": "answerkey.gate.passed",

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tasks.aggregate import ReportRef
-from tasks.report import Report, Score, read_reports
+from answerkey.tasks.reports.aggregate import ReportRef
+from answerkey.tasks.reports.report import Report, Score, read_reports
 
 
 def publish(home: Path, reports: Sequence[ReportRef]) -> None:

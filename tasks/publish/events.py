@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Mapping
 
-from tasks.server import has_server
+from answerkey.tasks.publish.server import has_server
 
 RELEASE_REGISTERED = "answerkey.release.registered"
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metrics_core.errors import BadInput
-from tasks.columns import Key
-from tasks.load import Source
-from tasks.stage import Reference
-from tasks.warehouse.warehouse import reading
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.load.columns import Key
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.load.stage import Reference
+from answerkey.tasks.warehouse.warehouse import reading
 
 if TYPE_CHECKING:
     import duckdb

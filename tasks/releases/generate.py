@@ -16,19 +16,19 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
-from metrics_core.errors import BadInput
-from metrics_core.generation import Answer, Prompting, foresee, left_out, model_of
-from metrics_core.generation import generate as ask
-from metrics_core.judge.foresight import Estimate
-from metrics_core.judge.options import JudgeOptions
-from metrics_core.judge.request import Request
-from tasks.generated import answers_file, check_settings, generation_of, write_manifest
-from tasks.judges import MODEL, key
-from tasks.load import Source
-from tasks.manifest import spent_by, versions
-from tasks.questions import Question, QuestionSet, questions
-from tasks.register import register
-from tasks.registered import Registration
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.judges.estimate import Estimate
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm.generate import Answer, Prompting, foresee, left_out, model_of
+from answerkey.metrics_core.llm.generate import generate as ask
+from answerkey.metrics_core.llm.request import Request
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.releases.generated import answers_file, check_settings, generation_of, write_manifest
+from answerkey.tasks.releases.questions import Question, QuestionSet, questions
+from answerkey.tasks.releases.register import register
+from answerkey.tasks.releases.registered import Registration
+from answerkey.tasks.reports.manifest import spent_by, versions
+from answerkey.tasks.score.keys import MODEL, key
 
 NOTHING_TO_ASK = "the question is blank"
 

@@ -15,9 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from metrics_core.errors import BadInput
-from metrics_core.judge.shown import cut, one_line
-from metrics_core.sample import content_hash
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.llm.untrusted import cut, one_line
+from answerkey.metrics_core.sample import content_hash
 
 FOLDER = "answers"
 DIGEST = "answers_sha256"

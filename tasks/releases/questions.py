@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from metrics_core.errors import BadInput
-from metrics_core.generation import placeholders
-from metrics_core.text import is_blank
-from tasks.columns import ColumnMap, Key, as_text, complete, steps, usual_names, value
-from tasks.load import Source, dataset_name, first_rows, records_of
-from tasks.readers import TABLE, URL, read, without_secrets
-from tasks.stage import Reference, clean
-from tasks.stored import stored_questions
-from tasks.warehouse.warehouse import FILE, reading
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.llm.generate import placeholders
+from answerkey.metrics_core.text import is_blank
+from answerkey.tasks.load.columns import ColumnMap, Key, as_text, complete, steps, usual_names, value
+from answerkey.tasks.load.load import Source, dataset_name, first_rows, records_of
+from answerkey.tasks.load.sources import TABLE, URL, read, without_secrets
+from answerkey.tasks.load.stage import Reference, clean
+from answerkey.tasks.releases.export import stored_questions
+from answerkey.tasks.warehouse.warehouse import FILE, reading
 
 _LONGEST_NAME = 256
 _HIDDEN: tuple[Key, ...] = ("references", "facts", "label")

@@ -13,15 +13,15 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from metrics_core.errors import BadInput
-from metrics_core.sample import content_hash
-from tasks.columns import Key, complete
-from tasks.generated import keep_manifest
-from tasks.load import LOOK_AHEAD, Source, dataset_name, load
-from tasks.readers import read
-from tasks.registered import FOLDER, Registration, announce, insert
-from tasks.stored import stored_references
-from tasks.warehouse.warehouse import FILE, one_file, scratch
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.sample import content_hash
+from answerkey.tasks.load.columns import Key, complete
+from answerkey.tasks.load.load import LOOK_AHEAD, Source, dataset_name, load
+from answerkey.tasks.load.sources import read
+from answerkey.tasks.releases.export import stored_references
+from answerkey.tasks.releases.generated import keep_manifest
+from answerkey.tasks.releases.registered import FOLDER, Registration, announce, insert
+from answerkey.tasks.warehouse.warehouse import FILE, one_file, scratch
 
 
 def register(home: Path, source: Source) -> Registration:

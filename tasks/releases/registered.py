@@ -14,11 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from metrics_core.errors import BadInput
-from tasks.columns import parse_map
-from tasks.events import RELEASE_REGISTERED, emit
-from tasks.load import Source
-from tasks.warehouse.warehouse import FILE, reading, writing
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.load.columns import parse_map
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.publish.events import RELEASE_REGISTERED, emit
+from answerkey.tasks.warehouse.warehouse import FILE, reading, writing
 
 FOLDER = "registered"
 _COLUMNS = (

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metrics_core.metric import Field
-from metrics_core.registry import Options, create
-from metrics_core.statistics.intervals import Interval, cluster_t, student_t, wilson
-from tasks.commit import Committed, ReleaseVersion
-from tasks.corpus_bleu import corpus_bleu_rows
-from tasks.coverage import settle_reports
-from tasks.judged_by import note_judges
-from tasks.labels import LABEL, LABEL_FIELD, LABEL_SIGNATURE, has_labels, label_scores
-from tasks.warehouse.warehouse import writing
+from answerkey.metrics_core.metric import Field
+from answerkey.metrics_core.registry import Options, create
+from answerkey.metrics_core.statistics.intervals import Interval, cluster_t, student_t, wilson
+from answerkey.tasks.reports.commit import Committed, ReleaseVersion
+from answerkey.tasks.reports.corpus_bleu import corpus_bleu_rows
+from answerkey.tasks.reports.coverage import settle_reports
+from answerkey.tasks.reports.judged_by import note_judges
+from answerkey.tasks.reports.labels import LABEL, LABEL_FIELD, LABEL_SIGNATURE, has_labels, label_scores
+from answerkey.tasks.warehouse.warehouse import writing
 
 if TYPE_CHECKING:
     import duckdb

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tasks.judge_calls import collect_calls, insert_calls
-from tasks.warehouse.warehouse import one_file, writing
+from answerkey.tasks.reports.judge_calls import collect_calls, insert_calls
+from answerkey.tasks.warehouse.warehouse import one_file, writing
 
 if TYPE_CHECKING:
     import duckdb
 
-    from tasks.load import Loaded
-    from tasks.validate import Validation
+    from answerkey.tasks.load.load import Loaded
+    from answerkey.tasks.validate.validate import Validation
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metrics_core.lexical.bleu import BleuStats, corpus_bleu
-from metrics_core.statistics.intervals import bootstrap
+from answerkey.metrics_core.metrics.bleu import BleuStats, corpus_bleu
+from answerkey.metrics_core.statistics.intervals import bootstrap
 
 if TYPE_CHECKING:
     import duckdb

@@ -12,8 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metrics_core.judge.ledger import COLUMNS, FILE, Ledger
-from tasks.warehouse.warehouse import one_file, scratch
+from answerkey.metrics_core.llm.ledger import COLUMNS, FILE, Ledger
+from answerkey.tasks.warehouse.warehouse import one_file, scratch
 
 if TYPE_CHECKING:
     import duckdb

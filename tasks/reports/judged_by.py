@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from metrics_core.judge.details import DECIDED_BY, OUT_OF_DEPTH
-from metrics_core.judge.options import OFFLINE
+from answerkey.metrics_core.judges.details import DECIDED_BY, OUT_OF_DEPTH
+from answerkey.metrics_core.judges.options import OFFLINE
 
 if TYPE_CHECKING:
     import duckdb

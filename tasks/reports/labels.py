@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metrics_core.metric import Field
+from answerkey.metrics_core.metric import Field
 
 if TYPE_CHECKING:
     import duckdb
 
-    from tasks.commit import Committed
+    from answerkey.tasks.reports.commit import Committed
 
 LABEL = "label"
 LABEL_SIGNATURE = "label|v1"

@@ -9,15 +9,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-import metrics_core
-from metrics_core.judge.ledger import FILE, Ledger, Spent
-from metrics_core.judge.options import NO_JUDGE, JudgeOptions
-from metrics_core.registry import METRICS
-from metrics_core.sample import content_hash
-from tasks.corpus_bleu import SEED
-from tasks.load import Loaded
-from tasks.plan import Plan
-from tasks.validate import Validation
+import answerkey.metrics_core
+from answerkey.metrics_core.judges.options import NO_JUDGE, JudgeOptions
+from answerkey.metrics_core.llm.ledger import FILE, Ledger, Spent
+from answerkey.metrics_core.registry import METRICS
+from answerkey.metrics_core.sample import content_hash
+from answerkey.tasks.load.load import Loaded
+from answerkey.tasks.reports.corpus_bleu import SEED
+from answerkey.tasks.score.plan import Plan
+from answerkey.tasks.validate.validate import Validation
 
 LIBRARIES = (
     "duckdb", "sacrebleu", "rapidfuzz", "regex", "numpy", "scipy", "sentence-transformers", "torch",
@@ -60,7 +60,7 @@ def manifest(
 
 
 def _judge(options: JudgeOptions) -> dict[str, Any]:
-    from metrics_core.judge.offline.matcher import about
+    from answerkey.metrics_core.offline_judge.matcher import about
 
     spent = spent_by(options)
     return {
@@ -110,6 +110,6 @@ def _version(name: str) -> str:
 @cache
 def code_revision() -> str:
     """A hash of the scoring code itself: it tells two working copies of one version apart."""
-    folder = Path(metrics_core.__file__).parent
+    folder = Path(answerkey.metrics_core.__file__).parent
     files = sorted(folder.rglob("*.py"))
     return content_hash([[str(f.relative_to(folder)), f.read_text(encoding="utf-8")] for f in files])[:12]

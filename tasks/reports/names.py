@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from metrics_core.errors import BadInput
-from tasks.report import Report
-from tasks.warehouse.warehouse import FILE, one_file, reading, scratch
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.reports.report import Report
+from answerkey.tasks.warehouse.warehouse import FILE, one_file, reading, scratch
 
 
 def report_named(home: Path, name: str, dataset: str = "") -> str:

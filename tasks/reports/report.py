@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from metrics_core.errors import BadInput
-from tasks.warehouse.warehouse import reading
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.warehouse.warehouse import reading
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from metrics_core.judge.foresight import Estimate, estimate
-from metrics_core.judge.panel import JudgeMetric
-from metrics_core.registry import METRICS, create, workload
-from tasks.parts import Chunk, samples_of
-from tasks.plan import Plan
+from answerkey.metrics_core.judges.estimate import Estimate, estimate
+from answerkey.metrics_core.judges.judge_metric import JudgeMetric
+from answerkey.metrics_core.registry import METRICS, create, workload
+from answerkey.tasks.score.plan import Plan
+from answerkey.tasks.score.shard import Chunk, samples_of
 
 
 def foresee(plan: Plan) -> tuple[Estimate, ...]:

@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from metrics_core.errors import BadInput
-from tasks.server import has_server
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.publish.server import has_server
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metrics_core.registry import Kind, Options, create, workload
-from metrics_core.sample import content_hash
-from tasks.parts import Chunk, part_schema
-from tasks.warehouse.warehouse import FILE, one_file, quoted, reading, scratch
+from answerkey.metrics_core.registry import Kind, Options, create, workload
+from answerkey.metrics_core.sample import content_hash
+from answerkey.tasks.score.shard import Chunk, part_schema
+from answerkey.tasks.warehouse.warehouse import FILE, one_file, quoted, reading, scratch
 
 if TYPE_CHECKING:
     import duckdb

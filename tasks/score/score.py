@@ -9,10 +9,10 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 
-from metrics_core.processes import spawned_pool
-from metrics_core.registry import METRICS, Kind, workload
-from tasks.judges import key
-from tasks.parts import Chunk, score_chunk
+from answerkey.metrics_core.processes import spawned_pool
+from answerkey.metrics_core.registry import METRICS, Kind, workload
+from answerkey.tasks.score.keys import key
+from answerkey.tasks.score.shard import Chunk, score_chunk
 
 _one_model_at_a_time = threading.Lock()
 _SPAWN_ROWS = 20_000

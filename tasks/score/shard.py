@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metrics_core.measurement import Failed, Measurement, Skipped
-from metrics_core.metric import Metric
-from metrics_core.registry import Options, create
-from metrics_core.sample import Sample
+from answerkey.metrics_core.measurement import Failed, Measurement, Skipped
+from answerkey.metrics_core.metric import Metric
+from answerkey.metrics_core.registry import Options, create
+from answerkey.metrics_core.sample import Sample
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,14 +8,14 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tasks.commit import commit_measurements
-from tasks.judge_calls import collect_calls, insert_calls
-from tasks.readers import without_secrets
-from tasks.traces.funnel import Funnel
-from tasks.traces.means import main_field, mean_of_run
-from tasks.traces.prepare import Prepared
-from tasks.traces.rules import Rule
-from tasks.warehouse.warehouse import one_file, writing
+from answerkey.tasks.load.sources import without_secrets
+from answerkey.tasks.reports.commit import commit_measurements
+from answerkey.tasks.reports.judge_calls import collect_calls, insert_calls
+from answerkey.tasks.traces.funnel import Funnel
+from answerkey.tasks.traces.prepare import Prepared
+from answerkey.tasks.traces.rules import Rule
+from answerkey.tasks.traces.summary import main_field, mean_of_run
+from answerkey.tasks.warehouse.warehouse import one_file, writing
 
 if TYPE_CHECKING:
     import duckdb

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
-from metrics_core.errors import BadInput
-from tasks.traces import paths
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.traces import paths
 
 Operator = Literal[
     "is not empty", "is empty", "not contains", "contains", "starts with", "ends with", "!=", ">=", "<=", "=", ">", "<"

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import BadInput
 
 _DEEPEST = 20
 """Levels of nesting. An alias can make a document that never ends."""

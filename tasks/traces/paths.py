@@ -1,4 +1,4 @@
-"""Paths into a trace, followed by DuckDB exactly as `tasks.columns.lookup` follows them in Python."""
+"""Paths into a trace, followed by DuckDB exactly as `answerkey.tasks.load.columns.lookup` follows them in Python."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tasks.columns import steps
+from answerkey.tasks.load.columns import steps
 
 if TYPE_CHECKING:
     import duckdb

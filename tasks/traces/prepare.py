@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from metrics_core.registry import Options, create
-from tasks.plan import MAX_CHUNKS, Plan, plan
-from tasks.traces.rules import Rule
-from tasks.traces.select import Selection, Window, select
-from tasks.traces.stage import Staged, stage
+from answerkey.metrics_core.registry import Options, create
+from answerkey.tasks.score.plan import MAX_CHUNKS, Plan, plan
+from answerkey.tasks.traces.rules import Rule
+from answerkey.tasks.traces.select import Selection, Window, select
+from answerkey.tasks.traces.stage import Staged, stage
 
 
 @dataclass(frozen=True, slots=True)

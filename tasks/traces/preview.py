@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from metrics_core.judge.foresight import Estimate
-from tasks.foresee import foresee
-from tasks.traces.prepare import Prepared
+from answerkey.metrics_core.judges.estimate import Estimate
+from answerkey.tasks.score.estimate import foresee
+from answerkey.tasks.traces.prepare import Prepared
 
 MOST_SHOWN = 1_000
 
@@ -74,7 +74,7 @@ def _taken(prepared: Prepared) -> tuple[int, tuple[Shown, ...]]:
         return 0, ()
     import duckdb
 
-    from tasks.warehouse.warehouse import one_file
+    from answerkey.tasks.warehouse.warehouse import one_file
 
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")

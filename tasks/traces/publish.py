@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tasks.publish import artifact_key, literal, number
-from tasks.traces.funnel import BUCKETS, Funnel
-from tasks.traces.means import Period, over_time
+from answerkey.tasks.publish.artifacts import artifact_key, literal, number
+from answerkey.tasks.traces.funnel import BUCKETS, Funnel
+from answerkey.tasks.traces.summary import Period, over_time
 
 _DAYS = 30
 

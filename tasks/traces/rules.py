@@ -25,12 +25,12 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from metrics_core.errors import BadInput
-from metrics_core.registry import METRICS, create
-from tasks.traces import paths
-from tasks.traces.filters import Filter, parse_filter
-from tasks.traces.located import Located, read_located
-from tasks.traces.source import absolute
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.registry import METRICS, create
+from answerkey.tasks.traces import paths
+from answerkey.tasks.traces.filters import Filter, parse_filter
+from answerkey.tasks.traces.located import Located, read_located
+from answerkey.tasks.traces.source import absolute
 
 MAPPED = ("question", "answer", "references", "facts", "key")
 _DOCUMENT = {"input": "question", "output": "answer", "ground_truth": "references"}

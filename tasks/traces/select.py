@@ -8,12 +8,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metrics_core.errors import BadInput
-from tasks.readers import without_secrets
-from tasks.traces import filters, paths, sampling
-from tasks.traces.rules import Rule
-from tasks.traces.source import traces_in
-from tasks.warehouse.warehouse import FILE, one_file, quoted, reading, scratch
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.load.sources import without_secrets
+from answerkey.tasks.traces import filters, paths, sampling
+from answerkey.tasks.traces.rules import Rule
+from answerkey.tasks.traces.source import traces_in
+from answerkey.tasks.warehouse.warehouse import FILE, one_file, quoted, reading, scratch
 
 if TYPE_CHECKING:
     import duckdb

@@ -12,10 +12,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metrics_core.errors import BadInput
-from tasks.readers import JSON_LINES, PARQUET, TABLE, URL, load_httpfs, parse_line, without_secrets
-from tasks.stage import clean
-from tasks.warehouse.warehouse import one_file, quoted
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.load.sources import JSON_LINES, PARQUET, TABLE, URL, load_httpfs, parse_line, without_secrets
+from answerkey.tasks.load.stage import clean
+from answerkey.tasks.warehouse.warehouse import one_file, quoted
 
 if TYPE_CHECKING:
     import duckdb

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from metrics_core.errors import BadInput
-from tasks.columns import ColumnMap, value
-from tasks.contract import Contract
-from tasks.quarantine import writing
-from tasks.readers import Raw, parse_line
-from tasks.stage import Reference, Stager, refused
-from tasks.staging import quarantine_schema, staged_schema
-from tasks.traces.rules import MAPPED, Rule
-from tasks.traces.select import Selection
-from tasks.validate import validate
-from tasks.warehouse.warehouse import reading
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.load.columns import ColumnMap, value
+from answerkey.tasks.load.sources import Raw, parse_line
+from answerkey.tasks.load.stage import Reference, Stager, refused
+from answerkey.tasks.load.staging import quarantine_schema, staged_schema
+from answerkey.tasks.traces.rules import MAPPED, Rule
+from answerkey.tasks.traces.select import Selection
+from answerkey.tasks.validate.contract import Contract
+from answerkey.tasks.validate.quarantine import writing
+from answerkey.tasks.validate.validate import validate
+from answerkey.tasks.warehouse.warehouse import reading
 
 if TYPE_CHECKING:
     import duckdb

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from metrics_core.errors import BadInput
-from metrics_core.metric import Field
-from metrics_core.registry import create
-from metrics_core.statistics.intervals import Interval, student_t, wilson
-from tasks.traces.select import has_table
-from tasks.warehouse.warehouse import reading
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.metric import Field
+from answerkey.metrics_core.registry import create
+from answerkey.metrics_core.statistics.intervals import Interval, student_t, wilson
+from answerkey.tasks.traces.select import has_table
+from answerkey.tasks.warehouse.warehouse import reading
 
 if TYPE_CHECKING:
     import duckdb

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
-from metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import BadInput
 
 Severity = Literal["critical", "warning"]
 Row = Mapping[str, object]

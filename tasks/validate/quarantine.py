@@ -10,8 +10,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tasks.contract import Rule
-from tasks.warehouse.warehouse import one_file
+from answerkey.tasks.validate.contract import Rule
+from answerkey.tasks.warehouse.warehouse import one_file
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from tasks.contract import Bound
+from answerkey.tasks.validate.contract import Bound
 
 if TYPE_CHECKING:
     import numpy as np

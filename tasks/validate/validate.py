@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from tasks.contract import Bound, Contract, Rule, Severity, row_rules
-from tasks.expectations import breaking
-from tasks.quarantine import Group, copy_rejects, part, releases_without_rows, row_bytes, writing
-from tasks.staging import quarantine_schema, staged_schema
-from tasks.warehouse.warehouse import one_file
+from answerkey.tasks.load.staging import quarantine_schema, staged_schema
+from answerkey.tasks.validate.contract import Bound, Contract, Rule, Severity, row_rules
+from answerkey.tasks.validate.quarantine import Group, copy_rejects, part, releases_without_rows, row_bytes, writing
+from answerkey.tasks.validate.suite import breaking
+from answerkey.tasks.warehouse.warehouse import one_file
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     import pandas as pd
 
-    from tasks.expectations import Positions
+    from answerkey.tasks.validate.suite import Positions
 
 _VECTOR_ROWS = 2_048  # that one thread of DuckDB has in work
 _MAX_RELEASES = 100  # more are usually a wrong mapping, and one line each would drown the report
@@ -117,7 +117,7 @@ def _measure(staged: str, scratch: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """One row of numbers for each staged row, in the order of the file, and one for each release."""
     import duckdb
 
-    sql = resources.files("tasks").joinpath("checks.sql").read_text(encoding="utf-8")
+    sql = resources.files("answerkey.tasks.validate").joinpath("measures.sql").read_text(encoding="utf-8")
     threads = min(4, os.cpu_count() or 1)
     # Room for the hash tables, which spill, and for a few copies of the texts in work, which cannot.
     memory = 256 * 2**20 + 8 * threads * _VECTOR_ROWS * row_bytes(staged)

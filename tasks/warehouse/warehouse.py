@@ -17,7 +17,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import BadInput
 
 if TYPE_CHECKING:
     import duckdb
@@ -90,7 +90,7 @@ def quoted(path: str | Path) -> str:
 
 
 def _schema() -> str:
-    return resources.files("tasks.warehouse").joinpath("schema.sql").read_text(encoding="utf-8")
+    return resources.files("answerkey.tasks.warehouse").joinpath("schema.sql").read_text(encoding="utf-8")
 
 
 def _limit(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:

@@ -104,7 +104,7 @@ def save_secret(server: str) -> Callable[[str, str], None]:
 
 
 def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "flows.cli", *map(str, arguments)]
+    return [sys.executable, "-m", "answerkey.flows.cli", *map(str, arguments)]
 
 
 @pytest.fixture

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from flows.cli.comparison_commands import print_compared_reports
-from metrics_core.statistics.intervals import tango
-from tasks.compare import compare
+from answerkey.flows.cli.comparison_commands import print_compared_reports
+from answerkey.metrics_core.statistics.intervals import tango
+from answerkey.tasks.compare.compare import compare
 from tests.tasks.comparing_help import answer, release
 from tests.tasks.staging_help import jsonl, query
 
@@ -157,7 +157,8 @@ def test_reports_come_before_how_they_compare(home: Path, capsys: pytest.Capture
 
 def test_the_flow_takes_names_and_shows_what_it_found(server: str, home: Path, ask: Any) -> None:
     script = (
-        "from flows.forms.comparing import Comparing\nfrom flows.compare_releases import compare_releases\n"
+        "from answerkey.flows.forms.comparing import Comparing\n"
+        "from answerkey.flows.compare_releases import compare_releases\n"
         f"pair = compare_releases(Comparing(old='old', new='new', primary='contains.match'), {str(home)!r},\n"
         "    '{primary: contains.match, margin: 0.01}')\n"
         "print(pair.old, pair.new, pair.rows[0].name, pair.rows[0].finding)"

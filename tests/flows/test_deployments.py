@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import yaml
 
-from metrics_core.registry import METRICS
-from tasks.dead_runs import close_runs, mark_dead_runs
+from answerkey.metrics_core.registry import METRICS
+from answerkey.tasks.dead_runs import close_runs, mark_dead_runs
 from tests.flows.conftest import ROOT, command
 from tests.flows.deployed_help import PAGES, Deployed, Run, until, worker
 from tests.judge_server import JudgeServer, agreeable
@@ -97,7 +97,7 @@ def test_the_forms_are_for_people(deployed: Deployed) -> None:
 
 
 def test_deploying_again_changes_nothing(deployed: Deployed) -> None:
-    from flows.cli.deploying import deploy_all, make_automations
+    from answerkey.flows.cli.deploying import deploy_all, make_automations
 
     names = sorted(one["name"] for one in deployed.ask("POST", "automations/filter", {}))
     assert names == [
@@ -124,7 +124,7 @@ def test_deploying_again_changes_nothing(deployed: Deployed) -> None:
 
 
 def test_a_pool_of_containers_takes_the_deployments(deployed: Deployed) -> None:
-    from flows.cli.deploying import make_pool
+    from answerkey.flows.cli.deploying import make_pool
 
     with _pointed_at(deployed):
         assert make_pool("docker") == make_pool("docker") == "answerkey-docker"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from flows.cli.parser import _parser
+from answerkey.flows.cli.parser import _parser
 from tests.flows.conftest import ROOT
 
 FOLDER = ROOT / "deployments/docker"
@@ -59,7 +59,7 @@ def test_the_image_copies_what_is_there() -> None:
     lines = (FOLDER / "Dockerfile").read_text(encoding="utf-8").splitlines()
     copied = [name for line in lines if line.startswith("COPY ") for name in shlex.split(line)[1:-1]]
     assert [name for name in copied if not (ROOT / name).exists()] == []
-    assert {"flows", "tasks", "metrics_core", "deployments", "examples"} <= set(copied)
+    assert {"answerkey", "flows", "tasks", "metrics_core", "deployments", "examples"} <= set(copied)
     assert (FOLDER / COMPOSE["services"]["worker"]["build"]["context"]).resolve() == ROOT
     assert (ROOT / Path(COMPOSE["services"]["worker"]["build"]["dockerfile"])).is_file()
 

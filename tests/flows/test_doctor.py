@@ -4,7 +4,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from tasks.warehouse.warehouse import writing
+from answerkey.tasks.warehouse.warehouse import writing
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -167,11 +167,11 @@ def test_a_failed_chunk_is_reported_and_only_it_is_scored_again(cli: Cli, answer
 
 def _block_the_part_of(metric: str, answers: Path, home: Path, tmp_path: Path) -> Path:
     """Put a folder where the part of a metric's first chunk will be written, so that every attempt fails."""
-    from metrics_core.registry import Options
-    from tasks.contract import Contract
-    from tasks.load import Source, load
-    from tasks.plan import plan
-    from tasks.validate import validate
+    from answerkey.metrics_core.registry import Options
+    from answerkey.tasks.load.load import Source, load
+    from answerkey.tasks.score.plan import plan
+    from answerkey.tasks.validate.contract import Contract
+    from answerkey.tasks.validate.validate import validate
 
     loaded = load(Source(str(answers)), tmp_path / "work")
     validation = validate(loaded.staged, loaded.rejects, str(tmp_path / "work"), Contract())
@@ -203,7 +203,7 @@ def test_a_broken_contract_stops_before_scoring_and_loses_nothing(cli: Cli, tmp_
 
 def start(server: str, *arguments: object) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "flows.cli", *map(str, arguments)],
+        [sys.executable, "-m", "answerkey.flows.cli", *map(str, arguments)],
         cwd=ROOT,
         env={**os.environ, "PREFECT_API_URL": server},
         stdout=subprocess.PIPE,

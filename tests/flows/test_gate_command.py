@@ -135,7 +135,10 @@ def test_the_flow_keeps_a_calibration_and_shows_it(
     scores = {f"q{i:03}": float(i % 3 > 0) for i in range(90)}
     labels = {f"q{i:03}": i % 4 > 0 for i in range(90)}
     warehouse(home, [Made("a", {"judge.match": scores}, labels=labels)])
-    code = f"from flows.calibrate_judge import calibrate_judge as f; print(f('judge.match', ['a'], home={str(home)!r}))"
+    code = (
+        "from answerkey.flows.calibrate_judge import calibrate_judge as f\n"
+        f"print(f('judge.match', ['a'], home={str(home)!r}))"
+    )
     environment = {**os.environ, "PREFECT_API_URL": server}
     done = subprocess.run(
         [sys.executable, "-c", code], check=True, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from flows.publishing import policy_of
-from metrics_core.errors import BadInput
-from metrics_core.registry import Options
+from answerkey.flows.publishing import policy_of
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.registry import Options
 from tests.tasks.comparing_help import answer
 from tests.tasks.staging_help import jsonl, query
 

@@ -14,12 +14,12 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.variables import Variable
 
-from metrics_core.errors import BadInput
-from metrics_core.judge.options import JudgeOptions
-from metrics_core.registry import Options
-from tasks import steps
-from tasks.judges import key, settings
-from tasks.plan import plan
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.registry import Options
+from answerkey.tasks import steps
+from answerkey.tasks.score.keys import key, settings
+from answerkey.tasks.score.plan import plan
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import rows_of, stage
 

@@ -8,9 +8,9 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
-from flows.forms.judging import Judging, preflight
-from metrics_core.errors import BadInput
-from metrics_core.judge.options import JudgeOptions, Jury
+from answerkey.flows.forms.judging import Judging, preflight
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.judges.options import JudgeOptions, Jury
 
 KEY = "sk-canary-0123456789"
 OPENAI = "openai/gpt-4o-mini"

@@ -6,14 +6,14 @@ import sys
 
 import pytest
 
-from flows.cli.run import wake_loopback
+from answerkey.flows.cli.run import wake_loopback
 from tests.flows.conftest import ROOT
 
 REACHED = "import socket; print(socket.socket().connect_ex(('127.0.0.1', 9)))"
-WOKEN = f"from flows.cli.run import wake_loopback; wake_loopback(); {REACHED}"
+WOKEN = f"from answerkey.flows.cli.run import wake_loopback; wake_loopback(); {REACHED}"
 NOT_ALLOWED = (
     "import os, socket\n"
-    "from flows.cli.run import wake_loopback\n"
+    "from answerkey.flows.cli.run import wake_loopback\n"
     "os.setuid(65534)\n"
     "try:\n    wake_loopback()\nexcept Exception as error:\n    print(error)"
 )

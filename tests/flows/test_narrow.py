@@ -2,14 +2,14 @@
 
 import pytest
 
-from flows.terminal import reports
-from flows.terminal.comparisons import print_history, print_pairs
-from flows.terminal.gates import print_self_test
-from metrics_core.gate_trial import SelfTest, Trial
-from metrics_core.pair import Pair
-from metrics_core.statistics.intervals import Estimate, Interval
-from tasks.history import Moment
-from tests.tasks.page.page_help import FIELDS, comparison
+from answerkey.flows.terminal import reports
+from answerkey.flows.terminal.comparisons import print_history, print_pairs
+from answerkey.flows.terminal.gates import print_self_test
+from answerkey.metrics_core.comparison import Pair
+from answerkey.metrics_core.gate.simulate import SelfTest, Trial
+from answerkey.metrics_core.statistics.intervals import Estimate, Interval
+from answerkey.tasks.reports.history import Moment
+from tests.tasks.publish.page.page_help import FIELDS, comparison
 
 
 @pytest.fixture

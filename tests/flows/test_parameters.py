@@ -5,12 +5,12 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
-from flows.forms.parameters import DEFAULT_METRICS, JUDGE_METRICS, Data, Limits, MetricName, Scoring
-from metrics_core.judge.options import JudgeOptions
-from metrics_core.lexical.continuous_eval import PROFILES
-from metrics_core.registry import METRICS, Options
-from tasks.contract import Contract
-from tasks.load import Source
+from answerkey.flows.forms.parameters import DEFAULT_METRICS, JUDGE_METRICS, Data, Limits, MetricName, Scoring
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.metrics.continuous_eval import PROFILES
+from answerkey.metrics_core.registry import METRICS, Options
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.validate.contract import Contract
 
 
 def test_the_form_offers_every_metric_and_profile() -> None:

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from flows.forms.judging import Judging
-from flows.forms.parameters import Limits, Scoring
-from flows.forms.rerunning import Rerunning, again
-from metrics_core.errors import BadInput
+from answerkey.flows.forms.judging import Judging
+from answerkey.flows.forms.parameters import Limits, Scoring
+from answerkey.flows.forms.rerunning import Rerunning, again
+from answerkey.metrics_core.errors import BadInput
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from flows.forms.tracing import Tracing, jobs
-from metrics_core.errors import BadInput
+from answerkey.flows.forms.tracing import Tracing, jobs
+from answerkey.metrics_core.errors import BadInput
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import wordy
 from tests.tasks.staging_help import query

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from metrics_core.pair import Comparison, Pair
+from answerkey.metrics_core.comparison import Comparison, Pair
 
 BETTER = Comparison(
     "label", "correct", "all", n_common=100, n_only_old=0, n_only_new=0, old=0.5, new=0.6, difference=0.1, low=0.02,

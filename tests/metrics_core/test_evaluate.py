@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-import metrics_core
-from metrics_core import METRICS, Options, Sample, evaluate
-from metrics_core.errors import BadInput
-from metrics_core.judge.options import JudgeOptions
+import answerkey.metrics_core
+from answerkey.metrics_core import METRICS, Options, Sample, evaluate
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.judges.options import JudgeOptions
 
 LEXICAL = [name for name, info in METRICS.items() if info.kind == "lexical"]
-PACKAGE = Path(metrics_core.__file__).parent
+PACKAGE = Path(answerkey.metrics_core.__file__).parent
 SLOWEST = 2.0
 
 
@@ -151,11 +151,11 @@ def modules_with_examples() -> list[str]:
 
 @pytest.mark.parametrize("name", modules_with_examples())
 def test_the_examples_in_docstrings(name: str) -> None:
-    # Not `import metrics_core.evaluate`: the package gives that name to the function.
+    # Not `import answerkey.metrics_core.evaluate`: the package gives that name to the function.
     result = doctest.testmod(importlib.import_module(name))
     assert result.attempted > 0
     assert result.failed == 0
 
 
 def test_the_public_ways_in_have_examples() -> None:
-    assert {"metrics_core.evaluate", "metrics_core.text"} <= set(modules_with_examples())
+    assert {"answerkey.metrics_core.evaluate", "answerkey.metrics_core.text"} <= set(modules_with_examples())

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from metrics_core import METRICS, Options, Sample, create, evaluate
-from metrics_core.text import words
+from answerkey.metrics_core import METRICS, Options, Sample, create, evaluate
+from answerkey.metrics_core.text import words
 
 LEXICAL = [name for name, info in METRICS.items() if info.kind == "lexical"]
 FIELDS = {metric.name: metric.fields for metric in create(LEXICAL)}

@@ -4,9 +4,9 @@ import pickle
 
 import pytest
 
-from metrics_core import Failed, Measurement, Sample, Scored, Skipped, Undefined, Usage
-from metrics_core.measurement import Outcome
-from metrics_core.metric import Field, degenerate
+from answerkey.metrics_core import Failed, Measurement, Sample, Scored, Skipped, Undefined, Usage
+from answerkey.metrics_core.measurement import Outcome
+from answerkey.metrics_core.metric import Field, degenerate
 
 SCORED = Scored({"f1": 0.5, "recall": 1.0}, reason="half of it", details={"reference": 0})
 

@@ -7,12 +7,12 @@ import sys
 import time
 from pathlib import Path
 
-from metrics_core.processes import spawned_pool
+from answerkey.metrics_core.processes import spawned_pool
 
 ROOT = Path(__file__).resolve().parents[2]
 PARENT = """
 import os, time
-from metrics_core.processes import spawned_pool
+from answerkey.metrics_core.processes import spawned_pool
 if __name__ == "__main__":
     pool = spawned_pool(1)
     print(pool.submit(os.getpid).result(), flush=True)

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from metrics_core import METRICS, Options, create
-from metrics_core.errors import BadInput
-from metrics_core.judge.options import JudgeOptions
-from metrics_core.registry import workload
+from answerkey.metrics_core import METRICS, Options, create
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.registry import workload
 
 
 def test_the_catalogue_in_the_order_of_reports() -> None:

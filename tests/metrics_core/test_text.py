@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.text import (
+from answerkey.metrics_core.text import (
     is_blank,
     normal_reference,
     normalise,

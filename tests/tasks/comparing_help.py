@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from metrics_core.pair import Comparison, Pair
-from tasks.contract import Contract
-from tasks.load import Source
+from answerkey.metrics_core.comparison import Comparison, Pair
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.validate.contract import Contract
 from tests.tasks.staging_help import Row, jsonl, run
 
 LENIENT = Contract(require_references=False, max_quarantined=1.0)

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from tasks.warehouse.warehouse import writing
+from answerkey.tasks.warehouse.warehouse import writing
 
 Scores = Mapping[str, float | str | None]
 """Score of each sample; None where there is nothing to score, a status (failed, skipped) where that was the outcome."""

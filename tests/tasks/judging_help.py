@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
-from metrics_core.judge.options import JudgeOptions
-from metrics_core.registry import Options
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.registry import Options
 from tests.judge_brains import Body, data_of, sentences
 
 MODEL = "openai/some-model"

@@ -10,17 +10,17 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 
-from metrics_core.registry import Options
-from tasks.aggregate import ReportRef, aggregate
-from tasks.commit import Committed, commit, record_validation
-from tasks.contract import Contract
-from tasks.load import Loaded, Source, load
-from tasks.manifest import manifest
-from tasks.parts import Chunk, fail_chunk
-from tasks.plan import Plan, plan
-from tasks.score import score
-from tasks.validate import Validation, validate
-from tasks.warehouse.warehouse import FILE
+from answerkey.metrics_core.registry import Options
+from answerkey.tasks.load.load import Loaded, Source, load
+from answerkey.tasks.reports.aggregate import ReportRef, aggregate
+from answerkey.tasks.reports.commit import Committed, commit, record_validation
+from answerkey.tasks.reports.manifest import manifest
+from answerkey.tasks.score.plan import Plan, plan
+from answerkey.tasks.score.score import score
+from answerkey.tasks.score.shard import Chunk, fail_chunk
+from answerkey.tasks.validate.contract import Contract
+from answerkey.tasks.validate.validate import Validation, validate
+from answerkey.tasks.warehouse.warehouse import FILE
 
 Row = dict[str, Any]
 

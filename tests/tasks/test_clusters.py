@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tasks.load import Source
+from answerkey.tasks.load.load import Source
 from tests.tasks.staging_help import Row, jsonl, query, run
 
 WORDS = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from scipy.stats import binomtest
 
-from metrics_core.pair import Pair
-from tasks.compare import compare
-from tasks.load import Source
+from answerkey.metrics_core.comparison import Pair
+from answerkey.tasks.compare.compare import compare
+from answerkey.tasks.load.load import Source
 from tests.tasks.comparing_help import row_of
 from tests.tasks.staging_help import Row, jsonl, run
 

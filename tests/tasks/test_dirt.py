@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tasks.columns import parse_map
-from tasks.contract import Contract
-from tasks.load import Source
-from tasks.report import read_reports
+from answerkey.tasks.load.columns import parse_map
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.reports.report import read_reports
+from answerkey.tasks.validate.contract import Contract
 from tests.tasks.staging_help import Done, Row, query, run
 
 GOOD = 50

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.load import Source
+from answerkey.tasks.load.load import Source
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import judged, wordy
 from tests.tasks.staging_help import Done, jsonl, query, run

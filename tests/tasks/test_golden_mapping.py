@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from metrics_core.errors import BadInput
-from tasks.columns import parse_map
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.load.columns import parse_map
 from tests.tasks.staging_help import Row, rows_of, stage
 
 

@@ -9,19 +9,19 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from metrics_core.errors import BadInput
-from metrics_core.judge.ledger import COLUMNS, Budget, Ledger
-from metrics_core.registry import Options
-from tasks.foresee import foresee
-from tasks.judge_calls import collect_calls, insert_calls
-from tasks.load import Source
-from tasks.page.build import build_page
-from tasks.page.markdown import as_markdown
-from tasks.parts import Chunk
-from tasks.plan import plan
-from tasks.report import read_reports
-from tasks.score import score
-from tasks.warehouse.warehouse import writing
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.llm.ledger import COLUMNS, Budget, Ledger
+from answerkey.metrics_core.registry import Options
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.publish.page.build import build_page
+from answerkey.tasks.publish.page.markdown import as_markdown
+from answerkey.tasks.reports.judge_calls import collect_calls, insert_calls
+from answerkey.tasks.reports.report import read_reports
+from answerkey.tasks.score.estimate import foresee
+from answerkey.tasks.score.plan import plan
+from answerkey.tasks.score.score import score
+from answerkey.tasks.score.shard import Chunk
+from answerkey.tasks.warehouse.warehouse import writing
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import MODEL, judged, wordy
 from tests.tasks.staging_help import Row, jsonl, query, rows_of, run, stage

@@ -4,10 +4,10 @@ import os
 import time
 from pathlib import Path
 
-from tasks.commit import finish_run, start_run
-from tasks.load import Source
-from tasks.prune import prune
-from tasks.register import register
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.prune import prune
+from answerkey.tasks.releases.register import register
+from answerkey.tasks.reports.commit import finish_run, start_run
 from tests.tasks.staging_help import jsonl
 
 DAY = 86_400

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from metrics_core.registry import create
-from metrics_core.sample import content_hash
-from tasks.load import Source
-from tasks.report import list_reports, read_reports
-from tasks.warehouse.warehouse import FILE, writing
+from answerkey.metrics_core.registry import create
+from answerkey.metrics_core.sample import content_hash
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.reports.report import list_reports, read_reports
+from answerkey.tasks.warehouse.warehouse import FILE, writing
 from tests.tasks.staging_help import jsonl, query, rows_of, run, stage
 
 # As they stood before judges: these two tables have got columns since.

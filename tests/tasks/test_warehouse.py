@@ -14,11 +14,11 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from metrics_core.errors import BadInput
-from tasks.warehouse.warehouse import FILE, reading, writing
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.warehouse.warehouse import FILE, reading, writing
 from tests.tasks.staging_help import query
 
-SCHEMA = resources.files("tasks.warehouse").joinpath("schema.sql").read_text(encoding="utf-8")
+SCHEMA = resources.files("answerkey.tasks.warehouse").joinpath("schema.sql").read_text(encoding="utf-8")
 RUN = "INSERT INTO runs VALUES (?, 'flow', 'data', now(), NULL, 'running', NULL, '{}')"
 RUNS = "SELECT run_id FROM runs ORDER BY run_id"
 
@@ -35,7 +35,7 @@ class Other:
     """Another process: it says "ready" where the script does, and goes on when it is told to."""
 
     def __init__(self, script: str, home: Path) -> None:
-        head = "import sys, duckdb\nfrom pathlib import Path\nfrom tasks.warehouse.warehouse import writing\n"
+        head = "import sys, duckdb\nfrom pathlib import Path\nfrom answerkey.tasks.warehouse.warehouse import writing\n"
         head += f"home, RUN = Path(sys.argv[1]), {RUN!r}\n"
         head += "def wait():\n    print('ready', flush=True)\n    sys.stdin.readline()\n"
         self.process = subprocess.Popen(

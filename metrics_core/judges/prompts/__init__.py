@@ -1,1 +1,1 @@
-"""The prompts as files, one system message each; `metrics_core.judge.prompt` reads them."""
+"""The prompts as files, one system message each; `answerkey.metrics_core.judges.prompt` reads them."""

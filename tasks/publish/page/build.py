@@ -8,21 +8,21 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from metrics_core.errors import BadInput
-from metrics_core.pair import Pair
-from metrics_core.registry import METRICS
-from tasks.calibrate import by_own_labels
-from tasks.history import moments
-from tasks.labels import LABEL, LABEL_FIELD, MOST_LABELLED
-from tasks.page import read
-from tasks.page.command import command
-from tasks.page.model import Corrected, Field, Page, Release
-from tasks.page.notices import summary, warnings
-from tasks.page.samples import MOST_SAMPLES, read_samples
-from tasks.report import Report, read_reports
-from tasks.report_names import labels as labels_of
-from tasks.verdicts import Gated
-from tasks.warehouse.warehouse import reading
+from answerkey.metrics_core.comparison import Pair
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.registry import METRICS
+from answerkey.tasks.gate.calibrate import by_own_labels
+from answerkey.tasks.gate.verdicts import Gated
+from answerkey.tasks.publish.page import read
+from answerkey.tasks.publish.page.command import command
+from answerkey.tasks.publish.page.model import Corrected, Field, Page, Release
+from answerkey.tasks.publish.page.notices import summary, warnings
+from answerkey.tasks.publish.page.samples import MOST_SAMPLES, read_samples
+from answerkey.tasks.reports.history import moments
+from answerkey.tasks.reports.labels import LABEL, LABEL_FIELD, MOST_LABELLED
+from answerkey.tasks.reports.names import labels as labels_of
+from answerkey.tasks.reports.report import Report, read_reports
+from answerkey.tasks.warehouse.warehouse import reading
 
 if TYPE_CHECKING:
     import duckdb

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from metrics_core.pair import Pair
-from tasks.history import Moment
-from tasks.page.figures import percent, signed, visible
-from tasks.page.marks import (
+from answerkey.metrics_core.comparison import Pair
+from answerkey.tasks.publish.page.figures import percent, signed, visible
+from answerkey.tasks.publish.page.marks import (
     SMALL,
     Row,
     axis_of,
@@ -24,9 +23,10 @@ from tasks.page.marks import (
     verbatim,
     vertical,
 )
-from tasks.page.model import Distribution, Page
-from tasks.page.svg import Drawing, draw, literal
-from tasks.report import Score
+from answerkey.tasks.publish.page.model import Distribution, Page
+from answerkey.tasks.publish.page.svg import Drawing, draw, literal
+from answerkey.tasks.reports.history import Moment
+from answerkey.tasks.reports.report import Score
 
 _ROW = 42
 """Height of a row with its name above the mark, in pixels."""

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tasks.readers import without_secrets
+from answerkey.tasks.load.sources import without_secrets
 
 _DATA = {
     "references": "--references",

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from tasks.comparison_text import people_note
-from tasks.page import charts, figures, views
-from tasks.page.charts import SHAPES
-from tasks.page.marks import NARROW, WIDE
-from tasks.page.model import Page, as_json
-from tasks.page.svg import Drawing
+from answerkey.tasks.compare.text import people_note
+from answerkey.tasks.publish.page import charts, figures, views
+from answerkey.tasks.publish.page.charts import SHAPES
+from answerkey.tasks.publish.page.marks import NARROW, WIDE
+from answerkey.tasks.publish.page.model import Page, as_json
+from answerkey.tasks.publish.page.svg import Drawing
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -166,7 +166,7 @@ def _environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("tasks.page", "."),
+        loader=PackageLoader("answerkey.tasks.publish.page", "."),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -181,4 +181,4 @@ def _environment() -> Environment:
 
 
 def _file(name: str) -> str:
-    return resources.files("tasks.page").joinpath(name).read_text(encoding="utf-8")
+    return resources.files("answerkey.tasks.publish.page").joinpath(name).read_text(encoding="utf-8")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from metrics_core.gate import RuleOutcome
-from metrics_core.pair import ALL, Comparison, Pair
-from tasks.comparison_text import only_one, people_note, table
-from tasks.judged_by import named
-from tasks.page import views
-from tasks.page.figures import percent, visible
-from tasks.page.model import Estimate, Page
-from tasks.publish import literal, number
-from tasks.report import Score
+from answerkey.metrics_core.comparison import ALL, Comparison, Pair
+from answerkey.metrics_core.gate.gate import RuleOutcome
+from answerkey.tasks.compare.text import only_one, people_note, table
+from answerkey.tasks.publish.artifacts import literal, number
+from answerkey.tasks.publish.page import views
+from answerkey.tasks.publish.page.figures import percent, visible
+from answerkey.tasks.publish.page.model import Estimate, Page
+from answerkey.tasks.reports.judged_by import named
+from answerkey.tasks.reports.report import Score
 
 _MOST_SLICES = 40
 """Rows of a table about slices: an artifact is for reading, and the warehouse has them all."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from tasks.page.figures import number
+from answerkey.tasks.publish.page.figures import number
 
 if TYPE_CHECKING:
     import altair as alt

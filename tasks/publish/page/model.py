@@ -9,11 +9,11 @@ import json
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal
 
-from metrics_core.pair import Pair
-from tasks.history import Moment
-from tasks.page.columns import Samples
-from tasks.report import Report
-from tasks.verdicts import Gated
+from answerkey.metrics_core.comparison import Pair
+from answerkey.tasks.gate.verdicts import Gated
+from answerkey.tasks.publish.page.columns import Samples
+from answerkey.tasks.reports.history import Moment
+from answerkey.tasks.reports.report import Report
 
 Estimate = tuple[float | None, float | None, float | None]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from metrics_core.pair import Comparison, Pair
-from metrics_core.statistics.intervals import LEVEL
-from tasks.judged_by import depth_warnings
-from tasks.page.figures import number, percent, signed
-from tasks.page.model import Check, Release, Warning
-from tasks.report import Score
+from answerkey.metrics_core.comparison import Comparison, Pair
+from answerkey.metrics_core.statistics.intervals import LEVEL
+from answerkey.tasks.publish.page.figures import number, percent, signed
+from answerkey.tasks.publish.page.model import Check, Release, Warning
+from answerkey.tasks.reports.judged_by import depth_warnings
+from answerkey.tasks.reports.report import Score
 
 _LARGE_QUARANTINE = 0.05
 _COVERAGE_GAP = 0.01

@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from metrics_core.pair import Pair
-from metrics_core.sample import content_hash
-from tasks.page.build import build_page
-from tasks.page.html import write
-from tasks.page.markdown import as_markdown, rules_table
-from tasks.page.samples import MOST_SAMPLES
-from tasks.publish import artifact_key, literal
-from tasks.report import Report, read_reports
-from tasks.verdicts import Gated
+from answerkey.metrics_core.comparison import Pair
+from answerkey.metrics_core.sample import content_hash
+from answerkey.tasks.gate.verdicts import Gated
+from answerkey.tasks.publish.artifacts import artifact_key, literal
+from answerkey.tasks.publish.page.build import build_page
+from answerkey.tasks.publish.page.html import write
+from answerkey.tasks.publish.page.markdown import as_markdown, rules_table
+from answerkey.tasks.publish.page.samples import MOST_SAMPLES
+from answerkey.tasks.reports.report import Report, read_reports
 
 FOLDER = "pages"
 PAGES = "ANSWERKEY_PAGES"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from metrics_core.statistics.agreement import Confusion
-from metrics_core.statistics.corrected import rogan_gladen
-from tasks.page.model import Agreement, Check, Corrected, Distribution, Failure, Refused
-from tasks.report import Report
+from answerkey.metrics_core.statistics.agreement import Confusion
+from answerkey.metrics_core.statistics.ppi import rogan_gladen
+from answerkey.tasks.publish.page.model import Agreement, Check, Corrected, Distribution, Failure, Refused
+from answerkey.tasks.reports.report import Report
 
 if TYPE_CHECKING:
     import duckdb

@@ -10,8 +10,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tasks.page.columns import Answers, Samples
-from tasks.report import Report
+from answerkey.tasks.publish.page.columns import Answers, Samples
+from answerkey.tasks.reports.report import Report
 
 if TYPE_CHECKING:
     import duckdb

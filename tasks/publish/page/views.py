@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from metrics_core.gate import PRECEDENCE, RuleOutcome
-from metrics_core.pair import ALL, Comparison, Pair
-from tasks.history import Moment
-from tasks.page.figures import number, signed
-from tasks.page.model import Field, Page, Release
-from tasks.report import Score
+from answerkey.metrics_core.comparison import ALL, Comparison, Pair
+from answerkey.metrics_core.gate.gate import PRECEDENCE, RuleOutcome
+from answerkey.tasks.publish.page.figures import number, signed
+from answerkey.tasks.publish.page.model import Field, Page, Release
+from answerkey.tasks.reports.history import Moment
+from answerkey.tasks.reports.report import Score
 
 _MOST_SLICES = 40
 

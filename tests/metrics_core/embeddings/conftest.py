@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from metrics_core.semantic.encoders import Encoded
+from answerkey.metrics_core.embeddings.encoder import Encoded
 
 
 class Scripted:

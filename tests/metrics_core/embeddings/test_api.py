@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from metrics_core import Failed, Sample
-from metrics_core.semantic.api import ApiEncoder
-from metrics_core.semantic.encoders import EncoderError, EncodingFailed
-from metrics_core.semantic.similarity import SemanticSimilarity
+from answerkey.metrics_core import Failed, Sample
+from answerkey.metrics_core.embeddings.api import ApiEncoder
+from answerkey.metrics_core.embeddings.encoder import EncoderError, EncodingFailed
+from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
 
 NAME = "openai/text-embedding-3-small"
 

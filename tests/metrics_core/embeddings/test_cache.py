@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metrics_core import Sample
-from metrics_core.semantic.cache import FILE_NAME, EmbeddingCache
-from metrics_core.semantic.similarity import SemanticSimilarity
-from metrics_core.semantic.vectors import Embedded
+from answerkey.metrics_core import Sample
+from answerkey.metrics_core.embeddings.cache import FILE_NAME, EmbeddingCache
+from answerkey.metrics_core.embeddings.vectors import Embedded
+from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
 
 SAMPLES = [Sample(str(i), f"answer {i}", ["answer", f"{i % 3}"]) for i in range(30)]
 
@@ -98,8 +98,8 @@ WRITER = """
 import sys
 import numpy as np
 from pathlib import Path
-from metrics_core.semantic.cache import EmbeddingCache
-from metrics_core.semantic.vectors import Embedded
+from answerkey.metrics_core.embeddings.cache import EmbeddingCache
+from answerkey.metrics_core.embeddings.vectors import Embedded
 
 class Model:
     name, revision, max_pieces = "m", "1", 10

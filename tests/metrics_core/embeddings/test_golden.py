@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from metrics_core import Sample, Scored, Undefined
-from metrics_core.semantic.aggregation import aggregate
-from metrics_core.semantic.chunking import pack
-from metrics_core.semantic.similarity import SemanticSimilarity
-from metrics_core.semantic.vectors import cosine
+from answerkey.metrics_core import Sample, Scored, Undefined
+from answerkey.metrics_core.embeddings.chunking import pack
+from answerkey.metrics_core.embeddings.vectors import cosine
+from answerkey.metrics_core.metrics.semantic_aggregation import aggregate
+from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
 
 GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text(encoding="utf-8"))
 

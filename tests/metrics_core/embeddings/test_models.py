@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from metrics_core import Sample
-from metrics_core.errors import BadInput
-from metrics_core.semantic.encoders import EncoderError
-from metrics_core.semantic.names import field_suffixes, folder_revision, identify, is_api
-from metrics_core.semantic.similarity import SemanticSimilarity
+from answerkey.metrics_core import Sample
+from answerkey.metrics_core.embeddings.encoder import EncoderError
+from answerkey.metrics_core.embeddings.models import field_suffixes, folder_revision, identify, is_api
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
 
 
 @pytest.fixture

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from metrics_core import Sample, Undefined
-from metrics_core.semantic.embedded import MINILM, ModelPackage
-from metrics_core.semantic.encoders import EncoderError
-from metrics_core.semantic.loading import load_encoder
-from metrics_core.semantic.similarity import SemanticSimilarity
-from metrics_core.semantic.transformer import TransformerEncoder
+from answerkey.metrics_core import Sample, Undefined
+from answerkey.metrics_core.embeddings.encoder import EncoderError
+from answerkey.metrics_core.embeddings.loading import load_encoder
+from answerkey.metrics_core.embeddings.packaged import MINILM, ModelPackage
+from answerkey.metrics_core.embeddings.transformer import TransformerEncoder
+from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
 
 MODELS = ("minilm", "use-multilingual")
 GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text(encoding="utf-8"))

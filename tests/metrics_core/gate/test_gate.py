@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metrics_core.evidence import Calibrated, Column, Coverage, Evidence, Missing
-from metrics_core.gate import Verdict, verdict
-from metrics_core.policy import Policy, parse_policy
-from metrics_core.statistics.intervals import Estimate, Interval
+from answerkey.metrics_core.gate.evidence import Calibrated, Column, Coverage, Evidence, Missing
+from answerkey.metrics_core.gate.gate import Verdict, verdict
+from answerkey.metrics_core.gate.policy import Policy, parse_policy
+from answerkey.metrics_core.statistics.intervals import Estimate, Interval
 
 FIELD = "label.correct"
 

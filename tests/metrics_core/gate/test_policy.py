@@ -2,8 +2,8 @@
 
 import pytest
 
-from metrics_core.errors import BadInput
-from metrics_core.policy import Rule, parse_policy
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.gate.policy import Rule, parse_policy
 
 PLAIN = {"primary": "label.correct", "margin": 0.02}
 

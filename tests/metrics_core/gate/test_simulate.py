@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from metrics_core.evidence import Column, Coverage, Evidence
-from metrics_core.gate_trial import SelfTest, self_test
-from metrics_core.policy import parse_policy
+from answerkey.metrics_core.gate.evidence import Column, Coverage, Evidence
+from answerkey.metrics_core.gate.policy import parse_policy
+from answerkey.metrics_core.gate.simulate import SelfTest, self_test
 
 
 def trial_of(n: int, *, clusters: bool, runs: int = 500, rules: tuple[str, ...] = (), seed: int = 0) -> SelfTest:

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from metrics_core import Measurement, Sample, evaluate
-from metrics_core.judge.ledger import FILE
-from metrics_core.judge.options import JudgeOptions
-from metrics_core.measurement import Failed
+from answerkey.metrics_core import Measurement, Sample, evaluate
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm.ledger import FILE
+from answerkey.metrics_core.measurement import Failed
 from tests.judge_server import Body, JudgeServer, data_of
 
 KEY = "sk-a-key-that-is-nowhere-9f27"

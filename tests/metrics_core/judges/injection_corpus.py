@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 
-from metrics_core import Sample
-from metrics_core.judge.fence import fenced
+from answerkey.metrics_core import Sample
+from answerkey.metrics_core.llm.fence import fenced
 
 CLAIMS = {
     phrase: (matter, value)

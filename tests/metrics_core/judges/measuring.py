@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from metrics_core import JudgeOptions, Measurement, Sample, evaluate
+from answerkey.metrics_core import JudgeOptions, Measurement, Sample, evaluate
 from tests.judge_server import Body, JudgeServer, data_of
 
 

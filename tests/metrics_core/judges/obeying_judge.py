@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 import regex
 
-from metrics_core.text import normalise
+from answerkey.metrics_core.text import normalise
 from tests.judge_server import Body
 
 Claim = tuple[str, str]

@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
-from metrics_core import Sample
-from metrics_core.errors import BadInput
-from metrics_core.judge.foresight import Estimate, estimate, total
-from metrics_core.judge.ground_truth_similarity import GroundTruthSimilarity
-from metrics_core.judge.ledger import FILE
-from metrics_core.judge.meaning_match import MeaningMatch
-from metrics_core.judge.offline.meaning_match import CascadeMeaningMatch
-from metrics_core.judge.options import JudgeOptions
-from metrics_core.judge.panel import JudgeMetric
+from answerkey.metrics_core import Sample
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.judges.estimate import Estimate, estimate, total
+from answerkey.metrics_core.judges.judge_metric import JudgeMetric
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm.ledger import FILE
+from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
+from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
+from answerkey.metrics_core.offline_judge.meaning_match import CascadeMeaningMatch
 from tests.judge_server import JudgeServer, agreeable
 
 Serve = Callable[..., JudgeServer]

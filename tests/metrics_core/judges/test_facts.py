@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from metrics_core.judge import fence
-from metrics_core.judge.comparison import one_to_one
-from metrics_core.judge.facts import (
+from answerkey.metrics_core.judges.fact_comparison import one_to_one
+from answerkey.metrics_core.judges.facts import (
     DECOMPOSE,
     MATCH,
     Comparison,
@@ -30,8 +29,9 @@ from metrics_core.judge.facts import (
     read_matches,
     rows,
 )
-from metrics_core.judge.prompt import load_prompt
-from metrics_core.judge.verdict import Unreadable
+from answerkey.metrics_core.judges.prompt import load_prompt
+from answerkey.metrics_core.llm import fence
+from answerkey.metrics_core.llm.reply import Unreadable
 
 Links = dict[str, tuple[list[str], list[str]]]
 
@@ -490,7 +490,7 @@ def test_an_unknown_prompt_is_an_error() -> None:
 
 
 def test_prompts_are_in_a_package_so_that_they_are_installed() -> None:
-    assert resources.files("metrics_core.judge.prompts").joinpath("__init__.py").is_file()
+    assert resources.files("answerkey.metrics_core.judges.prompts").joinpath("__init__.py").is_file()
 
 
 def test_both_prompts_say_the_same_about_what_a_fact_is() -> None:

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from metrics_core import Failed, JudgeOptions, Measurement, Sample, evaluate
-from metrics_core.judge import client, fence, panel
+from answerkey.metrics_core import Failed, JudgeOptions, Measurement, Sample, evaluate
+from answerkey.metrics_core.judges import judge_metric as panel
+from answerkey.metrics_core.llm import client, fence
 from tests.judge_server import Body, Brain, JudgeServer, Reply, data_of
-from tests.metrics_core.judge.injection_corpus import ALL, ATTACKS, CLAIMS, TOPICS, YES, Attack
-from tests.metrics_core.judge.obeying_judge import ObeyingJudge
+from tests.metrics_core.judges.injection_corpus import ALL, ATTACKS, CLAIMS, TOPICS, YES, Attack
+from tests.metrics_core.judges.obeying_judge import ObeyingJudge
 
 METRICS = ("meaning_match", "ground_truth_similarity")
 OBEYING = ObeyingJudge(CLAIMS)

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from metrics_core import METRICS, JudgeOptions, Measurement, Options, Sample, Scored, create
-from metrics_core.judge import caller
-from metrics_core.metric import Metric
-from metrics_core.text import is_blank, normalise
+from answerkey.metrics_core import METRICS, JudgeOptions, Measurement, Options, Sample, Scored, create
+from answerkey.metrics_core.llm import caller
+from answerkey.metrics_core.metric import Metric
+from answerkey.metrics_core.text import is_blank, normalise
 from tests.metrics_core.test_laws import MEANINGFUL, SCRIPTS, WHITE, cases
 
 JUDGED = [name for name, info in METRICS.items() if info.kind == "judge"]

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from metrics_core.errors import BadInput
-from metrics_core.judge.meaning_match import MeaningMatch
-from metrics_core.judge.options import NO_JUDGE, JudgeOptions
-from metrics_core.judge.request import Judge
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.judges.options import NO_JUDGE, JudgeOptions
+from answerkey.metrics_core.llm.request import Judge
+from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 
 SECRET = "sk-a-key-that-is-nowhere-51c8"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from metrics_core.judge.verdict import Score, Unreadable, number_of, read_scores
+from answerkey.metrics_core.llm.reply import Score, Unreadable, number_of, read_scores
 
 N_PARSER = 16
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.judge.jury import SPREAD, Vote, verdict
-from metrics_core.judge.options import Jury
-from metrics_core.measurement import Failed, Outcome, Scored, Skipped, Undefined
+from answerkey.metrics_core.judges.options import Jury
+from answerkey.metrics_core.judges.votes import SPREAD, Vote, verdict
+from answerkey.metrics_core.measurement import Failed, Outcome, Scored, Skipped, Undefined
 
 JURIES: tuple[Jury, ...] = get_args(Jury)
 LOST = Failed("http_500", "the server had an error", 6)

@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from metrics_core import evaluate
-from metrics_core.judge import runtime
-from metrics_core.judge.ledger import FILE
-from metrics_core.judge.options import JudgeOptions
-from metrics_core.judge.request import Request
-from metrics_core.judge.turn import Bill, NoVerdict
+from answerkey.metrics_core import evaluate
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm import loop as runtime
+from answerkey.metrics_core.llm.ledger import FILE
+from answerkey.metrics_core.llm.request import Request
+from answerkey.metrics_core.llm.turn import Bill, NoVerdict
 from tests.judge_server import Body, JudgeServer, Reply
-from tests.metrics_core.judge.asking import always, ask, failure, match, number_of, options, rows, samples
+from tests.metrics_core.judges.asking import always, ask, failure, match, number_of, options, rows, samples
 
 Serve = Callable[..., JudgeServer]
 
@@ -127,7 +127,7 @@ def test_a_filter_that_refuses_one_text_does_not_end_the_run(judge_server: Serve
 def test_a_judge_that_is_not_there_is_given_up(
     judge_server: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("metrics_core.judge.caller._FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("answerkey.metrics_core.llm.caller._FIRST_WAIT_S", 0.001)
     server = judge_server(match, faults=always("error_503"))
     found = ask(samples(400), options(server, ledger=str(tmp_path), concurrency=2))
     assert {failure(one).code for one in found} == {"http_503"}
@@ -137,7 +137,7 @@ def test_a_judge_that_is_not_there_is_given_up(
 
 
 def test_a_judge_that_has_answered_is_not_given_up(judge_server: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("metrics_core.judge.caller._FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("answerkey.metrics_core.llm.caller._FIRST_WAIT_S", 0.001)
     server = judge_server(match, faults=lambda _n, body: "error_500" if 0 < number_of(body) < 13 else None)
     found = ask(samples(20), options(server, concurrency=1))
     assert [one.status for one in found] == ["scored"] + ["failed"] * 12 + ["scored"] * 7

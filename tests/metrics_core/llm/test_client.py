@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from metrics_core.judge.terms import Offer, Terms
-from metrics_core.judge.transport import CallError
+from answerkey.metrics_core.llm.litellm import CallError
+from answerkey.metrics_core.llm.terms import Offer, Terms
 from tests.judge_server import Body, JudgeServer
-from tests.metrics_core.judge.asking import (
+from tests.metrics_core.judges.asking import (
     KEY,
     always,
     ask,

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from metrics_core import Measurement, Sample
-from metrics_core.errors import BadInput
-from metrics_core.judge.ledger import Ledger
-from metrics_core.judge.options import JudgeOptions
-from metrics_core.judge.transport import abilities
-from metrics_core.measurement import Skipped
+from answerkey.metrics_core import Measurement, Sample
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm.ledger import Ledger
+from answerkey.metrics_core.llm.litellm import abilities
+from answerkey.metrics_core.measurement import Skipped
 from tests.judge_server import Body, JudgeServer, Reply
-from tests.metrics_core.judge.asking import (
+from tests.metrics_core.judges.asking import (
     always,
     ask,
     at_first,

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from metrics_core import Measurement
-from metrics_core.measurement import Failed
+from answerkey.metrics_core import Measurement
+from answerkey.metrics_core.measurement import Failed
 from tests.judge_faults import PASSING
 from tests.judge_http import Received
 from tests.judge_server import JudgeServer, scheduled
-from tests.metrics_core.judge.asking import ask, every_third_match, match, number_of, options, rows, samples
+from tests.metrics_core.judges.asking import ask, every_third_match, match, number_of, options, rows, samples
 
 SAMPLES = 2_000
 # What each fault looks like from here, where it is one.

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from metrics_core.judge.fence import fenced, nonce_of
-from metrics_core.sample import content_hash
+from answerkey.metrics_core.llm.fence import fenced, nonce_of
+from answerkey.metrics_core.sample import content_hash
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 HOSTILE = st.sampled_from(

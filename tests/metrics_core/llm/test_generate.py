@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.errors import BadInput
-from metrics_core.generation import Prompting, filled, foresee, generate, left_out, model_of, placeholders
-from metrics_core.judge.meaning_match import MeaningMatch
-from metrics_core.judge.options import JudgeOptions
-from metrics_core.judge.request import Request
-from metrics_core.sample import Sample
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm.generate import Prompting, filled, foresee, generate, left_out, model_of, placeholders
+from answerkey.metrics_core.llm.request import Request
+from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
+from answerkey.metrics_core.sample import Sample
 from tests.judge_server import Body, JudgeServer, Reply, agreeable, scheduled
-from tests.metrics_core.judge.asking import KEY, count, rows
+from tests.metrics_core.judges.asking import KEY, count, rows
 
 _fresh = itertools.count()
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metrics_core.judge.ledger import COLUMNS, FILE, Budget, Ledger, Spent, Status
+from answerkey.metrics_core.llm.ledger import COLUMNS, FILE, Budget, Ledger, Spent, Status
 
 FREE = Budget("run")
 

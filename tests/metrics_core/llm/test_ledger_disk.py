@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from metrics_core.judge.ledger import FILE, Budget, Ledger, LedgerError, Spent
+from answerkey.metrics_core.llm.ledger import FILE, Budget, Ledger, LedgerError, Spent
 
 ROOT = Path(__file__).resolve().parents[3]
 CALL = {"judge": "j", "prompt": "p", "kind": "ask", "attempt": 1, "format": "text"}
@@ -49,7 +49,7 @@ def tell(process: subprocess.Popen[str], line: str) -> None:
 CALLS_WITHOUT_END = """
 import itertools, sys
 from pathlib import Path
-from metrics_core.judge.ledger import Budget, Ledger
+from answerkey.metrics_core.llm.ledger import Budget, Ledger
 ledger, run = Ledger(Path(sys.argv[1])), Budget("run", max_cost_usd=1_000.0)
 call = dict(judge="j", prompt="p", kind="ask", attempt=1, format="text")
 for number in itertools.count():
@@ -84,7 +84,7 @@ def test_a_killed_process_leaves_every_finished_call_behind(tmp_path: Path) -> N
 IN_FLIGHT = """
 import sys
 from pathlib import Path
-from metrics_core.judge.ledger import Budget, Ledger
+from answerkey.metrics_core.llm.ledger import Budget, Ledger
 ledger, run = Ledger(Path(sys.argv[1])), Budget("run", max_calls=10, max_cost_usd=2.0)
 call = dict(judge="j", prompt="p", kind="ask", attempt=1, format="text")
 for key in ("a", "b"):
@@ -138,7 +138,7 @@ def test_what_a_killed_process_had_in_flight_counts_as_spent_once_it_is_asked_ag
 EACH_IN_TURN = """
 import sys
 from pathlib import Path
-from metrics_core.judge.ledger import Budget, Ledger
+from answerkey.metrics_core.llm.ledger import Budget, Ledger
 call = dict(judge="j", prompt="p", kind="ask", attempt=1, format="text")
 print("ready", flush=True)
 for line in sys.stdin:
@@ -172,7 +172,7 @@ def test_two_processes_may_make_the_file_at_the_same_moment(tmp_path: Path) -> N
 UNTIL_FULL = """
 import sys, resource
 from pathlib import Path
-from metrics_core.judge.ledger import Budget, Ledger, LedgerError
+from answerkey.metrics_core.llm.ledger import Budget, Ledger, LedgerError
 ledger, run = Ledger(Path(sys.argv[1])), Budget("run")
 ledger.claim("held")
 resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
@@ -222,7 +222,7 @@ def test_a_full_disk_stops_the_work_and_loses_nothing(tmp_path: Path) -> None:
 READ_ONLY = """
 import os, sys
 from pathlib import Path
-from metrics_core.judge.ledger import Budget, Ledger, LedgerError
+from answerkey.metrics_core.llm.ledger import Budget, Ledger, LedgerError
 folder = Path(sys.argv[1])
 for path in (folder, *folder.rglob("*")):
     path.chmod(0o555 if path.is_dir() else 0o444)

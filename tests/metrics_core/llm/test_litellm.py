@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import pytest
 
-from metrics_core.errors import BadInput
-from metrics_core.judge.request import Judge
-from metrics_core.judge.transport import CallError, abilities, count_tokens, missing_key, send
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.llm.litellm import CallError, abilities, count_tokens, missing_key, send
+from answerkey.metrics_core.llm.request import Judge
 from tests.judge_server import JudgeServer, Reply
 
 MESSAGES = ({"role": "user", "content": "Are they the same?"},)

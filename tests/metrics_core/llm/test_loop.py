@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from metrics_core.judge import runtime
-from metrics_core.judge.ledger import FILE
-from metrics_core.judge.request import Judge
+from answerkey.metrics_core.llm import loop as runtime
+from answerkey.metrics_core.llm.ledger import FILE
+from answerkey.metrics_core.llm.request import Judge
 from tests.judge_server import JudgeServer
-from tests.metrics_core.judge.asking import ask, match, options, samples
+from tests.metrics_core.judges.asking import ask, match, options, samples
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -105,7 +105,7 @@ def test_one_loop_for_scripts_threads_and_those_with_a_loop_of_their_own() -> No
 
 FIRST_AT_ONCE = """
 import asyncio, sys, threading
-from metrics_core.judge import runtime
+from answerkey.metrics_core.judge import runtime
 sys.setswitchinterval(1e-6)
 start, found = threading.Barrier(24), set()
 async def where():

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.judge.pacing import Change, Pacing, Signal, Ticket
+from answerkey.metrics_core.llm.pacing import Change, Pacing, Signal, Ticket
 
 
 def fill(pacing: Pacing, now: float) -> list[Ticket]:

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.providers import retry_after
+from answerkey.metrics_core.llm.providers import retry_after
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 IMPORT = """
 import json, logging, os, socket, sys
@@ -32,7 +32,7 @@ class Watch:
             set_at_import.append(os.environ.get("LITELLM_LOCAL_MODEL_COST_MAP"))
 sys.meta_path.insert(0, Watch())
 
-from metrics_core.providers import litellm
+from answerkey.metrics_core.llm.providers import litellm
 before = "litellm" in sys.modules
 library = litellm()
 print(json.dumps({

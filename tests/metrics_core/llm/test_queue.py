@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from metrics_core.judge.gate import Gate
-from metrics_core.judge.pacing import Pacing, Signal
+from answerkey.metrics_core.llm.pacing import Pacing, Signal
+from answerkey.metrics_core.llm.queue import Gate
 
 
 class Jumping(selectors.DefaultSelector):

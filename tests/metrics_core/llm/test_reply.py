@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from metrics_core.judge.shown import quoted
-from metrics_core.judge.verdict import DEEPEST, Code, Unreadable, read_object, read_scores, reason_of
+from answerkey.metrics_core.llm.reply import DEEPEST, Code, Unreadable, read_object, read_scores, reason_of
+from answerkey.metrics_core.llm.untrusted import quoted
 
 N_EXTRACTION = 6
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.judge.request import Judge, Request, repair
+from answerkey.metrics_core.llm.request import Judge, Request, repair
 
 PLAIN = Request("openai/j", "p@1", "Judge this.", "the data", '{"type": "object"}')
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from metrics_core.judge.request import Request
-from metrics_core.judge.terms import Offer, Terms
-from metrics_core.judge.transport import CallError
+from answerkey.metrics_core.llm.litellm import CallError
+from answerkey.metrics_core.llm.request import Request
+from answerkey.metrics_core.llm.terms import Offer, Terms
 
 REQUEST = Request("openai/j", "p@1", "Judge this.", "data", '{"type": "object"}', seed=3)
 

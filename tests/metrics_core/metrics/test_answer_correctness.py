@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core import METRICS, Measurement, Options, Sample, evaluate
-from metrics_core.errors import BadInput
-from metrics_core.lexical.answer_correctness import NAMES
+from answerkey.metrics_core import METRICS, Measurement, Options, Sample, evaluate
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.metrics.answer_correctness import NAMES
 
 WORDS = st.lists(st.sampled_from(["a", "b", "c", "d", "не", "-5", "5", "北", "?"]), min_size=1, max_size=8)
 TEXTS = WORDS.map(" ".join)

@@ -20,8 +20,8 @@ from nltk.tokenize.treebank import TreebankWordTokenizer
 from nltk.translate.bleu_score import sentence_bleu
 from rouge import Rouge
 
-from metrics_core.lexical.continuous_eval import FIELDS, PROFILES, Profile, score, score_pair
-from metrics_core.lexical.continuous_eval_tokens import STOP_WORDS, sentences, words_v0_2, words_v0_3
+from answerkey.metrics_core.metrics.continuous_eval import FIELDS, PROFILES, Profile, score, score_pair
+from answerkey.metrics_core.metrics.continuous_eval_tokens import STOP_WORDS, sentences, words_v0_2, words_v0_3
 
 CASES = json.loads((Path(__file__).parent / "data" / "continuous_eval_cases.json").read_text(encoding="utf-8"))
 EXPECTED_KEYS: dict[Profile, str] = {
@@ -331,7 +331,7 @@ def test_scores_are_finite_from_0_to_1_whatever_the_order(profile: Profile, answ
 
 def test_neither_nltk_nor_rouge_is_imported() -> None:
     code = (
-        "import sys; from metrics_core.lexical.continuous_eval import score\n"
+        "import sys; from answerkey.metrics_core.metrics.continuous_eval import score\n"
         "score('a b', ['b'], 'continuous_eval_v0_2')\n"
         "print(sorted({'nltk', 'rouge', 'rouge_score'} & set(sys.modules)))"
     )

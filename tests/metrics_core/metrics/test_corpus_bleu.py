@@ -10,9 +10,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from sacrebleu.metrics import BLEU
 
-from metrics_core import Sample, evaluate
-from metrics_core.lexical.bleu import BleuStats, corpus_bleu
-from metrics_core.text import normalise
+from answerkey.metrics_core import Sample, evaluate
+from answerkey.metrics_core.metrics.bleu import BleuStats, corpus_bleu
+from answerkey.metrics_core.text import normalise
 
 TEXTS = st.lists(st.sampled_from([*"abcde", "-5", "3.14", "не", "A,", "d."]), min_size=1, max_size=9).map(" ".join)
 

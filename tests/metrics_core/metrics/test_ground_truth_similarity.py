@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from metrics_core import Failed, JudgeOptions, Options, Sample, Scored, Undefined, create
-from metrics_core.judge.facts import DECOMPOSE, MATCH
+from answerkey.metrics_core import Failed, JudgeOptions, Options, Sample, Scored, Undefined, create
+from answerkey.metrics_core.judges.facts import DECOMPOSE, MATCH
 from tests.judge_server import Body, Brain, JudgeServer, data_of
-from tests.metrics_core.judge.measuring import asked_with, judged
-from tests.metrics_core.judge.test_facts import DOCUMENT, EXPECTED, reply_of
+from tests.metrics_core.judges.measuring import asked_with, judged
+from tests.metrics_core.judges.test_facts import DOCUMENT, EXPECTED, reply_of
 
 Start = Callable[..., JudgeServer]
 

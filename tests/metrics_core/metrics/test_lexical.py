@@ -2,8 +2,8 @@
 
 import pytest
 
-from metrics_core import METRICS, Measurement, Options, Sample, create, evaluate
-from metrics_core.errors import BadInput
+from answerkey.metrics_core import METRICS, Measurement, Options, Sample, create, evaluate
+from answerkey.metrics_core.errors import BadInput
 
 LEXICAL = [name for name, info in METRICS.items() if info.kind == "lexical"]
 INVISIBLE = "\u200b\u200d\ufeff\u00ad \u3164"

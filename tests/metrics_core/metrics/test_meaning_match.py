@@ -8,14 +8,15 @@ from typing import Any, get_args
 
 import pytest
 
-from metrics_core import Failed, JudgeOptions, Options, Sample, Scored, Undefined, create, evaluate
-from metrics_core.judge import caller, runtime
-from metrics_core.judge.meaning_match import PROMPT, Rule
-from metrics_core.judge.panel import check, request
-from metrics_core.judge.turn import Bill, NoVerdict
-from metrics_core.judge.verdict import Score, read_scores
+from answerkey.metrics_core import Failed, JudgeOptions, Options, Sample, Scored, Undefined, create, evaluate
+from answerkey.metrics_core.judges.judge_metric import check, request
+from answerkey.metrics_core.llm import caller
+from answerkey.metrics_core.llm import loop as runtime
+from answerkey.metrics_core.llm.reply import Score, read_scores
+from answerkey.metrics_core.llm.turn import Bill, NoVerdict
+from answerkey.metrics_core.metrics.meaning_match import PROMPT, Rule
 from tests.judge_server import Body, JudgeServer, Reply, data_of
-from tests.metrics_core.judge.measuring import judged
+from tests.metrics_core.judges.measuring import judged
 
 Start = Callable[..., JudgeServer]
 

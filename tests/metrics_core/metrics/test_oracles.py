@@ -11,9 +11,9 @@ from rouge_score.tokenizers import DefaultTokenizer, Tokenizer
 from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
-from metrics_core import Sample, evaluate
-from metrics_core.lexical.bleu import bleu_words
-from metrics_core.text import normalise, words
+from answerkey.metrics_core import Sample, evaluate
+from answerkey.metrics_core.metrics.bleu import bleu_words
+from answerkey.metrics_core.text import normalise, words
 
 many = settings(max_examples=300)
 exactly = {"rel": 0, "abs": 1e-12}

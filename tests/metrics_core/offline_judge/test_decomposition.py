@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.judge.offline.facts import facts_of
-from metrics_core.judge.offline.questions import asks_several, parts_of
+from answerkey.metrics_core.offline_judge.facts import facts_of
+from answerkey.metrics_core.offline_judge.questions import asks_several, parts_of
 
 CASES = [
     # One claim.

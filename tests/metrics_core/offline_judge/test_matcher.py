@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from metrics_core.judge.offline import matcher
-from metrics_core.judge.offline.matcher import Match, Pair, match, ruling, undecided
-from metrics_core.judge.offline.model import load
+from answerkey.metrics_core.offline_judge import matcher
+from answerkey.metrics_core.offline_judge.matcher import Match, Pair, match, ruling, undecided
+from answerkey.metrics_core.offline_judge.model import load
 
-ROOT = Path(__file__).resolve().parents[4]
+ROOT = Path(__file__).resolve().parents[3]
 FRANCE, MONA = "What's the capital of France?", "Who painted the Mona Lisa?"
 
 GUIDELINES = [

@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from metrics_core.judge.offline.features import look, matrix
-from metrics_core.judge.offline.matcher import Pair
-from metrics_core.judge.offline.model import FILE, load, parse
+from answerkey.metrics_core.offline_judge.features import look, matrix
+from answerkey.metrics_core.offline_judge.matcher import Pair
+from answerkey.metrics_core.offline_judge.model import FILE, load, parse
 
 STUMPS = {
     "features": ["a", "b"],

@@ -2,11 +2,11 @@
 
 import pytest
 
-from metrics_core.judge.offline.dates import Date, dates
-from metrics_core.judge.offline.numbers import numbers
-from metrics_core.judge.offline.quantities import Quantity, clock, only_quantity, quantities
-from metrics_core.judge.offline.reading import read
-from metrics_core.text import words
+from answerkey.metrics_core.offline_judge.dates import Date, dates
+from answerkey.metrics_core.offline_judge.numbers import numbers
+from answerkey.metrics_core.offline_judge.quantities import Quantity, clock, only_quantity, quantities
+from answerkey.metrics_core.offline_judge.reading import read
+from answerkey.metrics_core.text import words
 
 
 @pytest.mark.parametrize(

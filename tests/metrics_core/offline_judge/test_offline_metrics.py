@@ -9,9 +9,9 @@ import pytest
 from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from metrics_core import Options, Sample, create
-from metrics_core.measurement import Measurement
-from metrics_core.text import words
+from answerkey.metrics_core import Options, Sample, create
+from answerkey.metrics_core.measurement import Measurement
+from answerkey.metrics_core.text import words
 
 NAMES = ["meaning_match", "ground_truth_similarity"]
 METRICS = create(NAMES)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from metrics_core import Sample, create
-from metrics_core.measurement import Measurement
-from metrics_core.metric import Metric
+from answerkey.metrics_core import Sample, create
+from answerkey.metrics_core.measurement import Measurement
+from answerkey.metrics_core.metric import Metric
 
 FRANCE = "What is the capital of France, and what is the primary language spoken there?"
 BOTH = "The capital of France is Paris, and the primary spoken language is French."

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metrics_core.judge.offline import lexical
-from metrics_core.judge.offline.case import Case, RuleId
-from metrics_core.judge.offline.reading import read
-from metrics_core.judge.offline.rules import AGAINST_ANSWER, FOR_A_MATCH, decide
+from answerkey.metrics_core.offline_judge import lexical
+from answerkey.metrics_core.offline_judge.case import Case, RuleId
+from answerkey.metrics_core.offline_judge.reading import read
+from answerkey.metrics_core.offline_judge.rules import AGAINST_ANSWER, FOR_A_MATCH, decide
 
 WHO, WHEN, MANY = "Who painted the Mona Lisa?", "When did the war end?", "How many cards are in a deck?"
 CAPITAL, STOLITSA = "What's the capital of France?", "Назовите столицу Франции"

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from metrics_core.judge.offline.matcher import Pair
-from metrics_core.judge.offline.model import load
+from answerkey.metrics_core.offline_judge.matcher import Pair
+from answerkey.metrics_core.offline_judge.model import load
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[4] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "benchmarks"))
 from _matcher_training import Table, border, pair_of
 from train_matcher import split
 

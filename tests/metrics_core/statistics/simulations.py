@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from metrics_core.statistics.intervals import Interval
+from answerkey.metrics_core.statistics.intervals import Interval
 
 
 def held(intervals: Iterable[Interval | None], truth: float) -> float:

@@ -9,8 +9,8 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.statistics.agreement import Agreement, Confusion, agreement, confusion
-from metrics_core.statistics.intervals import Estimate, Interval, tango, wilson
+from answerkey.metrics_core.statistics.agreement import Agreement, Confusion, agreement, confusion
+from answerkey.metrics_core.statistics.intervals import Estimate, Interval, tango, wilson
 from tests.metrics_core.statistics.simulations import cells, held
 
 COUNTS = st.tuples(*[st.integers(0, 12)] * 4).filter(any)

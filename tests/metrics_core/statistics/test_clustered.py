@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.statistics.intervals import cluster_t, student_t, unseen, wilson
-from metrics_core.statistics.rows import (
+from answerkey.metrics_core.statistics.clustered import (
     codes_of,
     design_effect,
     mean,
@@ -20,6 +19,7 @@ from metrics_core.statistics.rows import (
     unit_sums,
     zeros_and_ones,
 )
+from answerkey.metrics_core.statistics.intervals import cluster_t, student_t, unseen, wilson
 from tests.metrics_core.statistics.simulations import held
 
 SCORE = st.integers(0, 1000).map(lambda thousandths: thousandths / 1000)

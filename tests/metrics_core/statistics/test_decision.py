@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from metrics_core.statistics.comparison import paired_difference
-from metrics_core.statistics.decision import decide, needed_to_decide
-from metrics_core.statistics.intervals import Interval, tango
+from answerkey.metrics_core.statistics.decision import decide, needed_to_decide
+from answerkey.metrics_core.statistics.intervals import Interval, tango
+from answerkey.metrics_core.statistics.paired import paired_difference
 from tests.metrics_core.statistics.simulations import share
 
 

@@ -10,8 +10,8 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.lexical.bleu import BleuStats, corpus_bleu
-from metrics_core.statistics.intervals import Interval, bootstrap, cluster_t, student_t, tango, wilson
+from answerkey.metrics_core.metrics.bleu import BleuStats, corpus_bleu
+from answerkey.metrics_core.statistics.intervals import Interval, bootstrap, cluster_t, student_t, tango, wilson
 
 LEVELS = st.sampled_from([0.8, 0.9, 0.95, 0.99])
 SCORE = st.integers(0, 1000).map(lambda thousandths: thousandths / 1000)

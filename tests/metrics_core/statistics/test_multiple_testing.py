@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.statistics.multiplicity import benjamini_hochberg, holm
+from answerkey.metrics_core.statistics.multiple_testing import benjamini_hochberg, holm
 
 PS = st.lists(st.floats(0, 1), min_size=1, max_size=6)
 

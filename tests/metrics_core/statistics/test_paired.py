@@ -8,9 +8,9 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.lexical.bleu import BleuStats, corpus_bleu
-from metrics_core.statistics.comparison import PairedDifference, mcnemar, paired_difference, pooled_difference
-from metrics_core.statistics.intervals import tango
+from answerkey.metrics_core.metrics.bleu import BleuStats, corpus_bleu
+from answerkey.metrics_core.statistics.intervals import tango
+from answerkey.metrics_core.statistics.paired import PairedDifference, mcnemar, paired_difference, pooled_difference
 from tests.metrics_core.statistics.simulations import held, remembered, share
 
 EIGHTHS = st.integers(0, 8).map(lambda eighths: eighths / 8)

@@ -8,7 +8,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.statistics.permutation import exchange, sign_flip
+from answerkey.metrics_core.statistics.permutation import exchange, sign_flip
 from tests.metrics_core.statistics.simulations import share
 
 CHANGES = st.lists(st.integers(-8, 8).map(lambda eighths: eighths / 8), min_size=1, max_size=9)
@@ -67,7 +67,7 @@ def test_the_seed_decides_and_batches_do_not_show(monkeypatch: pytest.MonkeyPatc
     first = sign_flip(changes, permutations=500)
     assert sign_flip(changes, permutations=500) == first
     assert len({sign_flip(changes, permutations=500, seed=seed) for seed in range(5)}) > 1
-    monkeypatch.setattr("metrics_core.statistics.permutation._CELLS", 64 * 32)
+    monkeypatch.setattr("answerkey.metrics_core.statistics.permutation._CELLS", 64 * 32)
     assert sign_flip(changes, permutations=500) == first
     assert sign_flip(changes[:8]) == pytest.approx(by_hand(changes[:8].tolist()))
 

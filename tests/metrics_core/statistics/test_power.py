@@ -8,8 +8,8 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from metrics_core.statistics.comparison import mcnemar, paired_difference
-from metrics_core.statistics.power import (
+from answerkey.metrics_core.statistics.paired import mcnemar, paired_difference
+from answerkey.metrics_core.statistics.power import (
     detectable_mean,
     detectable_share,
     mcnemar_power,

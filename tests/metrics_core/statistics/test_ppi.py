@@ -8,9 +8,9 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.statistics.agreement import Confusion, agreement, confusion
-from metrics_core.statistics.corrected import PredictionPowered, ppi_difference, ppi_mean, rogan_gladen
-from metrics_core.statistics.rows import mean_interval, numbers
+from answerkey.metrics_core.statistics.agreement import Confusion, agreement, confusion
+from answerkey.metrics_core.statistics.clustered import mean_interval, numbers
+from answerkey.metrics_core.statistics.ppi import PredictionPowered, ppi_difference, ppi_mean, rogan_gladen
 from tests.metrics_core.statistics.simulations import held
 
 ROWS = st.lists(

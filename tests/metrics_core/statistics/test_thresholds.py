@@ -8,9 +8,9 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.statistics.agreement import agreement
-from metrics_core.statistics.intervals import Interval
-from metrics_core.statistics.thresholds import auroc, best_threshold
+from answerkey.metrics_core.statistics.agreement import agreement
+from answerkey.metrics_core.statistics.intervals import Interval
+from answerkey.metrics_core.statistics.thresholds import auroc, best_threshold
 from tests.metrics_core.statistics.simulations import held
 
 ROWS = st.lists(st.tuples(st.integers(0, 10).map(lambda tenth: tenth / 10), st.booleans()), min_size=2, max_size=40)

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from metrics_core.errors import BadInput
-from metrics_core.pair import Pair
-from metrics_core.registry import Options
-from metrics_core.statistics.corrected import ppi_difference
-from metrics_core.statistics.intervals import tango
-from metrics_core.statistics.power import detectable_share, needed_for_share
-from tasks.compare import compare
-from tasks.comparisons import stored
-from tasks.load import Source
+from answerkey.metrics_core.comparison import Pair
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.registry import Options
+from answerkey.metrics_core.statistics.intervals import tango
+from answerkey.metrics_core.statistics.power import detectable_share, needed_for_share
+from answerkey.metrics_core.statistics.ppi import ppi_difference
+from answerkey.tasks.compare.compare import compare
+from answerkey.tasks.compare.stored import stored
+from answerkey.tasks.load.load import Source
 from tests.tasks.comparing_help import LENIENT, answer, release, row_of
 from tests.tasks.staging_help import Row, jsonl, query, run
 

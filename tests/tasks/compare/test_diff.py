@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from metrics_core.errors import BadInput
-from metrics_core.registry import Options
-from tasks.diff import Changed, Difference, diff
-from tasks.movement import Movement
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.registry import Options
+from answerkey.tasks.compare.attribution import Movement
+from answerkey.tasks.compare.diff import Changed, Difference, diff
 from tests.tasks.comparing_help import answer, release
 from tests.tasks.staging_help import Row, query
 

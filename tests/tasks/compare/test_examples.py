@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.most_changed import ChangedSample, most_changed
+from answerkey.tasks.compare.examples import ChangedSample, most_changed
 from tests.tasks.comparing_help import answer, release
 
 

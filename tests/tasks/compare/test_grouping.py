@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from metrics_core.statistics.comparison import paired_difference
-from tasks.compare import compare
-from tasks.grouping import groups
-from tasks.warehouse.warehouse import writing
+from answerkey.metrics_core.statistics.paired import paired_difference
+from answerkey.tasks.compare.compare import compare
+from answerkey.tasks.compare.grouping import groups
+from answerkey.tasks.warehouse.warehouse import writing
 
 N = 12_000
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tasks.signatures import Change, changes
+from answerkey.tasks.compare.signatures import Change, changes
 
 OLD = "meaning_match|v1|judge:openai/a@http://host:1|prompt:3fa2c1|parser:1|t:0|seed:0|blank:zero"
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from metrics_core.pair import Comparison, Pair
-from tasks.comparison_text import HEAD, PEOPLE, chance, only_one, people_note, table, verdict
+from answerkey.metrics_core.comparison import Comparison, Pair
+from answerkey.tasks.compare.text import HEAD, PEOPLE, chance, only_one, people_note, table, verdict
 
 ROW = Comparison(
     "label", "correct", "all", n_common=1618, n_only_old=3, n_only_new=0, old=0.7843, new=0.7855, difference=0.0012,

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metrics_core.errors import BadInput
-from metrics_core.policy import parse_policy
-from metrics_core.statistics.agreement import agreement
-from metrics_core.statistics.corrected import ppi_mean
-from tasks.calibrate import Calibrating, calibration, columns_of
-from tasks.calibrations import keep
-from tasks.gate import gate
-from tasks.labels_file import read_labels
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.gate.policy import parse_policy
+from answerkey.metrics_core.statistics.agreement import agreement
+from answerkey.metrics_core.statistics.ppi import ppi_mean
+from answerkey.tasks.gate.calibrate import Calibrating, calibration, columns_of
+from answerkey.tasks.gate.calibrations import keep
+from answerkey.tasks.gate.gate import gate
+from answerkey.tasks.gate.labels_file import read_labels
 from tests.tasks.gating_help import Made, warehouse
 from tests.tasks.staging_help import jsonl, query
 

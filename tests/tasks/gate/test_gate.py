@@ -7,16 +7,16 @@ from xml.etree import ElementTree
 
 import pytest
 
-from metrics_core.errors import BadInput
-from metrics_core.gate import RuleOutcome, Verdict
-from metrics_core.policy import Policy, parse_policy
-from metrics_core.registry import Options
-from tasks.calibrate import calibration
-from tasks.calibrations import keep
-from tasks.gate import check_fields, gate, gate_self_test, read_policy
-from tasks.junit import junit
-from tasks.load import Source
-from tasks.verdicts import EXIT_CODES, Gated, stored, worst
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict
+from answerkey.metrics_core.gate.policy import Policy, parse_policy
+from answerkey.metrics_core.registry import Options
+from answerkey.tasks.gate.calibrate import calibration
+from answerkey.tasks.gate.calibrations import keep
+from answerkey.tasks.gate.gate import check_fields, gate, gate_self_test, read_policy
+from answerkey.tasks.gate.junit import junit
+from answerkey.tasks.gate.verdicts import EXIT_CODES, Gated, stored, worst
+from answerkey.tasks.load.load import Source
 from tests.tasks.gating_help import Made, Scores, evouna, warehouse
 from tests.tasks.staging_help import jsonl, query, run
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.errors import BadInput
-from tasks.columns import KEYS, as_text, as_texts, complete, parse_map, value
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.load.columns import KEYS, as_text, as_texts, complete, parse_map, value
 
 
 def test_a_map_as_the_user_writes_it() -> None:

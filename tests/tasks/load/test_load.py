@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from metrics_core.errors import BadInput
-from metrics_core.sample import Sample, content_hash
-from tasks.commit import Committed, commit
-from tasks.load import Source, dataset_name, frame_source, load
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.sample import Sample, content_hash
+from answerkey.tasks.load.load import Source, dataset_name, frame_source, load
+from answerkey.tasks.reports.commit import Committed, commit
 from tests.tasks.staging_help import Row, jsonl, query, rows_of, run, stage
 
 QUESTIONS = [

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from metrics_core.errors import BadInput
-from tasks.readers import Raw, read
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.load.sources import Raw, read
 
 KINDS = "CSV, TSV, JSONL, JSON, Parquet, FILE.duckdb::TABLE, or a URL of one of these"
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from metrics_core.errors import BadInput
-from tasks.load import Source
-from tasks.stored import stored_references, stored_source
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.releases.export import stored_references, stored_source
 from tests.tasks.staging_help import jsonl, query, run
 
 VERSIONS = (

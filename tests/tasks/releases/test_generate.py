@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from metrics_core.errors import BadInput
-from metrics_core.generation import Prompting
-from metrics_core.judge.options import JudgeOptions
-from tasks.generate import (
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm.generate import Prompting
+from answerkey.tasks.releases.generate import (
     Asking,
     Generated,
     check_answered,
@@ -27,14 +27,14 @@ from tasks.generate import (
     generate,
     register_generated,
 )
-from tasks.generated import answers_file, generation_of, manifest_file
-from tasks.questions import QuestionSet, find_questions
-from tasks.registered import source_of
+from answerkey.tasks.releases.generated import answers_file, generation_of, manifest_file
+from answerkey.tasks.releases.questions import QuestionSet, find_questions
+from answerkey.tasks.releases.registered import source_of
 from tests.judge_server import Body, JudgeProcess, JudgeServer
-from tests.metrics_core.judge.asking import count
+from tests.metrics_core.judges.asking import count
 from tests.tasks.staging_help import jsonl, query, run
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 KEY = "sk-canary-generation-0123456789"
 CAPITALS = {"France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Peru": "Lima"}
 
@@ -213,10 +213,10 @@ N, CONCURRENCY = 300, 8
 GENERATE = f"""
 import sys
 from pathlib import Path
-from metrics_core.generation import Prompting
-from metrics_core.judge.options import JudgeOptions
-from tasks.generate import Asking, generate
-from tasks.questions import find_questions
+from answerkey.metrics_core.llm.generate import Prompting
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.tasks.releases.generate import Asking, generate
+from answerkey.tasks.releases.questions import find_questions
 
 url, file, home, run = sys.argv[1:]
 options = JudgeOptions(judges=(f"openai/model@{{url}}",), ledger=home, run=run, role="model", concurrency={CONCURRENCY})

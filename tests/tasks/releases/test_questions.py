@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from metrics_core.errors import BadInput
-from tasks.load import Source
-from tasks.questions import Question, find_questions, questions, text_or_file
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.releases.questions import Question, find_questions, questions, text_or_file
 from tests.tasks.staging_help import jsonl, run
 from tests.tasks.traces.tracing_help import log, served
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from metrics_core.errors import BadInput
-from tasks.load import Source
-from tasks.register import register
-from tasks.registered import claimed, note_attempt, pending, registrations, source_of
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.releases.register import register
+from answerkey.tasks.releases.registered import claimed, note_attempt, pending, registrations, source_of
 from tests.tasks.staging_help import jsonl, query, run
 
 QUESTIONS = [
@@ -124,7 +124,7 @@ def test_one_process_at_a_time_has_a_registration(source: Source, tmp_path: Path
     home = tmp_path / "home"
     made = register(home, source)
     script = (
-        "import sys, time; from pathlib import Path; from tasks.registered import *\n"
+        "import sys, time; from pathlib import Path; from answerkey.tasks.releases.registered import *\n"
         "home = Path(sys.argv[1])\n"
         "with claimed(home, registrations(home)[0]) as mine:\n"
         "    print(mine is not None, flush=True); time.sleep(60)"

@@ -12,8 +12,8 @@ import pytest
 from sacrebleu.metrics import BLEU
 from scipy import stats
 
-from tasks.contract import Contract
-from tasks.load import Source
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.validate.contract import Contract
 from tests.tasks.staging_help import Done, Row, jsonl, query, run
 
 METRICS = ["token_overlap", "rouge_l", "exact_match", "bleu"]

@@ -10,17 +10,17 @@ from typing import Any
 
 import pytest
 
-import tasks.parts
-from metrics_core import Sample
-from metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Undefined
-from metrics_core.registry import Options, create
-from tasks.commit import Committed, commit, finish_run, record_validation, start_run
-from tasks.contract import Contract
-from tasks.load import Loaded, Source
-from tasks.parts import fail_chunk, score_chunk
-from tasks.plan import plan
-from tasks.validate import validate
-from tasks.warehouse.warehouse import reading
+import answerkey.tasks.score.shard
+from answerkey.metrics_core import Sample
+from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Undefined
+from answerkey.metrics_core.registry import Options, create
+from answerkey.tasks.load.load import Loaded, Source
+from answerkey.tasks.reports.commit import Committed, commit, finish_run, record_validation, start_run
+from answerkey.tasks.score.plan import plan
+from answerkey.tasks.score.shard import fail_chunk, score_chunk
+from answerkey.tasks.validate.contract import Contract
+from answerkey.tasks.validate.validate import validate
+from answerkey.tasks.warehouse.warehouse import reading
 from tests.tasks.staging_help import jsonl, query, run, stage
 
 ROWS = [
@@ -128,7 +128,7 @@ def test_what_has_no_number_replaces_only_what_has_none(
         made = plan(loaded.staged, tmp_path / "home", out, ["rouge_l"], Options(), only_failed=False)
         [chunk] = made.chunks
         says = Says("rouge_l", metric.signature, outcome)
-        monkeypatch.setattr(tasks.parts, "create", lambda *_, says=says: [says])
+        monkeypatch.setattr(answerkey.tasks.score.shard, "create", lambda *_, says=says: [says])
         runs.append(score_chunk(replace(chunk, part=str(out / "part.parquet"))))
     committed(tmp_path, loaded, runs[:1], "first")
     committed(tmp_path, loaded, runs[1:], "second")
@@ -223,8 +223,8 @@ def test_a_validation_is_kept_with_its_rows_and_replaced_by_itself(tmp_path: Pat
 PROCESS = """
 import json, sys
 from pathlib import Path
-from tasks.commit import commit
-from tasks.load import Loaded
+from answerkey.tasks.reports.commit import commit
+from answerkey.tasks.load.load import Loaded
 for number, (loaded, parts) in enumerate(json.loads(sys.stdin.read())):
     loaded = Loaded(**loaded)
     commit(Path(sys.argv[1]), f"{sys.argv[2]}-{number}", "source", loaded, loaded.staged, parts)

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-import tasks.parts
-from metrics_core import Sample
-from metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Undefined
-from metrics_core.registry import create
-from tasks.contract import Contract
-from tasks.load import Source
-from tasks.page.build import build_page
-from tasks.page.markdown import as_markdown
-from tasks.report import read_reports
+import answerkey.tasks.score.shard
+from answerkey.metrics_core import Sample
+from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Undefined
+from answerkey.metrics_core.registry import create
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.publish.page.build import build_page
+from answerkey.tasks.publish.page.markdown import as_markdown
+from answerkey.tasks.reports.report import read_reports
+from answerkey.tasks.validate.contract import Contract
 from tests.tasks.staging_help import jsonl, query, run
 
 GOOD = Scored({"match": 1.0})
@@ -47,7 +47,7 @@ def reported(
         [metric] = create(names)
         return [Says(metric.name, metric.signature, outcomes[metric.name])]
 
-    monkeypatch.setattr(tasks.parts, "create", made)
+    monkeypatch.setattr(answerkey.tasks.score.shard, "create", made)
     source = Source(jsonl(home / "d.jsonl", rows), release="r")
     done = run(home, source, list(outcomes), min_coverage=min_coverage, contract=Contract())
     [ref] = done.reports

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from metrics_core.errors import BadInput
-from metrics_core.registry import Options
-from tasks.history import history
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.registry import Options
+from answerkey.tasks.reports.history import history
 from tests.tasks.comparing_help import answer, release
 
 

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from metrics_core.statistics.intervals import wilson
-from tasks.load import Source
+from answerkey.metrics_core.statistics.intervals import wilson
+from answerkey.tasks.load.load import Source
 from tests.tasks.comparing_help import answer, release
 from tests.tasks.staging_help import jsonl, query, run
 

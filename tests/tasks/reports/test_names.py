@@ -5,9 +5,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from metrics_core.errors import BadInput
-from tasks.report_names import check_baseline, pair_named, report_named
-from tasks.warehouse.warehouse import FILE, writing
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.reports.names import check_baseline, pair_named, report_named
+from answerkey.tasks.warehouse.warehouse import FILE, writing
 from tests.tasks.comparing_help import answer, release
 
 

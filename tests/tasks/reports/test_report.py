@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from metrics_core.errors import BadInput
-from tasks.load import Source
-from tasks.report import latest_run, list_reports, read_reports
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.reports.report import latest_run, list_reports, read_reports
 from tests.tasks.staging_help import Done, jsonl, query, run
 
 ODD = ["gpt 4/turbo", "модель №2", "a'b\"c", "../up", "100%_*?", "x/v1", "北京 🚀", "a%2Fb", "' OR 1=1 --"]

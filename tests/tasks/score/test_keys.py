@@ -2,8 +2,8 @@
 
 import pytest
 
-from metrics_core.errors import BadInput
-from tasks.judges import key, settings
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.score.keys import key, settings
 
 SECRET = "sk-0123456789abcdef"
 

@@ -8,15 +8,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from metrics_core.errors import BadInput
-from metrics_core.judge.options import JudgeOptions
-from metrics_core.registry import METRICS, Options
-from tasks.commit import commit
-from tasks.load import Loaded
-from tasks.parts import fail_chunk, score_chunk
-from tasks.plan import MAX_CHUNKS, Plan, plan
-from tasks.staging import staged_schema
-from tasks.warehouse.warehouse import writing
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.registry import METRICS, Options
+from answerkey.tasks.load.load import Loaded
+from answerkey.tasks.load.staging import staged_schema
+from answerkey.tasks.reports.commit import commit
+from answerkey.tasks.score.plan import MAX_CHUNKS, Plan, plan
+from answerkey.tasks.score.shard import fail_chunk, score_chunk
+from answerkey.tasks.warehouse.warehouse import writing
 from tests.tasks.staging_help import query, rows_of, stage
 
 ROWS = [

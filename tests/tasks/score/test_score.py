@@ -1,9 +1,9 @@
 """In which order and where chunks are scored."""
 
-from metrics_core.judge.options import JudgeOptions
-from metrics_core.registry import Options
-from tasks.parts import Chunk
-from tasks.score import in_good_order, worth_spawning
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.registry import Options
+from answerkey.tasks.score.score import in_good_order, worth_spawning
+from answerkey.tasks.score.shard import Chunk
 
 ASKED = Options(judge=JudgeOptions(judges=("openai/a",)))
 

@@ -12,13 +12,13 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-import tasks.parts
-import tasks.score
-from metrics_core import Sample, evaluate
-from metrics_core.registry import Options, create
-from tasks.parts import Chunk, fail_chunk, part_schema, samples_of, score_chunk
-from tasks.plan import plan
-from tasks.score import score
+import answerkey.tasks.score.score
+import answerkey.tasks.score.shard
+from answerkey.metrics_core import Sample, evaluate
+from answerkey.metrics_core.registry import Options, create
+from answerkey.tasks.score.plan import plan
+from answerkey.tasks.score.score import score
+from answerkey.tasks.score.shard import Chunk, fail_chunk, part_schema, samples_of, score_chunk
 from tests.tasks.staging_help import rows_of, stage
 
 ROWS = [
@@ -67,7 +67,7 @@ def test_a_part_that_is_there_is_kept_without_asking_the_metric(
     def asked(*_: object) -> None:
         raise AssertionError("the metric was asked")
 
-    monkeypatch.setattr(tasks.parts, "create", asked)
+    monkeypatch.setattr(answerkey.tasks.score.shard, "create", asked)
     assert score_chunk(todo) == todo.part
     assert (Path(todo.part).stat().st_mtime_ns, Path(todo.part).read_bytes()) == before
 
@@ -89,7 +89,7 @@ def test_a_chunk_that_breaks_leaves_no_part_and_can_be_tried_again(
                 raise OSError("no space left on device")
             return metric.measure(samples)
 
-    monkeypatch.setattr(tasks.parts, "create", lambda *_: [Breaks()])
+    monkeypatch.setattr(answerkey.tasks.score.shard, "create", lambda *_: [Breaks()])
     with pytest.raises(OSError, match="no space left"):
         score_chunk(todo)
     assert not Path(todo.part).exists()
@@ -132,8 +132,8 @@ def test_a_failed_chunk_is_written_down_row_by_row_beside_the_part(tmp_path: Pat
 def _pool() -> Iterator[None]:
     """Worker processes that end with the test."""
     yield
-    tasks.score._pool().shutdown(cancel_futures=True)
-    tasks.score._pool.cache_clear()
+    answerkey.tasks.score.score._pool().shutdown(cancel_futures=True)
+    answerkey.tasks.score.score._pool.cache_clear()
 
 
 @pytest.mark.usefixtures("_pool")
@@ -142,8 +142,8 @@ def test_a_worker_process_gives_the_same_part_and_may_be_killed(tmp_path: Path) 
     alone = rows_of(score(todo, spawn=False))
     Path(todo.part).unlink()
     assert rows_of(score(todo, spawn=True)) == alone
-    assert tasks.score._pool.cache_info().currsize == 1
-    os.kill(tasks.score._pool().submit(os.getpid).result(), signal.SIGKILL)
+    assert answerkey.tasks.score.score._pool.cache_info().currsize == 1
+    os.kill(answerkey.tasks.score.score._pool().submit(os.getpid).result(), signal.SIGKILL)
     Path(todo.part).unlink()
     with pytest.raises(BrokenProcessPool):
         score(todo, spawn=True)

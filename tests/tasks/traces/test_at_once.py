@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks.traces.locks import alone
+from answerkey.tasks.traces.locks import alone
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import judged, wordy
 from tests.tasks.staging_help import query
@@ -52,8 +52,8 @@ def test_the_second_run_waits_says_so_and_finds_nothing_left(tmp_path: Path) -> 
 TWO = """
 import sys
 from pathlib import Path
-from tasks.traces.locks import alone
-from tasks.traces.rules import load_rules
+from answerkey.tasks.traces.locks import alone
+from answerkey.tasks.traces.rules import load_rules
 from tests.tasks.traces.tracing_help import counts, run
 
 home = Path(sys.argv[1])
@@ -98,8 +98,8 @@ def test_rules_of_different_names_do_not_wait(tmp_path: Path) -> None:
 SCRIPT = """
 import sys
 from pathlib import Path
-from tasks.traces.locks import alone
-from tasks.traces.rules import load_rules
+from answerkey.tasks.traces.locks import alone
+from answerkey.tasks.traces.rules import load_rules
 from tests.tasks.judging_help import judged
 from tests.tasks.traces.tracing_help import run
 

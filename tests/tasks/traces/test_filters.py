@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.errors import BadInput
-from tasks.traces.filters import OPERATORS, Filter, condition, first_broken, parse_filter
-from tasks.traces.paths import prepare
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.traces.filters import OPERATORS, Filter, condition, first_broken, parse_filter
+from answerkey.tasks.traces.paths import prepare
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tasks.traces.select import Window
+from answerkey.tasks.traces.select import Window
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import judged, wordy
 from tests.tasks.staging_help import query

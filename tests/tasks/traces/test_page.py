@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from flows.terminal.traces import print_funnels
-from tasks.traces.filters import OPERATORS
-from tasks.traces.rules import KEYS, load_rules
+from answerkey.flows.terminal.traces import print_funnels
+from answerkey.tasks.traces.filters import OPERATORS
+from answerkey.tasks.traces.rules import KEYS, load_rules
 from tests.tasks.staging_help import query
 from tests.tasks.traces.tracing_help import run
 
@@ -45,7 +45,11 @@ def test_the_commands_have_the_options() -> None:
     used = set(re.findall(r"[ `](--[a-z-]+)", PAGE)) - {"--map"}
     helps = "".join(
         subprocess.run(
-            [sys.executable, "-m", "flows.cli", command, "--help"], check=True, cwd=ROOT, capture_output=True, text=True
+            [sys.executable, "-m", "answerkey.flows.cli", command, "--help"],
+            check=True,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
         ).stdout
         for command in ("score-traces", "history")
     )

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.columns import value
-from tasks.traces.paths import followed, prepare, problem
+from answerkey.tasks.load.columns import value
+from answerkey.tasks.traces.paths import followed, prepare, problem
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from metrics_core.errors import BadInput
-from tasks.traces.filters import parse_filter
-from tasks.traces.rules import load_rules
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.traces.filters import parse_filter
+from answerkey.tasks.traces.rules import load_rules
 
 GOOD = """\
 name: faq-meaning

@@ -8,13 +8,13 @@ from typing import Any
 import duckdb
 import pytest
 
-from metrics_core.errors import BadInput
-from tasks.load import Source
-from tasks.score import score
-from tasks.traces import commit as committing
-from tasks.traces.funnel import Funnel
-from tasks.traces.sampling import sampled
-from tasks.traces.select import Window
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.score.score import score
+from answerkey.tasks.traces import commit as committing
+from answerkey.tasks.traces.funnel import Funnel
+from answerkey.tasks.traces.sampling import sampled
+from answerkey.tasks.traces.select import Window
 from tests.tasks import staging_help
 from tests.tasks.staging_help import query
 from tests.tasks.traces.tracing_help import MAPPING, counts, log, prepared, rule, run, served, trace

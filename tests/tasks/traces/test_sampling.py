@@ -6,7 +6,7 @@ import duckdb
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.traces.sampling import condition, sampled
+from answerkey.tasks.traces.sampling import condition, sampled
 
 IDS = [f"trace-{n}" for n in range(20_000)]
 

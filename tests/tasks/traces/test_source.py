@@ -7,8 +7,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from metrics_core.errors import BadInput
-from tasks.traces.source import absolute, check_source, traces_in
+from answerkey.metrics_core.errors import BadInput
+from answerkey.tasks.traces.source import absolute, check_source, traces_in
 from tests.tasks.traces.tracing_help import served
 
 

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from flows.terminal.traces import print_over_time
-from metrics_core.errors import BadInput
-from metrics_core.registry import Options
-from metrics_core.statistics.intervals import student_t, wilson
-from tasks.traces import preview as previewing
-from tasks.traces.means import Period, main_field, over_time
-from tasks.traces.preview import preview
-from tasks.traces.publish import markdown, table_rows
-from tasks.traces.select import Window
-from tasks.warehouse.warehouse import writing
+from answerkey.flows.terminal.traces import print_over_time
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.registry import Options
+from answerkey.metrics_core.statistics.intervals import student_t, wilson
+from answerkey.tasks.traces import preview as previewing
+from answerkey.tasks.traces.preview import preview
+from answerkey.tasks.traces.publish import markdown, table_rows
+from answerkey.tasks.traces.select import Window
+from answerkey.tasks.traces.summary import Period, main_field, over_time
+from answerkey.tasks.warehouse.warehouse import writing
 from tests.tasks.traces.tracing_help import log, prepared, rule, run, trace
 
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import yaml
 
-from metrics_core.registry import Options
-from tasks.score import score
-from tasks.traces.commit import commit
-from tasks.traces.funnel import Funnel
-from tasks.traces.prepare import Prepared, prepare
-from tasks.traces.rules import Rule, load_rules
-from tasks.traces.select import Window
+from answerkey.metrics_core.registry import Options
+from answerkey.tasks.score.score import score
+from answerkey.tasks.traces.commit import commit
+from answerkey.tasks.traces.funnel import Funnel
+from answerkey.tasks.traces.prepare import Prepared, prepare
+from answerkey.tasks.traces.rules import Rule, load_rules
+from answerkey.tasks.traces.select import Window
 
 NOW = Window()
 MAPPING = {"question": "input", "answer": "output", "references": "expected"}

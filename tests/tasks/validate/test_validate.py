@@ -19,14 +19,15 @@ import pyarrow.parquet as pq
 import pytest
 import regex
 
-from metrics_core.errors import BadInput
-from metrics_core.sample import content_hash
-from metrics_core.text import is_blank
-from tasks import expectations, quarantine
-from tasks.contract import Bound, Contract
-from tasks.expectations import breaking
-from tasks.staging import quarantine_schema, staged_schema
-from tasks.validate import Check, Validation, validate
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.sample import content_hash
+from answerkey.metrics_core.text import is_blank
+from answerkey.tasks.load.staging import quarantine_schema, staged_schema
+from answerkey.tasks.validate import quarantine
+from answerkey.tasks.validate import suite as expectations
+from answerkey.tasks.validate.contract import Bound, Contract
+from answerkey.tasks.validate.suite import breaking
+from answerkey.tasks.validate.validate import Check, Validation, validate
 
 LENIENT = Contract(max_quarantined=1.0)
 
@@ -678,8 +679,8 @@ def test_a_fresh_process_prints_nothing_and_writes_nothing_else(tmp_path: Path) 
     home.mkdir()
     code = (
         "import sys\n"
-        "from tasks.contract import Contract\n"
-        "from tasks.validate import validate\n"
+        "from answerkey.tasks.validate.contract import Contract\n"
+        "from answerkey.tasks.validate.validate import validate\n"
         "heavy = {'great_expectations', 'pandas', 'duckdb'} & set(sys.modules)\n"
         "assert not heavy, heavy\n"
         f"found = validate({staged!r}, None, {str(tmp_path / 'out')!r}, Contract())\n"
@@ -690,7 +691,7 @@ def test_a_fresh_process_prints_nothing_and_writes_nothing_else(tmp_path: Path) 
         [sys.executable, "-W", "default", "-c", code],
         capture_output=True,
         text=True,
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         env=os.environ | {"HOME": str(home)},
         check=False,
     )

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 
 from playwright.sync_api import Locator, Page
 
-from metrics_core.pair import Pair
-from tasks.page.html import render
-from tasks.page.model import Page as Content
-from tasks.page.model import as_json
-from tests.tasks.page.page_help import VERDICT, comparison, page
+from answerkey.metrics_core.comparison import Pair
+from answerkey.tasks.publish.page.html import render
+from answerkey.tasks.publish.page.model import Page as Content
+from answerkey.tasks.publish.page.model import as_json
+from tests.tasks.publish.page.page_help import VERDICT, comparison, page
 
 
 @dataclass

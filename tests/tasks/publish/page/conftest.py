@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Playwright, expect, sync_playwright
 
-from tasks.page.model import Page as Content
-from tests.tasks.page.browser_help import Open, Opened, html
+from answerkey.tasks.publish.page.model import Page as Content
+from tests.tasks.publish.page.browser_help import Open, Opened, html
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 

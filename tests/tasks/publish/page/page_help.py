@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from metrics_core.gate import RuleOutcome, Verdict
-from metrics_core.pair import Comparison
-from tasks.history import Moment
-from tasks.page.columns import Answers, Samples
-from tasks.page.model import (
+from answerkey.metrics_core.comparison import Comparison
+from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict
+from answerkey.tasks.gate.verdicts import Gated
+from answerkey.tasks.publish.page.columns import Answers, Samples
+from answerkey.tasks.publish.page.model import (
     Check,
     Distribution,
     Failure,
@@ -18,8 +18,8 @@ from tasks.page.model import (
     Release,
     Warning,
 )
-from tasks.report import Report, Score
-from tasks.verdicts import Gated
+from answerkey.tasks.reports.history import Moment
+from answerkey.tasks.reports.report import Report, Score
 
 FIELDS = ("rouge_l.recall", "rouge_l.f1", "exact_match.match")
 SIGNATURES = {"rouge_l": "rouge_l|v1|refs:best", "exact_match": "exact_match|v1"}

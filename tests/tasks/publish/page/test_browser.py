@@ -4,8 +4,8 @@ import time
 
 from playwright.sync_api import expect
 
-from tests.tasks.page.browser_help import Open
-from tests.tasks.page.page_help import page
+from tests.tasks.publish.page.browser_help import Open
+from tests.tasks.publish.page.page_help import page
 
 MANY = 10_000
 

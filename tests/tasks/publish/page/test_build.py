@@ -7,23 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from metrics_core.errors import BadInput
-from metrics_core.gate import Verdict
-from metrics_core.pair import Pair
-from metrics_core.statistics.agreement import Confusion
-from metrics_core.statistics.corrected import ppi_mean, rogan_gladen
-from tasks.calibrate import calibration
-from tasks.calibrations import keep
-from tasks.load import Source
-from tasks.page.build import build_page
-from tasks.page.html import render
-from tasks.page.model import Page
-from tasks.page.samples import _CAPS, MOST_CHARS
-from tasks.verdicts import Gated
-from tasks.warehouse.warehouse import FILE
+from answerkey.metrics_core.comparison import Pair
+from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.gate.gate import Verdict
+from answerkey.metrics_core.statistics.agreement import Confusion
+from answerkey.metrics_core.statistics.ppi import ppi_mean, rogan_gladen
+from answerkey.tasks.gate.calibrate import calibration
+from answerkey.tasks.gate.calibrations import keep
+from answerkey.tasks.gate.verdicts import Gated
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.publish.page.build import build_page
+from answerkey.tasks.publish.page.html import render
+from answerkey.tasks.publish.page.model import Page
+from answerkey.tasks.publish.page.samples import _CAPS, MOST_CHARS
+from answerkey.tasks.warehouse.warehouse import FILE
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import judged, wordy
-from tests.tasks.page.page_help import comparison
+from tests.tasks.publish.page.page_help import comparison
 from tests.tasks.staging_help import Done, jsonl, query, run
 
 METRICS = ["rouge_l", "exact_match", "bleu"]
@@ -164,7 +164,7 @@ def test_many_samples_are_cut_to_those_that_move_most(home: Path, done: Done) ->
 def test_long_texts_are_cut_when_all_of_them_do_not_fit(
     home: Path, done: Done, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tasks.page.samples.MOST_CHARS", 900)
+    monkeypatch.setattr("answerkey.tasks.publish.page.samples.MOST_CHARS", 900)
     old = build_page(home, done.ids).samples.answers[0]
     assert MOST_CHARS > 900
     assert {len(text) for text in old.texts if text} == {7, _CAPS[-1]}

@@ -6,13 +6,13 @@ from xml.etree import ElementTree
 
 import pytest
 
-from metrics_core.pair import Pair
-from tasks.history import Moment
-from tasks.page import charts
-from tasks.page.marks import SMALL
-from tasks.page.model import Distribution, Page
-from tasks.page.svg import Drawing, clean
-from tests.tasks.page.page_help import FIELDS, comparison, page, release
+from answerkey.metrics_core.comparison import Pair
+from answerkey.tasks.publish.page import charts
+from answerkey.tasks.publish.page.marks import SMALL
+from answerkey.tasks.publish.page.model import Distribution, Page
+from answerkey.tasks.publish.page.svg import Drawing, clean
+from answerkey.tasks.reports.history import Moment
+from tests.tasks.publish.page.page_help import FIELDS, comparison, page, release
 
 HOSTILE = "</svg><script>alert(1)</script>\"' onload=x \u202e&"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tasks.page.command import command
-from tasks.readers import without_secrets
+from answerkey.tasks.load.sources import without_secrets
+from answerkey.tasks.publish.page.command import command
 
 PARAMETERS = {
     "data": {

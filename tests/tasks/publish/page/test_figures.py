@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.page.figures import hidden_name, isolated, number, percent, probability, signed, typeset, visible
+from answerkey.tasks.publish.page.figures import (
+    hidden_name,
+    isolated,
+    number,
+    percent,
+    probability,
+    signed,
+    typeset,
+    visible,
+)
 
 
 @pytest.mark.parametrize(

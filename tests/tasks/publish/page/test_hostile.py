@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Error, expect
 
-from tests.tasks.page.browser_help import Open
-from tests.tasks.page.page_help import page
-from tests.tasks.page.test_html import HOSTILE
+from tests.tasks.publish.page.browser_help import Open
+from tests.tasks.publish.page.page_help import page
+from tests.tasks.publish.page.test_html import HOSTILE
 
 FORMULAS = ("=1+1", "+1", "-1", "@SUM(A1)", "\t=1", '=cmd|" /C calc"!A0', " =1", "\uff1d1")
 LONG = "x" * 200_000

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrics_core.gate import Verdict
-from metrics_core.pair import Pair
-from tasks.page.html import for_script, render, write
-from tasks.page.model import Agreement, Corrected, Estimate, Page
-from tasks.verdicts import Gated
-from tests.tasks.page.page_help import FIELDS, VERDICT, comparison, page, score
+from answerkey.metrics_core.comparison import Pair
+from answerkey.metrics_core.gate.gate import Verdict
+from answerkey.tasks.gate.verdicts import Gated
+from answerkey.tasks.publish.page.html import for_script, render, write
+from answerkey.tasks.publish.page.model import Agreement, Corrected, Estimate, Page
+from tests.tasks.publish.page.page_help import FIELDS, VERDICT, comparison, page, score
 
 HOSTILE = (
     "</script><script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "' onfocus=alert(1) autofocus '",

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from metrics_core.pair import Pair
-from tasks import announce
-from tasks.load import Source
-from tasks.page.markdown import as_markdown
-from tasks.page.publish import file_name
-from tasks.verdicts import Gated
-from tests.tasks.page.page_help import VERDICT, comparison, page
+from answerkey.metrics_core.comparison import Pair
+from answerkey.tasks.gate.verdicts import Gated
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.publish import announce
+from answerkey.tasks.publish.page.markdown import as_markdown
+from answerkey.tasks.publish.page.publish import file_name
+from tests.tasks.publish.page.page_help import VERDICT, comparison, page
 from tests.tasks.staging_help import jsonl, run
 
 

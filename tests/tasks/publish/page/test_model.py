@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from tasks.page.model import as_json
-from tests.tasks.page.page_help import VERDICT, comparison, page
+from answerkey.tasks.publish.page.model import as_json
+from tests.tasks.publish.page.page_help import VERDICT, comparison, page
 
 
 def test_a_page_is_json_with_every_value_in_its_place() -> None:

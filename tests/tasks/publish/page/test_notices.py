@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from metrics_core.pair import Pair
-from tasks.page.model import Check, Release, Warning
-from tasks.page.notices import summary, warnings
-from tests.tasks.page.page_help import FIELDS, SIGNATURES, comparison, release, report, score
+from answerkey.metrics_core.comparison import Pair
+from answerkey.tasks.publish.page.model import Check, Release, Warning
+from answerkey.tasks.publish.page.notices import summary, warnings
+from tests.tasks.publish.page.page_help import FIELDS, SIGNATURES, comparison, release, report, score
 
 PRIMARY = FIELDS[0]
 

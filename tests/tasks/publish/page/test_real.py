@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from metrics_core.policy import parse_policy
-from tasks.compare import compare
-from tasks.gate import gate
-from tasks.load import Source
-from tasks.page.build import build_page
-from tasks.page.model import Page
-from tests.tasks.page.browser_help import Open
+from answerkey.metrics_core.gate.policy import parse_policy
+from answerkey.tasks.compare.compare import compare
+from answerkey.tasks.gate.gate import gate
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.publish.page.build import build_page
+from answerkey.tasks.publish.page.model import Page
+from tests.tasks.publish.page.browser_help import Open
 from tests.tasks.staging_help import query, run
 
 PATHS = {"id": "meta.question_id", "release": "model", "label": "human_label"}

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
-from tests.tasks.page.browser_help import Open, compared, html
-from tests.tasks.page.page_help import page
+from tests.tasks.publish.page.browser_help import Open, compared, html
+from tests.tasks.publish.page.page_help import page
 
 
 def test_the_verdict_is_on_the_first_screen_with_the_warnings(show: Open) -> None:

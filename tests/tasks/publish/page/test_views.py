@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from metrics_core.pair import Pair
-from tasks.page import views
-from tests.tasks.page.page_help import FIELDS, comparison, page, release, report, score
+from answerkey.metrics_core.comparison import Pair
+from answerkey.tasks.publish.page import views
+from tests.tasks.publish.page.page_help import FIELDS, comparison, page, release, report, score
 
 
 def test_every_field_has_a_line_and_the_first_of_a_metric_is_marked() -> None:
