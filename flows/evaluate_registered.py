@@ -12,7 +12,7 @@ from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.forms.judging import Judging
 from answerkey.flows.forms.parameters import Data, Form, Limits, Scoring
 from answerkey.flows.run_log import log
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.estimate import Estimate
 from answerkey.tasks.dead_runs import TAG
 from answerkey.tasks.releases.registered import Registration, claimed, note_attempt, pending, source_of
@@ -105,7 +105,7 @@ def evaluate_registered(
             found = [*found, *made]
             problems += [f"{mine.name}: {problem}"] if problem else []
     if problems:
-        raise BadInput(f"{len(problems)} of {len(todo)} could not be evaluated; {'; '.join(problems)}")
+        raise UserError(f"{len(problems)} of {len(todo)} could not be evaluated; {'; '.join(problems)}")
     return found
 
 

@@ -22,7 +22,7 @@ from answerkey.flows.forms.parameters import Data, Limits, Scoring
 from answerkey.flows.publishing import conclude, policy_of
 from answerkey.flows.run_log import log
 from answerkey.flows.terminal.reports import dollars, price, what_it_costs
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.estimate import Estimate, total
 from answerkey.metrics_core.judges.options import NO_JUDGE, JudgeOptions
 from answerkey.metrics_core.registry import METRICS
@@ -151,7 +151,7 @@ def _evaluate(run: Run) -> list[str] | list[Estimate]:
     steps.record_step(home, run.run_id, source.answers, loaded, validation)
     _announce(loaded, validation)
     if validation.broken:
-        raise BadInput(f"{source.answers}: {validation.broken}")
+        raise UserError(f"{source.answers}: {validation.broken}")
     if run.baseline:
         check_baseline(home, run.baseline, loaded.dataset, validation.accepted)
     plan = steps.plan_step(

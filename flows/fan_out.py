@@ -10,7 +10,7 @@ from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.futures import PrefectFuture, as_completed
 
 from answerkey.flows.run_log import log
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.registry import workload
 from answerkey.tasks import steps
 from answerkey.tasks.score.score import in_good_order
@@ -24,7 +24,7 @@ def fan_out(chunks: Sequence[Chunk], key_from: Callable[[Chunk], str], *, spawn:
     `key_from` says where the key of a chunk's judges is kept.
 
     Raises:
-        BadInput: a judge cannot be asked.
+        UserError: a judge cannot be asked.
     """
     if not chunks:
         return {}
@@ -54,7 +54,7 @@ def _part(future: PrefectFuture[str], chunk: Chunk, remedy: str) -> str:
     outcome: object = future.result(raise_on_failure=False)
     if isinstance(outcome, str):
         return outcome
-    if isinstance(outcome, BadInput):
+    if isinstance(outcome, UserError):
         raise outcome
     problem = f"{type(outcome).__name__}: {outcome}"
     log.warning(f"{chunk.metric}: {chunk.n_rows:,} rows failed: {problem}; {remedy}")

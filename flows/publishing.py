@@ -10,7 +10,7 @@ from prefect.client.schemas.objects import State
 
 from answerkey.flows.run_log import log
 from answerkey.metrics_core.comparison import Pair
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.policy import Policy
 from answerkey.metrics_core.registry import Options
 from answerkey.tasks import steps
@@ -24,12 +24,12 @@ def policy_of(text: str, baseline: str, metrics: Sequence[str], options: Options
     """The policy that was given as a path or as its text, before anything is loaded; None where there is none.
 
     Raises:
-        BadInput: it cannot be read, there is no baseline, or it names a field that this run will not have.
+        UserError: it cannot be read, there is no baseline, or it names a field that this run will not have.
     """
     if not text:
         return None
     if not baseline:
-        raise BadInput("a policy needs a baseline: name the release that the new one is to replace")
+        raise UserError("a policy needs a baseline: name the release that the new one is to replace")
     policy = read_policy(text)
     check_fields(policy, metrics, options)
     return policy

@@ -6,7 +6,7 @@ import logging
 
 from prefect.logging.handlers import APILogHandler
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 
 log = logging.getLogger("answerkey")
 # A worker has set up its logging before it imports this.
@@ -17,7 +17,7 @@ log.addHandler(APILogHandler())
 def _in_one_line(record: logging.LogRecord) -> bool:
     """Prefect shows every error with its traceback. That of a wrong input only hides what is wrong."""
     error = record.exc_info[1] if record.exc_info else None
-    if isinstance(error, BadInput):
+    if isinstance(error, UserError):
         record.msg, record.args, record.exc_info = str(error), (), None
     return True
 

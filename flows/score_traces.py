@@ -16,7 +16,7 @@ from answerkey.flows.fan_out import fan_out
 from answerkey.flows.forms.tracing import Job, Tracing, jobs
 from answerkey.flows.run_log import log
 from answerkey.flows.terminal.reports import dollars, price
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.estimate import total
 from answerkey.tasks import steps
 from answerkey.tasks.reports.commit import recorded
@@ -84,7 +84,7 @@ def _score(todo: Sequence[Job], home: Path, run_id: str, window: Window) -> list
     steps.publish_traces_step(home, funnels)
     if problems:
         # The other rules are done; this one is told at the end, and makes the run a failed one.
-        raise BadInput("\n".join(problems))
+        raise UserError("\n".join(problems))
     return funnels
 
 
@@ -96,7 +96,7 @@ def _prepared(todo: Sequence[Job], home: Path, run_id: str, window: Window) -> t
         out = _folder(home, run_id, job.rule.name)
         try:
             one = steps.prepare_traces_step(job.rule, job.options, home, out, window, most=most)
-        except BadInput as error:
+        except UserError as error:
             problems.append(str(error))
             continue
         for note in (*one.selection.notes, *one.staged.notes):
@@ -129,5 +129,5 @@ def _preview(todo: Sequence[Job], home: Path, run_id: str, window: Window) -> li
     calls = sum(one.calls for one in estimates)
     log.info(f"dry run: {calls:,} calls, {price(total(estimates))}; nobody was asked, and nothing was scored")
     if problems:
-        raise BadInput("\n".join(problems))
+        raise UserError("\n".join(problems))
     return previews

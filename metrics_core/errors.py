@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class BadInput(Exception):
+class UserError(Exception):
     """The input cannot be used as it is. The message is one line: what, where, and what to do.
 
     The command line prints it without a traceback and exits with code 2.

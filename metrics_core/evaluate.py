@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.measurement import Measurement
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.processes import spawned_pool
@@ -36,7 +36,7 @@ def evaluate(
         One measurement a metric and sample, metric by metric, in the order of `metrics` and `samples`.
 
     Raises:
-        BadInput: a metric or an option is not known.
+        UserError: a metric or an option is not known.
 
     >>> [m] = evaluate([Sample("1", "It is Paris.", ["Paris"])], ["contains"])
     >>> m.values["match"]
@@ -46,7 +46,7 @@ def evaluate(
     known = [field.name for field in fields(Options)]
     for name in changes:
         if name not in known:
-            raise BadInput(f"option {name!r} is not known: choose from {', '.join(known)}")
+            raise UserError(f"option {name!r} is not known: choose from {', '.join(known)}")
     chosen = replace(options or Options(), **changes)  # type: ignore[arg-type]
     if not chosen.judge.run:
         # One budget for all metrics of this call.

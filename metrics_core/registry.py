@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import NO_JUDGE, JudgeOptions
 from answerkey.metrics_core.metric import BlankAnswer, Metric
 from answerkey.metrics_core.metrics.answer_correctness import answer_correctness
@@ -130,7 +130,7 @@ def create(names: Sequence[str], options: Options | None = None) -> list[Metric]
     """The metrics called `names`, in that order, each once.
 
     Raises:
-        BadInput: a name is not in `METRICS`, or an option does not fit a metric.
+        UserError: a name is not in `METRICS`, or an option does not fit a metric.
     """
     options = options or Options()
     metrics = []
@@ -138,9 +138,9 @@ def create(names: Sequence[str], options: Options | None = None) -> list[Metric]
         if name not in METRICS:
             near = difflib.get_close_matches(name, METRICS, n=1)
             hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(METRICS)}"
-            raise BadInput(f"metric {name!r} is not known: {hint}")
+            raise UserError(f"metric {name!r} is not known: {hint}")
         try:
             metrics.append(METRICS[name].build(options))
         except ValueError as error:
-            raise BadInput(f"metric {name}: {error}") from error
+            raise UserError(f"metric {name}: {error}") from error
     return metrics

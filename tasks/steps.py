@@ -11,7 +11,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.compare import compare
 from answerkey.tasks.compare import text as comparison_text
 from answerkey.tasks.gate import gate
@@ -34,7 +34,7 @@ from answerkey.tasks.validate import validate
 def _worth_retrying(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
     """A wrong input stays wrong; everything else may have been the machine."""
     result = state.result(raise_on_failure=False)
-    return not isinstance(result, BadInput)
+    return not isinstance(result, UserError)
 
 
 load_step = task(name="load", task_run_name="load", cache_policy=NO_CACHE)(load.load)

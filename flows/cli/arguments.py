@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 
 if TYPE_CHECKING:
     from answerkey.flows.forms.judging import Judging
@@ -49,19 +49,19 @@ def check_files(chosen: argparse.Namespace) -> None:
     """What can be known before anything is started.
 
     Raises:
-        BadInput: a file is not there.
+        UserError: a file is not there.
     """
     for source in filter(None, (chosen.answers, chosen.references)):
         file = source.split("::", 1)[0]
         if "://" not in file and not Path(file).is_file():
-            raise BadInput(f"{file}: there is no such file")
+            raise UserError(f"{file}: there is no such file")
 
 
 def forms(chosen: argparse.Namespace) -> Forms:
     """The arguments of `answerkey evaluate`.
 
     Raises:
-        BadInput: one of them is wrong, or they contradict each other, or a judge cannot be asked.
+        UserError: one of them is wrong, or they contradict each other, or a judge cannot be asked.
     """
     from pydantic import ValidationError
 
@@ -88,7 +88,7 @@ def how_to_score(chosen: argparse.Namespace) -> tuple[Scoring, Limits, Judging]:
     """The arguments of an evaluation that are not about the data.
 
     Raises:
-        BadInput: one of them is wrong, or they contradict each other, or a judge cannot be asked.
+        UserError: one of them is wrong, or they contradict each other, or a judge cannot be asked.
     """
     from pydantic import ValidationError
 
@@ -130,7 +130,9 @@ def _judging_of_a_run(chosen: argparse.Namespace, scoring: Scoring) -> Judging:
     if not scoring.asks_judges:
         given = {"--judge": chosen.judge, "--cascade": chosen.cascade, "--dry-run": chosen.dry_run}
         if option := next((name for name, value in given.items() if value), None):
-            raise BadInput(f"{option}: none of the metrics needs a judge; add meaning_match or ground_truth_similarity")
+            raise UserError(
+                f"{option}: none of the metrics needs a judge; add meaning_match or ground_truth_similarity"
+            )
     limits = {"max_calls": chosen.max_calls, "max_cost_usd": chosen.max_cost, "concurrency": chosen.judge_concurrency}
     return judging(chosen, dry_run=chosen.dry_run, **limits)
 
@@ -139,7 +141,7 @@ def policy_given(chosen: argparse.Namespace) -> str:
     """The policy of `--policy` as the flow takes it: a path that holds from any folder, or the text itself.
 
     Raises:
-        BadInput: it cannot be read, or there is no baseline to decide against.
+        UserError: it cannot be read, or there is no baseline to decide against.
     """
     from answerkey.tasks.gate.gate import is_text, read_policy
 
@@ -147,7 +149,7 @@ def policy_given(chosen: argparse.Namespace) -> str:
     if not text:
         return ""
     if not chosen.baseline:
-        raise BadInput("--policy: a gate needs a release to compare with; name it with --baseline")
+        raise UserError("--policy: a gate needs a release to compare with; name it with --baseline")
     read_policy(text)
     return text if is_text(text) else absolute(text)
 
@@ -156,7 +158,7 @@ def judging(chosen: argparse.Namespace, **more: Any) -> Judging:
     """The arguments that say whom to ask, and `more` fields of the form.
 
     Raises:
-        BadInput: one of them is wrong. Nothing that may be a key is repeated.
+        UserError: one of them is wrong. Nothing that may be a key is repeated.
     """
     from pydantic import ValidationError
 
@@ -180,13 +182,13 @@ def judging(chosen: argparse.Namespace, **more: Any) -> Judging:
     raise problem
 
 
-def bad_argument(error: Mapping[str, Any], options: Mapping[str, str] = _OPTIONS) -> BadInput:
+def bad_argument(error: Mapping[str, Any], options: Mapping[str, str] = _OPTIONS) -> UserError:
     """One of pydantic's errors, as the command line says it; `options` are names that differ from their fields'."""
     field = str(error["loc"][0])
     option = options.get(field) or f"--{field.replace('_', '-')}"
     if field in SILENT:
-        return BadInput(f"{option}: {SILENT[field]}")
-    return BadInput(f"{option} {error['input']}: {wrong_value(error)}")
+        return UserError(f"{option}: {SILENT[field]}")
+    return UserError(f"{option} {error['input']}: {wrong_value(error)}")
 
 
 def wrong_value(error: Mapping[str, Any]) -> str:

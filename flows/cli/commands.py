@@ -12,7 +12,7 @@ from answerkey.flows.cli.release_commands import evaluate_registered, print_foun
 from answerkey.flows.cli.run import prepare_run, started_here
 from answerkey.flows.cli.server_commands import deploy, serve
 from answerkey.flows.cli.trace_commands import score_traces
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 
 __all__ = [
     "compare", "deploy", "diff", "doctor", "evaluate", "evaluate_registered", "history", "judge", "metrics",
@@ -61,7 +61,7 @@ def report(chosen: argparse.Namespace) -> int:
         return 0
     report_ids = [report_named(chosen.home, one) for one in chosen.report_id] or latest_run(chosen.home)
     if not report_ids:
-        raise BadInput(f"{chosen.home}: no reports yet; run `answerkey evaluate` first")
+        raise UserError(f"{chosen.home}: no reports yet; run `answerkey evaluate` first")
     if not (chosen.html or chosen.baseline or chosen.policy):
         print_reports(read_reports(chosen.home, report_ids), as_json=chosen.json, with_checks=True, by=chosen.by)
         return 0

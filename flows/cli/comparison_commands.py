@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from answerkey.flows.cli.arguments import bad_argument, names
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.comparison import Pair
@@ -40,7 +40,7 @@ def compare(chosen: argparse.Namespace) -> int:
     except ValidationError as error:
         raise bad_argument(error.errors()[0]) from error
     if chosen.samples < 0:
-        raise BadInput(f"--samples {chosen.samples}: give a count")
+        raise UserError(f"--samples {chosen.samples}: give a count")
     ids = pair_named(chosen.home, form.old, form.new, form.dataset)
     pair = compare_reports(
         chosen.home, *ids, fields=form.fields, primary=form.primary, seed=form.seed, level=form.level
@@ -80,7 +80,7 @@ def history(chosen: argparse.Namespace) -> int:
         print_over_time(chosen.rule, name, periods, by=chosen.by, as_json=chosen.json)
         return 0
     if not chosen.field:
-        raise BadInput("history: name a METRIC.FIELD, for instance label.correct, or a rule with --rule")
+        raise UserError("history: name a METRIC.FIELD, for instance label.correct, or a rule with --rule")
     print_history(chosen.field, history_of(chosen.home, chosen.field, chosen.dataset), as_json=chosen.json)
     return 0
 
@@ -93,7 +93,7 @@ def against(
     Without a baseline each report is compared with the one before it.
 
     Raises:
-        BadInput: there is no such baseline, nothing to compare with it, or a policy without one.
+        UserError: there is no such baseline, nothing to compare with it, or a policy without one.
     """
     from itertools import pairwise
 
@@ -105,13 +105,13 @@ def against(
     ids = list(dict.fromkeys(report_ids))
     if not baseline:
         if policy:
-            raise BadInput("--policy: a gate needs a release to compare with; name it with --baseline")
+            raise UserError("--policy: a gate needs a release to compare with; name it with --baseline")
         return ids, [compare(home, old, new) for old, new in pairwise(ids)], []
     rules = read_policy(policy) if policy else None
     old = report_named(home, baseline, read_reports(home, ids[:1])[0].dataset)
     news = [new for new in ids if new != old]
     if not news:
-        raise BadInput(f"--baseline {baseline}: this is {old} itself; name a report to compare with it")
+        raise UserError(f"--baseline {baseline}: this is {old} itself; name a report to compare with it")
     pairs = [
         compare(home, old, new, primary=primary_field(home, (old, new), rules.primary.field) if rules else "")
         for new in news
@@ -130,7 +130,7 @@ def write_page(
     """Write a page for the browser.
 
     Raises:
-        BadInput: it cannot be written there.
+        UserError: it cannot be written there.
     """
     from answerkey.tasks.publish.page.build import build_page
     from answerkey.tasks.publish.page.html import write
@@ -139,7 +139,7 @@ def write_page(
     try:
         write(page, file)
     except OSError as error:
-        raise BadInput(f"{file}: cannot be written: {error.strerror or error}") from error
+        raise UserError(f"{file}: cannot be written: {error.strerror or error}") from error
 
 
 def print_compared_reports(home: Path, report_ids: Sequence[str], *, as_json: bool, gated: bool = False) -> int:

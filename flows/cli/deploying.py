@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from answerkey.flows.cli.serving import POOL
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.dead_runs import TAG
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def deploy_all(home: Path, environment: Mapping[str, str], pool: str = POOL) -> 
     Schedules that are on the server already stay as switched on or off as they are there.
 
     Raises:
-        BadInput: Prefect refused; its words are in the message.
+        UserError: Prefect refused; its words are in the message.
     """
     import yaml
 
@@ -54,7 +54,7 @@ def deploy_all(home: Path, environment: Mapping[str, str], pool: str = POOL) -> 
             check=False, cwd=ROOT, env={**environment, "PYTHONPATH": path}, capture_output=True, text=True,
         )  # fmt: skip
     if done.returncode:
-        raise BadInput(f"Prefect refused the deployments:\n{(done.stdout + done.stderr).strip()[-2000:]}")
+        raise UserError(f"Prefect refused the deployments:\n{(done.stdout + done.stderr).strip()[-2000:]}")
 
 
 def make_pool(kind: PoolKind = "process") -> str:
@@ -88,7 +88,7 @@ def make_automations(notify: str = "") -> list[str]:
         The names of those that are there now.
 
     Raises:
-        BadInput: there is no such block.
+        UserError: there is no such block.
     """
     from prefect.client.orchestration import get_client
 
@@ -112,7 +112,7 @@ def _read(name: str) -> dict[str, Any]:
 
     file = ROOT / "deployments" / name
     if not file.is_file():
-        raise BadInput(f"{file}: not there; the deployments are in a checkout of answerkey: install it with pip -e")
+        raise UserError(f"{file}: not there; the deployments are in a checkout of answerkey: install it with pip -e")
     content: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
     return content
 
@@ -134,7 +134,7 @@ def _block(client: SyncPrefectClient, name: str) -> UUID:
     try:
         return client.read_block_document_by_name(own, kind, include_secrets=False).id
     except (ObjectNotFound, ValueError) as error:
-        raise BadInput(f"--notify {name}: no such block in Prefect; write TYPE/NAME of one that is there") from error
+        raise UserError(f"--notify {name}: no such block in Prefect; write TYPE/NAME of one that is there") from error
 
 
 def _put(client: SyncPrefectClient, content: dict[str, Any]) -> None:

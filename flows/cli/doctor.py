@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.publish.server import has_server
 from answerkey.tasks.reports.manifest import versions
 from answerkey.tasks.warehouse.warehouse import FILE, reading
@@ -68,7 +68,7 @@ def _models() -> list[Finding]:
     for name, package in EMBEDDED.items():
         try:
             package.folder()
-        except BadInput as error:
+        except UserError as error:
             findings.append(Finding(f"model {name}", False, str(error)))
         else:
             findings.append(Finding(f"model {name}", True, f"found, checksum right, revision {package.revision}"))
@@ -86,7 +86,7 @@ def _judge(home: Path) -> Finding:
             return Finding("judge", True, f"{about()}; ANSWERKEY_JUDGE or --judge names another")
         options = Judging().options(home, "")
         preflight(options, "")
-    except BadInput as error:
+    except UserError as error:
         return Finding("judge", False, str(error))
     if options.offline:
         return Finding("judge", True, about())
@@ -99,7 +99,7 @@ def _warehouse(home: Path) -> Finding:
     try:
         with reading(home, wait_s=2.0) as warehouse:
             rows = warehouse.execute("SELECT dataset, release FROM reports").fetchall()
-    except BadInput as error:
+    except UserError as error:
         return Finding("warehouse", False, str(error))
     size = (home / FILE).stat().st_size / 1e6
     datasets = Counter(dataset for dataset, _ in rows)

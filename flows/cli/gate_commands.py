@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.gate.policy import Policy
@@ -69,7 +69,7 @@ def gate(chosen: argparse.Namespace) -> int:
     if chosen.self_test:
         for option in ("junit", "html"):
             if getattr(chosen, option):
-                raise BadInput(f"--{option}: a self-test has no verdict to write; leave one of the two out")
+                raise UserError(f"--{option}: a self-test has no verdict to write; leave one of the two out")
         tested = gate_self_test(*names, seed=chosen.seed)
         if not _as_json(chosen.json, asdict(tested)):
             print_self_test(tested)
@@ -126,7 +126,7 @@ def calibrate(chosen: argparse.Namespace) -> int:
     from answerkey.tasks.gate.calibrations import keep
 
     if chosen.map and not chosen.labels:
-        raise BadInput("--map says where columns of --labels FILE are, and there is no such file given")
+        raise UserError("--map says where columns of --labels FILE are, and there is no such file given")
     found = calibration(
         chosen.home, chosen.name, reports=chosen.report, labels=chosen.labels, mapping=chosen.map, seed=chosen.seed
     )
@@ -146,11 +146,11 @@ def _policy(chosen: argparse.Namespace) -> Policy:
 
     given = [option for option in ("primary", "margin", "rule") if getattr(chosen, option) not in (None, [])]
     if chosen.policy and given:
-        raise BadInput(f"--policy and --{given[0]}: write the policy in the file or in options, not in both")
+        raise UserError(f"--policy and --{given[0]}: write the policy in the file or in options, not in both")
     if chosen.policy:
         return read_policy(chosen.policy)
     if not given:
-        raise BadInput("a gate needs a policy: --policy FILE, or --primary METRIC.FIELD --margin X")
+        raise UserError("a gate needs a policy: --policy FILE, or --primary METRIC.FIELD --margin X")
     from answerkey.metrics_core.gate.policy import parse_policy
 
     return parse_policy({"primary": chosen.primary, "margin": chosen.margin, "rules": chosen.rule}, "options")
@@ -172,4 +172,4 @@ def _write(file: str, text: str) -> None:
     try:
         Path(file).write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError as error:
-        raise BadInput(f"{file}: cannot be written: {error.strerror or error}") from error
+        raise UserError(f"{file}: cannot be written: {error.strerror or error}") from error

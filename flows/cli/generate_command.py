@@ -188,7 +188,7 @@ def _try(home: Path, questions: Questions, generating: Generating) -> None:
     """Whatever is wrong is said before a server is started for it.
 
     Raises:
-        BadInput: a file or data set is not there, a column is not in it, the release has answers of another kind, or
+        UserError: a file or data set is not there, a column is not in it, the release has answers of another kind, or
             the model cannot be asked.
     """
     import shutil

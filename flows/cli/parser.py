@@ -10,7 +10,7 @@ from pathlib import Path
 
 from answerkey.flows.cli.comparison_arguments import POLICY, add_comparisons
 from answerkey.flows.cli.release_arguments import add_releases
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 
 EXIT_BAD_INPUT = 2
 _EPILOG = """\
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         return int(getattr(commands, chosen.command.replace("-", "_"))(chosen))
-    except BadInput as error:
+    except UserError as error:
         print(f"answerkey: {error}", file=sys.stderr)
         return EXIT_BAD_INPUT
     except BrokenPipeError:

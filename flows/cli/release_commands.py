@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from answerkey.flows.cli.arguments import absolute, bad_argument, check_files, how_to_score, names, policy_given
 from answerkey.flows.cli.comparison_commands import print_compared_reports
 from answerkey.flows.cli.run import prepare_run, started_here
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.publish.server import has_server
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def evaluate_registered(chosen: argparse.Namespace) -> int:
     scoring, limits, judging = how_to_score(chosen)
     policy = policy_given(chosen)
     if chosen.at_most < 1:
-        raise BadInput(f"--at-most {chosen.at_most}: give a count from 1 on")
+        raise UserError(f"--at-most {chosen.at_most}: give a count from 1 on")
     pending(chosen.home, chosen.release)
     with started_here():
         from answerkey.flows.evaluate_registered import Waiting

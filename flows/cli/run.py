@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from answerkey.flows import environment
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.dead_runs import TAG
 from answerkey.tasks.publish.server import has_server
 
@@ -55,7 +55,7 @@ def wake_loopback() -> None:
     It is in a network namespace that was made to keep programs off the network (`unshare -n`).
 
     Raises:
-        BadInput: it is down, and this user may not change that.
+        UserError: it is down, and this user may not change that.
     """
     with socket.socket() as probe:
         # Nobody need answer: that the address can be reached is all there is to know.
@@ -64,6 +64,6 @@ def wake_loopback() -> None:
         try:
             fcntl.ioctl(probe, _SET_FLAGS, struct.pack("16sh14x", b"lo", _UP_AND_RUNNING))
         except OSError as error:
-            raise BadInput(
+            raise UserError(
                 "the loopback interface is down, and Prefect's temporary server needs it: run `ip link set lo up`"
             ) from error

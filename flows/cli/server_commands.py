@@ -16,7 +16,7 @@ from answerkey.flows.cli.serving import (
     stopping_on_signals,
     wait_for,
 )
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.publish.server import has_server
 
 
@@ -51,13 +51,13 @@ def _serve(home: Path, port: int, environment: dict[str, str]) -> None:
         ):
             print(f"ready: http://127.0.0.1:{port}  (home {home}; Ctrl-C stops it)", flush=True)
             wait_for(prefect, worker, pages)
-            raise BadInput(f"the server or the worker ended by itself; the logs in {log.parent} say why")
+            raise UserError(f"the server or the worker ended by itself; the logs in {log.parent} say why")
 
 
 def deploy(chosen: argparse.Namespace) -> int:
     """`answerkey deploy`: bring a server up to date."""
     if not has_server():
-        raise BadInput("no Prefect server is named: set PREFECT_API_URL, or use `answerkey serve`")
+        raise UserError("no Prefect server is named: set PREFECT_API_URL, or use `answerkey serve`")
     from answerkey.flows.cli.deploying import deploy_all, make_automations, make_pool
 
     pool = make_pool(chosen.pool)

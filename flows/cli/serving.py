@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 
 POOL = "answerkey"
 _HOST = "127.0.0.1"
@@ -67,7 +67,7 @@ def server(home: Path, port: int, environment: Mapping[str, str]) -> Iterator[su
     """A Prefect server that answers, with its database and its log in `home`/prefect.
 
     Raises:
-        BadInput: the port is taken, or another server uses this home, or the server does not start.
+        UserError: the port is taken, or another server uses this home, or the server does not start.
     """
     folder = home / "prefect"
     folder.mkdir(parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ def server(home: Path, port: int, environment: Mapping[str, str]) -> Iterator[su
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise BadInput(f"{home}: another `answerkey serve` uses this home; stop it, or give --home") from None
+            raise UserError(f"{home}: another `answerkey serve` uses this home; stop it, or give --home") from None
         _check_port(port)
         log = folder / "server.log"
         arguments = ["-m", "prefect", "server", "start", "--host", _HOST, "--port", str(port)]
@@ -112,7 +112,7 @@ def page_server(home: Path, port: int, environment: Mapping[str, str]) -> Iterat
     """The folder with the reports' pages, on a port of its own: a browser opens no file from a page of Prefect's.
 
     Raises:
-        BadInput: the port is taken, or nothing starts on it.
+        UserError: the port is taken, or nothing starts on it.
     """
     from answerkey.tasks.publish.page.publish import FOLDER
 
@@ -141,7 +141,7 @@ def _check_port(port: int) -> None:
         try:
             probe.bind((_HOST, port))
         except (OSError, OverflowError) as error:
-            raise BadInput(f"--port {port}: not to be had ({error}); give another one") from error
+            raise UserError(f"--port {port}: not to be had ({error}); give another one") from error
 
 
 def _wait_until_it_answers(child: subprocess.Popen[bytes], address: str, log: Path) -> None:
@@ -154,7 +154,7 @@ def _wait_until_it_answers(child: subprocess.Popen[bytes], address: str, log: Pa
                 return
         except (urllib.error.URLError, TimeoutError, ConnectionError):
             time.sleep(0.3)
-    raise BadInput(f"{address} did not start; {log} says why")
+    raise UserError(f"{address} did not start; {log} says why")
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

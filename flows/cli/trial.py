@@ -9,7 +9,7 @@ from pathlib import Path
 
 from answerkey.flows.cli.arguments import names
 from answerkey.flows.forms.judging import Judging
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.details import DECIDED_BY
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.ledger import Ledger
@@ -35,12 +35,12 @@ def metrics_of(text: str) -> list[str]:
     """The metrics named in `text`, or all that need a judge.
 
     Raises:
-        BadInput: one of them needs none.
+        UserError: one of them needs none.
     """
     known = [name for name, info in METRICS.items() if info.kind == "judge"]
     chosen = names(text) or known
     if wrong := [name for name in chosen if name not in known]:
-        raise BadInput(f"--metric {wrong[0]}: choose from {', '.join(known)}")
+        raise UserError(f"--metric {wrong[0]}: choose from {', '.join(known)}")
     return chosen
 
 
@@ -50,7 +50,7 @@ def ask_about(
     """Measure one answer; the ledger in `home` answers what it can, and keeps what judges say.
 
     Raises:
-        BadInput: a judge cannot be asked.
+        UserError: a judge cannot be asked.
     """
     sample = Sample("1", answer, references, question or None)
     options = judging.options(home, "")

@@ -8,7 +8,7 @@ from pydantic import ConfigDict, Field
 
 from answerkey.flows.forms.judging import MODEL_PATTERN, PLACE_PATTERN
 from answerkey.flows.forms.parameters import Form
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.generate import Prompting, model_of, placeholders
 from answerkey.tasks.load.columns import parse_map
@@ -52,7 +52,7 @@ class Questions(Form):
         """The data set, looked up.
 
         Raises:
-            BadInput: there is none, or a column is not KEY=PATH.
+            UserError: there is none, or a column is not KEY=PATH.
         """
         paths = parse_map(self.columns)
         return find_questions(home, self.dataset, work, name=self.name, paths=paths, slices=self.slices)
@@ -175,7 +175,7 @@ class Generating(Form):
         """The same as generation takes it: without the key, with the ledger in `home`.
 
         Raises:
-            BadInput: the template, the model or its address is none, or a file is not there.
+            UserError: the template, the model or its address is none, or a file is not there.
         """
         template = text_or_file(self.template)
         placeholders(template)
@@ -192,7 +192,7 @@ class Generating(Form):
                 role="model",
             )
         except ValueError as error:
-            raise BadInput(str(error)) from error
+            raise UserError(str(error)) from error
         model_of(options)
         prompting = Prompting(
             text_or_file(self.system), template, self.temperature, self.seed, self.max_tokens

@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from answerkey.flows.forms.parameters import Form
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import check
 from answerkey.metrics_core.judges.options import JudgeOptions, Jury
 from answerkey.tasks.score.keys import key, settings
@@ -122,7 +122,7 @@ class Judging(Form):
         named anywhere, the offline one.
 
         Raises:
-            BadInput: a judge is named twice, or what is asked for does not go together.
+            UserError: a judge is named twice, or what is asked for does not go together.
         """
         judges, api_base = settings(self.judges, self.api_base)
         try:
@@ -141,7 +141,7 @@ class Judging(Form):
                 cascade=self.cascade or None,
             )
         except ValueError as error:
-            raise BadInput(str(error)) from error
+            raise UserError(str(error)) from error
         options.seats()
         return options
 
@@ -151,7 +151,7 @@ def preflight(options: JudgeOptions, key_from: str) -> None:
     needs no asking.
 
     Raises:
-        BadInput: a judge's provider is not known, a key is missing, or the cost is to be limited and a price is
+        UserError: a judge's provider is not known, a key is missing, or the cost is to be limited and a price is
             not known.
     """
     if not options.offline:

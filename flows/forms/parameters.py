@@ -87,7 +87,7 @@ class Data(Form):
         """The same as the loader takes it.
 
         Raises:
-            BadInput: a column is not KEY=PATH.
+            UserError: a column is not KEY=PATH.
         """
         return Source(
             answers=self.answers,

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from answerkey.flows.forms.judging import ADDRESS_PATTERN, JUDGE_PATTERN, PLACE_PATTERN, Judging
 from answerkey.flows.forms.parameters import Form, Limits, MetricName, Scoring
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 
 _AS_IN_THE_REPORT = -1.0
 
@@ -107,19 +107,19 @@ def again(manifest: Mapping[str, Any], wanted: Rerunning) -> Again:
     """The parameters of a report, with what is wanted changed in them.
 
     Raises:
-        BadInput: they cannot be used any more, or only failed rows are wanted of another judge.
+        UserError: they cannot be used any more, or only failed rows are wanted of another judge.
     """
     old = manifest["parameters"]
     try:
         scoring, judging = Scoring(**old["scoring"]), Judging(**old["judging"])
         limits = Limits(**old["limits"])
     except (ValidationError, KeyError) as error:
-        raise BadInput(
+        raise UserError(
             f"{wanted.report}: it was made by another version of answerkey, whose parameters are not known here; "
             "evaluate its answers again"
         ) from error
     if wanted.only_failed and (wanted.judges or wanted.threshold != _AS_IN_THE_REPORT):
-        raise BadInput("only failed rows: with another judge or threshold none has failed yet; change one of the two")
+        raise UserError("only failed rows: with another judge or threshold none has failed yet; change one of the two")
     changes: dict[str, Any] = {"only_failed": wanted.only_failed}
     if wanted.metrics:
         changes["metrics"] = wanted.metrics
@@ -145,7 +145,7 @@ def _check_same_judges(manifest: Mapping[str, Any], old: Judging) -> None:
     then = (manifest.get("judge") or {}).get("judges")
     now = list(old.options(Path(), "").labels)
     if then and then != now:
-        raise BadInput(
+        raise UserError(
             f"the report asked {', '.join(then)}, which were not named in it; now it would ask "
             f"{', '.join(now)}; say which you want"
         )

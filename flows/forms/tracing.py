@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from answerkey.flows.cli.arguments import SILENT, wrong_value
 from answerkey.flows.forms.judging import Judging, preflight
 from answerkey.flows.forms.parameters import Form, Scoring
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import NO_JUDGE
 from answerkey.metrics_core.registry import METRICS, Options, create
 from answerkey.tasks.traces.rules import Rule, load_rules
@@ -72,11 +72,11 @@ class Tracing(Form):
         """The traces of a backfill, or no window.
 
         Raises:
-            BadInput: a day does not exist, or nothing lies between the two.
+            UserError: a day does not exist, or nothing lies between the two.
         """
         since, until = _moment("since", self.since), _moment("until", self.until)
         if since and until and since >= until:
-            raise BadInput(f"--since {self.since} --until {self.until}: no time lies between them; until is exclusive")
+            raise UserError(f"--since {self.since} --until {self.until}: no time lies between them; until is exclusive")
         return Window(since, until)
 
 
@@ -86,7 +86,7 @@ def _moment(name: str, text: str) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:
-        raise BadInput(f"--{name} {text}: write a day or a time, like 2026-11-01 or 2026-11-01T12:00Z") from error
+        raise UserError(f"--{name} {text}: write a day or a time, like 2026-11-01 or 2026-11-01T12:00Z") from error
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
@@ -103,7 +103,7 @@ def jobs(form: Tracing, home: Path, run_id: str) -> tuple[Job, ...]:
     """The rules of a form. What can be known of them before anything is read is checked here.
 
     Raises:
-        BadInput: a rule, a source, a data set or a judge cannot be used; each line has file, line and key.
+        UserError: a rule, a source, a data set or a judge cannot be used; each line has file, line and key.
     """
     return tuple(_job(rule, home, run_id) for rule in load_rules(form.rules, form.only))
 
@@ -134,8 +134,8 @@ def _told_at(rule: Rule, key: str) -> Iterator[None]:
     """Say where in its file the rule has what cannot be used."""
     try:
         yield
-    except BadInput as error:
-        raise BadInput(f"{rule.located.where(key)}: {key}: {error}") from error
+    except UserError as error:
+        raise UserError(f"{rule.located.where(key)}: {key}: {error}") from error
 
 
 _Model = TypeVar("_Model", bound=Form)
@@ -147,7 +147,7 @@ def _form(rule: Rule, key: str, form: type[_Model], given: Mapping[str, Any], **
     for name in given:
         if name not in known:
             place = f"{key}.{name}"
-            raise BadInput(
+            raise UserError(
                 f"{rule.located.where(place)}: {place}: there is no such key; choose from {', '.join(known)}"
             )
     try:
@@ -157,12 +157,12 @@ def _form(rule: Rule, key: str, form: type[_Model], given: Mapping[str, Any], **
         place = f"{key}.{first['loc'][0]}"
         # Not as the cause: a traceback of it could show what was typed, which may be a key.
         problem = SILENT.get(str(first["loc"][0])) or wrong_value(dict(first))
-    raise BadInput(f"{rule.located.where(place)}: {place}: {problem}")
+    raise UserError(f"{rule.located.where(place)}: {place}: {problem}")
 
 
 def _check_dataset(rule: Rule, home: Path) -> None:
     if not (home / FILE).exists():
-        raise BadInput(
+        raise UserError(
             f"{rule.located.where('dataset')}: dataset: there is no warehouse in {home} that has it; "
             "answerkey evaluate makes data sets, --home names another folder"
         )

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.estimate import Estimate, total
 from answerkey.metrics_core.judges.options import OFFLINE, JudgeOptions
 from answerkey.tasks.publish.artifacts import interval, number
@@ -61,7 +61,7 @@ def print_reports(
     METRIC.FIELD that the slices show; recall is the default, because length sways the others most.
 
     Raises:
-        BadInput: no report has the field `by`.
+        UserError: no report has the field `by`.
     """
     if as_json:
         print(json.dumps([asdict(report) for report in reports], indent=2, ensure_ascii=False))
@@ -172,7 +172,7 @@ def _slices(reports: Sequence[Report], by: str | None) -> list[Table]:
     by_place = [{(f"{s.metric}.{s.field}", s.slice): s for s in report.scores} for report in reports]
     fields = list(dict.fromkeys(field for scores in by_place for field, _ in scores))
     if by is not None and by not in fields:
-        raise BadInput(f"--by {by}: these reports have {', '.join(fields)}")
+        raise UserError(f"--by {by}: these reports have {', '.join(fields)}")
     chosen = by or next((field for field in _HEADLINES if field in fields), fields[0])
     slices = dict.fromkeys(slice_ for scores in by_place for _, slice_ in scores if slice_ != "all")
     if not slices:

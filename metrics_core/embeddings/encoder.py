@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.embeddings.vectors import Matrix
 
 
-class EncoderError(BadInput):
+class EncoderError(UserError):
     """An embedding model cannot be loaded. The message names the model and the remedy."""
 
 

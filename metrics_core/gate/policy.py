@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from answerkey.metrics_core.comparison import ALL
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 
 Kind = Literal["difference", "level", "kappa", "coverage"]
 
@@ -106,17 +106,17 @@ def parse_policy(content: object, where: str) -> Policy:
         content: as a YAML reader gives it; `where` names its source in messages.
 
     Raises:
-        BadInput: anything in it cannot be used; one line a problem, each with what to write instead.
+        UserError: anything in it cannot be used; one line a problem, each with what to write instead.
     """
     if not isinstance(content, Mapping):
-        raise BadInput(f"{where}: a policy has the keys primary, margin and rules, for instance primary: rouge_l.f1")
+        raise UserError(f"{where}: a policy has the keys primary, margin and rules, for instance primary: rouge_l.f1")
     problems: list[str] = [*_strange_keys(content)]
     rules: list[Rule] = []
     for part in (_primary(content), *(_rule(text) for text in _texts(content))):
         (rules if isinstance(part, Rule) else problems).append(part)  # type: ignore[arg-type]
     problems += _twice(rules)
     if problems:
-        raise BadInput("\n".join(f"{where}: {problem}" for problem in problems))
+        raise UserError("\n".join(f"{where}: {problem}" for problem in problems))
     if not any(rule.kind == "coverage" for rule in rules):
         rules.append(Rule("coverage", "", ALL, COVERAGE))
     return Policy(tuple(rules))

@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.evidence import Column, Coverage, Evidence, Side, side_of
 from answerkey.metrics_core.gate.gate import Outcome, verdict
 from answerkey.metrics_core.gate.policy import Policy
@@ -79,13 +79,13 @@ def self_test(policy: Policy, evidence: Evidence, *, seed: int = 0, runs: int | 
         runs: pairs for each scenario; as many as a few seconds allow (200 to 2,000), if not given.
 
     Raises:
-        BadInput: the primary field has no comparable numbers, or none that differ.
+        UserError: the primary field has no comparable numbers, or none that differ.
     """
     columns = {key: column for key in policy.needs if isinstance(column := evidence.columns.get(key), Column)}
     primary = columns.get((policy.primary.field, policy.primary.slice))
     side = None if primary is None else side_of(primary, evidence.clusters, difference=True)
     if primary is None or side is None or not side.changes.any():
-        raise BadInput(f"self-test: no sample has another {policy.primary.field} in one report than in the other")
+        raise UserError(f"self-test: no sample has another {policy.primary.field} in one report than in the other")
     rules = tuple(r for r in policy.rules if r.kind == "difference" and (r.field, r.slice) in columns)
     tried = Policy((*rules, replace(policy.primary, kind="coverage", field="", floor=0.0)))
     covered = {rule.field: (Coverage(evidence.new, 1, 1),) for rule in rules}

@@ -63,7 +63,7 @@ def estimate(metric: JudgeMetric, samples: Iterable[Sample]) -> Estimate:
     """Foresee what `metric.measure(samples)` would ask. Nothing is asked, and no ledger is made.
 
     Raises:
-        BadInput: litellm does not know the provider of a judge.
+        UserError: litellm does not know the provider of a judge.
         LedgerError: the ledger cannot be read.
     """
     with known_replies(metric.options.ledger) as replies:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.estimate import Foreseen, Replies
 from answerkey.metrics_core.judges.options import NO_JUDGE, JudgeOptions
 from answerkey.metrics_core.judges.prompt import Prompt
@@ -82,7 +82,7 @@ class JudgeMetric(ABC):
         """Score `samples`: same length, same order.
 
         Raises:
-            BadInput: no judge is named, or one of them cannot be asked.
+            UserError: no judge is named, or one of them cannot be asked.
             LedgerError: the ledger cannot be used.
         """
         from answerkey.metrics_core.llm import loop as runtime
@@ -140,7 +140,7 @@ def check(options: JudgeOptions) -> None:
     """Find out what can be known before the first call.
 
     Raises:
-        BadInput: no judge is named, litellm does not know its provider, its key is not set, or the cost is to be
+        UserError: no judge is named, litellm does not know its provider, its key is not set, or the cost is to be
             limited and its price is not known.
     """
     from answerkey.metrics_core.llm.litellm import abilities, missing_key
@@ -149,11 +149,11 @@ def check(options: JudgeOptions) -> None:
         known = abilities(judge.model, options.role)
         if variables := missing_key(judge):
             own = f"ANSWERKEY_{options.role.upper()}_KEY"
-            raise BadInput(
+            raise UserError(
                 f"{options.role} {judge.label}: no key; set {variables} or {own}, or name the address of a server"
             )
         if options.max_cost_usd is not None and known.price is None:
-            raise BadInput(
+            raise UserError(
                 f"{options.role} {judge.label}: its price is not known, so its cost cannot be limited; limit the calls "
                 "instead (max_calls)"
             )
@@ -168,7 +168,7 @@ class _Work:
         self._options = options if options.run else replace(options, run=uuid.uuid4().hex)
         self._seats = options.seats()
         if not self._seats:
-            raise BadInput(f"{metric.name}: no judge is named: give one, like openai/gpt-4o-mini")
+            raise UserError(f"{metric.name}: no judge is named: give one, like openai/gpt-4o-mini")
         self._total, self._done, self._failed = total, 0, 0
         self._caller: Caller | None = None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 from urllib.parse import urlsplit
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.request import Judge, provider_address
 
 Jury = Literal["majority", "unanimous", "mean"]
@@ -106,7 +106,7 @@ class JudgeOptions:
         """The judges as signatures and reports name them.
 
         Raises:
-            BadInput: as `seats`.
+            UserError: as `seats`.
         """
         return tuple(dict.fromkeys(judge.label for judge, _ in self.seats())) or self.judges
 
@@ -114,7 +114,7 @@ class JudgeOptions:
         """Every judge with every repeat index: each is one vote. None for the offline judge.
 
         Raises:
-            BadInput: the same judge is named twice; a name, an address or a key is none.
+            UserError: the same judge is named twice; a name, an address or a key is none.
         """
         if self.offline:
             return ()
@@ -122,7 +122,7 @@ class JudgeOptions:
         labels = [judge.label for judge in judges]
         # Both would get the one reply that the ledger keeps, and count as two votes.
         if twice := sorted({label for label in labels if labels.count(label) > 1}):
-            raise BadInput(f"the judge {twice[0]} is named twice; `repeats` asks one several times")
+            raise UserError(f"the judge {twice[0]} is named twice; `repeats` asks one several times")
         return tuple((judge, repeat) for judge in judges for repeat in range(self.repeats))
 
 
@@ -133,15 +133,15 @@ def _judge(text: str, api_base: str, api_key: str | None, role: Role) -> Judge:
     if not provider or not name or "://" in model:
         # No more of it: an address alone may have a password in it.
         offline = ", or offline" if role == "judge" else ""
-        raise BadInput(f"{role} {provider!r}: write PROVIDER/MODEL, for instance openai/gpt-4o-mini{offline}")
+        raise UserError(f"{role} {provider!r}: write PROVIDER/MODEL, for instance openai/gpt-4o-mini{offline}")
     address = given[0] if given else api_base or provider_address(model)
     if address and not _is_address(address):
         # Not shown: there may be a password in it.
-        raise BadInput(f"{role} {model}: its address is not one; write it like http://127.0.0.1:8080/v1")
+        raise UserError(f"{role} {model}: its address is not one; write it like http://127.0.0.1:8080/v1")
     # A key from a file often ends with a line break, which no header can carry.
     key = (api_key or "").strip() or None
     if key and not (key.isascii() and key.isprintable()):
-        raise BadInput(f"{role} {model}: its key holds a character that no key has; copy it again")
+        raise UserError(f"{role} {model}: its key holds a character that no key has; copy it again")
     return Judge(model, address.rstrip("/"), key)
 
 

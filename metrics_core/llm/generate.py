@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.estimate import Estimate, Foreseen, ToCome, known_replies
 from answerkey.metrics_core.judges.judge_metric import check
 from answerkey.metrics_core.judges.options import JudgeOptions
@@ -42,13 +42,13 @@ def placeholders(template: str) -> tuple[str, ...]:
     """The names in braces of a template, each once, in order. `{{` and `}}` stand for braces.
 
     Raises:
-        BadInput: a brace stands alone, or there is nothing between two.
+        UserError: a brace stands alone, or there is nothing between two.
     """
     names: dict[str, None] = {}
     for place in _PLACE.finditer(template):
         if place[0] in ("{", "}") or (place[1] is not None and not place[1].strip()):
             near = " ".join(template[max(0, place.start() - 15) : place.end() + 15].split())
-            raise BadInput(
+            raise UserError(
                 f"template: {place[0]} near {near!r} names no column; write {{question}}, and {{{{ or }}}} for a brace"
             )
         if place[1] is not None:
@@ -91,7 +91,7 @@ def model_of(options: JudgeOptions) -> Judge:
     """The one model under test.
 
     Raises:
-        BadInput: it, its address or its key is none.
+        UserError: it, its address or its key is none.
     """
     [(model, _)] = options.seats()
     return model
@@ -116,7 +116,7 @@ def generate(requests: Sequence[Request], options: JudgeOptions) -> list[Answer]
     """Ask the model of `options`, whose role is `model`: same length, same order.
 
     Raises:
-        BadInput: the model cannot be asked.
+        UserError: the model cannot be asked.
         LedgerError: the ledger cannot be used.
     """
     if not requests:
@@ -129,7 +129,7 @@ def foresee(requests: Iterable[Request], options: JudgeOptions) -> Estimate:
     """What `generate` would ask and cost. Nobody is asked, and no ledger is made.
 
     Raises:
-        BadInput: litellm does not know the provider.
+        UserError: litellm does not know the provider.
         LedgerError: the ledger cannot be read.
     """
     model, count = model_of(options), 0

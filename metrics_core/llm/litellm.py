@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.providers import litellm, retry_after
 from answerkey.metrics_core.llm.request import Judge, Message, provider_address
 from answerkey.metrics_core.llm.untrusted import storable
@@ -190,13 +190,13 @@ def abilities(model: str, role: str = "judge") -> Abilities:
     """Look a model up in litellm's own tables, without any call.
 
     Raises:
-        BadInput: litellm knows no such provider.
+        UserError: litellm knows no such provider.
     """
     library = litellm()
     try:
         name, provider, _, _ = library.get_llm_provider(model)
     except library.BadRequestError as error:
-        raise BadInput(
+        raise UserError(
             f"{role} {model!r}: litellm knows no such provider; write PROVIDER/MODEL, for instance openai/gpt-4o-mini"
         ) from error
     known = library.get_supported_openai_params(model=name, custom_llm_provider=provider) or []

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from answerkey.metrics_core.comparison import ALL, Comparison, Pair
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.votes import SPREAD
 from answerkey.metrics_core.statistics.intervals import LEVEL
 from answerkey.metrics_core.statistics.multiple_testing import benjamini_hochberg, holm
@@ -46,14 +46,14 @@ def compare(
         level: of the intervals, 0 to 1.
 
     Raises:
-        BadInput: a report is not there, both are the same, they are about two data sets, or one of `fields` is in
+        UserError: a report is not there, both are the same, they are about two data sets, or one of `fields` is in
             neither.
     """
     old, new = read_reports(home, [old_report_id, new_report_id])
     if old.report_id == new.report_id:
-        raise BadInput(f"{old.report_id}: a report cannot be compared with itself")
+        raise UserError(f"{old.report_id}: a report cannot be compared with itself")
     if old.dataset != new.dataset:
-        raise BadInput(f"{old.report_id} is about {old.dataset}, and {new.report_id} about {new.dataset}")
+        raise UserError(f"{old.report_id} is about {old.dataset}, and {new.report_id} about {new.dataset}")
     wanted = _wanted(old, new, fields, primary)
     differ = differing_methods(old, new)
     pair = pairing(home, old, new)
@@ -95,7 +95,7 @@ def _wanted(old: Report, new: Report, fields: Sequence[str], primary: str) -> li
     known = list(dict.fromkeys([*_names(new), *_names(old)]))
     for name in (*fields, *first):
         if name not in known:
-            raise BadInput(f"{name}: these reports have {', '.join(known)}")
+            raise UserError(f"{name}: these reports have {', '.join(known)}")
     # The spread of votes is about the judges, and less of it is no worse a release.
     both = [name for name in known if name in _names(old) and name in _names(new) and not name.endswith(f".{SPREAD}")]
     return list(dict.fromkeys([*first, *(fields or both)]))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.compare.attribution import Movement, movements
 from answerkey.tasks.compare.paired_samples import pairing
 from answerkey.tasks.compare.signatures import changes
@@ -55,13 +55,13 @@ def diff(home: Path, old_report_id: str, new_report_id: str) -> Difference:
     """Tell rows, references, answers, judge, prompt, parser, code and parameters apart.
 
     Raises:
-        BadInput: a report is not there, both are the same, or they are about two data sets.
+        UserError: a report is not there, both are the same, or they are about two data sets.
     """
     old, new = read_reports(home, [old_report_id, new_report_id])
     if old.report_id == new.report_id:
-        raise BadInput(f"{old.report_id}: a report does not differ from itself")
+        raise UserError(f"{old.report_id}: a report does not differ from itself")
     if old.dataset != new.dataset:
-        raise BadInput(f"{old.report_id} is about {old.dataset}, and {new.report_id} about {new.dataset}")
+        raise UserError(f"{old.report_id} is about {old.dataset}, and {new.report_id} about {new.dataset}")
     pair = pairing(home, old, new)
     both = pair.in_old & pair.in_new
     names = [[f"{score.metric}.{score.field}" for score in report.overall] for report in (old, new)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.calibration import Calibration, Labelled, calibrate
 from answerkey.metrics_core.statistics.clustered import codes_of, mean, mean_interval, numbers, proportion_interval
 from answerkey.metrics_core.statistics.intervals import Estimate
@@ -84,11 +84,11 @@ def calibration(
         mapping: KEY=PATH pairs for that file.
 
     Raises:
-        BadInput: there is no such field or report, the reports were not scored in the same way, or nothing is labelled.
+        UserError: no such field or report, the reports were not scored in the same way, or nothing is labelled.
     """
     metric, _, field = name.partition(".")
     if not metric or not field:
-        raise BadInput(f"{name}: write METRIC.FIELD, for instance meaning_match.match")
+        raise UserError(f"{name}: write METRIC.FIELD, for instance meaning_match.match")
     given = read_labels(labels, mapping)[0] if labels else []
     if any(row.score is not None for row in given):
         rows = [_Row(r.sample_id, r.release or "all", r.score, r.label, r.cluster, r.second) for r in given]
@@ -106,14 +106,14 @@ def _signature(reports: Sequence[Report], name: str) -> str:
     """The one signature of the metric in all reports."""
     metric = name.partition(".")[0]
     if not reports:
-        raise BadInput(f"{name}: there is no report; run `answerkey evaluate` first")
+        raise UserError(f"{name}: there is no report; run `answerkey evaluate` first")
     for report in reports:
         names = [f"{score.metric}.{score.field}" for score in report.overall]
         if name not in names:
-            raise BadInput(f"{name}: {report.report_id} has {', '.join(names)}")
+            raise UserError(f"{name}: {report.report_id} has {', '.join(names)}")
     by_signature = {report.manifest["signatures"][metric]: report.report_id for report in reversed(reports)}
     if len(by_signature) > 1:
-        raise BadInput(f"{metric}: {' and '.join(by_signature.values())} were not scored in the same way; name one")
+        raise UserError(f"{metric}: {' and '.join(by_signature.values())} were not scored in the same way; name one")
     return str(next(iter(by_signature)))
 
 
@@ -138,12 +138,12 @@ def _with_labels(rows: list[_Row], given: Sequence[LabelRow], file: str, reports
     """The rows with the labels of the file instead of their own, and one without a score for any other label."""
     labels = {(row.release, row.sample_id): row for row in given}
     if len(reports) > 1 and any(not release for release, _ in labels):
-        raise BadInput(f"{file}: a row names no release, and there are {len(reports)} reports; --map release=COLUMN")
+        raise UserError(f"{file}: a row names no release, and there are {len(reports)} reports; --map release=COLUMN")
     only = reports[0].release if len(reports) == 1 else ""
     known = {(row.release, row.sample_id) for row in rows}
     strange = [row for row in given if (row.release or only, row.sample_id) not in known]
     if len(strange) == len(given):
-        raise BadInput(f"{file}: no label is about an answer of these reports; the first is {strange[0].sample_id!r}")
+        raise UserError(f"{file}: no label is about an answer of these reports; the first is {strange[0].sample_id!r}")
     merged = []
     for row in rows:
         label = labels.get((row.release, row.sample_id)) or (labels.get(("", row.sample_id)) if only else None)
@@ -157,7 +157,7 @@ def _calibrated(
 ) -> Calibrating:
     both = [row for row in rows if row.score is not None and row.correct is not None]
     if not both:
-        raise BadInput(f"{name}: no answer has a score and a label; map a label column, or give --labels FILE")
+        raise UserError(f"{name}: no answer has a score and a label; map a label column, or give --labels FILE")
     labelled = Labelled(
         [float(row.score or 0) for row in both],
         [bool(row.correct) for row in both],

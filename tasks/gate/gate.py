@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 from pathlib import Path
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.evidence import Evidence
 from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict, verdict
 from answerkey.metrics_core.gate.policy import Policy, parse_policy
@@ -28,7 +28,7 @@ def read_policy(policy: str) -> Policy:
     """The policy in YAML (or JSON, which is YAML): its text, or the path of its file.
 
     Raises:
-        BadInput: the file cannot be read, is no YAML, or holds no policy; one line a problem.
+        UserError: the file cannot be read, is no YAML, or holds no policy; one line a problem.
     """
     import yaml
 
@@ -36,11 +36,11 @@ def read_policy(policy: str) -> Policy:
     try:
         content = yaml.safe_load(policy if is_text(policy) else Path(policy).read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise BadInput(f"{where}: {error.strerror or error}") from error
+        raise UserError(f"{where}: {error.strerror or error}") from error
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark else ""
-        raise BadInput(f"{where}{line}: not YAML; put a text with a colon, bracket or star in quotes") from error
+        raise UserError(f"{where}{line}: not YAML; put a text with a colon, bracket or star in quotes") from error
     return parse_policy(content, where)
 
 
@@ -48,14 +48,14 @@ def check_fields(policy: Policy, metrics: Sequence[str], options: Options) -> No
     """Find out before anything is scored whether a run with these metrics can have all that the policy asks.
 
     Raises:
-        BadInput: it names a field that the run will not have. Labels are in the data, so nothing is said of theirs.
+        UserError: it names a field that the run will not have. Labels are in the data, so nothing is said of theirs.
     """
     known = [f"{metric.name}.{one.name}" for metric in create(metrics, options) for one in metric.fields]
     for name in policy.fields:
         if name not in known and name.partition(".")[0] != LABEL:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(known)}"
-            raise BadInput(f"policy: {name}: this run will not have such a field; {hint}")
+            raise UserError(f"policy: {name}: this run will not have such a field; {hint}")
 
 
 def gate(home: Path, old: str, new: str, policy: Policy, dataset: str = "") -> Gated:
@@ -66,7 +66,7 @@ def gate(home: Path, old: str, new: str, policy: Policy, dataset: str = "") -> G
             has reports on several.
 
     Raises:
-        BadInput: there is no report `new`, it is not clear which are meant, or they cannot be a pair. A baseline that
+        UserError: there is no report `new`, it is not clear which are meant, or they cannot be a pair. A baseline that
             is missing is no bad input: the verdict is then INCOMPLETE, and never a PASS.
     """
     gated = _decided(home, old, new, policy, dataset)
@@ -90,7 +90,7 @@ def gate_self_test(home: Path, old: str, new: str, policy: Policy, dataset: str 
     """Simulate the gate on the samples of two reports: its real rates of false alarms and of detection.
 
     Raises:
-        BadInput: a report is not there, they cannot be a pair, or they have nothing to simulate with.
+        UserError: a report is not there, they cannot be a pair, or they have nothing to simulate with.
     """
     return self_test(policy, _evidence(home, old, new, policy, dataset)[2], seed=seed)
 
@@ -100,7 +100,7 @@ def _evidence(home: Path, old: str, new: str, policy: Policy, dataset: str) -> t
     old, new = pair_named(home, old, new, dataset)
     before, after = read_reports(home, [old, new])
     if old == new:
-        raise BadInput(f"{old}: a report cannot be compared with itself")
+        raise UserError(f"{old}: a report cannot be compared with itself")
     if before.dataset != after.dataset:
-        raise BadInput(f"{old} is about {before.dataset}, and {new} about {after.dataset}")
+        raise UserError(f"{old} is about {before.dataset}, and {new} about {after.dataset}")
     return old, new, evidence(home, before, after, policy)

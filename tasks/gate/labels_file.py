@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import as_text, value
 from answerkey.tasks.load.sources import read
 
@@ -48,7 +48,7 @@ def read_labels(source: str, mapping: Sequence[str] = ()) -> tuple[list[LabelRow
         mapping: KEY=PATH pairs, for instance label=meta.annotators.0; a path as for answers.
 
     Raises:
-        BadInput: the file or a row of it cannot be read, a row has no id or an odd label, or two rows are about the
+        UserError: the file or a row of it cannot be read, a row has no id or an odd label, or two rows are about the
             same answer.
     """
     paths = _paths(mapping)
@@ -59,14 +59,14 @@ def read_labels(source: str, mapping: Sequence[str] = ()) -> tuple[list[LabelRow
     for raw in rows:
         where = f"{source}, row {raw.row}"
         if raw.record is None:
-            raise BadInput(f"{where}: {raw.error}")
+            raise UserError(f"{where}: {raw.error}")
         row = _row(raw.record, paths, where)
         if row is None:
             unlabelled += 1
         elif found.setdefault((row.release, row.sample_id), row) is not row:
-            raise BadInput(f"{where}: a second label of {row.sample_id} of {row.release or 'all releases'}; keep one")
+            raise UserError(f"{where}: a second label of {row.sample_id} of {row.release or 'all releases'}; keep one")
     if not found:
-        raise BadInput(f"{source}: no row has a label; name the column with --map label=COLUMN")
+        raise UserError(f"{source}: no row has a label; name the column with --map label=COLUMN")
     return list(found.values()), unlabelled
 
 
@@ -75,7 +75,7 @@ def _paths(mapping: Sequence[str]) -> dict[str, str]:
     for pair in mapping:
         key, _, path = pair.partition("=")
         if key not in KEYS or not path:
-            raise BadInput(f"--map {pair}: write KEY=PATH, where KEY is one of {', '.join(KEYS)}")
+            raise UserError(f"--map {pair}: write KEY=PATH, where KEY is one of {', '.join(KEYS)}")
         paths[key] = path
     return paths
 
@@ -87,9 +87,9 @@ def _row(record: Mapping[str, Any], paths: Mapping[str, str], where: str) -> Lab
         try:
             texts[key] = (as_text(value(record, path)) or "").strip()
         except ValueError as error:
-            raise BadInput(f"{where}: {key} {error}") from error
+            raise UserError(f"{where}: {key} {error}") from error
     if not texts["id"]:
-        raise BadInput(f"{where}: no id; name the column with --map id=COLUMN")
+        raise UserError(f"{where}: no id; name the column with --map id=COLUMN")
     label, second = (_truth(texts[key], f"{where}: {key}") for key in ("label", "second"))
     if label is None:
         return None
@@ -101,7 +101,7 @@ def _truth(text: str, where: str) -> bool | None:
     if text.lower() in _NONE:
         return None
     if (found := _TRUTH.get(text.lower())) is None:
-        raise BadInput(f"{where} {text[:40]!r} is neither true nor false")
+        raise UserError(f"{where} {text[:40]!r} is neither true nor false")
     return found
 
 
@@ -115,5 +115,5 @@ def _score(text: str, where: str) -> float | None:
     except ValueError:
         found = math.nan
     if not math.isfinite(found):
-        raise BadInput(f"{where} {text[:40]!r} is neither a number nor true or false")
+        raise UserError(f"{where} {text[:40]!r} is neither a number nor true or false")
     return found

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 
 Key = Literal["id", "question", "answer", "references", "facts", "release", "label", "cluster", "missing_because"]
 KEYS: tuple[Key, ...] = get_args(Key)
@@ -55,15 +55,15 @@ def parse_map(pairs: Iterable[str]) -> dict[Key, str]:
     """`KEY=PATH` pairs as the user writes them.
 
     Raises:
-        BadInput: a pair has no `=`, or its key is not one of `KEYS`.
+        UserError: a pair has no `=`, or its key is not one of `KEYS`.
     """
     paths: dict[Key, str] = {}
     for pair in pairs:
         key, found, path = pair.partition("=")
         if not found or not path:
-            raise BadInput(f"--map {pair}: write KEY=PATH, for instance id=meta.question_id")
+            raise UserError(f"--map {pair}: write KEY=PATH, for instance id=meta.question_id")
         if key not in KEYS:
-            raise BadInput(f"--map {pair}: {key!r} is not a key; choose from {', '.join(KEYS)}")
+            raise UserError(f"--map {pair}: {key!r} is not a key; choose from {', '.join(KEYS)}")
         paths[key] = path
     return paths
 
@@ -80,13 +80,13 @@ def complete(
     `elsewhere` names slices that the references file has.
 
     Raises:
-        BadInput: a mapped path or a slice is in none of the records.
+        UserError: a mapped path or a slice is in none of the records.
     """
     columns = {name for record in records for name in record}
     paths: dict[Key, str] = dict(given)
     for key, path in [*given.items(), *(("slice", path) for path in slices if path not in elsewhere)]:
         if records and all(lookup(record, path) is _MISSING for record in records):
-            raise BadInput(f"{source}: no column {path!r} (for {key}); the columns are {', '.join(sorted(columns))}")
+            raise UserError(f"{source}: no column {path!r} (for {key}); the columns are {', '.join(sorted(columns))}")
     guessed: list[Key] = []
     for key, names in _USUAL.items():
         name = next((name for name in names if name in columns and name not in paths.values()), None)

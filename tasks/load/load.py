@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import ColumnMap, Key, complete
 from answerkey.tasks.load.sources import Raw, read, without_secrets
 from answerkey.tasks.load.stage import Reference, Stager, refused
@@ -55,11 +55,11 @@ def dataset_name(source: Source) -> str:
     """The given name, or the stem of the file that holds the references.
 
     Raises:
-        BadInput: the name has characters that report ids cannot hold.
+        UserError: the name has characters that report ids cannot hold.
     """
     name = source.dataset or _stem(source.references or source.answers)
     if not re.fullmatch(r"[\w.-]+", name):
-        raise BadInput(f"--dataset {name!r}: use letters, digits, dots, dashes and underscores")
+        raise UserError(f"--dataset {name!r}: use letters, digits, dots, dashes and underscores")
     return name
 
 
@@ -67,7 +67,7 @@ def load(source: Source, out: Path) -> Loaded:
     """Read a source into `out`/staged.parquet; rows that cannot be read go to `out`/rejects.parquet.
 
     Raises:
-        BadInput: a source is missing or not readable, or a needed column is in none of the rows.
+        UserError: a source is missing or not readable, or a needed column is in none of the rows.
     """
     out.mkdir(parents=True, exist_ok=True)
     dataset = dataset_name(source)
@@ -114,14 +114,14 @@ def first_rows(rows: Iterator[Raw], source: str) -> list[Raw]:
     """The rows from which the columns of a source are recognised.
 
     Raises:
-        BadInput: there is no row, or none that can be read.
+        UserError: there is no row, or none that can be read.
     """
     head = list(itertools.islice(rows, LOOK_AHEAD))
     if not head:
-        raise BadInput(f"{without_secrets(source)}: no rows; it needs at least one")
+        raise UserError(f"{without_secrets(source)}: no rows; it needs at least one")
     if not records_of(head):
         shown = without_secrets(source)
-        raise BadInput(f"{shown}: none of the first {len(head)} rows can be read: {head[0].error}")
+        raise UserError(f"{shown}: none of the first {len(head)} rows can be read: {head[0].error}")
     return head
 
 
@@ -148,12 +148,12 @@ def _name(source: str) -> str:
 def _require(columns: ColumnMap, source: Source, joined: bool) -> None:
     for key in ("answer",) if joined else ("answer", "references"):
         if key not in columns.paths:
-            raise BadInput(
+            raise UserError(
                 f"{source.answers}: no column for {key} was recognised; name it with --map {key}=COLUMN"
                 + (" or give --references FILE" if key == "references" else "")
             )
     if joined and "id" not in columns.paths:
-        raise BadInput(f"{source.answers}: --references are joined by id; name the column with --map id=COLUMN")
+        raise UserError(f"{source.answers}: --references are joined by id; name the column with --map id=COLUMN")
 
 
 def _default_release(source: Source, columns: ColumnMap, notes: list[str]) -> str:
@@ -173,13 +173,13 @@ def _load_references(source: Source, out: Path, notes: list[str]) -> tuple[dict[
     columns = replace(columns, slices=source.slices)
     for key in ("id", "references"):
         if key not in columns.paths:
-            raise BadInput(f"{source.references}: no column for {key}; name it with --map-references {key}=COLUMN")
+            raise UserError(f"{source.references}: no column for {key}; name it with --map-references {key}=COLUMN")
     notes.append(f"{_name(source.references)}: columns recognised by name: {columns.description}")
     known: dict[str, Reference] = {}
     for raw in itertools.chain(head, rows):
         reference = Reference.of(raw, columns, source.references)
         if known.setdefault(reference.sample_id, reference) != reference:
-            raise BadInput(
+            raise UserError(
                 f"{source.references}: id {reference.sample_id!r} comes again in row {raw.row} with other content; "
                 "keep one row an id"
             )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.warehouse import one_file, quoted, scratch
 
 URL = re.compile(r"^(https?|s3|gs|gcs|r2|hf|az|abfss)://")
@@ -50,7 +50,7 @@ def read(source: str, work: Path) -> Iterator[Raw]:
         work: a folder for temporary files (downloads, repaired encodings, spilling).
 
     Raises:
-        BadInput: the source is missing, of no known kind, or not what its ending says.
+        UserError: the source is missing, of no known kind, or not what its ending says.
     """
     table = TABLE.match(source)
     if table:
@@ -58,10 +58,10 @@ def read(source: str, work: Path) -> Iterator[Raw]:
         return
     file = _download(source, work) if URL.match(source) else Path(source)
     if not file.is_file():
-        raise BadInput(f"{without_secrets(source)}: there is no such file; give {SUPPORTED}")
+        raise UserError(f"{without_secrets(source)}: there is no such file; give {SUPPORTED}")
     kind = file.suffix.lower()
     if file.stat().st_size == 0:
-        raise BadInput(f"{without_secrets(source)}: the file is empty; it needs at least one row")
+        raise UserError(f"{without_secrets(source)}: the file is empty; it needs at least one row")
     if kind in JSON_LINES:
         yield from _read_json_lines(file)
     elif kind == ".json":
@@ -72,7 +72,7 @@ def read(source: str, work: Path) -> Iterator[Raw]:
         yield from _read_csv(file, work)
     else:
         shown = without_secrets(source)
-        raise BadInput(f"{shown}: {kind or 'no file ending'!r} is not a known kind; give {SUPPORTED}")
+        raise UserError(f"{shown}: {kind or 'no file ending'!r} is not a known kind; give {SUPPORTED}")
 
 
 def _read_json_lines(file: Path) -> Iterator[Raw]:
@@ -98,12 +98,12 @@ def _read_json(file: Path) -> Iterator[Raw]:
     try:
         data = json.loads(file.read_text(encoding="utf-8-sig", errors="replace"))
     except (ValueError, RecursionError) as error:
-        raise BadInput(f"{file}: not JSON ({error}); for one object a line, name it .jsonl") from error
+        raise UserError(f"{file}: not JSON ({error}); for one object a line, name it .jsonl") from error
     if isinstance(data, dict):
         lists = [value for value in data.values() if isinstance(value, list)]
         data = lists[0] if len(lists) == 1 else data
     if not isinstance(data, list):
-        raise BadInput(f"{file}: expected a list of objects, or an object with one list of them")
+        raise UserError(f"{file}: expected a list of objects, or an object with one list of them")
     for number, record in enumerate(data, start=1):
         if isinstance(record, dict):
             yield Raw(number, record)
@@ -119,7 +119,7 @@ def _read_parquet(file: Path, work: Path) -> Iterator[Raw]:
         try:
             yield from _rows(connection, "SELECT * FROM read_parquet(?)", [one_file(file)])
         except duckdb.Error as error:
-            raise BadInput(f"{file}: {_first_line(error)}") from error
+            raise UserError(f"{file}: {_first_line(error)}") from error
 
 
 def _read_csv(file: Path, work: Path) -> Iterator[Raw]:
@@ -135,20 +135,20 @@ def _read_csv(file: Path, work: Path) -> Iterator[Raw]:
             yield from _rows(connection, "SELECT * FROM parsed", [], skipping={raw.row for raw in rejected})
             yield from rejected
         except duckdb.Error as error:
-            raise BadInput(f"{file}: {_first_line(error)}") from error
+            raise UserError(f"{file}: {_first_line(error)}") from error
 
 
 def _read_table(file: Path, table: str, work: Path) -> Iterator[Raw]:
     import duckdb
 
     if not file.is_file():
-        raise BadInput(f"{file}: there is no such DuckDB file")
+        raise UserError(f"{file}: there is no such DuckDB file")
     name = ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
     try:
         with duckdb.connect(str(file), read_only=True) as connection:
             yield from _rows(connection, f"SELECT * FROM {name}", [])
     except duckdb.Error as error:
-        raise BadInput(f"{file}::{table}: {_first_line(error)}") from error
+        raise UserError(f"{file}::{table}: {_first_line(error)}") from error
 
 
 def _rows(connection: Any, query: str, options: list[str], skipping: Collection[int] = ()) -> Iterator[Raw]:
@@ -203,7 +203,7 @@ def _download(url: str, work: Path) -> Path:
             load_httpfs(connection)
             [(content,)] = connection.execute("SELECT content FROM read_blob(?)", [url]).fetchall()
     except (duckdb.Error, ValueError) as error:
-        raise BadInput(without_secrets(f"{url}: could not be read: {_first_line(error)}")) from error
+        raise UserError(without_secrets(f"{url}: could not be read: {_first_line(error)}")) from error
     target.write_bytes(content)
     return target
 
@@ -214,7 +214,7 @@ def load_httpfs(connection: Any) -> None:
 
     spec = find_spec("duckdb_extension_httpfs")
     if spec is None or not spec.submodule_search_locations:
-        raise BadInput("reading URLs needs the package duckdb-extension-httpfs: pip install it, or download the file")
+        raise UserError("reading URLs needs the package duckdb-extension-httpfs: pip install it, or download the file")
     found = sorted(Path(spec.submodule_search_locations[0]).rglob("*.duckdb_extension*"))
     connection.execute(f"LOAD {quoted(found[0])}")
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import Sample, content_hash
 from answerkey.metrics_core.text import is_blank
 from answerkey.tasks.load.columns import ColumnMap, Key, as_text, as_texts, value
@@ -30,7 +30,7 @@ class Reference:
         """The reference of one row of a references file.
 
         Raises:
-            BadInput: the row cannot be read or has no id.
+            UserError: the row cannot be read or has no id.
         """
         try:
             if raw.record is None:
@@ -39,9 +39,9 @@ class Reference:
             slices = tuple((path, clean(as_text(value(raw.record, path)))) for path in columns.slices)
         except ValueError as error:
             # A data set with a hole would silently shrink every release; better to stop.
-            raise BadInput(f"{source}, row {raw.row}: {error}; mend or remove the row") from error
+            raise UserError(f"{source}, row {raw.row}: {error}; mend or remove the row") from error
         if not fields["sample_id"]:
-            raise BadInput(f"{source}, row {raw.row}: the id is missing; give every row one")
+            raise UserError(f"{source}, row {raw.row}: the id is missing; give every row one")
         return cls(**fields, slices=slices)
 
     @property

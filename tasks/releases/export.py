@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import Key
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.load.stage import Reference
@@ -92,7 +92,7 @@ def stored_source(home: Path, report_id: str, folder: Path) -> Source:
     Loaded again they make the same data set version, answers version and sample keys.
 
     Raises:
-        BadInput: there is no such report.
+        UserError: there is no such report.
     """
     folder.mkdir(parents=True, exist_ok=True)
     answers, references = folder / "stored-answers.jsonl", folder / "stored-references.jsonl"
@@ -103,7 +103,7 @@ def stored_source(home: Path, report_id: str, folder: Path) -> Source:
             [report_id],
         ).fetchone()
         if found is None:
-            raise BadInput(f"{report_id}: no such report in {home}; `answerkey report --list` shows what there is")
+            raise UserError(f"{report_id}: no such report in {home}; `answerkey report --list` shows what there is")
         dataset, version, release, answers_version = found
         warehouse.execute(
             "CREATE TEMP TABLE known AS SELECT a.*, s.question "

@@ -16,7 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.estimate import Estimate
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.generate import Answer, Prompting, foresee, left_out, model_of
@@ -115,7 +115,7 @@ def check_release(home: Path, dataset: str, release: str, asking: Asking) -> Non
     """Find out whether answers of this release that are there already were asked for in the same way.
 
     Raises:
-        BadInput: they were not.
+        UserError: they were not.
     """
     check_settings(answers_file(home, dataset, release), f"{dataset}/{release}", _settings(asking))
 
@@ -124,7 +124,7 @@ def foresee_answers(found: QuestionSet, asking: Asking, work: Path) -> Estimate:
     """What `generate` would ask and cost. Nobody is asked.
 
     Raises:
-        BadInput: as `questions`; or litellm does not know the provider.
+        UserError: as `questions`; or litellm does not know the provider.
         LedgerError: the ledger cannot be read.
     """
     return foresee(_requests(asking, questions(found, asking.prompting.template, work)), asking.options)
@@ -136,7 +136,7 @@ def generate(home: Path, found: QuestionSet, asking: Asking, release: str, work:
     A question that got no answer is a row without one and with the reason, `missing_because`.
 
     Raises:
-        BadInput: as `questions` and `check_release`; or there is no key where it should be, or the model cannot be
+        UserError: as `questions` and `check_release`; or there is no key where it should be, or the model cannot be
             asked.
         LedgerError: the ledger cannot be used.
     """
@@ -224,11 +224,11 @@ def check_answered(made: Generated, least: float) -> None:
         least: share of the questions, 0 to 1. One answer it must be in any case.
 
     Raises:
-        BadInput: too few have one.
+        UserError: too few have one.
     """
     if made.n_answered and made.n_answered >= least * made.n_questions:
         return
-    raise BadInput(
+    raise UserError(
         f"{made.dataset}/{made.release}: {made.n_answered:,} of {made.n_questions:,} questions have an answer "
         f"({made.why}), and it takes {least:.0%} to register the release (--min-answered); run again to go on: what "
         "was answered is not asked again"

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.untrusted import cut, one_line
 from answerkey.metrics_core.sample import content_hash
 
@@ -47,7 +47,7 @@ def check_settings(answers: Path, name: str, wanted: Mapping[str, Any]) -> None:
         wanted: what the manifest must say.
 
     Raises:
-        BadInput: they were generated otherwise. The answers of two ways under one name would be compared as one.
+        UserError: they were generated otherwise. The answers of two ways under one name would be compared as one.
     """
     known = _content(manifest_file(answers))
     other = [
@@ -56,7 +56,7 @@ def check_settings(answers: Path, name: str, wanted: Mapping[str, Any]) -> None:
         if known and known.get(key) != value
     ]
     if other:
-        raise BadInput(
+        raise UserError(
             f"{name}: its answers were generated with {'; '.join(other)}; give the release another name (--release), "
             f"or remove {answers.parent}"
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.generate import placeholders
 from answerkey.metrics_core.text import is_blank
 from answerkey.tasks.load.columns import ColumnMap, Key, as_text, complete, steps, usual_names, value
@@ -53,7 +53,7 @@ def text_or_file(given: str) -> str:
     """A prompt that was given as a text, or as the path of a text file; the file's last line break is none of it.
 
     Raises:
-        BadInput: it looks like the name of a text file, and there is none; or the file is no text.
+        UserError: it looks like the name of a text file, and there is none; or the file is no text.
     """
     name = given.strip()
     if "\n" in name or not 0 < len(name) < _LONGEST_NAME:
@@ -62,9 +62,9 @@ def text_or_file(given: str) -> str:
         try:
             return Path(name).read_text(encoding="utf-8").rstrip("\n")
         except UnicodeDecodeError as error:
-            raise BadInput(f"{name}: not a text in UTF-8 ({error})") from error
+            raise UserError(f"{name}: not a text in UTF-8 ({error})") from error
     if re.fullmatch(r"\S+\.(txt|md)", name):
-        raise BadInput(f"{name}: there is no such file")
+        raise UserError(f"{name}: there is no such file")
     return given
 
 
@@ -86,7 +86,7 @@ def find_questions(
         paths, slices: of a file.
 
     Raises:
-        BadInput: there is neither, or no usable name.
+        UserError: there is neither, or no usable name.
     """
     if URL.match(dataset) or TABLE.match(dataset) or Path(dataset).is_file():
         named = dataset_name(Source(dataset, dataset=name))
@@ -94,9 +94,9 @@ def find_questions(
     names = _names(home)
     if dataset not in names:
         there = f"there are {', '.join(names)}" if names else "there is none yet"
-        raise BadInput(f"{dataset}: no such file, and no data set of this name in {home} ({there})")
+        raise UserError(f"{dataset}: no such file, and no data set of this name in {home} ({there})")
     if name or paths or slices:
-        raise BadInput(f"{dataset}: a data set of the warehouse has its own name, columns and slices; give none")
+        raise UserError(f"{dataset}: a data set of the warehouse has its own name, columns and slices; give none")
     work.mkdir(parents=True, exist_ok=True)
     file = work / "questions.jsonl"
     found = stored_questions(home, dataset, file)
@@ -116,7 +116,7 @@ def questions(found: QuestionSet, template: str, work: Path) -> Iterator[Questio
     """The questions in the order of their source, each id once.
 
     Raises:
-        BadInput: the template names no column, or one that is not there or must not be shown; ids, or the right
+        UserError: the template names no column, or one that is not there or must not be shown; ids, or the right
             answers, are not there; a row cannot be read.
     """
     rows = read(found.source, work)
@@ -131,7 +131,7 @@ def questions(found: QuestionSet, template: str, work: Path) -> Iterator[Questio
         content = sample.hash
         first = seen.setdefault(sample.sample_id, content)
         if first != content:
-            raise BadInput(
+            raise UserError(
                 f"{_shown(found)}: id {sample.sample_id!r} comes again in row {raw.row} with other content; keep one "
                 "row an id"
             )
@@ -151,7 +151,7 @@ def _require(found: QuestionSet, columns: ColumnMap) -> None:
     needed: tuple[Key, ...] = ("id", "references") if found.known else ("id",)
     for key in needed:
         if key not in columns.paths:
-            raise BadInput(f"{_shown(found)}: no column for {key} was recognised; name it with --map {key}=COLUMN")
+            raise UserError(f"{_shown(found)}: no column for {key} was recognised; name it with --map {key}=COLUMN")
 
 
 def _places(
@@ -159,7 +159,7 @@ def _places(
 ) -> dict[str, str]:
     """Where the value of each placeholder is."""
     if not (names := placeholders(template)):
-        raise BadInput("template: it names no column, so every question would be the same; write {question} into it")
+        raise UserError("template: it names no column, so every question would be the same; write {question} into it")
     hidden = _hidden(columns)
     places = {}
     for name in names:
@@ -167,9 +167,9 @@ def _places(
         path = columns.paths.get(name, name)  # type: ignore[call-overload]
         way = steps(path)
         if any(way[: len(secret)] == secret[: len(way)] for secret in hidden):
-            raise BadInput(f"template: {{{name}}} has what answers are measured by, which the model must not see")
+            raise UserError(f"template: {{{name}}} has what answers are measured by, which the model must not see")
         if all(value(record, path) is None for record in records):
-            raise BadInput(
+            raise UserError(
                 f"template: {_shown(found)} has no column {name!r} with a text; there are {_offered(records, hidden)}"
             )
         places[name] = path
@@ -194,7 +194,7 @@ def _text(record: Mapping[str, Any], path: str, found: QuestionSet, row: int) ->
     try:
         return clean(as_text(value(record, path))) or ""
     except ValueError as error:
-        raise BadInput(f"{_shown(found)}, row {row}: {path} {error}; mend the row, or the template") from error
+        raise UserError(f"{_shown(found)}, row {row}: {path} {error}; mend the row, or the template") from error
 
 
 def _shown(found: QuestionSet) -> str:

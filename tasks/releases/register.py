@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.columns import Key, complete
 from answerkey.tasks.load.load import LOOK_AHEAD, Source, dataset_name, load
@@ -34,11 +34,11 @@ def register(home: Path, source: Source) -> Registration:
         source: with the names of the release and of the data set.
 
     Raises:
-        BadInput: a name is missing, or an evaluation of these files would stop at once.
+        UserError: a name is missing, or an evaluation of these files would stop at once.
     """
     dataset = dataset_name(source)
     if not source.release.strip() or "\n" in source.release:
-        raise BadInput("a registered release needs a name, in one line")
+        raise UserError("a registered release needs a name, in one line")
     folder = home / FOLDER
     work = folder / f"new-{uuid.uuid4().hex}"
     work.mkdir(parents=True)
@@ -81,7 +81,7 @@ def _try(source: Source, work: Path) -> None:
     """Find out now what an evaluation would stop at.
 
     Raises:
-        BadInput: likewise, or the answers are of several releases.
+        UserError: likewise, or the answers are of several releases.
     """
     loaded = load(replace(source, release=""), work)
     with closing(scratch(work)) as connection:
@@ -90,7 +90,7 @@ def _try(source: Source, work: Path) -> None:
         ).fetchall()
     if len(rows) > 1:
         names = ", ".join(str(name) for (name,) in rows[:3]) + (", ..." if len(rows) > 3 else "")
-        raise BadInput(
+        raise UserError(
             f"{source.answers}: these are answers of several releases ({names}); give each a file of its own, or name "
             "another release column with --map release=COLUMN"
         )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import parse_map
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish.events import RELEASE_REGISTERED, emit
@@ -89,7 +89,7 @@ def registrations(home: Path, name: str = "") -> list[Registration]:
     """All registrations, with a report or without; see `pending`.
 
     Raises:
-        BadInput: `name` is given, and there is none.
+        UserError: `name` is given, and there is none.
     """
     if not (home / FILE).exists():
         rows = []
@@ -103,7 +103,7 @@ def registrations(home: Path, name: str = "") -> list[Registration]:
                 {"name": name},
             ).fetchall()
     if name and not rows:
-        raise BadInput(f"{name}: no such registered release in {home}; `answerkey register-release` makes one")
+        raise UserError(f"{name}: no such registered release in {home}; `answerkey register-release` makes one")
     return [_registration(row) for row in rows]
 
 

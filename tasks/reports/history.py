@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.warehouse import reading
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def history(home: Path, name: str, dataset: str = "", most: int = MOST_REPORTS) 
         dataset: the only data set to look at; all, where it is empty.
 
     Raises:
-        BadInput: no report has the field, or there is no such data set.
+        UserError: no report has the field, or there is no such data set.
     """
     with reading(home) as warehouse:
         known = warehouse.execute(
@@ -55,7 +55,7 @@ def history(home: Path, name: str, dataset: str = "", most: int = MOST_REPORTS) 
         if not datasets:
             there = f"the reports on {dataset}" if dataset else "the reports"
             fields = ", ".join(dict.fromkeys(field for _, field in known)) or "no numbers"
-            raise BadInput(f"{name}: {there} in {home} have {fields}")
+            raise UserError(f"{name}: {there} in {home} have {fields}")
         return {one: moments(warehouse, one, [name], most) for one in datasets}
 
 

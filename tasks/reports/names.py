@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.reports.report import Report
 from answerkey.tasks.warehouse.warehouse import FILE, one_file, reading, scratch
 
@@ -19,7 +19,7 @@ def report_named(home: Path, name: str, dataset: str = "") -> str:
         dataset: the data set, where a release has reports on several; no other one is looked at.
 
     Raises:
-        BadInput: there is none, or the release has reports on several data sets and `dataset` does not say which.
+        UserError: there is none, or the release has reports on several data sets and `dataset` does not say which.
     """
     with reading(home) as warehouse:
         rows = warehouse.execute(
@@ -35,9 +35,9 @@ def report_named(home: Path, name: str, dataset: str = "") -> str:
     datasets = list(dict.fromkeys(row[1] for row in rows))
     if not rows:
         where = f" on {dataset}" if dataset else ""
-        raise BadInput(f"{name}: no such report or release{where} in {home}; `answerkey report --list` shows them")
+        raise UserError(f"{name}: no such report or release{where} in {home}; `answerkey report --list` shows them")
     if len(datasets) > 1:
-        raise BadInput(f"{name}: has reports on {', '.join(datasets)}; write DATASET/{name}")
+        raise UserError(f"{name}: has reports on {', '.join(datasets)}; write DATASET/{name}")
     return str(rows[-1][0])
 
 
@@ -45,7 +45,7 @@ def pair_named(home: Path, old: str, new: str, dataset: str = "") -> tuple[str, 
     """The ids of two reports on one data set; see `report_named`. What one name leaves open, the other may say.
 
     Raises:
-        BadInput: one of them is not there, or it is not clear which is meant.
+        UserError: one of them is not there, or it is not clear which is meant.
     """
     if not dataset:
         known = [found for name in (old, new) for found in _datasets(home, name)]
@@ -86,7 +86,7 @@ def check_baseline(home: Path, name: str, dataset: str, accepted: str) -> None:
         name: a release or a report; a release may also be one of the run, whose rows are in the file `accepted`.
 
     Raises:
-        BadInput: there is no such release or report on the data set.
+        UserError: there is no such release or report on the data set.
     """
     with closing(scratch(Path(accepted).parent)) as connection:
         rows = connection.execute("SELECT DISTINCT release FROM read_parquet(?)", [one_file(accepted)]).fetchall()
@@ -96,4 +96,4 @@ def check_baseline(home: Path, name: str, dataset: str, accepted: str) -> None:
     if (home / FILE).exists():
         report_named(home, name, dataset)
     else:
-        raise BadInput(f"{name}: nothing to compare with; this run has {', '.join(releases)}, and {home} no reports")
+        raise UserError(f"{name}: nothing to compare with; this run has {', '.join(releases)}, and {home} no reports")

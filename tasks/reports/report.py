@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.warehouse import reading
 
 
@@ -68,7 +68,7 @@ def read_reports(home: Path, report_ids: Sequence[str]) -> list[Report]:
     """The reports called `report_ids`, in that order.
 
     Raises:
-        BadInput: one of them is not in the warehouse.
+        UserError: one of them is not in the warehouse.
     """
     with reading(home) as warehouse:
         return [_read(warehouse, report_id, home) for report_id in report_ids]
@@ -139,5 +139,5 @@ def _about(warehouse: Any, report_id: str, home: Path) -> dict[str, Any]:
     )
     names, row = [column[0] for column in found.description], found.fetchone()
     if row is None:
-        raise BadInput(f"{report_id}: no such report in {home}; `answerkey report --list` shows what there is")
+        raise UserError(f"{report_id}: no such report in {home}; `answerkey report --list` shows what there is")
     return dict(zip(names, row, strict=True))

@@ -13,7 +13,7 @@ def foresee(plan: Plan) -> tuple[Estimate, ...]:
     """One estimate for every judge metric of the plan, also where it has nothing left to ask, or asks nobody.
 
     Raises:
-        BadInput: litellm does not know the provider of a judge.
+        UserError: litellm does not know the provider of a judge.
         LedgerError: the ledger cannot be read.
     """
     names = [metric for metric, _ in plan.n_todo if METRICS[metric].kind == "judge"]

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.publish.server import has_server
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def settings(judges: Sequence[str], api_base: str) -> tuple[tuple[str, ...], str
     Prefect server. Empty where no place has it.
 
     Raises:
-        BadInput: a Prefect variable is neither a text nor a list of texts.
+        UserError: a Prefect variable is neither a text nor a list of texts.
     """
     named = _names(list(judges)) or _names(os.environ.get(JUDGE)) or _names(_variable(VARIABLE))
     bases = _names([api_base]) or _names([os.environ.get(JUDGE_BASE, "")])
@@ -59,7 +59,7 @@ def settings(judges: Sequence[str], api_base: str) -> tuple[tuple[str, ...], str
 def _names(value: Any) -> tuple[str, ...]:
     parts = value.split(",") if isinstance(value, str) else value or []
     if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
-        raise BadInput(
+        raise UserError(
             f"the Prefect variables {VARIABLE} and {VARIABLE_BASE} hold a text, or a list of texts, and one of them "
             "holds something else; set it again"
         )
@@ -77,13 +77,13 @@ def key(key_from: str, of: KeyOf = JUDGES) -> str | None:
         None where `key_from` is empty and neither place has one: providers have variables of their own.
 
     Raises:
-        BadInput: `key_from` names no place, or there is no key in that place.
+        UserError: `key_from` names no place, or there is no key in that place.
     """
     if not key_from:
         return _environment(of.variable) or (_secret(of.block) if _can_ask() else None)
     if not _PLACE.fullmatch(key_from):
         # Not repeated: it may be the key itself.
-        raise BadInput(
+        raise UserError(
             f"the place of {of.whom}'s key is written env:NAME, secret:BLOCK or variable:NAME; the key itself stands "
             f"nowhere but there (or in the environment variable {of.variable})"
         )
@@ -100,7 +100,7 @@ def key(key_from: str, of: KeyOf = JUDGES) -> str | None:
 
 
 def _not_there(of: KeyOf, key_from: str, remedy: str) -> NoReturn:
-    raise BadInput(f"{of.whom}'s key is not in {key_from}: {remedy}")
+    raise UserError(f"{of.whom}'s key is not in {key_from}: {remedy}")
 
 
 def _environment(name: str) -> str | None:
@@ -127,7 +127,7 @@ def _client() -> Iterator[SyncPrefectClient]:
         with get_client(sync_client=True) as client:
             yield client
     except httpx.TransportError as error:
-        raise BadInput(
+        raise UserError(
             f"the Prefect server, which may know the judge or its key, does not answer ({error}); start it, or unset "
             "PREFECT_API_URL"
         ) from error

@@ -54,7 +54,7 @@ def plan(
     `most` is the number of chunks that all metrics together may have.
 
     Raises:
-        BadInput: a judge is written in a way that none is.
+        UserError: a judge is written in a way that none is.
         ValueError: the options hold a judge's key, which would travel with every chunk.
     """
     if options.judge.api_key is not None:

@@ -34,7 +34,7 @@ def score(chunk: Chunk, *, spawn: bool, key_from: str = "") -> str:
     is kept (see `judges.key`), which is looked up no earlier than now.
 
     Raises:
-        BadInput: there is no key where `key_from` says, or a judge cannot be asked.
+        UserError: there is no key where `key_from` says, or a judge cannot be asked.
     """
     kind = workload(chunk.metric, chunk.options)
     if kind == "judge":

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.traces import paths
 
 Operator = Literal[
@@ -53,20 +53,20 @@ def parse_filter(text: object) -> Filter:
     make it a text in any case.
 
     Raises:
-        BadInput: it cannot be understood; the message says what to write.
+        UserError: it cannot be understood; the message says what to write.
     """
     if not isinstance(text, str):
-        raise BadInput(f"{text!r}: a filter is one text, PATH OPERATOR VALUE, like metadata.env = production")
+        raise UserError(f"{text!r}: a filter is one text, PATH OPERATOR VALUE, like metadata.env = production")
     found = _WORDS.fullmatch(text.strip())
     if found is None:
-        raise BadInput(_no_operator(text))
+        raise UserError(_no_operator(text))
     path, operator, written = found["path"], found["operator"], found["value"]
     if wrong := paths.problem(path):
-        raise BadInput(f"{text!r}: {wrong}")
+        raise UserError(f"{text!r}: {wrong}")
     assert operator in OPERATORS
     if (operator in _ALONE) != (written is None):
         wanted = "takes no value" if operator in _ALONE else "needs a value after it"
-        raise BadInput(f'{text!r}: "{operator}" {wanted}')
+        raise UserError(f'{text!r}: "{operator}" {wanted}')
     return Filter(path, operator, None if written is None else _value(text, operator, written))
 
 
@@ -90,11 +90,11 @@ def _value(text: str, operator: Operator, written: str) -> str | float | datetim
     if operator not in _ORDER:
         return value
     if not _INSTANT.fullmatch(value):
-        raise BadInput(f"{text!r}: {operator} compares numbers and times; write 5000 or 2026-11-01T00:00:00Z")
+        raise UserError(f"{text!r}: {operator} compares numbers and times; write 5000 or 2026-11-01T00:00:00Z")
     try:
         instant = datetime.fromisoformat(value)
     except ValueError as error:
-        raise BadInput(f"{text!r}: {value} is no time: {error}") from error
+        raise UserError(f"{text!r}: {value} is no time: {error}") from error
     return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
 
 

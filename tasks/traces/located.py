@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 
 _DEEPEST = 20
 """Levels of nesting. An alias can make a document that never ends."""
@@ -47,12 +47,12 @@ def read_located(file: Path) -> Located:
     """A YAML file.
 
     Raises:
-        BadInput: it cannot be read, is not YAML, has a key twice, or is nested too deeply.
+        UserError: it cannot be read, is not YAML, has a key twice, or is nested too deeply.
     """
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{file}: cannot be read: {error}") from error
+        raise UserError(f"{file}: cannot be read: {error}") from error
     loader = yaml.SafeLoader(text)
     try:
         node = loader.get_single_node()
@@ -60,9 +60,9 @@ def read_located(file: Path) -> Located:
         content = None if node is None else _content(loader, node, "", lines, str(file))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
-        raise BadInput(f"{file}:{line}: not YAML: {error.problem}") from error
+        raise UserError(f"{file}:{line}: not YAML: {error.problem}") from error
     except (yaml.YAMLError, ValueError) as error:
-        raise BadInput(f"{file}: not YAML: {str(error).splitlines()[0]}") from error
+        raise UserError(f"{file}: not YAML: {str(error).splitlines()[0]}") from error
     finally:
         loader.dispose()
     return Located(str(file), content, lines)
@@ -71,7 +71,7 @@ def read_located(file: Path) -> Located:
 def _content(loader: yaml.SafeLoader, node: yaml.Node, place: str, lines: dict[str, int], file: str) -> Any:
     lines.setdefault(place, node.start_mark.line + 1)
     if place.count(".") + place.count("[") > _DEEPEST:
-        raise BadInput(f"{file}:{node.start_mark.line + 1}: nested more than {_DEEPEST} levels deep")
+        raise UserError(f"{file}:{node.start_mark.line + 1}: nested more than {_DEEPEST} levels deep")
     if isinstance(node, yaml.SequenceNode):
         return [_content(loader, item, f"{place}[{n}]", lines, file) for n, item in enumerate(node.value)]
     if isinstance(node, yaml.MappingNode):
@@ -85,9 +85,9 @@ def _pairs(
     for key, value in node.value:
         line = key.start_mark.line + 1
         if not isinstance(key, yaml.ScalarNode):
-            raise BadInput(f"{file}:{line}: a key must be a single word")
+            raise UserError(f"{file}:{line}: a key must be a single word")
         inner = f"{place}.{key.value}" if place else str(key.value)
         if inner in lines:
-            raise BadInput(f"{file}:{line}: {key.value}: stands here twice, first in line {lines[inner]}; keep one")
+            raise UserError(f"{file}:{line}: {key.value}: stands here twice, first in line {lines[inner]}; keep one")
         lines[inner] = line
         yield str(key.value), _content(loader, value, inner, lines, file)

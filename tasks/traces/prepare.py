@@ -38,7 +38,7 @@ def prepare(rule: Rule, options: Options, home: Path, out: Path, window: Window,
         most: chunks that the rule may have.
 
     Raises:
-        BadInput: the source cannot be read, an id or a time stands nowhere, or a data set or a judge is missing.
+        UserError: the source cannot be read, an id or a time stands nowhere, or a data set or a judge is missing.
     """
     selection = select(rule, home, out, window)
     staged = stage(rule, home, selection, out)

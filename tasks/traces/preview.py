@@ -46,7 +46,7 @@ def preview(prepared: Prepared) -> Preview:
     """Nobody is asked, and nothing changes.
 
     Raises:
-        BadInput: litellm does not know the provider of a judge.
+        UserError: litellm does not know the provider of a judge.
         LedgerError: the ledger cannot be read.
     """
     selection = prepared.selection

@@ -25,7 +25,7 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.registry import METRICS, create
 from answerkey.tasks.traces import paths
 from answerkey.tasks.traces.filters import Filter, parse_filter
@@ -89,7 +89,7 @@ def load_rules(places: Sequence[str], only: Sequence[str] = ()) -> tuple[Rule, .
     A file holds one rule, or several under the key `rules`.
 
     Raises:
-        BadInput: a rule is wrong, two have one name, or one that is asked for is not there; a line for each problem.
+        UserError: a rule is wrong, two have one name, or one that is asked for is not there; a line for each problem.
     """
     files = [file for place in places for file in _files(Path(place))]
     rules: list[Rule] = []
@@ -101,10 +101,10 @@ def load_rules(places: Sequence[str], only: Sequence[str] = ()) -> tuple[Rule, .
             rules.append(_rule(located))
     problems += _twice(rules)
     if problems:
-        raise BadInput("\n".join(problems))
+        raise UserError("\n".join(problems))
     for name in only:
         if all(rule.name != name for rule in rules):
-            raise BadInput(f"--rule {name}: there is no rule of this name; {_choose(name, [r.name for r in rules])}")
+            raise UserError(f"--rule {name}: there is no rule of this name; {_choose(name, [r.name for r in rules])}")
     return tuple(rule for rule in rules if not only or rule.name in only)
 
 
@@ -112,10 +112,10 @@ def _files(place: Path) -> list[Path]:
     if place.is_file():
         return [place.resolve()]
     if not place.is_dir():
-        raise BadInput(f"{place}: there is no such file or folder of rules")
+        raise UserError(f"{place}: there is no such file or folder of rules")
     found = sorted(file for ending in ("*.yaml", "*.yml") for file in place.resolve().glob(ending))
     if not found:
-        raise BadInput(f"{place}: no rules in this folder; a rule is a .yaml file")
+        raise UserError(f"{place}: no rules in this folder; a rule is a .yaml file")
     return found
 
 
@@ -160,7 +160,7 @@ def _problems(located: Located) -> Iterator[tuple[str, str]]:
     for place, one in enumerate(filters if isinstance(filters, list) else []):
         try:
             parse_filter(one)
-        except BadInput as error:
+        except UserError as error:
             yield f"filters[{place}]", f"filters: {error}"
     yield from _mapping_problems(content)
     yield from _metric_problems(content)
@@ -224,7 +224,7 @@ def _metric_problems(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         return
     try:
         create([str(metric)])
-    except BadInput as error:
+    except UserError as error:
         yield "metric", f"metric: {error}"
         return
     if judge is not None and METRICS[str(metric)].kind != "judge":

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.sources import without_secrets
 from answerkey.tasks.traces import filters, paths, sampling
 from answerkey.tasks.traces.rules import Rule
@@ -61,7 +61,7 @@ def select(rule: Rule, home: Path, out: Path, window: Window) -> Selection:
     """Look at the traces of a rule's source that it has not settled, or at those of a backfill, and decide on each.
 
     Raises:
-        BadInput: the source cannot be read, or none of its rows has an id or a time where the rule says.
+        UserError: the source cannot be read, or none of its rows has an id or a time where the rule says.
     """
     import duckdb
 
@@ -75,7 +75,7 @@ def select(rule: Rule, home: Path, out: Path, window: Window) -> Selection:
             said = str(error).strip().splitlines()[0]
             if "maximum_object_size" in said:
                 said += "; no trace is as long, so split or remove that row"
-            raise BadInput(without_secrets(f"{rule.source}: cannot be read: {said}")) from error
+            raise UserError(without_secrets(f"{rule.source}: cannot be read: {said}")) from error
         rows, found = _found(connection, rule)
         _check_columns(rule, rows, found)
         notes = tuple(_notes(rule, rows, found))
@@ -195,11 +195,11 @@ def _check_columns(rule: Rule, rows: int, found: Mapping[str, int]) -> None:
     """A path to the id or the time that leads nowhere in any row is a mistake in the rule, and not of the rows.
 
     Raises:
-        BadInput: that is so.
+        UserError: that is so.
     """
     for key, path in (("id", rule.id), ("time", rule.time)):
         if rows and not found[path]:
-            raise BadInput(
+            raise UserError(
                 f"{rule.located.where(key)}: {key}: none of the {rows:,} rows in {without_secrets(rule.source)} has "
                 f"anything at {path!r}; write where the {key} of a trace is"
             )

@@ -12,7 +12,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.sources import JSON_LINES, PARQUET, TABLE, URL, load_httpfs, parse_line, without_secrets
 from answerkey.tasks.load.stage import clean
 from answerkey.tasks.warehouse.warehouse import one_file, quoted
@@ -32,7 +32,7 @@ def files_of(source: str) -> list[str]:
     """The files of a source, in the order of their names: none for a folder without any, itself for a URL.
 
     Raises:
-        BadInput: there is no such file or folder, nothing fits the pattern, or a file is of no known kind.
+        UserError: there is no such file or folder, nothing fits the pattern, or a file is of no known kind.
     """
     if URL.match(source):
         found = [source]
@@ -43,10 +43,10 @@ def files_of(source: str) -> list[str]:
     else:
         found = sorted(filter(os.path.isfile, glob.glob(source, recursive=True)))
         if not found:
-            raise BadInput(f"{source}: there is no such file or folder, and no file fits it as a pattern")
+            raise UserError(f"{source}: there is no such file or folder, and no file fits it as a pattern")
     for file in found:
         if not _kind(file):
-            raise BadInput(f"{without_secrets(file)}: is of no known kind; give {SUPPORTED}")
+            raise UserError(f"{without_secrets(file)}: is of no known kind; give {SUPPORTED}")
     return found
 
 
@@ -59,11 +59,11 @@ def check_source(source: str) -> None:
     """What can be known of a source before anything is read.
 
     Raises:
-        BadInput: as `files_of`; or there is no such DuckDB file.
+        UserError: as `files_of`; or there is no such DuckDB file.
     """
     if table := TABLE.match(source):
         if not Path(table["file"]).is_file():
-            raise BadInput(f"{table['file']}: there is no such DuckDB file")
+            raise UserError(f"{table['file']}: there is no such DuckDB file")
     else:
         files_of(source)
 
@@ -100,7 +100,7 @@ def traces_in(connection: duckdb.DuckDBPyConnection, source: str) -> Relation:
     what is no character becomes U+FFFD, for validation to find.
 
     Raises:
-        BadInput: the source is not there.
+        UserError: the source is not there.
         duckdb.Error: it cannot be read.
     """
     relation = _relation(connection, source)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import ColumnMap, value
 from answerkey.tasks.load.sources import Raw, parse_line
 from answerkey.tasks.load.stage import Reference, Stager, refused
@@ -47,7 +47,7 @@ def stage(rule: Rule, home: Path, selection: Selection, out: Path) -> Staged:
     """Map the sampled traces, join their references, and validate them.
 
     Raises:
-        BadInput: there is no data set of the name in the rule.
+        UserError: there is no data set of the name in the rule.
     """
     staged, rejects = out / "staged.parquet", out / "rejects.parquet"
     stager = _stager(rule, home)
@@ -95,13 +95,13 @@ def newest_version(warehouse: duckdb.DuckDBPyConnection, rule: Rule) -> str:
     """The newest version of the data set that has the references of a rule.
 
     Raises:
-        BadInput: there is no such data set.
+        UserError: there is no such data set.
     """
     newest = "SELECT dataset, arg_max(version, created_at) FROM datasets GROUP BY dataset"
     known = dict(warehouse.execute(newest).fetchall())
     if rule.dataset not in known:
         there = f"there are {', '.join(sorted(known))}" if known else "there is none yet: answerkey evaluate makes them"
-        raise BadInput(f"{rule.located.where('dataset')}: dataset: there is no data set {rule.dataset!r}; {there}")
+        raise UserError(f"{rule.located.where('dataset')}: dataset: there is no data set {rule.dataset!r}; {there}")
     return str(known[rule.dataset])
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metric import Field
 from answerkey.metrics_core.registry import create
 from answerkey.metrics_core.statistics.intervals import Interval, student_t, wilson
@@ -91,7 +91,7 @@ def over_time(home: Path, rule: str, field: str = "", by: By = "day") -> tuple[s
             before: traces keep their numbers.
 
     Raises:
-        BadInput: there is no such rule, or its traces have no such field.
+        UserError: there is no such rule, or its traces have no such field.
     """
     with reading(home) as warehouse:
         metric = _metric_of(warehouse, rule, home)
@@ -99,7 +99,7 @@ def over_time(home: Path, rule: str, field: str = "", by: By = "day") -> tuple[s
         known = [".".join(pair) for pair in warehouse.execute(fields, [rule]).fetchall()]
         wanted = field if field in known else f"{metric}.{field or main_field(metric)}"
         if field and wanted not in known:
-            raise BadInput(f"{field}: the traces of the rule {rule} have {', '.join(known) or 'no numbers'}")
+            raise UserError(f"{field}: the traces of the rule {rule} have {', '.join(known) or 'no numbers'}")
         owner, _, name = wanted.partition(".")
         return wanted, _periods(warehouse, rule, owner, name, by)
 
@@ -110,7 +110,7 @@ def _metric_of(warehouse: duckdb.DuckDBPyConnection, rule: str, home: Path) -> s
         rules = dict(warehouse.execute("SELECT rule, metric FROM trace_rules ORDER BY rule").fetchall())
     if rule not in rules:
         there = f"there are {', '.join(rules)}" if rules else "none has run yet: answerkey score-traces runs them"
-        raise BadInput(f"{rule}: no rule of this name has scored traces in {home}; {there}")
+        raise UserError(f"{rule}: no rule of this name has scored traces in {home}; {there}")
     return str(rules[rule])
 
 

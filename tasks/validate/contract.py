@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 
 Severity = Literal["critical", "warning"]
 Row = Mapping[str, object]
@@ -31,7 +31,7 @@ class Contract:
     that has none is kept, and metrics that need one leave it undefined.
 
     Raises:
-        BadInput: a threshold is out of its range.
+        UserError: a threshold is out of its range.
     """
 
     max_quarantined: float = 0.20
@@ -46,13 +46,13 @@ class Contract:
         for name in ("max_quarantined", "missing_tolerance"):
             value = getattr(self, name)
             if not 0 <= value <= 1:
-                raise BadInput(f"{name} is {value}: give a share between 0 and 1")
+                raise UserError(f"{name} is {value}: give a share between 0 and 1")
         for name in ("max_question_chars", "max_answer_chars", "max_reference_chars"):
             value = getattr(self, name)
             if value < 1:
-                raise BadInput(f"{name} is {value}: give a number of characters, at least 1")
+                raise UserError(f"{name} is {value}: give a number of characters, at least 1")
         if not 1 <= self.length_drift < math.inf:
-            raise BadInput(f"length_drift is {self.length_drift}: give a ratio of at least 1")
+            raise UserError(f"length_drift is {self.length_drift}: give a ratio of at least 1")
 
 
 @dataclass(frozen=True, slots=True)

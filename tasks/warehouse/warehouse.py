@@ -17,7 +17,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 
 if TYPE_CHECKING:
     import duckdb
@@ -39,7 +39,7 @@ def writing(
     shares them finds each of them whole, or finds its rows in the warehouse.
 
     Raises:
-        BadInput: another program has kept the file open for longer than `wait_s` seconds.
+        UserError: another program has kept the file open for longer than `wait_s` seconds.
     """
     home.mkdir(parents=True, exist_ok=True)
     with _locked(home, fcntl.LOCK_EX), _connected(home, wait_s, read_only=False) as connection:
@@ -62,10 +62,10 @@ def reading(home: Path, wait_s: float = _WAIT_FOR_OTHERS_S) -> Iterator[duckdb.D
     """A read-only session on the warehouse in `home`; several may read at once.
 
     Raises:
-        BadInput: there is no warehouse yet, or another program keeps it open for writing.
+        UserError: there is no warehouse yet, or another program keeps it open for writing.
     """
     if not (home / FILE).exists():
-        raise BadInput(f"{home}: no warehouse here yet; run `answerkey evaluate` first, or give --home")
+        raise UserError(f"{home}: no warehouse here yet; run `answerkey evaluate` first, or give --home")
     with _locked(home, fcntl.LOCK_SH), _connected(home, wait_s, read_only=True) as connection:
         yield connection
 
@@ -131,5 +131,5 @@ def _connect(file: Path, wait_s: float, *, read_only: bool) -> duckdb.DuckDBPyCo
             if "lock" not in str(error):
                 raise
             if time.monotonic() > deadline:
-                raise BadInput(f"{file}: another program keeps it open; close it and run again") from error
+                raise UserError(f"{file}: another program keeps it open; close it and run again") from error
             time.sleep(0.1)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from answerkey.flows.publishing import policy_of
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.registry import Options
 from tests.tasks.comparing_help import answer
 from tests.tasks.staging_help import jsonl, query
@@ -136,9 +136,9 @@ def test_a_policy_of_the_form_is_checked_before_anything_is_loaded() -> None:
         "exact_match.match >= -0.05", "level exact_match.match >= 0.5", "coverage >= 0.95",
     ]  # fmt: skip
     assert policy_of("", "", ["exact_match"], Options()) is None
-    with pytest.raises(BadInput, match="a policy needs a baseline"):
+    with pytest.raises(UserError, match="a policy needs a baseline"):
         policy_of(POLICY, "", ["exact_match"], Options())
-    with pytest.raises(BadInput, match=r"exact_match.match: this run will not have such a field; it has bleu.bleu"):
+    with pytest.raises(UserError, match=r"exact_match.match: this run will not have such a field; it has bleu.bleu"):
         policy_of(POLICY, "gated-a", ["bleu"], Options())
 
 

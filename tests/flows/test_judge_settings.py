@@ -14,7 +14,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.variables import Variable
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.registry import Options
 from answerkey.tasks import steps
@@ -48,7 +48,7 @@ def test_nothing_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
         ("secret:my-judge", "save a Secret block called my-judge in Prefect"),
         ("variable:my_judge", "set it with `prefect variable set my_judge ...`"),
     ):
-        with pytest.raises(BadInput) as error:
+        with pytest.raises(UserError) as error:
             key(place)
         assert str(error.value) == f"the judge's key is not in {place}: {remedy}"
 
@@ -65,7 +65,7 @@ def test_variables_come_after_parameters_and_environment(monkeypatch: pytest.Mon
     Variable.set("answerkey_judge", ["openai/e", "openai/f@http://own/v1"], overwrite=True)
     assert settings((), "") == (("openai/e", "openai/f@http://own/v1"), "http://here/v1")
     Variable.set("answerkey_judge", {"model": "openai/e"}, overwrite=True)
-    with pytest.raises(BadInput, match="the Prefect variables answerkey_judge and answerkey_judge_base hold a text"):
+    with pytest.raises(UserError, match="the Prefect variables answerkey_judge and answerkey_judge_base hold a text"):
         settings((), "")
 
 
@@ -79,7 +79,7 @@ def test_a_key_in_prefect(monkeypatch: pytest.MonkeyPatch) -> None:
     assert key("secret:answerkey-judge-key") == KEY
     assert key("secret:digits") == "1234567890"
     assert key("variable:my_key") == "in-a-variable"
-    with pytest.raises(BadInput, match="is not in variable:no_key"):
+    with pytest.raises(UserError, match="is not in variable:no_key"):
         key("variable:no_key")
     monkeypatch.setenv("ANSWERKEY_JUDGE_KEY", "from-the-environment")
     assert key("") == "from-the-environment"

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from answerkey.flows.forms.judging import Judging, preflight
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions, Jury
 
 KEY = "sk-canary-0123456789"
@@ -119,25 +119,25 @@ def test_no_judge_is_the_offline_one_which_needs_no_preflight(tmp_path: Path) ->
 
 
 def test_what_does_not_go_together(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"^the offline judge sits in no jury; name the others alone, with `cascade`"):
+    with pytest.raises(UserError, match=r"^the offline judge sits in no jury; name the others alone, with `cascade`"):
         Judging(judges=["offline", "openai/a"]).options(tmp_path, "")
-    with pytest.raises(BadInput, match=r"^the offline judge says the same every time; leave `repeats` at 1"):
+    with pytest.raises(UserError, match=r"^the offline judge says the same every time; leave `repeats` at 1"):
         Judging(repeats=2).options(tmp_path, "")
-    with pytest.raises(BadInput, match=r"^cascade needs a judge to ask where the offline one is undecided"):
+    with pytest.raises(UserError, match=r"^cascade needs a judge to ask where the offline one is undecided"):
         Judging(cascade=0.02).options(tmp_path, "")
 
 
 def test_twice_the_same(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"^a judge is named twice"):
+    with pytest.raises(UserError, match=r"^a judge is named twice"):
         Judging(judges=["openai/a", "openai/a"]).options(tmp_path, "")
 
 
 def test_preflight_looks_for_the_key_where_the_form_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     options = Judging(judges=[OPENAI]).options(tmp_path, "")
-    with pytest.raises(BadInput, match=rf"^judge {OPENAI}: no key; set OPENAI_API_KEY or ANSWERKEY_JUDGE_KEY"):
+    with pytest.raises(UserError, match=rf"^judge {OPENAI}: no key; set OPENAI_API_KEY or ANSWERKEY_JUDGE_KEY"):
         preflight(options, "")
-    with pytest.raises(BadInput, match=r"^the judge's key is not in env:JUDGE_KEY"):
+    with pytest.raises(UserError, match=r"^the judge's key is not in env:JUDGE_KEY"):
         preflight(options, "env:JUDGE_KEY")
     monkeypatch.setenv("JUDGE_KEY", KEY)
     preflight(options, "env:JUDGE_KEY")

@@ -7,7 +7,7 @@ import pytest
 from answerkey.flows.forms.judging import Judging
 from answerkey.flows.forms.parameters import Limits, Scoring
 from answerkey.flows.forms.rerunning import Rerunning, again
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_another_judge_brings_its_own_address_and_keeps_the_rest(manifest: dict[
 @pytest.mark.parametrize("change", [{"judges": ["openai/b"]}, {"threshold": 0.5}])
 def test_failed_rows_are_those_of_the_same_judge_and_threshold(manifest: dict[str, Any], change: Any) -> None:
     assert again(manifest, Rerunning(report="r", only_failed=True)).scoring.only_failed
-    with pytest.raises(BadInput, match="only failed rows: with another judge or threshold none has failed yet"):
+    with pytest.raises(UserError, match="only failed rows: with another judge or threshold none has failed yet"):
         again(manifest, Rerunning(report="r", only_failed=True, **change))
 
 
@@ -50,7 +50,7 @@ def test_judges_that_were_named_elsewhere_must_still_be_the_same(
     monkeypatch.setenv("ANSWERKEY_JUDGE", "openai/then")
     assert again(manifest, Rerunning(report="r")).judging.judges == []
     monkeypatch.setenv("ANSWERKEY_JUDGE", "openai/now")
-    with pytest.raises(BadInput, match=r"the report asked openai/then, .* now it would ask openai/now; say which"):
+    with pytest.raises(UserError, match=r"the report asked openai/then, .* now it would ask openai/now; say which"):
         again(manifest, Rerunning(report="r"))
     # Nobody is asked for words.
     assert again(manifest, Rerunning(report="r", metrics=["contains"])).scoring.metrics == ["contains"]
@@ -58,5 +58,5 @@ def test_judges_that_were_named_elsewhere_must_still_be_the_same(
 
 def test_a_report_of_another_version_is_refused_in_one_line(manifest: dict[str, Any]) -> None:
     manifest["parameters"]["scoring"]["no_such_field"] = 1
-    with pytest.raises(BadInput, match="r: it was made by another version of answerkey"):
+    with pytest.raises(UserError, match="r: it was made by another version of answerkey"):
         again(manifest, Rerunning(report="r"))

@@ -10,7 +10,7 @@ import pytest
 
 import answerkey.metrics_core
 from answerkey.metrics_core import METRICS, Options, Sample, evaluate
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 
 LEXICAL = [name for name, info in METRICS.items() if info.kind == "lexical"]
@@ -54,7 +54,7 @@ def test_nothing_to_score() -> None:
 def test_all_metrics_when_none_is_named() -> None:
     # Without a sample no model is loaded.
     assert evaluate([]) == []
-    with pytest.raises(BadInput, match="metric semantic_similarity: "):
+    with pytest.raises(UserError, match="metric semantic_similarity: "):
         evaluate([], threshold=2.0)
     assert {m.metric for m in evaluate([Sample("1", None, ["a"])])} == set(METRICS)
     judge = JudgeOptions(judges=("openai/never-asked",))
@@ -85,7 +85,7 @@ def test_one_sample_needs_no_process() -> None:
 
 
 def test_an_unknown_metric_is_answered_with_a_suggestion() -> None:
-    with pytest.raises(BadInput, match=r"^metric 'rouge' is not known: did you mean rouge_l\?$"):
+    with pytest.raises(UserError, match=r"^metric 'rouge' is not known: did you mean rouge_l\?$"):
         evaluate(samples(), ["rouge"])
 
 
@@ -117,7 +117,7 @@ def test_a_keyword_changes_one_option_and_leaves_the_others() -> None:
     ],
 )
 def test_an_option_that_cannot_be_is_refused_before_anything_is_scored(changes: dict[str, str], message: str) -> None:
-    with pytest.raises(BadInput, match=message):
+    with pytest.raises(UserError, match=message):
         evaluate(samples(), ["answer_correctness"], **changes)
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from answerkey.metrics_core import METRICS, Options, create
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.registry import workload
 
@@ -63,7 +63,7 @@ def test_metrics_come_in_the_order_asked_for_and_once() -> None:
     ],
 )
 def test_an_unknown_name_is_answered_with_a_suggestion(name: str, message: str) -> None:
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(UserError) as caught:
         create(["rouge_l", name])
     assert str(caught.value).startswith(message)
     assert "\n" not in str(caught.value)

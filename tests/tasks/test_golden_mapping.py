@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import parse_map
 from tests.tasks.staging_help import Row, rows_of, stage
 
@@ -57,7 +57,7 @@ def test_a_whole_column_that_is_a_text_keeps_no_quotes(shared: Path, tmp_path: P
 
 def test_a_path_that_does_not_resolve_stops_or_leaves_the_row_without_an_answer(shared: Path, tmp_path: Path) -> None:
     case = golden(shared)["output.answer"]
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(UserError) as error:
         loaded(tmp_path, "output.answer", case["json"])
     assert str(error.value).endswith(
         "traces.jsonl: no column 'output.answer' (for answer); the columns are expected_output, id, output"
@@ -69,5 +69,5 @@ def test_a_path_that_does_not_resolve_stops_or_leaves_the_row_without_an_answer(
 
 def test_a_text_that_is_no_path_is_not_taken_for_the_answer(shared: Path, tmp_path: Path) -> None:
     case = golden(shared)["literal text"]
-    with pytest.raises(BadInput, match="no column 'literal text'"):
+    with pytest.raises(UserError, match="no column 'literal text'"):
         loaded(tmp_path, "literal text", case["json"])

@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.ledger import COLUMNS, Budget, Ledger
 from answerkey.metrics_core.registry import Options
 from answerkey.tasks.load.load import Source
@@ -226,7 +226,7 @@ def test_the_key_reaches_the_judge_and_nothing_else(
     assert KEY not in repr(chunk)
     Path(part).unlink()
     monkeypatch.delenv("SOME_PLACE")
-    with pytest.raises(BadInput, match="the judge's key is not in env:SOME_PLACE"):
+    with pytest.raises(UserError, match="the judge's key is not in env:SOME_PLACE"):
         score(chunk, spawn=False, key_from="env:SOME_PLACE")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.warehouse import FILE, reading, writing
 from tests.tasks.staging_help import query
 
@@ -58,7 +58,7 @@ class Other:
 
 
 def test_there_is_no_warehouse_yet(tmp_path: Path) -> None:
-    with pytest.raises(BadInput) as error, reading(tmp_path):
+    with pytest.raises(UserError) as error, reading(tmp_path):
         pass
     assert str(error.value) == f"{tmp_path}: no warehouse here yet; run `answerkey evaluate` first, or give --home"
 
@@ -135,7 +135,7 @@ def shell(home: Path) -> Iterator[Other]:
 @pytest.mark.parametrize("session", [reading, writing])
 def test_another_program_keeps_the_file_open(home: Path, shell: Other, session: type[reading]) -> None:
     started = time.monotonic()
-    with pytest.raises(BadInput) as error, session(home, wait_s=0.3):
+    with pytest.raises(UserError) as error, session(home, wait_s=0.3):
         pass
     assert 0.3 <= time.monotonic() - started < 10
     message = f"{home / FILE}: another program keeps it open; close it and run again"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.comparison import Pair
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.registry import METRICS
 from answerkey.tasks.gate.calibrate import by_own_labels
 from answerkey.tasks.gate.verdicts import Gated
@@ -48,13 +48,13 @@ def build_page(
     most.
 
     Raises:
-        BadInput: there are none, one is not in the warehouse, they are about several data sets, or none of them has
+        UserError: there are none, one is not in the warehouse, they are about several data sets, or none of them has
             the field `primary`.
     """
     reports = read_reports(home, list(dict.fromkeys(report_ids)))
     datasets = list(dict.fromkeys(report.dataset for report in reports))
     if len(datasets) != 1:
-        raise BadInput(f"a page is about one data set, and these reports are about {', '.join(datasets) or 'none'}")
+        raise UserError(f"a page is about one data set, and these reports are about {', '.join(datasets) or 'none'}")
     names = list(dict.fromkeys(f"{score.metric}.{score.field}" for report in reports for score in report.overall))
     gated = next((gated.primary for gated in gates if gated.primary in names), None)
     chosen = _primary(reports, names, primary or gated)
@@ -123,7 +123,7 @@ def _means(home: Path, report: Report, headlines: Sequence[str], label: str) -> 
 def _primary(reports: Sequence[Report], names: Sequence[str], wanted: str | None) -> str:
     if wanted is not None:
         if wanted not in names:
-            raise BadInput(f"{wanted}: these reports have {', '.join(names)}")
+            raise UserError(f"{wanted}: these reports have {', '.join(names)}")
         return wanted
     if _LABEL in names and all(_labelled(report) >= MOST_LABELLED for report in reports):
         return _LABEL
@@ -155,7 +155,7 @@ def _headlines(names: Sequence[str], primary: str) -> tuple[str, ...]:
 def _named(pair: Pair, names: dict[str, str], margin: float | None) -> Pair:
     missing = [one for one in (pair.old, pair.new) if one not in names]
     if missing:
-        raise BadInput(f"{missing[0]}: compared, but not on the page")
+        raise UserError(f"{missing[0]}: compared, but not on the page")
     return replace(pair, old=names[pair.old], new=names[pair.new], margin=margin)
 
 

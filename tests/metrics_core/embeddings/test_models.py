@@ -10,7 +10,7 @@ import pytest
 from answerkey.metrics_core import Sample
 from answerkey.metrics_core.embeddings.encoder import EncoderError
 from answerkey.metrics_core.embeddings.models import field_suffixes, folder_revision, identify, is_api
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
 
 
@@ -100,7 +100,7 @@ def test_a_model_in_the_hugging_face_cache_has_its_commit_as_revision(
     ],
 )
 def test_a_model_that_is_not_there_is_bad_input_with_a_remedy(name: str, expected: str) -> None:
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(UserError) as caught:
         SemanticSimilarity([name]).measure([Sample("1", "a", ["b"])])
     assert isinstance(caught.value, EncoderError)
     assert expected in str(caught.value)

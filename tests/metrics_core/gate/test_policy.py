@@ -2,14 +2,14 @@
 
 import pytest
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.policy import Rule, parse_policy
 
 PLAIN = {"primary": "label.correct", "margin": 0.02}
 
 
 def problems(content: object) -> list[str]:
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(UserError) as caught:
         parse_policy(content, "gate.yaml")
     return str(caught.value).splitlines()
 

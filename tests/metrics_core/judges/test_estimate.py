@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from answerkey.metrics_core import Sample
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.estimate import Estimate, estimate, total
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.options import JudgeOptions
@@ -126,7 +126,7 @@ def test_nothing_to_ask_costs_nothing(judge_server: Serve) -> None:
 
 
 def test_a_metric_for_models_without_one_is_refused() -> None:
-    with pytest.raises(BadInput, match=r"^meaning_match: no judge is named: give one, like openai/gpt-4o-mini$"):
+    with pytest.raises(UserError, match=r"^meaning_match: no judge is named: give one, like openai/gpt-4o-mini$"):
         MeaningMatch().measure(SAMPLES)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import NO_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.request import Judge
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
@@ -57,7 +57,7 @@ def test_a_judge_is_a_model_and_perhaps_an_address(text: str, model: str, addres
     "text", ["gpt-4o-mini", "", "openai/", "/q", "http://me:hunter2@host/v1", "gpt@http://me:hunter2@host/v1"]
 )
 def test_a_name_without_a_provider_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match="write PROVIDER/MODEL, for instance openai/gpt-4o-mini") as caught:
+    with pytest.raises(UserError, match="write PROVIDER/MODEL, for instance openai/gpt-4o-mini") as caught:
         judge(text)
     assert "hunter2" not in str(caught.value)
 
@@ -68,7 +68,7 @@ def test_a_name_without_a_provider_is_refused(text: str) -> None:
      "http://me:hunter2@[::1/v1"],
 )  # fmt: skip
 def test_an_address_that_is_none_is_refused_without_being_shown(address: str) -> None:
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(UserError) as caught:
         judge("openai/q", api_base=address)
     assert str(caught.value) == ("judge openai/q: its address is not one; write it like http://127.0.0.1:8080/v1")
 
@@ -103,7 +103,7 @@ def test_a_blank_key_is_none(key: str) -> None:
 
 @pytest.mark.parametrize("key", [f"{SECRET}…", f"{SECRET}\nsecond line", f"{SECRET}\x00", f"{SECRET}é"])
 def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(key: str) -> None:
-    with pytest.raises(BadInput, match="judge openai/q: its key holds a character that no key has") as caught:
+    with pytest.raises(UserError, match="judge openai/q: its key holds a character that no key has") as caught:
         judge("openai/q", api_key=key)
     assert SECRET not in str(caught.value)
 
@@ -158,7 +158,7 @@ def test_a_judge_cannot_vote_twice() -> None:
 )
 def test_nor_under_two_spellings(one: str, other: str, base: str) -> None:
     options = JudgeOptions(judges=(one, other), api_base=base)
-    with pytest.raises(BadInput, match=r"the judge openai/a(@h/v1)? is named twice; `repeats` asks one several times"):
+    with pytest.raises(UserError, match=r"the judge openai/a(@h/v1)? is named twice; `repeats` asks one several times"):
         options.seats()
 
 

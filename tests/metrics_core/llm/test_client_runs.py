@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.metrics_core import Measurement, Sample
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.ledger import Ledger
 from answerkey.metrics_core.llm.litellm import abilities
@@ -170,7 +170,7 @@ def test_replies_that_say_nothing_are_paid_for_too(judge_server: Serve, tmp_path
 def test_a_cost_cannot_be_limited_where_the_price_is_unknown(judge_server: Serve) -> None:
     server = judge_server(match)
     judge = options(server, "openai/nobody-sells-this", max_cost_usd=1.0)
-    with pytest.raises(BadInput, match=r"openai/nobody-sells-this@.*: its price is not known, so its cost cannot"):
+    with pytest.raises(UserError, match=r"openai/nobody-sells-this@.*: its price is not known, so its cost cannot"):
         ask(samples(1), judge)
     assert server.n_requests == 0
 
@@ -178,7 +178,7 @@ def test_a_cost_cannot_be_limited_where_the_price_is_unknown(judge_server: Serve
 def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_API_BASE", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
-    with pytest.raises(BadInput, match="judge openai/gpt-4o-mini: no key; set OPENAI_API_KEY or ANSWERKEY_JUDGE_KEY"):
+    with pytest.raises(UserError, match="judge openai/gpt-4o-mini: no key; set OPENAI_API_KEY or ANSWERKEY_JUDGE_KEY"):
         ask(samples(1), JudgeOptions(judges=("openai/gpt-4o-mini",)))
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.generate import Prompting, filled, foresee, generate, left_out, model_of, placeholders
 from answerkey.metrics_core.llm.request import Request
@@ -56,7 +56,9 @@ def test_placeholders(template: str, names: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("template", ["{", "a } b", "{}", "{ }", "{{}", "{question} and {"])
 def test_a_lone_brace_is_refused_in_one_line(template: str) -> None:
-    with pytest.raises(BadInput, match=r"^template: .* names no column; write \{question\}, and \{\{ or \}\} for a br"):
+    with pytest.raises(
+        UserError, match=r"^template: .* names no column; write \{question\}, and \{\{ or \}\} for a br"
+    ):
         placeholders(template)
 
 
@@ -192,7 +194,7 @@ def test_a_model_that_judges_as_well_is_still_asked_for_a_format(tmp_path: Path)
 def test_a_model_that_cannot_be_asked(model: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     asked = JudgeOptions(judges=(model,), role="model")
-    with pytest.raises(BadInput, match=message):
+    with pytest.raises(UserError, match=message):
         generate(requests(asked, 1), asked)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.litellm import CallError, abilities, count_tokens, missing_key, send
 from answerkey.metrics_core.llm.request import Judge
 from tests.judge_server import JudgeServer, Reply
@@ -121,7 +121,7 @@ def test_a_message_says_what_is_wrong_in_the_words_of_the_provider() -> None:
 
 
 def test_a_provider_that_nobody_knows_is_refused_before_any_call() -> None:
-    with pytest.raises(BadInput, match=r"judge 'nobody/x': litellm knows no such provider; write PROVIDER/MODEL, "):
+    with pytest.raises(UserError, match=r"judge 'nobody/x': litellm knows no such provider; write PROVIDER/MODEL, "):
         abilities("nobody/x")
 
 

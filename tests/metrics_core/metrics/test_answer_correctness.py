@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.metrics_core import METRICS, Measurement, Options, Sample, evaluate
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metrics.answer_correctness import NAMES
 
 WORDS = st.lists(st.sampled_from(["a", "b", "c", "d", "не", "-5", "5", "北", "?"]), min_size=1, max_size=8)
@@ -115,7 +115,7 @@ def test_where_a_profile_has_no_number_it_says_so() -> None:
 
 def test_an_unknown_profile_is_refused_and_not_scored_as_undefined() -> None:
     message = "metric answer_correctness: profile 'v9' is not known: choose from continuous_eval_v0_2, .*v0_3"
-    with pytest.raises(BadInput, match=message):
+    with pytest.raises(UserError, match=message):
         basket("a", ["a"], profile="v9")
     with pytest.raises(ValueError, match="profile 'v9' is not known"):
         METRICS["answer_correctness"].build(Options(profile="v9"))  # type: ignore[arg-type]

@@ -3,7 +3,7 @@
 import pytest
 
 from answerkey.metrics_core import METRICS, Measurement, Options, Sample, create, evaluate
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 
 LEXICAL = [name for name, info in METRICS.items() if info.kind == "lexical"]
 INVISIBLE = "\u200b\u200d\ufeff\u00ad \u3164"
@@ -232,7 +232,7 @@ def test_the_policy_is_in_the_signature_and_an_unknown_one_is_refused(name: str)
     [zero] = create([name])
     [undefined] = create([name], Options(blank_answer="undefined"))
     assert undefined.signature == zero.signature.replace("blank:zero", "blank:undefined") != zero.signature
-    with pytest.raises(BadInput, match=f"metric {name}: blank_answer is 'maybe', expected zero or undefined"):
+    with pytest.raises(UserError, match=f"metric {name}: blank_answer is 'maybe', expected zero or undefined"):
         create([name], Options(blank_answer="maybe"))  # type: ignore[arg-type]
 
 

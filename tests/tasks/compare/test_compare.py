@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from answerkey.metrics_core.comparison import Pair
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.registry import Options
 from answerkey.metrics_core.statistics.intervals import tango
 from answerkey.metrics_core.statistics.power import detectable_share, needed_for_share
@@ -260,13 +260,13 @@ def test_clusters_are_exchanged_whole(tmp_path: Path) -> None:
 
 
 def test_what_has_no_answer(home: Path, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="d/old/v1: a report cannot be compared with itself"):
+    with pytest.raises(UserError, match="d/old/v1: a report cannot be compared with itself"):
         compare(home, "d/old/v1", "d/old/v1")
-    with pytest.raises(BadInput, match="d/old/v2: no such report"):
+    with pytest.raises(UserError, match="d/old/v2: no such report"):
         compare(home, "d/old/v1", "d/old/v2")
-    with pytest.raises(BadInput, match=r"label\.right: these reports have label\.correct, exact_match\.match"):
+    with pytest.raises(UserError, match=r"label\.right: these reports have label\.correct, exact_match\.match"):
         compare(home, "d/old/v1", "d/new/v1", fields=["label.right"])
-    with pytest.raises(BadInput, match=r"label\.right"):
+    with pytest.raises(UserError, match=r"label\.right"):
         compare(home, "d/old/v1", "d/new/v1", primary="label.right")
     release(tmp_path, "one", [answer(1, "yes")])
     found = release(tmp_path, "two", [answer(1, "no")])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.registry import Options
 from answerkey.tasks.compare.attribution import Movement
 from answerkey.tasks.compare.diff import Changed, Difference, diff
@@ -125,5 +125,5 @@ def test_reports_without_a_common_row(tmp_path: Path) -> None:
     assert [(part.cause, part.n_rows, part.amount) for part in match.parts] == [("rows", 2, -1.0)]
     # A report without a single number has no mean that could have moved.
     assert diff(tmp_path, "d/a/v1", "d/c/v1").movements == ()
-    with pytest.raises(BadInput, match="does not differ from itself"):
+    with pytest.raises(UserError, match="does not differ from itself"):
         diff(tmp_path, "d/a/v1", "d/a/v1")

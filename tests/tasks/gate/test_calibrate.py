@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.policy import parse_policy
 from answerkey.metrics_core.statistics.agreement import agreement
 from answerkey.metrics_core.statistics.ppi import ppi_mean
@@ -115,7 +115,7 @@ def test_a_file_of_labels_takes_the_place_of_those_in_the_answers(tmp_path: Path
     ],
 )
 def test_a_row_that_cannot_be_used_is_named(tmp_path: Path, rows: list[dict[str, Any]], line: str) -> None:
-    with pytest.raises(BadInput, match=line):
+    with pytest.raises(UserError, match=line):
         read_labels(jsonl(tmp_path / "labels.jsonl", rows))
 
 
@@ -127,10 +127,10 @@ def test_what_cannot_be_calibrated_says_why(tmp_path: Path) -> None:
         ({"name": FIELD, "reports": ["a"]}, "no answer has a score and a label"),
         ({"name": FIELD, "reports": ["a", "b"]}, "faq/b/v1 and faq/a/v1 were not scored in the same way; name one"),
     ):
-        with pytest.raises(BadInput, match=line):
+        with pytest.raises(UserError, match=line):
             calibration(tmp_path, **arguments)  # type: ignore[arg-type]
     file = jsonl(tmp_path / "labels.jsonl", [{"id": "elsewhere", "label": 1}])
-    with pytest.raises(BadInput, match="no label is about an answer of these reports; the first is 'elsewhere'"):
+    with pytest.raises(UserError, match="no label is about an answer of these reports; the first is 'elsewhere'"):
         calibration(tmp_path, FIELD, reports=["a"], labels=file)
 
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict
 from answerkey.metrics_core.gate.policy import Policy, parse_policy
 from answerkey.metrics_core.registry import Options
@@ -45,9 +45,9 @@ def test_releases_and_reports_can_be_named(tmp_path: Path) -> None:
     assert found.verdict.sentence.startswith(
         "new must not ship in place of old: label.correct went from 0.900 to 0.700"
     )
-    with pytest.raises(BadInput, match="cannot be compared with itself"):
+    with pytest.raises(UserError, match="cannot be compared with itself"):
         gate(tmp_path, "old", "old", policy())
-    with pytest.raises(BadInput, match="newest: no such report or release"):
+    with pytest.raises(UserError, match="newest: no such report or release"):
         gate(tmp_path, "old", "newest", policy())
 
 
@@ -134,29 +134,31 @@ def test_policy_files(tmp_path: Path) -> None:
         "label.correct >= -0.02", "label.correct[lang=ru] >= -0.05", "coverage >= 0.95",
     ]  # fmt: skip
     file.write_text("primary: [a\nmargin: 1")
-    with pytest.raises(BadInput, match=r"gate.yaml, line 2: not YAML"):
+    with pytest.raises(UserError, match=r"gate.yaml, line 2: not YAML"):
         read_policy(str(file))
     file.write_text("primary: !!python/object/apply:os.getcwd []")
-    with pytest.raises(BadInput, match="not YAML"):
+    with pytest.raises(UserError, match="not YAML"):
         read_policy(str(file))
-    with pytest.raises(BadInput, match="No such file"):
+    with pytest.raises(UserError, match="No such file"):
         read_policy(str(tmp_path / "none.yaml"))
 
 
 def test_a_policy_may_be_its_own_text() -> None:
     texts = ("primary: label.correct\nmargin: 0.02\n", '{"primary": "label.correct", "margin": 0.02}')
     assert {read_policy(text) for text in texts} == {policy(0.02)}
-    with pytest.raises(BadInput, match=r"^policy: margin: missing"):
+    with pytest.raises(UserError, match=r"^policy: margin: missing"):
         read_policy("{primary: label.correct}")
-    with pytest.raises(BadInput, match=r"^policy, line 2: not YAML"):
+    with pytest.raises(UserError, match=r"^policy, line 2: not YAML"):
         read_policy("primary: [a\nmargin: 1")
 
 
 def test_a_policy_is_refused_before_anything_is_scored_if_the_run_cannot_have_its_fields() -> None:
     check_fields(policy(0.02, "rouge_l.recall >= -0.03"), ["rouge_l"], Options())
-    with pytest.raises(BadInput, match=r"rouge_l.recal: this run will not have such a field; did you mean rouge_l.rec"):
+    with pytest.raises(
+        UserError, match=r"rouge_l.recal: this run will not have such a field; did you mean rouge_l.rec"
+    ):
         check_fields(policy(primary="rouge_l.recal"), ["rouge_l", "bleu"], Options())
-    with pytest.raises(BadInput, match=r"meaning_match.match: this run will not have such a field; it has bleu.bleu"):
+    with pytest.raises(UserError, match=r"meaning_match.match: this run will not have such a field; it has bleu.bleu"):
         check_fields(policy(0.02, "kappa meaning_match.match >= 0.6"), ["bleu"], Options())
 
 
@@ -276,5 +278,5 @@ def test_real_releases_and_the_self_test_on_them(tmp_path: Path, shared: Path) -
 
 def test_a_self_test_needs_samples_that_differ(tmp_path: Path) -> None:
     ids = warehouse(tmp_path, [Made(name, {FIELD: scores(9, 0)}) for name in ("old", "new")])
-    with pytest.raises(BadInput, match=r"no sample has another label.correct in one report than in the other"):
+    with pytest.raises(UserError, match=r"no sample has another label.correct in one report than in the other"):
         gate_self_test(tmp_path, *ids, policy())

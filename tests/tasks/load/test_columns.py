@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import KEYS, as_text, as_texts, complete, parse_map, value
 
 
@@ -20,13 +20,13 @@ def test_a_map_as_the_user_writes_it() -> None:
 
 @pytest.mark.parametrize("pair", ["id", "id=", "=", ""])
 def test_a_pair_that_is_none(pair: str) -> None:
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(UserError) as error:
         parse_map([pair])
     assert str(error.value) == f"--map {pair}: write KEY=PATH, for instance id=meta.question_id"
 
 
 def test_a_key_that_is_not_known() -> None:
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(UserError) as error:
         parse_map(["anwser=text"])
     assert str(error.value) == (
         "--map anwser=text: 'anwser' is not a key; "
@@ -72,16 +72,16 @@ def test_a_path_into_a_record(path: str, expected: object) -> None:
 )
 def test_a_path_to_nothing(path: str) -> None:
     assert value(RECORD, path) is None
-    with pytest.raises(BadInput, match="no column"):
+    with pytest.raises(UserError, match="no column"):
         complete({"id": path}, (), [RECORD], "file")
 
 
 def test_the_message_for_a_missing_column_lists_the_columns() -> None:
     rows = [{"id": 1, "text": "x"}, {"id": 2, "meta": {}}]
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(UserError) as error:
         complete({"answer": "output"}, (), rows, "runs/a.jsonl")
     assert str(error.value) == ("runs/a.jsonl: no column 'output' (for answer); the columns are id, meta, text")
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(UserError) as error:
         complete({}, ("lang",), rows, "a.jsonl")
     assert str(error.value) == "a.jsonl: no column 'lang' (for slice); the columns are id, meta, text"
 

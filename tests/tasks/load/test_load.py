@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import Sample, content_hash
 from answerkey.tasks.load.load import Source, dataset_name, frame_source, load
 from answerkey.tasks.reports.commit import Committed, commit
@@ -73,7 +73,7 @@ def test_an_id_with_two_contents_in_the_references_file(tmp_path: Path) -> None:
     again = jsonl(tmp_path / "q.jsonl", [*QUESTIONS, QUESTIONS[0]])
     assert len(rows_of(stage(tmp_path, ANSWERS, references=again).references or "")) == 2
     bad = jsonl(tmp_path / "q.jsonl", [*QUESTIONS, {**QUESTIONS[0], "references": ["Lyon"]}])
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(UserError) as error:
         stage(tmp_path, ANSWERS, references=bad)
     assert str(error.value) == f"{bad}: id 'q1' comes again in row 3 with other content; keep one row an id"
 
@@ -90,7 +90,7 @@ def test_an_id_with_two_contents_in_the_references_file(tmp_path: Path) -> None:
 def test_a_hole_in_the_references_file_stops(tmp_path: Path, line: str, message: str) -> None:
     file = Path(jsonl(tmp_path / "q.jsonl", QUESTIONS))
     file.write_text(file.read_text() + line + "\n")
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(UserError) as error:
         stage(tmp_path, ANSWERS, references=str(file))
     assert str(error.value).removesuffix("; mend or remove the row") == f"{file}, {message}"
 
@@ -114,14 +114,14 @@ def test_a_hole_in_the_references_file_stops(tmp_path: Path, line: str, message:
 def test_a_column_that_is_needed(tmp_path: Path, rows: list[Row], source: Row, message: str) -> None:
     if source:
         source["references"] = jsonl(tmp_path / source["references"], QUESTIONS)
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(UserError) as error:
         stage(tmp_path, rows, **source)
     assert str(error.value) == f"{tmp_path / 'answers.jsonl'}: {message}"
 
 
 def test_a_references_file_without_a_needed_column(tmp_path: Path) -> None:
     file = jsonl(tmp_path / "q.jsonl", [{"key": 1, "references": "a"}])
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(UserError) as error:
         stage(tmp_path, ANSWERS, references=file)
     assert str(error.value) == f"{file}: no column for id; name it with --map-references id=COLUMN"
 
@@ -141,7 +141,7 @@ def test_a_references_file_without_a_needed_column(tmp_path: Path) -> None:
 )
 def test_a_file_without_a_single_row(tmp_path: Path, name: str, content: str, message: str) -> None:
     (tmp_path / name).write_text(content)
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(UserError) as error:
         load(Source(str(tmp_path / name)), tmp_path / "work")
     assert str(error.value) == f"{tmp_path / name}: {message}"
 
@@ -215,7 +215,7 @@ def test_rows_that_cannot_be_staged_are_kept_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["my data", "a/b", "x:y", "é?"])
 def test_a_data_set_name_that_report_ids_cannot_hold(name: str) -> None:
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(UserError) as error:
         dataset_name(Source("a.jsonl", dataset=name))
     assert str(error.value) == f"--dataset {name!r}: use letters, digits, dots, dashes and underscores"
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.sources import Raw, read
 
 KINDS = "CSV, TSV, JSONL, JSON, Parquet, FILE.duckdb::TABLE, or a URL of one of these"
@@ -132,7 +132,7 @@ def test_a_json_object_with_one_list(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", ['{"a": [1], "b": [2]}', '{"a": 1}', "3", '"text"'])
 def test_other_json_is_refused(tmp_path: Path, content: str) -> None:
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(UserError) as error:
         rows(tmp_path, "a.json", content)
     expected = "expected a list of objects, or an object with one list of them"
     assert str(error.value) == f"{tmp_path / 'a.json'}: {expected}"
@@ -140,7 +140,7 @@ def test_other_json_is_refused(tmp_path: Path, content: str) -> None:
 
 @pytest.mark.parametrize("content", ['{"id": 1}\n{"id": 2}\n', "[" * 50_000])
 def test_json_that_is_none(tmp_path: Path, content: str) -> None:
-    with pytest.raises(BadInput, match=r"a\.json: not JSON \(.+\); for one object a line, name it \.jsonl$"):
+    with pytest.raises(UserError, match=r"a\.json: not JSON \(.+\); for one object a line, name it \.jsonl$"):
         rows(tmp_path, "a.json", content)
 
 
@@ -185,7 +185,7 @@ def test_brackets_in_a_file_name_are_no_pattern(tmp_path: Path, ending: str) -> 
 def test_a_source_that_cannot_be_used(tmp_path: Path, name: str, content: bytes | None, message: str) -> None:
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(UserError) as error:
         list(read(f"{tmp_path}/{name}", tmp_path / "work"))
     assert str(error.value) == f"{tmp_path}/{name}: {message}"
 
@@ -194,18 +194,18 @@ def test_a_file_that_is_not_what_its_name_says(tmp_path: Path) -> None:
     for name in ("a.parquet", "a.duckdb"):
         (tmp_path / name).write_text("no such thing " * 400)
         source = f"{tmp_path / name}" + ("::t" if name.endswith("duckdb") else "")
-        with pytest.raises(BadInput) as error:
+        with pytest.raises(UserError) as error:
             list(read(source, tmp_path / "work"))
         assert str(error.value).startswith(f"{source}: ") and "\n" not in str(error.value)
 
 
 def test_a_duckdb_file_or_table_that_is_not_there(tmp_path: Path) -> None:
     file = tmp_path / "mine.db"
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(UserError) as error:
         list(read(f"{file}::t", tmp_path))
     assert str(error.value) == f"{file}: there is no such DuckDB file"
     duckdb.connect(str(file)).close()
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(UserError) as error:
         list(read(f"{file}::t", tmp_path))
     assert str(error.value) == f"{file}::t: Catalog Error: Table with name t does not exist!"
 
@@ -243,7 +243,7 @@ def test_a_url(tmp_path: Path, website: tuple[str, Path], name: str) -> None:
 def test_a_url_that_is_not_there(tmp_path: Path, website: tuple[str, Path]) -> None:
     pytest.importorskip("duckdb_extension_httpfs", reason="URLs need the package duckdb-extension-httpfs")
     url = f"{website[0]}/none.csv"
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(UserError) as error:
         list(read(url, tmp_path / "work"))
     assert str(error.value).startswith(f"{url}: could not be read: HTTP Error: ")
     assert "404" in str(error.value) and "\n" not in str(error.value)
@@ -251,7 +251,7 @@ def test_a_url_that_is_not_there(tmp_path: Path, website: tuple[str, Path]) -> N
 
 def test_a_url_without_the_package_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(UserError) as error:
         list(read("https://example.invalid/a.csv", tmp_path / "work"))
     expected = "reading URLs needs the package duckdb-extension-httpfs: pip install it, or download the file"
     assert str(error.value) == expected

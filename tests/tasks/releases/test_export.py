@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.releases.export import stored_references, stored_source
 from tests.tasks.staging_help import jsonl, query, run
@@ -59,6 +59,6 @@ def test_a_report_with_references_of_their_own(tmp_path: Path, asked_in: str) ->
 def test_only_what_is_there_is_written(tmp_path: Path) -> None:
     home = tmp_path / "home"
     run(home, Source(jsonl(tmp_path / "d.jsonl", ROWS[:1]), dataset="d"))
-    with pytest.raises(BadInput, match=r"d/old/v1: no such report"):
+    with pytest.raises(UserError, match=r"d/old/v1: no such report"):
         stored_source(home, "d/old/v1", tmp_path / "out")
     assert stored_references(home, "other", tmp_path / "out" / "r.jsonl") is None

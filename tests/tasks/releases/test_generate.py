@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.generate import Prompting
 from answerkey.tasks.releases.generate import (
@@ -123,7 +123,7 @@ def test_answers_of_another_kind_are_not_mixed_into_a_release(
     made = generate(home, found, asking(server, home), "new", work)
     before = Path(made.answers).read_bytes()
     other = replace(asking(server, home, "two"), prompting=Prompting(**changed))
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(UserError) as error:
         generate(home, found, other, "new", work)
     folder = home / "answers" / "capitals" / "new"
     assert str(error.value).startswith(f"capitals/new: its answers were generated with {said}")
@@ -152,7 +152,7 @@ def test_a_missing_answer_lowers_the_coverage_and_not_the_score(
     assert (made.n_generated, made.n_failed, made.n_skipped) == (3, 1, 1)
     assert made.why == "1 too_long, 1 the question is blank"
     with pytest.raises(
-        BadInput, match=r"^capitals/gpt-5: 3 of 5 questions have an answer \(1 too_long, 1 the question"
+        UserError, match=r"^capitals/gpt-5: 3 of 5 questions have an answer \(1 too_long, 1 the question"
     ):
         check_answered(made, 0.95)
     check_answered(made, 0.6)

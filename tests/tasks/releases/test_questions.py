@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.releases.questions import Question, find_questions, questions, text_or_file
 from tests.tasks.staging_help import jsonl, run
@@ -54,7 +54,7 @@ def test_a_key_stands_for_its_column_whatever_that_is_called(tmp_path: Path) -> 
 )
 def test_a_template_that_cannot_be_filled(template: str, message: str, tmp_path: Path) -> None:
     rows = [{**row, "meta": {"lang": "en", "x": 1}} for row in ROWS] if "{meta}" in template else ROWS
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(UserError) as error:
         asked(tmp_path, rows, template)
     said = str(error.value).replace(str(tmp_path / "faq.jsonl"), "FILE")
     assert said.replace("lang, x", "lang") == message
@@ -78,7 +78,7 @@ def test_no_way_leads_to_a_reference(references: str, template: str, tmp_path: P
         {"id": "q1", "question": "Why?", "gold": ["so", "because"], "expected_output": "so", "meta": {"right": right},
          "0": {"gold": "so"}}
     ]  # fmt: skip
-    with pytest.raises(BadInput, match="has what answers are measured by, which the model must not see"):
+    with pytest.raises(UserError, match="has what answers are measured by, which the model must not see"):
         asked(tmp_path, rows, template, paths={"references": references})
 
 
@@ -90,7 +90,7 @@ def test_what_stands_beside_a_reference_is_shown(tmp_path: Path) -> None:
 
 def test_a_token_in_an_address_is_in_no_message(tmp_path: Path) -> None:
     log(tmp_path / "faq.jsonl", [{"question": "Why?", "reference": "so"}])
-    with served(tmp_path) as site, pytest.raises(BadInput) as error:
+    with served(tmp_path) as site, pytest.raises(UserError) as error:
         found = find_questions(tmp_path, f"{site}/faq.jsonl?sig=canary", tmp_path / "work")
         list(questions(found, "{question}", tmp_path / "work"))
     assert str(error.value).startswith(f"{site}/faq.jsonl?…: no column for id was recognised")
@@ -98,7 +98,7 @@ def test_a_token_in_an_address_is_in_no_message(tmp_path: Path) -> None:
 
 def test_the_whole_of_an_object_that_holds_the_references_is_not_shown(tmp_path: Path) -> None:
     rows = [{"id": "q1", "question": "Why?", "all": '{"gold": "so"}'}]
-    with pytest.raises(BadInput, match=r"\{all\} has what answers are measured by"):
+    with pytest.raises(UserError, match=r"\{all\} has what answers are measured by"):
         asked(tmp_path, rows, "{all}", paths={"references": "all.gold"})
 
 
@@ -114,7 +114,7 @@ def test_the_whole_of_an_object_that_holds_the_references_is_not_shown(tmp_path:
     ],
 )
 def test_a_data_set_that_cannot_be_used(rows: list[dict[str, Any]], message: str, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=message):
+    with pytest.raises(UserError, match=message):
         asked(tmp_path, rows, "{question}")
 
 
@@ -130,11 +130,11 @@ def test_a_data_set_of_the_warehouse_by_its_name(tmp_path: Path) -> None:
     assert (found.dataset, found.known) == ("faq", None)
     assert (first.sample_id, first.values) == ("q1", {"lang": "en", "question": "Capital of France?"})
     assert second.sample_id == "q2"
-    with pytest.raises(BadInput, match=r"^template: the data set faq has no column 'gold' with a text; there are "):
+    with pytest.raises(UserError, match=r"^template: the data set faq has no column 'gold' with a text; there are "):
         list(questions(found, "{gold}", tmp_path / "work"))
-    with pytest.raises(BadInput, match=r"^fqa: no such file, and no data set of this name in .* \(there are faq\)$"):
+    with pytest.raises(UserError, match=r"^fqa: no such file, and no data set of this name in .* \(there are faq\)$"):
         find_questions(home, "fqa", tmp_path / "work")
-    with pytest.raises(BadInput, match="has its own name, columns and slices"):
+    with pytest.raises(UserError, match="has its own name, columns and slices"):
         find_questions(home, "faq", tmp_path / "work", name="other")
 
 
@@ -144,8 +144,8 @@ def test_a_prompt_is_a_text_or_the_file_that_has_it(tmp_path: Path) -> None:
     assert text_or_file(str(file)) == "Be brief.\nBe kind."
     assert text_or_file("Be brief.") == "Be brief."
     assert text_or_file("x" * 5_000) == "x" * 5_000
-    with pytest.raises(BadInput, match=r"^prompt\.txt: there is no such file$"):
+    with pytest.raises(UserError, match=r"^prompt\.txt: there is no such file$"):
         text_or_file("prompt.txt")
     file.write_bytes(b"\xff\xfe")
-    with pytest.raises(BadInput, match="not a text in UTF-8"):
+    with pytest.raises(UserError, match="not a text in UTF-8"):
         text_or_file(str(file))

@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.releases.register import register
 from answerkey.tasks.releases.registered import claimed, note_attempt, pending, registrations, source_of
@@ -59,12 +59,12 @@ def test_the_same_again_changes_nothing_and_other_answers_are_another_registrati
 def test_those_that_were_tried_least_come_first(source: Source, tmp_path: Path) -> None:
     home = tmp_path / "home"
     broken = register(home, source)
-    note_attempt(home, broken, report_id=None, message="BadInput: no")
+    note_attempt(home, broken, report_id=None, message="UserError: no")
     fresh = register(home, Source(source.answers, source.references, "faq", "gpt-6"))
     assert [one.release for one in pending(home, limit=1)] == [fresh.release]
     assert [(one.release, one.attempts, one.message) for one in pending(home)] == [
         ("gpt-6", 0, None),
-        ("gpt-5", 1, "BadInput: no"),
+        ("gpt-5", 1, "UserError: no"),
     ]
 
 
@@ -106,7 +106,7 @@ def test_what_could_not_be_evaluated_is_refused_and_leaves_nothing(
 ) -> None:
     from dataclasses import replace
 
-    with pytest.raises(BadInput) as caught:
+    with pytest.raises(UserError) as caught:
         register(tmp_path / "home", replace(source, **change))  # type: ignore[arg-type]
     assert message in str(caught.value)
     assert pending(tmp_path / "home") == []
@@ -116,7 +116,7 @@ def test_what_could_not_be_evaluated_is_refused_and_leaves_nothing(
 def test_answers_of_several_releases_are_refused(source: Source, tmp_path: Path) -> None:
     rows = [{"id": "q1", "answer": "a", "release": name} for name in ("old", "new")]
     both = jsonl(tmp_path / "both.jsonl", rows)
-    with pytest.raises(BadInput, match=r"several releases \(new, old\); give each a file of its own"):
+    with pytest.raises(UserError, match=r"several releases \(new, old\); give each a file of its own"):
         register(tmp_path / "home", Source(both, source.references, "faq", "gpt-5"))
 
 
@@ -154,5 +154,5 @@ def test_a_report_that_a_killed_run_made_counts(source: Source, tmp_path: Path) 
 
 def test_an_unknown_name_is_refused(source: Source, tmp_path: Path) -> None:
     register(tmp_path / "home", source)
-    with pytest.raises(BadInput, match=r"gpt-7: no such registered release"):
+    with pytest.raises(UserError, match=r"gpt-7: no such registered release"):
         pending(tmp_path / "home", "gpt-7")

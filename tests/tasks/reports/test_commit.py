@@ -192,10 +192,10 @@ def test_a_run_is_written_down_from_its_start_to_its_end(tmp_path: Path) -> None
         ("r1", "evaluate-release", "data", None, "running", None, '{"answers": "é.csv"}'),
         ("r2", "evaluate-release", "data", None, "running", None, "{}"),
     ]
-    finish_run(home, "r1", "stopped", "BadInput: no such file")
+    finish_run(home, "r1", "stopped", "UserError: no such file")
     finish_run(home, "r2", "complete")
     assert query(home, "SELECT status, message, finished_at >= started_at FROM runs ORDER BY run_id") == [
-        ("stopped", "BadInput: no such file", True),
+        ("stopped", "UserError: no such file", True),
         ("complete", None, True),
     ]
     start_run(home, "r1", "evaluate-release", "data", {})

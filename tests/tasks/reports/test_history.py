@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.registry import Options
 from answerkey.tasks.reports.history import history
 from tests.tasks.comparing_help import answer, release
@@ -38,7 +38,7 @@ def test_only_reports_that_have_the_field_and_only_the_newest(home: Path) -> Non
 
 
 def test_what_is_not_there(home: Path) -> None:
-    with pytest.raises(BadInput, match=r"^label\.wrong: the reports in .* have exact_match\.match, label\.correct$"):
+    with pytest.raises(UserError, match=r"^label\.wrong: the reports in .* have exact_match\.match, label\.correct$"):
         history(home, "label.wrong")
-    with pytest.raises(BadInput, match=r"^label\.correct: the reports on e in .* have no numbers$"):
+    with pytest.raises(UserError, match=r"^label\.correct: the reports on e in .* have no numbers$"):
         history(home, "label.correct", "e")

@@ -5,7 +5,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.reports.names import check_baseline, pair_named, report_named
 from answerkey.tasks.warehouse.warehouse import FILE, writing
 from tests.tasks.comparing_help import answer, release
@@ -29,11 +29,11 @@ def test_names(home: Path) -> None:
     assert report_named(home, "b") == "d/b/v1"
     assert report_named(home, "d/a") == "d/a/v2"
     assert report_named(home, "a", "e") == "e/a/v1"
-    with pytest.raises(BadInput, match=r"^a: has reports on d, e; write DATASET/a$"):
+    with pytest.raises(UserError, match=r"^a: has reports on d, e; write DATASET/a$"):
         report_named(home, "a")
-    with pytest.raises(BadInput, match=r"^c: no such report or release in "):
+    with pytest.raises(UserError, match=r"^c: no such report or release in "):
         report_named(home, "c")
-    with pytest.raises(BadInput, match=r"^b: no such report or release on e in "):
+    with pytest.raises(UserError, match=r"^b: no such report or release on e in "):
         report_named(home, "b", "e")
 
 
@@ -41,7 +41,7 @@ def test_one_name_says_which_data_set_the_other_is_about(home: Path) -> None:
     assert pair_named(home, "a", "b") == ("d/a/v2", "d/b/v1")
     assert pair_named(home, "e/a/v1", "a") == ("e/a/v1", "e/a/v1")
     assert pair_named(home, "d/a/v1", "a", "d") == ("d/a/v1", "d/a/v2")
-    with pytest.raises(BadInput, match="has reports on d, e"):
+    with pytest.raises(UserError, match="has reports on d, e"):
         pair_named(home, "a", "a")
 
 
@@ -50,11 +50,11 @@ def test_a_baseline_is_found_before_anything_is_scored(home: Path, tmp_path: Pat
     duckdb.sql("SELECT unnest(['x', 'y']) AS release").write_parquet(accepted)
     for name in ("x", "b", "d/a/v1"):
         check_baseline(home, name, "d", accepted)
-    with pytest.raises(BadInput, match=r"^z: no such report or release on d"):
+    with pytest.raises(UserError, match=r"^z: no such report or release on d"):
         check_baseline(home, "z", "d", accepted)
-    with pytest.raises(BadInput, match=r"^e/a/v1: no such report or release on d"):
+    with pytest.raises(UserError, match=r"^e/a/v1: no such report or release on d"):
         check_baseline(home, "e/a/v1", "d", accepted)
-    with pytest.raises(BadInput, match=r"^b: nothing to compare with; this run has x, y, and .* no reports$"):
+    with pytest.raises(UserError, match=r"^b: nothing to compare with; this run has x, y, and .* no reports$"):
         check_baseline(tmp_path, "b", "d", accepted)
     assert not (tmp_path / FILE).exists()
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.reports.report import latest_run, list_reports, read_reports
 from tests.tasks.staging_help import Done, jsonl, query, run
@@ -90,7 +90,7 @@ def test_lists_and_latest(home: Path, done: Done) -> None:
 
 
 def test_a_report_that_is_not_there(home: Path, done: Done) -> None:
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(UserError) as error:
         read_reports(home, [done.ids[0], "odd/none/v1"])
     message = f"odd/none/v1: no such report in {home}; `answerkey report --list` shows what there is"
     assert str(error.value) == message

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.registry import METRICS, Options
 from answerkey.tasks.load.load import Loaded
@@ -195,7 +195,9 @@ def test_parts_of_the_offline_judge_outlive_a_run_that_was_killed(tmp_path: Path
 def test_a_judge_that_is_none_is_refused_and_a_key_does_not_travel(tmp_path: Path) -> None:
     loaded = stage(tmp_path, ROWS)
     wrong = Options(judge=JudgeOptions(judges=("some-model",)))
-    with pytest.raises(BadInput, match="judge 'some-model': write PROVIDER/MODEL, for instance openai/gpt-4o-mini, or"):
+    with pytest.raises(
+        UserError, match="judge 'some-model': write PROVIDER/MODEL, for instance openai/gpt-4o-mini, or"
+    ):
         plan(loaded.staged, tmp_path, tmp_path / "plan", ["meaning_match"], wrong, only_failed=False)
     options = Options(judge=JudgeOptions(judges=("openai/some-model",), api_key="sk-secret"))
     with pytest.raises(ValueError, match="a judge's key does not travel") as error:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.traces.filters import OPERATORS, Filter, condition, first_broken, parse_filter
 from answerkey.tasks.traces.paths import prepare
 
@@ -126,7 +126,7 @@ def test_how_a_filter_is_read(text: str, expected: Filter) -> None:
     ],
 )
 def test_what_is_no_filter(text: object, said: str) -> None:
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(UserError) as error:
         parse_filter(text)
     assert said in str(error.value)
 

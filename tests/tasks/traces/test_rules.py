@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.traces.filters import parse_filter
 from answerkey.tasks.traces.rules import load_rules
 
@@ -37,7 +37,7 @@ LEAST = "name: {name}\nsource: log.jsonl\nmapping: {{output: o, ground_truth: g}
 def problems(folder: Path, text: str) -> list[str]:
     file = folder / "x.yaml"
     file.write_text(text)
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(UserError) as error:
         load_rules([str(file)])
     lines = str(error.value).splitlines()
     assert all(line.startswith(f"{file}:") for line in lines), lines
@@ -83,7 +83,7 @@ def test_the_least_that_a_rule_needs_and_several_in_a_file(tmp_path: Path) -> No
         (),
     )
     assert [rule.name for rule in load_rules([str(tmp_path)], ["b"])] == ["b"]
-    with pytest.raises(BadInput, match=r"^--rule bb: there is no rule of this name; did you mean b\?$"):
+    with pytest.raises(UserError, match=r"^--rule bb: there is no rule of this name; did you mean b\?$"):
         load_rules([str(tmp_path)], ["bb"])
 
 
@@ -143,7 +143,7 @@ def test_what_is_wrong_with_a_rule(tmp_path: Path, old: str, new: str, said: str
 def test_a_name_that_is_taken(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / f"{name}.yaml").write_text("# x\n" + LEAST.format(name="same"))
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(UserError) as error:
         load_rules([str(tmp_path)])
     there, here = (tmp_path / f"{name}.yaml" for name in ("a", "b"))
     assert str(error.value) == f"{here}:2: name: same is taken by the rule in {there}:2; rename one"
@@ -152,9 +152,9 @@ def test_a_name_that_is_taken(tmp_path: Path) -> None:
 
 
 def test_places_without_rules(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="there is no such file or folder of rules"):
+    with pytest.raises(UserError, match="there is no such file or folder of rules"):
         load_rules([str(tmp_path / "nowhere")])
-    with pytest.raises(BadInput, match=r"no rules in this folder; a rule is a \.yaml file"):
+    with pytest.raises(UserError, match=r"no rules in this folder; a rule is a \.yaml file"):
         load_rules([str(tmp_path)])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.score.score import score
 from answerkey.tasks.traces import commit as committing
@@ -223,7 +223,7 @@ def test_ground_truth_can_come_from_a_data_set(tmp_path: Path) -> None:
     assert counts(funnel) == {"seen": 5, "scored": 3, "undefined": 2, "measured": 5}
     assert funnel.mean == pytest.approx(2 / 3)
     assert dict(query(tmp_path, 'SELECT trace_id, "value" FROM trace_scores')) == {"t0": 1.0, "t1": 0.0, "t4": 1.0}
-    with pytest.raises(BadInput, match=r"r\.yaml:1: dataset: there is no data set 'fag'; there are faq$"):
+    with pytest.raises(UserError, match=r"r\.yaml:1: dataset: there is no data set 'fag'; there are faq$"):
         run(tmp_path, rule(tmp_path, mapping={"answer": "output", "key": "meta.qid"}, dataset="fag"))
 
 
@@ -242,14 +242,14 @@ def test_what_failed_is_tried_again_and_counted_so(tmp_path: Path) -> None:
 def test_a_path_that_leads_nowhere_is_a_mistake_in_the_rule(tmp_path: Path) -> None:
     log(tmp_path / "log.jsonl", [trace(0), trace(1), "no json"])
     for key, path in (("id", "trace_id"), ("time", "created")):
-        with pytest.raises(BadInput) as error:
+        with pytest.raises(UserError) as error:
             run(tmp_path, rule(tmp_path, **{key: path}))
         assert str(error.value) == (
             f"{tmp_path}/r.yaml:{1 if key == 'id' else 8}: {key}: none of the 2 rows in {tmp_path}/log.jsonl has "
             f"anything at '{path}'; write where the {key} of a trace is"
         )
     # Also where the range of a backfill would have hidden it.
-    with pytest.raises(BadInput, match="write where the time of a trace is"):
+    with pytest.raises(UserError, match="write where the time of a trace is"):
         run(tmp_path, rule(tmp_path, time="created"), days("2026-11-01/"))
     # A value that no trace has at a mapped path may come later: it is told, and stops nothing.
     one, _, _ = prepared(
@@ -269,7 +269,7 @@ def test_a_path_that_must_be_empty_may_lead_nowhere(tmp_path: Path) -> None:
 
 def test_a_row_that_no_reader_can_hold_is_told_with_its_file(tmp_path: Path) -> None:
     log(tmp_path / "log.jsonl", [trace(0), trace(1, output="x" * (34 << 20))])
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(UserError) as error:
         run(tmp_path, rule(tmp_path))
     assert str(error.value).startswith(f"{tmp_path}/log.jsonl: cannot be read: ")
     assert str(error.value).endswith("; no trace is as long, so split or remove that row")
@@ -294,7 +294,7 @@ def test_a_token_in_the_address_of_a_source_is_in_no_file(tmp_path: Path) -> Non
         address = f"{site}/log.jsonl"
         given = rule(tmp_path / "rules", source=f"{address}?token=canary")
         funnel = run(tmp_path / "home", given)
-        with pytest.raises(BadInput) as error:
+        with pytest.raises(UserError) as error:
             run(tmp_path / "home", rule(tmp_path / "rules", source=f"{address}x.jsonl?token=canary"))
     assert counts(funnel) == {"seen": 4, "quarantined": 3, "scored": 1, "measured": 1}
     assert str(error.value) == (

@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 import pytest
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.traces.source import absolute, check_source, traces_in
 from tests.tasks.traces.tracing_help import served
 
@@ -69,7 +69,7 @@ def test_a_duckdb_table_with_a_column_of_any_name(tmp_path: Path) -> None:
     assert ids(f'{file}::s.tra"ces') == ["x"]
     with pytest.raises(duckdb.Error, match="nowhere"):
         read(f"{file}::nowhere")
-    with pytest.raises(BadInput, match="there is no such DuckDB file"):
+    with pytest.raises(UserError, match="there is no such DuckDB file"):
         check_source(f"{tmp_path}/other.duckdb::t")
 
 
@@ -98,7 +98,7 @@ def test_a_token_in_an_address_is_kept_nowhere(site: str, logs: Path) -> None:
     assert [row[2] for row in rows] == ["x"]
     assert rows[0][0] == unread[0][0] == "bad.jsonl?…"
     assert unread[0][3] == f"row 2 of {site}/bad.jsonl?…"
-    with pytest.raises(BadInput) as error:
+    with pytest.raises(UserError) as error:
         check_source("https://me:canary@host/traces.csv?sig=canary")
     assert str(error.value).startswith("https://…@host/traces.csv?…: is of no known kind")
 
@@ -159,7 +159,7 @@ def test_sources_that_are_none(tmp_path: Path) -> None:
         (tmp_path / "a.csv", "is of no known kind; give JSONL or Parquet files, a folder"),
         ("https://host/traces.csv", "is of no known kind; give JSONL or Parquet"),
     ):
-        with pytest.raises(BadInput) as error:
+        with pytest.raises(UserError) as error:
             check_source(str(source))
         assert said in str(error.value)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.flows.terminal.traces import print_over_time
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.registry import Options
 from answerkey.metrics_core.statistics.intervals import student_t, wilson
 from answerkey.tasks.traces import preview as previewing
@@ -112,14 +112,14 @@ def test_a_rule_whose_metric_was_changed_shows_the_numbers_of_one(tmp_path: Path
     ],
 )
 def test_what_there_is_not(home: Path, name: str, field: str, said: str) -> None:
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(UserError, match=said):
         over_time(home, name, field)
 
 
 def test_a_home_where_no_rule_has_run(tmp_path: Path) -> None:
     with writing(tmp_path):
         pass
-    with pytest.raises(BadInput, match="none has run yet: answerkey score-traces runs them"):
+    with pytest.raises(UserError, match="none has run yet: answerkey score-traces runs them"):
         over_time(tmp_path, "r")
 
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 import regex
 
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import content_hash
 from answerkey.metrics_core.text import is_blank
 from answerkey.tasks.load.staging import quarantine_schema, staged_schema
@@ -726,7 +726,7 @@ def test_a_file_appears_only_when_it_is_whole(tmp_path: Path) -> None:
     ],
 )
 def test_thresholds_out_of_range(threshold: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadInput) as refused:
+    with pytest.raises(UserError) as refused:
         Contract(**threshold)
     assert str(refused.value) == said
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.metrics_core.comparison import Pair
-from answerkey.metrics_core.errors import BadInput
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.gate import Verdict
 from answerkey.metrics_core.statistics.agreement import Confusion
 from answerkey.metrics_core.statistics.ppi import ppi_mean, rogan_gladen
@@ -186,17 +186,17 @@ def test_pairs_and_verdict_pass_through_under_the_names_of_the_page(home: Path, 
 
 
 def test_wrong_requests_say_what_is_wrong(home: Path, done: Done) -> None:
-    with pytest.raises(BadInput, match=r"rouge_l\.f2: these reports have label\.correct, rouge_l\.precision"):
+    with pytest.raises(UserError, match=r"rouge_l\.f2: these reports have label\.correct, rouge_l\.precision"):
         build_page(home, done.ids, primary="rouge_l.f2")
-    with pytest.raises(BadInput, match="about none"):
+    with pytest.raises(UserError, match="about none"):
         build_page(home, [])
-    with pytest.raises(BadInput, match="small/old/v1: compared, but not on the page"):
+    with pytest.raises(UserError, match="small/old/v1: compared, but not on the page"):
         build_page(home, done.ids[1:], pairs=[Pair(*done.ids, ())])
 
 
 def test_two_data_sets_are_two_pages(home: Path, done: Done, tmp_path: Path) -> None:
     other = run(home, Source(jsonl(tmp_path / "other.jsonl", rows()[:3])), ["rouge_l"])
-    with pytest.raises(BadInput, match="about one data set, and these reports are about small, other"):
+    with pytest.raises(UserError, match="about one data set, and these reports are about small, other"):
         build_page(home, [*done.ids, *other.ids])
 
 
