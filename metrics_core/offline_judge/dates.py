@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from answerkey.metrics_core.offline_judge.numbers import digits, ordinal_word, roman
+from answerkey.metrics_core.offline_judge.numbers_dates import digits, ordinal_word, roman
 
 _MONTHS = {
     form: month

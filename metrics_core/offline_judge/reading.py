@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from answerkey.metrics_core.offline_judge.dates import Date, dates
-from answerkey.metrics_core.offline_judge.numbers import Number, digits, numbers, ordinal_word
+from answerkey.metrics_core.offline_judge.numbers_dates import Number, digits, numbers, ordinal_word
 from answerkey.metrics_core.offline_judge.vocabulary import FUNCTION_WORDS, NEGATIONS, word_set
 from answerkey.metrics_core.text import normalise, words_of_normalised
 

@@ -8,7 +8,7 @@ from answerkey.metrics_core.offline_judge.alignment import HIT, alike
 from answerkey.metrics_core.offline_judge.case import Case, Finding, clear
 from answerkey.metrics_core.offline_judge.claims import lemma
 from answerkey.metrics_core.offline_judge.kinds import asked
-from answerkey.metrics_core.offline_judge.numbers import LONGEST_NUMBER
+from answerkey.metrics_core.offline_judge.numbers_dates import LONGEST_NUMBER
 from answerkey.metrics_core.offline_judge.quantities import clock, quantities
 from answerkey.metrics_core.offline_judge.questions import asks_several
 from answerkey.metrics_core.offline_judge.reading import Text, read, sentences

@@ -3,7 +3,7 @@
 import pytest
 
 from answerkey.metrics_core.offline_judge.dates import Date, dates
-from answerkey.metrics_core.offline_judge.numbers import numbers
+from answerkey.metrics_core.offline_judge.numbers_dates import numbers
 from answerkey.metrics_core.offline_judge.quantities import Quantity, clock, only_quantity, quantities
 from answerkey.metrics_core.offline_judge.reading import read
 from answerkey.metrics_core.text import words
