@@ -1,6 +1,6 @@
 """How the offline matcher is trained: for `train_matcher.py`, which writes the model, and `matcher.py`.
 
-The data are human-labelled answers in ../shared/data; see its README and docs/offline_matcher.md.
+The data are human-labelled answers in ../shared/data; see its README and docs/offline_judge.md.
 """
 
 from __future__ import annotations
@@ -18,10 +18,13 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from answerkey.metrics_core.offline_judge.case import Finding, RuleId  # noqa: E402
 from answerkey.metrics_core.offline_judge.features import look, matrix  # noqa: E402
-from answerkey.metrics_core.offline_judge.matcher import HALF, Pair, ruling  # noqa: E402
-from answerkey.metrics_core.offline_judge.rules import FOR_A_MATCH  # noqa: E402
+from answerkey.metrics_core.offline_judge.matcher import HALF, Pair, final_ruling  # noqa: E402
+from answerkey.metrics_core.offline_judge.rules import (  # noqa: E402
+    FOR_A_MATCH,
+    RuleId,
+    Ruling,
+)
 from answerkey.metrics_core.offline_judge.vocabulary import word_set  # noqa: E402
 
 DATA = ROOT.parent / "shared" / "data"
@@ -73,7 +76,7 @@ class Table:
     labels: np.ndarray
     questions: np.ndarray
     releases: np.ndarray
-    findings: tuple[tuple[Finding | None, ...], ...]
+    rulings: tuple[tuple[Ruling | None, ...], ...]
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -97,7 +100,7 @@ def table(rows: Sequence[Mapping[str, Any]], cache: str) -> Table:
         np.array([float(bool(row["human_label"])) for row in rows]),
         np.array([question_key(row) for row in rows]),
         np.array([row["model"] for row in rows]),
-        tuple(one.findings for one in seen),
+        tuple(one.rulings for one in seen),
     )
 
 
@@ -156,7 +159,7 @@ def platt(scores: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
     return float(fitted.coef_[0, 0]), float(fitted.intercept_[0])
 
 
-def rule_probabilities(data: Table, deciding: Sequence[tuple[float, Finding | None]]) -> dict[str, float]:
+def rule_probabilities(data: Table, deciding: Sequence[tuple[float, Ruling | None]]) -> dict[str, float]:
     """For each rule, the share of labels 1 where it decided.
 
     Rules are written to be right, and some decide only a few answers of the training data or none: ten answers are
@@ -170,7 +173,7 @@ def rule_probabilities(data: Table, deciding: Sequence[tuple[float, Finding | No
     return found
 
 
-def decided(data: Table, probabilities: np.ndarray) -> list[tuple[float, Finding | None]]:
+def decided(data: Table, probabilities: np.ndarray) -> list[tuple[float, Ruling | None]]:
     """What decides each answer, as in the matcher: the model's probability and the rule, if one does.
 
     Args:
@@ -178,23 +181,21 @@ def decided(data: Table, probabilities: np.ndarray) -> list[tuple[float, Finding
     """
     starts = np.r_[0, np.flatnonzero(np.diff(data.source)) + 1, len(data.x)]
     found = []
-    for i, findings in enumerate(data.findings):
+    for i, rulings in enumerate(data.rulings):
         own = probabilities[starts[i] : starts[i + 1]].tolist()
-        at, finding = ruling(findings, own)
-        found.append((own[at] if finding is None else max(own), finding))
+        at, ruling = final_ruling(rulings, own)
+        found.append((own[at] if ruling is None else max(own), ruling))
     return found
 
 
-def final(
-    deciding: Sequence[tuple[float, Finding | None]], rules: Mapping[str, float]
-) -> tuple[np.ndarray, np.ndarray]:
+def final(deciding: Sequence[tuple[float, Ruling | None]], rules: Mapping[str, float]) -> tuple[np.ndarray, np.ndarray]:
     """Probability and verdict of each answer, as `answerkey.metrics_core.offline_judge.matcher` says them."""
     probabilities = np.array([p for p, _ in deciding])
     verdicts = probabilities >= HALF
-    for i, (probability, finding) in enumerate(deciding):
-        if finding is not None:
-            verdicts[i] = finding.verdict == "match"
-            probabilities[i] = max(probability, rules[finding.rule]) if verdicts[i] else rules[finding.rule]
+    for i, (probability, ruling) in enumerate(deciding):
+        if ruling is not None:
+            verdicts[i] = ruling.verdict == "match"
+            probabilities[i] = max(probability, rules[ruling.rule]) if verdicts[i] else rules[ruling.rule]
     return probabilities, verdicts
 
 

@@ -22,13 +22,18 @@ SHARED = Path(__file__).resolve().parents[2] / "shared"
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from answerkey.metrics_core.judges.fact_comparison import compared  # noqa: E402
-from answerkey.metrics_core.offline_judge.claims import Asked, claims_of  # noqa: E402
-from answerkey.metrics_core.offline_judge.enumerations import Fact  # noqa: E402
-from answerkey.metrics_core.offline_judge.facts import facts_of  # noqa: E402
+from answerkey.metrics_core.offline_judge.claims import (  # noqa: E402
+    Asked,
+    claims_of,
+    refined,
+)
+from answerkey.metrics_core.offline_judge.facts import (  # noqa: E402
+    Fact,
+    facts_of,
+)
 from answerkey.metrics_core.offline_judge.links import Links  # noqa: E402
 from answerkey.metrics_core.offline_judge.matcher import Match, Pair, match  # noqa: E402
 from answerkey.metrics_core.offline_judge.reading import clean, read, sentences  # noqa: E402
-from answerkey.metrics_core.offline_judge.refining import refined  # noqa: E402
 
 Splitter = Callable[[str, str | None], Sequence[Fact]]
 
@@ -57,13 +62,15 @@ def physicians() -> None:
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     theirs = [[*row["meta"]["must_have"], *row["meta"]["nice_to_have"]] for row in rows]
     n = np.array([len(facts) for facts in theirs])
-    print("| splitter | correlation of fact counts | counts apart | facts, physicians | overlap F1 |\n|---|---|---|---|---|")
+    print("| splitter | correlation of counts | counts apart | facts, physicians | overlap F1 |\n|---|---|---|---|---|")
     for name, split in SPLITTERS.items():
         ours = [[fact.text for fact in split(row["references"][0], row["question"])] for row in rows]
         counts = np.array([len(facts) for facts in ours])
         overlap = np.mean([_overlap(mine, yours) for mine, yours in zip(ours, theirs, strict=True)])
         means = f"{counts.mean():.1f}, {n.mean():.1f}"
-        print(f"| {name} | {np.corrcoef(counts, n)[0, 1]:.3f} | {np.abs(counts - n).mean():.2f} | {means} | {overlap:.3f} |")
+        print(
+            f"| {name} | {np.corrcoef(counts, n)[0, 1]:.3f} | {abs(counts - n).mean():.2f} | {means} | {overlap:.3f} |"
+        )
 
 
 def _overlap(ours: Sequence[str], theirs: Sequence[str]) -> float:

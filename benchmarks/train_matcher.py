@@ -34,7 +34,7 @@ from _matcher_training import (
 )
 from rapidfuzz import fuzz, process
 
-from answerkey.metrics_core.offline_judge.meaning import ENCODER
+from answerkey.metrics_core.offline_judge.features import ENCODER
 from answerkey.metrics_core.offline_judge.model import FILE
 from answerkey.metrics_core.offline_judge.rules import RULES_VERSION
 from answerkey.metrics_core.statistics.agreement import agreement

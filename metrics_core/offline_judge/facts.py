@@ -15,16 +15,186 @@ Juliet") are kept together. Brackets are left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from answerkey.metrics_core.offline_judge import grammar
-from answerkey.metrics_core.offline_judge.enumerations import Fact, items
-from answerkey.metrics_core.offline_judge.questions import parts_of
-from answerkey.metrics_core.offline_judge.reading import LONGEST_CHARACTERS, clean
+from answerkey.metrics_core.offline_judge.reading import LONGEST_CHARACTERS, asks_several, clean, parts_of, sentences
 from answerkey.metrics_core.offline_judge.stance import hedges, is_refusal
-from answerkey.metrics_core.offline_judge.verbs import DASHES, SUBJECTS, boundary, first_verb, is_verb, tagged
-from answerkey.metrics_core.offline_judge.vocabulary import FUNCTION_WORDS
+from answerkey.metrics_core.offline_judge.vocabulary import (
+    DASHES,
+    FUNCTION_WORDS,
+    PREPOSITIONS,
+    SUBJECTS,
+    SUBORDINATE,
+    UNIT_WORDS,
+    boundary,
+    first_verb,
+    is_verb,
+    tagged,
+    word_set,
+)
 from answerkey.metrics_core.text import composed, normalise, words
+
+_COORDINATORS = r"and|as well as|и|а также"
+_COORDINATOR = re.compile(rf"\s*,?\s+(?:{_COORDINATORS})\s+", re.IGNORECASE)
+_SEPARATOR = re.compile(rf"\s*,?\s+(?:{_COORDINATORS})\s+|\s*[,;]\s+", re.IGNORECASE)
+_CLAUSE = re.compile(
+    r"\s*;\s+|\s*,?\s+(?:and|but|while|whereas|yet|though|although|и|а|но|однако|причем|причём|тогда как|при этом)\s+"
+    r"|,\s+(?=(?:it|he|she|they|its|his|her|their|this|он|она|оно|они|его|ее|её|их|это)\s)|:\s+",
+    re.IGNORECASE,
+)
+"""Where a clause may end. It does if verbs stand on both sides."""
+_RELATIVE = re.compile(r",\s+(?:which|who|котор(?:ый|ая|ое|ые)|where|где)\s+(?!is\b\s*$)", re.IGNORECASE)
+_ALTERNATIVES = re.compile(r"\b(?:or|either|или|либо)\b", re.IGNORECASE)
+_CONDITIONS = word_set("if when because although though since unless если когда хотя поскольку")
+_PARTICIPLES = word_set(
+    "sold known called named also born located founded based made written built found used a an the"
+)
+"""With one of these an insertion begins: "Ada Brown, born in 1815, wrote it"."""
+
+_UNITS = "|".join(
+    sorted((re.escape(form) for form in UNIT_WORDS if len(form) > 1 or form == "h"), key=len, reverse=True)
+)
+_KEPT_TOGETHER = re.compile(
+    r"\"[^\"]*\"|“[^”]*”|«[^»]*»|'[^']{3,}'(?!\w)"
+    r"|\b\d{1,3}(?:,\s?\d{3})+\b"
+    r"|\b[A-Za-z]{3,9}\.?\s+\d{1,2}(?:st|nd|rd|th)?,\s+\d{3,4}\b"
+    rf"|\b\d+(?:[.,]\d+)?\s*(?:{_UNITS})\b,?\s+(?:and|и)\s+\d+(?:[.,]\d+)?\s*(?:{_UNITS})\b"
+    r"|\b(?:hundred|thousand|million|billion)\s+and\s+\w+"
+    r"|\bup to and including\b"
+    r"|\b(?:between|между)\s+\S+(?:\s+\S+){0,3}?\s+(?:and|и)\s+\S+",
+    re.IGNORECASE,
+)
+"""Quotations, numbers, dates, measures of two units, and the two ends of a span."""
+
+_REPLY = re.compile(r"^(yes|no|да|нет)(?:[,.!;:]|\s+[—–-])\s+(?=\w)", re.IGNORECASE)
+"""A reply in one word with more behind it."""
+_WHEN = re.compile(
+    r",?\s+(?:(?:in|on|since|в)\s+)(?:[^\W\d]{3,9}\s+)?(?:\d{1,2},?\s+)?(?:[^\W\d]{3,9}\s+)?\d{4}(?:\s+(?:году|года|г))?\.?$",
+    re.IGNORECASE,
+)
+"""A time at the end of a claim."""
+_NAMELY = re.compile(r",?\s+(?:namely|viz\.?|а именно)[,:]?\s+", re.IGNORECASE)
+_SUCH_AS = re.compile(r",?\s+(?:including|such as|for example|включая|в том числе|например)[,:]?\s+", re.IGNORECASE)
+_PARTICIPLE_RU = re.compile(r"\w+(?:нн|щ|вш)(?:ый|ая|ое|ые|ий|ее|ие|ийся|аяся|ееся|иеся)")
+_BULLET = re.compile(r"^\s*(?:[-*•‣–—]\s+|\(?(?:\d{1,2}[.)]|[a-zа-я]\))\s+|#+\s+)", re.IGNORECASE)
+_NUMBERED = re.compile(r"(?:(?<=\s)|^)\(?(\d{1,2})[.)]\s+(?=\S)")
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:mr|mrs|ms|dr|prof|st|jr|sr|vs|no|inc|ltd|co|approx|ca|fig|gen|col|sen|rev|e\.g|i\.e|a\.m|p\.m|u\.s|u\.k"
+    r"|jan|feb|mar|apr|jun|jul|aug|sept?|oct|nov|dec"
+    r"|г|гг|в|вв|т\.е|т\.к|т\.д|т\.п|др|пр|им|ул|руб|тыс|млн|млрд|см|рис|стр|н\.э)|\b[^\W\d_])\.$",
+    re.IGNORECASE,
+)
+_ASIDE = re.compile(r"\s*(?:\([^()]*\)|\[[^\[\]]*\])")
+_SHELL = re.compile(
+    r"^(?:(?:sure|certainly|of course|well|okay|ok|great question|hello|hi|so"
+    r"|конечно|итак|здравствуйте|привет)[,!.:]*\s+"
+    r"|(?:the|my|correct|right) (?:correct |right |short )?answer(?: to (?:this|the|your) question)?"
+    r" (?:is|would be)[:,]?\s+(?:that )?|answer:\s+"
+    r"|(?:правильный |верный )?ответ(?: на (?:этот|ваш) вопрос)?\s*(?:[:—–-]|таков:)\s*"
+    r"|(?:according to|based on) [^,]{3,60},\s+"
+    r"|(?:as far as i know|to my knowledge|насколько я знаю|насколько мне известно),?\s+"
+    r"|(?:in (?:summary|short|conclusion)|to summari[sz]e|overall|therefore|thus|additionally|moreover|furthermore|also"
+    r"|however|таким образом|кроме того|однако|также|итого),\s+)+",
+    re.IGNORECASE,
+)
+"""What stands before a claim and is none."""
+_LIST_SHELL = re.compile(r"^(?:here (?:is|are)|the following|below|вот|ниже)\b", re.IGNORECASE)
+"""A lead-in that only announces a list."""
+_CHATTER = re.compile(
+    r"^(?:(?:sure|certainly|of course|okay|ok|hello|hi|конечно|привет|здравствуйте)[!.,]*$"
+    r"|i hope|hope (?:this|that)|let me know|feel free|please (?:note that i|let me)"
+    r"|if you (?:have|need|want|would like)|is there anything|thank|thanks|you're welcome|good luck|enjoy"
+    r"|great question|that's a (?:great|good)|happy to help|here (?:is|are) (?:the|a|some)\b[^:]*$"
+    r"|надеюсь|если (?:у вас|вам|хотите)|обращайтесь|спасибо|пожалуйста|удачи|рада? (?:помочь|был)|хороший вопрос)",
+    re.IGNORECASE,
+)
+"""Greetings, thanks, offers and wishes."""
+
+
+def _sentences(line: str) -> list[str]:
+    """The sentences of a line; none ends with an abbreviation or an initial."""
+    found: list[str] = []
+    for piece in sentences(line):
+        if found and _ABBREVIATION.search(found[-1]):
+            found[-1] = f"{found[-1]} {piece}"
+        else:
+            found.append(piece)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One claim.
+
+    Attributes:
+        text: the claim, with what an enumeration says of all its items.
+        item: the item alone, where this is one of an enumeration: another one beside it is no contradiction.
+    """
+
+    text: str
+    item: str = ""
+
+
+_NO_ITEM = FUNCTION_WORDS | {"etc", "too"}
+
+
+def items(clause: str, question: str | None) -> list[Fact]:
+    """The facts of a clause: its items where it enumerates, else the one that it is."""
+    pieces = [piece.strip() for piece in _SEPARATOR.split(clause) if set(words(piece)) - _NO_ITEM]
+    joined = _COORDINATOR.search(clause) is not None
+    # "A, B or C" is one claim; "A, B or C, and D" has two items.
+    if len(pieces) < 2 or (_ALTERNATIVES.search(clause) and not joined):
+        return [Fact(clause)]
+    if any(piece.split()[0].casefold() in SUBORDINATE for piece in pieces[1:]):
+        return [Fact(clause)]
+    verbs = [first_verb(piece) for piece in pieces]
+    if all(verb is not None and not verb.start() for verb in verbs):
+        # "born in 1815, died in 1852"
+        return [Fact(piece) for piece in pieces]
+    if not any(verbs):
+        return _bare_list(clause, pieces, question, joined=joined)
+    if verbs[-1] is not None and not any(verbs[:-1]) and joined and verbs[-1].start():
+        cut = verbs[-1].start()
+        tail = pieces[-1][cut:].strip()
+        return [Fact(f"{piece.strip()} {tail}", piece) for piece in [*pieces[:-1], pieces[-1][:cut]]]
+    return _afterfirst_verb(clause, pieces, verbs, joined=joined)
+
+
+def _bare_list(clause: str, pieces: Sequence[str], question: str | None, *, joined: bool) -> list[Fact]:
+    """No verb: "red, green and blue". Two pieces with a comma alone may be "Paris, France"."""
+    several = joined or len(pieces) > 2 or ";" in clause or asks_several(question)
+    numeric = {any(map(str.isdigit, piece)) for piece in pieces}
+    if not several and numeric == {False}:
+        return [Fact(clause)]
+    head = pieces[0]
+    start = 0
+    if ": " in head:
+        start = head.index(": ") + 2
+    first = pieces[1].split()[0].casefold()
+    if not start and first in PREPOSITIONS and not head.casefold().startswith(first):
+        start = boundary(head, first)
+    lead = head[:start].strip()
+    return [Fact(f"{lead} {piece}".strip(), piece) for piece in [head[start:], *pieces[1:]]]
+
+
+def _afterfirst_verb(
+    clause: str, pieces: Sequence[str], verbs: Sequence[re.Match[str] | None], *, joined: bool
+) -> list[Fact]:
+    """The items after the last piece with a verb share what stands before the first of them."""
+    place = max(n for n, verb in enumerate(verbs) if verb is not None)
+    rest = pieces[place + 1 :]
+    if not rest or not (joined or len(rest) > 1):
+        return [Fact(clause)]
+    before = ", ".join(pieces[:place])
+    head = pieces[place]
+    colon = head.rfind(": ")
+    start = colon + 2 if colon >= 0 else boundary(head, rest[-1].split()[0].casefold())
+    frame = f"{before}, {head[:start]}".strip(" ,") if before else head[:start].strip()
+    if not head[start:].strip():
+        return [Fact(clause)]
+    return [Fact(f"{frame} {piece.strip()}".strip(), piece) for piece in [head[start:], *rest]]
+
 
 GRAMMAR = 1
 """Counts the changes of the grammar that can change a number."""
@@ -58,16 +228,16 @@ def _claims(text: str) -> Iterator[tuple[str, str]]:
     for line, is_item in _lines(composed(text)[:LONGEST_CHARACTERS]):
         if not is_item:
             lead = ""
-        sentences = grammar.sentences(line)
+        sentences = _sentences(line)
         for place, sentence in enumerate(sentences):
             last = place == len(sentences) - 1
             if last and not is_item and sentence.endswith(":"):
-                lead = "" if grammar.LIST_SHELL.match(sentence) else _bare(sentence)
+                lead = "" if _LIST_SHELL.match(sentence) else _bare(sentence)
                 continue
             claim = _bare(sentence)
             if not claim or _empty(sentence):
                 continue
-            if reply := grammar.REPLY.match(claim):
+            if reply := _REPLY.match(claim):
                 yield reply[1], ""
                 claim = claim[reply.end() :]
             whole = f"{lead} {claim}" if is_item and lead and _belongs(lead, claim) else claim
@@ -82,21 +252,21 @@ def _belongs(lead: str, item: str) -> bool:
 
 def _lines(text: str) -> Iterator[tuple[str, bool]]:
     for line in filter(None, map(str.strip, text.splitlines())):
-        marks = list(grammar.NUMBERED.finditer(line))
+        marks = list(_NUMBERED.finditer(line))
         if len(marks) > 1 and [int(mark[1]) for mark in marks] == list(range(1, len(marks) + 1)):
             if before := line[: marks[0].start()].strip():
                 yield clean(before), False
             ends = [*(mark.start() for mark in marks[1:]), len(line)]
             for mark, end in zip(marks, ends, strict=True):
-                yield grammar.ASIDE.sub("", clean(line[mark.end() : end])).strip(" ;,"), True
+                yield _ASIDE.sub("", clean(line[mark.end() : end])).strip(" ;,"), True
         else:
-            bare = grammar.BULLET.sub("", line)
-            yield grammar.ASIDE.sub("", clean(bare)), bare != line
+            bare = _BULLET.sub("", line)
+            yield _ASIDE.sub("", clean(bare)), bare != line
 
 
 def _empty(sentence: str) -> bool:
     """Says nothing in reply: chatter, a question, or a refusal."""
-    if sentence.rstrip("\"'»”) ").endswith("?") or grammar.CHATTER.match(sentence):
+    if sentence.rstrip("\"'»”) ").endswith("?") or _CHATTER.match(sentence):
         return True
     said = map(normalise, _BUT.split(sentence))
     return all(is_refusal(part) and not re.search(r"\d", part) for part in said)
@@ -106,16 +276,16 @@ _BUT = re.compile(r",?\s+(?:but|however|but unfortunately|но)\s+", re.IGNORECA
 
 
 def _bare(sentence: str) -> str:
-    return grammar.SHELL.sub("", sentence.strip()).strip().rstrip(".!…;:, ")
+    return _SHELL.sub("", sentence.strip()).strip().rstrip(".!…;:, ")
 
 
 def _hold(claim: str, question: str | None) -> str:
     """Hide the commas and conjunctions that divide nothing behind characters that no text has."""
-    claim = grammar.NAMELY.sub(": ", claim)
-    examples = grammar.SUCH_AS.search(claim)
+    claim = _NAMELY.sub(": ", claim)
+    examples = _SUCH_AS.search(claim)
     if examples and first_verb(claim[examples.end() :]) is None:
         claim = f"{claim[: examples.start()]}: {claim[examples.end() :]}"
-    claim = grammar.KEPT_TOGETHER.sub(lambda found: _held(found[0]), claim)
+    claim = _KEPT_TOGETHER.sub(lambda found: _held(found[0]), claim)
     asked = normalise(question or "")
     for found in list(re.finditer(r"(\w[\w'’-]*) (?:and|и) (\w[\w'’-]*)", claim)):
         if normalise(found[0]) in asked:
@@ -153,7 +323,7 @@ def _clauses(claim: str) -> Iterator[str]:
 def _pieces(claim: str) -> Iterator[tuple[str, str]]:
     """What stands between joints, each with the joint before it."""
     end, joint = 0, ""
-    for found in grammar.CLAUSE.finditer(claim):
+    for found in _CLAUSE.finditer(claim):
         yield claim[end : found.start()], joint
         end, joint = found.end(), found[0]
     yield claim[end:], joint
@@ -161,10 +331,10 @@ def _pieces(claim: str) -> Iterator[tuple[str, str]]:
 
 def _divides(left: str, right: str, joint: str, verb: int) -> bool:
     """Whether a joint between two pieces that have verbs, `right` at place `verb`, ends a claim."""
-    if not left or left.split(maxsplit=1)[0].casefold() in grammar.CONDITIONS or _doubts(right):
+    if not left or left.split(maxsplit=1)[0].casefold() in _CONDITIONS or _doubts(right):
         return False
     # "she likes apples, pears and plums are sweet": the list before the verb is its subject.
-    return not (joint.strip() in ("and", "и") and verb and grammar.SEPARATOR.search(right[:verb]))
+    return not (joint.strip() in ("and", "и") and verb and _SEPARATOR.search(right[:verb]))
 
 
 def _doubts(clause: str) -> bool:
@@ -185,7 +355,7 @@ def _with_subject(left: str, right: str) -> str:
 
 def _timed(clause: str, question: str | None) -> Iterator[str]:
     """Where the question asks for a time beside other things, the time at the end of a clause is a fact of its own."""
-    found = grammar.WHEN.search(clause)
+    found = _WHEN.search(clause)
     several = len(parts_of(question)) > 1 and _TIME.search(question or "")
     if found and several and _says_more(clause[: found.start()]):
         yield clause[: found.start()]
@@ -210,12 +380,12 @@ def _without_insertions(claim: str) -> Iterator[str]:
         subject = ", ".join(pieces[:place])
         opener = inner.split()[0].casefold() if inner.split() else ""
         verb = first_verb(after)
-        inserted = opener in grammar.PARTICIPLES or grammar.PARTICIPLE_RU.fullmatch(opener)
+        inserted = opener in _PARTICIPLES or _PARTICIPLE_RU.fullmatch(opener)
         if inserted and first_verb(subject) is None and verb is not None and not verb.start():
             yield f"{subject} {after}"
             yield f"{subject} {'is' if opener.isascii() else '—'} {inner}"
             return
-    found = grammar.RELATIVE.search(claim)
+    found = _RELATIVE.search(claim)
     if found is None or first_verb(claim[found.end() :]) is None:
         yield claim
         return

@@ -1,19 +1,318 @@
-"""What the model sees of an answer and its references: one row of numbers a reference."""
+"""What the model sees of an answer and its references: one row of numbers per reference."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+from rapidfuzz import fuzz
+from rapidfuzz.distance import LCSseq
 
-from answerkey.metrics_core.offline_judge import lexical, meaning
-from answerkey.metrics_core.offline_judge.case import Case, Finding
-from answerkey.metrics_core.offline_judge.reading import read
-from answerkey.metrics_core.offline_judge.rules import decide
+from answerkey.metrics_core.embeddings.cache import EmbeddingCache
+from answerkey.metrics_core.embeddings.embed import embed
+from answerkey.metrics_core.embeddings.loading import load_encoder
+from answerkey.metrics_core.embeddings.vectors import Embedded, Vector
+from answerkey.metrics_core.offline_judge.alignment import HIT, Alignment, align, alike
+from answerkey.metrics_core.offline_judge.reading import Text, question_kind, read, sentences, text_kind
+from answerkey.metrics_core.offline_judge.rules import Case, Ruling, decide
+from answerkey.metrics_core.offline_judge.stance import declines, hedges, polarity
+from answerkey.metrics_core.offline_judge.vocabulary import ALTERNATIVE_WORDS, FUNCTION_WORDS, PLACE_OR_KIND, TITLES
+
+FAR = 9.0
+"""Stands for "no such number" in distances."""
+
+
+def focus(answer: Text, reference: Text, question: Text) -> Text:
+    """The sentence of the answer that speaks most of the reference, then of the question; the first of equals."""
+    parts = sentences(answer.raw)
+    if len(parts) == 1:
+        return answer
+    wanted, about = frozenset(reference.content_stems), frozenset(question.content_stems)
+
+    def score(part: str) -> float:
+        stems = frozenset(read(part).stems)
+        return len(wanted & stems) / max(1, len(wanted)) + 0.2 * len(about & stems) / max(1, len(about))
+
+    return read(max(parts[:12], key=score))
+
+
+def word_features(case: Case, near: Text) -> dict[str, float]:
+    """Everything that is seen without embeddings. `near` is the answer's `focus`."""
+    aligned = align(case.reference, case.answer, case.question)
+    return {
+        **_recall(case, aligned, near),
+        **_missing(case, aligned),
+        **_extra(case, near),
+        **_numbers(case.reference, case.answer, case.head),
+        **_dates(case.reference, case.answer, case.head),
+        **_characters(case, near),
+        **_form(case, near),
+        **_asked(case),
+    }
+
+
+def _share(found: float, of: float) -> float:
+    return found / of if of else 1.0
+
+
+def _hits(reference: Text, text: Text, question: Text) -> float:
+    aligned = align(reference, text, question)
+    found = len(aligned.found)
+    return 1.0 if aligned.whole else _share(found, found + len(aligned.missing))
+
+
+def rarity(stem: str) -> float:
+    """How much a word tells, roughly: long words and numbers more than short ones. 0.3..1.6."""
+    if any(map(str.isdigit, stem)):
+        return 1.3
+    return min(1.6, 0.2 + 0.15 * len(stem)) if stem not in PLACE_OR_KIND and stem not in TITLES else 0.3
+
+
+def _recall(case: Case, aligned: Alignment, near: Text) -> dict[str, float]:
+    triples = list(zip(aligned.stems, aligned.score, aligned.given, strict=True))
+    new = [(stem, score) for stem, score, given in triples if not given]
+    weight = sum(rarity(stem) for stem, _ in new)
+    places = [at for at, score in zip(aligned.where, aligned.score, strict=True) if at >= 0 and score >= HIT]
+    found = len(aligned.found)
+    return {
+        "recall": 1.0 if aligned.whole else _share(found, found + len(aligned.missing)),
+        "recall_rare": 1.0 if aligned.whole else _share(
+            sum(rarity(s) for s, score in new if score >= HIT), weight),
+        "recall_soft": 1.0 if aligned.whole else _share(sum(rarity(s) * score for s, score in new), weight),
+        "recall_all": 1.0 if aligned.whole else _share(sum(s >= HIT for s in aligned.score), len(aligned.score)),
+        "recall_head": _hits(case.reference, case.head, case.question),
+        "recall_focus": _hits(case.reference, near, case.question),
+        "first_hit": aligned.score[0] if aligned.score else 0.0,
+        "last_hit": aligned.score[-1] if aligned.score else 0.0,
+        "given_share": sum(aligned.given) / max(1, len(aligned.given)),
+        "echo": float(frozenset(aligned.stems) <= frozenset(case.question.stems)),
+        "spread": math.log1p(max(0, max(places) - min(places) + 1 - len(places))) if places else 0.0,
+        "place": math.log1p(min(places)) if places else FAR,
+        "whole": float(aligned.whole),
+        "rouge_recall": LCSseq.similarity(case.reference.stems, case.answer.stems) / max(1, len(case.reference.stems)),
+    }  # fmt: skip
+
+
+def _missing(case: Case, aligned: Alignment) -> dict[str, float]:
+    missing = aligned.missing
+    names = case.reference.names
+    return {
+        "missing": float(len(missing)),
+        "missing_rarest": max(map(rarity, missing), default=0.0),
+        "missing_numbers": float(sum(any(map(str.isdigit, stem)) for stem in missing)),
+        "missing_names": float(sum(stem in names for stem in missing)),
+        "missing_kinds": float(sum(stem in PLACE_OR_KIND or stem in TITLES for stem in missing)),
+        "missing_short": float(sum(len(stem) <= 2 for stem in missing)),
+        "found_rarest": max(map(rarity, aligned.found), default=0.0),
+    }
+
+
+def _extra(case: Case, near: Text) -> dict[str, float]:
+    """What the answer says beyond question and reference."""
+    known = frozenset(case.reference.stems) | frozenset(case.question.stems)
+
+    def beyond(text: Text) -> list[str]:
+        return [s for s in (text.stems[i] for i in text.content) if s not in known]
+
+    head, close = beyond(case.head), beyond(near)
+    wanted = case.reference.content_stems
+    left = case.residue
+    hits = sum(any(alike(s, w) >= HIT for w in wanted) for s in left)
+    return {
+        "extra_head": math.log1p(len(head)),
+        "extra_focus": math.log1p(len(close)),
+        "extra_names_head": float(len([s for s in set(head) if s in case.head.names])),
+        "extra_names_focus": float(len([s for s in set(close) if s in near.names])),
+        "precision_residue": hits / len(left) if left else 0.0,
+        "residue": math.log1p(len(left)),
+        "in_question": sum(s in case.question.stems for s in case.head.stems) / max(1, len(case.head.stems)),
+        "question_kept": sum(s in near.stems for s in case.question.content_stems)
+        / max(1, len(case.question.content_stems)),
+    }
+
+
+def _numbers(reference: Text, answer: Text, head: Text) -> dict[str, float]:
+    wanted = {n.value for n in reference.numbers}
+    said, said_head = {n.value for n in answer.numbers}, {n.value for n in head.numbers}
+    gaps = [abs(w - s) / max(abs(w), abs(s), 1e-9) for w in wanted for s in said_head or said]
+    return {
+        "numbers_wanted": float(len(wanted)),
+        "numbers_found": _share(len(wanted & said), len(wanted)),
+        "numbers_found_head": _share(len(wanted & said_head), len(wanted)),
+        "numbers_other": math.log1p(len(said_head - wanted)),
+        "number_gap": min(gaps, default=2.0 if wanted else -1.0),
+    }
+
+
+def _dates(reference: Text, answer: Text, head: Text) -> dict[str, float]:
+    wanted = reference.dates
+    said = head.dates or answer.dates
+    state = 0.0
+    if wanted:
+        if any(d.covers(w) for w in wanted for d in answer.dates):
+            state = 3.0
+        elif any(d.agrees(w) for w in wanted for d in answer.dates):
+            state = 2.0
+        elif answer.dates:
+            state = -2.0
+        else:
+            state = -1.0
+    years = [abs(d.year - w.year) for d in said for w in wanted if d.year is not None and w.year is not None]
+    return {
+        "date_state": state,
+        "date_head": float(any(d.agrees(w) for w in wanted for d in head.dates)) if wanted else -1.0,
+        "date_parts_wanted": float(max((w.parts for w in wanted), default=0)),
+        "date_parts_said": float(max((d.parts for d in said), default=0)),
+        "year_gap": math.log1p(min(years)) if years else FAR if wanted else -1.0,
+        "dates_said": float(min(len(said), 5)),
+    }
+
+
+def _characters(case: Case, near: Text) -> dict[str, float]:
+    wanted = " ".join(case.reference.tokens)
+    head, close, left = " ".join(case.head.tokens), " ".join(near.tokens), " ".join(case.residue)
+    return {
+        "characters_head": fuzz.ratio(wanted, head) / 100,
+        "characters_part": fuzz.partial_ratio(wanted, close) / 100 if len(close) >= len(wanted) else fuzz.ratio(
+            wanted, close) / 100,
+        "characters_tokens": fuzz.token_set_ratio(wanted, close) / 100,
+        "characters_residue": fuzz.ratio(" ".join(case.reference.content_stems), left) / 100,
+    }  # fmt: skip
+
+
+def _form(case: Case, near: Text) -> dict[str, float]:
+    return {
+        "length_answer": math.log1p(len(case.answer.tokens)),
+        "length_head": math.log1p(len(case.head.tokens)),
+        "length_reference": math.log1p(len(case.reference.tokens)),
+        "sentences": math.log1p(len(sentences(case.answer.raw))),
+        "negation": float(near.negated != case.reference.negated),
+        "hedge": float(hedges(near.normal) or hedges(case.head.normal)),
+        "refusal": float(declines(case.answer, case.question)),
+        "polarity": float(polarity(case.reference, case.answer, case.question)),
+        "alternatives": float(bool(ALTERNATIVE_WORDS & set(near.tokens))),
+    }
+
+
+def _asked(case: Case) -> dict[str, float]:
+    kind, of = question_kind(case.question), text_kind(case.reference)
+    found = {f"asks_{name}": float(kind == name) for name in ("who", "when", "where", "how_many", "why", "closed")}
+    found |= {f"reference_{name}": float(of == name) for name in ("date", "number", "name")}
+    return found
+
+
+ENCODER = "use-multilingual"
+DECIMALS = 4
+"""Of cosines: the last digits of an embedding depend on the texts that shared its batch."""
+
+_LONGEST_WORDS = 60
+_MOST_SPANS = 8
+_MOST_MISSING = 4
+_MOST_WORDS = 16
+
+
+def texts_to_embed(case: Case, near: Text) -> dict[str, str]:
+    """The texts whose embeddings a case needs, by role."""
+    question, reference = case.question.raw, case.reference.raw
+    head, close = _cut(case.head.raw), _cut(near.raw)
+    found = {
+        "reference": reference,
+        "question": question,
+        "head": head,
+        "focus": close,
+        "asked_reference": f"{question} {reference}",
+        "asked_head": f"{question} {head}",
+        "asked_focus": f"{question} {close}",
+    }
+    for i, span in enumerate(spans(case, near)):
+        found[f"span{i}"] = span
+        found[f"asked_span{i}"] = f"{question} {span}"
+    if case.residue:
+        found["residue"] = _cut(
+            " ".join(t for t, s in zip(case.head.tokens, case.head.stems, strict=True) if s in case.residue)
+        )
+    aligned = align(case.reference, case.answer, case.question)
+    absent = frozenset(aligned.missing)
+    tokens = dict.fromkeys(t for t, s in zip(case.reference.tokens, case.reference.stems, strict=True) if s in absent)
+    found |= {f"missing{i}": token for i, token in enumerate(list(tokens)[:_MOST_MISSING])}
+    if tokens:
+        have = dict.fromkeys(
+            near.tokens[i] for i in near.content if near.stems[i] not in frozenset(case.question.stems)
+        )
+        found |= {f"word{i}": token for i, token in enumerate(list(have)[:_MOST_WORDS])}
+    return found
+
+
+def spans(case: Case, near: Text) -> list[str]:
+    """Runs of words of the focus that the question does not give: what might be the answer itself."""
+    given = frozenset(case.question.stems)
+    runs: list[list[str]] = [[]]
+    for token, stem in zip(near.tokens, near.stems, strict=True):
+        if stem in given or token in FUNCTION_WORDS:
+            if runs[-1]:
+                runs.append([])
+        else:
+            runs[-1].append(token)
+    unique = dict.fromkeys(" ".join(run[:8]) for run in runs if run)
+    return list(unique)[:_MOST_SPANS]
+
+
+def unit_vectors(wanted: Iterable[str], cache_dir: str | None) -> Mapping[str, Vector]:
+    """Unit vectors of texts; a text that the encoder cannot read has none."""
+    cache = EmbeddingCache(Path(cache_dir)) if cache_dir else None
+    found = embed(load_encoder(ENCODER), wanted, cache).by_text
+    return {text: _unit(e.vector) for text, e in found.items() if isinstance(e, Embedded)}
+
+
+def embedding_features(roles: Mapping[str, str], known: Mapping[str, Vector]) -> dict[str, float]:
+    """Cosines between the texts of a case; 0 where the encoder cannot read one of them."""
+
+    def cosine(a: str, b: str) -> float:
+        x, y = known.get(roles.get(a, "")), known.get(roles.get(b, ""))
+        return 0.0 if x is None or y is None else round(float(x @ y), DECIMALS)
+
+    span_cosines = [cosine("reference", role) for role in roles if role.startswith("span")]
+    best = max(span_cosines, default=0.0)
+    asked = [cosine("asked_reference", role) for role in roles if role.startswith("asked_span")]
+    words = [role for role in roles if role.startswith("word")]
+    absent = [max((cosine(role, word) for word in words), default=0.0) for role in roles if role.startswith("missing")]
+    return {
+        "near_head": cosine("reference", "head"),
+        "near_focus": cosine("reference", "focus"),
+        "near_asked_head": cosine("asked_reference", "asked_head"),
+        "near_asked_focus": cosine("asked_reference", "asked_focus"),
+        "near_stated": cosine("asked_reference", "focus"),
+        "near_stated_head": cosine("asked_reference", "head"),
+        "near_question": cosine("question", "head"),
+        "near_question_reference": cosine("question", "reference"),
+        "near_span": best,
+        "near_asked_span": max(asked, default=0.0),
+        "near_asked_gain": max(asked, default=0.0) - cosine("asked_reference", "question"),
+        "near_residue": cosine("reference", "residue"),
+        "near_words": _mean(absent) if absent else 1.0,
+        "near_word_least": min(absent, default=1.0),
+        "near_best": max(best, cosine("reference", "head")),
+    }
+
+
+def _cut(text: str) -> str:
+    return " ".join(text.split()[:_LONGEST_WORDS])
+
+
+def _unit(vector: Vector) -> Vector:
+    norm = float(np.linalg.norm(vector))
+    return (vector / norm).astype(np.float32) if norm else vector
+
+
+def _mean(values: Sequence[float]) -> float:
+    """The mean; 0 for none."""
+    return sum(values) / len(values) if values else 0.0
+
 
 Matrix = npt.NDArray[np.float64]
 """Features: shape (references of all pairs, features)."""
@@ -43,22 +342,22 @@ class Seen:
     """A pair as the model sees it, by reference: the features, and what a rule found."""
 
     values: tuple[dict[str, float], ...]
-    findings: tuple[Finding | None, ...]
+    rulings: tuple[Ruling | None, ...]
 
 
 def look(pairs: Sequence[Asked], cache_dir: str | None = None) -> list[Seen]:
     """Features of every pair and reference; all texts are embedded at once."""
     cases = [_cases(pair) for pair in pairs]
-    near = [[lexical.focus(case.answer, case.reference, case.question) for case in some] for some in cases]
+    near = [[focus(case.answer, case.reference, case.question) for case in some] for some in cases]
     roles = [
-        [meaning.texts(case, text) for case, text in zip(some, texts, strict=True)]
+        [texts_to_embed(case, text) for case, text in zip(some, texts, strict=True)]
         for some, texts in zip(cases, near, strict=True)
     ]
-    known = meaning.vectors({text for some in roles for by_role in some for text in by_role.values()}, cache_dir)
+    known = unit_vectors({text for some in roles for by_role in some for text in by_role.values()}, cache_dir)
     seen = []
     for some, texts, by_roles in zip(cases, near, roles, strict=True):
         rows = [
-            {**lexical.features(case, text), **meaning.features(by_role, known)}
+            {**word_features(case, text), **embedding_features(by_role, known)}
             for case, text, by_role in zip(some, texts, by_roles, strict=True)
         ]
         together = _together(rows)

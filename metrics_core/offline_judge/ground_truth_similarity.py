@@ -13,15 +13,13 @@ from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.measurement import Outcome, Scored
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity, outcome_of
 from answerkey.metrics_core.offline_judge import matcher
-from answerkey.metrics_core.offline_judge.claims import Asked, Claim, claims_of, says_yes_or_no
-from answerkey.metrics_core.offline_judge.depth import out_of_depth
-from answerkey.metrics_core.offline_judge.enumerations import Fact
-from answerkey.metrics_core.offline_judge.facts import GRAMMAR, facts_of
+from answerkey.metrics_core.offline_judge.claims import Asked, Claim, claims_of, refined, says_yes_or_no
+from answerkey.metrics_core.offline_judge.facts import GRAMMAR, Fact, facts_of
 from answerkey.metrics_core.offline_judge.links import Links
+from answerkey.metrics_core.offline_judge.matcher import out_of_depth
 from answerkey.metrics_core.offline_judge.measured import OfflineMetric
 from answerkey.metrics_core.offline_judge.model import load
 from answerkey.metrics_core.offline_judge.reading import read
-from answerkey.metrics_core.offline_judge.refining import refined
 from answerkey.metrics_core.offline_judge.stance import is_refusal
 from answerkey.metrics_core.sample import Sample
 from answerkey.metrics_core.text import normalise

@@ -1,15 +1,125 @@
-"""Which facts of a reference and of an answer are the same, and which contradict each other."""
+"""Which facts of a reference and of an answer are the same, and which contradict each other, given the question."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
+from typing import Literal
 
 from answerkey.metrics_core.judges.fact_comparison import Comparison, compared
+from answerkey.metrics_core.offline_judge.alignment import HIT, alike
 from answerkey.metrics_core.offline_judge.claims import Asked, Claim
 from answerkey.metrics_core.offline_judge.matcher import Match, Pair
-from answerkey.metrics_core.offline_judge.relations import nearness, relation, rivals
+from answerkey.metrics_core.offline_judge.reading import lemma, read
+from answerkey.metrics_core.offline_judge.vocabulary import (
+    FUNCTION_WORDS,
+    PLACE_OR_KIND,
+    PREPOSITIONS,
+    TITLES,
+    UNIT_WORDS,
+)
+
+_LONGEST_PHRASE = 4
+_NO_MODIFIERS = FUNCTION_WORDS | TITLES | PLACE_OR_KIND | frozenset(UNIT_WORDS)
+
+Relation = Literal["same", "against", "other", "unsure"]
+"""`against`: another value in the same slot. `unsure`: the matcher has to say, both ways."""
+
+
+def relation(ours: Claim, theirs: Claim, question: Asked) -> Relation:
+    """What two facts are to each other, as far as rules can say."""
+    apart = ours.part is not None and theirs.part is not None and ours.part != theirs.part
+    if apart or ours.limits != theirs.limits:
+        return "other"
+    if question.closed and not (ours.core and theirs.core):
+        # Yes and no, in so many words; what one of them adds is another fact.
+        return "other" if ours.core or theirs.core else "same" if ours.denies == theirs.denies else "against"
+    bare = ours.bare or theirs.bare
+    slot = _same_slot(ours, theirs, question)
+    if ours.denies != theirs.denies or (not bare and ours.negated != theirs.negated):
+        return "against" if (ours.nouns == theirs.nouns if bare else ours.core == theirs.core) else "other"
+    if len(ours.dates) == len(theirs.dates) == 1:
+        return _by_date(ours, theirs, question, slot=slot)
+    if ours.numbers != theirs.numbers:
+        return "against" if slot and ours.numbers and theirs.numbers else "other"
+    return _by_words(ours, theirs, bare=bare)
+
+
+def _by_words(ours: Claim, theirs: Claim, *, bare: bool) -> Relation:
+    """Two facts with the same numbers, or none."""
+    same = ours.nouns == theirs.nouns if bare else ours.core == theirs.core
+    if bare and ours.numbers:
+        same = same or ours.plain == theirs.plain
+    if (same and ours.core) or _same_name(ours, theirs) or _same_name(theirs, ours):
+        return "same"
+    return "other" if _narrower(ours, theirs) or _narrower(theirs, ours) else "unsure"
+
+
+def rivals(ours: Claim, theirs: Claim, question: Asked) -> bool:
+    """Whether two facts that are not the same give the same slot different values of a kind, with nothing in common."""
+    alike_written = ours.value[:1].isupper() == theirs.value[:1].isupper()
+    return _same_slot(ours, theirs, question) and alike_written and not _shared(ours, theirs)
+
+
+def nearness(ours: Claim, theirs: Claim) -> float:
+    """How much two cores have in common, 0..1, for choosing whom to ask the matcher about."""
+    return 2 * _shared(ours, theirs) / max(1, len(ours.nouns) + len(theirs.nouns))
+
+
+def _shared(ours: Claim, theirs: Claim) -> int:
+    return sum(any(alike(one, other) >= HIT for other in theirs.nouns) for one in ours.nouns)
+
+
+def _same_slot(ours: Claim, theirs: Claim, question: Asked) -> bool:
+    if ours.fact.item or theirs.fact.item:
+        return False
+    if len(question.parts) > 1:
+        return ours.part is not None and ours.part == theirs.part
+    return all(claim.bare or claim.part is not None for claim in (ours, theirs))
+
+
+def _by_date(ours: Claim, theirs: Claim, question: Asked, *, slot: bool) -> Relation:
+    [mine], [yours] = ours.dates, theirs.dates
+    if question.year and mine.year is not None and yours.year is not None:
+        same = mine.year == yours.year and mine.span == yours.span
+    else:
+        same = mine.covers(yours) and yours.covers(mine)
+    if same:
+        return "same" if _undated(ours) == _undated(theirs) else "unsure"
+    return "other" if mine.agrees(yours) or not slot else "against"
+
+
+def _undated(claim: Claim) -> frozenset[str]:
+    """The core without the date: what stands inside of it, in whatever form, is compared already."""
+    text = read(claim.fact.text)
+    dated = {lemma(token) for date in text.dates for token in text.tokens[date.start : date.stop]}
+    return claim.nouns - dated
+
+
+def _narrower(ours: Claim, theirs: Claim) -> bool:
+    """ "red apples" and "apples": the same thing, but only some of it. Names are another matter."""
+    mine, yours = ours.value.split(), theirs.value.split()
+    extra = mine[: -len(yours)]
+    return (
+        0 < len(extra) < _LONGEST_PHRASE
+        and mine[len(extra) :] == yours
+        and all(word.isalpha() and word.islower() for word in mine)
+        and not PREPOSITIONS.intersection(mine)
+        and any(word not in _NO_MODIFIERS for word in extra)
+    )
+
+
+def _same_name(name: Claim, described: Claim) -> bool:
+    """ "Sophocles" and "the Greek playwright Sophocles": a name, and before it words that describe its bearer."""
+    words = name.value.split()
+    if not name.bare or not words or not all(word[:1].isupper() for word in words) or name.numbers != described.numbers:
+        return False
+    before, found, after = described.value.partition(name.value)
+    lead = [word for word in before.split() if word[:1].islower()]
+    others = [word for word in before.split() if word[:1].isupper()]
+    return bool(found) and not after.strip(" ,.") and bool(lead) and len(others) <= 1 and not set(lead) & PREPOSITIONS
+
 
 _MOST_ASKED = 3
 """Facts of the answer that the matcher is asked about for one of a reference: those with the most in common."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.offline_judge.case import Finding
+from answerkey.metrics_core.offline_judge.rules import Ruling
 
 FILE = Path(__file__).with_name("model.json")
 """Written by `benchmarks/train_matcher.py`."""
@@ -88,10 +88,10 @@ class Model:
         calibrated: npt.NDArray[np.float64] = 1 / (1 + np.exp(-np.clip(logit, -30, 30)))
         return calibrated
 
-    def ruled(self, finding: Finding, probability: float) -> float:
+    def ruled(self, ruling: Ruling, probability: float) -> float:
         """Probability of a match where a rule decided; a rule for a match never lowers what the model says."""
-        known = self.rules[finding.rule]
-        return max(known, probability) if finding.verdict == "match" else known
+        known = self.rules[ruling.rule]
+        return max(known, probability) if ruling.verdict == "match" else known
 
     def border(self, accepted_error: float) -> float:
         """The probability above which a verdict stands; 1 where the accepted error is below all in the file."""

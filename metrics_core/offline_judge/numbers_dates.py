@@ -1,4 +1,4 @@
-"""Numbers in whatever form: digits, number words and ordinals in English and Russian, Roman numerals, scales."""
+"""Numbers, dates and quantities in whatever form, English and Russian: "twenty one", "18 мая 2018", "6 ft 1 in"."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+
+from answerkey.metrics_core.offline_judge.vocabulary import UNIT_WORDS
 
 _ONES = {
     word: value
@@ -192,3 +194,260 @@ def _small(token: str) -> int | None:
             return table[token]
     ordinal = ordinal_word(token)
     return ordinal if ordinal is not None and token not in ("second", "once", "twice", "thrice") else None
+
+
+_MONTHS = {
+    form: month
+    for month, forms in enumerate(
+        (
+            "january jan январь января январе januar janvier enero",
+            "february feb февраль февраля феврале februar fevrier febrero",
+            "march mar март марта марте marz mars marzo", "april apr апрель апреля апреле avril abril",
+            "may май мая мае mai mayo", "june jun июнь июня июне juni juin junio",
+            "july jul июль июля июле juli juillet julio", "august aug август августа августе aout agosto",
+            "september sep sept сентябрь сентября сентябре septembre septiembre",
+            "october oct октябрь октября октябре oktober octobre octubre",
+            "november nov ноябрь ноября ноябре novembre noviembre",
+            "december dec декабрь декабря декабре dezember decembre diciembre",
+        ),
+        start=1,
+    )
+    for form in forms.split()
+}  # fmt: skip
+_CENTURY = frozenset(("century", "centuries", "век", "века", "веке", "столетие", "столетия"))
+_EARLIEST, _LATEST = 1000, 2199
+_AFTER_YEAR = frozenset(("г", "года", "году", "год"))
+_GLUE = frozenset(("of", "the", "in", "de", "del", "г", "года", "году", "year"))
+_AMBIGUOUS = frozenset(("may", "march", "mar", "mars", "mai", "jan"))
+"""Names of months that are words or names as well, so that a day or a year must stand beside them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Date:
+    """What a text says of a date; None is what it does not say. `span` is 1, 10 for a decade, 100 for a century."""
+
+    year: int | None
+    month: int | None = None
+    day: int | None = None
+    span: int = 1
+    start: int = 0
+    stop: int = 0
+
+    @property
+    def parts(self) -> int:
+        """How many of year, month and day are said."""
+        return sum(part is not None for part in (self.year, self.month, self.day))
+
+    def agrees(self, other: Date) -> bool:
+        """Nothing that both say differs, and both say something in common."""
+        shared = False
+        if self.year is not None and other.year is not None:
+            wide = max(self.span, other.span)
+            if self.year // wide != other.year // wide:
+                return False
+            shared = True
+        for mine, theirs in ((self.month, other.month), (self.day, other.day)):
+            if mine is not None and theirs is not None:
+                if mine != theirs:
+                    return False
+                shared = True
+        return shared
+
+    def covers(self, other: Date) -> bool:
+        """Agrees, and says at least as much: "18 May 2018" covers "May 2018", not the other way."""
+        if not self.agrees(other) or self.span > other.span:
+            return False
+        pairs = ((self.year, other.year), (self.month, other.month), (self.day, other.day))
+        return all(mine is not None for mine, theirs in pairs if theirs is not None)
+
+
+def dates(tokens: Sequence[str]) -> list[Date]:
+    """Every date that `tokens` (of `answerkey.metrics_core.text.words`) name, from left to right.
+
+    A bare number counts as a year from 1000 to 2199.
+    """
+    found: list[Date] = []
+    at = 0
+    while at < len(tokens):
+        date = _numeric(tokens, at) or _with_month(tokens, at) or _century(tokens, at) or _year_alone(tokens, at)
+        if date is None:
+            at += 1
+        else:
+            found.append(date)
+            at = date.stop
+    return found
+
+
+def _whole(token: str) -> int | None:
+    value = digits(token)
+    return int(value) if value is not None and value == int(value) and value > 0 else None
+
+
+def _year(token: str) -> int | None:
+    value = _whole(token) if len(token) == 4 else None
+    return value if value is not None and _EARLIEST <= value <= _LATEST else None
+
+
+def _numeric(tokens: Sequence[str], at: int) -> Date | None:
+    """2018-05-18 (a sign stays a separator after a digit), 05/18/2018, 18.05.2018."""
+    pieces = tokens[at].split(".")
+    stop = at + 1
+    if len(pieces) != 3:
+        pieces, stop = list(tokens[at : at + 3]), at + 3
+    if len(pieces) < 3 or not all(p.isdecimal() and len(p) <= 4 for p in pieces):
+        return None
+    a, b, c = (int(p) for p in pieces)
+    if len(pieces[0]) == 4 and _EARLIEST <= a <= _LATEST and b <= 12 and 1 <= c <= 31:
+        return Date(a, b, c, start=at, stop=stop)
+    if len(pieces[2]) == 4 and _EARLIEST <= c <= _LATEST and max(a, b) <= 31:
+        # Day first, except where only the month can come first.
+        month, day = (a, b) if b > 12 else (b, a)
+        if 1 <= month <= 12 and day >= 1:
+            return Date(c, month, day, start=at, stop=stop)
+    return None
+
+
+def _with_month(tokens: Sequence[str], at: int) -> Date | None:
+    """Day month year and month day year, with parts missing."""
+    day: int | None = None
+    month_at = at
+    value = _whole(tokens[at]) or ordinal_word(tokens[at])
+    if value is not None and value <= 31 and _year(tokens[at]) is None:
+        day, month_at = value, at + 1
+        while month_at < len(tokens) and tokens[month_at] in _GLUE:
+            month_at += 1
+    month = _MONTHS.get(tokens[month_at]) if month_at < len(tokens) else None
+    if month is None:
+        return None
+    stop = month_at + 1
+    if day is None and stop < len(tokens):
+        value = _whole(tokens[stop]) if len(tokens[stop]) != 4 else None
+        if value is not None and value <= 31:
+            day, stop = value, stop + 1
+    year_at = stop
+    while year_at < len(tokens) and tokens[year_at] in _GLUE:
+        year_at += 1
+    year = _year(tokens[year_at]) if year_at < len(tokens) else None
+    if year is not None:
+        stop = year_at + 1
+        while stop < len(tokens) and tokens[stop] in _AFTER_YEAR:
+            stop += 1
+    if day is None and year is None and tokens[month_at] in _AMBIGUOUS:
+        return None
+    return Date(year, month, day, start=at, stop=stop)
+
+
+def _century(tokens: Sequence[str], at: int) -> Date | None:
+    if at + 1 >= len(tokens) or tokens[at + 1] not in _CENTURY:
+        return None
+    number = _whole(tokens[at]) or ordinal_word(tokens[at]) or roman(tokens[at])
+    return Date((number - 1) * 100, span=100, start=at, stop=at + 2) if number and number <= 22 else None
+
+
+def _year_alone(tokens: Sequence[str], at: int) -> Date | None:
+    token = tokens[at]
+    if len(token) == 3 and token.endswith("0s") and token[0].isdecimal():
+        # "The 90s" are the 1990s: nobody writes of others that way without saying so.
+        return Date(1900 + int(token[:2]), span=10, start=at, stop=at + 1)
+    if len(token) in (5, 6) and token.endswith("s"):
+        decade = _year(token[:4])
+        return Date(decade, span=10, start=at, stop=at + 1) if decade is not None and decade % 10 == 0 else None
+    year = _year(token)
+    if year is None:
+        return None
+    followed = at + 1 < len(tokens) and tokens[at + 1] in _AFTER_YEAR
+    return Date(year, start=at, stop=at + 1 + followed)
+
+
+_SAME, _NEAR = 0.005, 0.03
+_KINDS = {
+    "length": {"millimetre": 1e-3, "centimetre": 1e-2, "metre": 1.0, "kilometre": 1e3, "inch": 0.0254, "foot": 0.3048,
+               "yard": 0.9144, "mile": 1609.344},
+    "mass": {"gram": 1e-3, "kilogram": 1.0, "tonne": 1e3, "pound": 0.45359237},
+    "time": {"second": 1.0, "minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0},
+    "long time": {"month": 1.0, "year": 12.0},
+}  # fmt: skip
+_FACTORS = {unit: (kind, factor) for kind, units in _KINDS.items() for unit, factor in units.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Quantity:
+    """A number and its unit, "" where the text names none that is known."""
+
+    value: float
+    unit: str = ""
+
+    def equals(self, other: Quantity) -> bool:
+        """The same amount; a missing unit goes with every unit, and converted units agree within 0.5 %."""
+        if not self.unit or not other.unit or self.unit == other.unit:
+            return self.value == other.value or self._share_of(other) or other._share_of(self)
+        return self._apart(other) <= _SAME
+
+    def near(self, other: Quantity) -> bool:
+        """The same amount within 3 %, as people round."""
+        if not self.unit or not other.unit or self.unit == other.unit:
+            return _gap(self.value, other.value) <= _NEAR or self._share_of(other) or other._share_of(self)
+        return self._apart(other) <= _NEAR
+
+    def rivals(self, other: Quantity, asked: frozenset[str] = frozenset()) -> bool:
+        """Measures the same kind of thing, so that another amount is another answer.
+
+        Args:
+            asked: units that the question names: one of them is understood where a number has none.
+        """
+        mine, yours = self.unit, other.unit
+        if mine == yours or (not mine and yours in asked) or (not yours and mine in asked):
+            return True
+        return self.unit in _FACTORS and other.unit in _FACTORS and _FACTORS[self.unit][0] == _FACTORS[other.unit][0]
+
+    def _share_of(self, percent: Quantity) -> bool:
+        """0.25 and 25 %."""
+        return percent.unit == "percent" and not self.unit and _gap(100 * self.value, percent.value) <= _SAME
+
+    def _apart(self, other: Quantity) -> float:
+        kind, factor = _FACTORS.get(self.unit, (self.unit, 1.0))
+        other_kind, other_factor = _FACTORS.get(other.unit, (other.unit, 1.0))
+        return _gap(self.value * factor, other.value * other_factor) if kind == other_kind else float("inf")
+
+
+def _gap(a: float, b: float) -> float:
+    return 0.0 if a == b else abs(a - b) / max(abs(a), abs(b))
+
+
+def quantities(tokens: Sequence[str], numbers: Sequence[Number]) -> list[Quantity]:
+    """Every number of a text, with the unit right after it, or the currency right before it."""
+    found: list[Quantity] = []
+    stop = 0
+    for number in numbers:
+        after = tokens[number.stop] if number.stop < len(tokens) else ""
+        before = tokens[number.start - 1] if number.start else ""
+        if after == "in" and found and found[-1].unit == "foot":
+            # "6 ft 1 in"; anywhere else it is the preposition.
+            after = "inch"
+        unit = UNIT_WORDS.get(after) or (UNIT_WORDS.get(before, "") if not before.isalnum() else "")
+        one = Quantity(number.value, unit)
+        if found and number.start <= stop + 2 and (joined := _joined(found[-1], one)):
+            found[-1] = joined
+        else:
+            found.append(one)
+        stop = number.stop
+    return found
+
+
+def _joined(first: Quantity, second: Quantity) -> Quantity | None:
+    """ "3 hours and 48 minutes", "6 feet 1 inch": one amount in a larger and a smaller unit, in the smaller one."""
+    kind, factor = _FACTORS.get(first.unit, ("", 1.0))
+    other_kind, smaller = _FACTORS.get(second.unit, (None, 1.0))
+    # "6 ft 1 in", but not "6 ft (183 cm)".
+    if kind != other_kind or smaller >= factor or not 0 <= second.value * smaller < factor:
+        return None
+    return Quantity(round(first.value * factor / smaller + second.value, 6), second.unit)
+
+
+_CLOCK = re.compile(r"(?<![\d:])([01]?\d|2[0-3]):([0-5]\d)(?![\d:])")
+
+
+def clock(normal: str) -> int | None:
+    """The one time of day of a text, in minutes on a face of twelve hours; None where it has none or several."""
+    found = {int(hour) % 12 * 60 + int(minute) for hour, minute in _CLOCK.findall(normal)}
+    return found.pop() if len(found) == 1 else None

@@ -1,4 +1,4 @@
-"""What the matcher reads in a text: tokens folded for comparison, sentences, numbers, dates."""
+"""Texts as the offline judge reads them: folded tokens, sentences, numbers, dates; and what a question asks."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 import unicodedata
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
-from answerkey.metrics_core.offline_judge.dates import Date, dates
-from answerkey.metrics_core.offline_judge.numbers_dates import Number, digits, numbers, ordinal_word
-from answerkey.metrics_core.offline_judge.vocabulary import FUNCTION_WORDS, NEGATIONS, word_set
-from answerkey.metrics_core.text import normalise, words_of_normalised
+from answerkey.metrics_core.offline_judge.numbers_dates import Date, Number, dates, digits, numbers, ordinal_word
+from answerkey.metrics_core.offline_judge.vocabulary import FUNCTION_WORDS, LEMMAS, NEGATIONS, word_set
+from answerkey.metrics_core.text import normalise, words, words_of_normalised
 
 LONGEST_CHARACTERS = 4_000
 """Of a text, this much is read; what comes later is out of the matcher's depth anyway."""
@@ -164,6 +164,11 @@ def stem(token: str) -> str:
     return _without(token, _ENDINGS_RU) if "а" <= token[0] <= "я" else token
 
 
+def lemma(token: str) -> str:
+    """The stem of a token, the same for all forms of an irregular word."""
+    return stem(LEMMAS.get(token, token))
+
+
 def _without(token: str, endings: tuple[str, ...]) -> str:
     for ending in endings:
         if token.endswith(ending) and len(token) - len(ending) >= 3:
@@ -189,3 +194,76 @@ def _names(raw: str) -> list[str]:
             if i > 0 or following or len(parts) == 1:
                 found += map(stem, _tokens(normalise(bare)))
     return [name for name in found if name not in FUNCTION_WORDS]
+
+
+QuestionKind = Literal["who", "when", "where", "how_many", "why", "which", "closed", "other"]
+
+_ASKING: tuple[tuple[QuestionKind, frozenset[str]], ...] = (
+    (
+        "who",
+        word_set("who whose whom кто кем кого кому чей чья чье чьи wer qui quien quién"),
+    ),
+    ("when", word_set("when когда wann quand cuando cuándo")),
+    ("where", word_set("where где куда откуда wo où donde dónde")),
+    ("why", word_set("why почему зачем warum pourquoi")),
+    (
+        "how_many",
+        word_set("many much long old often far tall high big сколько wieviel combien cuántos"),
+    ),
+    (
+        "which",
+        word_set("what which что какой какая какое какие каком какого как which welche quel que qué"),
+    ),
+)
+_TIME_WORDS = word_set("year date day month century год году день дата месяц веке век")
+_CLOSED = word_set("is are was were do does did can could has have had will should ли")
+
+
+def question_kind(question: Text) -> QuestionKind:
+    """What kind of thing `question` asks for, from the question words of a few languages."""
+    tokens = frozenset(question.tokens)
+    for kind, asking in _ASKING:
+        if not asking & tokens:
+            continue
+        if kind == "how_many" and not tokens & {"how", "сколько", "wieviel", "combien", "cuántos"}:
+            continue
+        if kind == "which" and tokens & _TIME_WORDS:
+            return "when"
+        return kind
+    if tokens and (question.tokens[0] in _CLOSED or "ли" in tokens):
+        return "closed"
+    return "other"
+
+
+def text_kind(text: Text) -> Literal["date", "number", "name", "words"]:
+    """What a reference is made of."""
+    if text.dates and all(any(d.start <= i < d.stop for d in text.dates) for i in text.content):
+        return "date"
+    if text.numbers:
+        return "number"
+    return "name" if text.names else "words"
+
+
+_PARTS = re.compile(
+    r"\s*,?\s+(?:and|и)\s+(?=(?:(?:in|on|at|for|from|to|by|of|в|на|с|из|от|к)\s+)?"
+    r"(?:what|which|who|whom|whose|when|where|why|how"
+    r"|кто|что|как|когда|где|куда|откуда|почему|сколько|какой|какая|какое|какие|каков|какова|каково|каковы|каком|какую|каких)\b)"
+    r"|\?\s+|,\s+(?=(?:в|на)\s+как)",
+    re.IGNORECASE,
+)
+_SEVERAL = re.compile(
+    r"\b(?:two|three|four|five|six|seven|eight|nine|ten|[2-9]|list|name all|which of the"
+    r"|две|два|двух|три|трех|четыре|пять|шесть|семь|восемь|перечислите|назовите)\b"
+    r"|\b(?:what|which)(?: \w+)? (?:are|were)\b|\b(?:what|which) \w+s\b",
+    re.IGNORECASE,
+)
+
+
+def parts_of(question: str | None) -> tuple[str, ...]:
+    """What a question asks, one by one: "Who wrote it, and when?" asks two things."""
+    return tuple(part for part in _PARTS.split(question or "") if words(part))
+
+
+def asks_several(question: str | None) -> bool:
+    """Whether a question asks for more than one thing."""
+    return len(parts_of(question)) > 1 or _SEVERAL.search(question or "") is not None

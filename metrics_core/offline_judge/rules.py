@@ -2,29 +2,406 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
 
-from answerkey.metrics_core.offline_judge.affirming import (
-    acronym,
-    alias,
-    part_of_name,
-    same_answer,
-    same_date,
-    same_number,
-    same_polarity,
-    same_text,
+from answerkey.metrics_core.metrics.meaning_match import Verdict
+from answerkey.metrics_core.offline_judge.alignment import HIT, acronym_inside, alias_inside, alike
+from answerkey.metrics_core.offline_judge.numbers_dates import LONGEST_NUMBER, Quantity, clock, quantities
+from answerkey.metrics_core.offline_judge.reading import Text, asks_several, lemma, question_kind, read, sentences
+from answerkey.metrics_core.offline_judge.stance import (
+    SHELL_WORDS,
+    declines,
+    hedges,
+    is_refusal,
+    polarity,
+    says,
+    shelled,
 )
-from answerkey.metrics_core.offline_judge.case import Case, Finding
-from answerkey.metrics_core.offline_judge.rejecting import (
-    alternatives,
-    hedged,
-    negated,
-    opposite,
-    other_date,
-    other_list,
-    other_number,
-    refusal,
+from answerkey.metrics_core.offline_judge.vocabulary import (
+    ALTERNATIVE_WORDS,
+    AUXILIARIES,
+    FUNCTION_WORDS,
+    NEGATIONS,
+    TITLES,
+    UNIT_WORDS,
+    word_set,
 )
+
+RuleId = Literal[
+    "same_text", "same_answer", "same_polarity", "same_number", "same_date", "alias", "acronym", "part_of_name",
+    "refusal", "hedged", "alternatives", "negated", "opposite", "other_list",
+    "other_number", "other_date",
+]  # fmt: skip
+"""The rules, those for a match first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ruling:
+    """What a rule decided, and why in plain words."""
+
+    rule: RuleId
+    verdict: Verdict
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One answer against one reference.
+
+    `head` is the answer's first sentence without its shell, `residue` what is left of it without what the question
+    says, `accepted` the stems of all references.
+    """
+
+    question: Text
+    answer: Text
+    reference: Text
+    head: Text
+    residue: tuple[str, ...]
+    accepted: frozenset[str] = frozenset()
+
+    @staticmethod
+    def of(question: Text, answer: Text, reference: Text, accepted: frozenset[str] = frozenset()) -> Case:
+        """Read the head of the answer, and what is left of it without what the question says."""
+        head = read(shelled(sentences(answer.raw)[0]))
+        return Case(question, answer, reference, head, _residue(head, question, reference), accepted)
+
+
+def _residue(head: Text, question: Text, reference: Text) -> tuple[str, ...]:
+    """Content stems of the head that the question does not give, shell words dropped."""
+    given = frozenset(question.stems) - frozenset(reference.stems)
+    left = [s for s in (head.stems[i] for i in head.content) if s not in given and s not in SHELL_WORDS]
+    return tuple(left)
+
+
+def clear(case: Case) -> bool:
+    """The head denies nothing that the reference does not deny, offers no choice, and the answer has no doubts."""
+    choice = bool(ALTERNATIVE_WORDS & {*case.head.tokens} - {*case.reference.tokens, *case.question.tokens})
+    return case.head.negated == case.reference.negated and not choice and not hedges(case.answer.normal)
+
+
+def same_text(case: Case) -> Ruling | None:
+    """Equal but for form and articles."""
+    if case.answer.content_stems and _plain(case.answer) == _plain(case.reference):
+        return Ruling("same_text", "match", "the answer equals the reference but for its form")
+    return None
+
+
+def _plain(text: Text) -> tuple[str, ...]:
+    return tuple(token for token in text.tokens if token not in ("the", "a", "an"))
+
+
+def same_answer(case: Case) -> Ruling | None:
+    """Equal without what the question says: "The capital of France is Paris" and "Paris"."""
+    wanted = case.reference.content_stems
+    contradicts = says(case.reference) != 0 and polarity(case.reference, case.answer, case.question) <= 0
+    if clear(case) and wanted and not contradicts and _same_words(case):
+        return Ruling("same_answer", "match", "without what the question says, the answer is the reference")
+    return None
+
+
+_LIST = re.compile(r"[,;/&]|\b(?:and|und|et|y|и)\b")
+
+
+def _same_words(case: Case) -> bool:
+    """In the same order, but for lists: "Ada beat Eve" is not "Eve beat Ada"."""
+    said, wanted = case.residue, case.reference.content_stems
+    return said == wanted or (sorted(said) == sorted(wanted) and _LIST.search(case.reference.normal) is not None)
+
+
+def same_polarity(case: Case) -> Ruling | None:
+    """The reference is a bare yes or no, and the answer says the same: "No" and "The shop is not open"."""
+    bare = len(case.reference.tokens) == 1 and says(case.reference) != 0
+    if bare and polarity(case.reference, case.answer, case.question) > 0 and not hedges(case.answer.normal):
+        return Ruling("same_polarity", "match", "both say yes, or both no")
+    return None
+
+
+def same_number(case: Case) -> Ruling | None:
+    """Both are one number with its unit and no more: "100" and "one hundred", "5 km" and "5,000 metres"."""
+    wanted = only_quantity(case.reference, frozenset())
+    said = only_quantity(case.head, frozenset(case.question.stems))
+    if wanted is None or said is None or not clear(case) or not said.equals(wanted):
+        return None
+    return Ruling("same_number", "match", "the answer names the same number")
+
+
+def same_date(case: Case) -> Ruling | None:
+    """The answer's date says all that the reference's says: "18 May 2018" and "May 2018"."""
+    wanted, said = case.reference.dates, case.head.dates
+    if len(wanted) != 1 or len(said) != 1 or not clear(case):
+        return None
+    inside = range(wanted[0].start, wanted[0].stop)
+    if any(i not in inside for i in case.reference.content) or not said[0].covers(wanted[0]):
+        return None
+    return Ruling("same_date", "match", "the answer names the same date")
+
+
+def alias(case: Case) -> Ruling | None:
+    """Another name, from the list."""
+    short = len(case.residue) <= len(case.head.content) and len(case.residue) <= 6
+    if short and clear(case) and alias_inside(case.reference.normal, case.head.normal):
+        return Ruling("alias", "match", "the answer uses another name of the reference")
+    return None
+
+
+def acronym(case: Case) -> Ruling | None:
+    """ "WHO" and "World Health Organization"."""
+    if len(case.residue) <= 3 and clear(case) and acronym_inside(case.reference, case.head):
+        return Ruling("acronym", "match", "one is the acronym of the other")
+    return None
+
+
+def part_of_name(case: Case) -> Ruling | None:
+    """ "Da Vinci" for "Leonardo da Vinci": the last words of a person's name."""
+    wanted, said = case.reference, case.residue
+    if not said or not _asks_who(case.question) or wanted.numbers or not clear(case):
+        return None
+    stems = wanted.content_stems
+    name = [s for s, t in zip(stems, (wanted.tokens[i] for i in wanted.content), strict=False) if t not in TITLES]
+    capital = all(word[:1].isupper() for word in wanted.raw.split() if len(word) > 3)
+    if (
+        capital
+        and 2 <= len(name) <= 5
+        and len(said[-1]) > 2
+        and len(said) < len(name)
+        and name[-len(said) :] == list(said)
+    ):
+        return Ruling("part_of_name", "match", "the answer is the family name of the reference")
+    return None
+
+
+def _asks_who(question: Text) -> bool:
+    return bool({"who", "whose", "whom", "кто", "кем", "кого", "чей", "кому"} & set(question.tokens))
+
+
+def only_quantity(text: Text, given: frozenset[str]) -> Quantity | None:
+    """The one quantity of a text that says no more than it, beside the `given` stems."""
+    found = quantities(text.tokens, text.numbers)
+    if len(found) != 1:
+        return None
+    spelled = {i for number in text.numbers for i in range(number.start, number.stop)}
+    for i in text.content:
+        token, stem = text.tokens[i], text.stems[i]
+        if i not in spelled and token not in UNIT_WORDS and stem not in given and stem not in SHELL_WORDS:
+            return None
+    loose = [UNIT_WORDS[token] for token in text.tokens if token in UNIT_WORDS]
+    return found[0] if found[0].unit or len(set(loose)) != 1 else Quantity(found[0].value, loose[0])
+
+
+def _has_reference(case: Case, text: Text) -> bool:
+    return all(any(alike(s, t) >= HIT for t in text.stems) for s in case.reference.content_stems)
+
+
+def refusal(case: Case) -> Ruling | None:
+    """It declines and says nothing else."""
+    if declines(case.answer, case.question) and not _says_more(case) and not _has_reference(case, case.answer):
+        return Ruling("refusal", "refusal", "the answer declines to answer")
+    return None
+
+
+def _says_more(case: Case) -> bool:
+    """A sentence that declines nothing and is not about the question alone: "As an AI ... However, it is 5"."""
+    known = frozenset(case.question.stems)
+    for sentence in sentences(case.answer.raw):
+        part = read(sentence)
+        if not is_refusal(part.normal) and len([i for i in part.content if part.stems[i] not in known]) >= 3:
+            return True
+    return False
+
+
+def hedged(case: Case) -> Ruling | None:
+    """Only a short answer: in a long one, a doubt may be about something beside the point."""
+    if len(case.answer.tokens) <= 30 and hedges(case.head.normal) and not hedges(case.question.normal):
+        return Ruling("hedged", "hedged", "the answer says itself that it is not sure")
+    return None
+
+
+_EITHER = word_set("either либо entweder")
+_CALLED = word_set("called known referred termed называют называется называются")
+
+
+def alternatives(case: Case) -> Ruling | None:
+    """ "Paris or London", where the reference is one of them; "called A or B" gives two names of one thing."""
+    tokens = case.head.tokens
+    longest = 20 if _EITHER & set(tokens) else 12
+    if len(tokens) > longest or not ALTERNATIVE_WORDS & set(tokens) or ALTERNATIVE_WORDS & set(case.reference.tokens):
+        return None
+    if _CALLED & {*tokens, *case.question.tokens}:
+        return None
+    at = max(i for i, token in enumerate(tokens) if token in ALTERNATIVE_WORDS)
+    sides = [frozenset(case.head.stems[:at]), frozenset(case.head.stems[at + 1 :])]
+    wanted = frozenset(case.reference.content_stems)
+    given = frozenset(case.question.stems) | FUNCTION_WORDS | ALTERNATIVE_WORDS | SHELL_WORDS
+    holds = [wanted <= side for side in sides]
+    other = sides[1] if holds[0] else sides[0]
+    if holds[0] == holds[1] or not other - wanted - given - case.accepted:
+        return None
+    return Ruling("alternatives", "multiple_alternatives", "the answer offers another answer beside the reference")
+
+
+_CLAUSE = re.compile(
+    r"[,;:()—]|\.\s|\s-\s"
+    r"|\b(?:but|although|though|while|because|until|before|except|than|since|и|но|а|пока|до|кроме)\b"
+)
+_MILD = word_set(
+    "only just merely simply until before necessarily sure certain always longer far known clear exact "
+    "только лишь просто"
+)
+_DENYING = word_set("not never не nicht pas jamais nunca 不 isn't wasn't aren't weren't")
+_FARTHEST = 4
+"""Tokens between a negation and what it denies."""
+
+
+def negated(case: Case) -> Ruling | None:
+    """ "It is not Paris": a negation shortly before the only mention of the reference, in the same clause."""
+    if case.reference.negated:
+        return None
+    if _right_before(case) or (not case.question.negated and (_in_clause(case) or _right_after(case))):
+        return Ruling("negated", "mismatch", "the answer denies what the reference says")
+    return None
+
+
+def _right_before(case: Case) -> bool:
+    """Nothing but grammar stands between the negation and the whole reference."""
+    stems, wanted = [case.answer.stems[i] for i in case.answer.content], case.reference.content_stems
+    tokens = [case.answer.tokens[i] for i in case.answer.content]
+    spots = [i for i in range(len(stems) - len(wanted) + 1) if tuple(stems[i : i + len(wanted)]) == wanted]
+    mild = _MILD & set(case.answer.tokens)
+    return len(spots) == 1 and spots[0] > 0 and tokens[spots[0] - 1] in _DENYING and not mild
+
+
+def _right_after(case: Case) -> bool:
+    """ "Ada Brown did not write it": the reference, an auxiliary, a negation, and no more than what was asked."""
+    if not case.reference.stems:
+        return False
+    asked_for = {lemma(token) for token in case.question.tokens}
+    for part in _CLAUSE.split(case.answer.normal):
+        clause = read(part)
+        wanted = tuple(clause.stems[i] for i in range(len(clause.stems)) if clause.stems[i] in case.reference.stems)
+        rest = clause.tokens[len(wanted) :]
+        if wanted != case.reference.stems or clause.stems[: len(wanted)] != wanted or _MILD & set(rest):
+            continue
+        denied = len(rest) > 1 and rest[0] in AUXILIARIES and rest[1] in _DENYING
+        if denied and {lemma(token) for token in rest[2:] if token not in FUNCTION_WORDS} <= asked_for:
+            return case.answer.stems.count(wanted[0]) == 1
+    return False
+
+
+def _in_clause(case: Case) -> bool:
+    wanted = set(case.reference.content_stems)
+    if not wanted:
+        return False
+    clauses = [read(part) for part in _CLAUSE.split(case.answer.normal) if part.strip()]
+    holding = [clause for clause in clauses if wanted <= set(clause.stems)]
+    mentions = case.answer.stems.count(case.reference.content_stems[0])
+    if len(holding) != 1 or mentions != 1 or _MILD & set(holding[0].tokens):
+        return False
+    at = min(i for i, stem in enumerate(holding[0].stems) if stem in wanted)
+    return bool(_DENYING & set(holding[0].tokens[max(0, at - 1 - _FARTHEST) : at]))
+
+
+def opposite(case: Case) -> Ruling | None:
+    """One says yes, the other no; or the reference denies what the answer says in the same words."""
+    if polarity(case.reference, case.answer, case.question) < 0:
+        return Ruling("opposite", "mismatch", "one says yes, the other no")
+    reference = case.reference
+    denied = {reference.stems[i] for i in reference.content if reference.tokens[i] not in NEGATIONS}
+    if reference.negated and not case.answer.negated and len(denied) > 1 and denied <= {*case.answer.stems}:
+        return Ruling("opposite", "mismatch", "the answer says what the reference denies")
+    return None
+
+
+_LIST_MARK = re.compile(r"\s*[,;]\s+|,?\s(?:and|и|und|et|y)\s")
+_AND_BEHIND_COMMA = re.compile(r",.*\s(?:and|и|und|et|y)\s")
+
+
+def other_list(case: Case) -> Ruling | None:
+    """The reference is a list ("red, yellow and blue"); the answer has some of it and no more, or other numbers."""
+    items = [read(item).content_stems for item in _LIST_MARK.split(case.reference.normal) if item.strip(" .")]
+    wanted_numbers, numbers = ({n.value for n in text.numbers} for text in (case.reference, case.head))
+    only_numbers = len(wanted_numbers) == len(items) and len(numbers) >= len(case.residue)
+    several = _AND_BEHIND_COMMA.search(case.reference.normal) or asks_several(case.question.raw)
+    if len(items) < 2 or not (several or only_numbers) or case.reference.dates or not case.residue or not clear(case):
+        return None
+    said, wanted = case.answer.stems, case.reference.stems
+    found = [any(alike(one, other) >= HIT for one in item for other in said) for item in items]
+    others = [one for one in case.residue if not any(alike(one, stem) >= HIT for stem in wanted)]
+    if len(said) > len(wanted) + len(case.question.stems) or not (any(found) or numbers & wanted_numbers):
+        return None
+    if (not others and not all(found)) or (only_numbers and numbers != wanted_numbers):
+        return Ruling("other_list", "partial", "the answer does not list what the reference lists")
+    return None
+
+
+def other_number(case: Case) -> Ruling | None:
+    """Both name a number of the same kind of thing, a time of day, an identifier, or what a number tells apart, and
+    another one.
+    """
+    found = Ruling("other_number", "mismatch", "the answer names another number")
+    times = clock(case.reference.normal), clock(case.answer.normal)
+    if (None not in times and times[0] != times[1]) or _other_identifier(case):
+        return found
+    if case.reference.dates:
+        return None
+    if _other_label(case):
+        return found
+    wanted, said = (
+        quantities(case.reference.tokens, case.reference.numbers),
+        quantities(case.head.tokens, case.head.numbers),
+    )
+    given = {number.value for number in case.question.numbers}
+    said = [quantity for quantity in said if quantity.value not in given]
+    everywhere = quantities(case.answer.tokens, case.answer.numbers)
+    if len(wanted) != 1 or len(said) != 1 or any(q.near(wanted[0]) for q in everywhere):
+        return None
+    asks = frozenset(UNIT_WORDS[token] for token in case.question.tokens if token in UNIT_WORDS)
+    return found if said[0].rivals(wanted[0], asks) and _about_the_same(case) else None
+
+
+def _other_identifier(case: Case) -> bool:
+    """Tokens with digits that are too long for a number: one wrong digit names something else."""
+    wanted, said = (
+        {token for token in text.tokens if len(token) > LONGEST_NUMBER and any(map(str.isdigit, token))}
+        for text in (case.reference, case.answer)
+    )
+    return bool(wanted and said) and wanted.isdisjoint(said)
+
+
+def _about_the_same(case: Case) -> bool:
+    """What the reference says beside its number, answer or question say as well: "3000 BC" is no rival of "page 1"."""
+    spans = [(one.start, one.stop) for one in case.reference.numbers] + [
+        (d.start, d.stop) for d in case.reference.dates
+    ]
+    spelled = {i for start, stop in spans for i in range(start, stop)}
+    beside = [i for i in case.reference.content if i not in spelled and case.reference.tokens[i] not in UNIT_WORDS]
+    known = {*case.answer.stems, *case.question.stems}
+    return known.issuperset(case.reference.stems[i] for i in beside)
+
+
+def _other_label(case: Case) -> bool:
+    """ "Python 3.12" for "Python 3.11": the reference is one word and a number, the answer has the word and another."""
+    if len(case.reference.content) != 2 or len(case.reference.numbers) != 1 or case.reference.tokens[0] in UNIT_WORDS:
+        return False
+    word, number = case.reference.tokens[case.reference.content[0]], case.reference.numbers[0]
+    if not word.isalpha() or number.start != case.reference.content[1]:
+        return False
+    labels = {one.value for one in case.answer.numbers if one.start and case.answer.tokens[one.start - 1] == word}
+    return bool(labels) and number.value not in {one.value for one in case.answer.numbers}
+
+
+def other_date(case: Case) -> Ruling | None:
+    """Both name a date, and none of the answer's agrees with the reference's."""
+    wanted, said = case.reference.dates, case.head.dates
+    # "1,000" is no year where the question is how many.
+    if len(wanted) != 1 or len(said) != 1 or question_kind(case.question) == "how_many":
+        return None
+    if any(date.agrees(wanted[0]) for date in case.answer.dates) or not _about_the_same(case):
+        return None
+    return Ruling("other_date", "mismatch", "the answer names another date")
+
 
 RULES_VERSION = 1
 """Change what a rule decides, change the number: it is part of the signature."""
@@ -35,16 +412,16 @@ FOR_A_MATCH = frozenset(
 AGAINST_ANSWER = frozenset(("refusal", "hedged", "alternatives"))
 """These speak against an answer whatever the reference; the other rules without a match against one reference."""
 
-_RULES: tuple[Callable[[Case], Finding | None], ...] = (
+_RULES: tuple[Callable[[Case], Ruling | None], ...] = (
     same_text, refusal, hedged, alternatives, negated, opposite, same_answer, same_polarity, same_number, same_date,
     alias, acronym, part_of_name, other_list, other_number, other_date,
 )  # fmt: skip
 
 
-def decide(case: Case) -> Finding | None:
+def decide(case: Case) -> Ruling | None:
     """The first rule that decides, or None where the model has to."""
     for rule in _RULES:
-        finding = rule(case)
-        if finding is not None:
-            return finding
+        ruling = rule(case)
+        if ruling is not None:
+            return ruling
     return None

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.metrics_core.offline_judge import matcher
-from answerkey.metrics_core.offline_judge.matcher import Match, Pair, match, ruling, undecided
+from answerkey.metrics_core.offline_judge.matcher import Match, Pair, final_ruling, match, undecided
 from answerkey.metrics_core.offline_judge.model import load
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -161,7 +161,7 @@ def test_signature_and_line_for_reports() -> None:
 
 def test_the_card_has_the_figures_of_this_model() -> None:
     """Another model file needs another run of benchmarks/matcher.py, and its figures in the card."""
-    card = (ROOT / "docs" / "offline_matcher.md").read_text(encoding="utf-8")
+    card = (ROOT / "docs" / "offline_judge.md").read_text(encoding="utf-8")
     trained = load().trained_on
     assert f"`{load().revision}`" in card
     assert f"{trained['answers']:,} answers to {trained['questions']:,} questions" in card
@@ -172,4 +172,4 @@ def test_the_card_has_the_figures_of_this_model() -> None:
 def test_one_reference_denied_does_not_outweigh_another_that_matches() -> None:
     assert one("Which city is it?", "It is London, not Paris.", "Paris", "London").match
     assert not one("Which city is it?", "It is London, not Paris.", "Paris").match
-    assert ruling((None, None), (0.2, 0.7)) == (1, None)
+    assert final_ruling((None, None), (0.2, 0.7)) == (1, None)

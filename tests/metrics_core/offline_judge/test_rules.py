@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from answerkey.metrics_core.offline_judge import lexical
-from answerkey.metrics_core.offline_judge.case import Case, RuleId
+from answerkey.metrics_core.offline_judge.features import focus, word_features
 from answerkey.metrics_core.offline_judge.reading import read
-from answerkey.metrics_core.offline_judge.rules import AGAINST_ANSWER, FOR_A_MATCH, decide
+from answerkey.metrics_core.offline_judge.rules import AGAINST_ANSWER, FOR_A_MATCH, Case, RuleId, decide
 
 WHO, WHEN, MANY = "Who painted the Mona Lisa?", "When did the war end?", "How many cards are in a deck?"
 CAPITAL, STOLITSA = "What's the capital of France?", "Назовите столицу Франции"
@@ -169,6 +168,6 @@ ODD_TEXTS = st.builds(str.join, st.sampled_from([" ", "", "; "]), st.lists(ODD, 
 @settings(max_examples=300)
 def test_no_text_is_too_odd(question: str, answer: str, reference: str) -> None:
     case = Case.of(read(question), read(answer), read(reference))
-    values = lexical.features(case, lexical.focus(case.answer, case.reference, case.question))
+    values = word_features(case, focus(case.answer, case.reference, case.question))
     assert all(math.isfinite(value) for value in values.values())
     assert rule_of(question, answer, reference) in {None, *get_args(RuleId)}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.metrics_core.offline_judge.facts import facts_of
-from answerkey.metrics_core.offline_judge.questions import asks_several, parts_of
+from answerkey.metrics_core.offline_judge.reading import asks_several, parts_of
 
 CASES = [
     # One claim.
