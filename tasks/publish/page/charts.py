@@ -1,190 +1,225 @@
-"""The plots of the page: Vega-Lite specifications made with Altair, drawn to SVG without a browser or a network.
+"""The plots of the page as plain SVG: intervals, distributions, and a history.
 
 Colours are CSS variables, so one drawing follows the light, the dark and the printed page. Every number in a plot also
-stands in a table beside it; the drawing itself is one image to a screen reader, and its title says what it shows.
+stands in a table beside it; to a screen reader the drawing is one image, and its title says what it shows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from markupsafe import Markup
 
 from answerkey.metrics_core.comparison import Pair
-from answerkey.tasks.publish.page.figures import percent, signed, visible
-from answerkey.tasks.publish.page.marks import (
-    SMALL,
-    Row,
-    axis_of,
-    chart_of,
-    domain_of,
-    intervals,
-    notch,
-    row_names,
-    span,
-    verbatim,
-    vertical,
-)
+from answerkey.tasks.publish.page import views
+from answerkey.tasks.publish.page.figures import number, percent, signed, visible
 from answerkey.tasks.publish.page.model import Distribution, Page
-from answerkey.tasks.publish.page.svg import Drawing, draw, literal
-from answerkey.tasks.reports.history import Moment
-from answerkey.tasks.reports.report import Score
 
-_ROW = 42
-"""Height of a row with its name above the mark, in pixels."""
-_BIN_ROW, _TALLEST_BIN = 50, 28
+WIDE, NARROW = 1000, 290
+"""Widths of a plot without its margins, in pixels, so that its text is about as large as the page's own."""
 MOST_SLICES = 14
-"""More values of a column than this are for the table alone."""
-PALETTE = 6
-"""How many colours and shapes the page has for releases; see page.css."""
+"""A column with more values than this has a table and no plot."""
+SHAPES = {
+    "circle": "M1,0A1,1,0,1,1,-1,0A1,1,0,1,1,1,0Z",
+    "square": "M-.9,-.9H.9V.9H-.9Z",
+    "triangle-up": "M0,-1L1.1,.9H-1.1Z",
+    "diamond": "M0,-1.3L1,0L0,1.3L-1,0Z",
+    "cross": "M-.4,-1.1H.4V-.4H1.1V.4H.4V1.1H-.4V.4H-1.1V-.4H-.4Z",
+    "triangle-down": "M0,1L1.1,-.9H-1.1Z",
+}
+"""Shapes of releases and of signatures, as SVG paths of about one unit each way; see also page.css."""
+PALETTE = len(SHAPES)
+"""How many colours and shapes the page has for releases."""
+
+_ROW, _BIN_ROW, _TALLEST_BIN, _SLICE_ROW, _HISTORY = 42, 50, 28, 13, 170
+"""Heights in pixels: of a row with a name above its mark, of a histogram and its tallest bar, and so on."""
+_VALUE = 46
+"""Room for a value to the right of the intervals, where no interval reaches."""
+_PAD, _AXIS = 4, 22
 _TONES: Mapping[str | None, str] = {"better": "var(--better)", "worse": "var(--worse)"}
-SHAPES = ("circle", "square", "triangle-up", "diamond", "cross", "triangle-down")
 
 
-def interval_plot(page: Page, name: str) -> Drawing | None:
-    """The means of one METRIC.FIELD in every release with their 95 % intervals; None where there is no mean."""
-    rows = []
-    for place, release in enumerate(page.releases):
-        score = _score(release.report.overall, name)
-        if score is not None and score.mean is not None:
-            rows.append({"y": place, "name": _short(release.label), **span(score.mean, score.ci_low, score.ci_high)})
-    if not rows:
-        return None
-    marks = intervals(rows, _inside(domain_of(rows), rows), SMALL)
-    return draw(f"{name} by release, with 95 % intervals", marks, height=_ROW * len(page.releases))
+@dataclass(frozen=True, slots=True)
+class Plots:
+    """Every plot of the page, each as an SVG by the screens that it is for: any, or one wide and one narrow.
+
+    Those by name are in the order of the headlines. `decisive` is the last difference of the field that decides.
+    """
+
+    decisive: dict[str, Markup]
+    intervals: dict[str, dict[str, Markup]]
+    distributions: dict[str, dict[str, Markup]]
+    differences: Sequence[dict[str, Markup]]
+    slices: dict[str, dict[str, Markup]]
+    history: dict[str, dict[str, Markup]]
 
 
-def _inside(domain: tuple[float, float], rows: Sequence[Row]) -> tuple[float, float]:
-    """A scale without what no score can be: below 0, or above 1, where no interval is."""
-    low, high = domain
-    low = max(low, 0.0) if all(row["low"] >= 0 for row in rows) else low
-    return low, min(high, 1.0) if all(row["high"] <= 1 for row in rows) else high
-
-
-def difference_plot(pair: Pair, names: Sequence[str], width: int) -> Drawing | None:
-    """New - old for the fields `names` over all rows, with intervals, and the margin of the gate at the first one."""
-    chosen = [row for row in pair.overall if row.difference is not None and row.name in names]
-    rows = [
-        {"y": place, "name": row.name, "tone": _TONES.get(row.finding, "var(--muted)")}
-        | span(row.difference or 0.0, row.low, row.high)
-        | {"label": signed(row.difference)}
-        for place, row in enumerate(chosen)
+def plots(page: Page) -> Plots:
+    """Draw everything that the page has numbers for; a plot without a number is empty, or left out by name."""
+    tables = views.slice_tables(page)
+    small = [
+        column
+        for column in views.slice_columns(page)
+        if max(len(table.lines) for table in tables if table.column == column) <= MOST_SLICES
     ]
-    if not rows:
-        return None
-    low, high = domain_of([*rows, {"low": 0.0, "high": 0.0}, {"low": -(pair.margin or 0.0), "high": 0.0}])
-    marks = intervals(rows, (low, high), width)
-    marks.insert(0, vertical(0.0, (low, high), width, "var(--muted)"))
-    place = next((place for place, row in enumerate(chosen) if row.name == names[0]), None)
-    if pair.margin and place is not None:
-        marks.insert(0, notch(-pair.margin, place, len(rows), (low, high), width, "var(--worse)"))
-    return draw(f"{pair.new} less {pair.old}, with 95 % intervals", marks, height=_ROW * len(rows))
-
-
-def distribution_plot(page: Page, name: str) -> Drawing | None:
-    """How the scores of one METRIC.FIELD are spread, a histogram a release; shares of 0 and 1 where it is binary."""
-    found = [one for one in page.distributions if one.field == name]
-    binary = any(field.binary for field in page.fields if field.name == name)
-    bars = [bar for place, one in enumerate(found) for bar in (_shares if binary else _bins)(place, one)]
-    if not bars:
-        return None
-    import altair as alt
-
-    names = [
-        {"y": place, "name": _short(one.release), "label": _share_label(one) if binary else _missing(one)}
-        for place, one in enumerate(found)
-    ]
-    low, high = found[0].low, found[0].high
-    x = alt.X("x:Q", scale=alt.Scale(domain=[low, high], nice=False), axis=axis_of(hidden=binary))
-    base = chart_of(bars, SMALL)
-    y = alt.Y("top:Q", scale=alt.Scale(domain=[len(found), 0], nice=False), axis=None)
-    marks = [base.mark_rect().encode(x=x, x2="x2:Q", y=y, y2="bottom:Q", color=verbatim("tone"))]
-    return draw(
-        f"{name}: how many rows have which score",
-        [*marks, *row_names(names, SMALL)],
-        height=(_ROW if binary else _BIN_ROW) * len(found),
+    return Plots(
+        decisive=_two(partial(difference_plot, page.pairs[-1], page.headlines[:1])) if page.pairs else {},
+        intervals=_named((name, _one(interval_plot(page, name))) for name in page.headlines),
+        distributions=_named((name, _one(distribution_plot(page, name))) for name in page.headlines),
+        differences=[_two(partial(difference_plot, pair, page.headlines)) for pair in page.pairs],
+        slices=_named((name, _two(partial(slice_plot, page, name))) for name in small),
+        history=_named(
+            (name, _two(partial(history_plot, page, name)))
+            if name == page.primary
+            else (name, _one(history_plot(page, name, NARROW)))
+            for name in page.headlines
+        ),
     )
 
 
-def slice_plot(page: Page, column: str, width: int) -> Drawing | None:
+def _one(svg: Markup | None) -> dict[str, Markup]:
+    return {"any": svg} if svg else {}
+
+
+def _two(draw: Callable[[int], Markup | None]) -> dict[str, Markup]:
+    return {screen: svg for screen, width in (("wide", WIDE), ("narrow", NARROW)) if (svg := draw(width))}
+
+
+def _named(drawn: Iterable[tuple[str, dict[str, Markup]]]) -> dict[str, dict[str, Markup]]:
+    return {name: plot for name, plot in drawn if plot}
+
+
+@dataclass(frozen=True, slots=True)
+class _Interval:
+    """A mean with the ends of its 95 % interval, which are the mean where it has none."""
+
+    mean: float
+    low: float | None
+    high: float | None
+    name: str = ""
+    label: str = ""
+    tone: str = "var(--accent)"
+    shape: str = "circle"
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        return (self.mean if self.low is None else self.low), (self.mean if self.high is None else self.high)
+
+
+def interval_plot(page: Page, name: str) -> Markup | None:
+    """The means of one METRIC.FIELD in every release with their 95 % intervals; None where there is no mean."""
+    rows = [
+        _Interval(score.mean, score.ci_low, score.ci_high, _short(release.label), number(score.mean))
+        for release in page.releases
+        for score in release.report.overall
+        if views.score_name(score) == name and score.mean is not None
+    ]
+    if not rows:
+        return None
+    low, high = _domain([row.ends for row in rows])
+    # No scale reaches beyond what a score can be: below 0, or above 1.
+    low = max(low, 0.0) if all(row.ends[0] >= 0 for row in rows) else low
+    high = min(high, 1.0) if all(row.ends[1] <= 1 for row in rows) else high
+    return _intervals(f"{name} by release, with 95 % intervals", rows, (low, high), NARROW)
+
+
+def difference_plot(pair: Pair, names: Sequence[str], width: int) -> Markup | None:
+    """New - old for the fields `names` over all rows, with intervals, and the margin of the gate at the first one."""
+    rows = [
+        _Interval(
+            row.difference, row.low, row.high, row.name, signed(row.difference), _TONES.get(row.finding, "var(--muted)")
+        )
+        for row in pair.overall
+        if row.difference is not None and row.name in names
+    ]
+    if not rows:
+        return None
+    domain = _domain([*(row.ends for row in rows), (-(pair.margin or 0.0), 0.0)])
+    x = _scale(domain, width)
+    under = [_line(x(0.0), 0, x(0.0), _ROW * len(rows), "var(--muted)", 1.2)]
+    for place, row in enumerate(rows):
+        if pair.margin and row.name == names[0]:
+            at, top = x(-pair.margin), place * _ROW
+            under.append(_line(at, top + 17, at, top + 41, "var(--worse)", 1.8, dash="4,3"))
+    return _intervals(f"{pair.new} less {pair.old}, with 95 % intervals", rows, domain, width, under)
+
+
+def _intervals(
+    title: str, rows: Sequence[_Interval], domain: tuple[float, float], width: int, under: Sequence[Markup] = ()
+) -> Markup:
+    """A row for each interval: its name above it, and its value beside it."""
+    height, x = _ROW * len(rows), _scale(domain, width)
+    shapes = [*_ticks_below(domain, width, height), *under]
+    for place, row in enumerate(rows):
+        top = place * _ROW
+        shapes += _bar(row, x, top + 0.68 * _ROW, thickness=3, size=4.7)
+        shapes.append(_text(0, top + 14, row.name, "start"))
+        shapes.append(_text(width + _VALUE, top + 0.68 * _ROW + 4, row.label, "end"))
+    return _svg(title, width + _VALUE, height + _AXIS, shapes)
+
+
+def slice_plot(page: Page, column: str, width: int) -> Markup | None:
     """The primary field by the values of one slice column, a colour and a shape a release (the last `PALETTE`)."""
     releases = page.releases[-PALETTE:]
-    scores = {
-        (score.slice, release.label): score
-        for release in releases
-        for score in release.report.scores
-        if f"{score.metric}.{score.field}" == page.primary and score.slice.startswith(f"{column}=")
-    }
-    values = list(dict.fromkeys(value for value, _ in scores))
-    step = len(releases) + 1.8
-    names = [
-        {"y": place * step, "name": _short(value.partition("=")[2], 60), "label": ""}
-        for place, value in enumerate(values)
-    ]
-    rows = [
-        {"y": place * step + turn + 1.6, "tone": f"var(--c{turn + 1})", "shape": SHAPES[turn]}
-        | span(score.mean, score.ci_low, score.ci_high)
-        for place, value in enumerate(values)
-        for turn, release in enumerate(releases)
-        if (score := scores.get((value, release.label))) is not None and score.mean is not None
-    ]
-    if not rows:
+    by_value: dict[str, list[_Interval | None]] = {}
+    for turn, release in enumerate(releases):
+        for score in release.report.scores:
+            if views.score_name(score) == page.primary and score.slice.startswith(f"{column}="):
+                rows = by_value.setdefault(score.slice.partition("=")[2], [None] * len(releases))
+                if score.mean is not None:
+                    tone, shape = f"var(--c{turn + 1})", list(SHAPES)[turn]
+                    rows[turn] = _Interval(score.mean, score.ci_low, score.ci_high, tone=tone, shape=shape)
+    ends = [row.ends for rows in by_value.values() for row in rows if row]
+    if not ends:
         return None
-    marks = intervals(rows, domain_of(rows), width, high_y=len(values) * step, named=False)
-    title = f"{page.primary} by {column}, with 95 % intervals"
-    return draw(title, [*marks, *row_names(names, width)], height=round(13 * step * len(values)))
+    domain = _domain(ends)
+    step = _SLICE_ROW * (len(releases) + 1.8)
+    height, x = step * len(by_value), _scale(domain, width)
+    shapes = list(_ticks_below(domain, width, height))
+    for place, (value, rows) in enumerate(by_value.items()):
+        shapes.append(_text(0, place * step + 14, _short(value, 60), "start"))
+        for turn, row in enumerate(rows):
+            if row:
+                shapes += _bar(row, x, place * step + _SLICE_ROW * (turn + 1.9), thickness=1.8, size=3.8)
+    return _svg(f"{page.primary} by {column}, with 95 % intervals", width, height + _AXIS, shapes)
 
 
-def history_plot(page: Page, name: str, width: int) -> Drawing | None:
-    """One METRIC.FIELD over the reports of the data set, oldest first; the shape changes with the signature."""
-    import altair as alt
-
-    moments: list[Moment] = [one for one in page.history if one.field == name and one.mean is not None]
-    if len(moments) < 2:
+def distribution_plot(page: Page, name: str) -> Markup | None:
+    """How the scores of one METRIC.FIELD are spread, a histogram per release; shares of 0 and 1 where it is binary."""
+    found = [one for one in page.distributions if one.field == name]
+    if not found:
         return None
-    rows = [
-        {"at": f"{place:03d}", "shape": SHAPES[(one.methods - 1) % len(SHAPES)]}
-        | span(one.mean or 0.0, one.low, one.high)
-        for place, one in enumerate(moments)
-    ]
-    labels = {f"{place:03d}": f"{_short(one.release, 18)} v{one.version}" for place, one in enumerate(moments)}
-    angle = 0 if len(rows) * 130 <= width else -35
-    x_axis = alt.Axis(
-        labelExpr=f"({literal(labels)})[datum.value]", labelAngle=angle, labelLimit=120, title=None, grid=False
-    )
-    base = chart_of(rows, width).encode(
-        x=alt.X("at:N", axis=x_axis, scale=alt.Scale(type="point", padding=0.5)),
-    )
-    scale = alt.Scale(domain=list(domain_of(rows)), nice=False)
-    y = alt.Y("mean:Q", scale=scale, axis=alt.Axis(title=None, tickCount=4, format=".3~f"))
-    marks = [
-        base.mark_line(color="var(--line)", strokeWidth=1.5).encode(y=y),
-        base.mark_rule(color="var(--accent)", strokeWidth=2).encode(y=alt.Y("low:Q", scale=scale), y2="high:Q"),
-        base.mark_point(filled=True, size=60, opacity=1, color="var(--accent)").encode(y=y, shape=verbatim("shape")),
-    ]
-    return draw(f"{name} over the reports of {page.dataset}, with 95 % intervals", marks, height=170)
+    binary = any(one.binary for one in page.fields if one.name == name)
+    height = (_ROW if binary else _BIN_ROW) * len(found)
+    domain = found[0].low, found[0].high
+    shapes = [] if binary else list(_ticks_below(domain, NARROW, height))
+    for place, one in enumerate(found):
+        top = place * (_ROW if binary else _BIN_ROW)
+        shapes += _shares(one, top) if binary else _bins(one, top)
+        shapes.append(_text(0, top + 14, _short(one.release), "start"))
+        shapes.append(_text(NARROW, top + 14, _share_label(one) if binary else _missing(one), "end"))
+    return _svg(f"{name}: how many rows have which score", NARROW, height + (4 if binary else _AXIS), shapes)
 
 
-def _bins(place: int, one: Distribution) -> list[Row]:
-    step, most = (one.high - one.low) / len(one.counts), max(one.counts)
-    return [
-        {"x": one.low + step * turn, "x2": one.low + step * (turn + 0.92), "top": place + 0.97 - height}
-        | {"bottom": place + 0.97, "tone": "var(--accent)"}
-        for turn, n in enumerate(one.counts)
-        if n and (height := max(0.03, n / most * _TALLEST_BIN / _BIN_ROW))
-    ]
+def _bins(one: Distribution, top: float) -> Iterator[Markup]:
+    step, most, bottom = NARROW / len(one.counts), max(1, *one.counts), top + 0.97 * _BIN_ROW
+    for turn, n in enumerate(one.counts):
+        if n:
+            tall = max(1.5, n / most * _TALLEST_BIN)
+            yield _rect(turn * step, bottom - tall, step * 0.92, tall, "var(--accent)")
 
 
-def _shares(place: int, one: Distribution) -> list[Row]:
+def _shares(one: Distribution, top: float) -> Iterator[Markup]:
     """Ones from the left, then zeros, then what has no score."""
-    total = sum(one.counts) + one.n_missing
-    bars: list[Row] = []
-    start = 0.0
+    total, start = sum(one.counts) + one.n_missing, 0.0
     tones = ("var(--accent)", "var(--bar)", "var(--paper)")
     for n, tone in zip((one.counts[1], one.counts[0], one.n_missing), tones, strict=True):
         if n:
-            end = start + n / total
-            bars.append({"x": start, "x2": end, "top": place + 0.55, "bottom": place + 0.85, "tone": tone})
-            start = end
-    return bars
+            yield _rect(start, top + 0.55 * _ROW, n / total * NARROW, 0.3 * _ROW, tone)
+            start += n / total * NARROW
 
 
 def _share_label(one: Distribution) -> str:
@@ -196,8 +231,114 @@ def _missing(one: Distribution) -> str:
     return f"{one.n_missing:,} without a score" if one.n_missing else ""
 
 
-def _score(scores: Sequence[Score], name: str) -> Score | None:
-    return next((score for score in scores if f"{score.metric}.{score.field}" == name), None)
+def history_plot(page: Page, name: str, width: int) -> Markup | None:
+    """One METRIC.FIELD over the reports of the data set, oldest first; the shape changes with the signature."""
+    moments = [one for one in page.history if one.field == name and one.mean is not None]
+    if len(moments) < 2:
+        return None
+    shapes_of = list(SHAPES)
+    rows = [
+        _Interval(
+            one.mean or 0.0, one.low, one.high, f"{_short(one.release, 18)} v{one.version}",
+            shape=shapes_of[(one.methods - 1) % len(shapes_of)],
+        )
+        for one in moments
+    ]  # fmt: skip
+    domain, left = _domain([row.ends for row in rows]), 44
+    y, step = _scale(domain, -_HISTORY, _HISTORY), (width - left) / len(rows)
+    slanted = len(rows) * 130 > width
+    at = [left + step * (turn + 0.5) for turn in range(len(rows))]
+    shapes = []
+    for value in _ticks(*domain, 4):
+        shapes.append(_line(left, y(value), width, y(value), "var(--rule)", 1))
+        shapes.append(_text(left - 8, y(value) + 4, _plain(value), "end", muted=True))
+    path = "L".join(f"{_px(x)},{_px(y(row.mean))}" for x, row in zip(at, rows, strict=True))
+    shapes.append(Markup('<path d="M{}" fill="none" stroke="var(--line)" stroke-width="1.5"/>').format(path))
+    for x, row in zip(at, rows, strict=True):
+        shapes.append(_line(x, y(row.ends[0]), x, y(row.ends[1]), row.tone, 2))
+        shapes.append(_mark(row, x, y(row.mean), 4.3))
+        shapes.append(_text(x, _HISTORY + 18, row.name, "end" if slanted else "middle", muted=True, slanted=slanted))
+    title = f"{name} over the reports of {page.dataset}, with 95 % intervals"
+    return _svg(title, width, _HISTORY + (86 if slanted else 28), shapes)
+
+
+def _domain(ends: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """From the lowest to the highest end of the intervals, with room, and never so narrow that noise looks large."""
+    low, high = min(end[0] for end in ends), max(end[1] for end in ends)
+    room = max(0.08 * (high - low), (0.1 - (high - low)) / 2, 0.01)
+    return low - room, high + room
+
+
+def _scale(domain: tuple[float, float], length: float, start: float = 0.0) -> Callable[[float], float]:
+    low, high = domain
+    return lambda value: start + (value - low) / (high - low) * length
+
+
+def _ticks(low: float, high: float, most: int = 5) -> list[float]:
+    """At most about `most` round numbers from `low` to `high`: steps of 1, 2 or 5 times a power of ten."""
+    power = 10 ** math.floor(math.log10((high - low) / most))
+    step = next(factor * power for factor in (1, 2, 5, 10) if (high - low) / (factor * power) <= most + 0.5)
+    return [turn * step for turn in range(math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9) + 1)]
+
+
+def _ticks_below(domain: tuple[float, float], width: float, height: float) -> Iterator[Markup]:
+    x = _scale(domain, width)
+    for value in _ticks(*domain):
+        yield _line(x(value), 0, x(value), height, "var(--rule)", 1)
+        yield _text(x(value), height + 16, _plain(value), "middle", muted=True)
+
+
+def _bar(row: _Interval, x: Callable[[float], float], at: float, *, thickness: float, size: float) -> list[Markup]:
+    low, high = row.ends
+    return [_line(x(low), at, x(high), at, row.tone, thickness, faint=True), _mark(row, x(row.mean), at, size)]
+
+
+def _mark(row: _Interval, x: float, y: float, size: float) -> Markup:
+    return Markup('<path d="{}" transform="translate({},{}) scale({})" fill="{}"/>').format(
+        SHAPES[row.shape], _px(x), _px(y), size, row.tone
+    )
+
+
+def _line(
+    x1: float, y1: float, x2: float, y2: float, tone: str, thickness: float, *, dash: str = "", faint: bool = False
+) -> Markup:
+    look = Markup(' stroke-dasharray="{}"').format(dash) if dash else ""
+    look += Markup(' stroke-linecap="round" stroke-opacity="0.55"') if faint else ""
+    return Markup('<line x1="{}" y1="{}" x2="{}" y2="{}" stroke="{}" stroke-width="{}"{}/>').format(
+        _px(x1), _px(y1), _px(x2), _px(y2), tone, thickness, look
+    )
+
+
+def _rect(x: float, y: float, width: float, height: float, tone: str) -> Markup:
+    return Markup('<rect x="{}" y="{}" width="{}" height="{}" fill="{}"/>').format(
+        *map(_px, (x, y, width, height)), tone
+    )
+
+
+def _text(x: float, y: float, text: str, anchor: str, *, muted: bool = False, slanted: bool = False) -> Markup:
+    if not text:
+        return Markup()
+    tone, size = ("var(--muted)", 11) if muted else ("var(--ink)", 12)
+    turned = Markup(' transform="rotate(-35 {} {})"').format(_px(x), _px(y)) if slanted else ""
+    return Markup('<text x="{}" y="{}" text-anchor="{}" font-size="{}" fill="{}"{}>{}</text>').format(
+        _px(x), _px(y), anchor, size, tone, turned, text
+    )
+
+
+def _svg(title: str, width: float, height: float, shapes: Iterable[Markup]) -> Markup:
+    size = f"{-_PAD} {-_PAD} {_px(width + 2 * _PAD)} {_px(height + 2 * _PAD)}"
+    return Markup('<svg xmlns="http://www.w3.org/2000/svg" viewBox="{}" role="img" aria-label="{}">{}</svg>').format(
+        size, visible(title), Markup().join(shapes)
+    )
+
+
+def _px(value: float) -> str:
+    return f"{round(value, 1):g}"
+
+
+def _plain(value: float) -> str:
+    """A number on an axis: few digits, and a true minus."""
+    return f"{round(value, 10):g}".replace("-", "\u2212")
 
 
 def _short(text: str, longest: int = 44) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from importlib import resources
 from pathlib import Path
@@ -15,28 +13,13 @@ from markupsafe import Markup
 
 from answerkey.tasks.compare.text import people_note
 from answerkey.tasks.publish.page import charts, figures, views
-from answerkey.tasks.publish.page.charts import SHAPES
-from answerkey.tasks.publish.page.marks import NARROW, WIDE
 from answerkey.tasks.publish.page.model import Page, as_json
-from answerkey.tasks.publish.page.svg import Drawing
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 _SCRIPTS = ("text.js", "rows.js", "detail.js", "table.js", "page.js")
 """In this order: each uses those before it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plot:
-    """One plot, or two of which the width of the screen shows one."""
-
-    drawings: tuple[tuple[str, Drawing], ...]
-
-    @property
-    def title(self) -> str:
-        """What it shows."""
-        return self.drawings[0][1].title
 
 
 def write(page: Page, path: Path) -> Path:
@@ -60,10 +43,10 @@ def render(page: Page) -> str:
             script=Markup(script),
             data=Markup(for_script(_data(page))),
             policy=_policy(style, script),
-            plots=_plots(page),
+            plots=charts.plots(page),
             views=views,
             people_note=people_note,
-            colors=[(f"c{turn + 1}", SHAPES[turn]) for turn in range(charts.PALETTE)],
+            colors=[(f"c{turn}", shape) for turn, shape in enumerate(charts.SHAPES, 1)],
         )
     )
     return f"{html.strip()}\n"
@@ -109,57 +92,6 @@ def _policy(style: str, script: str) -> str:
 
 def _digest(text: str) -> str:
     return b64encode(sha256(text.encode()).digest()).decode()
-
-
-@dataclass(frozen=True, slots=True)
-class Plots:
-    """Every plot of the page. Those by name are in the order of the headlines.
-
-    `decisive` is the last difference of the field that decides.
-    """
-
-    decisive: Plot | None
-    intervals: dict[str, Plot]
-    distributions: dict[str, Plot]
-    differences: Sequence[Plot | None]
-    slices: dict[str, Plot]
-    history: dict[str, Plot]
-
-
-def _plots(page: Page) -> Plots:
-    small = [n for n in views.slice_columns(page) if _lines_of(page, n) <= charts.MOST_SLICES]
-    both = (WIDE, NARROW)
-    return Plots(
-        decisive=_plot([charts.difference_plot(page.pairs[-1], page.headlines[:1], width) for width in both])
-        if page.pairs
-        else None,
-        intervals=_named((name, [charts.interval_plot(page, name)]) for name in page.headlines),
-        distributions=_named((name, [charts.distribution_plot(page, name)]) for name in page.headlines),
-        differences=[
-            _plot([charts.difference_plot(pair, page.headlines, width) for width in both]) for pair in page.pairs
-        ],
-        slices=_named((name, [charts.slice_plot(page, name, width) for width in both]) for name in small),
-        history=_named(
-            (name, [charts.history_plot(page, name, width) for width in (both if name == page.primary else (NARROW,))])
-            for name in page.headlines
-        ),
-    )
-
-
-def _lines_of(page: Page, column: str) -> int:
-    return max(len(table.lines) for table in views.slice_tables(page) if table.column == column)
-
-
-def _named(plots: Iterable[tuple[str, list[Drawing | None]]]) -> dict[str, Plot]:
-    return {name: plot for name, drawings in plots if (plot := _plot(drawings))}
-
-
-def _plot(drawings: Sequence[Drawing | None]) -> Plot | None:
-    drawn = [drawing for drawing in drawings if drawing is not None]
-    if len(drawn) < len(drawings):
-        return None
-    kinds = ("any",) if len(drawn) == 1 else ("wide", "narrow")
-    return Plot(tuple(zip(kinds, drawn, strict=True)))
 
 
 def _environment() -> Environment:
