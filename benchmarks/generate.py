@@ -27,6 +27,7 @@ from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.generate import Prompting
 from answerkey.tasks.releases.generate import Asking, generate
 from answerkey.tasks.releases.questions import find_questions
+from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeProcess
 
 LATENCY_S, CONCURRENCY = 0.2, 64
@@ -41,9 +42,9 @@ def work(url: str, home: Path, run: str) -> None:
     )
     seconds = 0.0
     for name in ("one", "many"):
-        found = find_questions(home, str(home / f"{name}.jsonl"), home / "work")
+        found = find_questions(Home(home), str(home / f"{name}.jsonl"), home / "work")
         started = time.perf_counter()
-        made = generate(home, found, Asking(Prompting(), options), "release", home / "work")
+        made = generate(Home(home), found, Asking(Prompting(), options), "release", home / "work")
         seconds = time.perf_counter() - started
     print(json.dumps([seconds, made.n_generated, made.n_from_ledger, made.n_failed]))
 

@@ -24,7 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from answerkey.tasks.traces.funnel import BUCKETS
-from answerkey.tasks.warehouse.warehouse import reading
+from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeProcess
 
 _WORDS = [f"{a}{b}" for a in ("ba", "ko", "mi", "su", "te", "ra") for b in ("lan", "dor", "vik", "nes", "mo", "tur")]
@@ -86,7 +86,7 @@ def run(folder: Path, *arguments: str) -> tuple[float, list[dict[str, Any]]]:
     done = subprocess.run([*command, *arguments], stdout=subprocess.PIPE, text=True, env=environment, check=False)
     if done.returncode:
         raise SystemExit(f"the run failed with exit code {done.returncode}")
-    with reading(home) as warehouse:
+    with Home(home).warehouse.reading() as warehouse:
         [(seconds,)] = warehouse.execute(
             "SELECT epoch(finished_at - started_at) FROM runs ORDER BY started_at DESC LIMIT 1"
         ).fetchall()
@@ -103,7 +103,7 @@ def check(funnels: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def taken(folder: Path, rule: str) -> set[str]:
     """The traces that have a score."""
-    with reading(folder / "home") as warehouse:
+    with Home(folder / "home").warehouse.reading() as warehouse:
         rows = warehouse.execute(
             "SELECT trace_id FROM trace_outcomes WHERE rule = ? AND outcome = 'scored'", [rule]
         ).fetchall()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 
 from answerkey.tasks.gate.calibrate import Calibrating, calibration
 from answerkey.tasks.gate.calibrations import keep
 from answerkey.tasks.publish.artifacts import artifact_key
+from answerkey.tasks.warehouse.home import Home
 
 _calibrate = task(name="calibrate", task_run_name="calibrate {name}", cache_policy=NO_CACHE)(calibration)
 _keep = task(name="keep calibration", task_run_name="keep calibration", cache_policy=NO_CACHE)(keep)
@@ -46,8 +45,8 @@ def calibrate_judge(
     Returns:
         The signature that the calibration is bound to.
     """
-    found = _calibrate(Path(home), metric, reports=reports, labels=labels, mapping=columns, seed=seed)
-    _keep(Path(home), found)
+    found = _calibrate(Home.parse(home), metric, reports=reports, labels=labels, mapping=columns, seed=seed)
+    _keep(Home.parse(home), found)
     _show(found)
     return found.signature
 

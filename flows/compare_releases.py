@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from prefect import flow
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
@@ -15,6 +13,7 @@ from answerkey.tasks import steps
 from answerkey.tasks.compare.compare import primary_field
 from answerkey.tasks.gate.gate import read_policy
 from answerkey.tasks.reports.names import pair_named
+from answerkey.tasks.warehouse.home import Home
 
 
 def _run_name() -> str:
@@ -41,22 +40,22 @@ def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str
             {primary: meaning_match.match, margin: 0.02}. Empty: no gate.
         page: Write a page for the browser into the folder pages of the warehouse.
     """
-    folder = Path(home)
+    place = Home.parse(home)
     rules = read_policy(policy) if policy else None
-    old, new = pair_named(folder, comparing.old, comparing.new, comparing.dataset)
+    old, new = pair_named(place, comparing.old, comparing.new, comparing.dataset)
     pair = steps.compare_step(
-        folder,
+        place,
         old,
         new,
         fields=comparing.fields,
-        primary=comparing.primary or (primary_field(folder, (old, new), rules.primary.field) if rules else ""),
+        primary=comparing.primary or (primary_field(place, (old, new), rules.primary.field) if rules else ""),
         seed=comparing.seed,
         level=comparing.level,
     )
     for warning in pair.warnings:
         get_run_logger().warning(warning)
     steps.publish_comparison_step(pair)
-    gates = [decide(folder, old, new, rules)] if rules else []
-    told(steps.publish_pair_step(folder, pair, gates, primary=comparing.primary, drawn=page, return_state=True))
-    steps.announce_step(folder, [], gates)
+    gates = [decide(place, old, new, rules)] if rules else []
+    told(steps.publish_pair_step(place, pair, gates, primary=comparing.primary, drawn=page, return_state=True))
+    steps.announce_step(place, [], gates)
     return pair

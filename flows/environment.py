@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from answerkey.tasks.publish.server import has_server
+from answerkey.tasks.warehouse.home import Home
 
 _QUIET = {
     # Each of these libraries would otherwise look for a host when it is imported or first used.
@@ -36,13 +37,13 @@ def quiet() -> None:
         del os.environ["PREFECT_API_URL"]
 
 
-def prepare(home: Path) -> None:
+def prepare(home: Home) -> None:
     """Give Prefect a home. Call before Prefect is imported.
 
     Without a server of the user's own, Prefect's temporary one keeps its files under `home`, not in the
     user's home folder, where other projects would share its database.
     """
     if not has_server():
-        folder = Path(os.environ.setdefault("PREFECT_HOME", str(home.resolve() / "prefect")))
+        folder = Path(os.environ.setdefault("PREFECT_HOME", str(home.folder.resolve() / "prefect")))
         # Prefect makes the last folder only, and its server dies without.
         folder.mkdir(parents=True, exist_ok=True)

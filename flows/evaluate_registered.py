@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from prefect import State, flow, tags
 from prefect.runtime import flow_run
 from pydantic import Field
@@ -16,6 +14,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.estimate import Estimate
 from answerkey.tasks.dead_runs import TAG
 from answerkey.tasks.releases.registered import Registration, claimed, note_attempt, pending, source_of
+from answerkey.tasks.warehouse.home import Home
 
 
 class Waiting(Form):
@@ -78,14 +77,14 @@ def evaluate_registered(
             for instance {primary: meaning_match.match, margin: 0.02}. Empty: no gate.
         page: Write a page for the browser into the folder pages of the warehouse.
     """
-    folder = Path(home)
-    todo = pending(folder, waiting.release, waiting.at_most)
+    place = Home.parse(home)
+    todo = pending(place, waiting.release, waiting.at_most)
     if not todo:
         log.info(f"nothing to do: {waiting.release or 'every registered release'} has a report")
     found: list[str] | list[Estimate] = []
     problems = []
     for registration in todo:
-        with claimed(folder, registration) as mine:
+        with claimed(place, registration) as mine:
             if mine is None:
                 log.info(f"{registration.name}: another run is evaluating it")
                 continue
@@ -95,13 +94,13 @@ def evaluate_registered(
             # A run within a run does not get its tags by itself, and housekeeping goes by them.
             with tags(TAG):
                 state: State[list[str] | list[Estimate]] = evaluate_release(
-                    _data(folder, mine), scoring, judging, limits, home, baseline, policy, page, return_state=True
+                    _data(place, mine), scoring, judging, limits, home, baseline, policy, page, return_state=True
                 )
             problem = None if state.is_completed() else state.message or state.name
             made = [] if problem else state.result()
             if not judging.dry_run:
                 report = str(made[0]) if made else None
-                note_attempt(folder, mine, report_id=report, message=problem)
+                note_attempt(place, mine, report_id=report, message=problem)
             found = [*found, *made]
             problems += [f"{mine.name}: {problem}"] if problem else []
     if problems:
@@ -109,7 +108,7 @@ def evaluate_registered(
     return found
 
 
-def _data(home: Path, registration: Registration) -> Data:
+def _data(home: Home, registration: Registration) -> Data:
     source = source_of(home, registration)
     return Data(
         answers=source.answers,

@@ -36,6 +36,7 @@ from answerkey.tasks.reports.names import check_baseline
 from answerkey.tasks.score.plan import Plan
 from answerkey.tasks.score.score import worth_spawning
 from answerkey.tasks.validate.validate import Validation
+from answerkey.tasks.warehouse.home import Home
 
 _SCORING, _JUDGING, _LIMITS = Scoring(), Judging(), Limits()
 
@@ -84,11 +85,11 @@ def evaluate_release(
             for instance {primary: meaning_match.match, margin: 0.02}. Empty: no gate.
         page: Write a page for the browser into the folder pages of the warehouse.
     """
-    folder = Path(home)
+    place = Home.parse(home)
     forms = {"data": data, "scoring": scoring, "judging": judging, "limits": limits}
     parameters = {name: form.model_dump() for name, form in forms.items()} | {"baseline": baseline, "policy": policy}
     run = Run(
-        folder, this_run(), data.source(), scoring, judging, limits, parameters, baseline, policy=policy, page=page
+        place, this_run(), data.source(), scoring, judging, limits, parameters, baseline, policy=policy, page=page
     )  # fmt: skip
     return carry_out(run, "evaluate-release")
 
@@ -100,7 +101,7 @@ class Run:
     `generation` says how the answers were generated, where no manifest beside them does.
     """
 
-    home: Path
+    home: Home
     run_id: str
     source: Source
     scoring: Scoring
@@ -124,9 +125,9 @@ def this_run() -> str:
     return str(flow_run.id or uuid.uuid4())
 
 
-def work_folder(home: Path, run_id: str) -> Path:
+def work_folder(home: Home, run_id: str) -> Path:
     """Where a run keeps its files while it works."""
-    return home / "runs" / run_id
+    return home.scratch / run_id
 
 
 def carry_out(run: Run, flow_name: str) -> list[str] | list[Estimate]:
@@ -142,7 +143,7 @@ def carry_out(run: Run, flow_name: str) -> list[str] | list[Estimate]:
 
 def _evaluate(run: Run) -> list[str] | list[Estimate]:
     home, source, scoring = run.home, run.source, run.scoring
-    options = scoring.options(str(home / "embeddings"), _judge(run))
+    options = scoring.options(str(home.folder / "embeddings"), _judge(run))
     policy = policy_of(run.policy, run.baseline, scoring.metrics, options)
     loaded = steps.load_step(source, run.work)
     for note in loaded.notes:

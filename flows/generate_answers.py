@@ -28,6 +28,7 @@ from answerkey.tasks.releases.generate import Asking, Generated, check_answered,
 from answerkey.tasks.releases.questions import QuestionSet
 from answerkey.tasks.reports.commit import recorded
 from answerkey.tasks.score.keys import MODEL, key
+from answerkey.tasks.warehouse.home import Home
 
 _AFTERWARDS, _SCORING, _JUDGING, _LIMITS = Afterwards(), Scoring(), Judging(), Limits()
 
@@ -76,16 +77,16 @@ def generate_answers(
         limits: When the data are too bad to score, and the scores too few to trust, likewise.
         home: The folder of the warehouse, on a disk of the machine that runs this.
     """
-    folder, run_id = Path(home), this_run()
-    asking = generating.asking(folder, run_id)
-    _check(folder, asking, afterwards, scoring, judging)
-    work = work_folder(folder, run_id)
+    place, run_id = Home.parse(home), this_run()
+    asking = generating.asking(place, run_id)
+    _check(place, asking, afterwards, scoring, judging)
+    work = work_folder(place, run_id)
     try:
-        found = questions.find(folder, work)
+        found = questions.find(place, work)
         forms = {"questions": questions, "generating": generating, "afterwards": afterwards}
         parameters, dry_run = {name: form.model_dump() for name, form in forms.items()}, generating.dry_run
-        with recorded(folder, run_id, "generate-answers", found.dataset, parameters, dry_run=dry_run):
-            made = _generate(folder, found, asking, generating, work)
+        with recorded(place, run_id, "generate-answers", found.dataset, parameters, dry_run=dry_run):
+            made = _generate(place, found, asking, generating, work)
     finally:
         shutil.rmtree(work, ignore_errors=True)
     if isinstance(made, Estimate) or not afterwards.evaluate:
@@ -97,7 +98,7 @@ def generate_answers(
     return replace(made, report_ids=tuple(one for one in found_reports if isinstance(one, str)))
 
 
-def _check(home: Path, asking: Asking, afterwards: Afterwards, scoring: Scoring, judging: Judging) -> None:
+def _check(home: Home, asking: Asking, afterwards: Afterwards, scoring: Scoring, judging: Judging) -> None:
     """Find out before anything is paid whether everybody can be asked, the judges of the evaluation included."""
     check(replace(asking.options, api_key=key(asking.key_from, MODEL)))
     if not afterwards.evaluate:
@@ -108,7 +109,7 @@ def _check(home: Path, asking: Asking, afterwards: Afterwards, scoring: Scoring,
     policy_of(afterwards.policy, afterwards.baseline, scoring.metrics, scoring.options("", judge))
 
 
-def _generate(home: Path, found: QuestionSet, asking: Asking, form: Generating, work: Path) -> Made | Estimate:
+def _generate(home: Home, found: QuestionSet, asking: Asking, form: Generating, work: Path) -> Made | Estimate:
     check_release(home, found.dataset, form.release, asking)
     estimate = steps.foresee_answers_step(found, asking, work)
     if form.dry_run:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 
 from prefect import flow
 from prefect.runtime import flow_run
@@ -13,6 +12,7 @@ from answerkey.flows.forms.parameters import Form
 from answerkey.flows.run_log import log
 from answerkey.tasks.dead_runs import close_runs, mark_dead_runs
 from answerkey.tasks.prune import prune
+from answerkey.tasks.warehouse.home import Home
 
 
 class Keeping(Form):
@@ -63,8 +63,8 @@ def housekeeping(keeping: Keeping = _KEEPING, home: str = ".answerkey") -> None:
     silent, starting = timedelta(minutes=keeping.silent_minutes), timedelta(minutes=keeping.starting_minutes)
     for dead in mark_dead_runs(silent, starting, but=[own]):
         log.warning(f"{dead.name}: marked as crashed: {dead.reason}")
-    closed = close_runs(Path(home))
-    gone = prune(Path(home), keeping.days)
+    closed = close_runs(Home.parse(home))
+    gone = prune(Home.parse(home), keeping.days)
     log.info(
         f"{closed} runs closed in the warehouse; {gone.folders} folders and {gone.files} parts removed, "
         f"{gone.size / 1e6:.1f} MB"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from pathlib import Path
 
 from prefect.client.schemas.objects import State
 
@@ -18,6 +17,7 @@ from answerkey.tasks.compare.compare import primary_field
 from answerkey.tasks.gate.gate import check_fields, read_policy
 from answerkey.tasks.gate.verdicts import Gated
 from answerkey.tasks.reports.names import report_named
+from answerkey.tasks.warehouse.home import Home
 
 
 def policy_of(text: str, baseline: str, metrics: Sequence[str], options: Options) -> Policy | None:
@@ -36,7 +36,7 @@ def policy_of(text: str, baseline: str, metrics: Sequence[str], options: Options
 
 
 def conclude(
-    home: Path, dataset: str, report_ids: Sequence[str], *, baseline: str, policy: Policy | None, page: bool
+    home: Home, dataset: str, report_ids: Sequence[str], *, baseline: str, policy: Policy | None, page: bool
 ) -> None:
     """Compare every new report with the baseline, which may be one of them, decide, and show all of it."""
     old = report_named(home, baseline, dataset) if baseline else ""
@@ -56,7 +56,7 @@ def conclude(
     steps.announce_step(home, report_ids, gates)
 
 
-def decide(home: Path, old: str, new: str, policy: Policy) -> Gated:
+def decide(home: Home, old: str, new: str, policy: Policy) -> Gated:
     """What the gate says about two reports. No verdict fails the run: that the release is bad is a result."""
     gated = steps.gate_step(home, old, new, policy)
     outcome = gated.verdict.outcome

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from prefect import flow
 from prefect.runtime import flow_run
 
@@ -13,6 +11,7 @@ from answerkey.metrics_core.judges.estimate import Estimate
 from answerkey.tasks import steps
 from answerkey.tasks.reports.names import report_named
 from answerkey.tasks.reports.report import read_reports
+from answerkey.tasks.warehouse.home import Home
 
 
 def _run_name() -> str:
@@ -39,10 +38,10 @@ def rerun_report(rerun: Rerunning, home: str = ".answerkey", page: bool = True) 
         home: The folder of the warehouse, on a disk of the machine that runs this.
         page: Write a page for the browser into the folder pages of the warehouse.
     """
-    folder, run_id = Path(home), this_run()
-    [old] = read_reports(folder, [report_named(folder, rerun.report)])
+    place, run_id = Home.parse(home), this_run()
+    [old] = read_reports(place, [report_named(place, rerun.report)])
     forms = again(old.manifest, rerun)
-    source = steps.stored_step(folder, old.report_id, work_folder(folder, run_id))
+    source = steps.stored_step(place, old.report_id, work_folder(place, run_id))
     parameters = {
         "data": old.manifest["parameters"]["data"],
         "scoring": forms.scoring.model_dump(),
@@ -51,7 +50,7 @@ def rerun_report(rerun: Rerunning, home: str = ".answerkey", page: bool = True) 
         "baseline": "",
     }
     run = Run(
-        folder, run_id, source, forms.scoring, forms.judging, forms.limits, parameters, page=page,
+        place, run_id, source, forms.scoring, forms.judging, forms.limits, parameters, page=page,
         rerun_of=old.report_id, generation=old.manifest.get("generation"),
     )  # fmt: skip
     return carry_out(run, "rerun-report")

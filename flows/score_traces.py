@@ -27,6 +27,7 @@ from answerkey.tasks.traces.locks import alone
 from answerkey.tasks.traces.prepare import Prepared
 from answerkey.tasks.traces.preview import Preview
 from answerkey.tasks.traces.select import Window
+from answerkey.tasks.warehouse.home import Home
 
 _TRACING = Tracing()
 
@@ -53,22 +54,22 @@ def score_traces(traces: Tracing = _TRACING, home: str = ".answerkey") -> list[F
         traces: Which rules to run, and on which traces.
         home: The folder of the warehouse, on a disk of the machine that runs this.
     """
-    folder, run_id = Path(home), this_run()
-    window, todo = traces.window(), jobs(traces, folder, run_id)
+    place, run_id = Home.parse(home), this_run()
+    window, todo = traces.window(), jobs(traces, place, run_id)
     names = [job.rule.name for job in todo]
     dry_run = traces.dry_run
-    with recorded(folder, run_id, "score-traces", ", ".join(names), traces.model_dump(), dry_run=dry_run):
+    with recorded(place, run_id, "score-traces", ", ".join(names), traces.model_dump(), dry_run=dry_run):
         try:
             if dry_run:
-                return _preview(todo, folder, run_id, window)
-            with alone(folder, names, log.info):
-                return _score(todo, folder, run_id, window)
+                return _preview(todo, place, run_id, window)
+            with alone(place, names, log.info):
+                return _score(todo, place, run_id, window)
         finally:
             # Copies only: what they held is in the warehouse, or can be read again.
-            shutil.rmtree(work_folder(folder, run_id), ignore_errors=True)
+            shutil.rmtree(work_folder(place, run_id), ignore_errors=True)
 
 
-def _score(todo: Sequence[Job], home: Path, run_id: str, window: Window) -> list[Funnel]:
+def _score(todo: Sequence[Job], home: Home, run_id: str, window: Window) -> list[Funnel]:
     prepared, problems = _prepared(todo, home, run_id, window)
     key_from = {job.options.judge.run: job.key_from for job in todo}
     chunks = [chunk for one in prepared if one.plan for chunk in one.plan.chunks]
@@ -88,7 +89,7 @@ def _score(todo: Sequence[Job], home: Path, run_id: str, window: Window) -> list
     return funnels
 
 
-def _prepared(todo: Sequence[Job], home: Path, run_id: str, window: Window) -> tuple[list[Prepared], list[str]]:
+def _prepared(todo: Sequence[Job], home: Home, run_id: str, window: Window) -> tuple[list[Prepared], list[str]]:
     """Every rule up to its first score, and what is wrong with those whose source cannot be used."""
     most = max(1, MAX_CHUNKS // len(todo))
     prepared, problems = [], []
@@ -106,7 +107,7 @@ def _prepared(todo: Sequence[Job], home: Path, run_id: str, window: Window) -> t
     return prepared, problems
 
 
-def _folder(home: Path, run_id: str, rule: str) -> Path:
+def _folder(home: Home, run_id: str, rule: str) -> Path:
     return work_folder(home, run_id) / rule
 
 
@@ -117,7 +118,7 @@ def _told(funnel: Funnel) -> str:
     return f"{funnel.rule}: {funnel.seen:,} seen{': ' if counts else ''}{counts}"
 
 
-def _preview(todo: Sequence[Job], home: Path, run_id: str, window: Window) -> list[Preview]:
+def _preview(todo: Sequence[Job], home: Home, run_id: str, window: Window) -> list[Preview]:
     prepared, problems = _prepared(todo, home, run_id, window)
     previews = [steps.preview_traces_step(one) for one in prepared]
     estimates = [one.estimate for one in previews if one.estimate]

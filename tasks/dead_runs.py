@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from answerkey.tasks.warehouse.warehouse import FILE, writing
+from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -52,14 +51,14 @@ def mark_dead_runs(silent: timedelta, starting: timedelta, *, but: Collection[st
     return dead
 
 
-def close_runs(home: Path) -> int:
+def close_runs(home: Home) -> int:
     """Close the rows of `runs` that still say running while the server knows better; return how many."""
-    if not (home / FILE).exists():
+    if not home.warehouse.exists():
         return 0
     from prefect.client.orchestration import get_client
     from prefect.exceptions import ObjectNotFound
 
-    with writing(home) as warehouse:
+    with home.warehouse.writing() as warehouse:
         rows = warehouse.execute("SELECT run_id FROM runs WHERE status = 'running'").fetchall()
     ended: list[tuple[str, str]] = []
     with get_client(sync_client=True) as client:
@@ -71,7 +70,7 @@ def close_runs(home: Path) -> int:
                 continue
             if state and state.is_final():
                 ended.append((f"{state.name}: {state.message or 'the process ended without a word'}", run_id))
-    with writing(home) as warehouse:
+    with home.warehouse.writing() as warehouse:
         for message, run_id in ended:
             warehouse.execute(
                 "UPDATE runs SET status = 'stopped', finished_at = now(), message = ? "

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from answerkey.tasks.releases.registered import FOLDER
-from answerkey.tasks.warehouse.warehouse import FILE, writing
+from answerkey.tasks.warehouse.home import Home
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Pruned:
     size: int
 
 
-def prune(home: Path, days: float) -> Pruned:
+def prune(home: Home, days: float) -> Pruned:
     """Remove work folders and finished parts that nothing has touched for `days` days.
 
     A part is what a killed run had finished scoring; the same evaluation, started again in time, takes it up.
@@ -31,11 +31,13 @@ def prune(home: Path, days: float) -> Pruned:
     folders = [
         folder
         for place in ("runs", FOLDER)
-        for folder in _children(home / place)
+        for folder in _children(home.folder / place)
         if folder.is_dir() and folder.name not in running and _newest(folder) < before
     ]
-    old = [file for file in (home / "parts").rglob("*.parquet*") if file.stat().st_mtime < before]
-    old += [file for file in _children(home / FOLDER) if file.suffix == ".part" and file.stat().st_mtime < before]
+    old = [file for file in (home.folder / "parts").rglob("*.parquet*") if file.stat().st_mtime < before]
+    old += [
+        file for file in _children(home.folder / FOLDER) if file.suffix == ".part" and file.stat().st_mtime < before
+    ]
     size = sum(file.stat().st_size for folder in folders for file in folder.rglob("*") if file.is_file())
     size += sum(file.stat().st_size for file in old)
     for folder in folders:
@@ -47,10 +49,10 @@ def prune(home: Path, days: float) -> Pruned:
     return Pruned(len(folders), len(old), size)
 
 
-def _running(home: Path) -> set[str]:
-    if not (home / FILE).exists():
+def _running(home: Home) -> set[str]:
+    if not home.warehouse.exists():
         return set()
-    with writing(home) as warehouse:
+    with home.warehouse.writing() as warehouse:
         return {
             run_id for (run_id,) in warehouse.execute("SELECT run_id FROM runs WHERE status = 'running'").fetchall()
         }

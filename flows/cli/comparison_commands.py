@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from answerkey.flows.cli.arguments import bad_argument, names
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.comparison import Pair
@@ -86,7 +87,7 @@ def history(chosen: argparse.Namespace) -> int:
 
 
 def against(
-    home: Path, report_ids: Sequence[str], baseline: str, policy: str
+    home: Home, report_ids: Sequence[str], baseline: str, policy: str
 ) -> tuple[list[str], list[Pair], list[Gated]]:
     """The reports with the baseline before them, how each compares with it, and what the gate says of each.
 
@@ -120,7 +121,7 @@ def against(
 
 
 def write_page(
-    home: Path,
+    home: Home,
     report_ids: Sequence[str],
     file: Path,
     pairs: Sequence[Pair],
@@ -142,7 +143,7 @@ def write_page(
         raise UserError(f"{file}: cannot be written: {error.strerror or error}") from error
 
 
-def print_compared_reports(home: Path, report_ids: Sequence[str], *, as_json: bool, gated: bool = False) -> int:
+def print_compared_reports(home: Home, report_ids: Sequence[str], *, as_json: bool, gated: bool = False) -> int:
     """What a run found with its baseline; the exit code of its gate, 0 if it was not `gated`."""
     from answerkey.tasks.compare import stored as comparisons
     from answerkey.tasks.gate import verdicts

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from answerkey.flows.cli.serving import POOL
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.dead_runs import TAG
+from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -28,7 +29,7 @@ _NOTIFY = "00000000-0000-0000-0000-000000000000"
 """Stands in deployments/automations for the block that notifies people."""
 
 
-def deploy_all(home: Path, environment: Mapping[str, str], pool: str = POOL) -> None:
+def deploy_all(home: Home, environment: Mapping[str, str], pool: str = POOL) -> None:
     """Make every deployment of deployments/prefect.yaml, for the work pool `pool` and with `home` as its default home.
 
     Schedules that are on the server already stay as switched on or off as they are there.
@@ -43,7 +44,7 @@ def deploy_all(home: Path, environment: Mapping[str, str], pool: str = POOL) -> 
     for deployment in content["deployments"]:
         for schedule in deployment.get("schedules", ()):
             schedule["active"] = switches.get((deployment["name"], schedule["slug"]), schedule["active"])
-        deployment["parameters"] = {**deployment.get("parameters", {}), "home": str(home.resolve())}
+        deployment["parameters"] = {**deployment.get("parameters", {}), "home": str(home.folder.resolve())}
         deployment["work_pool"] = {**deployment["work_pool"], "name": pool}
     path = os.pathsep.join(filter(None, (str(ROOT), environment.get("PYTHONPATH"))))
     with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as file:

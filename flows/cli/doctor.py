@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.publish.server import has_server
 from answerkey.tasks.reports.manifest import versions
-from answerkey.tasks.warehouse.warehouse import FILE, reading
+from answerkey.tasks.warehouse.home import Home
 
 _PAIR = ("The cat did not sit on the mat.", "The cat sat on the old mat.")
 _TOLERANCE = 1e-12
@@ -25,7 +24,7 @@ class Finding:
     text: str
 
 
-def examine(home: Path) -> list[Finding]:
+def examine(home: Home) -> list[Finding]:
     """Look at versions, the numbers, the models, the warehouse and the server."""
     found = versions()
     missing = [name for name, version in found.items() if version == "not installed"]
@@ -75,7 +74,7 @@ def _models() -> list[Finding]:
     return findings
 
 
-def _judge(home: Path) -> Finding:
+def _judge(home: Home) -> Finding:
     """Whether the judge that is named outside any run could be asked. It is not."""
     from answerkey.flows.forms.judging import Judging, preflight
     from answerkey.metrics_core.offline_judge.matcher import about
@@ -93,17 +92,19 @@ def _judge(home: Path) -> Finding:
     return Finding("judge", True, f"{', '.join(options.labels)}: provider known, key there or none needed; not asked")
 
 
-def _warehouse(home: Path) -> Finding:
-    if not (home / FILE).exists():
+def _warehouse(home: Home) -> Finding:
+    if not home.warehouse.exists():
         return Finding("warehouse", True, f"none yet in {home}; the first evaluation makes it")
     try:
-        with reading(home, wait_s=2.0) as warehouse:
+        with home.warehouse.reading(wait_s=2.0) as warehouse:
             rows = warehouse.execute("SELECT dataset, release FROM reports").fetchall()
     except UserError as error:
         return Finding("warehouse", False, str(error))
-    size = (home / FILE).stat().st_size / 1e6
+    size = home.warehouse.file.stat().st_size / 1e6
     datasets = Counter(dataset for dataset, _ in rows)
-    return Finding("warehouse", True, f"{home / FILE}, {size:.1f} MB, {len(rows)} reports on {len(datasets)} data sets")
+    return Finding(
+        "warehouse", True, f"{home.warehouse.file}, {size:.1f} MB, {len(rows)} reports on {len(datasets)} data sets"
+    )
 
 
 def _server() -> Finding:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.gate.policy import Policy
@@ -84,7 +85,7 @@ def gate(chosen: argparse.Namespace) -> int:
     return EXIT_CODES[gated.verdict.outcome]
 
 
-def _page(home: Path, gated: Gated, file: Path) -> None:
+def _page(home: Home, gated: Gated, file: Path) -> None:
     """About both reports; where there is no baseline, about the new one alone."""
     from answerkey.flows.cli.comparison_commands import write_page
     from answerkey.tasks.compare.compare import compare, primary_field

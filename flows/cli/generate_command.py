@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from answerkey.tasks.warehouse.home import Home
+
 if TYPE_CHECKING:
     from answerkey.flows.forms.generating import Afterwards, Generating, Questions
     from answerkey.flows.generate_answers import Made
@@ -184,7 +186,7 @@ def _path_or_text(given: str) -> str:
     return absolute(given.strip()) if text_or_file(given) != given else given
 
 
-def _try(home: Path, questions: Questions, generating: Generating) -> None:
+def _try(home: Home, questions: Questions, generating: Generating) -> None:
     """Whatever is wrong is said before a server is started for it.
 
     Raises:
@@ -200,7 +202,7 @@ def _try(home: Path, questions: Questions, generating: Generating) -> None:
     from answerkey.tasks.score.keys import MODEL, key
 
     asking = generating.asking(home, "")
-    work = home / "runs" / f"tried-{os.getpid()}"
+    work = home.scratch / f"tried-{os.getpid()}"
     try:
         found = questions.find(home, work)
         check_release(home, found.dataset, generating.release, asking)

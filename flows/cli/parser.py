@@ -11,6 +11,7 @@ from pathlib import Path
 from answerkey.flows.cli.comparison_arguments import POLICY, add_comparisons
 from answerkey.flows.cli.release_arguments import add_releases
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.warehouse.home import Home
 
 EXIT_BAD_INPUT = 2
 _EPILOG = """\
@@ -250,6 +251,6 @@ def _judge(parser: argparse.ArgumentParser) -> None:
 
 def _home(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
-        "--home", metavar="DIR", type=Path, default=Path(os.environ.get("ANSWERKEY_HOME") or ".answerkey"),
+        "--home", metavar="DIR", type=Home.parse, default=os.environ.get("ANSWERKEY_HOME") or ".answerkey",
         help="folder of the warehouse (default: $ANSWERKEY_HOME or ./.answerkey)",
     )  # fmt: skip

@@ -11,18 +11,18 @@ import struct
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from answerkey.flows import environment
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.dead_runs import TAG
 from answerkey.tasks.publish.server import has_server
+from answerkey.tasks.warehouse.home import Home
 
 # Of Linux, where alone the interface can be down like this: SIOCSIFFLAGS, and IFF_UP with IFF_RUNNING.
 _SET_FLAGS, _UP_AND_RUNNING = 0x8914, 0x41
 
 
-def prepare_run(home: Path, *, quiet: bool) -> None:
+def prepare_run(home: Home, *, quiet: bool) -> None:
     """Settings that must stand before Prefect is imported, and progress on standard error unless `quiet`."""
     environment.prepare(home)
     # Our own lines tell the user what happens; Prefect's go to its server, where they belong.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-from pathlib import Path
 
 from answerkey.flows.cli.serving import (
     POOL,
@@ -18,11 +17,12 @@ from answerkey.flows.cli.serving import (
 )
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.publish.server import has_server
+from answerkey.tasks.warehouse.home import Home
 
 
 def serve(chosen: argparse.Namespace) -> int:
     """`answerkey serve`: a Prefect server on loopback and a worker, until Ctrl-C."""
-    home = chosen.home.resolve()
+    home = Home(chosen.home.folder.resolve())
     environment = server_environment(home, chosen.port)
     try:
         with stopping_on_signals():
@@ -33,7 +33,7 @@ def serve(chosen: argparse.Namespace) -> int:
     return 1
 
 
-def _serve(home: Path, port: int, environment: dict[str, str]) -> None:
+def _serve(home: Home, port: int, environment: dict[str, str]) -> None:
     print(f"starting a Prefect server on port {port} (the first time takes half a minute)", flush=True)
     with server(home, port, environment) as prefect:
         # Prefect reads them when it is imported, which is now.
@@ -43,7 +43,7 @@ def _serve(home: Path, port: int, environment: dict[str, str]) -> None:
         make_pool()
         deploy_all(home, environment)
         make_automations()
-        log = home / "prefect" / "worker.log"
+        log = home.folder / "prefect" / "worker.log"
         command = ["-m", "prefect", "worker", "start", "--pool", POOL, "--type", "process"]
         with (
             page_server(home, port + 1, environment) as pages,

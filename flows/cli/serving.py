@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.warehouse.home import Home
 
 POOL = "answerkey"
 _HOST = "127.0.0.1"
@@ -48,13 +49,13 @@ def stopping_on_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def server_environment(home: Path, port: int) -> dict[str, str]:
+def server_environment(home: Home, port: int) -> dict[str, str]:
     """The environment of everything that belongs to the server on `port`."""
     from answerkey.tasks.publish.page.publish import PAGES
 
     return {
         **os.environ,
-        "PREFECT_HOME": str(home / "prefect"),
+        "PREFECT_HOME": str(home.folder / "prefect"),
         "PREFECT_API_URL": f"http://{_HOST}:{port}/api",
         # Else the page calls port 4200, wherever it came from.
         "PREFECT_UI_API_URL": "/api",
@@ -63,13 +64,13 @@ def server_environment(home: Path, port: int) -> dict[str, str]:
 
 
 @contextmanager
-def server(home: Path, port: int, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def server(home: Home, port: int, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """A Prefect server that answers, with its database and its log in `home`/prefect.
 
     Raises:
         UserError: the port is taken, or another server uses this home, or the server does not start.
     """
-    folder = home / "prefect"
+    folder = home.folder / "prefect"
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         lock = stack.enter_context((folder / "serve.lock").open("w"))
@@ -108,7 +109,7 @@ def running(
 
 
 @contextmanager
-def page_server(home: Path, port: int, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+def page_server(home: Home, port: int, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
     """The folder with the reports' pages, on a port of its own: a browser opens no file from a page of Prefect's.
 
     Raises:
@@ -117,10 +118,10 @@ def page_server(home: Path, port: int, environment: Mapping[str, str]) -> Iterat
     from answerkey.tasks.publish.page.publish import FOLDER
 
     _check_port(port)
-    folder = home / FOLDER
+    folder = home.folder / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     arguments = ["-m", "http.server", str(port), "--bind", _HOST, "--directory", str(folder)]
-    log = home / "prefect" / "pages.log"
+    log = home.folder / "prefect" / "pages.log"
     with running(arguments, environment, log) as child:
         _wait_until_it_answers(child, f"http://{_HOST}:{port}/", log)
         yield child

@@ -18,6 +18,7 @@ from answerkey.metrics_core.offline_judge.matcher import about
 from answerkey.metrics_core.registry import METRICS, Options, create
 from answerkey.metrics_core.sample import Sample
 from answerkey.tasks.score.keys import key
+from answerkey.tasks.warehouse.home import Home
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def metrics_of(text: str) -> list[str]:
 
 
 def ask_about(
-    question: str, references: Sequence[str], answer: str, metrics: Sequence[str], judging: Judging, home: Path
+    question: str, references: Sequence[str], answer: str, metrics: Sequence[str], judging: Judging, home: Home
 ) -> list[Trial]:
     """Measure one answer; the ledger in `home` answers what it can, and keeps what judges say.
 

@@ -14,6 +14,7 @@ from answerkey.metrics_core.llm.generate import Prompting, model_of, placeholder
 from answerkey.tasks.load.columns import parse_map
 from answerkey.tasks.releases.generate import Asking
 from answerkey.tasks.releases.questions import QuestionSet, find_questions, text_or_file
+from answerkey.tasks.warehouse.home import Home
 
 
 class Questions(Form):
@@ -48,7 +49,7 @@ class Questions(Form):
         json_schema_extra={"position": 3},
     )
 
-    def find(self, home: Path, work: Path) -> QuestionSet:
+    def find(self, home: Home, work: Path) -> QuestionSet:
         """The data set, looked up.
 
         Raises:
@@ -171,7 +172,7 @@ class Generating(Form):
         json_schema_extra={"position": 14},
     )
 
-    def asking(self, home: Path, run: str) -> Asking:
+    def asking(self, home: Home, run: str) -> Asking:
         """The same as generation takes it: without the key, with the ledger in `home`.
 
         Raises:
@@ -187,7 +188,7 @@ class Generating(Form):
                 deadline_s=self.deadline_s,
                 max_calls=self.max_calls or None,
                 max_cost_usd=self.max_cost_usd or None,
-                ledger=str(home),
+                ledger=home.ledger,
                 run=run,
                 role="model",
             )

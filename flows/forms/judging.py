@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated
 
 from pydantic import ConfigDict, Field
@@ -13,6 +12,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import check
 from answerkey.metrics_core.judges.options import JudgeOptions, Jury
 from answerkey.tasks.score.keys import key, settings
+from answerkey.tasks.warehouse.home import Home
 
 # What people may paste by mistake (a key, an address with a password in it) fits none of these, so the form
 # refuses it before anything stores it.
@@ -117,7 +117,7 @@ class Judging(Form):
         json_schema_extra={"position": 11},
     )
 
-    def options(self, home: Path, run: str) -> JudgeOptions:
+    def options(self, home: Home, run: str) -> JudgeOptions:
         """The same as the scoring library's options: without the key, with the ledger in `home`. Where no judge is
         named anywhere, the offline one.
 
@@ -136,7 +136,7 @@ class Judging(Form):
                 deadline_s=self.deadline_s,
                 max_calls=self.max_calls or None,
                 max_cost_usd=self.max_cost_usd or None,
-                ledger=str(home),
+                ledger=home.ledger,
                 run=run,
                 cascade=self.cascade or None,
             )

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ConfigDict, Field, ValidationError
@@ -21,7 +20,7 @@ from answerkey.tasks.traces.rules import Rule, load_rules
 from answerkey.tasks.traces.select import Window
 from answerkey.tasks.traces.source import check_source
 from answerkey.tasks.traces.stage import newest_version
-from answerkey.tasks.warehouse.warehouse import FILE, reading
+from answerkey.tasks.warehouse.home import Home
 
 _DAY = r"^(\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2})?(Z|[+-]\d{2}:\d{2})?)?)?$"
 
@@ -99,7 +98,7 @@ class Job:
     key_from: str
 
 
-def jobs(form: Tracing, home: Path, run_id: str) -> tuple[Job, ...]:
+def jobs(form: Tracing, home: Home, run_id: str) -> tuple[Job, ...]:
     """The rules of a form. What can be known of them before anything is read is checked here.
 
     Raises:
@@ -108,7 +107,7 @@ def jobs(form: Tracing, home: Path, run_id: str) -> tuple[Job, ...]:
     return tuple(_job(rule, home, run_id) for rule in load_rules(form.rules, form.only))
 
 
-def _job(rule: Rule, home: Path, run_id: str) -> Job:
+def _job(rule: Rule, home: Home, run_id: str) -> Job:
     with _told_at(rule, "source"):
         check_source(rule.source)
     if rule.dataset:
@@ -122,7 +121,7 @@ def _job(rule: Rule, home: Path, run_id: str) -> Job:
             judge, key_from = judging.options(home, f"{run_id}/{rule.name}"), judging.key_from
             if rule.enabled:
                 preflight(judge, key_from)
-    options = scoring.options(str(home / "embeddings"), judge)
+    options = scoring.options(str(home.folder / "embeddings"), judge)
     with _told_at(rule, "options"):
         # A signature names the model, so a model that is not there is found before anything starts.
         _ = [metric.signature for metric in create([rule.metric], options)]
@@ -160,11 +159,11 @@ def _form(rule: Rule, key: str, form: type[_Model], given: Mapping[str, Any], **
     raise UserError(f"{rule.located.where(place)}: {place}: {problem}")
 
 
-def _check_dataset(rule: Rule, home: Path) -> None:
-    if not (home / FILE).exists():
+def _check_dataset(rule: Rule, home: Home) -> None:
+    if not home.warehouse.exists():
         raise UserError(
             f"{rule.located.where('dataset')}: dataset: there is no warehouse in {home} that has it; "
             "answerkey evaluate makes data sets, --home names another folder"
         )
-    with reading(home) as warehouse:
+    with home.warehouse.reading() as warehouse:
         newest_version(warehouse, rule)

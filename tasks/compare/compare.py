@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from answerkey.metrics_core.comparison import ALL, Comparison, Pair
 from answerkey.metrics_core.errors import UserError
@@ -17,10 +16,11 @@ from answerkey.tasks.compare.stored import store
 from answerkey.tasks.compare.warnings import cautions, differing_methods
 from answerkey.tasks.reports.labels import LABEL, LABEL_FIELD
 from answerkey.tasks.reports.report import Report, read_reports
+from answerkey.tasks.warehouse.home import Home
 
 
 def compare(
-    home: Path,
+    home: Home,
     old_report_id: str,
     new_report_id: str,
     *,
@@ -81,7 +81,7 @@ def compare(
     return found
 
 
-def primary_field(home: Path, report_ids: Sequence[str], name: str) -> str:
+def primary_field(home: Home, report_ids: Sequence[str], name: str) -> str:
     """METRIC.FIELD `name` where one of the reports has it, otherwise nothing: what is missing is the gate's to say."""
     return name if any(name in _names(report) for report in read_reports(home, report_ids)) else ""
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from answerkey.metrics_core.errors import UserError
@@ -14,6 +13,7 @@ from answerkey.tasks.compare.paired_samples import pairing
 from answerkey.tasks.compare.signatures import changes
 from answerkey.tasks.load.sources import without_secrets
 from answerkey.tasks.reports.report import Report, read_reports
+from answerkey.tasks.warehouse.home import Home
 
 Kind = Literal["judge", "prompt", "parser", "code", "settings", "library", "parameter"]
 
@@ -51,7 +51,7 @@ class Difference:
     only_new: tuple[str, ...]
 
 
-def diff(home: Path, old_report_id: str, new_report_id: str) -> Difference:
+def diff(home: Home, old_report_id: str, new_report_id: str) -> Difference:
     """Tell rows, references, answers, judge, prompt, parser, code and parameters apart.
 
     Raises:

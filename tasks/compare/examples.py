@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
-from answerkey.tasks.warehouse.warehouse import reading
+from answerkey.tasks.warehouse.home import Home
 
 Direction = Literal["both", "better", "worse"]
 
@@ -46,7 +45,7 @@ WHERE s.report_id = {report} AND s.metric = $metric AND s.field = $field AND s.s
 
 
 def most_changed(
-    home: Path, old_report_id: str, new_report_id: str, name: str, *, direction: Direction = "both", limit: int = 20
+    home: Home, old_report_id: str, new_report_id: str, name: str, *, direction: Direction = "both", limit: int = 20
 ) -> tuple[ChangedSample, ...]:
     """The `limit` samples whose field `name` (METRIC.FIELD) moved most; those that did not move are left out.
 
@@ -55,7 +54,7 @@ def most_changed(
     """
     metric, _, field = name.partition(".")
     # The texts of the chosen few are fetched last, so that a million answers need not be kept while they are sorted.
-    with reading(home) as warehouse:
+    with home.warehouse.reading() as warehouse:
         rows = warehouse.execute(
             f"""
             WITH o AS ({_SIDE.format(report="$old")}), n AS ({_SIDE.format(report="$new")}), moved AS (

@@ -11,7 +11,6 @@ from answerkey.metrics_core.metrics.bleu import BleuStats, corpus_bleu
 from answerkey.metrics_core.statistics.paired import PairedDifference, pooled_difference
 from answerkey.tasks.compare.grouping import groups
 from answerkey.tasks.compare.paired_samples import Columns, Mask, Pairing
-from answerkey.tasks.warehouse.warehouse import reading
 
 CORPUS_BLEU = ("bleu", "corpus_bleu")
 
@@ -63,7 +62,7 @@ def read_bleu(pair: Pairing) -> Bleu:
     parameters |= {
         f"{side}_answers": report.manifest["answers_version"] for side, report in (("old", pair.old), ("new", pair.new))
     }
-    with reading(pair.home) as warehouse:
+    with pair.home.warehouse.reading() as warehouse:
         found = warehouse.execute(_STATS, parameters).fetchnumpy()
     return Bleu(pair.columns("bleu", "bleu"), np.column_stack([np.asarray(column) for column in found.values()]))
 

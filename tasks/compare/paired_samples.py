@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy.typing as npt
 
 from answerkey.metrics_core.comparison import ALL
 from answerkey.tasks.reports.report import Report
-from answerkey.tasks.warehouse.warehouse import reading
+from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
     import duckdb
@@ -58,7 +57,7 @@ class Pairing:
         clusters: codes of what is not independent, None where the data have no clusters.
     """
 
-    home: Path
+    home: Home
     old: Report
     new: Report
     in_old: Mask
@@ -75,7 +74,7 @@ class Pairing:
     def columns(self, metric: str, field: str) -> Columns:
         """Scores and statuses of one field."""
         reports = {"old": self.old.report_id, "new": self.new.report_id}
-        with reading(self.home) as warehouse:
+        with self.home.warehouse.reading() as warehouse:
             found: dict[str, Any] = warehouse.execute(
                 _SCORES, {**reports, "metric": metric, "field": field, "statuses": list(STATUSES[1:])}
             ).fetchnumpy()
@@ -153,10 +152,10 @@ ORDER BY sample_id
 _MASKS = ("in_old", "in_new", "changed", "facts_changed", "same_answer", "same_label")
 
 
-def pairing(home: Path, old: Report, new: Report) -> Pairing:
+def pairing(home: Home, old: Report, new: Report) -> Pairing:
     """Put the samples of two reports side by side."""
     parameters = _parameters(old, new)
-    with reading(home) as warehouse:
+    with home.warehouse.reading() as warehouse:
         found: dict[str, Any] = warehouse.execute(_SAMPLES, parameters).fetchnumpy()
         slices = tuple(_slices(warehouse, parameters))
     masks: dict[str, Any] = {name: found[name].astype(bool) for name in _MASKS}

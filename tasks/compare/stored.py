@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from answerkey.metrics_core.comparison import Comparison, Pair
-from answerkey.tasks.warehouse.warehouse import reading, writing
+from answerkey.tasks.warehouse.home import Home
 
 _OF_PAIR = {
     "old": "old_report",
@@ -31,13 +30,13 @@ _OF_ROW = {
 _COUNTS = ("missing_old", "missing_new")
 
 
-def store(home: Path, pair: Pair, *, seed: int) -> None:
+def store(home: Home, pair: Pair, *, seed: int) -> None:
     """Write `pair`, in place of what was stored about the same two reports."""
     import pyarrow as pa
 
     about = {column: getattr(pair, name) for name, column in _OF_PAIR.items()} | {"seed": seed}
     rows = pa.Table.from_pylist([about | {"place": place} | _columns(row) for place, row in enumerate(pair.rows)])
-    with writing(home) as warehouse:
+    with home.warehouse.writing() as warehouse:
         warehouse.execute("DELETE FROM comparisons WHERE old_report = ? AND new_report = ?", [pair.old, pair.new])
         if pair.rows:
             warehouse.register("compared", rows)
@@ -51,9 +50,9 @@ def _columns(row: Comparison) -> dict[str, Any]:
     return values | counts | {"finding": row.finding}
 
 
-def stored(home: Path, new_report_ids: Sequence[str]) -> tuple[Pair, ...]:
+def stored(home: Home, new_report_ids: Sequence[str]) -> tuple[Pair, ...]:
     """The comparisons whose new report is one of `new_report_ids`, in that order, then in the order of their making."""
-    with reading(home) as warehouse:
+    with home.warehouse.reading() as warehouse:
         there = warehouse.execute("SELECT 1 FROM information_schema.tables WHERE table_name = 'comparisons'").fetchone()
         if not there:
             return ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError
@@ -16,7 +15,7 @@ from answerkey.tasks.gate.labels_file import LabelRow, read_labels
 from answerkey.tasks.reports.labels import LABEL, MOST_LABELLED
 from answerkey.tasks.reports.names import report_named
 from answerkey.tasks.reports.report import Report, latest_run, read_reports
-from answerkey.tasks.warehouse.warehouse import reading
+from answerkey.tasks.warehouse.home import Home
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +71,7 @@ OWN_LABELS = "answers.correct"
 
 
 def calibration(
-    home: Path, name: str, *, reports: Sequence[str] = (), labels: str = "", mapping: Sequence[str] = (), seed: int = 0
+    home: Home, name: str, *, reports: Sequence[str] = (), labels: str = "", mapping: Sequence[str] = (), seed: int = 0
 ) -> Calibrating:
     """Compare METRIC.FIELD `name` with labels of people.
 
@@ -117,8 +116,8 @@ def _signature(reports: Sequence[Report], name: str) -> str:
     return str(next(iter(by_signature)))
 
 
-def _scores(home: Path, report: Report, metric: str, field: str) -> list[_Row]:
-    with reading(home) as warehouse:
+def _scores(home: Home, report: Report, metric: str, field: str) -> list[_Row]:
+    with home.warehouse.reading() as warehouse:
         found = warehouse.execute(
             """
             SELECT s.sample_id, s.release, s."value", a.correct, s.dataset || ' ' || coalesce(m."cluster", s.sample_id)
@@ -190,7 +189,7 @@ def _corrected(release: str, rows: list[_Row]) -> Corrected:
     return Corrected(release, Estimate(mean(scores), interval), ppi_mean(scores, labels, clusters=clusters))
 
 
-def by_own_labels(home: Path, report: Report, names: Sequence[str]) -> dict[str, Corrected]:
+def by_own_labels(home: Home, report: Report, names: Sequence[str]) -> dict[str, Corrected]:
     """By METRIC.FIELD of `names`: the mean of the report as people would have given it, who labelled a part of it.
 
     Nothing where people labelled none of the answers, or enough of them: then the labels speak for themselves.

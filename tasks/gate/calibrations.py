@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from answerkey.metrics_core.gate.evidence import Calibrated, Missing
 from answerkey.metrics_core.statistics.intervals import Estimate, Interval
 from answerkey.tasks.compare.signatures import changes
 from answerkey.tasks.gate.calibrate import OWN_LABELS, Calibrating, columns_of
 from answerkey.tasks.reports.report import Report
-from answerkey.tasks.warehouse.warehouse import reading, writing
+from answerkey.tasks.warehouse.home import Home
 
 
-def keep(home: Path, found: Calibrating) -> None:
+def keep(home: Home, found: Calibrating) -> None:
     """Write a calibration, one row over all releases and one for each. Older ones stay, and the newest counts."""
     metric, _, field = found.name.partition(".")
     about = {
         "metric": metric, "field": field, "signature": found.signature, "report_ids": list(found.report_ids),
         "labels": found.labels, "seed": found.seed,
     }  # fmt: skip
-    with writing(home) as warehouse:
+    with home.warehouse.writing() as warehouse:
         for part in found.parts:
             row = {**about, **columns_of(found, part)}
             places = ", ".join("?" * len(row))
@@ -29,7 +28,7 @@ def keep(home: Path, found: Calibrating) -> None:
             )
 
 
-def calibrations_of(home: Path, reports: Sequence[Report], name: str) -> tuple[Calibrated | Missing, ...]:
+def calibrations_of(home: Home, reports: Sequence[Report], name: str) -> tuple[Calibrated | Missing, ...]:
     """The newest calibration of METRIC.FIELD `name` on the release of each report, with the signature it has there.
 
     A calibration with another signature has expired: another judge, prompt or parser errs in another way. One on other
@@ -39,10 +38,10 @@ def calibrations_of(home: Path, reports: Sequence[Report], name: str) -> tuple[C
     return tuple(_calibration_of(home, report, name, how) for report in reports)
 
 
-def _calibration_of(home: Path, report: Report, name: str, how: str) -> Calibrated | Missing:
+def _calibration_of(home: Home, report: Report, name: str, how: str) -> Calibrated | Missing:
     metric, _, field = name.partition(".")
     signature = report.manifest["signatures"].get(metric)
-    with reading(home) as warehouse:
+    with home.warehouse.reading() as warehouse:
         # A warehouse that an older release wrote has no such table until it is written to again.
         if not warehouse.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'calibrations'").fetchone():
             return Missing(f"it was never calibrated; {how}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from answerkey.tasks.compare.warnings import differing_methods
 from answerkey.tasks.gate.calibrations import calibrations_of
 from answerkey.tasks.reports.names import labels
 from answerkey.tasks.reports.report import Report
+from answerkey.tasks.warehouse.home import Home
 
 _WANTED = tuple(STATUSES.index(name) for name in ("scored", "failed", "skipped"))
 """What a sample is that the metric has something to say about."""
@@ -35,7 +35,7 @@ class _Field:
     high: float
 
 
-def evidence(home: Path, old: Report, new: Report, policy: Policy) -> Evidence:
+def evidence(home: Home, old: Report, new: Report, policy: Policy) -> Evidence:
     """Scores, coverage and calibrations of all fields that `policy` names; a field that has none gets the reason."""
     pair = pairing(home, old, new)
     names = labels((old, new))

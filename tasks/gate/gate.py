@@ -17,6 +17,7 @@ from answerkey.tasks.gate.verdicts import Gated, store
 from answerkey.tasks.reports.labels import LABEL
 from answerkey.tasks.reports.names import is_known, pair_named, report_named
 from answerkey.tasks.reports.report import read_reports
+from answerkey.tasks.warehouse.home import Home
 
 
 def is_text(policy: str) -> bool:
@@ -58,7 +59,7 @@ def check_fields(policy: Policy, metrics: Sequence[str], options: Options) -> No
             raise UserError(f"policy: {name}: this run will not have such a field; {hint}")
 
 
-def gate(home: Path, old: str, new: str, policy: Policy, dataset: str = "") -> Gated:
+def gate(home: Home, old: str, new: str, policy: Policy, dataset: str = "") -> Gated:
     """Decide whether the release of report `new` may ship in place of that of `old`, and keep what was decided.
 
     Args:
@@ -74,7 +75,7 @@ def gate(home: Path, old: str, new: str, policy: Policy, dataset: str = "") -> G
     return gated
 
 
-def _decided(home: Path, old: str, new: str, policy: Policy, dataset: str) -> Gated:
+def _decided(home: Home, old: str, new: str, policy: Policy, dataset: str) -> Gated:
     primary, margin = policy.primary.field, abs(policy.primary.floor)
     if not is_known(home, old):
         new = report_named(home, new, dataset)
@@ -86,7 +87,7 @@ def _decided(home: Path, old: str, new: str, policy: Policy, dataset: str) -> Ga
     return Gated(old, new, primary, margin, verdict(policy, found))
 
 
-def gate_self_test(home: Path, old: str, new: str, policy: Policy, dataset: str = "", *, seed: int = 0) -> SelfTest:
+def gate_self_test(home: Home, old: str, new: str, policy: Policy, dataset: str = "", *, seed: int = 0) -> SelfTest:
     """Simulate the gate on the samples of two reports: its real rates of false alarms and of detection.
 
     Raises:
@@ -95,7 +96,7 @@ def gate_self_test(home: Path, old: str, new: str, policy: Policy, dataset: str 
     return self_test(policy, _evidence(home, old, new, policy, dataset)[2], seed=seed)
 
 
-def _evidence(home: Path, old: str, new: str, policy: Policy, dataset: str) -> tuple[str, str, Evidence]:
+def _evidence(home: Home, old: str, new: str, policy: Policy, dataset: str) -> tuple[str, str, Evidence]:
     """The ids of both reports, and what the policy asks about them."""
     old, new = pair_named(home, old, new, dataset)
     before, after = read_reports(home, [old, new])

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from answerkey.metrics_core.gate.gate import PRECEDENCE, Outcome, RuleOutcome, Verdict
-from answerkey.tasks.warehouse.warehouse import reading, writing
+from answerkey.tasks.warehouse.home import Home
 
 EXIT_CODES: Mapping[str, int] = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3, "INCOMPLETE": 4}
 """What the command ends with; 2 is bad input."""
@@ -41,20 +40,20 @@ class Gated:
         }
 
 
-def store(home: Path, gated: Gated) -> None:
+def store(home: Home, gated: Gated) -> None:
     """Keep a verdict in the warehouse, beside those that were said before."""
     said = gated.verdict
     rules = json.dumps([asdict(rule) for rule in said.rules], allow_nan=False)
-    with writing(home) as warehouse:
+    with home.warehouse.writing() as warehouse:
         warehouse.execute(
             "INSERT INTO verdicts VALUES (now(), ?, ?, ?, ?, ?, ?, ?)",
             [gated.old, gated.new, said.outcome, said.sentence, gated.primary, gated.margin, rules],
         )
 
 
-def stored(home: Path, new_report_ids: Sequence[str]) -> tuple[Gated, ...]:
+def stored(home: Home, new_report_ids: Sequence[str]) -> tuple[Gated, ...]:
     """The newest verdict about each pair of reports whose new one is one of `new_report_ids`, in that order."""
-    with reading(home) as warehouse:
+    with home.warehouse.reading() as warehouse:
         # A warehouse that an older release wrote has no such table until it is written to again.
         if not warehouse.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'verdicts'").fetchone():
             return ()

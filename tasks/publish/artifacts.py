@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from answerkey.tasks.reports.aggregate import ReportRef
 from answerkey.tasks.reports.report import Report, Score, read_reports
+from answerkey.tasks.warehouse.home import Home
 
 
-def publish(home: Path, reports: Sequence[ReportRef]) -> None:
+def publish(home: Home, reports: Sequence[ReportRef]) -> None:
     """Make a table artifact of every report. The warehouse stays the record."""
     from prefect.artifacts import create_table_artifact
 

@@ -12,7 +12,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import Key
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.load.stage import Reference
-from answerkey.tasks.warehouse.warehouse import reading
+from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
     import duckdb
@@ -36,13 +36,13 @@ _ANSWER_PATHS: dict[Key, str] = {
 _BATCH = 2_000
 
 
-def stored_references(home: Path, dataset: str, file: Path) -> tuple[dict[Key, str], tuple[str, ...]] | None:
+def stored_references(home: Home, dataset: str, file: Path) -> tuple[dict[Key, str], tuple[str, ...]] | None:
     """Write the newest version of a data set to `file`, with the slices that any release's answers have.
 
     Returns:
         Where its columns are, and the slices; None where there is no such data set.
     """
-    with reading(home) as warehouse:
+    with home.warehouse.reading() as warehouse:
         if (newest := _newest(warehouse, dataset)) is None:
             return None
         version, slices = newest
@@ -50,13 +50,13 @@ def stored_references(home: Path, dataset: str, file: Path) -> tuple[dict[Key, s
     return dict(_REFERENCE_PATHS), slices
 
 
-def stored_questions(home: Path, dataset: str, file: Path) -> dict[Key, str] | None:
+def stored_questions(home: Home, dataset: str, file: Path) -> dict[Key, str] | None:
     """Write the questions of the newest version of a data set to `file`, with slices and without what is right.
 
     Returns:
         Where its columns are; None where there is no such data set.
     """
-    with reading(home) as warehouse:
+    with home.warehouse.reading() as warehouse:
         if (newest := _newest(warehouse, dataset)) is None:
             return None
         rows = (
@@ -86,7 +86,7 @@ def _newest(warehouse: duckdb.DuckDBPyConnection, dataset: str) -> tuple[str, tu
     return str(found[0]), tuple(name for (name,) in names)
 
 
-def stored_source(home: Path, report_id: str, folder: Path) -> Source:
+def stored_source(home: Home, report_id: str, folder: Path) -> Source:
     """Write the answers of a report, and the data set version that they were measured against, into `folder`.
 
     Loaded again they make the same data set version, answers version and sample keys.
@@ -96,7 +96,7 @@ def stored_source(home: Path, report_id: str, folder: Path) -> Source:
     """
     folder.mkdir(parents=True, exist_ok=True)
     answers, references = folder / "stored-answers.jsonl", folder / "stored-references.jsonl"
-    with reading(home) as warehouse:
+    with home.warehouse.reading() as warehouse:
         found = warehouse.execute(
             "SELECT dataset, dataset_version, release, json_extract_string(manifest, '$.answers_version') "
             "FROM reports WHERE report_id = ?",

@@ -29,6 +29,7 @@ from answerkey.tasks.releases.register import register
 from answerkey.tasks.releases.registered import Registration
 from answerkey.tasks.reports.manifest import spent_by, versions
 from answerkey.tasks.score.keys import MODEL, key
+from answerkey.tasks.warehouse.home import Home
 
 NOTHING_TO_ASK = "the question is blank"
 
@@ -111,7 +112,7 @@ class _Tally:
         self.cost = self.cost + origin.cost_usd if known else None  # type: ignore[operator]
 
 
-def check_release(home: Path, dataset: str, release: str, asking: Asking) -> None:
+def check_release(home: Home, dataset: str, release: str, asking: Asking) -> None:
     """Find out whether answers of this release that are there already were asked for in the same way.
 
     Raises:
@@ -130,7 +131,7 @@ def foresee_answers(found: QuestionSet, asking: Asking, work: Path) -> Estimate:
     return foresee(_requests(asking, questions(found, asking.prompting.template, work)), asking.options)
 
 
-def generate(home: Path, found: QuestionSet, asking: Asking, release: str, work: Path) -> Generated:
+def generate(home: Home, found: QuestionSet, asking: Asking, release: str, work: Path) -> Generated:
     """Ask every question, and write the answers and their manifest.
 
     A question that got no answer is a row without one and with the reason, `missing_because`.
@@ -235,7 +236,7 @@ def check_answered(made: Generated, least: float) -> None:
     )
 
 
-def register_generated(home: Path, found: QuestionSet, made: Generated) -> Registration:
+def register_generated(home: Home, found: QuestionSet, made: Generated) -> Registration:
     """Register the answers as a release that waits for its evaluation; see `register`."""
     return register(
         home,

@@ -18,6 +18,7 @@ from typing import Any
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.untrusted import cut, one_line
 from answerkey.metrics_core.sample import content_hash
+from answerkey.tasks.warehouse.home import Home
 
 FOLDER = "answers"
 DIGEST = "answers_sha256"
@@ -25,12 +26,12 @@ _LONGEST = 40
 """Characters of a setting that a message shows."""
 
 
-def answers_file(home: Path, dataset: str, release: str) -> Path:
+def answers_file(home: Home, dataset: str, release: str) -> Path:
     """Where the answers of a release are: HOME/answers/DATASET/RELEASE/answers.jsonl."""
     folder = re.sub(r"[^\w.-]+", "_", release).strip(".") or "_"
     # Names that differ in what a folder cannot hold must not share one.
     folder = folder if folder == release else f"{folder}-{content_hash(release)[:6]}"
-    return home / FOLDER / dataset / folder / "answers.jsonl"
+    return home.folder / FOLDER / dataset / folder / "answers.jsonl"
 
 
 def manifest_file(answers: str | Path) -> Path:

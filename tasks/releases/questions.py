@@ -17,7 +17,7 @@ from answerkey.tasks.load.load import Source, dataset_name, first_rows, records_
 from answerkey.tasks.load.sources import TABLE, URL, read, without_secrets
 from answerkey.tasks.load.stage import Reference, clean
 from answerkey.tasks.releases.export import stored_questions
-from answerkey.tasks.warehouse.warehouse import FILE, reading
+from answerkey.tasks.warehouse.home import Home
 
 _LONGEST_NAME = 256
 _HIDDEN: tuple[Key, ...] = ("references", "facts", "label")
@@ -69,7 +69,7 @@ def text_or_file(given: str) -> str:
 
 
 def find_questions(
-    home: Path,
+    home: Home,
     dataset: str,
     work: Path,
     *,
@@ -104,10 +104,10 @@ def find_questions(
     return QuestionSet(dataset, str(file), None, found)
 
 
-def _names(home: Path) -> list[str]:
-    if not (home / FILE).exists():
+def _names(home: Home) -> list[str]:
+    if not home.warehouse.exists():
         return []
-    with reading(home) as warehouse:
+    with home.warehouse.reading() as warehouse:
         rows = warehouse.execute("SELECT DISTINCT dataset FROM datasets ORDER BY dataset").fetchall()
     return [str(name) for (name,) in rows]
 

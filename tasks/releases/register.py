@@ -21,10 +21,11 @@ from answerkey.tasks.load.sources import read
 from answerkey.tasks.releases.export import stored_references
 from answerkey.tasks.releases.generated import keep_manifest
 from answerkey.tasks.releases.registered import FOLDER, Registration, announce, insert
-from answerkey.tasks.warehouse.warehouse import FILE, one_file, scratch
+from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.warehouse import one_file, scratch
 
 
-def register(home: Path, source: Source) -> Registration:
+def register(home: Home, source: Source) -> Registration:
     """Keep the answers of a release, and what its evaluation needs, and say so to a Prefect server if there is one.
 
     The same content under the same name is the same registration, however often it comes. Where the answers bring
@@ -39,7 +40,7 @@ def register(home: Path, source: Source) -> Registration:
     dataset = dataset_name(source)
     if not source.release.strip() or "\n" in source.release:
         raise UserError("a registered release needs a name, in one line")
-    folder = home / FOLDER
+    folder = home.folder / FOLDER
     work = folder / f"new-{uuid.uuid4().hex}"
     work.mkdir(parents=True)
     try:
@@ -58,12 +59,12 @@ def register(home: Path, source: Source) -> Registration:
     return made
 
 
-def _kept(home: Path, source: Source, work: Path) -> Source:
+def _kept(home: Home, source: Source, work: Path) -> Source:
     """The source as files that can be kept."""
     answers = _as_file(source.answers, work, "answers")
     references = _as_file(source.references, work, "references") if source.references else None
     kept = replace(source, answers=answers, references=references)
-    if references or not (home / FILE).exists() or _brings_references(kept, work):
+    if references or not home.warehouse.exists() or _brings_references(kept, work):
         return kept
     file = work / "known.jsonl"
     if (known := stored_references(home, source.dataset, file)) is None:

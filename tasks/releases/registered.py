@@ -11,14 +11,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import parse_map
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish.events import RELEASE_REGISTERED, emit
-from answerkey.tasks.warehouse.warehouse import FILE, reading, writing
+from answerkey.tasks.warehouse.home import Home
 
 FOLDER = "registered"
 _COLUMNS = (
@@ -51,20 +50,20 @@ class Registration:
         return f"{self.dataset}/{self.release}"
 
 
-def announce(home: Path, registration: Registration) -> bool:
+def announce(home: Home, registration: Registration) -> bool:
     """Emit the event of a registration, and return whether a server has it."""
     payload = {
         "registration": registration.registration,
         "dataset": registration.dataset,
         "release": registration.release,
-        "home": str(home.resolve()),
+        "home": str(home.folder.resolve()),
     }
     return emit(RELEASE_REGISTERED, f"answerkey.release.{registration.dataset}.{registration.registration}", payload)
 
 
-def source_of(home: Path, registration: Registration) -> Source:
+def source_of(home: Home, registration: Registration) -> Source:
     """What to load to evaluate it."""
-    folder = (home / FOLDER).resolve()
+    folder = (home.folder / FOLDER).resolve()
     return Source(
         answers=str(folder / registration.answers),
         references=str(folder / registration.references) if registration.references else None,
@@ -76,7 +75,7 @@ def source_of(home: Path, registration: Registration) -> Source:
     )
 
 
-def pending(home: Path, name: str = "", limit: int | None = None) -> list[Registration]:
+def pending(home: Home, name: str = "", limit: int | None = None) -> list[Registration]:
     """The registrations without a report, those first that were tried least; at most `limit`.
 
     Args:
@@ -85,17 +84,17 @@ def pending(home: Path, name: str = "", limit: int | None = None) -> list[Regist
     return [one for one in registrations(home, name) if one.report_id is None][:limit]
 
 
-def registrations(home: Path, name: str = "") -> list[Registration]:
+def registrations(home: Home, name: str = "") -> list[Registration]:
     """All registrations, with a report or without; see `pending`.
 
     Raises:
         UserError: `name` is given, and there is none.
     """
-    if not (home / FILE).exists():
+    if not home.warehouse.exists():
         rows = []
     else:
         # Written to, because a warehouse of an older release has no such table.
-        with writing(home) as warehouse:
+        with home.warehouse.writing() as warehouse:
             rows = warehouse.execute(
                 f"SELECT {_COLUMNS} FROM registered "
                 "WHERE $name IN ('', registration, release, dataset || '/' || release) "
@@ -107,9 +106,9 @@ def registrations(home: Path, name: str = "") -> list[Registration]:
     return [_registration(row) for row in rows]
 
 
-def insert(home: Path, made: Registration) -> Registration:
+def insert(home: Home, made: Registration) -> Registration:
     """Write a new registration down, unless it is there already, and return it as it is there."""
-    with writing(home) as warehouse:
+    with home.warehouse.writing() as warehouse:
         warehouse.execute(
             "INSERT INTO registered SELECT $registration, $dataset, $release, $answers, $references, $columns, "
             "$reference_columns, $slices, $source, now(), 0, NULL, NULL "
@@ -128,12 +127,12 @@ def insert(home: Path, made: Registration) -> Registration:
 
 
 @contextmanager
-def claimed(home: Path, registration: Registration) -> Iterator[Registration | None]:
+def claimed(home: Home, registration: Registration) -> Iterator[Registration | None]:
     """Have a registration for oneself; it comes as it is now. None where another process has it.
 
     The claim ends with the process, however that ends.
     """
-    lock = os.open(home / FOLDER / f"{registration.registration}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    lock = os.open(home.folder / FOLDER / f"{registration.registration}.lock", os.O_RDWR | os.O_CREAT, 0o644)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -149,9 +148,9 @@ def claimed(home: Path, registration: Registration) -> Iterator[Registration | N
         os.close(lock)
 
 
-def note_attempt(home: Path, registration: Registration, *, report_id: str | None, message: str | None) -> None:
+def note_attempt(home: Home, registration: Registration, *, report_id: str | None, message: str | None) -> None:
     """Write down what came of an evaluation: a report, or why there is none."""
-    with writing(home) as warehouse:
+    with home.warehouse.writing() as warehouse:
         warehouse.execute(
             "UPDATE registered SET attempts = attempts + 1, message = ?, report_id = coalesce(report_id, ?) "
             "WHERE registration = ?",
@@ -159,9 +158,9 @@ def note_attempt(home: Path, registration: Registration, *, report_id: str | Non
         )
 
 
-def _made_before(home: Path, registration: Registration) -> str | None:
+def _made_before(home: Home, registration: Registration) -> str | None:
     """The report of a run that was killed before it could write down that it had made it."""
-    with reading(home) as warehouse:
+    with home.warehouse.reading() as warehouse:
         found = warehouse.execute(
             "SELECT report_id FROM reports WHERE dataset = ? AND release = ? "
             "AND ends_with(json_extract_string(manifest, '$.parameters.data.answers'), ?) ORDER BY version LIMIT 1",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.metric import Field
@@ -16,7 +15,7 @@ from answerkey.tasks.reports.corpus_bleu import corpus_bleu_rows
 from answerkey.tasks.reports.coverage import settle_reports
 from answerkey.tasks.reports.judged_by import note_judges
 from answerkey.tasks.reports.labels import LABEL, LABEL_FIELD, LABEL_SIGNATURE, has_labels, label_scores
-from answerkey.tasks.warehouse.warehouse import writing
+from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
     import duckdb
@@ -33,7 +32,7 @@ class ReportRef:
 
 
 def aggregate(
-    home: Path,
+    home: Home,
     committed: Committed,
     metrics: Sequence[str],
     options: Options,
@@ -51,7 +50,7 @@ def aggregate(
     chosen = create(metrics, options)
     fields = {(metric.name, field.name): field for metric in chosen for field in metric.fields}
     signatures = {metric.name: metric.signature for metric in chosen}
-    with writing(home) as warehouse:
+    with home.warehouse.writing() as warehouse:
         if labelled := has_labels(warehouse, committed):
             fields = {(LABEL, LABEL_FIELD.name): LABEL_FIELD} | fields
             signatures = {LABEL: LABEL_SIGNATURE} | signatures

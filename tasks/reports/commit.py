@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from answerkey.tasks.reports.judge_calls import collect_calls, insert_calls
-from answerkey.tasks.warehouse.warehouse import one_file, writing
+from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.warehouse import one_file
 
 if TYPE_CHECKING:
     import duckdb
@@ -37,9 +38,9 @@ class Committed:
     releases: tuple[ReleaseVersion, ...]
 
 
-def start_run(home: Path, run_id: str, flow: str, dataset: str, parameters: Mapping[str, Any]) -> None:
+def start_run(home: Home, run_id: str, flow: str, dataset: str, parameters: Mapping[str, Any]) -> None:
     """Write down that a run started; `finish_run` says how it ended."""
-    with writing(home) as warehouse:
+    with home.warehouse.writing() as warehouse:
         warehouse.execute("DELETE FROM runs WHERE run_id = ?", [run_id])
         warehouse.execute(
             "INSERT INTO runs VALUES (?, ?, ?, now(), NULL, 'running', NULL, ?)",
@@ -47,9 +48,9 @@ def start_run(home: Path, run_id: str, flow: str, dataset: str, parameters: Mapp
         )
 
 
-def finish_run(home: Path, run_id: str, status: str, message: str | None = None) -> None:
+def finish_run(home: Home, run_id: str, status: str, message: str | None = None) -> None:
     """Close a run as `complete` or `stopped`."""
-    with writing(home) as warehouse:
+    with home.warehouse.writing() as warehouse:
         warehouse.execute(
             "UPDATE runs SET finished_at = now(), status = ?, message = ? WHERE run_id = ?",
             [status, message, run_id],
@@ -58,7 +59,7 @@ def finish_run(home: Path, run_id: str, status: str, message: str | None = None)
 
 @contextmanager
 def recorded(
-    home: Path, run_id: str, flow: str, dataset: str, parameters: Mapping[str, Any], *, dry_run: bool
+    home: Home, run_id: str, flow: str, dataset: str, parameters: Mapping[str, Any], *, dry_run: bool
 ) -> Iterator[None]:
     """Around the work of a run: the row in `runs` that says when it started, and how it ended."""
     start_run(home, run_id, flow, dataset, parameters)
@@ -70,9 +71,9 @@ def recorded(
     finish_run(home, run_id, "complete", "dry run" if dry_run else None)
 
 
-def record_validation(home: Path, run_id: str, source: str, loaded: Loaded, validation: Validation) -> None:
+def record_validation(home: Home, run_id: str, source: str, loaded: Loaded, validation: Validation) -> None:
     """Keep the checks and the quarantined rows, also of a run that stops here."""
-    with writing(home) as warehouse:
+    with home.warehouse.writing() as warehouse:
         for table in ("quarantine", "validations"):
             warehouse.execute(f"DELETE FROM {table} WHERE run_id = ?", [run_id])
         warehouse.execute(
@@ -89,7 +90,7 @@ def record_validation(home: Path, run_id: str, source: str, loaded: Loaded, vali
             )  # fmt: skip
 
 
-def commit(home: Path, run_id: str, source: str, loaded: Loaded, accepted: str, parts: Sequence[str]) -> Committed:
+def commit(home: Home, run_id: str, source: str, loaded: Loaded, accepted: str, parts: Sequence[str]) -> Committed:
     """Commit the data set, the answers, the finished parts and the calls to judges behind them.
 
     Afterwards the parts are dropped. Everything is keyed by content, so committing twice changes nothing.
@@ -97,8 +98,8 @@ def commit(home: Path, run_id: str, source: str, loaded: Loaded, accepted: str, 
     Raises:
         LedgerError: the ledger cannot be read; nothing is committed then.
     """
-    calls = collect_calls(home, parts, home / "runs" / run_id)
-    with writing(home, taken_in=[*parts, *([calls] if calls else [])]) as warehouse:
+    calls = collect_calls(home, parts, home.scratch / run_id)
+    with home.warehouse.writing(taken_in=[*parts, *([calls] if calls else [])]) as warehouse:
         version = _commit_samples(warehouse, loaded, accepted, source)
         releases = _commit_answers(warehouse, loaded.dataset, accepted)
         commit_measurements(warehouse, run_id, parts)

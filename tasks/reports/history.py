@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.warehouse.warehouse import reading
+from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
     import duckdb
@@ -36,7 +35,7 @@ class Moment:
     methods: int
 
 
-def history(home: Path, name: str, dataset: str = "", most: int = MOST_REPORTS) -> dict[str, tuple[Moment, ...]]:
+def history(home: Home, name: str, dataset: str = "", most: int = MOST_REPORTS) -> dict[str, tuple[Moment, ...]]:
     """By data set: the field `name` (METRIC.FIELD) in the newest `most` reports that have it.
 
     Args:
@@ -45,7 +44,7 @@ def history(home: Path, name: str, dataset: str = "", most: int = MOST_REPORTS) 
     Raises:
         UserError: no report has the field, or there is no such data set.
     """
-    with reading(home) as warehouse:
+    with home.warehouse.reading() as warehouse:
         known = warehouse.execute(
             "SELECT DISTINCT dataset, s.metric || '.' || s.field FROM reports JOIN report_scores s USING (report_id) "
             "WHERE $dataset IN ('', dataset) ORDER BY ALL",

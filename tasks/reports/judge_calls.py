@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.llm.ledger import COLUMNS, FILE, Ledger
+from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.warehouse import one_file, scratch
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _ROWS = 500
 """Calls in memory at once; the text of a reply can be long."""
 
 
-def collect_calls(home: Path, parts: Sequence[str], out: Path) -> str | None:
+def collect_calls(home: Home, parts: Sequence[str], out: Path) -> str | None:
     """Write the calls behind the measurements in `parts` to a Parquet file in the folder `out`, and return its path.
 
     None where no judge was asked. The warehouse is not touched, so that nobody waits for it meanwhile.
@@ -31,13 +32,13 @@ def collect_calls(home: Path, parts: Sequence[str], out: Path) -> str | None:
     Raises:
         LedgerError: the ledger in `home` cannot be read.
     """
-    if not (home / FILE).exists():
+    if not (home.folder / FILE).exists():
         return None
     out.mkdir(parents=True, exist_ok=True)
     with scratch(out) as connection:
         if not _gather_keys(connection, parts):
             return None
-        ledger = Ledger(home)
+        ledger = Ledger(home.folder)
         try:
             return _write(out / "judge_calls.parquet", _calls(ledger, connection))
         finally:

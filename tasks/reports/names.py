@@ -9,10 +9,11 @@ from pathlib import Path
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.reports.report import Report
-from answerkey.tasks.warehouse.warehouse import FILE, one_file, reading, scratch
+from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.warehouse import one_file, scratch
 
 
-def report_named(home: Path, name: str, dataset: str = "") -> str:
+def report_named(home: Home, name: str, dataset: str = "") -> str:
     """The id of the report `name`, or of the newest report of the release `name`, or DATASET/RELEASE.
 
     Args:
@@ -21,7 +22,7 @@ def report_named(home: Path, name: str, dataset: str = "") -> str:
     Raises:
         UserError: there is none, or the release has reports on several data sets and `dataset` does not say which.
     """
-    with reading(home) as warehouse:
+    with home.warehouse.reading() as warehouse:
         rows = warehouse.execute(
             """
             SELECT report_id, dataset, report_id = $name AS exactly FROM reports
@@ -41,7 +42,7 @@ def report_named(home: Path, name: str, dataset: str = "") -> str:
     return str(rows[-1][0])
 
 
-def pair_named(home: Path, old: str, new: str, dataset: str = "") -> tuple[str, str]:
+def pair_named(home: Home, old: str, new: str, dataset: str = "") -> tuple[str, str]:
     """The ids of two reports on one data set; see `report_named`. What one name leaves open, the other may say.
 
     Raises:
@@ -54,15 +55,15 @@ def pair_named(home: Path, old: str, new: str, dataset: str = "") -> tuple[str, 
     return report_named(home, old, dataset), report_named(home, new, dataset)
 
 
-def _datasets(home: Path, name: str) -> list[str]:
-    with reading(home) as warehouse:
+def _datasets(home: Home, name: str) -> list[str]:
+    with home.warehouse.reading() as warehouse:
         rows = warehouse.execute(
             "SELECT DISTINCT dataset FROM reports WHERE ? IN (report_id, release, dataset || '/' || release)", [name]
         ).fetchall()
     return [str(row[0]) for row in rows]
 
 
-def is_known(home: Path, name: str) -> bool:
+def is_known(home: Home, name: str) -> bool:
     """Whether there is a report or a release of that name."""
     return bool(_datasets(home, name))
 
@@ -79,7 +80,7 @@ def labels(reports: Sequence[Report]) -> dict[str, str]:
     }
 
 
-def check_baseline(home: Path, name: str, dataset: str, accepted: str) -> None:
+def check_baseline(home: Home, name: str, dataset: str, accepted: str) -> None:
     """Find out before anything is scored whether there is something to compare a run with.
 
     Args:
@@ -93,7 +94,7 @@ def check_baseline(home: Path, name: str, dataset: str, accepted: str) -> None:
     releases = [str(row[0]) for row in rows]
     if name in releases:
         return
-    if (home / FILE).exists():
+    if home.warehouse.exists():
         report_named(home, name, dataset)
     else:
         raise UserError(f"{name}: nothing to compare with; this run has {', '.join(releases)}, and {home} no reports")

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.warehouse.warehouse import reading
+from answerkey.tasks.warehouse.home import Home
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +63,19 @@ class Report:
         return int(self.manifest["n_rows"])
 
 
-def read_reports(home: Path, report_ids: Sequence[str]) -> list[Report]:
+def read_reports(home: Home, report_ids: Sequence[str]) -> list[Report]:
     """The reports called `report_ids`, in that order.
 
     Raises:
         UserError: one of them is not in the warehouse.
     """
-    with reading(home) as warehouse:
+    with home.warehouse.reading() as warehouse:
         return [_read(warehouse, report_id, home) for report_id in report_ids]
 
 
-def list_reports(home: Path, prefix: str = "") -> list[tuple[str, str, str, str]]:
+def list_reports(home: Home, prefix: str = "") -> list[tuple[str, str, str, str]]:
     """Id, data set version, time and status of the reports whose id starts with `prefix`, oldest first."""
-    with reading(home) as warehouse:
+    with home.warehouse.reading() as warehouse:
         rows = warehouse.execute(
             "SELECT report_id, dataset_version, strftime(created_at, '%Y-%m-%d %H:%M'), status FROM reports "
             "WHERE starts_with(report_id, ?) ORDER BY created_at, rowid",
@@ -85,9 +84,9 @@ def list_reports(home: Path, prefix: str = "") -> list[tuple[str, str, str, str]
     return [(str(a), str(b), str(c), str(d)) for a, b, c, d in rows]
 
 
-def latest_run(home: Path) -> list[str]:
+def latest_run(home: Home) -> list[str]:
     """Ids of the reports that the newest run made."""
-    with reading(home) as warehouse:
+    with home.warehouse.reading() as warehouse:
         rows = warehouse.execute(
             """
             SELECT report_id FROM reports
@@ -99,7 +98,7 @@ def latest_run(home: Path) -> list[str]:
     return [str(row[0]) for row in rows]
 
 
-def _read(warehouse: Any, report_id: str, home: Path) -> Report:
+def _read(warehouse: Any, report_id: str, home: Home) -> Report:
     about = _about(warehouse, report_id, home)
     content = json.loads(about["manifest"])
     places = {metric: place for place, metric in enumerate(content["signatures"])}
@@ -130,7 +129,7 @@ def _read(warehouse: Any, report_id: str, home: Path) -> Report:
     )  # fmt: skip
 
 
-def _about(warehouse: Any, report_id: str, home: Path) -> dict[str, Any]:
+def _about(warehouse: Any, report_id: str, home: Home) -> dict[str, Any]:
     """The row of `reports`. By name, since a warehouse of an older release has no `message` until it is written to."""
     found = warehouse.execute(
         "SELECT * EXCLUDE created_at, strftime(created_at, '%Y-%m-%d %H:%M:%S UTC') AS made FROM reports "

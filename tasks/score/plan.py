@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from answerkey.metrics_core.registry import Kind, Options, create, workload
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.score.shard import Chunk, part_schema
-from answerkey.tasks.warehouse.warehouse import FILE, one_file, quoted, reading, scratch
+from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.warehouse import one_file, quoted, scratch
 
 if TYPE_CHECKING:
     import duckdb
@@ -39,7 +40,7 @@ class Plan:
 
 def plan(
     accepted: str,
-    home: Path,
+    home: Home,
     out: Path,
     metrics: Sequence[str],
     options: Options,
@@ -75,7 +76,7 @@ def plan(
             known.append((metric.name, _count(connection, "known WHERE status NOT IN ('failed', 'skipped')")))
             todo.append((metric.name, rows))
             # What judges said is in the ledger. A part would only stand in the way of a rerun with more budget.
-            folder = _part_folder(out if kind == "judge" else home, metric.signature, fingerprint)
+            folder = _part_folder(out if kind == "judge" else home.folder, metric.signature, fingerprint)
             size = _chunk_size(rows, _CHUNK_ROWS[kind], share)
             chunks += [
                 Chunk(metric.name, options, str(file), first, count, str(folder / f"{first}-{first + count}.parquet"))
@@ -110,13 +111,13 @@ def _distinct(connection: duckdb.DuckDBPyConnection, accepted: str) -> int:
     return _count(connection, "wanted")
 
 
-def _known_keys(connection: duckdb.DuckDBPyConnection, home: Path, signature: str, out: Path) -> None:
+def _known_keys(connection: duckdb.DuckDBPyConnection, home: Home, signature: str, out: Path) -> None:
     """The table `known` of this metric: keys and status of earlier measurements."""
     connection.execute("CREATE OR REPLACE TEMP TABLE known (sample_key VARCHAR, status VARCHAR)")
-    if not (home / FILE).exists():
+    if not home.warehouse.exists():
         return
     file = out / "known.parquet"
-    with reading(home) as warehouse:
+    with home.warehouse.reading() as warehouse:
         # Through a file: two DuckDB sessions share nothing else, and the lock is held for a moment only.
         warehouse.execute(
             f"COPY (SELECT sample_key, status FROM measurements WHERE signature = ?) TO {quoted(file)}",

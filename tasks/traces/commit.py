@@ -15,13 +15,14 @@ from answerkey.tasks.traces.funnel import Funnel
 from answerkey.tasks.traces.prepare import Prepared
 from answerkey.tasks.traces.rules import Rule
 from answerkey.tasks.traces.summary import main_field, mean_of_run
-from answerkey.tasks.warehouse.warehouse import one_file, writing
+from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.warehouse import one_file
 
 if TYPE_CHECKING:
     import duckdb
 
 
-def commit(home: Path, run_id: str, prepared: Prepared, parts: Sequence[str], out: Path) -> Funnel:
+def commit(home: Home, run_id: str, prepared: Prepared, parts: Sequence[str], out: Path) -> Funnel:
     """Commit what a run found out about the traces of a rule, and say how many came how far.
 
     A process that dies before the end leaves everything as it was: the next run looks at the same traces, and finds
@@ -35,7 +36,7 @@ def commit(home: Path, run_id: str, prepared: Prepared, parts: Sequence[str], ou
         LedgerError: the ledger cannot be read; nothing is committed then.
     """
     calls = collect_calls(home, parts, out)
-    with writing(home, taken_in=[*parts, *([calls] if calls else [])]) as warehouse:
+    with home.warehouse.writing(taken_in=[*parts, *([calls] if calls else [])]) as warehouse:
         commit_measurements(warehouse, run_id, parts)
         if calls:
             insert_calls(warehouse, calls)

@@ -9,16 +9,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from answerkey.tasks.warehouse.home import Home
+
 _LOOK_AGAIN_S = 0.2
 
 
 @contextmanager
-def alone(home: Path, rules: Sequence[str], say: Callable[[str], object]) -> Iterator[None]:
+def alone(home: Home, rules: Sequence[str], say: Callable[[str], object]) -> Iterator[None]:
     """Keep all other runs of these rules on this home out. `say` is told whom it waits for.
 
     A process that dies lets go of its locks.
     """
-    folder = home / "locks"
+    folder = home.folder / "locks"
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         # In one order everywhere, so that no two runs wait for each other.

@@ -10,6 +10,7 @@ from answerkey.tasks.score.plan import MAX_CHUNKS, Plan, plan
 from answerkey.tasks.traces.rules import Rule
 from answerkey.tasks.traces.select import Selection, Window, select
 from answerkey.tasks.traces.stage import Staged, stage
+from answerkey.tasks.warehouse.home import Home
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Prepared:
         return sum(rows for _, rows in self.plan.n_todo) if self.plan else 0
 
 
-def prepare(rule: Rule, options: Options, home: Path, out: Path, window: Window, *, most: int = MAX_CHUNKS) -> Prepared:
+def prepare(rule: Rule, options: Options, home: Home, out: Path, window: Window, *, most: int = MAX_CHUNKS) -> Prepared:
     """Select the traces of a rule, stage them, and plan their scoring. Nothing in the warehouse changes.
 
     Args:

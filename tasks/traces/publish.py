@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from answerkey.tasks.publish.artifacts import artifact_key, literal, number
 from answerkey.tasks.traces.funnel import BUCKETS, Funnel
 from answerkey.tasks.traces.summary import Period, over_time
+from answerkey.tasks.warehouse.home import Home
 
 _DAYS = 30
 
 
-def publish(home: Path, funnels: Sequence[Funnel]) -> None:
+def publish(home: Home, funnels: Sequence[Funnel]) -> None:
     """Make a table artifact of the run's funnels, and a markdown artifact of every rule with its days."""
     from prefect.artifacts import create_markdown_artifact, create_table_artifact
 

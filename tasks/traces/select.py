@@ -13,7 +13,8 @@ from answerkey.tasks.load.sources import without_secrets
 from answerkey.tasks.traces import filters, paths, sampling
 from answerkey.tasks.traces.rules import Rule
 from answerkey.tasks.traces.source import traces_in
-from answerkey.tasks.warehouse.warehouse import FILE, one_file, quoted, reading, scratch
+from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.warehouse import one_file, quoted, scratch
 
 if TYPE_CHECKING:
     import duckdb
@@ -57,7 +58,7 @@ class Selection:
     notes: tuple[str, ...]
 
 
-def select(rule: Rule, home: Path, out: Path, window: Window) -> Selection:
+def select(rule: Rule, home: Home, out: Path, window: Window) -> Selection:
     """Look at the traces of a rule's source that it has not settled, or at those of a backfill, and decide on each.
 
     Raises:
@@ -84,13 +85,13 @@ def select(rule: Rule, home: Path, out: Path, window: Window) -> Selection:
         return _written(connection, out, watermark, notes)
 
 
-def _known(connection: duckdb.DuckDBPyConnection, rule: Rule, home: Path, out: Path) -> datetime | None:
+def _known(connection: duckdb.DuckDBPyConnection, rule: Rule, home: Home, out: Path) -> datetime | None:
     """The table `known` (trace_id, outcome) of what earlier runs made of the rule's traces; return the watermark."""
     connection.execute("CREATE TEMP TABLE known (trace_id VARCHAR, outcome VARCHAR)")
-    if not (home / FILE).exists():
+    if not home.warehouse.exists():
         return None
     file = out / "known.parquet"
-    with reading(home) as warehouse:
+    with home.warehouse.reading() as warehouse:
         if not has_table(warehouse, "trace_outcomes"):
             return None
         query = f"COPY (SELECT trace_id, outcome FROM trace_outcomes WHERE rule = ?) TO {quoted(file)} (FORMAT parquet)"

@@ -17,7 +17,7 @@ from answerkey.tasks.traces.select import Selection
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.quarantine import writing
 from answerkey.tasks.validate.validate import validate
-from answerkey.tasks.warehouse.warehouse import reading
+from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
     import duckdb
@@ -43,7 +43,7 @@ class Staged:
     notes: tuple[str, ...]
 
 
-def stage(rule: Rule, home: Path, selection: Selection, out: Path) -> Staged:
+def stage(rule: Rule, home: Home, selection: Selection, out: Path) -> Staged:
     """Map the sampled traces, join their references, and validate them.
 
     Raises:
@@ -71,15 +71,15 @@ def stage(rule: Rule, home: Path, selection: Selection, out: Path) -> Staged:
     return Staged(validation.accepted if validation.n_accepted else None, validation.quarantine, tuple(notes))
 
 
-def _stager(rule: Rule, home: Path) -> Stager:
+def _stager(rule: Rule, home: Home) -> Stager:
     paths = {_KEYS.get(key, key): path for key, path in rule.mapping.items()}
     columns = ColumnMap(paths, (), ())  # type: ignore[arg-type]
     return Stager(columns, rule.name, _references(rule, home) if rule.dataset else None)
 
 
-def _references(rule: Rule, home: Path) -> dict[str, Reference]:
+def _references(rule: Rule, home: Home) -> dict[str, Reference]:
     """The newest version of the rule's data set, by sample id."""
-    with reading(home) as warehouse:
+    with home.warehouse.reading() as warehouse:
         version = newest_version(warehouse, rule)
         rows = warehouse.execute(
             'SELECT sample_id, question, "references", facts FROM samples WHERE dataset = ? AND dataset_version = ?',

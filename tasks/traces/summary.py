@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from answerkey.metrics_core.errors import UserError
@@ -11,7 +10,7 @@ from answerkey.metrics_core.metric import Field
 from answerkey.metrics_core.registry import create
 from answerkey.metrics_core.statistics.intervals import Interval, student_t, wilson
 from answerkey.tasks.traces.select import has_table
-from answerkey.tasks.warehouse.warehouse import reading
+from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
     import duckdb
@@ -83,7 +82,7 @@ def _field(metric: str, name: str) -> Field | None:
     return next((one for one in _fields(metric) if one.name == name), None)
 
 
-def over_time(home: Path, rule: str, field: str = "", by: By = "day") -> tuple[str, tuple[Period, ...]]:
+def over_time(home: Home, rule: str, field: str = "", by: By = "day") -> tuple[str, tuple[Period, ...]]:
     """METRIC.FIELD, and its mean over the traces of each period, oldest first; periods without any are left out.
 
     Args:
@@ -93,7 +92,7 @@ def over_time(home: Path, rule: str, field: str = "", by: By = "day") -> tuple[s
     Raises:
         UserError: there is no such rule, or its traces have no such field.
     """
-    with reading(home) as warehouse:
+    with home.warehouse.reading() as warehouse:
         metric = _metric_of(warehouse, rule, home)
         fields = 'SELECT DISTINCT metric, unnest(map_keys("values")) FROM trace_outcomes WHERE rule = ? ORDER BY ALL'
         known = [".".join(pair) for pair in warehouse.execute(fields, [rule]).fetchall()]
@@ -104,7 +103,7 @@ def over_time(home: Path, rule: str, field: str = "", by: By = "day") -> tuple[s
         return wanted, _periods(warehouse, rule, owner, name, by)
 
 
-def _metric_of(warehouse: duckdb.DuckDBPyConnection, rule: str, home: Path) -> str:
+def _metric_of(warehouse: duckdb.DuckDBPyConnection, rule: str, home: Home) -> str:
     rules = {}
     if has_table(warehouse, "trace_rules"):
         rules = dict(warehouse.execute("SELECT rule, metric FROM trace_rules ORDER BY rule").fetchall())

@@ -1,6 +1,6 @@
 """The one way to the DuckDB file: short sessions behind a lock, shared by threads and processes.
 
-DuckDB admits one writing process and then no readers. So nobody keeps the file open: a session takes an
+DuckDB admits one writing process and then no readers. So no process keeps the file open: a session takes an
 advisory lock on a file beside it, opens, does its work and closes. The lock is fair where DuckDB's own
 refusal with retries is not.
 """
@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,45 +30,77 @@ MEMORY_LIMIT = "400MB"
 _WAIT_FOR_OTHERS_S = 60.0
 
 
-@contextmanager
-def writing(
-    home: Path, wait_s: float = _WAIT_FOR_OTHERS_S, *, taken_in: Sequence[str] = ()
-) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A transaction on the warehouse in `home`: committed at the end, rolled back on any error.
+@dataclass(frozen=True, slots=True)
+class Warehouse:
+    """The tables of a home, in one DuckDB file in its folder."""
 
-    The files `taken_in` are removed once it is committed and before anybody else gets the lock: a run that
-    shares them finds each of them whole, or finds its rows in the warehouse.
+    folder: Path
 
-    Raises:
-        UserError: another program has kept the file open for longer than `wait_s` seconds.
-    """
-    home.mkdir(parents=True, exist_ok=True)
-    with _locked(home, fcntl.LOCK_EX), _connected(home, wait_s, read_only=False) as connection:
-        connection.execute("BEGIN")
-        try:
-            connection.execute(_schema())
+    @property
+    def file(self) -> Path:
+        """The DuckDB file."""
+        return self.folder / FILE
+
+    def exists(self) -> bool:
+        """Whether anything has been written yet."""
+        return self.file.exists()
+
+    @contextmanager
+    def writing(
+        self, wait_s: float = _WAIT_FOR_OTHERS_S, *, taken_in: Sequence[str] = ()
+    ) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A transaction: committed at the end, rolled back on any error.
+
+        The files `taken_in` are removed once it is committed and before the next session gets the lock: a run that
+        shares them either finds each of them whole, or finds its rows in the warehouse.
+
+        Raises:
+            UserError: another program has kept the file open for longer than `wait_s` seconds.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self._locked(fcntl.LOCK_EX), self._connected(wait_s, read_only=False) as connection:
+            connection.execute("BEGIN")
+            try:
+                connection.execute(_schema())
+                yield connection
+            except BaseException:
+                connection.execute("ROLLBACK")
+                raise
+            connection.execute("COMMIT")
+            for file in taken_in:
+                Path(file).unlink(missing_ok=True)
+                with suppress(OSError):
+                    Path(file).parent.rmdir()
+
+    @contextmanager
+    def reading(self, wait_s: float = _WAIT_FOR_OTHERS_S) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A read-only session; several may read at once.
+
+        Raises:
+            UserError: there is no warehouse yet, or another program keeps it open for writing.
+        """
+        if not self.exists():
+            raise UserError(f"{self.folder}: no warehouse here yet; run `answerkey evaluate` first, or give --home")
+        with self._locked(fcntl.LOCK_SH), self._connected(wait_s, read_only=True) as connection:
             yield connection
-        except BaseException:
-            connection.execute("ROLLBACK")
-            raise
-        connection.execute("COMMIT")
-        for file in taken_in:
-            Path(file).unlink(missing_ok=True)
-            with suppress(OSError):
-                Path(file).parent.rmdir()
 
+    @contextmanager
+    def _locked(self, mode: int) -> Iterator[None]:
+        lock = os.open(self.folder / f"{FILE}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(lock, mode)
+            yield
+        finally:
+            os.close(lock)
 
-@contextmanager
-def reading(home: Path, wait_s: float = _WAIT_FOR_OTHERS_S) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A read-only session on the warehouse in `home`; several may read at once.
-
-    Raises:
-        UserError: there is no warehouse yet, or another program keeps it open for writing.
-    """
-    if not (home / FILE).exists():
-        raise UserError(f"{home}: no warehouse here yet; run `answerkey evaluate` first, or give --home")
-    with _locked(home, fcntl.LOCK_SH), _connected(home, wait_s, read_only=True) as connection:
-        yield connection
+    @contextmanager
+    def _connected(self, wait_s: float, *, read_only: bool) -> Iterator[duckdb.DuckDBPyConnection]:
+        connection = _connect(self.file, wait_s, read_only=read_only)
+        try:
+            _limit(connection, self.folder)
+            yield connection
+        finally:
+            connection.close()
 
 
 def scratch(folder: Path) -> duckdb.DuckDBPyConnection:
@@ -99,26 +132,6 @@ def _limit(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
     connection.execute("SET TimeZone = 'UTC'; SET autoinstall_known_extensions = false")
 
 
-@contextmanager
-def _locked(home: Path, mode: int) -> Iterator[None]:
-    lock = os.open(home / f"{FILE}.lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(lock, mode)
-        yield
-    finally:
-        os.close(lock)
-
-
-@contextmanager
-def _connected(home: Path, wait_s: float, *, read_only: bool) -> Iterator[duckdb.DuckDBPyConnection]:
-    connection = _connect(home / FILE, wait_s, read_only=read_only)
-    try:
-        _limit(connection, home)
-        yield connection
-    finally:
-        connection.close()
-
-
 def _connect(file: Path, wait_s: float, *, read_only: bool) -> duckdb.DuckDBPyConnection:
     import duckdb
 
@@ -127,7 +140,7 @@ def _connect(file: Path, wait_s: float, *, read_only: bool) -> duckdb.DuckDBPyCo
         try:
             return duckdb.connect(str(file), read_only=read_only)
         except duckdb.IOException as error:
-            # The lock keeps our own processes apart; this is somebody else's DuckDB shell.
+            # The lock keeps our own processes apart; this is another program, such as a DuckDB shell.
             if "lock" not in str(error):
                 raise
             if time.monotonic() > deadline:

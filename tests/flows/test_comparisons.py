@@ -13,6 +13,7 @@ import pytest
 from answerkey.flows.cli.comparison_commands import print_compared_reports
 from answerkey.metrics_core.statistics.intervals import tango
 from answerkey.tasks.compare.compare import compare
+from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import answer, release
 from tests.tasks.staging_help import jsonl, query
 
@@ -147,10 +148,10 @@ def test_a_run_is_compared_with_its_baseline(cli: Cli, tmp_path: Path, ask: Any)
 
 
 def test_reports_come_before_how_they_compare(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    compare(home, "d/old/v1", "d/same/v1")
-    assert print_compared_reports(home, ["d/same/v1"], as_json=False) == 0
+    compare(Home(home), "d/old/v1", "d/same/v1")
+    assert print_compared_reports(Home(home), ["d/same/v1"], as_json=False) == 0
     # A gate that was asked for and said nothing is no pass.
-    assert print_compared_reports(home, ["d/same/v1"], as_json=False, gated=True) == 4
+    assert print_compared_reports(Home(home), ["d/same/v1"], as_json=False, gated=True) == 4
     shown = capsys.readouterr().out
     assert shown.index("same on d") < shown.index("d/old/v1 → d/same/v1: 40 samples in both")
 

@@ -16,6 +16,7 @@ import yaml
 
 from answerkey.metrics_core.registry import METRICS
 from answerkey.tasks.dead_runs import close_runs, mark_dead_runs
+from answerkey.tasks.warehouse.home import Home
 from tests.flows.conftest import ROOT, command
 from tests.flows.deployed_help import PAGES, Deployed, Run, until, worker
 from tests.judge_server import JudgeServer, agreeable
@@ -112,7 +113,7 @@ def test_deploying_again_changes_nothing(deployed: Deployed) -> None:
     with _pointed_at(deployed):
         made = make_automations(f"custom-webhook/{block}")
         assert made == make_automations(f"custom-webhook/{block}")
-        deploy_all(deployed.home, {**os.environ, "PREFECT_API_URL": deployed.url})
+        deploy_all(Home(deployed.home), {**os.environ, "PREFECT_API_URL": deployed.url})
     assert sorted(one["name"] for one in deployed.ask("POST", "automations/filter", {})) == sorted(
         {*names, *made, "answerkey - a release failed its gate", "answerkey - a run is incomplete"}
     )
@@ -264,7 +265,7 @@ def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed: Dep
         )
         assert query(deployed.home, "SELECT status FROM runs WHERE dataset = 'killed'") == [("running",)]
         with _pointed_at(deployed):
-            assert close_runs(deployed.home) == 1
+            assert close_runs(Home(deployed.home)) == 1
         [(message,)] = query(deployed.home, "SELECT message FROM runs WHERE dataset = 'killed'")
         assert message.startswith("Crashed: ")
         before = judge.n_requests

@@ -4,7 +4,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from answerkey.tasks.warehouse.warehouse import writing
+from answerkey.tasks.warehouse.home import Home
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -16,7 +16,7 @@ def findings(result: subprocess.CompletedProcess[str]) -> dict[str, tuple[str, s
 
 
 def test_all_is_well(cli: Cli, tmp_path: Path) -> None:
-    with writing(tmp_path):
+    with Home(tmp_path).warehouse.writing():
         pass
     result = cli("doctor", "--home", tmp_path)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -12,6 +12,8 @@ from typing import Any
 import duckdb
 import pytest
 
+from answerkey.tasks.warehouse.home import Home
+
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 ROOT = Path(__file__).resolve().parents[2]
 FAST = "answer_correctness,exact_match,contains,bleu"
@@ -175,7 +177,7 @@ def _block_the_part_of(metric: str, answers: Path, home: Path, tmp_path: Path) -
 
     loaded = load(Source(str(answers)), tmp_path / "work")
     validation = validate(loaded.staged, loaded.rejects, str(tmp_path / "work"), Contract())
-    planned = plan(validation.accepted, home, tmp_path / "work", [metric], Options(), only_failed=False)
+    planned = plan(validation.accepted, Home(home), tmp_path / "work", [metric], Options(), only_failed=False)
     [chunk] = planned.chunks
     Path(chunk.part).mkdir(parents=True)
     return Path(chunk.part)

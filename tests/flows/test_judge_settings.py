@@ -20,6 +20,7 @@ from answerkey.metrics_core.registry import Options
 from answerkey.tasks import steps
 from answerkey.tasks.score.keys import key, settings
 from answerkey.tasks.score.plan import plan
+from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import rows_of, stage
 
@@ -91,7 +92,7 @@ def test_a_task_looks_its_key_up_and_shows_it_to_nobody(tmp_path: Path, ask: Any
     with JudgeServer(agreeable) as judge:
         options = Options(judge=JudgeOptions(judges=(f"openai/m@{judge.url}",), ledger=str(tmp_path), run="r"))
         loaded = stage(tmp_path / "staged", rows)
-        made = plan(loaded.staged, tmp_path, tmp_path / "work", ["meaning_match"], options, only_failed=False)
+        made = plan(loaded.staged, Home(tmp_path), tmp_path / "work", ["meaning_match"], options, only_failed=False)
 
         @flow(name="judged", task_runner=ThreadPoolTaskRunner(max_workers=2))  # type: ignore[arg-type]
         def judged() -> list[str]:

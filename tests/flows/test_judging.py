@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from answerkey.flows.forms.judging import Judging, preflight
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions, Jury
+from answerkey.tasks.warehouse.home import Home
 
 KEY = "sk-canary-0123456789"
 OPENAI = "openai/gpt-4o-mini"
@@ -18,7 +19,7 @@ OPENAI = "openai/gpt-4o-mini"
 
 def test_an_untouched_form_has_the_library_s_defaults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ANSWERKEY_JUDGE", OPENAI)
-    assert Judging().options(tmp_path, "run") == JudgeOptions(judges=(OPENAI,), ledger=str(tmp_path), run="run")
+    assert Judging().options(Home(tmp_path), "run") == JudgeOptions(judges=(OPENAI,), ledger=str(tmp_path), run="run")
     assert get_args(Judging.model_fields["jury"].annotation) == get_args(Jury)
 
 
@@ -36,14 +37,14 @@ def test_choices_reach_the_library(tmp_path: Path) -> None:
         timeout_s=8.0,
         cascade=0.02,
     )
-    options = judging.options(tmp_path, "r")
+    options = judging.options(Home(tmp_path), "r")
     assert options == JudgeOptions(
         judges=("openai/a", "openai/b@http://127.0.0.1:8080/v1"), api_base="https://judge.example/v1",
         jury="unanimous", repeats=3, concurrency=5, timeout_s=8.0, deadline_s=9.0, max_calls=7, max_cost_usd=0.5,
         cascade=0.02, ledger=str(tmp_path), run="r",
     )  # fmt: skip
     assert options.api_key is None
-    unlimited = Judging(judges=["openai/a"]).options(tmp_path, "r")
+    unlimited = Judging(judges=["openai/a"]).options(Home(tmp_path), "r")
     assert (unlimited.max_calls, unlimited.max_cost_usd, unlimited.cascade) == (None, None, None)
     # Everything that a user decides can be said in the form, but for what the flow knows by itself.
     own = {"api_key", "ledger", "role", "run"}
@@ -112,29 +113,29 @@ def test_numbers_that_make_no_sense(change: dict[str, float]) -> None:
 
 
 def test_no_judge_is_the_offline_one_which_needs_no_preflight(tmp_path: Path) -> None:
-    options = Judging().options(tmp_path, "r")
+    options = Judging().options(Home(tmp_path), "r")
     assert options.offline
-    assert options == Judging(judges=["offline"]).options(tmp_path, "r")
+    assert options == Judging(judges=["offline"]).options(Home(tmp_path), "r")
     preflight(options, "env:NOT_THERE")
 
 
 def test_what_does_not_go_together(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"^the offline judge sits in no jury; name the others alone, with `cascade`"):
-        Judging(judges=["offline", "openai/a"]).options(tmp_path, "")
+        Judging(judges=["offline", "openai/a"]).options(Home(tmp_path), "")
     with pytest.raises(UserError, match=r"^the offline judge says the same every time; leave `repeats` at 1"):
-        Judging(repeats=2).options(tmp_path, "")
+        Judging(repeats=2).options(Home(tmp_path), "")
     with pytest.raises(UserError, match=r"^cascade needs a judge to ask where the offline one is undecided"):
-        Judging(cascade=0.02).options(tmp_path, "")
+        Judging(cascade=0.02).options(Home(tmp_path), "")
 
 
 def test_twice_the_same(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"^a judge is named twice"):
-        Judging(judges=["openai/a", "openai/a"]).options(tmp_path, "")
+        Judging(judges=["openai/a", "openai/a"]).options(Home(tmp_path), "")
 
 
 def test_preflight_looks_for_the_key_where_the_form_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    options = Judging(judges=[OPENAI]).options(tmp_path, "")
+    options = Judging(judges=[OPENAI]).options(Home(tmp_path), "")
     with pytest.raises(UserError, match=rf"^judge {OPENAI}: no key; set OPENAI_API_KEY or ANSWERKEY_JUDGE_KEY"):
         preflight(options, "")
     with pytest.raises(UserError, match=r"^the judge's key is not in env:JUDGE_KEY"):

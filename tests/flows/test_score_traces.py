@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from answerkey.flows.forms.tracing import Tracing, jobs
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import wordy
 from tests.tasks.staging_help import query
@@ -144,7 +145,7 @@ def test_what_is_wrong_with_a_rule_is_told_with_its_place(
     assert old in text
     (rules / "all.yaml").write_text(text.replace(old, new))
     with pytest.raises(UserError) as error:
-        jobs(Tracing(rules=[str(rules)]), tmp_path / "home", "run")
+        jobs(Tracing(rules=[str(rules)]), Home(tmp_path / "home"), "run")
     first = str(error.value).splitlines()[0]
     assert re.match(rf"{rules}/all\.yaml:\d+: ", first) and said.format(folder=tmp_path) in first
     assert "canary" not in str(error.value)
@@ -153,9 +154,9 @@ def test_what_is_wrong_with_a_rule_is_told_with_its_place(
 def test_a_rule_that_is_switched_off_needs_no_key(rules: Path, tmp_path: Path) -> None:
     text = (rules / "all.yaml").read_text()
     with pytest.raises(UserError, match=r"all\.yaml:\d+: judge: .*KEY_OF_THE_TEST"):
-        jobs(Tracing(rules=[str(rules)]), tmp_path / "home", "run")
+        jobs(Tracing(rules=[str(rules)]), Home(tmp_path / "home"), "run")
     (rules / "all.yaml").write_text(text.replace("name: meaning\n", "name: meaning\n  enabled: false\n"))
-    assert [job.rule.enabled for job in jobs(Tracing(rules=[str(rules)]), tmp_path / "home", "run")] == [
+    assert [job.rule.enabled for job in jobs(Tracing(rules=[str(rules)]), Home(tmp_path / "home"), "run")] == [
         True, False, False,
     ]  # fmt: skip
 
@@ -186,7 +187,7 @@ def test_parameters_that_cannot_be_used(rules: Path, tmp_path: Path, form: dict[
     given = Tracing(rules=[str(rules)], **form)
     with pytest.raises(UserError) as error:
         given.window()
-        jobs(given, tmp_path / "home", "run")
+        jobs(given, Home(tmp_path / "home"), "run")
     assert said in str(error.value)
 
 
@@ -226,4 +227,4 @@ def test_a_data_set_that_is_not_there_is_told_at_once(rules: Path, tmp_path: Pat
         })
     )  # fmt: skip
     with pytest.raises(UserError, match=r"all\.yaml:1: dataset: there is no warehouse in .* that has it; "):
-        jobs(Tracing(rules=[str(rules)]), tmp_path / "nowhere", "run")
+        jobs(Tracing(rules=[str(rules)]), Home(tmp_path / "nowhere"), "run")

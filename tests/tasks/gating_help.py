@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from answerkey.tasks.warehouse.warehouse import writing
+from answerkey.tasks.warehouse.home import Home
 
 Scores = Mapping[str, float | str | None]
 """Score of each sample; None where there is nothing to score, a status (failed, skipped) where that was the outcome."""
@@ -29,7 +29,7 @@ class Made:
 def warehouse(home: Path, made: Sequence[Made], dataset: str = "faq") -> list[str]:
     """Write one report of each release on one data set, and return their ids."""
     ids = []
-    with writing(home) as connection:
+    with Home(home).warehouse.writing() as connection:
         everyone = sorted({sample for one in made for scores in one.scores.values() for sample in scores})
         clusters = {sample: name for one in made for sample, name in one.clusters.items()}
         connection.register(

@@ -20,6 +20,7 @@ from answerkey.tasks.score.score import score
 from answerkey.tasks.score.shard import Chunk, fail_chunk
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import Validation, validate
+from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.warehouse import FILE
 
 Row = dict[str, Any]
@@ -62,13 +63,13 @@ def run(
     work = home / "runs" / run_id
     loaded = load(source, work)
     validation = validate(loaded.staged, loaded.rejects, str(work), contract or Contract())
-    record_validation(home, run_id, source.answers, loaded, validation)
+    record_validation(Home(home), run_id, source.answers, loaded, validation)
     assert validation.broken is None, validation.broken
-    planned = plan(validation.accepted, home, work, metrics, options, only_failed=only_failed)
+    planned = plan(validation.accepted, Home(home), work, metrics, options, only_failed=only_failed)
     parts = [score_or_fail(chunk, failing) for chunk in planned.chunks]
-    committed = commit(home, run_id, source.answers, loaded, validation.accepted, parts)
+    committed = commit(Home(home), run_id, source.answers, loaded, validation.accepted, parts)
     made = manifest(run_id, parameters or {}, loaded, validation, planned, options.judge)
-    reports = aggregate(home, committed, metrics, options, made, min_coverage=min_coverage)
+    reports = aggregate(Home(home), committed, metrics, options, made, min_coverage=min_coverage)
     return Done(run_id, loaded, validation, planned, committed, reports)
 
 

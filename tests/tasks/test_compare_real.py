@@ -11,6 +11,7 @@ from scipy.stats import binomtest
 from answerkey.metrics_core.comparison import Pair
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.load.load import Source
+from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import row_of
 from tests.tasks.staging_help import Row, jsonl, run
 
@@ -49,7 +50,7 @@ def test_neighbours_by_hand(home: Path, evouna: list[Row], old: str, new: str) -
     common = labels[old].keys() & labels[new].keys()
     fixed = sum(labels[new][key] and not labels[old][key] for key in common)
     broken = sum(labels[old][key] and not labels[new][key] for key in common)
-    row = row_of(compare(home, f"evouna/{old}/v1", f"evouna/{new}/v1", fields=[LABEL]), LABEL)
+    row = row_of(compare(Home(home), f"evouna/{old}/v1", f"evouna/{new}/v1", fields=[LABEL]), LABEL)
     assert (row.n_common, row.fixed, row.broken) == (len(common), fixed, broken)
     assert row.n_only_old == len(labels[old].keys() - common)
     assert row.n_only_new == len(labels[new].keys() - common)
@@ -60,7 +61,7 @@ def test_neighbours_by_hand(home: Path, evouna: list[Row], old: str, new: str) -
 def test_what_may_be_said_of_the_five(home: Path) -> None:
     found = {}
     for old, new in PAIRS:
-        row = row_of(compare(home, f"evouna/{old}/v1", f"evouna/{new}/v1", primary=LABEL), LABEL)
+        row = row_of(compare(Home(home), f"evouna/{old}/v1", f"evouna/{new}/v1", primary=LABEL), LABEL)
         found[new] = (row.finding, row.n_common, row.fixed, row.broken, f"{row.difference:+.4f}", f"{row.mde:.4f}")
     assert found == {
         "gpt35": ("worse", 1620, 217, 284, "-0.0414", "0.0393"),
@@ -82,7 +83,7 @@ def drift(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Pair:
     source = Source(jsonl(folder / "drift.jsonl", rows), paths={"label": "correct"})
     ids = run(folder, source, ["rouge_l", "token_overlap", "bleu"]).ids
     assert ids == ["drift/gpt-4-0314/v1", "drift/gpt-4-0613/v1"]
-    return compare(folder, *ids)
+    return compare(Home(folder), *ids)
 
 
 def test_overlap_rises_while_the_answers_get_worse(drift: Pair) -> None:

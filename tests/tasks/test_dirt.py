@@ -11,6 +11,7 @@ from answerkey.tasks.load.columns import parse_map
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.validate.contract import Contract
+from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import Done, Row, query, run
 
 GOOD = 50
@@ -174,7 +175,7 @@ def test_labels_are_true_false_or_nothing(home: Path, done: Done) -> None:
 
 
 def test_the_counts_of_the_report_add_up(home: Path, done: Done) -> None:
-    [report] = [report for report in read_reports(home, done.ids) if report.release == "one"]
+    [report] = [report for report in read_reports(Home(home), done.ids) if report.release == "one"]
     assert report.status == "COMPLETE"
     for score in report.scores:
         assert score.n_total == score.n_scored + score.n_failed + score.n_undefined + score.n_skipped

@@ -21,7 +21,7 @@ from answerkey.tasks.score.estimate import foresee
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.score import score
 from answerkey.tasks.score.shard import Chunk
-from answerkey.tasks.warehouse.warehouse import writing
+from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import MODEL, judged, wordy
 from tests.tasks.staging_help import Row, jsonl, query, rows_of, run, stage
@@ -117,7 +117,9 @@ def test_a_rerun_asks_nobody_and_copies_nothing(tmp_path: Path, server: JudgeSer
 def test_a_run_that_died_before_its_commit_has_paid_for_the_next(tmp_path: Path, server: JudgeServer) -> None:
     loaded = stage(tmp_path / "staged", ROWS)
     options = judged(server.url, ledger=str(tmp_path), run="died")
-    made = plan(loaded.staged, tmp_path, tmp_path / "runs" / "died", ["meaning_match"], options, only_failed=False)
+    made = plan(
+        loaded.staged, Home(tmp_path), tmp_path / "runs" / "died", ["meaning_match"], options, only_failed=False
+    )
     for chunk in made.chunks:
         score(chunk, spawn=False)
     assert server.n_requests == 12
@@ -128,7 +130,7 @@ def test_a_run_that_died_before_its_commit_has_paid_for_the_next(tmp_path: Path,
         ("scored", True, 0, 0.0)
     ]
     assert query(tmp_path, "SELECT run, count(*) FROM judge_calls GROUP BY run") == [("died", 12)]
-    [report] = read_reports(tmp_path, done.ids)
+    [report] = read_reports(Home(tmp_path), done.ids)
     assert (report.manifest["judge"]["calls"], report.manifest["judge"]["cost_usd"]) == (0, 0.0)
 
 
@@ -152,9 +154,9 @@ def test_a_budget_stops_cleanly_and_more_of_it_goes_on(tmp_path: Path, server: J
     assert query(tmp_path, "SELECT status, attempts, count(*) FROM measurements GROUP BY ALL ORDER BY ALL") == [
         ("scored", 1, 12 + 5), ("skipped", 0, 7),
     ]  # fmt: skip
-    [report] = read_reports(tmp_path, done.ids)
+    [report] = read_reports(Home(tmp_path), done.ids)
     assert report.message == message
-    page = as_markdown(build_page(tmp_path, done.ids, most_samples=0))
+    page = as_markdown(build_page(Home(tmp_path), done.ids, most_samples=0))
     assert f"\n- {report.release}: {message.replace('_', chr(92) + '_')}\n" in page
     # Skipped is not failed.
     left = run(tmp_path, source(tmp_path), ["meaning_match", "bleu"], only_failed=True, options=judged(server.url))
@@ -186,7 +188,7 @@ def test_the_budget_is_shared_by_metrics_and_chunks(tmp_path: Path, server: Judg
 def test_the_manifest_says_who_judged_and_what_it_cost(tmp_path: Path, server: JudgeServer) -> None:
     unknown = run(tmp_path, source(tmp_path), ["meaning_match"], options=judged(server.url, max_calls=50))
     label = f"{MODEL}@127.0.0.1:{server.port}/v1"
-    [report] = read_reports(tmp_path, unknown.ids)
+    [report] = read_reports(Home(tmp_path), unknown.ids)
     assert report.manifest["judge"] == {
         "judges": [label], "jury": "majority", "repeats": 1, "calls": 12, "cost_usd": None, "unpriced": 12,
         "max_calls": 50, "max_cost_usd": None,
@@ -194,7 +196,7 @@ def test_the_manifest_says_who_judged_and_what_it_cost(tmp_path: Path, server: J
     options = judged(server.url, repeats=3, jury="mean")
     priced = replace(options, judge=replace(options.judge, judges=(f"openai/gpt-4o-mini@{server.url}",)))
     known = run(tmp_path, source(tmp_path), ["meaning_match"], options=priced)
-    [report] = read_reports(tmp_path, known.ids)
+    [report] = read_reports(Home(tmp_path), known.ids)
     judge = report.manifest["judge"]
     assert (judge["judges"], judge["repeats"], judge["calls"], judge["unpriced"]) == (
         [label.replace("some-model", "gpt-4o-mini")], 3, 36, 0,
@@ -202,13 +204,13 @@ def test_the_manifest_says_who_judged_and_what_it_cost(tmp_path: Path, server: J
     [(cost,)] = query(tmp_path, "SELECT sum(cost_usd) FROM judge_calls WHERE run = ?", [known.run_id])
     assert judge["cost_usd"] == pytest.approx(cost) and cost > 0
     without = run(tmp_path, source(tmp_path), ["bleu"])
-    assert "judge" not in read_reports(tmp_path, without.ids)[0].manifest
+    assert "judge" not in read_reports(Home(tmp_path), without.ids)[0].manifest
 
 
 def chunk_of(tmp_path: Path, options: Options) -> Chunk:
     loaded = stage(tmp_path / "staged", ROWS)
     options = replace(options, judge=replace(options.judge, ledger=str(tmp_path), run="r"))
-    [one] = plan(loaded.staged, tmp_path, tmp_path / "work", ["meaning_match"], options, only_failed=False).chunks
+    [one] = plan(loaded.staged, Home(tmp_path), tmp_path / "work", ["meaning_match"], options, only_failed=False).chunks
     return one
 
 
@@ -236,7 +238,7 @@ def test_what_is_foreseen_is_what_happens(tmp_path: Path, server: JudgeServer) -
     options = judged(server.url, ledger=str(tmp_path), run="foreseen")
 
     def planned() -> tuple[tuple[str, int, int, int, bool], ...]:
-        made = plan(loaded.staged, tmp_path, tmp_path / "work", [*BOTH, "bleu"], options, only_failed=False)
+        made = plan(loaded.staged, Home(tmp_path), tmp_path / "work", [*BOTH, "bleu"], options, only_failed=False)
         found = foresee(made)
         assert all(one.cost_usd is None for one in found if one.calls)
         return tuple((one.metric, one.samples, one.calls, one.in_ledger, one.tokens_in > 0) for one in found)
@@ -256,15 +258,15 @@ def test_a_call_without_an_end_gets_it_at_the_next_copy(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     call = {"request_key": "k", "judge": "j", "prompt": "p", "kind": "ask", "attempt": 1, "format": "text"}
     _, first = ledger.start(Budget("r"), call, None)
-    with writing(tmp_path) as warehouse:
+    with Home(tmp_path).warehouse.writing() as warehouse:
         warehouse.execute("INSERT INTO runs VALUES ('r', 'f', 'd', now(), NULL, 'running', NULL, '{}')")
 
     def copy() -> None:
         part = tmp_path / "part.parquet"
         duckdb.sql("SELECT ['k', 'k', 'other'] AS requests").write_parquet(str(part))
-        file = collect_calls(tmp_path, [str(part), str(tmp_path / "gone.parquet")], tmp_path / "out")
+        file = collect_calls(Home(tmp_path), [str(part), str(tmp_path / "gone.parquet")], tmp_path / "out")
         assert file is not None
-        with writing(tmp_path) as warehouse:
+        with Home(tmp_path).warehouse.writing() as warehouse:
             insert_calls(warehouse, file)
 
     state = "SELECT call_id, attempt, status, reply, tokens_in FROM judge_calls ORDER BY attempt"
@@ -287,7 +289,7 @@ def test_a_call_without_an_end_gets_it_at_the_next_copy(tmp_path: Path) -> None:
 def test_no_requests_no_calls(tmp_path: Path) -> None:
     part = tmp_path / "part.parquet"
     duckdb.sql("SELECT []::VARCHAR[] AS requests").write_parquet(str(part))
-    assert collect_calls(tmp_path, [str(part)], tmp_path / "out") is None
+    assert collect_calls(Home(tmp_path), [str(part)], tmp_path / "out") is None
     Ledger(tmp_path).close()
-    assert collect_calls(tmp_path, [str(part)], tmp_path / "out") is None
-    assert collect_calls(tmp_path, [], tmp_path / "out") is None
+    assert collect_calls(Home(tmp_path), [str(part)], tmp_path / "out") is None
+    assert collect_calls(Home(tmp_path), [], tmp_path / "out") is None

@@ -8,6 +8,7 @@ from answerkey.tasks.load.load import Source
 from answerkey.tasks.prune import prune
 from answerkey.tasks.releases.register import register
 from answerkey.tasks.reports.commit import finish_run, start_run
+from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import jsonl
 
 DAY = 86_400
@@ -24,10 +25,11 @@ def aged(file: Path, days: float) -> Path:
 
 def test_only_what_is_old_and_belongs_to_nobody_goes(tmp_path: Path) -> None:
     for run in ("works", "was-killed"):
-        start_run(tmp_path, run, "evaluate-release", "faq", {})
-    finish_run(tmp_path, "was-killed", "stopped", "Crashed")
+        start_run(Home(tmp_path), run, "evaluate-release", "faq", {})
+    finish_run(Home(tmp_path), "was-killed", "stopped", "Crashed")
     register(
-        tmp_path, Source(jsonl(tmp_path / "a.jsonl", [{"id": "1", "answer": "a", "reference": "b"}]), None, "d", "r")
+        Home(tmp_path),
+        Source(jsonl(tmp_path / "a.jsonl", [{"id": "1", "answer": "a", "reference": "b"}]), None, "d", "r"),
     )
     for kept in (tmp_path / "registered").iterdir():
         aged(kept, 99)
@@ -46,9 +48,9 @@ def test_only_what_is_old_and_belongs_to_nobody_goes(tmp_path: Path) -> None:
         aged(tmp_path / "parts" / "a" / "0-9.parquet", 7.1),
         aged(tmp_path / "parts" / "a" / "9-18.parquet.44.part", 7.1),
     ]
-    gone = prune(tmp_path, 7)
+    gone = prune(Home(tmp_path), 7)
     assert (gone.folders, gone.files, gone.size) == (3, 3, 30)
     assert [file for file in goes if file.exists()] == []
     assert not (tmp_path / "parts" / "a").exists()
     assert [file for file in stays if not file.exists()] == []
-    assert prune(tmp_path / "nowhere", 7).files == 0
+    assert prune(Home(tmp_path / "nowhere"), 7).files == 0

@@ -12,7 +12,8 @@ from answerkey.metrics_core.registry import create
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.reports.report import list_reports, read_reports
-from answerkey.tasks.warehouse.warehouse import FILE, writing
+from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.warehouse import FILE
 from tests.tasks.staging_help import jsonl, query, rows_of, run, stage
 
 # As they stood before judges: these two tables have got columns since.
@@ -71,13 +72,13 @@ def columns(home: Path, table: str) -> list[str]:
 
 def test_an_old_report_is_read_before_anything_is_written(old: Path) -> None:
     assert "message" not in columns(old, "reports")
-    [report] = read_reports(old, ["d/r/v1"])
+    [report] = read_reports(Home(old), ["d/r/v1"])
     assert (report.status, report.message, report.n_total) == ("COMPLETE", None, 3)
-    assert [report_id for report_id, *_ in list_reports(old)] == ["d/r/v1"]
+    assert [report_id for report_id, *_ in list_reports(Home(old))] == ["d/r/v1"]
 
 
 def test_a_run_adds_the_columns_and_keeps_the_rows(old: Path) -> None:
-    with writing(old):
+    with Home(old).warehouse.writing():
         pass
     # What stood there has nothing in them, which is neither no requests nor no message.
     assert columns(old, "measurements")[-3:] == ["created_at", "requests", "from_ledger"]

@@ -15,7 +15,8 @@ import duckdb
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.warehouse.warehouse import FILE, reading, writing
+from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.warehouse import FILE
 from tests.tasks.staging_help import query
 
 SCHEMA = resources.files("answerkey.tasks.warehouse").joinpath("schema.sql").read_text(encoding="utf-8")
@@ -26,7 +27,7 @@ RUNS = "SELECT run_id FROM runs ORDER BY run_id"
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
     """A warehouse with one committed run."""
-    with writing(tmp_path) as warehouse:
+    with Home(tmp_path).warehouse.writing() as warehouse:
         warehouse.execute(RUN, ["first"])
     return tmp_path
 
@@ -35,7 +36,7 @@ class Other:
     """Another process: it says "ready" where the script does, and goes on when it is told to."""
 
     def __init__(self, script: str, home: Path) -> None:
-        head = "import sys, duckdb\nfrom pathlib import Path\nfrom answerkey.tasks.warehouse.warehouse import writing\n"
+        head = "import sys, duckdb\nfrom pathlib import Path\nfrom answerkey.tasks.warehouse.home import Home\n"
         head += f"home, RUN = Path(sys.argv[1]), {RUN!r}\n"
         head += "def wait():\n    print('ready', flush=True)\n    sys.stdin.readline()\n"
         self.process = subprocess.Popen(
@@ -58,16 +59,16 @@ class Other:
 
 
 def test_there_is_no_warehouse_yet(tmp_path: Path) -> None:
-    with pytest.raises(UserError) as error, reading(tmp_path):
+    with pytest.raises(UserError) as error, Home(tmp_path).warehouse.reading():
         pass
     assert str(error.value) == f"{tmp_path}: no warehouse here yet; run `answerkey evaluate` first, or give --home"
 
 
 def test_an_error_rolls_back(home: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), writing(home) as warehouse:
+    with pytest.raises(KeyboardInterrupt), Home(home).warehouse.writing() as warehouse:
         warehouse.execute(RUN, ["second"])
         raise KeyboardInterrupt
-    with pytest.raises(duckdb.CatalogException), writing(home) as warehouse:
+    with pytest.raises(duckdb.CatalogException), Home(home).warehouse.writing() as warehouse:
         warehouse.execute(RUN, ["third"])
         warehouse.execute("SELECT * FROM nowhere")
     assert query(home, RUNS) == [("first",)]
@@ -76,16 +77,16 @@ def test_an_error_rolls_back(home: Path) -> None:
 def test_files_that_were_taken_in_go_with_the_commit_and_not_before(home: Path) -> None:
     part = home / "part.parquet"
     part.write_bytes(b"x")
-    with pytest.raises(ValueError, match="no"), writing(home, taken_in=[str(part)]):
+    with pytest.raises(ValueError, match="no"), Home(home).warehouse.writing(taken_in=[str(part)]):
         raise ValueError("no")
     assert part.exists()
-    with writing(home, taken_in=[str(part), str(home / "gone.parquet")]):
+    with Home(home).warehouse.writing(taken_in=[str(part), str(home / "gone.parquet")]):
         assert part.exists()
     assert not part.exists()
 
 
 def test_readers_cannot_write(home: Path) -> None:
-    with reading(home) as one, reading(home) as two:
+    with Home(home).warehouse.reading() as one, Home(home).warehouse.reading() as two:
         assert one.execute(RUNS).fetchall() == two.execute(RUNS).fetchall() == [("first",)]
         with pytest.raises(duckdb.InvalidInputException, match="read-only"):
             one.execute("DELETE FROM runs")
@@ -96,12 +97,12 @@ def test_a_reader_waits_for_a_writer(home: Path) -> None:
 
     def read() -> None:
         inside.wait(10)
-        with reading(home) as warehouse:
+        with Home(home).warehouse.reading() as warehouse:
             seen.extend(warehouse.execute(RUNS).fetchall())
 
     reader = threading.Thread(target=read)
     reader.start()
-    with writing(home) as warehouse:
+    with Home(home).warehouse.writing() as warehouse:
         warehouse.execute(RUN, ["second"])
         inside.set()
         reader.join(0.5)
@@ -111,11 +112,11 @@ def test_a_reader_waits_for_a_writer(home: Path) -> None:
 
 
 def test_a_writer_waits_for_a_writer_in_another_process(home: Path) -> None:
-    other = Other("with writing(home) as w:\n    w.execute(RUN, ['other'])\n    wait()", home)
+    other = Other("with Home(home).warehouse.writing() as w:\n    w.execute(RUN, ['other'])\n    wait()", home)
     started = time.monotonic()
     timer = threading.Timer(0.5, other.go_on)
     timer.start()
-    with writing(home) as warehouse:
+    with Home(home).warehouse.writing() as warehouse:
         assert time.monotonic() - started >= 0.5
         assert warehouse.execute(RUNS).fetchall() == [("first",), ("other",)]
         warehouse.execute(RUN, ["second"])
@@ -132,30 +133,30 @@ def shell(home: Path) -> Iterator[Other]:
         other.kill()
 
 
-@pytest.mark.parametrize("session", [reading, writing])
-def test_another_program_keeps_the_file_open(home: Path, shell: Other, session: type[reading]) -> None:
+@pytest.mark.parametrize("session", ["reading", "writing"])
+def test_another_program_keeps_the_file_open(home: Path, shell: Other, session: str) -> None:
     started = time.monotonic()
-    with pytest.raises(UserError) as error, session(home, wait_s=0.3):
+    with pytest.raises(UserError) as error, getattr(Home(home).warehouse, session)(wait_s=0.3):
         pass
     assert 0.3 <= time.monotonic() - started < 10
     message = f"{home / FILE}: another program keeps it open; close it and run again"
     assert str(error.value) == message
     timer = threading.Timer(0.3, shell.go_on)
     timer.start()
-    with session(home, wait_s=30) as warehouse:
+    with getattr(Home(home).warehouse, session)(wait_s=30) as warehouse:
         assert warehouse.execute(RUNS).fetchall() == [("first",)]
     timer.join()
 
 
 def test_killed_in_the_middle_of_a_transaction(home: Path) -> None:
-    script = "with writing(home) as w:\n"
+    script = "with Home(home).warehouse.writing() as w:\n"
     script += "    w.execute('INSERT INTO runs SELECT i::VARCHAR, x, x, now(), NULL, x, NULL, {} "
     script += "FROM range(300000) t(i), (SELECT repeat(md5(i::VARCHAR), 3) AS x FROM range(1) t(i))')\n"
     other = Other(script.replace("{}", "$${}$$") + "    wait()", home)
     other.kill()
-    with reading(home) as warehouse:
+    with Home(home).warehouse.reading() as warehouse:
         assert warehouse.execute(RUNS).fetchall() == [("first",)]
-    with writing(home) as warehouse:
+    with Home(home).warehouse.writing() as warehouse:
         warehouse.execute(RUN, ["second"])
     assert query(home, RUNS) == [("first",), ("second",)]
 
@@ -165,15 +166,16 @@ def test_killed_right_after_a_commit(home: Path) -> None:
     script = "connection = duckdb.connect(str(home / 'answerkey.duckdb'))\nconnection.execute(RUN, ['second'])\nwait()"
     Other(script, home).kill()
     assert (home / f"{FILE}.wal").stat().st_size > 0
-    for session in (reading, writing, reading):
-        with session(home) as warehouse:
+    warehouses = Home(home).warehouse
+    for session in (warehouses.reading, warehouses.writing, warehouses.reading):
+        with session() as warehouse:
             assert warehouse.execute(RUNS).fetchall() == [("first",), ("second",)]
 
 
 def test_a_warehouse_of_an_older_release_gets_the_new_tables(home: Path) -> None:
     with duckdb.connect(str(home / FILE)) as connection:
         connection.execute("DROP VIEW sample_scores; DROP TABLE report_scores; DROP VIEW latest_reports")
-    with writing(home):
+    with Home(home).warehouse.writing():
         pass
     assert query(home, "SELECT count(*) FROM sample_scores") == [(0,)]
     assert query(home, "SELECT count(*) FROM report_scores") == [(0,)]

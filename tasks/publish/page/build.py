@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.comparison import Pair
@@ -22,7 +21,7 @@ from answerkey.tasks.reports.history import moments
 from answerkey.tasks.reports.labels import LABEL, LABEL_FIELD, MOST_LABELLED
 from answerkey.tasks.reports.names import labels as labels_of
 from answerkey.tasks.reports.report import Report, read_reports
-from answerkey.tasks.warehouse.warehouse import reading
+from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
     import duckdb
@@ -32,7 +31,7 @@ _JUDGES = ("meaning_match.match", "ground_truth_similarity.similarity")
 
 
 def build_page(
-    home: Path,
+    home: Home,
     report_ids: Sequence[str],
     *,
     pairs: Sequence[Pair] = (),
@@ -64,7 +63,7 @@ def build_page(
     said = tuple(replace(one, old=labels.get(one.old, one.old), new=labels.get(one.new, one.new)) for one in gates)
     headlines = _headlines(names, chosen)
     means = [mean for report in reports for mean in _means(home, report, headlines, labels[report.report_id])]
-    with reading(home) as warehouse:
+    with home.warehouse.reading() as warehouse:
         return _page(warehouse, reports, names, headlines, named, said, means, most_samples)
 
 
@@ -111,7 +110,7 @@ def _page(
     )
 
 
-def _means(home: Path, report: Report, headlines: Sequence[str], label: str) -> Iterator[Corrected]:
+def _means(home: Home, report: Report, headlines: Sequence[str], label: str) -> Iterator[Corrected]:
     for name, one in by_own_labels(home, report, headlines).items():
         better = one.corrected
         raw, corrected = (

@@ -17,6 +17,7 @@ from answerkey.tasks.publish.page.html import write
 from answerkey.tasks.publish.page.markdown import as_markdown, rules_table
 from answerkey.tasks.publish.page.samples import MOST_SAMPLES
 from answerkey.tasks.reports.report import Report, read_reports
+from answerkey.tasks.warehouse.home import Home
 
 FOLDER = "pages"
 PAGES = "ANSWERKEY_PAGES"
@@ -27,7 +28,7 @@ _LONGEST_NAME = 80
 
 
 def publish_run(
-    home: Path,
+    home: Home,
     report_ids: Sequence[str],
     pairs: Sequence[Pair] = (),
     gates: Sequence[Gated] = (),
@@ -44,24 +45,24 @@ def publish_run(
         The absolute path of the file, empty if none was written.
     """
     last = read_reports(home, report_ids[-1:])[0]
-    file = home / FOLDER / file_name(last.dataset) / f"{_named(last)}.html"
+    file = home.folder / FOLDER / file_name(last.dataset) / f"{_named(last)}.html"
     key = artifact_key(f"report-{last.dataset}-{last.release}")
     return _publish(home, report_ids, pairs, gates, file if drawn else None, key)
 
 
-def publish_pair(home: Path, pair: Pair, gates: Sequence[Gated] = (), *, primary: str = "", drawn: bool = True) -> str:
+def publish_pair(home: Home, pair: Pair, gates: Sequence[Gated] = (), *, primary: str = "", drawn: bool = True) -> str:
     """One page about two reports that were compared; `primary` is the field that decides, if one was declared.
 
     Returns as `publish_run`.
     """
     old, new = read_reports(home, [pair.old, pair.new])
-    file = home / FOLDER / file_name(new.dataset) / f"{_named(new)}-against-{_named(old)}.html"
+    file = home.folder / FOLDER / file_name(new.dataset) / f"{_named(new)}-against-{_named(old)}.html"
     key = artifact_key(f"comparison-{old.dataset}-{old.release}-{new.dataset}-{new.release}")
     return _publish(home, [pair.old, pair.new], [pair], gates, file if drawn else None, key, primary or None)
 
 
 def _publish(
-    home: Path,
+    home: Home,
     report_ids: Sequence[str],
     pairs: Sequence[Pair],
     gates: Sequence[Gated],
@@ -77,7 +78,7 @@ def _publish(
     most_samples = MOST_SAMPLES if file else 0
     page = build_page(home, report_ids, pairs=pairs, gates=gates, primary=primary, most_samples=most_samples)
     path = str(write(page, file).resolve()) if file else ""
-    link = _link(file.relative_to(home / FOLDER)) if file else ""
+    link = _link(file.relative_to(home.folder / FOLDER)) if file else ""
     create_markdown_artifact(as_markdown(page, path, link), key=key, description=path or ", ".join(report_ids))
     return path
 

@@ -15,6 +15,7 @@ from answerkey.metrics_core.statistics.ppi import ppi_difference
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.compare.stored import stored
 from answerkey.tasks.load.load import Source
+from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import LENIENT, answer, release, row_of
 from tests.tasks.staging_help import Row, jsonl, query, run
 
@@ -44,7 +45,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pair(home: Path) -> Pair:
-    return compare(home, "d/old/v1", "d/new/v1")
+    return compare(Home(home), "d/old/v1", "d/new/v1")
 
 
 def test_a_binary_field_by_hand(pair: Pair) -> None:
@@ -87,7 +88,7 @@ def test_p_is_adjusted_by_holm_on_all_and_by_benjamini_and_hochberg_on_slices(pa
 
 
 def test_a_primary_field_comes_first_and_pays_for_no_other(home: Path, pair: Pair) -> None:
-    found = compare(home, "d/old/v1", "d/new/v1", primary="exact_match.match")
+    found = compare(Home(home), "d/old/v1", "d/new/v1", primary="exact_match.match")
     first = found.rows[0]
     assert first.name == "exact_match.match"
     assert first.p_adjusted == first.p
@@ -96,7 +97,7 @@ def test_a_primary_field_comes_first_and_pays_for_no_other(home: Path, pair: Pai
 
 
 def test_only_the_named_fields_make_the_family(home: Path) -> None:
-    found = compare(home, "d/old/v1", "d/new/v1", fields=["token_overlap.f1", "label.correct"])
+    found = compare(Home(home), "d/old/v1", "d/new/v1", fields=["token_overlap.f1", "label.correct"])
     assert [row.name for row in found.overall] == ["token_overlap.f1", "label.correct"]
     assert [row.p_adjusted for row in found.overall] == pytest.approx([2 * (found.overall[0].p or 0)] * 2, rel=0.5)
 
@@ -113,11 +114,11 @@ def test_corpus_bleu_is_the_reports_own(home: Path, pair: Pair) -> None:
 
 
 def test_the_table_has_it_all_and_keeps_the_newest(home: Path) -> None:
-    found = compare(home, "d/old/v1", "d/new/v1", seed=3, level=0.9)
-    assert stored(home, ["d/new/v1"]) == (found,)
-    assert stored(home, ["d/old/v1"]) == ()
-    again = compare(home, "d/old/v1", "d/new/v1", fields=["label.correct"])
-    assert stored(home, ["d/new/v1"]) == (again,)
+    found = compare(Home(home), "d/old/v1", "d/new/v1", seed=3, level=0.9)
+    assert stored(Home(home), ["d/new/v1"]) == (found,)
+    assert stored(Home(home), ["d/old/v1"]) == ()
+    again = compare(Home(home), "d/old/v1", "d/new/v1", fields=["label.correct"])
+    assert stored(Home(home), ["d/new/v1"]) == (again,)
     rows = query(home, "SELECT metric, field, slice, difference, finding, fixed, seed FROM comparisons ORDER BY place")
     assert rows[0] == ("label", "correct", "all", pytest.approx(1 / 6), "better", 14, 0)
     assert len(rows) == 3
@@ -126,7 +127,9 @@ def test_the_table_has_it_all_and_keeps_the_newest(home: Path) -> None:
 def test_the_order_of_the_rows_changes_nothing(tmp_path: Path, home: Path) -> None:
     for name, rows in (("old", old_rows()), ("new", new_rows())):
         release(tmp_path, name, rows[::-1], ("exact_match", "token_overlap", "bleu"))
-    assert compare(tmp_path, "d/old/v1", "d/new/v1", seed=5) == compare(home, "d/old/v1", "d/new/v1", seed=5)
+    assert compare(Home(tmp_path), "d/old/v1", "d/new/v1", seed=5) == compare(
+        Home(home), "d/old/v1", "d/new/v1", seed=5
+    )
 
 
 def test_rows_that_one_report_lacks_are_counted_with_the_reason(tmp_path: Path) -> None:
@@ -135,7 +138,7 @@ def test_rows_that_one_report_lacks_are_counted_with_the_reason(tmp_path: Path) 
     new = [answer(i, "no", None if i < 3 else False) for i in range(1, 22)]
     release(tmp_path, "old", old, metrics)
     release(tmp_path, "new", new, metrics, failing={"rouge_l"})
-    pair = compare(tmp_path, "d/old/v1", "d/new/v1")
+    pair = compare(Home(tmp_path), "d/old/v1", "d/new/v1")
     assert (pair.n_common, pair.n_only_old, pair.n_only_new) == (19, 1, 2)
     label = row_of(pair, "label.correct")
     # Questions 1 and 2 are not labelled in the new report, question 0 is not in it, 20 and 21 are not in the old one.
@@ -157,7 +160,7 @@ def test_a_sample_with_other_references_is_another_sample(tmp_path: Path) -> Non
     release(tmp_path, "old", [answer(9, "yes") | {"references": ["yes", "sure"]}, *old[:9]])
     rows = [answer(i, "no") | changed.get(i, {}) for i in range(9)]
     release(tmp_path, "new", [*rows, answer(9, "no") | {"references": ["sure", "yes"]}])
-    pair = compare(tmp_path, "d/old/v1", "d/new/v1")
+    pair = compare(Home(tmp_path), "d/old/v1", "d/new/v1")
     row = row_of(pair, "exact_match.match")
     # The references of question 9 only changed places.
     assert (pair.n_common, pair.n_changed, row.n_common, row.broken) == (10, 3, 7, 7)
@@ -170,7 +173,7 @@ def test_a_sample_with_other_references_is_another_sample(tmp_path: Path) -> Non
 def test_other_facts_matter_to_the_metric_that_reads_them(tmp_path: Path) -> None:
     release(tmp_path, "old", [answer(i, "yes", facts=["it is so"]) for i in range(5)])
     release(tmp_path, "new", [answer(i, "yes", facts=["it is so"] if i else ["it is not"]) for i in range(5)])
-    pair = compare(tmp_path, "d/old/v1", "d/new/v1")
+    pair = compare(Home(tmp_path), "d/old/v1", "d/new/v1")
     assert (pair.n_changed, row_of(pair, "exact_match.match").n_common) == (0, 5)
     assert "(with other facts, left out of ground_truth_similarity: 1); the 5 samples" in pair.warnings[0]
 
@@ -184,7 +187,7 @@ def test_what_people_would_find_is_predicted_from_the_labels_of_a_part(tmp_path:
 
     release(tmp_path, "old", rows(12), ("exact_match", "bleu"))
     release(tmp_path, "new", rows(16), ("exact_match", "bleu"))
-    pair = compare(tmp_path, "d/old/v1", "d/new/v1")
+    pair = compare(Home(tmp_path), "d/old/v1", "d/new/v1")
     row = row_of(pair, "exact_match.match")
     known = [float(i % 20 < 16) if i < 40 else None for i in range(100)]
     before = [float(i % 20 < 12) if i < 40 else None for i in range(100)]
@@ -196,7 +199,7 @@ def test_what_people_would_find_is_predicted_from_the_labels_of_a_part(tmp_path:
     assert row.people == pytest.approx(0.2, abs=0.05)
     assert {row_of(pair, name).people for name in ("label.correct", "bleu.corpus_bleu")} == {None}
     assert row_of(pair, "bleu.bleu").n_labelled == 40
-    assert stored(tmp_path, ["d/new/v1"]) == (pair,)
+    assert stored(Home(tmp_path), ["d/new/v1"]) == (pair,)
 
 
 def test_labels_of_half_of_the_rows_or_more_need_no_prediction(pair: Pair) -> None:
@@ -206,7 +209,7 @@ def test_labels_of_half_of_the_rows_or_more_need_no_prediction(pair: Pair) -> No
 def test_the_same_version_without_some_answers_is_one_warning(tmp_path: Path) -> None:
     rows = [answer(i, "yes") | {"release": name} for name in ("old", "new") for i in range(9) if name == "old" or i]
     run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", rows), dataset="d"), ["exact_match"], contract=LENIENT)
-    [warning] = compare(tmp_path, "d/old/v1", "d/new/v1").warnings
+    [warning] = compare(Home(tmp_path), "d/old/v1", "d/new/v1").warnings
     assert warning == (
         "the reports do not have the same samples (only in old: 1); the 8 samples that are the same in both are "
         "compared"
@@ -217,14 +220,14 @@ def test_another_signature_is_not_compared(tmp_path: Path) -> None:
     rows = [answer(i, "yes" if i else None, True) for i in range(6)]
     release(tmp_path, "old", rows)
     release(tmp_path, "new", rows, options=Options(blank_answer="undefined"))
-    pair = compare(tmp_path, "d/old/v1", "d/new/v1")
+    pair = compare(Home(tmp_path), "d/old/v1", "d/new/v1")
     row = row_of(pair, "exact_match.match")
     assert (row.n_common, row.old, row.new, row.difference, row.p) == (0, None, None, None, None)
     assert row.note == "computed in another way, blank zero → undefined"
     assert pair.warnings == ("exact_match is not compared: computed in another way, blank zero → undefined",)
     assert row_of(pair, "label.correct").n_common == 6
     assert pair.not_comparable is None
-    only = compare(tmp_path, "d/old/v1", "d/new/v1", fields=["exact_match.match"])
+    only = compare(Home(tmp_path), "d/old/v1", "d/new/v1", fields=["exact_match.match"])
     assert only.not_comparable == "none of these metrics was computed in the same way in both reports"
 
 
@@ -232,16 +235,16 @@ def test_fields_of_one_report_only(tmp_path: Path) -> None:
     rows = [answer(i, "yes") for i in range(4)]
     release(tmp_path, "old", rows, ["exact_match"])
     release(tmp_path, "new", rows, ["contains"])
-    pair = compare(tmp_path, "d/old/v1", "d/new/v1")
+    pair = compare(Home(tmp_path), "d/old/v1", "d/new/v1")
     assert (pair.rows, pair.not_comparable) == ((), "the two reports have no field in common")
-    [row] = compare(tmp_path, "d/old/v1", "d/new/v1", fields=["contains.match"]).rows
+    [row] = compare(Home(tmp_path), "d/old/v1", "d/new/v1", fields=["contains.match"]).rows
     assert row.note == "only d/new/v1 has it"
 
 
 def test_a_row_in_another_slice_is_in_neither(tmp_path: Path) -> None:
     release(tmp_path, "old", [answer(i, "yes", half="x" if i < 4 else "y") for i in range(8)])
     release(tmp_path, "new", [answer(i, "no", half="x" if i < 5 else "y") for i in range(8)])
-    pair = compare(tmp_path, "d/old/v1", "d/new/v1")
+    pair = compare(Home(tmp_path), "d/old/v1", "d/new/v1")
     x, y = row_of(pair, "exact_match.match", "half=x"), row_of(pair, "exact_match.match", "half=y")
     assert (x.n_common, x.n_only_old, x.n_only_new, x.missing_old) == (4, 0, 1, {"other slice": 1})
     assert (y.n_common, y.n_only_old, y.n_only_new, y.missing_new) == (3, 1, 0, {"other slice": 1})
@@ -253,7 +256,7 @@ def test_clusters_are_exchanged_whole(tmp_path: Path) -> None:
     new = [answer(i, "yes" if i // 10 < 8 else "no", cluster=f"c{i // 10}") for i in range(100)]
     release(tmp_path, "old", old)
     release(tmp_path, "new", new)
-    row = row_of(compare(tmp_path, "d/old/v1", "d/new/v1"), "exact_match.match")
+    row = row_of(compare(Home(tmp_path), "d/old/v1", "d/new/v1"), "exact_match.match")
     assert (row.test, row.fixed, row.broken) == ("cluster sign-flip", 80, 0)
     assert row.p == pytest.approx(2 / 2**8)
     assert row.mde is not None and row.mde > 0.3
@@ -261,25 +264,25 @@ def test_clusters_are_exchanged_whole(tmp_path: Path) -> None:
 
 def test_what_has_no_answer(home: Path, tmp_path: Path) -> None:
     with pytest.raises(UserError, match="d/old/v1: a report cannot be compared with itself"):
-        compare(home, "d/old/v1", "d/old/v1")
+        compare(Home(home), "d/old/v1", "d/old/v1")
     with pytest.raises(UserError, match="d/old/v2: no such report"):
-        compare(home, "d/old/v1", "d/old/v2")
+        compare(Home(home), "d/old/v1", "d/old/v2")
     with pytest.raises(UserError, match=r"label\.right: these reports have label\.correct, exact_match\.match"):
-        compare(home, "d/old/v1", "d/new/v1", fields=["label.right"])
+        compare(Home(home), "d/old/v1", "d/new/v1", fields=["label.right"])
     with pytest.raises(UserError, match=r"label\.right"):
-        compare(home, "d/old/v1", "d/new/v1", primary="label.right")
+        compare(Home(home), "d/old/v1", "d/new/v1", primary="label.right")
     release(tmp_path, "one", [answer(1, "yes")])
     found = release(tmp_path, "two", [answer(1, "no")])
-    row = row_of(compare(tmp_path, "d/one/v1", found), "exact_match.match")
+    row = row_of(compare(Home(tmp_path), "d/one/v1", found), "exact_match.match")
     assert (row.difference, row.low, row.p, row.mde, row.finding) == (-1.0, None, 1.0, None, "not shown to differ")
 
 
 def test_length_warns_above_half_as_much_again(tmp_path: Path) -> None:
     for name, length in (("old", 10), ("near", 15), ("far", 16)):
         release(tmp_path, name, [answer(i, "y" * length) for i in range(3)])
-    assert compare(tmp_path, "d/old/v1", "d/near/v1").warnings == ()
-    [warning] = compare(tmp_path, "d/old/v1", "d/far/v1").warnings
+    assert compare(Home(tmp_path), "d/old/v1", "d/near/v1").warnings == ()
+    [warning] = compare(Home(tmp_path), "d/old/v1", "d/far/v1").warnings
     assert warning.startswith("answers are 1.6 times longer: the median went from 10 to 16 characters.")
     assert "go by recall, by judges and by labels of people" in warning
-    [back] = compare(tmp_path, "d/far/v1", "d/old/v1").warnings
+    [back] = compare(Home(tmp_path), "d/far/v1", "d/old/v1").warnings
     assert back.startswith("answers are 1.6 times shorter")

@@ -11,6 +11,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.registry import Options
 from answerkey.tasks.compare.attribution import Movement
 from answerkey.tasks.compare.diff import Changed, Difference, diff
+from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import answer, release
 from tests.tasks.staging_help import Row, query
 
@@ -50,7 +51,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def found(home: Path) -> Difference:
-    return diff(home, "d/a/v1", "d/a/v2")
+    return diff(Home(home), "d/a/v1", "d/a/v2")
 
 
 def test_what_differs_is_counted(found: Difference) -> None:
@@ -102,7 +103,7 @@ def test_each_row_has_one_cause(found: Difference) -> None:
 def test_two_releases_differ_by_their_answers(tmp_path: Path) -> None:
     release(tmp_path, "old", [answer(i, "no", False) for i in range(4)])
     release(tmp_path, "new", [answer(i, "yes" if i else "no", i > 1) for i in range(4)])
-    found = diff(tmp_path, "d/old/v1", "d/new/v1")
+    found = diff(Home(tmp_path), "d/old/v1", "d/new/v1")
     assert found.changed == ()
     match = movement_of(found, "exact_match", "match")
     assert [(part.cause, part.n_rows, part.amount) for part in match.parts] == [("answer", 3, 0.75)]
@@ -112,7 +113,7 @@ def test_two_releases_differ_by_their_answers(tmp_path: Path) -> None:
 def test_a_rerun_differs_in_nothing(tmp_path: Path) -> None:
     for _ in range(2):
         release(tmp_path, "a", random_rows(1, 5))
-    found = diff(tmp_path, "d/a/v1", "d/a/v2")
+    found = diff(Home(tmp_path), "d/a/v1", "d/a/v2")
     assert found == replace(found, n_common=5, n_only_old=0, n_only_new=0, n_answers=0, n_questions=0, changed=())
     assert all((one.change, one.parts) == (0.0, ()) for one in found.movements)
 
@@ -121,9 +122,9 @@ def test_reports_without_a_common_row(tmp_path: Path) -> None:
     release(tmp_path, "a", [answer(1, "yes")])
     release(tmp_path, "b", [answer(2, "no")])
     release(tmp_path, "c", [answer(1, "no")], failing={"exact_match"})
-    [match] = diff(tmp_path, "d/a/v1", "d/b/v1").movements
+    [match] = diff(Home(tmp_path), "d/a/v1", "d/b/v1").movements
     assert [(part.cause, part.n_rows, part.amount) for part in match.parts] == [("rows", 2, -1.0)]
     # A report without a single number has no mean that could have moved.
-    assert diff(tmp_path, "d/a/v1", "d/c/v1").movements == ()
+    assert diff(Home(tmp_path), "d/a/v1", "d/c/v1").movements == ()
     with pytest.raises(UserError, match="does not differ from itself"):
-        diff(tmp_path, "d/a/v1", "d/a/v1")
+        diff(Home(tmp_path), "d/a/v1", "d/a/v1")

@@ -9,7 +9,7 @@ import pytest
 from answerkey.metrics_core.statistics.paired import paired_difference
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.compare.grouping import groups
-from answerkey.tasks.warehouse.warehouse import writing
+from answerkey.tasks.warehouse.home import Home
 
 N = 12_000
 
@@ -39,7 +39,7 @@ def scores() -> tuple[np.ndarray, np.ndarray]:
 
 def test_a_comparison_of_many_rows(tmp_path: Path, scores: tuple[np.ndarray, np.ndarray]) -> None:
     signatures = {"rouge_l": "rouge_l|v1"}
-    with writing(tmp_path) as warehouse:
+    with Home(tmp_path).warehouse.writing() as warehouse:
         for name, values in zip(("old", "new"), scores, strict=True):
             report, manifest = f"d/{name}/v1", {"answers_version": "a", "signatures": signatures, "run_id": "r"}
             about = [report, name, json.dumps(manifest)]
@@ -57,7 +57,7 @@ def test_a_comparison_of_many_rows(tmp_path: Path, scores: tuple[np.ndarray, np.
                 "INSERT INTO scores SELECT ?, 'd', 'v', ?, unnest(?), 'rouge_l', 'f1', unnest(?), 'scored', NULL, 'x'",
                 [report, name, ids, values.tolist()],
             )
-    overall, slice_ = compare(tmp_path, "d/old/v1", "d/new/v1").rows
+    overall, slice_ = compare(Home(tmp_path), "d/old/v1", "d/new/v1").rows
     exact = paired_difference(*scores, permutations=9999)
     assert (overall.n_common, overall.test, slice_.slice) == (N, "sign-flip", "kind=one")
     assert overall.difference == pytest.approx(exact.difference)

@@ -17,6 +17,7 @@ from answerkey.tasks.gate.gate import check_fields, gate, gate_self_test, read_p
 from answerkey.tasks.gate.junit import junit
 from answerkey.tasks.gate.verdicts import EXIT_CODES, Gated, stored, worst
 from answerkey.tasks.load.load import Source
+from answerkey.tasks.warehouse.home import Home
 from tests.tasks.gating_help import Made, Scores, evouna, warehouse
 from tests.tasks.staging_help import jsonl, query, run
 
@@ -29,7 +30,7 @@ def policy(margin: float = 0.02, *rules: str, primary: str = FIELD) -> Policy:
 
 def decided(home: Path, old: Scores, new: Scores, rules: Policy, **both: Mapping[str, Mapping[str, str]]) -> Gated:
     ids = warehouse(home, [Made("old", {FIELD: old}, **both), Made("new", {FIELD: new}, **both)])  # type: ignore[arg-type]
-    return gate(home, *ids, rules)
+    return gate(Home(home), *ids, rules)
 
 
 def scores(n: int, wrong: int) -> dict[str, float | str | None]:
@@ -39,21 +40,21 @@ def scores(n: int, wrong: int) -> dict[str, float | str | None]:
 def test_releases_and_reports_can_be_named(tmp_path: Path) -> None:
     ids = warehouse(tmp_path, [Made("old", {FIELD: scores(500, 50)}), Made("new", {FIELD: scores(500, 150)})])
     assert ids == ["faq/old/v1", "faq/new/v1"]
-    found = gate(tmp_path, "old", "faq/new", policy())
+    found = gate(Home(tmp_path), "old", "faq/new", policy())
     assert (found.old, found.new, found.verdict.outcome) == (*ids, "FAIL")
-    assert found == gate(tmp_path, *ids, policy())
+    assert found == gate(Home(tmp_path), *ids, policy())
     assert found.verdict.sentence.startswith(
         "new must not ship in place of old: label.correct went from 0.900 to 0.700"
     )
     with pytest.raises(UserError, match="cannot be compared with itself"):
-        gate(tmp_path, "old", "old", policy())
+        gate(Home(tmp_path), "old", "old", policy())
     with pytest.raises(UserError, match="newest: no such report or release"):
-        gate(tmp_path, "old", "newest", policy())
+        gate(Home(tmp_path), "old", "newest", policy())
 
 
 def test_a_missing_baseline_is_incomplete(tmp_path: Path) -> None:
     warehouse(tmp_path, [Made("new", {FIELD: scores(9, 0)})])
-    found = gate(tmp_path, "old", "new", policy())
+    found = gate(Home(tmp_path), "old", "new", policy())
     assert (found.verdict.outcome, {rule.outcome for rule in found.verdict.rules}) == ("INCOMPLETE", {"INCOMPLETE"})
     assert "there is no report or release old" in found.verdict.sentence
 
@@ -68,7 +69,7 @@ def test_other_signatures_are_incomplete(tmp_path: Path) -> None:
     signed = [{"label": f"label|v2|prompt:{prompt}"} for prompt in ("a1", "b2")]
     made = [Made(n, {FIELD: scores(900, 0)}, signatures=s) for n, s in zip(("old", "new"), signed, strict=True)]
     warehouse(tmp_path, made)
-    found = gate(tmp_path, "old", "new", policy())
+    found = gate(Home(tmp_path), "old", "new", policy())
     assert found.verdict.outcome == "INCOMPLETE"
     assert "computed in another way, prompt a1 → b2; evaluate both releases with the same" in found.verdict.sentence
 
@@ -88,7 +89,7 @@ def test_samples_that_one_release_left_out_count_against_it(tmp_path: Path) -> N
         "label.correct has the least: 540 of 600 samples of new (20 absent, 20 failed, 20 undefined) have a "
         "comparable number; score what failed again with --only-failed, or evaluate what is absent"
     )
-    assert gate(tmp_path, "old", "new", policy(0.02, "coverage >= 0.9")).verdict.outcome == "PASS"
+    assert gate(Home(tmp_path), "old", "new", policy(0.02, "coverage >= 0.9")).verdict.outcome == "PASS"
 
 
 def test_slices_and_clusters_come_from_the_reports(tmp_path: Path) -> None:
@@ -107,7 +108,7 @@ def test_slices_and_clusters_come_from_the_reports(tmp_path: Path) -> None:
 
 def test_a_number_for_a_whole_release_cannot_be_gated(tmp_path: Path) -> None:
     warehouse(tmp_path, [Made(name, {"bleu.corpus_bleu": scores(9, 0)}) for name in ("old", "new")])
-    assert "take bleu.bleu" in gate(tmp_path, "old", "new", policy(primary="bleu.corpus_bleu")).verdict.sentence
+    assert "take bleu.bleu" in gate(Home(tmp_path), "old", "new", policy(primary="bleu.corpus_bleu")).verdict.sentence
 
 
 def test_the_reports_of_a_real_run(tmp_path: Path) -> None:
@@ -121,10 +122,10 @@ def test_the_reports_of_a_real_run(tmp_path: Path) -> None:
     source = Source(jsonl(tmp_path / "faq.jsonl", rows), paths={"label": "human"}, slices=("lang",))
     run(tmp_path / "home", source, ["exact_match"])
     rules = policy(0.2, "exact_match.match[lang=en] >= -0.05", "level label.correct >= 0.8")
-    found = gate(tmp_path / "home", "old", "new", rules).verdict
+    found = gate(Home(tmp_path / "home"), "old", "new", rules).verdict
     assert [rule.outcome for rule in found.rules] == ["PASS", "FAIL", "PASS", "PASS"]
     assert [rule.value for rule in found.rules] == pytest.approx([-0.1, -0.1, 0.9, 1.0])
-    assert calibration(tmp_path / "home", "exact_match.match").parts[0].n == 600
+    assert calibration(Home(tmp_path / "home"), "exact_match.match").parts[0].n == 600
 
 
 def test_policy_files(tmp_path: Path) -> None:
@@ -164,13 +165,13 @@ def test_a_policy_is_refused_before_anything_is_scored_if_the_run_cannot_have_it
 
 def test_verdicts_are_kept_and_the_newest_counts(tmp_path: Path) -> None:
     ids = warehouse(tmp_path, [Made(n, {FIELD: scores(500, wrong)}) for n, wrong in (("old", 50), ("new", 150))])
-    first = gate(tmp_path, *ids, policy())
-    assert stored(tmp_path, [ids[1]]) == (first,)
-    second = gate(tmp_path, *ids, policy(0.5))
-    missing = gate(tmp_path, "gone", "new", policy())
+    first = gate(Home(tmp_path), *ids, policy())
+    assert stored(Home(tmp_path), [ids[1]]) == (first,)
+    second = gate(Home(tmp_path), *ids, policy(0.5))
+    missing = gate(Home(tmp_path), "gone", "new", policy())
     assert (second.verdict.outcome, second.margin) == ("PASS", 0.5)
-    assert stored(tmp_path, [ids[1]]) == (second, missing)
-    assert stored(tmp_path, [ids[0]]) == ()
+    assert stored(Home(tmp_path), [ids[1]]) == (second, missing)
+    assert stored(Home(tmp_path), [ids[0]]) == ()
     kept = query(tmp_path, "SELECT old_report, outcome, rules->0->>'outcome' FROM verdicts ORDER BY created_at")
     assert kept == [(ids[0], "FAIL", "FAIL"), (ids[0], "PASS", "PASS"), ("gone", "INCOMPLETE", "INCOMPLETE")]
     assert worst([second, missing]) == "INCOMPLETE"
@@ -181,7 +182,7 @@ def test_two_reports_of_one_release_go_by_their_versions(tmp_path: Path) -> None
     rows = [{"id": f"q{i}", "reference": "yes", "answer": "yes"} for i in range(300)]
     for _ in range(2):
         run(tmp_path, Source(jsonl(tmp_path / "faq.jsonl", rows), release="r"), ["exact_match"])
-    found = gate(tmp_path, "faq/r/v1", "faq/r/v2", policy(primary="exact_match.match"))
+    found = gate(Home(tmp_path), "faq/r/v1", "faq/r/v2", policy(primary="exact_match.match"))
     assert found.verdict.sentence.startswith("r v2 may ship in place of r v1, all 2 rules hold: exact_match.match went")
 
 
@@ -193,9 +194,12 @@ def test_a_judge_is_calibrated_on_both_releases_or_not_at_all(tmp_path: Path) ->
     ]
     warehouse(tmp_path, made)
     rules = policy(0.02, f"kappa {name} >= 0.6", primary=name)
-    assert "judge.match: it was never calibrated; run" in gate(tmp_path, "old", "new", rules).verdict.rules[1].sentence
-    keep(tmp_path, calibration(tmp_path, name, reports=["old"]))
-    found = gate(tmp_path, "old", "new", rules).verdict
+    assert (
+        "judge.match: it was never calibrated; run"
+        in gate(Home(tmp_path), "old", "new", rules).verdict.rules[1].sentence
+    )
+    keep(Home(tmp_path), calibration(Home(tmp_path), name, reports=["old"]))
+    found = gate(Home(tmp_path), "old", "new", rules).verdict
     assert (found.outcome, found.rules[1].outcome) == ("INCOMPLETE", "INCOMPLETE")
     assert found.rules[1].sentence == (
         "judge.match: it was calibrated on answers of old, and not on those of new; run answerkey calibrate "
@@ -207,8 +211,8 @@ def test_a_judge_is_calibrated_on_both_releases_or_not_at_all(tmp_path: Path) ->
     ):
         rows = [{"id": f"q{i:04}", "label": int(i >= 50 if wrong == 50 else i % 2)} for i in range(500)]
         people = jsonl(tmp_path / f"people{wrong}.jsonl", rows)
-        keep(tmp_path, calibration(tmp_path, name, reports=["new"], labels=people))
-        found = gate(tmp_path, "old", "new", rules).verdict
+        keep(Home(tmp_path), calibration(Home(tmp_path), name, reports=["new"], labels=people))
+        found = gate(Home(tmp_path), "old", "new", rules).verdict
         assert (found.outcome, found.rules[1].outcome) == (outcome, outcome)
         assert found.rules[1].sentence.startswith(words)
     assert f"500 labels of {people}" in found.rules[1].sentence
@@ -245,7 +249,7 @@ def test_the_regression_that_overlap_scores_hide_fails(tmp_path: Path, shared: P
         if row["meta"]["auto_label"] is not None:
             made.setdefault(row["model"], {})[row["meta"]["question_id"]] = float(row["meta"]["auto_label"])
     warehouse(tmp_path, [Made(name, {FIELD: made[name]}) for name in ("gpt-4-0314", "gpt-4-0613")])
-    found = gate(tmp_path, "gpt-4-0314", "gpt-4-0613", policy())
+    found = gate(Home(tmp_path), "gpt-4-0314", "gpt-4-0613", policy())
     assert found.verdict.outcome == "FAIL"
     assert "label.correct went from 0.840 to 0.511 (-0.329, " in found.verdict.sentence
 
@@ -254,9 +258,9 @@ def test_real_releases_and_the_self_test_on_them(tmp_path: Path, shared: Path) -
     """evouna_nq: false alarms under 5 % at a margin of 0, and the power that is stated is the power it has."""
     labels = evouna(shared)
     warehouse(tmp_path, [Made(name, {FIELD: labels[name]}) for name in ("chatgpt", "gpt4", "newbing")])
-    assert gate(tmp_path, "chatgpt", "gpt4", policy(0)).verdict.outcome == "PASS"
-    assert gate(tmp_path, "gpt4", "newbing", policy(0)).verdict.outcome == "INCONCLUSIVE"
-    equal, loss = gate_self_test(tmp_path, "gpt4", "newbing", policy(0), seed=1).trials
+    assert gate(Home(tmp_path), "chatgpt", "gpt4", policy(0)).verdict.outcome == "PASS"
+    assert gate(Home(tmp_path), "gpt4", "newbing", policy(0)).verdict.outcome == "INCONCLUSIVE"
+    equal, loss = gate_self_test(Home(tmp_path), "gpt4", "newbing", policy(0), seed=1).trials
     assert (equal.name, equal.n, equal.n_runs) == ("equal", 1618, 2000)
     assert equal.failed.interval
     assert equal.failed.interval.high < 0.05
@@ -265,7 +269,7 @@ def test_real_releases_and_the_self_test_on_them(tmp_path: Path, shared: Path) -
     assert (loss.name, loss.stated_fail) == ("loss", 0.8)
     assert loss.loss == pytest.approx(0.0294, abs=5e-4)
     assert loss.failed.value == pytest.approx(0.8, abs=0.03)
-    tested = gate_self_test(tmp_path, "gpt4", "newbing", policy(0.02), seed=2)
+    tested = gate_self_test(Home(tmp_path), "gpt4", "newbing", policy(0.02), seed=2)
     by_name = {trial.name: trial for trial in tested.trials}
     assert list(by_name) == ["equal", "margin", "loss", "enough"]
     assert by_name["equal"].failed.value <= 0.002
@@ -279,4 +283,4 @@ def test_real_releases_and_the_self_test_on_them(tmp_path: Path, shared: Path) -
 def test_a_self_test_needs_samples_that_differ(tmp_path: Path) -> None:
     ids = warehouse(tmp_path, [Made(name, {FIELD: scores(9, 0)}) for name in ("old", "new")])
     with pytest.raises(UserError, match=r"no sample has another label.correct in one report than in the other"):
-        gate_self_test(tmp_path, *ids, policy())
+        gate_self_test(Home(tmp_path), *ids, policy())

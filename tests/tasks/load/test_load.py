@@ -12,6 +12,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import Sample, content_hash
 from answerkey.tasks.load.load import Source, dataset_name, frame_source, load
 from answerkey.tasks.reports.commit import Committed, commit
+from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import Row, jsonl, query, rows_of, run, stage
 
 QUESTIONS = [
@@ -255,7 +256,7 @@ def test_a_data_frame_is_a_source(tmp_path: Path) -> None:
 def committed(tmp_path: Path, rows: list[dict[str, Any]], **source: Any) -> tuple[Committed, list[str]]:
     loaded = stage(tmp_path, rows, **source)
     keys = [row["sample_key"] for row in rows_of(loaded.staged)]
-    return commit(tmp_path / "home", "run", "source", loaded, loaded.staged, []), keys
+    return commit(Home(tmp_path / "home"), "run", "source", loaded, loaded.staged, []), keys
 
 
 def test_the_order_of_rows_makes_no_version_and_a_reference_does(tmp_path: Path) -> None:

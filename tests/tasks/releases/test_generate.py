@@ -30,6 +30,7 @@ from answerkey.tasks.releases.generate import (
 from answerkey.tasks.releases.generated import answers_file, generation_of, manifest_file
 from answerkey.tasks.releases.questions import QuestionSet, find_questions
 from answerkey.tasks.releases.registered import source_of
+from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import Body, JudgeProcess, JudgeServer
 from tests.metrics_core.judges.asking import count
 from tests.tasks.staging_help import jsonl, query, run
@@ -62,7 +63,7 @@ def found(tmp_path: Path) -> QuestionSet:
         for land, capital in CAPITALS.items()
     ]
     file = jsonl(tmp_path / "capitals.jsonl", [*rows, {"id": "none", "question": " ", "reference": "-"}])
-    return find_questions(tmp_path / "home", file, tmp_path / "work", slices=("south",))
+    return find_questions(Home(tmp_path / "home"), file, tmp_path / "work", slices=("south",))
 
 
 def asking(server: JudgeServer, home: Path, run_id: str = "run", **changes: Any) -> Asking:
@@ -81,7 +82,7 @@ def test_answers_are_kept_in_order_with_how_they_were_made(
     asked = asking(server, home)
     foreseen = foresee_answers(found, asked, work)
     assert (foreseen.samples, foreseen.calls, foreseen.in_ledger, server.n_requests) == (4, 4, 0, 0)
-    made = generate(home, found, asked, "gpt 5", work)
+    made = generate(Home(home), found, asked, "gpt 5", work)
     assert server.n_requests == made.calls == foreseen.calls
     assert [(row["id"], row["answer"]) for row in lines(made)] == [
         *((land, f"It is {capital}.") for land, capital in CAPITALS.items()),
@@ -98,7 +99,7 @@ def test_answers_are_kept_in_order_with_how_they_were_made(
     assert about["versions"]["litellm"][0].isdigit()
     # A second time nobody is asked, the file is the same, and what the first run knew is kept.
     before = Path(made.answers).read_bytes()
-    again = generate(home, found, replace(asked, options=replace(asked.options, run="again")), "gpt 5", work)
+    again = generate(Home(home), found, replace(asked, options=replace(asked.options, run="again")), "gpt 5", work)
     assert (again.n_generated, again.n_from_ledger, again.calls, server.n_requests) == (0, 4, 0, 4)
     assert Path(made.answers).read_bytes() == before
     assert generation_of(made.answers) == about
@@ -120,27 +121,27 @@ def test_answers_of_another_kind_are_not_mixed_into_a_release(
     changed: dict[str, Any], said: str, server: JudgeServer, found: QuestionSet, tmp_path: Path
 ) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
-    made = generate(home, found, asking(server, home), "new", work)
+    made = generate(Home(home), found, asking(server, home), "new", work)
     before = Path(made.answers).read_bytes()
     other = replace(asking(server, home, "two"), prompting=Prompting(**changed))
     with pytest.raises(UserError) as error:
-        generate(home, found, other, "new", work)
+        generate(Home(home), found, other, "new", work)
     folder = home / "answers" / "capitals" / "new"
     assert str(error.value).startswith(f"capitals/new: its answers were generated with {said}")
     assert str(error.value).endswith(f"; give the release another name (--release), or remove {folder}")
     assert (server.n_requests, Path(made.answers).read_bytes()) == (4, before)
     # Another name is another release; the first one goes on as it was, with more questions too.
-    assert generate(home, found, other, "newer", work).calls == server.n_requests - 4 == 4
+    assert generate(Home(home), found, other, "newer", work).calls == server.n_requests - 4 == 4
     more = jsonl(tmp_path / "capitals.jsonl", [{"id": "Peru", "question": "Peru? Capital of Peru?", "reference": "-"}])
-    grown = find_questions(home, more, work)
-    assert generate(home, grown, asking(server, home, "three"), "new", work).calls == 1
+    grown = find_questions(Home(home), more, work)
+    assert generate(Home(home), grown, asking(server, home, "three"), "new", work).calls == 1
 
 
 def test_two_names_that_no_folder_holds_do_not_share_one(tmp_path: Path) -> None:
-    files = {answers_file(tmp_path, "d", name) for name in ("a b", "a_b", "a/b", "..", "a\tb", "a b ")}
+    files = {answers_file(Home(tmp_path), "d", name) for name in ("a b", "a_b", "a/b", "..", "a\tb", "a b ")}
     assert len(files) == 6
     assert all(file.relative_to(tmp_path / "answers" / "d").parts[0] not in ("..", "") for file in files)
-    assert answers_file(tmp_path, "d", "gpt-5") == tmp_path / "answers" / "d" / "gpt-5" / "answers.jsonl"
+    assert answers_file(Home(tmp_path), "d", "gpt-5") == tmp_path / "answers" / "d" / "gpt-5" / "answers.jsonl"
 
 
 def test_a_missing_answer_lowers_the_coverage_and_not_the_score(
@@ -148,7 +149,7 @@ def test_a_missing_answer_lowers_the_coverage_and_not_the_score(
 ) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
     server.faults = lambda _number, body: "context" if "Peru" in body["messages"][-1]["content"] else None
-    made = generate(home, found, asking(server, home), "gpt-5", work)
+    made = generate(Home(home), found, asking(server, home), "gpt-5", work)
     assert (made.n_generated, made.n_failed, made.n_skipped) == (3, 1, 1)
     assert made.why == "1 too_long, 1 the question is blank"
     with pytest.raises(
@@ -156,8 +157,8 @@ def test_a_missing_answer_lowers_the_coverage_and_not_the_score(
     ):
         check_answered(made, 0.95)
     check_answered(made, 0.6)
-    kept = register_generated(home, found, made)
-    done = run(home, source_of(home, kept), ["contains", "rouge_l"])
+    kept = register_generated(Home(home), found, made)
+    done = run(home, source_of(Home(home), kept), ["contains", "rouge_l"])
     scores = query(home, "SELECT metric, field, n_total, n_scored, n_failed, mean, bound_low FROM report_scores "
                          "WHERE slice = 'all' AND field IN ('match', 'recall') ORDER BY metric")  # fmt: skip
     assert scores == [("contains", "match", 5, 3, 2, 1.0, 0.6), ("rouge_l", "recall", 5, 3, 2, 1.0, 0.6)]
@@ -172,7 +173,7 @@ def test_a_missing_answer_lowers_the_coverage_and_not_the_score(
     assert [(check.rule, check.n_failed) for check in unanswered] == [("blank_answer", 0), ("unanswered", 2)]
     # A blank answer that somebody really gave is still a wrong one, and is not taken for the missing one.
     blank = jsonl(tmp_path / "blank.jsonl", [{"id": "Peru", "answer": None}])
-    run(home, replace(source_of(home, kept), answers=blank, release="blank", paths={}), ["contains"])
+    run(home, replace(source_of(Home(home), kept), answers=blank, release="blank", paths={}), ["contains"])
     assert query(home, "SELECT n_scored, mean FROM report_scores WHERE release = 'blank' AND slice = 'all'") == [
         (1, 0.0)
     ]
@@ -180,21 +181,21 @@ def test_a_missing_answer_lowers_the_coverage_and_not_the_score(
 
 def test_the_manifest_goes_where_the_answers_go(server: JudgeServer, found: QuestionSet, tmp_path: Path) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
-    made = generate(home, found, asking(server, home), "gpt-5", work)
-    kept = register_generated(home, found, made)
+    made = generate(Home(home), found, asking(server, home), "gpt-5", work)
+    kept = register_generated(Home(home), found, made)
     assert (kept.dataset, kept.release, kept.slices) == ("capitals", "gpt-5", ("south",))
-    stored = source_of(home, kept).answers
+    stored = source_of(Home(home), kept).answers
     assert generation_of(stored) == generation_of(made.answers)
     assert manifest_file(stored).parent == home / "registered"
 
 
 def test_the_budget_stops_and_the_next_run_goes_on(server: JudgeServer, found: QuestionSet, tmp_path: Path) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
-    first = generate(home, found, asking(server, home, "one", max_calls=3), "gpt-5", work)
+    first = generate(Home(home), found, asking(server, home, "one", max_calls=3), "gpt-5", work)
     assert (first.n_generated, first.n_skipped, first.calls, server.n_requests) == (3, 2, 3, 3)
     missing = [row["missing_because"] for row in lines(first) if row["answer"] is None]
     assert sorted(missing) == ["budget used up: 3 calls (max_calls)", "the question is blank"]
-    second = generate(home, found, asking(server, home, "two", max_calls=3), "gpt-5", work)
+    second = generate(Home(home), found, asking(server, home, "two", max_calls=3), "gpt-5", work)
     assert (second.n_generated, second.n_from_ledger, second.n_skipped, server.n_requests) == (1, 3, 1, 4)
 
 
@@ -202,7 +203,7 @@ def test_the_key_is_in_no_file(server: JudgeServer, found: QuestionSet, tmp_path
     home, work = tmp_path / "home", tmp_path / "work"
     # This answer quotes the key.
     server.faults = lambda number, _body: "unauthorized" if number == 0 else None
-    made = generate(home, found, asking(server, home, concurrency=1), "gpt-5", work)
+    made = generate(Home(home), found, asking(server, home, concurrency=1), "gpt-5", work)
     assert made.n_failed and server.requests[0].headers["authorization"] == f"Bearer {KEY}"
     files = [path for path in home.rglob("*") if path.is_file()]
     assert {"answers.jsonl", "answers.manifest.json", "judge.sqlite"} <= {path.name for path in files}
@@ -217,11 +218,13 @@ from answerkey.metrics_core.llm.generate import Prompting
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.tasks.releases.generate import Asking, generate
 from answerkey.tasks.releases.questions import find_questions
+from answerkey.tasks.warehouse.home import Home
 
 url, file, home, run = sys.argv[1:]
 options = JudgeOptions(judges=(f"openai/model@{{url}}",), ledger=home, run=run, role="model", concurrency={CONCURRENCY})
 work = Path(home) / "work"
-made = generate(Path(home), find_questions(Path(home), file, work), Asking(Prompting(), options), "gpt-5", work)
+place = Home.parse(home)
+made = generate(place, find_questions(place, file, work), Asking(Prompting(), options), "gpt-5", work)
 print(made.n_generated, made.n_from_ledger, made.calls)
 """
 
@@ -242,7 +245,7 @@ def test_a_killed_run_goes_on_and_asks_nothing_again(tmp_path: Path) -> None:
             time.sleep(0.02)
         os.kill(killed.pid, signal.SIGKILL)
         killed.communicate()
-        assert not answers_file(home, "many", "gpt-5").exists()
+        assert not answers_file(Home(home), "many", "gpt-5").exists()
         known, in_flight = count(home, "status = 'usable'"), count(home, "status = 'sent'")
         again = start("two")
         said, _ = again.communicate(timeout=120)
@@ -251,5 +254,5 @@ def test_a_killed_run_goes_on_and_asks_nothing_again(tmp_path: Path) -> None:
         assert stats["requests"] <= N + in_flight <= N + CONCURRENCY
         assert Counter(stats["bodies"].values())[1] >= N - in_flight
         assert len(stats["bodies"]) == N
-    ids = [json.loads(line)["id"] for line in answers_file(home, "many", "gpt-5").read_text().splitlines()]
+    ids = [json.loads(line)["id"] for line in answers_file(Home(home), "many", "gpt-5").read_text().splitlines()]
     assert ids == [f"q{i}" for i in range(N)]

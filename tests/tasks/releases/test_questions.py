@@ -8,6 +8,7 @@ import pytest
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.releases.questions import Question, find_questions, questions, text_or_file
+from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import jsonl, run
 from tests.tasks.traces.tracing_help import log, served
 
@@ -20,7 +21,7 @@ ROWS: list[dict[str, Any]] = [
 
 
 def asked(folder: Path, rows: list[dict[str, Any]], template: str, **how: Any) -> list[Question]:
-    found = find_questions(folder / "home", jsonl(folder / "faq.jsonl", rows), folder / "work", **how)
+    found = find_questions(Home(folder / "home"), jsonl(folder / "faq.jsonl", rows), folder / "work", **how)
     return list(questions(found, template, folder / "work"))
 
 
@@ -91,7 +92,7 @@ def test_what_stands_beside_a_reference_is_shown(tmp_path: Path) -> None:
 def test_a_token_in_an_address_is_in_no_message(tmp_path: Path) -> None:
     log(tmp_path / "faq.jsonl", [{"question": "Why?", "reference": "so"}])
     with served(tmp_path) as site, pytest.raises(UserError) as error:
-        found = find_questions(tmp_path, f"{site}/faq.jsonl?sig=canary", tmp_path / "work")
+        found = find_questions(Home(tmp_path), f"{site}/faq.jsonl?sig=canary", tmp_path / "work")
         list(questions(found, "{question}", tmp_path / "work"))
     assert str(error.value).startswith(f"{site}/faq.jsonl?…: no column for id was recognised")
 
@@ -125,7 +126,7 @@ def test_a_data_set_of_the_warehouse_by_its_name(tmp_path: Path) -> None:
     references = [{"id": row["id"], "reference": row["reference"]} for row in ROWS[:2]]
     files = jsonl(tmp_path / "old.jsonl", answers), jsonl(tmp_path / "faq.jsonl", references)
     run(home, Source(*files, "faq", "old", slices=("lang",)))
-    found = find_questions(home, "faq", tmp_path / "work")
+    found = find_questions(Home(home), "faq", tmp_path / "work")
     [first, second] = questions(found, "{lang}: {question}", tmp_path / "work")
     assert (found.dataset, found.known) == ("faq", None)
     assert (first.sample_id, first.values) == ("q1", {"lang": "en", "question": "Capital of France?"})
@@ -133,9 +134,9 @@ def test_a_data_set_of_the_warehouse_by_its_name(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"^template: the data set faq has no column 'gold' with a text; there are "):
         list(questions(found, "{gold}", tmp_path / "work"))
     with pytest.raises(UserError, match=r"^fqa: no such file, and no data set of this name in .* \(there are faq\)$"):
-        find_questions(home, "fqa", tmp_path / "work")
+        find_questions(Home(home), "fqa", tmp_path / "work")
     with pytest.raises(UserError, match="has its own name, columns and slices"):
-        find_questions(home, "faq", tmp_path / "work", name="other")
+        find_questions(Home(home), "faq", tmp_path / "work", name="other")
 
 
 def test_a_prompt_is_a_text_or_the_file_that_has_it(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.releases.register import register
 from answerkey.tasks.releases.registered import claimed, note_attempt, pending, registrations, source_of
+from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import jsonl, query, run
 
 QUESTIONS = [
@@ -30,10 +31,10 @@ def source(tmp_path: Path) -> Source:
 
 def test_what_is_kept_outlives_its_sources(source: Source, tmp_path: Path) -> None:
     home = tmp_path / "home"
-    made = register(home, source)
+    made = register(Home(home), source)
     Path(source.answers).unlink()
     Path(source.references or "").unlink()
-    done = run(home, source_of(home, made), ["contains"])
+    done = run(home, source_of(Home(home), made), ["contains"])
     assert done.ids == ["faq/gpt-5/v1"]
     assert (made.name, made.report_id, made.attempts, made.source) == ("faq/gpt-5", None, 0, source.answers)
     assert query(home, "SELECT sample_id, slices['lang'] FROM answers ORDER BY ALL") == [("q1", "en"), ("q2", "ru")]
@@ -44,25 +45,25 @@ def test_the_same_again_changes_nothing_and_other_answers_are_another_registrati
     source: Source, tmp_path: Path
 ) -> None:
     home = tmp_path / "home"
-    first = register(home, source)
+    first = register(Home(home), source)
     other_place = jsonl(tmp_path / "copy.jsonl", ANSWERS)
-    assert register(home, Source(other_place, source.references, "faq", "gpt-5", slices=("lang",))) == first
+    assert register(Home(home), Source(other_place, source.references, "faq", "gpt-5", slices=("lang",))) == first
     changed = jsonl(tmp_path / "changed.jsonl", [{"id": "q1", "answer": "Lyon"}])
-    second = register(home, Source(changed, source.references, "faq", "gpt-5", slices=("lang",)))
+    second = register(Home(home), Source(changed, source.references, "faq", "gpt-5", slices=("lang",)))
     assert second.registration != first.registration
-    assert [one.registration for one in pending(home)] == [first.registration, second.registration]
-    note_attempt(home, first, report_id="faq/gpt-5/v1", message=None)
-    assert [one.registration for one in pending(home, "faq/gpt-5")] == [second.registration]
-    assert {one.report_id for one in registrations(home)} == {"faq/gpt-5/v1", None}
+    assert [one.registration for one in pending(Home(home))] == [first.registration, second.registration]
+    note_attempt(Home(home), first, report_id="faq/gpt-5/v1", message=None)
+    assert [one.registration for one in pending(Home(home), "faq/gpt-5")] == [second.registration]
+    assert {one.report_id for one in registrations(Home(home))} == {"faq/gpt-5/v1", None}
 
 
 def test_those_that_were_tried_least_come_first(source: Source, tmp_path: Path) -> None:
     home = tmp_path / "home"
-    broken = register(home, source)
-    note_attempt(home, broken, report_id=None, message="UserError: no")
-    fresh = register(home, Source(source.answers, source.references, "faq", "gpt-6"))
-    assert [one.release for one in pending(home, limit=1)] == [fresh.release]
-    assert [(one.release, one.attempts, one.message) for one in pending(home)] == [
+    broken = register(Home(home), source)
+    note_attempt(Home(home), broken, report_id=None, message="UserError: no")
+    fresh = register(Home(home), Source(source.answers, source.references, "faq", "gpt-6"))
+    assert [one.release for one in pending(Home(home), limit=1)] == [fresh.release]
+    assert [(one.release, one.attempts, one.message) for one in pending(Home(home))] == [
         ("gpt-6", 0, None),
         ("gpt-5", 1, "UserError: no"),
     ]
@@ -70,10 +71,10 @@ def test_those_that_were_tried_least_come_first(source: Source, tmp_path: Path) 
 
 def test_references_come_from_the_newest_version_of_the_data_set(source: Source, tmp_path: Path) -> None:
     home = tmp_path / "home"
-    run(home, source_of(home, register(home, source)), ["contains"])
+    run(home, source_of(Home(home), register(Home(home), source)), ["contains"])
     alone = jsonl(tmp_path / "six.jsonl", [{"id": "q2", "answer": "Москва", "release": "gpt-6"}])
-    made = register(home, Source(alone, None, "faq", "gpt-6"))
-    run(home, source_of(home, made), ["contains"])
+    made = register(Home(home), Source(alone, None, "faq", "gpt-6"))
+    run(home, source_of(Home(home), made), ["contains"])
     assert made.slices == ("lang",)
     assert query(home, "SELECT count(*), count(DISTINCT version) FROM datasets") == [(1, 1)]
     assert query(home, "SELECT \"value\" FROM scores WHERE report_id = 'faq/gpt-6/v1'") == [(1.0,)]
@@ -84,7 +85,7 @@ def test_a_table_is_kept_as_it_was(source: Source, tmp_path: Path) -> None:
     file = tmp_path / "log.duckdb"
     with duckdb.connect(str(file)) as connection:
         connection.execute("CREATE TABLE answers AS SELECT 'q1' AS id, 'Paris' AS answer")
-    made = register(tmp_path / "home", Source(f"{file}::answers", source.references, "faq", "gpt-5"))
+    made = register(Home(tmp_path / "home"), Source(f"{file}::answers", source.references, "faq", "gpt-5"))
     with duckdb.connect(str(file)) as connection:
         connection.execute("UPDATE answers SET answer = 'Lyon'")
     kept = (tmp_path / "home" / "registered" / made.answers).read_text()
@@ -109,7 +110,7 @@ def test_what_could_not_be_evaluated_is_refused_and_leaves_nothing(
     with pytest.raises(UserError) as caught:
         register(tmp_path / "home", replace(source, **change))  # type: ignore[arg-type]
     assert message in str(caught.value)
-    assert pending(tmp_path / "home") == []
+    assert pending(Home(tmp_path / "home")) == []
     assert list((tmp_path / "home").glob("registered/*")) == []
 
 
@@ -117,42 +118,42 @@ def test_answers_of_several_releases_are_refused(source: Source, tmp_path: Path)
     rows = [{"id": "q1", "answer": "a", "release": name} for name in ("old", "new")]
     both = jsonl(tmp_path / "both.jsonl", rows)
     with pytest.raises(UserError, match=r"several releases \(new, old\); give each a file of its own"):
-        register(tmp_path / "home", Source(both, source.references, "faq", "gpt-5"))
+        register(Home(tmp_path / "home"), Source(both, source.references, "faq", "gpt-5"))
 
 
 def test_one_process_at_a_time_has_a_registration(source: Source, tmp_path: Path) -> None:
     home = tmp_path / "home"
-    made = register(home, source)
+    made = register(Home(home), source)
     script = (
         "import sys, time; from pathlib import Path; from answerkey.tasks.releases.registered import *\n"
-        "home = Path(sys.argv[1])\n"
+        "home = Home(Path(sys.argv[1]))\n"
         "with claimed(home, registrations(home)[0]) as mine:\n"
         "    print(mine is not None, flush=True); time.sleep(60)"
     )
     other = subprocess.Popen([sys.executable, "-c", script, str(home)], stdout=subprocess.PIPE, text=True)
     assert other.stdout
     assert other.stdout.readline() == "True\n"
-    with claimed(home, made) as mine:
+    with claimed(Home(home), made) as mine:
         assert mine is None
     # However it ends, so ends its claim.
     other.kill()
     other.communicate()
-    with claimed(home, made) as mine:
+    with claimed(Home(home), made) as mine:
         assert mine == made
 
 
 def test_a_report_that_a_killed_run_made_counts(source: Source, tmp_path: Path) -> None:
     home = tmp_path / "home"
-    made = register(home, source)
-    kept = source_of(home, made)
+    made = register(Home(home), source)
+    kept = source_of(Home(home), made)
     run(home, kept, ["contains"], parameters={"data": {"answers": kept.answers}})
-    with claimed(home, made) as mine:
+    with claimed(Home(home), made) as mine:
         assert mine is not None
         assert mine.report_id == "faq/gpt-5/v1"
-    assert pending(home) == []
+    assert pending(Home(home)) == []
 
 
 def test_an_unknown_name_is_refused(source: Source, tmp_path: Path) -> None:
-    register(tmp_path / "home", source)
+    register(Home(tmp_path / "home"), source)
     with pytest.raises(UserError, match=r"gpt-7: no such registered release"):
-        pending(tmp_path / "home", "gpt-7")
+        pending(Home(tmp_path / "home"), "gpt-7")

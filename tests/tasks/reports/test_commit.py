@@ -20,7 +20,7 @@ from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.shard import fail_chunk, score_chunk
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import validate
-from answerkey.tasks.warehouse.warehouse import reading
+from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import jsonl, query, run, stage
 
 ROWS = [
@@ -32,12 +32,12 @@ TABLES = ("datasets", "samples", "answers", "measurements")
 
 
 def scored(tmp_path: Path, loaded: Loaded, *, fail: bool = False, home: str = "home") -> list[str]:
-    made = plan(loaded.staged, tmp_path / home, tmp_path / "plan", ["rouge_l"], Options(), only_failed=False)
+    made = plan(loaded.staged, Home(tmp_path / home), tmp_path / "plan", ["rouge_l"], Options(), only_failed=False)
     return [fail_chunk(chunk, "no answer") if fail else score_chunk(chunk) for chunk in made.chunks]
 
 
 def committed(tmp_path: Path, loaded: Loaded, parts: list[str], run_id: str = "run") -> Committed:
-    return commit(tmp_path / "home", run_id, "source.jsonl", loaded, loaded.staged, parts)
+    return commit(Home(tmp_path / "home"), run_id, "source.jsonl", loaded, loaded.staged, parts)
 
 
 def content(home: Path) -> dict[str, list[tuple[Any, ...]]]:
@@ -55,7 +55,7 @@ def test_what_a_commit_leaves(tmp_path: Path) -> None:
     loaded = stage(tmp_path, rows, slices=("lang",), paths={"label": "label"})
     checked = validate(loaded.staged, loaded.rejects, str(tmp_path / "valid"), Contract())
     parts = scored(tmp_path, loaded)
-    done = commit(tmp_path / "home", "run", "source.jsonl", loaded, checked.accepted, parts)
+    done = commit(Home(tmp_path / "home"), "run", "source.jsonl", loaded, checked.accepted, parts)
     assert [(release.release, release.n_rows) for release in done.releases] == [("two", 1), ("one", 1)]
     home, version = tmp_path / "home", done.dataset_version
     assert query(home, "SELECT * EXCLUDE created_at FROM datasets") == [("answers", version, 1, "source.jsonl")]
@@ -125,7 +125,7 @@ def test_what_has_no_number_replaces_only_what_has_none(
     runs = []
     for number, outcome in enumerate((first, second)):
         out = tmp_path / str(number)
-        made = plan(loaded.staged, tmp_path / "home", out, ["rouge_l"], Options(), only_failed=False)
+        made = plan(loaded.staged, Home(tmp_path / "home"), out, ["rouge_l"], Options(), only_failed=False)
         [chunk] = made.chunks
         says = Says("rouge_l", metric.signature, outcome)
         monkeypatch.setattr(answerkey.tasks.score.shard, "create", lambda *_, says=says: [says])
@@ -185,20 +185,20 @@ def test_other_answers_of_a_release_leave_the_old_ones(tmp_path: Path) -> None:
 
 def test_a_run_is_written_down_from_its_start_to_its_end(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    start_run(home, "r1", "evaluate-release", "data", {"answers": "é.csv"})
-    start_run(home, "r2", "evaluate-release", "data", {})
+    start_run(Home(home), "r1", "evaluate-release", "data", {"answers": "é.csv"})
+    start_run(Home(home), "r2", "evaluate-release", "data", {})
     running = "SELECT run_id, flow, dataset, finished_at, status, message, parameters FROM runs ORDER BY run_id"
     assert query(home, running) == [
         ("r1", "evaluate-release", "data", None, "running", None, '{"answers": "é.csv"}'),
         ("r2", "evaluate-release", "data", None, "running", None, "{}"),
     ]
-    finish_run(home, "r1", "stopped", "UserError: no such file")
-    finish_run(home, "r2", "complete")
+    finish_run(Home(home), "r1", "stopped", "UserError: no such file")
+    finish_run(Home(home), "r2", "complete")
     assert query(home, "SELECT status, message, finished_at >= started_at FROM runs ORDER BY run_id") == [
         ("stopped", "UserError: no such file", True),
         ("complete", None, True),
     ]
-    start_run(home, "r1", "evaluate-release", "data", {})
+    start_run(Home(home), "r1", "evaluate-release", "data", {})
     assert query(home, "SELECT run_id, status FROM runs ORDER BY run_id") == [("r1", "running"), ("r2", "complete")]
 
 
@@ -207,7 +207,7 @@ def test_a_validation_is_kept_with_its_rows_and_replaced_by_itself(tmp_path: Pat
     checked = validate(loaded.staged, loaded.rejects, str(tmp_path / "valid"), Contract())
     home = tmp_path / "home"
     for run_id in ("r1", "r2", "r1"):
-        record_validation(home, run_id, "source.jsonl", loaded, checked)
+        record_validation(Home(home), run_id, "source.jsonl", loaded, checked)
     found = query(home, "SELECT * EXCLUDE raw FROM quarantine ORDER BY run_id")
     row = ("answers", "source.jsonl", 13, "bad", "one", "references_present", "no reference that is not blank")
     assert found == [("r1", *row), ("r2", *row)]
@@ -225,9 +225,10 @@ import json, sys
 from pathlib import Path
 from answerkey.tasks.reports.commit import commit
 from answerkey.tasks.load.load import Loaded
+from answerkey.tasks.warehouse.home import Home
 for number, (loaded, parts) in enumerate(json.loads(sys.stdin.read())):
     loaded = Loaded(**loaded)
-    commit(Path(sys.argv[1]), f"{sys.argv[2]}-{number}", "source", loaded, loaded.staged, parts)
+    commit(Home(Path(sys.argv[1])), f"{sys.argv[2]}-{number}", "source", loaded, loaded.staged, parts)
 """
 
 
@@ -240,7 +241,7 @@ def test_two_processes_at_once_lose_nothing(tmp_path: Path) -> None:
         loaded = stage(tmp_path / str(number), rows)
         jobs[number % 2].append([asdict(loaded), scored(tmp_path / str(number), loaded, home="../home")])
     # The warehouse is there, so that it can be read all the time.
-    start_run(home, "r", "flow", "answers", {})
+    start_run(Home(home), "r", "flow", "answers", {})
     processes = [
         subprocess.Popen([sys.executable, "-c", PROCESS, str(home), name], stdin=subprocess.PIPE, text=True)
         for name in ("a", "b")
@@ -251,7 +252,7 @@ def test_two_processes_at_once_lose_nothing(tmp_path: Path) -> None:
         process.stdin.close()
     seen = []
     while any(process.poll() is None for process in processes):
-        with reading(home) as warehouse:
+        with Home(home).warehouse.reading() as warehouse:
             seen += warehouse.execute("SELECT count(*) FROM answers").fetchall()
     assert [process.wait(60) for process in processes] == [0, 0]
     assert seen == sorted(seen) and all(count % 6 == 0 for (count,) in seen)

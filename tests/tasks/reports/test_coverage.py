@@ -15,6 +15,7 @@ from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.markdown import as_markdown
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.validate.contract import Contract
+from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import jsonl, query, run
 
 GOOD = Scored({"match": 1.0})
@@ -51,11 +52,11 @@ def reported(
     source = Source(jsonl(home / "d.jsonl", rows), release="r")
     done = run(home, source, list(outcomes), min_coverage=min_coverage, contract=Contract())
     [ref] = done.reports
-    [report] = read_reports(home, done.ids)
+    [report] = read_reports(Home(home), done.ids)
     assert (ref.status, ref.message) == (report.status, report.message)
     assert query(home, "SELECT status, message FROM reports") == [(ref.status, ref.message)]
     if ref.message:
-        page = as_markdown(build_page(home, done.ids, most_samples=0))
+        page = as_markdown(build_page(Home(home), done.ids, most_samples=0))
         assert f"\n\n- r: {ref.message.replace('_', chr(92) + '_')}\n\n| metric" in page
     return ref.status, ref.message
 

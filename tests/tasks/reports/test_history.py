@@ -7,6 +7,7 @@ import pytest
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.registry import Options
 from answerkey.tasks.reports.history import history
+from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import answer, release
 
 
@@ -22,7 +23,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_reports_in_the_order_of_their_making(home: Path) -> None:
-    found = history(home, "exact_match.match")
+    found = history(Home(home), "exact_match.match")
     assert list(found) == ["d"]
     assert [(one.report_id, one.mean, one.n_scored, one.n_total, one.methods) for one in found["d"]] == [
         ("d/old/v1", 0.75, 4, 4, 1),
@@ -33,12 +34,12 @@ def test_reports_in_the_order_of_their_making(home: Path) -> None:
 
 
 def test_only_reports_that_have_the_field_and_only_the_newest(home: Path) -> None:
-    assert [one.report_id for one in history(home, "label.correct")["d"]] == ["d/old/v1"]
-    assert [one.report_id for one in history(home, "exact_match.match", most=2)["d"]] == ["d/new/v1", "d/old/v2"]
+    assert [one.report_id for one in history(Home(home), "label.correct")["d"]] == ["d/old/v1"]
+    assert [one.report_id for one in history(Home(home), "exact_match.match", most=2)["d"]] == ["d/new/v1", "d/old/v2"]
 
 
 def test_what_is_not_there(home: Path) -> None:
     with pytest.raises(UserError, match=r"^label\.wrong: the reports in .* have exact_match\.match, label\.correct$"):
-        history(home, "label.wrong")
+        history(Home(home), "label.wrong")
     with pytest.raises(UserError, match=r"^label\.correct: the reports on e in .* have no numbers$"):
-        history(home, "label.correct", "e")
+        history(Home(home), "label.correct", "e")

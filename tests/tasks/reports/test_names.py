@@ -7,7 +7,8 @@ import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.reports.names import check_baseline, pair_named, report_named
-from answerkey.tasks.warehouse.warehouse import FILE, writing
+from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.warehouse import FILE
 from tests.tasks.comparing_help import answer, release
 
 
@@ -15,7 +16,7 @@ from tests.tasks.comparing_help import answer, release
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Releases a (v1, v2) and b on data set d, release a on data set e, and one whose name looks like an id."""
     folder = tmp_path_factory.mktemp("names")
-    with writing(folder) as warehouse:
+    with Home(folder).warehouse.writing() as warehouse:
         for dataset, name, version in (("d", "a", 1), ("d", "a", 2), ("d", "b", 1), ("e", "a", 1), ("e", "d/a/v1", 1)):
             warehouse.execute(
                 "INSERT INTO reports VALUES (?, ?, 'x', ?, ?, now(), 'COMPLETE', '{}', NULL)",
@@ -25,41 +26,41 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_names(home: Path) -> None:
-    assert report_named(home, "d/a/v1") == "d/a/v1"
-    assert report_named(home, "b") == "d/b/v1"
-    assert report_named(home, "d/a") == "d/a/v2"
-    assert report_named(home, "a", "e") == "e/a/v1"
+    assert report_named(Home(home), "d/a/v1") == "d/a/v1"
+    assert report_named(Home(home), "b") == "d/b/v1"
+    assert report_named(Home(home), "d/a") == "d/a/v2"
+    assert report_named(Home(home), "a", "e") == "e/a/v1"
     with pytest.raises(UserError, match=r"^a: has reports on d, e; write DATASET/a$"):
-        report_named(home, "a")
+        report_named(Home(home), "a")
     with pytest.raises(UserError, match=r"^c: no such report or release in "):
-        report_named(home, "c")
+        report_named(Home(home), "c")
     with pytest.raises(UserError, match=r"^b: no such report or release on e in "):
-        report_named(home, "b", "e")
+        report_named(Home(home), "b", "e")
 
 
 def test_one_name_says_which_data_set_the_other_is_about(home: Path) -> None:
-    assert pair_named(home, "a", "b") == ("d/a/v2", "d/b/v1")
-    assert pair_named(home, "e/a/v1", "a") == ("e/a/v1", "e/a/v1")
-    assert pair_named(home, "d/a/v1", "a", "d") == ("d/a/v1", "d/a/v2")
+    assert pair_named(Home(home), "a", "b") == ("d/a/v2", "d/b/v1")
+    assert pair_named(Home(home), "e/a/v1", "a") == ("e/a/v1", "e/a/v1")
+    assert pair_named(Home(home), "d/a/v1", "a", "d") == ("d/a/v1", "d/a/v2")
     with pytest.raises(UserError, match="has reports on d, e"):
-        pair_named(home, "a", "a")
+        pair_named(Home(home), "a", "a")
 
 
 def test_a_baseline_is_found_before_anything_is_scored(home: Path, tmp_path: Path) -> None:
     accepted = str(tmp_path / "accepted.parquet")
     duckdb.sql("SELECT unnest(['x', 'y']) AS release").write_parquet(accepted)
     for name in ("x", "b", "d/a/v1"):
-        check_baseline(home, name, "d", accepted)
+        check_baseline(Home(home), name, "d", accepted)
     with pytest.raises(UserError, match=r"^z: no such report or release on d"):
-        check_baseline(home, "z", "d", accepted)
+        check_baseline(Home(home), "z", "d", accepted)
     with pytest.raises(UserError, match=r"^e/a/v1: no such report or release on d"):
-        check_baseline(home, "e/a/v1", "d", accepted)
+        check_baseline(Home(home), "e/a/v1", "d", accepted)
     with pytest.raises(UserError, match=r"^b: nothing to compare with; this run has x, y, and .* no reports$"):
-        check_baseline(tmp_path, "b", "d", accepted)
+        check_baseline(Home(tmp_path), "b", "d", accepted)
     assert not (tmp_path / FILE).exists()
 
 
 def test_the_newest_report_of_a_release_is_meant(tmp_path: Path) -> None:
     for version in (1, 2):
         assert release(tmp_path, "one", [answer(1, "yes")]) == f"d/one/v{version}"
-    assert report_named(tmp_path, "one") == "d/one/v2"
+    assert report_named(Home(tmp_path), "one") == "d/one/v2"

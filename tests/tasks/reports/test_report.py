@@ -8,6 +8,7 @@ import pytest
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.reports.report import latest_run, list_reports, read_reports
+from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import Done, jsonl, query, run
 
 ODD = ["gpt 4/turbo", "модель №2", "a'b\"c", "../up", "100%_*?", "x/v1", "北京 🚀", "a%2Fb", "' OR 1=1 --"]
@@ -35,7 +36,7 @@ def done(home: Path) -> Done:
 
 def test_ids_hold_the_names_of_releases_as_they_are(home: Path, done: Done) -> None:
     assert done.ids == [f"odd/{release}/v1" for release in ODD]
-    reports = read_reports(home, done.ids[::-1])
+    reports = read_reports(Home(home), done.ids[::-1])
     assert [report.release for report in reports] == ODD[::-1]
     assert {(report.dataset, report.version, report.status, report.n_total) for report in reports} == {
         ("odd", 1, "PARTIAL", 3)
@@ -43,7 +44,7 @@ def test_ids_hold_the_names_of_releases_as_they_are(home: Path, done: Done) -> N
 
 
 def test_a_report_holds_what_the_tables_hold(home: Path, done: Done) -> None:
-    for report in read_reports(home, done.ids):
+    for report in read_reports(Home(home), done.ids):
         stored = query(
             home, "SELECT * EXCLUDE (report_id, release) FROM report_scores WHERE report_id = ?", [report.report_id]
         )
@@ -54,7 +55,7 @@ def test_a_report_holds_what_the_tables_hold(home: Path, done: Done) -> None:
 
 
 def test_scores_stand_in_the_order_that_was_asked_for(home: Path, done: Done) -> None:
-    [report] = read_reports(home, [done.ids[3]])
+    [report] = read_reports(Home(home), [done.ids[3]])
     fields = [
         ("rouge_l", "precision"), ("rouge_l", "recall"), ("rouge_l", "f1"),
         ("bleu", "bleu"), ("bleu", "corpus_bleu"), ("exact_match", "match"),
@@ -66,7 +67,7 @@ def test_scores_stand_in_the_order_that_was_asked_for(home: Path, done: Done) ->
 
 
 def test_a_report_has_the_checks_and_the_quarantine_of_its_release(home: Path, done: Done) -> None:
-    one, other = read_reports(home, ["odd/x/v1/v1", "odd/../up/v1"])
+    one, other = read_reports(Home(home), ["odd/x/v1/v1", "odd/../up/v1"])
     # A row that could not be read has no release yet, so every report of the run shows it.
     assert one.quarantined == (("references_present", 1), ("unreadable", 1))
     assert other.quarantined == (("unreadable", 1),)
@@ -78,19 +79,19 @@ def test_a_report_has_the_checks_and_the_quarantine_of_its_release(home: Path, d
 
 
 def test_lists_and_latest(home: Path, done: Done) -> None:
-    assert latest_run(home) == done.ids
+    assert latest_run(Home(home)) == done.ids
     newer = run(home, Source(jsonl(home / "small.jsonl", ROWS[:1]), dataset="odd2"), ["bleu"])
-    assert latest_run(home) == newer.ids == ["odd2/gpt 4/turbo/v1"]
-    listed = list_reports(home)
+    assert latest_run(Home(home)) == newer.ids == ["odd2/gpt 4/turbo/v1"]
+    listed = list_reports(Home(home))
     assert [report_id for report_id, *_ in listed] == done.ids + newer.ids
     assert {status for _, _, _, status in listed} == {"PARTIAL", "COMPLETE"}
-    assert [report_id for report_id, *_ in list_reports(home, "odd/")] == done.ids
-    assert list_reports(home, "odd/100%") == [row for row in listed if row[0] == "odd/100%_*?/v1"]
-    assert list_reports(home, "nothing") == []
+    assert [report_id for report_id, *_ in list_reports(Home(home), "odd/")] == done.ids
+    assert list_reports(Home(home), "odd/100%") == [row for row in listed if row[0] == "odd/100%_*?/v1"]
+    assert list_reports(Home(home), "nothing") == []
 
 
 def test_a_report_that_is_not_there(home: Path, done: Done) -> None:
     with pytest.raises(UserError) as error:
-        read_reports(home, [done.ids[0], "odd/none/v1"])
+        read_reports(Home(home), [done.ids[0], "odd/none/v1"])
     message = f"odd/none/v1: no such report in {home}; `answerkey report --list` shows what there is"
     assert str(error.value) == message

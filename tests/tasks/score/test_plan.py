@@ -16,7 +16,7 @@ from answerkey.tasks.load.staging import staged_schema
 from answerkey.tasks.reports.commit import commit
 from answerkey.tasks.score.plan import MAX_CHUNKS, Plan, plan
 from answerkey.tasks.score.shard import fail_chunk, score_chunk
-from answerkey.tasks.warehouse.warehouse import writing
+from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import query, rows_of, stage
 
 ROWS = [
@@ -27,12 +27,12 @@ ROWS = [
 
 def planned(tmp_path: Path, loaded: Loaded, *metrics: str, only_failed: bool = False, **options: str) -> Plan:
     chosen = Options(**options)  # type: ignore[arg-type]
-    return plan(loaded.staged, tmp_path / "home", tmp_path / "plan", metrics, chosen, only_failed=only_failed)
+    return plan(loaded.staged, Home(tmp_path / "home"), tmp_path / "plan", metrics, chosen, only_failed=only_failed)
 
 
 def committed(tmp_path: Path, loaded: Loaded, made: Plan, failing: str = "") -> None:
     parts = [fail_chunk(c, "no answer") if c.metric == failing else score_chunk(c) for c in made.chunks]
-    commit(tmp_path / "home", "run", "source", loaded, loaded.staged, parts)
+    commit(Home(tmp_path / "home"), "run", "source", loaded, loaded.staged, parts)
 
 
 def test_everything_is_to_do_at_first_and_nothing_after(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_what_failed_is_tried_again(tmp_path: Path) -> None:
 def test_what_was_skipped_is_tried_again_but_has_not_failed(tmp_path: Path) -> None:
     loaded = stage(tmp_path, ROWS)
     committed(tmp_path, loaded, planned(tmp_path, loaded, "bleu"), failing="bleu")
-    with writing(tmp_path / "home") as warehouse:
+    with Home(tmp_path / "home").warehouse.writing() as warehouse:
         warehouse.execute(
             "UPDATE measurements SET status = 'skipped' FROM read_parquet(?) s "
             "WHERE s.sample_key = measurements.sample_key AND sample_id < 'q3'",
@@ -150,7 +150,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("n_metrics", [1, 3, 8])
 def test_the_chunks_stay_few(tmp_path: Path, many: str, n_metrics: int) -> None:
     names = list(METRICS)[:n_metrics]
-    made = plan(many, tmp_path, tmp_path / "work", names, Options(), only_failed=False)
+    made = plan(many, Home(tmp_path), tmp_path / "work", names, Options(), only_failed=False)
     assert n_metrics <= len(made.chunks) <= MAX_CHUNKS
     assert len({chunk.part for chunk in made.chunks}) == len(made.chunks)
     for name in names:
@@ -177,7 +177,7 @@ JUDGED = Options(judge=JudgeOptions(judges=("openai/some-model",)))
 def test_judges_get_small_chunks(tmp_path: Path, many: str, rows: int, names: list[str], sizes: list[int]) -> None:
     some = tmp_path / "some.parquet"
     pq.write_table(pq.read_table(many).slice(0, rows), some)
-    made = plan(str(some), tmp_path, tmp_path / "work", names, JUDGED, only_failed=False)
+    made = plan(str(some), Home(tmp_path), tmp_path / "work", names, JUDGED, only_failed=False)
     judged = [chunk for chunk in made.chunks if chunk.metric == "meaning_match"]
     assert [chunk.n_rows for chunk in judged] == sizes
     # What they said is in the ledger, so a part serves one run only and lies with it.
@@ -187,7 +187,7 @@ def test_judges_get_small_chunks(tmp_path: Path, many: str, rows: int, names: li
 def test_parts_of_the_offline_judge_outlive_a_run_that_was_killed(tmp_path: Path) -> None:
     loaded = stage(tmp_path, ROWS)
     [chunk] = plan(
-        loaded.staged, tmp_path, tmp_path / "work", ["meaning_match"], Options(), only_failed=False
+        loaded.staged, Home(tmp_path), tmp_path / "work", ["meaning_match"], Options(), only_failed=False
     ).chunks  # fmt: skip
     assert Path(chunk.part).parents[1] == tmp_path / "parts"
 
@@ -198,15 +198,15 @@ def test_a_judge_that_is_none_is_refused_and_a_key_does_not_travel(tmp_path: Pat
     with pytest.raises(
         UserError, match="judge 'some-model': write PROVIDER/MODEL, for instance openai/gpt-4o-mini, or"
     ):
-        plan(loaded.staged, tmp_path, tmp_path / "plan", ["meaning_match"], wrong, only_failed=False)
+        plan(loaded.staged, Home(tmp_path), tmp_path / "plan", ["meaning_match"], wrong, only_failed=False)
     options = Options(judge=JudgeOptions(judges=("openai/some-model",), api_key="sk-secret"))
     with pytest.raises(ValueError, match="a judge's key does not travel") as error:
-        plan(loaded.staged, tmp_path, tmp_path / "plan", ["bleu"], options, only_failed=False)
+        plan(loaded.staged, Home(tmp_path), tmp_path / "plan", ["bleu"], options, only_failed=False)
     assert "sk-secret" not in str(error.value)
 
 
 def test_rows_are_scored_in_the_order_of_their_ids(tmp_path: Path, many: str) -> None:
-    [*chunks] = plan(many, tmp_path, tmp_path / "work", ["bleu"], Options(), only_failed=False).chunks
+    [*chunks] = plan(many, Home(tmp_path), tmp_path / "work", ["bleu"], Options(), only_failed=False).chunks
     assert pq.read_table(chunks[0].todo, columns=["sample_id"]).column(0).to_pylist() == [
         f"{i:05}" for i in range(100_000)
     ]

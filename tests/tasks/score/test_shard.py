@@ -19,6 +19,7 @@ from answerkey.metrics_core.registry import Options, create
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.score import score
 from answerkey.tasks.score.shard import Chunk, fail_chunk, part_schema, samples_of, score_chunk
+from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import rows_of, stage
 
 ROWS = [
@@ -32,7 +33,7 @@ ROWS = [
 
 def chunk(tmp_path: Path, metric: str = "bleu", rows: list[dict[str, Any]] = ROWS) -> Chunk:
     staged = stage(tmp_path, rows).staged
-    [one] = plan(staged, tmp_path / "home", tmp_path / "plan", [metric], Options(), only_failed=False).chunks
+    [one] = plan(staged, Home(tmp_path / "home"), tmp_path / "plan", [metric], Options(), only_failed=False).chunks
     return one
 
 

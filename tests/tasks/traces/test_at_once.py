@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.tasks.traces.locks import alone
+from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import judged, wordy
 from tests.tasks.staging_help import query
@@ -30,7 +31,7 @@ def test_the_second_run_waits_says_so_and_finds_nothing_left(tmp_path: Path) -> 
             said.append(line)
             told.set()
 
-        with alone(tmp_path, ["other", "r"], say):
+        with alone(Home(tmp_path), ["other", "r"], say):
             found.append(run(tmp_path, given))
 
     thread = threading.Thread(target=second)
@@ -40,7 +41,7 @@ def test_the_second_run_waits_says_so_and_finds_nothing_left(tmp_path: Path) -> 
         scored.set()
         assert told.wait(60)
 
-    with alone(tmp_path, ["r"], said.append):
+    with alone(Home(tmp_path), ["r"], said.append):
         first = run(tmp_path, given, before_commit=wait_for_the_second)
     thread.join(60)
     assert counts(first) == {"seen": 5, "scored": 5, "measured": 5}
@@ -54,13 +55,14 @@ import sys
 from pathlib import Path
 from answerkey.tasks.traces.locks import alone
 from answerkey.tasks.traces.rules import load_rules
+from answerkey.tasks.warehouse.home import Home
 from tests.tasks.traces.tracing_help import counts, run
 
 home = Path(sys.argv[1])
 [rule] = load_rules([str(home / "r.yaml")])
 print("ready", flush=True)
 sys.stdin.readline()
-with alone(home, ["r"], str):
+with alone(Home(home), ["r"], str):
     print(counts(run(home, rule)))
 """
 
@@ -91,7 +93,7 @@ def test_two_processes_at_once_score_every_trace_once(tmp_path: Path) -> None:
 
 
 def test_rules_of_different_names_do_not_wait(tmp_path: Path) -> None:
-    with alone(tmp_path, ["a"], pytest.fail), alone(tmp_path, ["b"], pytest.fail):
+    with alone(Home(tmp_path), ["a"], pytest.fail), alone(Home(tmp_path), ["b"], pytest.fail):
         pass
 
 
@@ -100,6 +102,7 @@ import sys
 from pathlib import Path
 from answerkey.tasks.traces.locks import alone
 from answerkey.tasks.traces.rules import load_rules
+from answerkey.tasks.warehouse.home import Home
 from tests.tasks.judging_help import judged
 from tests.tasks.traces.tracing_help import run
 
@@ -108,7 +111,7 @@ def wait():
     print("scored", flush=True)
     sys.stdin.readline()
 [rule] = load_rules([str(home / "r.yaml")])
-with alone(home, ["r"], print):
+with alone(Home(home), ["r"], print):
     run(home, rule, options=judged(url), before_commit=wait)
 """
 
@@ -124,7 +127,7 @@ def test_a_run_that_is_killed_before_its_commit_loses_nothing_and_pays_nothing_t
         process.communicate(timeout=30)
         assert judge.n_requests == 5
         assert not (tmp_path / "answerkey.duckdb").exists()
-        with alone(tmp_path, ["r"], pytest.fail):
+        with alone(Home(tmp_path), ["r"], pytest.fail):
             again = run(tmp_path, given, options=judged(judge.url))
         assert judge.n_requests == 5
     assert counts(again) == {"seen": 6, "quarantined": 1, "scored": 5, "measured": 5}

@@ -15,6 +15,7 @@ from answerkey.tasks.traces import commit as committing
 from answerkey.tasks.traces.funnel import Funnel
 from answerkey.tasks.traces.sampling import sampled
 from answerkey.tasks.traces.select import Window
+from answerkey.tasks.warehouse.home import Home
 from tests.tasks import staging_help
 from tests.tasks.staging_help import query
 from tests.tasks.traces.tracing_help import MAPPING, counts, log, prepared, rule, run, served, trace
@@ -232,7 +233,7 @@ def test_what_failed_is_tried_again_and_counted_so(tmp_path: Path) -> None:
     one, out, run_id = prepared(tmp_path, rule(tmp_path))
     assert one.plan is not None
     failed = [staging_help.score_or_fail(chunk, ["contains"]) for chunk in one.plan.chunks]
-    funnel = committing.commit(tmp_path, run_id, one, failed, out)
+    funnel = committing.commit(Home(tmp_path), run_id, one, failed, out)
     assert counts(funnel) == {"seen": 4, "failed": 4, "measured": 4}
     log(tmp_path / "log.jsonl", [trace(4)], mode="a")
     assert counts(run(tmp_path, rule(tmp_path))) == {"seen": 5, "scored": 5, "again": 4, "measured": 5}
@@ -282,7 +283,8 @@ def test_two_rules_that_score_the_same_traces_share_the_work(tmp_path: Path) -> 
     assert [chunk.part for chunk in chunks[0]] == [chunk.part for chunk in chunks[1]]
     parts = [[score(chunk, spawn=False) for chunk in some] for some in chunks]
     funnels = [
-        committing.commit(tmp_path, run_id, one, own, out) for (one, out, run_id), own in zip(found, parts, strict=True)
+        committing.commit(Home(tmp_path), run_id, one, own, out)
+        for (one, out, run_id), own in zip(found, parts, strict=True)
     ]
     assert [counts(funnel) for funnel in funnels] == [{"seen": 3, "scored": 3, "measured": 3}] * 2
     assert query(tmp_path, "SELECT count(*) FROM measurements") == [(3,)]
@@ -317,14 +319,14 @@ def test_nothing_is_half_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with monkeypatch.context() as patched:
         patched.setattr(committing, "_insert_funnel", full_disk)
         with pytest.raises(OSError, match="no space left"):
-            committing.commit(tmp_path, run_id, one, parts, out)
+            committing.commit(Home(tmp_path), run_id, one, parts, out)
     tables = "measurements", "trace_outcomes", "trace_funnels", "trace_rules", "quarantine"
     with duckdb.connect(str(tmp_path / "answerkey.duckdb"), read_only=True) as warehouse:
         there = {name for (name,) in warehouse.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
     assert there.isdisjoint(tables)
     # The same again finishes it, and once more changes nothing.
-    funnel = committing.commit(tmp_path, run_id, one, parts, out)
-    assert committing.commit(tmp_path, run_id, one, parts, out) == funnel
+    funnel = committing.commit(Home(tmp_path), run_id, one, parts, out)
+    assert committing.commit(Home(tmp_path), run_id, one, parts, out) == funnel
     assert counts(funnel) == {"seen": 5, "scored": 5, "measured": 5}
     assert [query(tmp_path, f"SELECT count(*) FROM {name}") for name in tables] == [
         [(5,)],

@@ -14,7 +14,7 @@ from answerkey.tasks.traces.preview import preview
 from answerkey.tasks.traces.publish import markdown, table_rows
 from answerkey.tasks.traces.select import Window
 from answerkey.tasks.traces.summary import Period, main_field, over_time
-from answerkey.tasks.warehouse.warehouse import writing
+from answerkey.tasks.warehouse.home import Home
 from tests.tasks.traces.tracing_help import log, prepared, rule, run, trace
 
 
@@ -40,7 +40,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_by_day(home: Path) -> None:
-    name, found = over_time(home, "r")
+    name, found = over_time(Home(home), "r")
     assert name == "contains.match"
     ends = [wilson(2, 3), None, wilson(2, 4)]
     assert found == tuple(
@@ -52,7 +52,7 @@ def test_by_day(home: Path) -> None:
 
 
 def test_by_week_and_by_month(home: Path) -> None:
-    weeks, months = (over_time(home, "r", by=by)[1] for by in ("week", "month"))
+    weeks, months = (over_time(Home(home), "r", by=by)[1] for by in ("week", "month"))
     # Weeks begin on Monday: the first of November 2026 is a Sunday.
     assert [(one.start, one.n_scored, one.n_total) for one in weeks] == [("2026-10-26", 4, 4), ("2026-11-02", 4, 5)]
     assert [(one.start, one.n_scored, one.n_total) for one in months] == [("2026-10-01", 3, 3), ("2026-11-01", 5, 6)]
@@ -60,8 +60,8 @@ def test_by_week_and_by_month(home: Path) -> None:
 
 def test_a_graded_field_has_an_interval_of_students_t(home: Path) -> None:
     assert main_field("rouge_l") == "recall"
-    assert over_time(home, "graded")[0] == "rouge_l.recall"
-    (period,) = over_time(home, "graded", "rouge_l.precision", "month")[1][:1]
+    assert over_time(Home(home), "graded")[0] == "rouge_l.recall"
+    (period,) = over_time(Home(home), "graded", "rouge_l.precision", "month")[1][:1]
     # Two of three words of "It is 0 indeed" ("2 indeed" has two) are in no other place: precision 2/4, 0 and 2/4.
     values = [0.5, 0.0, 0.5]
     mean = sum(values) / 3
@@ -76,7 +76,7 @@ def test_numbers_of_two_methods_are_told_apart(home: Path, tmp_path: Path) -> No
     run(tmp_path, rule(tmp_path))
     log(tmp_path / "log.jsonl", [at("2026-11-02", 1, right=True)], mode="a")
     run(tmp_path, rule(tmp_path), options=replace(Options(), blank_answer="undefined"))
-    assert [one.methods for one in over_time(tmp_path, "r")[1]] == [1, 2]
+    assert [one.methods for one in over_time(Home(tmp_path), "r")[1]] == [1, 2]
 
 
 def test_numbers_of_two_methods_in_one_period_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,7 +84,7 @@ def test_numbers_of_two_methods_in_one_period_are_told(tmp_path: Path, capsys: p
     run(tmp_path, rule(tmp_path))
     log(tmp_path / "log.jsonl", [at("2026-11-01", 1, right=True)], mode="a")
     run(tmp_path, rule(tmp_path), options=replace(Options(), blank_answer="undefined"))
-    name, found = over_time(tmp_path, "r")
+    name, found = over_time(Home(tmp_path), "r")
     assert [(one.start, one.methods) for one in found] == [("2026-11-01", 2)]
     print_over_time("r", name, found, by="day", as_json=False)
     assert "numbers of different methods are not comparable" in capsys.readouterr().out
@@ -99,7 +99,7 @@ def test_a_rule_whose_metric_was_changed_shows_the_numbers_of_one(tmp_path: Path
         ("", "rouge_l", "2026-11-02", 0.0), ("recall", "rouge_l", "2026-11-02", 0.0),
         ("token_overlap.recall", "token_overlap", "2026-11-01", 1.0),
     ):  # fmt: skip
-        name, found = over_time(tmp_path, "r", field)
+        name, found = over_time(Home(tmp_path), "r", field)
         assert (name, [(one.start, one.mean, one.n_total) for one in found]) == (f"{metric}.recall", [(day, mean, 1)])
 
 
@@ -113,14 +113,14 @@ def test_a_rule_whose_metric_was_changed_shows_the_numbers_of_one(tmp_path: Path
 )
 def test_what_there_is_not(home: Path, name: str, field: str, said: str) -> None:
     with pytest.raises(UserError, match=said):
-        over_time(home, name, field)
+        over_time(Home(home), name, field)
 
 
 def test_a_home_where_no_rule_has_run(tmp_path: Path) -> None:
-    with writing(tmp_path):
+    with Home(tmp_path).warehouse.writing():
         pass
     with pytest.raises(UserError, match="none has run yet: answerkey score-traces runs them"):
-        over_time(tmp_path, "r")
+        over_time(Home(tmp_path), "r")
 
 
 def test_what_a_dry_run_shows(home: Path) -> None:
@@ -148,7 +148,7 @@ def test_the_artifacts_of_a_run(tmp_path: Path) -> None:
     [row] = table_rows([funnel])
     assert (row["rule"], row["seen"], row["quarantined"], row["sampled out"], row["scored"]) == ("r", 3, 1, 0, 2)
     assert (row["field"], row["mean"], row["95 % interval"]) == ("contains.match", "0.500", "0.095 – 0.905")
-    lines = markdown(funnel, *over_time(tmp_path, "r")).splitlines()
+    lines = markdown(funnel, *over_time(Home(tmp_path), "r")).splitlines()
     assert lines[0] == "# r"
     assert "| seen | 3 | 0 of them again |" in lines and "| quarantined | 1 | cannot be scored |" in lines
     assert "| 2026-11-01 | 0.500 | 0.095 – 0.905 | 2/2 |" in lines

@@ -20,6 +20,7 @@ from answerkey.tasks.traces.funnel import Funnel
 from answerkey.tasks.traces.prepare import Prepared, prepare
 from answerkey.tasks.traces.rules import Rule, load_rules
 from answerkey.tasks.traces.select import Window
+from answerkey.tasks.warehouse.home import Home
 
 NOW = Window()
 MAPPING = {"question": "input", "answer": "output", "references": "expected"}
@@ -63,7 +64,7 @@ def prepared(
     options = options or Options()
     options = replace(options, judge=replace(options.judge, ledger=str(home), run=f"{run_id}/{given.name}"))
     out = home / "runs" / run_id / given.name
-    return prepare(given, options, home, out, window), out, run_id
+    return prepare(given, options, Home(home), out, window), out, run_id
 
 
 def run(
@@ -77,7 +78,7 @@ def run(
     one, out, run_id = prepared(home, given, window, options)
     parts: Sequence[str] = [score(chunk, spawn=False) for chunk in (one.plan.chunks if one.plan else ())]
     before_commit()
-    return commit(home, run_id, one, parts, out)
+    return commit(Home(home), run_id, one, parts, out)
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):

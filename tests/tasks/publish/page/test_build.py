@@ -20,6 +20,7 @@ from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.html import render
 from answerkey.tasks.publish.page.model import Page
 from answerkey.tasks.publish.page.samples import _CAPS, MOST_CHARS
+from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.warehouse import FILE
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import judged, wordy
@@ -58,12 +59,12 @@ def done(home: Path) -> Done:
 
 @pytest.fixture(scope="module")
 def page(home: Path, done: Done) -> Page:
-    return build_page(home, done.ids)
+    return build_page(Home(home), done.ids)
 
 
 def test_releases_stand_in_the_order_that_was_asked_for(home: Path, done: Done, page: Page) -> None:
     assert [release.label for release in page.releases] == ["old", "new"]
-    assert [release.label for release in build_page(home, done.ids[::-1]).releases] == ["new", "old"]
+    assert [release.label for release in build_page(Home(home), done.ids[::-1]).releases] == ["new", "old"]
     assert [r.median_length for r in page.releases] == [7.0, 7.0]
     assert page.releases[0].command == "answerkey evaluate \\\n    a.jsonl \\\n    --dataset small"
 
@@ -148,12 +149,12 @@ def test_warnings_name_what_is_partial(page: Page) -> None:
 
 def test_reading_leaves_the_warehouse_as_it_is(home: Path, done: Done) -> None:
     before = sha256((home / FILE).read_bytes()).digest()
-    build_page(home, done.ids)
+    build_page(Home(home), done.ids)
     assert sha256((home / FILE).read_bytes()).digest() == before
 
 
 def test_many_samples_are_cut_to_those_that_move_most(home: Path, done: Done) -> None:
-    made = build_page(home, done.ids, primary="rouge_l.f1", most_samples=2)
+    made = build_page(Home(home), done.ids, primary="rouge_l.f1", most_samples=2)
     spread = "SELECT sample_id FROM scores WHERE metric = 'rouge_l' AND field = 'f1' GROUP BY ALL "
     order = 'ORDER BY max("value") - min("value") DESC, sample_id LIMIT 2'
     assert set(made.samples.ids) == {row[0] for row in query(home, spread + order)}
@@ -165,7 +166,7 @@ def test_long_texts_are_cut_when_all_of_them_do_not_fit(
     home: Path, done: Done, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("answerkey.tasks.publish.page.samples.MOST_CHARS", 900)
-    old = build_page(home, done.ids).samples.answers[0]
+    old = build_page(Home(home), done.ids).samples.answers[0]
     assert MOST_CHARS > 900
     assert {len(text) for text in old.texts if text} == {7, _CAPS[-1]}
     assert old.cut == dict.fromkeys((3, 5, 7), len(LONG))
@@ -174,37 +175,37 @@ def test_long_texts_are_cut_when_all_of_them_do_not_fit(
 def test_pairs_and_verdict_pass_through_under_the_names_of_the_page(home: Path, done: Done) -> None:
     pair = Pair(*done.ids, (comparison("label.correct"),), ("careful",))
     gated = Gated(*done.ids, "label.correct", 0.05, Verdict("PASS", "It may ship."))
-    made = build_page(home, done.ids, pairs=[pair], gates=[gated])
+    made = build_page(Home(home), done.ids, pairs=[pair], gates=[gated])
     assert (made.pairs[0].old, made.pairs[0].new, made.pairs[0].margin) == ("old", "new", 0.05)
     assert made.gates == (replace(gated, old="old", new="new"),)
     other = replace(gated, primary="rouge_l.f1", old="gone")
-    made = build_page(home, done.ids, pairs=[pair], gates=[other])
+    made = build_page(Home(home), done.ids, pairs=[pair], gates=[other])
     assert (made.primary, made.gates[0].old, made.pairs[0].margin) == ("rouge_l.f1", "gone", None)
-    made = build_page(home, done.ids, pairs=[pair], gates=[gated])
+    made = build_page(Home(home), done.ids, pairs=[pair], gates=[gated])
     assert made.summary.startswith("new is better than old: label.correct +0.100")
     assert "new against old: careful" in [warning.title for warning in made.warnings]
 
 
 def test_wrong_requests_say_what_is_wrong(home: Path, done: Done) -> None:
     with pytest.raises(UserError, match=r"rouge_l\.f2: these reports have label\.correct, rouge_l\.precision"):
-        build_page(home, done.ids, primary="rouge_l.f2")
+        build_page(Home(home), done.ids, primary="rouge_l.f2")
     with pytest.raises(UserError, match="about none"):
-        build_page(home, [])
+        build_page(Home(home), [])
     with pytest.raises(UserError, match="small/old/v1: compared, but not on the page"):
-        build_page(home, done.ids[1:], pairs=[Pair(*done.ids, ())])
+        build_page(Home(home), done.ids[1:], pairs=[Pair(*done.ids, ())])
 
 
 def test_two_data_sets_are_two_pages(home: Path, done: Done, tmp_path: Path) -> None:
     other = run(home, Source(jsonl(tmp_path / "other.jsonl", rows()[:3])), ["rouge_l"])
     with pytest.raises(UserError, match="about one data set, and these reports are about small, other"):
-        build_page(home, [*done.ids, *other.ids])
+        build_page(Home(home), [*done.ids, *other.ids])
 
 
 def test_history_counts_signatures_and_two_reports_of_a_release_carry_their_version(tmp_path: Path) -> None:
     source = Source(jsonl(tmp_path / "again.jsonl", rows()[:4]))
     first = run(tmp_path, source, ["rouge_l", "answer_correctness"])
     second = run(tmp_path, source, ["rouge_l"])
-    made = build_page(tmp_path, [*first.ids, *second.ids])
+    made = build_page(Home(tmp_path), [*first.ids, *second.ids])
     assert [release.label for release in made.releases] == ["old v1", "old v2"]
     assert made.primary == "answer_correctness.token_overlap_recall"
     assert [(m.report_id, m.field, m.methods) for m in made.history if m.field.startswith("rouge")] == [
@@ -216,13 +217,13 @@ def test_history_counts_signatures_and_two_reports_of_a_release_carry_their_vers
 def test_few_labels_do_not_decide(tmp_path: Path) -> None:
     few = [{**row, "correct": row["correct"] if row["id"] == "s2" else None} for row in rows()]
     done = run(tmp_path, Source(jsonl(tmp_path / "few.jsonl", few), paths={"label": "correct"}), ["rouge_l"])
-    assert build_page(tmp_path, done.ids).primary == "rouge_l.recall"
+    assert build_page(Home(tmp_path), done.ids).primary == "rouge_l.recall"
 
 
 def test_agreement_with_people_is_that_of_the_newest_calibration(home: Path, done: Done) -> None:
-    keep(home, calibration(home, "rouge_l.recall", reports=done.ids))
-    keep(home, found := calibration(home, "rouge_l.recall", reports=done.ids))
-    made = build_page(home, done.ids)
+    keep(Home(home), calibration(Home(home), "rouge_l.recall", reports=done.ids))
+    keep(Home(home), found := calibration(Home(home), "rouge_l.recall", reports=done.ids))
+    made = build_page(Home(home), done.ids)
     assert [(one.field, one.release, one.n) for one in made.agreements] == [
         ("rouge_l.recall", None, 13),
         ("rouge_l.recall", "old", 7),
@@ -236,7 +237,7 @@ def test_agreement_with_people_is_that_of_the_newest_calibration(home: Path, don
     ]  # fmt: skip
     assert made.corrected[0].corrected[0] == pytest.approx(found.corrected[0].corrected.value)
     assert old.release == made.corrected[0].release
-    alone = build_page(home, done.ids[:1])
+    alone = build_page(Home(home), done.ids[:1])
     assert [one.release for one in alone.agreements] == [None, "old"]
     assert [one.release for one in alone.corrected] == ["old"]
 
@@ -251,7 +252,7 @@ def test_where_people_labelled_a_part_the_mean_that_they_would_give_is_there_wit
         for name in ("part", "all", "none") for i in range(100)
     ]  # fmt: skip
     done = run(tmp_path, Source(jsonl(tmp_path / "part.jsonl", rows), paths={"label": "correct"}), ["exact_match"])
-    made = build_page(tmp_path, done.ids)
+    made = build_page(Home(tmp_path), done.ids)
     scores = [float(i % 4 > 0) for i in range(100)]
     expected = ppi_mean(scores, [float(i % 4 > 0 and i > 12) if i < 20 else None for i in range(100)])
     assert expected.interval
@@ -265,8 +266,8 @@ def test_where_people_labelled_a_part_the_mean_that_they_would_give_is_there_wit
     html = render(made)
     assert "Means as people would have given them" in html and 'aria-label="Agreement with people"' not in html
     # A calibration of the same report says the same, once.
-    keep(tmp_path, calibration(tmp_path, "exact_match.match", reports=["part"]))
-    again = build_page(tmp_path, done.ids)
+    keep(Home(tmp_path), calibration(Home(tmp_path), "exact_match.match", reports=["part"]))
+    again = build_page(Home(tmp_path), done.ids)
     assert [(mean.release, mean.corrected) for mean in again.corrected] == [("part", pytest.approx(one.corrected))]
 
 
@@ -284,8 +285,8 @@ def test_errors_that_a_judge_makes_on_labelled_answers_are_carried_over_to_those
     for row in plain:
         del row["correct"]
     done = run(tmp_path, Source(jsonl(tmp_path / "plain.jsonl", plain)), ["exact_match"])
-    keep(tmp_path, calibration(tmp_path, "exact_match.match", reports=labelled.ids))
-    made = build_page(tmp_path, done.ids)
+    keep(Home(tmp_path), calibration(Home(tmp_path), "exact_match.match", reports=labelled.ids))
+    made = build_page(Home(tmp_path), done.ids)
     [one] = made.corrected
     expected = rogan_gladen(36, 50, Confusion(36, 3, 4, 27))
     assert expected and expected.interval
@@ -303,7 +304,7 @@ def test_facts_and_reasons_of_a_judge_are_evidence(tmp_path: Path) -> None:
         options = judged(server.url)
         done = run(tmp_path, Source(jsonl(tmp_path / "judged.jsonl", asked)),
                    ["ground_truth_similarity", "meaning_match"], options=options)  # fmt: skip
-    made = build_page(tmp_path, done.ids)
+    made = build_page(Home(tmp_path), done.ids)
     assert made.primary == "meaning_match.match"
     [answers] = made.samples.answers
     facts = answers.evidence["ground_truth_similarity"][0]["facts"]

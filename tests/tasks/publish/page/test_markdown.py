@@ -12,6 +12,7 @@ from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish import announce
 from answerkey.tasks.publish.page.markdown import as_markdown
 from answerkey.tasks.publish.page.publish import file_name
+from answerkey.tasks.warehouse.home import Home
 from tests.tasks.publish.page.page_help import VERDICT, comparison, page
 from tests.tasks.staging_help import jsonl, run
 
@@ -88,7 +89,10 @@ def test_automations_are_told_of_verdicts_and_of_reports_that_are_partial(
     sent: list[tuple[str, str, dict[str, Any]]] = []
     monkeypatch.setattr(announce, "emit", lambda *one: sent.append(one) or True)
     gated = Gated(done.ids[0], done.ids[1], "exact_match.match", 0.02, VERDICT.verdict)
-    assert announce.announce(tmp_path, done.ids[1:], [gated]) == ["answerkey.gate.failed", "answerkey.run.incomplete"]
+    assert announce.announce(Home(tmp_path), done.ids[1:], [gated]) == [
+        "answerkey.gate.failed",
+        "answerkey.run.incomplete",
+    ]
     about = {"dataset": "d", "release": "b", "report": "d/b/v1"}
     assert sent == [
         (

@@ -13,6 +13,7 @@ from answerkey.tasks.gate.gate import gate
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.model import Page
+from answerkey.tasks.warehouse.home import Home
 from tests.tasks.publish.page.browser_help import Open
 from tests.tasks.staging_help import query, run
 
@@ -30,9 +31,9 @@ def home(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def page(home: Path) -> Page:
     ids = [row[0] for row in query(home, "SELECT report_id FROM reports ORDER BY rowid")]
-    pairs = [compare(home, old, new, primary="label.correct") for old, new in pairwise(ids)]
+    pairs = [compare(Home(home), old, new, primary="label.correct") for old, new in pairwise(ids)]
     policy = parse_policy({"primary": "label.correct", "margin": 0.02, "rules": ["coverage >= 0.9"]}, "policy")
-    return build_page(home, ids, pairs=pairs, gates=[gate(home, *ids[-2:], policy)])
+    return build_page(Home(home), ids, pairs=pairs, gates=[gate(Home(home), *ids[-2:], policy)])
 
 
 def test_it_opens_with_the_verdict_and_filters_and_sorts(home: Path, page: Page, show: Open) -> None:
