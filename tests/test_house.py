@@ -66,7 +66,8 @@ def project_files() -> Iterator[Path]:
             for name in folders
             if name not in MADE and not name.endswith((".egg-info", "cache", "cache__")) and name != ".hypothesis"
         ]
-        yield from (Path(folder, name) for name in names)
+        # `.git` is a file in a second working tree of one repository.
+        yield from (Path(folder, name) for name in names if name not in MADE)
 
 
 def modules() -> list[Path]:

@@ -143,7 +143,7 @@ def test_an_answer_of_5000_words_is_scored_within_seconds(accent: str) -> None:
 
 def modules_with_examples() -> list[str]:
     return [
-        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+        "answerkey." + ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
         for path in sorted(PACKAGE.rglob("*.py"))
         if ">>> " in path.read_text(encoding="utf-8")
     ]

@@ -19,7 +19,7 @@ from answerkey.metrics_core.embeddings.transformer import TransformerEncoder
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
 
 MODELS = ("minilm", "use-multilingual")
-GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text(encoding="utf-8"))
+GOLDEN = json.loads((Path(__file__).parents[1] / "metrics/data/semantic_similarity.json").read_text(encoding="utf-8"))
 
 
 def similarities(model: str, *pairs: tuple[str, str]) -> list[float]:

@@ -105,7 +105,7 @@ def test_one_loop_for_scripts_threads_and_those_with_a_loop_of_their_own() -> No
 
 FIRST_AT_ONCE = """
 import asyncio, sys, threading
-from answerkey.metrics_core.judge import runtime
+from answerkey.metrics_core.llm import loop as runtime
 sys.setswitchinterval(1e-6)
 start, found = threading.Barrier(24), set()
 async def where():

@@ -15,7 +15,7 @@ from answerkey.metrics_core.embeddings.vectors import cosine
 from answerkey.metrics_core.metrics.semantic_aggregation import aggregate
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
 
-GOLDEN = json.loads(Path(__file__).with_name("golden.json").read_text(encoding="utf-8"))
+GOLDEN = json.loads((Path(__file__).parent / "data/semantic_similarity.json").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("case", [case for case in GOLDEN["cosine"] if any(case["a"]) and "error" not in case])
