@@ -22,8 +22,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from answerkey.metrics_core import Sample  # noqa: E402
-from answerkey.metrics_core.embeddings.loading import load_encoder  # noqa: E402
-from answerkey.metrics_core.embeddings.vectors import cosine  # noqa: E402
+from answerkey.metrics_core.embeddings.embed import cosine  # noqa: E402
+from answerkey.metrics_core.embeddings.models import load_encoder  # noqa: E402
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity  # noqa: E402
 
 DATA = ROOT.parent / "shared" / "data" / "stsb"

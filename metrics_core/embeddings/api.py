@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from answerkey.metrics_core.embeddings.encoder import Encoded, EncoderError, EncodingFailed
-from answerkey.metrics_core.embeddings.models import API_REVISION
+from answerkey.metrics_core.embeddings.encoder import API_REVISION, Encoded, EncoderError, EncodingFailed
 from answerkey.metrics_core.llm.providers import litellm, retry_after
 
 ATTEMPTS = 3

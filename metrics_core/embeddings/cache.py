@@ -9,12 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from answerkey.metrics_core.embeddings.vectors import Embedded, packed, unpacked
+import numpy as np
 
-if TYPE_CHECKING:
-    from answerkey.metrics_core.embeddings.encoder import Encoder
+from answerkey.metrics_core.embeddings.encoder import Embedded, Encoder, Vector
 
 FILE_NAME = "embeddings.sqlite"
 
@@ -56,14 +54,14 @@ class EmbeddingCache:
         found: dict[str, Embedded] = {}
         with self._tolerantly("read"), self._open() as db:
             for key, chunks, vector in _rows(db, _identity(encoder), list(by_hash)):
-                found[by_hash[key]] = Embedded(unpacked(vector), chunks)
+                found[by_hash[key]] = Embedded(_unpacked(vector), chunks)
         return found
 
     def put(self, encoder: Encoder, embeddings: Mapping[str, Embedded]) -> None:
         """Keep `embeddings`, in one transaction. What is there already stays as it is."""
         identity = _identity(encoder)
         rows = [
-            (*identity, _hash(text), embedded.chunks, packed(embedded.vector)) for text, embedded in embeddings.items()
+            (*identity, _hash(text), embedded.chunks, _packed(embedded.vector)) for text, embedded in embeddings.items()
         ]
         with self._tolerantly("written"), self._open() as db, db:
             db.execute(f"INSERT OR IGNORE INTO encoders ({_IDENTITY}) VALUES (?, ?, ?)", identity)
@@ -111,3 +109,13 @@ def _identity(encoder: Encoder) -> tuple[str, str, int]:
 
 def _hash(text: str) -> bytes:
     return hashlib.blake2b(text.encode(), digest_size=16).digest()
+
+
+def _packed(vector: Vector) -> bytes:
+    """Little-endian float32, four bytes a number."""
+    return vector.astype("<f4").tobytes()
+
+
+def _unpacked(data: bytes) -> Vector:
+    """The vector that `_packed` made `data` of, bit for bit."""
+    return np.frombuffer(data, "<f4").astype(np.float32)

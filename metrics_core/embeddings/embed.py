@@ -1,17 +1,160 @@
-"""Texts to embeddings: each text once, sorted by length, in batches, from the cache where it is there."""
+"""Texts to embeddings: each text once, cut into chunks that the model can read, in batches, through the cache."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
 from answerkey.metrics_core.embeddings.cache import EmbeddingCache
-from answerkey.metrics_core.embeddings.chunking import Chunk, chunk
-from answerkey.metrics_core.embeddings.encoder import Encoded, Encoder, EncodingFailed
-from answerkey.metrics_core.embeddings.vectors import Embedded, Matrix, combine
+from answerkey.metrics_core.embeddings.encoder import Embedded, Encoded, Encoder, EncodingFailed, Matrix, Vector
 from answerkey.metrics_core.measurement import Failed, Undefined
+
+
+def cosine(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
+    """Cosine of the angle between two vectors, -1..1, computed in float64.
+
+    Only what rounding puts outside -1..1 is cut off: by Cauchy and Schwarz nothing else can be there.
+
+    Raises:
+        ValueError: the vectors have different dimensions, or one has no direction (norm 0, NaN, infinity).
+    """
+    x, y = np.asarray(a, np.float64), np.asarray(b, np.float64)
+    if x.shape != y.shape:
+        raise ValueError(f"vectors of {x.size} and {y.size} numbers cannot be compared")
+    length = float(np.linalg.norm(x)) * float(np.linalg.norm(y))
+    if not np.isfinite(length) or length == 0.0:
+        raise ValueError("a vector without a direction has no cosine")
+    return min(1.0, max(-1.0, float(x @ y) / length))
+
+
+def combine(vectors: Matrix, weights: Sequence[int]) -> Vector:
+    """One embedding from those of the chunks: the mean of their directions, weighted.
+
+    Directions and not the vectors themselves, so that a chunk counts by its length in pieces and not by the
+    length of its vector. A single chunk's vector is returned as it is.
+    """
+    if len(weights) == 1:
+        only: Vector = vectors[0]
+        return only
+    wide = vectors.astype(np.float64)
+    norms = np.linalg.norm(wide, axis=1, keepdims=True)
+    directions = np.divide(wide, norms, out=np.zeros_like(wide), where=norms > 0)
+    mean: npt.NDArray[np.float64] = np.average(directions, axis=0, weights=weights)
+    return mean.astype(np.float32)
+
+
+READABLE_SHARE = 0.5
+"""A model reads a text when it knows at least this share of its letters and digits."""
+
+_CLOSING = r"[\"'”’»)\]]*"
+_SENTENCE = re.compile(
+    # Full-width marks end a sentence by themselves; the others need white space, for 3.14 is one number.
+    rf".+?(?:\n\s*|[.!?…؟۔।॥]{_CLOSING}\s+|[。！？｡][」』”’）]*\s*|$)",
+    re.DOTALL,
+)
+_WORD = re.compile(r"\s*\S+\s*")
+# What tokenizers put before a word or a piece; it carries no meaning by itself.
+_MARKERS = "▁Ġ# "
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A part of a text that fits the model; its weight among several is its length in pieces."""
+
+    text: str
+    weight: int = 1
+
+
+def chunk(text: str, pieces: Callable[[str], Sequence[str | None]], limit: int) -> list[Chunk] | None:
+    """`text` in parts of at most `limit` pieces, cut at the ends of sentences where possible.
+
+    Args:
+        text: not blank.
+        pieces: the model's tokenizer: the pieces of a text, `None` for each that the model does not know.
+        limit: the most pieces that the model reads, without the special ones.
+
+    Returns:
+        One chunk where the text fits, several where it does not, None where the model cannot read the text
+        (see `readable`): its embedding would be that of any other text that it cannot read.
+    """
+    if _surely_fits(text, limit):
+        return [Chunk(text)]
+    all_pieces = pieces(text)
+    if not readable(text, all_pieces):
+        return None
+    if len(all_pieces) <= limit:
+        return [Chunk(text)]
+    parts = pack(text, lambda part: len(pieces(part)) <= limit)
+    return [Chunk(part, len(pieces(part))) for part in parts]
+
+
+def _surely_fits(text: str, limit: int) -> bool:
+    # No tokenizer makes more pieces than bytes, and all know ASCII. This spares tokenizing most texts twice.
+    return len(text) <= limit and text.isascii() and any(map(str.isalnum, text))
+
+
+def readable(text: str, pieces: Sequence[str | None]) -> bool:
+    """Whether a model knows enough of `text`: `READABLE_SHARE` of its letters and digits.
+
+    Without any letter or digit, one known mark is enough.
+    """
+    known = [piece for piece in pieces if piece is not None]
+    if len(known) == len(pieces):
+        return bool(pieces)
+    letters = sum(map(str.isalnum, text))
+    if not letters:
+        return any(piece.strip(_MARKERS) for piece in known)
+    return sum(sum(map(str.isalnum, piece)) for piece in known) >= READABLE_SHARE * letters
+
+
+def pack(text: str, fits: Callable[[str], bool]) -> list[str]:
+    """`text` in as few stripped parts as fit, filled greedily from the front.
+
+    Parts end where sentences end; a sentence that does not fit is cut between words, and a word that does
+    not fit between characters. A single character always counts as fitting.
+
+    >>> pack("One. Two three. Four.", lambda part: len(part) <= 15)
+    ['One. Two three.', 'Four.']
+    """
+    units = _SENTENCE.findall(text)
+    parts: list[str] = []
+    start = 0
+    while start < len(units):
+        count = _most_that_fit(units, start, fits)
+        if count == 0:
+            units[start : start + 1] = _smaller(units[start])
+            continue
+        parts.append("".join(units[start : start + count]).strip())
+        start += count
+    return [part for part in parts if part]
+
+
+def _smaller(unit: str) -> list[str]:
+    words: list[str] = _WORD.findall(unit)
+    return words if len(words) > 1 else list(unit)
+
+
+def _most_that_fit(units: Sequence[str], start: int, fits: Callable[[str], bool]) -> int:
+    """How many units from `start` on fit together: by doubling, then halving, since each try is tokenized."""
+
+    def fit(count: int) -> bool:
+        return fits("".join(units[start : start + count]).strip())
+
+    left = len(units) - start
+    high = 1
+    while high <= left and fit(high):
+        high *= 2
+    low = high // 2
+    high = min(high, left + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fit(middle) else (low, middle)
+    return low if low or len(units[start]) > 1 else 1
+
 
 Embedding = Embedded | Undefined | Failed
 """What became of a text: a vector; nothing that the model could say about it; a failure."""

@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from answerkey.metrics_core.errors import UserError
 
 if TYPE_CHECKING:
-    from answerkey.metrics_core.embeddings.vectors import Matrix
+    import numpy as np
+    import numpy.typing as npt
+
+# As text, so that the forms and the command line can import this module without numpy.
+Vector: TypeAlias = "npt.NDArray[np.float32]"
+"""One embedding: shape (dimension,)."""
+
+Matrix: TypeAlias = "npt.NDArray[np.float32]"
+"""Embeddings row by row: shape (texts, dimension)."""
+
+API_REVISION = "api"
+"""Stands for the revision of a model behind an API: its provider does not tell which one answered."""
 
 
 class EncoderError(UserError):
@@ -35,6 +46,14 @@ class Encoded:
     vectors: Matrix
     tokens: int = 0
     cost_usd: float | None = 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Embedded:
+    """The embedding of one text, and of how many chunks it was made."""
+
+    vector: Vector
+    chunks: int = 1
 
 
 class Encoder(Protocol):

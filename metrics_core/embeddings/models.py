@@ -1,6 +1,6 @@
-"""From the name that a user writes to a model and its revision, without loading the model.
+"""Embedding models by name: what a name stands for, and the encoder that it names, loaded once per process.
 
-One rule, in this order:
+A name is resolved in this order:
 
 1. `minilm`, `use-multilingual`: the models that come as Python packages.
 2. `litellm:PROVIDER/MODEL`: a paid model through litellm, whatever the provider.
@@ -14,19 +14,18 @@ from __future__ import annotations
 import difflib
 import hashlib
 import re
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal
 
-from answerkey.metrics_core.embeddings.encoder import EncoderError
-from answerkey.metrics_core.embeddings.packaged import EMBEDDED
+from answerkey.metrics_core.embeddings.encoder import API_REVISION, Encoder, EncoderError
+from answerkey.metrics_core.embeddings.packaged import EMBEDDED, MINILM, MultilingualEncoder
 
 API_PREFIX = "litellm:"
 API_PROVIDERS = frozenset(("azure", "bedrock", "cohere", "gemini", "mistral", "openai", "vertex_ai", "voyage"))
-API_REVISION = "api"
-"""Stands for the revision of a model behind an API: its provider does not tell which one answered."""
 
 _NOT_A_MODEL = frozenset((".md", ".onnx", ".h5", ".msgpack", ".ot"))
 
@@ -132,3 +131,34 @@ def _identifier(name: str, shorten: bool) -> str:
     full = name.removeprefix(API_PREFIX).rstrip("/")
     short = full.rpartition("/")[2] if shorten else full
     return re.sub(r"[^0-9a-z]+", "_", short.lower()).strip("_") or "model"
+
+
+_loaded: dict[ModelName, Encoder] = {}
+_loading = threading.Lock()
+
+
+def load_encoder(name: str) -> Encoder:
+    """The encoder called `name`; `answerkey.metrics_core.embeddings.models` says which names there are.
+
+    Raises:
+        EncoderError: there is no such model here, or its files are not the right ones.
+    """
+    model = identify(name)
+    with _loading:
+        if model not in _loaded:
+            _loaded[model] = _load(model)
+        return _loaded[model]
+
+
+def _load(model: ModelName) -> Encoder:
+    if model.kind == "api":
+        from answerkey.metrics_core.embeddings.api import ApiEncoder
+
+        return ApiEncoder(model.target)
+    if model.target == MultilingualEncoder.name:
+        return MultilingualEncoder()
+    from answerkey.metrics_core.embeddings.transformer import TransformerEncoder, load_minilm
+
+    if model.target == MINILM.name:
+        return load_minilm()
+    return TransformerEncoder(Path(model.target), model.label, model.revision)

@@ -27,8 +27,8 @@ from typing import Literal, NamedTuple
 from answerkey.metrics_core.comparison import ALL
 from answerkey.metrics_core.gate.evidence import Calibrated, Coverage, Evidence, Missing, Side, side_of
 from answerkey.metrics_core.gate.policy import Policy, Rule
-from answerkey.metrics_core.statistics.decision import decide, needed_to_decide
 from answerkey.metrics_core.statistics.intervals import LEVEL, Interval
+from answerkey.metrics_core.statistics.power import decide, needed_to_decide
 
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INCOMPLETE"]
 

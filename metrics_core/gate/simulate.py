@@ -21,9 +21,8 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.evidence import Column, Coverage, Evidence, Side, side_of
 from answerkey.metrics_core.gate.gate import Outcome, verdict
 from answerkey.metrics_core.gate.policy import Policy
-from answerkey.metrics_core.statistics.decision import needed_to_decide
 from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, normal_quantile, wilson
-from answerkey.metrics_core.statistics.power import POWER
+from answerkey.metrics_core.statistics.power import POWER, needed_to_decide
 
 _CELLS = 8_000_000
 """Samples that the simulations of one scenario may draw together: a few seconds."""

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from answerkey.metrics_core.statistics.agreement import Agreement, agreement
+from answerkey.metrics_core.statistics.agreement import Agreement, Threshold, agreement, auroc, best_threshold
 from answerkey.metrics_core.statistics.clustered import Floats, codes_of
 from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate
-from answerkey.metrics_core.statistics.thresholds import Threshold, auroc, best_threshold
 
 _FOLDS = 5
 

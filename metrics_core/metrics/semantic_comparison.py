@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from answerkey.metrics_core.embeddings.embed import Embedding
-from answerkey.metrics_core.embeddings.vectors import Embedded, cosine
+from answerkey.metrics_core.embeddings.embed import Embedding, cosine
+from answerkey.metrics_core.embeddings.encoder import Embedded
 from answerkey.metrics_core.measurement import Failed, Undefined
 from answerkey.metrics_core.metrics.semantic_aggregation import DECIMALS, mean
 from answerkey.metrics_core.sample import Sample

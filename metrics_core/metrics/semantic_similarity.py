@@ -142,7 +142,7 @@ class SemanticSimilarity:
         # numpy is not for those who only ask what the fields are.
         from answerkey.metrics_core.embeddings.cache import EmbeddingCache
         from answerkey.metrics_core.embeddings.embed import embed
-        from answerkey.metrics_core.embeddings.loading import load_encoder
+        from answerkey.metrics_core.embeddings.models import load_encoder
         from answerkey.metrics_core.metrics.semantic_comparison import Texts
 
         cache = EmbeddingCache(Path(self.cache_dir)) if self.cache_dir else None

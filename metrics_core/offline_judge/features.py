@@ -15,8 +15,8 @@ from rapidfuzz.distance import LCSseq
 
 from answerkey.metrics_core.embeddings.cache import EmbeddingCache
 from answerkey.metrics_core.embeddings.embed import embed
-from answerkey.metrics_core.embeddings.loading import load_encoder
-from answerkey.metrics_core.embeddings.vectors import Embedded, Vector
+from answerkey.metrics_core.embeddings.encoder import Embedded, Vector
+from answerkey.metrics_core.embeddings.models import load_encoder
 from answerkey.metrics_core.offline_judge.alignment import HIT, Alignment, align, alike
 from answerkey.metrics_core.offline_judge.reading import Text, question_kind, read, sentences, text_kind
 from answerkey.metrics_core.offline_judge.rules import Case, Ruling, decide

@@ -1,7 +1,8 @@
-"""How far a judge's verdicts agree with labels that are taken as the truth, mostly people's.
+"""How far a judge's verdicts or scores agree with labels that are taken as the truth, mostly human ones.
 
-Agreement alone says little where most labels are 1, so it never stands without kappa, and never without the two error
-rates: a judge that lets wrong answers pass and one that fails right answers need different cures.
+Agreement alone says little where most labels are 1, so it is always reported with kappa and with the two error rates:
+a judge that lets wrong answers pass needs another cure than one that fails right answers. For graded scores there is
+the AUROC, and the threshold that agrees best with the labels.
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ from answerkey.metrics_core.statistics.clustered import (
     Codes,
     Floats,
     Scale,
+    check_same_rows,
     codes_of,
     mean,
-    paired,
+    numbers,
     proportion_interval,
     sum_interval,
     zeros_and_ones,
 )
-from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate
+from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, Interval
 from answerkey.metrics_core.statistics.paired import difference_interval
 
 # 1 - kappa is a ratio, of observed to expected disagreement, and never below 0.
@@ -84,7 +86,7 @@ def agreement(
         ValueError: no rows, not the same number of rows, anything but 0 and 1.
     """
     judged, truth = zeros_and_ones(verdicts, "verdicts"), zeros_and_ones(labels, "labels")
-    paired(judged, truth, "verdicts and labels")
+    check_same_rows(judged, truth, "verdicts and labels")
     codes = codes_of(clusters, len(judged))
     same = (judged == truth).astype(np.float64)
     difference = judged - truth
@@ -108,7 +110,7 @@ def confusion(verdicts: npt.ArrayLike, labels: npt.ArrayLike) -> Confusion:
         ValueError: no rows, not the same number of rows, anything but 0 and 1.
     """
     judged, truth = zeros_and_ones(verdicts, "verdicts"), zeros_and_ones(labels, "labels")
-    paired(judged, truth, "verdicts and labels")
+    check_same_rows(judged, truth, "verdicts and labels")
     counts = np.bincount((2 * (1 - judged) + (1 - truth)).astype(np.intp), minlength=4)
     return Confusion(*(int(count) for count in counts))
 
@@ -150,3 +152,141 @@ def _beyond_chance(
     span = 1 / (1 - chance)
     interval = sum_interval(value, effects, codes, span=span, method="delta-log-t", scale=_LOG, level=level)
     return Estimate(value, interval and interval.clipped(-1.0, 1.0))
+
+
+_LOGIT = Scale(lambda x: math.log(x / (1 - x)), lambda x: 1 / (x * (1 - x)), lambda y: 0.5 + 0.5 * math.tanh(y / 2))
+
+_CELLS = 2_000_000
+"""Resamples are drawn in batches of so many cells, 16 MB, so that memory does not grow with the rows."""
+
+
+class Threshold(NamedTuple):
+    """A score of at least `value` is a 1, which agrees best with the labels of the rows it was chosen on.
+
+    `kappa` is Cohen's kappa there. It is the highest of many, so on new rows it comes out lower.
+    """
+
+    value: float
+    interval: Interval | None
+    kappa: float
+
+
+def auroc(
+    scores: npt.ArrayLike, labels: npt.ArrayLike, *, clusters: Clusters = None, level: float = LEVEL
+) -> Estimate | None:
+    """The chance that a row labelled 1 scores above one labelled 0; ties count half. 0.5 is no better than a coin.
+
+    Interval: t with the error of DeLong et al. (1988), in clusters that of Obuchowski (1997), on the logit scale
+    (Pepe 2003).
+
+    Args:
+        scores: (rows,): finite numbers; `labels`: 0 or 1, of the same rows in the same order.
+
+    Returns:
+        None where all labels are the same.
+
+    Raises:
+        ValueError: no rows, not the same number of rows, a score that is not finite, a label that is not 0 or 1.
+    """
+    from scipy.stats import rankdata
+
+    marks, truth = _checked(scores, labels)
+    positive, negative = truth == 1, truth == 0
+    ones, zeros = int(positive.sum()), int(negative.sum())
+    if not ones or not zeros:
+        return None
+    ranks = rankdata(marks)
+    # For each row, the share of the other label's rows on its right side (Sun and Xu 2014).
+    placed = np.empty(len(marks))
+    placed[positive] = (ranks[positive] - rankdata(marks[positive])) / zeros
+    placed[negative] = 1 - (ranks[negative] - rankdata(marks[negative])) / ones
+    value = mean(placed[positive])
+    effects = placed - value
+    effects[positive] /= ones
+    effects[negative] /= zeros
+    codes = codes_of(clusters, len(marks))
+    least = min(ones, zeros) if codes is None else min(len(np.unique(codes[chosen])) for chosen in (positive, negative))
+    interval = sum_interval(
+        value, effects, codes, span=1.0, method="delong-logit-t", scale=_LOGIT, n=least, level=level
+    )
+    return Estimate(value, interval and interval.clipped(0.0, 1.0))
+
+
+def best_threshold(
+    scores: npt.ArrayLike,
+    labels: npt.ArrayLike,
+    *,
+    clusters: Clusters = None,
+    seed: int = 0,
+    resamples: int = 1000,
+    level: float = LEVEL,
+) -> Threshold | None:
+    """The threshold with the highest kappa against the labels: half way between two scores, the lowest of equals.
+
+    Its interval is the percentile bootstrap over rows, or clusters. A best threshold is learned slowly, with the
+    cube root of the rows (Kim and Pollard 1990), and where scores are few and coarse, many thresholds are the same:
+    the interval is then wider than it must be, never narrower.
+
+    Args:
+        scores: (rows,): finite numbers, more is better; `labels`: 0 or 1, of the same rows in the same order.
+
+    Returns:
+        None where all labels, or all scores, are the same.
+
+    Raises:
+        ValueError: no rows, not the same number of rows, a score that is not finite, a label that is not 0 or 1.
+    """
+    marks, truth = _checked(scores, labels)
+    codes = codes_of(clusters, len(marks))
+    order = np.lexsort((truth, marks))
+    marks, truth = marks[order], truth[order]
+    cuts = np.flatnonzero(np.diff(marks)) + 1
+    if not cuts.size or truth.min() == truth.max():
+        return None
+    middles = (marks[cuts - 1] + marks[cuts]) / 2
+    kappas = _kappas(np.ones((1, len(marks))), truth, cuts)[0]
+    best = int(np.argmax(kappas))
+    drawn = _resampled(None if codes is None else codes[order], truth, cuts, seed, resamples)
+    tail = (1 - level) / 2
+    low, high = np.quantile(middles[drawn], [tail, 1 - tail])
+    units = len(marks) if codes is None else int(codes.max()) + 1
+    interval = Interval(float(low), float(high), "bootstrap") if units > 1 else None
+    return Threshold(float(middles[best]), interval, float(kappas[best]))
+
+
+def _checked(scores: npt.ArrayLike, labels: npt.ArrayLike) -> tuple[Floats, Floats]:
+    marks, truth = numbers(scores, "scores"), zeros_and_ones(labels, "labels")
+    check_same_rows(marks, truth, "scores and labels")
+    return marks, truth
+
+
+def _resampled(codes: Codes | None, truth: Floats, cuts: Codes, seed: int, resamples: int) -> Codes:
+    """The index of the best cut in each of `resamples` resamples of the rows, or of the clusters."""
+    rng = np.random.default_rng(seed)
+    units = len(truth) if codes is None else int(codes.max()) + 1
+    batch = max(1, _CELLS // len(truth))
+    best = []
+    for start in range(0, resamples, batch):
+        drawn = rng.multinomial(units, np.full(units, 1 / units), min(batch, resamples - start))
+        weights = drawn if codes is None else drawn[:, codes]
+        best.append(np.argmax(_kappas(weights.astype(np.float64), truth, cuts), axis=1))
+    return np.concatenate(best)
+
+
+def _kappas(weights: Floats, truth: Floats, cuts: Codes) -> Floats:
+    """Kappa of every cut under every row of weights, shape (resamples, cuts).
+
+    Args:
+        weights: (resamples, rows), rows by rising score; `cuts`: verdict 1 from this row on.
+    """
+    total = weights.sum(axis=1, keepdims=True)
+    ones = weights @ truth[:, None]
+    below = np.cumsum(weights, axis=1)[:, cuts - 1]
+    ones_below = np.cumsum(weights * truth, axis=1)[:, cuts - 1]
+    verdicts = (total - below) / total
+    labels = ones / total
+    agreed = (ones - ones_below + below - ones_below) / total
+    chance = verdicts * labels + (1 - verdicts) * (1 - labels)
+    # A resample with one label only agrees by chance alone, however it is cut.
+    kappas: Floats = np.divide(agreed - chance, 1 - chance, out=np.zeros_like(chance), where=chance < 1)
+    return kappas

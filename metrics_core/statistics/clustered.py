@@ -48,7 +48,7 @@ def zeros_and_ones(values: npt.ArrayLike, name: str) -> Floats:
     return array
 
 
-def paired(first: Floats, second: Floats, names: str) -> None:
+def check_same_rows(first: Floats, second: Floats, names: str) -> None:
     """Refuse arrays that are not of the same rows.
 
     Raises:

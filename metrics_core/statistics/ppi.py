@@ -14,10 +14,10 @@ from answerkey.metrics_core.statistics.clustered import (
     Clusters,
     Codes,
     Floats,
+    check_same_rows,
     codes_of,
     mean,
     numbers,
-    paired,
     standard_deviation,
     sum_interval,
 )
@@ -91,7 +91,7 @@ def ppi_difference(
         ValueError: no row labelled in both, not the same number of rows, a number that is not finite.
     """
     old, new = numbers(old_scores, "old_scores"), numbers(new_scores, "new_scores")
-    paired(old, new, "old_scores and new_scores")
+    check_same_rows(old, new, "old_scores and new_scores")
     old_known, old_truth = _labels(old_labels, len(old))
     new_known, new_truth = _labels(new_labels, len(old))
     return _ppi(new - old, old_known & new_known, new_truth - old_truth, codes_of(clusters, len(old)), 2 * span, level)

@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from answerkey.metrics_core.comparison import ALL, Comparison
 from answerkey.metrics_core.registry import METRICS, Options
-from answerkey.metrics_core.statistics.paired import PairedDifference, paired_difference
-from answerkey.metrics_core.statistics.permutation import sign_flip
+from answerkey.metrics_core.statistics.paired import PairedDifference, paired_difference, sign_flip
 from answerkey.metrics_core.statistics.power import minimum_detectable, needed_for_mean, needed_for_share
 from answerkey.metrics_core.statistics.ppi import ppi_difference
 from answerkey.tasks.compare.grouping import groups

@@ -14,7 +14,7 @@ import pytest
 
 from answerkey.metrics_core import Sample
 from answerkey.metrics_core.embeddings.cache import FILE_NAME, EmbeddingCache
-from answerkey.metrics_core.embeddings.vectors import Embedded
+from answerkey.metrics_core.embeddings.encoder import Embedded
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
 
 SAMPLES = [Sample(str(i), f"answer {i}", ["answer", f"{i % 3}"]) for i in range(30)]
@@ -99,7 +99,7 @@ import sys
 import numpy as np
 from pathlib import Path
 from answerkey.metrics_core.embeddings.cache import EmbeddingCache
-from answerkey.metrics_core.embeddings.vectors import Embedded
+from answerkey.metrics_core.embeddings.encoder import Embedded
 
 class Model:
     name, revision, max_pieces = "m", "1", 10

@@ -13,7 +13,7 @@ import pytest
 
 from answerkey.metrics_core import Sample, Undefined
 from answerkey.metrics_core.embeddings.encoder import EncoderError
-from answerkey.metrics_core.embeddings.loading import load_encoder
+from answerkey.metrics_core.embeddings.models import load_encoder
 from answerkey.metrics_core.embeddings.packaged import MINILM, ModelPackage
 from answerkey.metrics_core.embeddings.transformer import TransformerEncoder
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from answerkey.metrics_core.judges.calibration import Labelled, calibrate
-from answerkey.metrics_core.statistics.agreement import agreement
-from answerkey.metrics_core.statistics.thresholds import auroc, best_threshold
+from answerkey.metrics_core.statistics.agreement import agreement, auroc, best_threshold
 
 
 def graded(n: int, signal: float, seed: int = 0) -> Labelled:

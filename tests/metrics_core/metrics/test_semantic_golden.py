@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from answerkey.metrics_core import Sample, Scored, Undefined
-from answerkey.metrics_core.embeddings.chunking import pack
-from answerkey.metrics_core.embeddings.vectors import cosine
+from answerkey.metrics_core.embeddings.embed import cosine, pack
 from answerkey.metrics_core.metrics.semantic_aggregation import aggregate
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
 

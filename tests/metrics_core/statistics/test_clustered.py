@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.metrics_core.statistics.clustered import (
+    check_same_rows,
     codes_of,
     design_effect,
     mean,
     mean_interval,
     numbers,
-    paired,
     proportion_interval,
     standard_deviation,
     unit_sums,
@@ -46,9 +46,9 @@ def test_zeros_and_ones_may_be_booleans_and_nothing_between() -> None:
 
 def test_rows_that_cannot_be_paired_are_refused() -> None:
     with pytest.raises(ValueError, match="old and new: 2 and 1 rows are not the same rows"):
-        paired(np.zeros(2), np.zeros(1), "old and new")
+        check_same_rows(np.zeros(2), np.zeros(1), "old and new")
     with pytest.raises(ValueError, match="old and new: there is no row"):
-        paired(np.zeros(0), np.zeros(0), "old and new")
+        check_same_rows(np.zeros(0), np.zeros(0), "old and new")
 
 
 def test_clusters_are_numbered_and_a_row_without_one_is_on_its_own() -> None:

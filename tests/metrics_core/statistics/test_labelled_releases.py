@@ -9,10 +9,9 @@ import pytest
 import scipy.stats
 
 from answerkey.metrics_core.statistics.agreement import agreement
-from answerkey.metrics_core.statistics.decision import decide
 from answerkey.metrics_core.statistics.multiple_testing import holm
 from answerkey.metrics_core.statistics.paired import PairedDifference, difference_interval, paired_difference
-from answerkey.metrics_core.statistics.power import minimum_detectable
+from answerkey.metrics_core.statistics.power import decide, minimum_detectable
 from tests.metrics_core.statistics.simulations import share
 
 RELEASES = ("fid", "gpt35", "chatgpt", "gpt4", "newbing")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.metrics_core.embeddings.chunking import Chunk, chunk, pack, readable
+from answerkey.metrics_core.embeddings.embed import Chunk, chunk, pack, readable
 
 
 def words(text: str) -> list[str | None]:
