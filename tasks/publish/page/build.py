@@ -15,8 +15,8 @@ from answerkey.tasks.gate.verdicts import Gated
 from answerkey.tasks.publish.page import read
 from answerkey.tasks.publish.page.command import command
 from answerkey.tasks.publish.page.model import Corrected, Field, Page, Release
-from answerkey.tasks.publish.page.notices import summary, warnings
 from answerkey.tasks.publish.page.samples import MOST_SAMPLES, read_samples
+from answerkey.tasks.publish.page.warnings import summary, warnings
 from answerkey.tasks.reports.history import moments
 from answerkey.tasks.reports.labels import LABEL, LABEL_FIELD, MOST_LABELLED
 from answerkey.tasks.reports.names import labels as labels_of

@@ -14,9 +14,8 @@ from functools import partial
 from markupsafe import Markup
 
 from answerkey.metrics_core.comparison import Pair
-from answerkey.tasks.publish.page import views
-from answerkey.tasks.publish.page.figures import number, percent, signed, visible
-from answerkey.tasks.publish.page.model import Distribution, Page
+from answerkey.tasks.publish.page.model import Distribution, Page, score_name
+from answerkey.tasks.publish.page.text import number, percent, signed, visible
 
 WIDE, NARROW = 1000, 290
 """Widths of a plot without its margins, in pixels, so that its text is about as large as the page's own."""
@@ -59,10 +58,10 @@ class Plots:
 
 def plots(page: Page) -> Plots:
     """Draw everything that the page has numbers for; a plot without a number is empty, or left out by name."""
-    tables = views.slice_tables(page)
+    tables = page.slice_tables
     small = [
         column
-        for column in views.slice_columns(page)
+        for column in page.slice_columns
         if max(len(table.lines) for table in tables if table.column == column) <= MOST_SLICES
     ]
     return Plots(
@@ -115,7 +114,7 @@ def interval_plot(page: Page, name: str) -> Markup | None:
         _Interval(score.mean, score.ci_low, score.ci_high, _short(release.label), number(score.mean))
         for release in page.releases
         for score in release.report.overall
-        if views.score_name(score) == name and score.mean is not None
+        if score_name(score) == name and score.mean is not None
     ]
     if not rows:
         return None
@@ -167,7 +166,7 @@ def slice_plot(page: Page, column: str, width: int) -> Markup | None:
     by_value: dict[str, list[_Interval | None]] = {}
     for turn, release in enumerate(releases):
         for score in release.report.scores:
-            if views.score_name(score) == page.primary and score.slice.startswith(f"{column}="):
+            if score_name(score) == page.primary and score.slice.startswith(f"{column}="):
                 rows = by_value.setdefault(score.slice.partition("=")[2], [None] * len(releases))
                 if score.mean is not None:
                     tone, shape = f"var(--c{turn + 1})", list(SHAPES)[turn]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from base64 import b64encode
+from collections.abc import Callable
 from hashlib import sha256
 from importlib import resources
 from pathlib import Path
@@ -11,9 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
+from answerkey.metrics_core.comparison import ALL, Comparison, Pair
+from answerkey.metrics_core.gate.gate import RuleOutcome
 from answerkey.tasks.compare.text import people_note
-from answerkey.tasks.publish.page import charts, figures, views
+from answerkey.tasks.publish.page import charts
 from answerkey.tasks.publish.page.model import Page, as_json
+from answerkey.tasks.publish.page.text import (
+    isolated,
+    number,
+    percent,
+    probability,
+    signed,
+    typeset,
+    visible,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -34,30 +46,28 @@ def write(page: Page, path: Path) -> Path:
 def render(page: Page) -> str:
     """The page as HTML. Text from data is escaped by the template, and in the script's data by `for_script`."""
     style, script = _file("page.css"), "".join(["(() => {\n", '"use strict";\n', *map(_file, _SCRIPTS), "})();\n"])
-    html = (
-        _environment()
-        .get_template("page.html.j2")
-        .render(
-            page=page,
-            style=Markup(style),
-            script=Markup(script),
-            data=Markup(for_script(_data(page))),
-            policy=_policy(style, script),
-            plots=charts.plots(page),
-            views=views,
-            people_note=people_note,
-            colors=[(f"c{turn}", shape) for turn, shape in enumerate(charts.SHAPES, 1)],
-        )
+    templates = environment()
+    templates.globals |= {
+        function.__name__: function for function in (rule_number, by_slice, name_of_test, one_sided, people_note)
+    }
+    html = templates.get_template("page.html.j2").render(
+        page=page,
+        style=Markup(style),
+        script=Markup(script),
+        data=Markup(for_script(_data(page))),
+        policy=_policy(style, script),
+        plots=charts.plots(page),
+        colors=[(f"c{turn}", shape) for turn, shape in enumerate(charts.SHAPES, 1)],
     )
     return f"{html.strip()}\n"
 
 
 def for_script(value: Any) -> str:
     """JSON for a script element: nothing in it can end the element, open a comment or break a line of code."""
-    text = as_json(value)
+    json = as_json(value)
     for character in "<>&\u2028\u2029":
-        text = text.replace(character, f"\\u{ord(character):04x}")
-    return text
+        json = json.replace(character, f"\\u{ord(character):04x}")
+    return json
 
 
 def _data(page: Page) -> dict[str, Any]:
@@ -94,23 +104,60 @@ def _digest(text: str) -> str:
     return b64encode(sha256(text.encode()).digest()).decode()
 
 
-def _environment() -> Environment:
+def environment(*, autoescape: bool = True) -> Environment:
+    """The templates of the page, with the filters for numbers and text from data."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(
+    made = Environment(
         loader=PackageLoader("answerkey.tasks.publish.page", "."),
-        autoescape=True,
+        autoescape=autoescape,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    shown = (
-        figures.number, figures.signed, figures.percent, figures.probability, figures.visible, figures.typeset,
-        figures.isolated,
-    )  # fmt: skip
-    environment.filters |= {function.__name__: function for function in shown}
-    return environment
+    shown = (number, signed, percent, probability, visible, typeset, isolated)
+    made.filters |= {function.__name__: function for function in shown}
+    return made
 
 
 def _file(name: str) -> str:
     return resources.files("answerkey.tasks.publish.page").joinpath(name).read_text(encoding="utf-8")
+
+
+def rule_number(rule: RuleOutcome) -> Callable[[float | None], str]:
+    """How the numbers of a rule are written: a difference has a sign, also where it is plus."""
+    difference = not rule.rule.startswith(("level ", "kappa ", "coverage "))
+    return signed if difference else number
+
+
+def by_slice(pair: Pair, primary: str) -> tuple[tuple[str, tuple[Comparison, ...]], ...]:
+    """The comparisons of slices under a title: those of the field that decides, then those of all others."""
+    sliced = [row for row in pair.rows if row.slice != ALL]
+    parts = {
+        f"{primary} by slice": tuple(row for row in sliced if row.name == primary),
+        "Other metrics by slice": tuple(row for row in sliced if row.name != primary),
+    }
+    return tuple((title, rows) for title, rows in parts.items() if rows)
+
+
+_TESTS = {
+    "mcnemar": "McNemar, exact",
+    "sign-flip": "sign flips",
+    "cluster sign-flip": "sign flips, clusters",
+    "exchange": "exchanges",
+}
+
+
+def name_of_test(row: Comparison) -> str:
+    """The test behind a p-value, in words."""
+    return _TESTS.get(row.test, row.test)
+
+
+def one_sided(row: Comparison) -> tuple[str, ...]:
+    """How many rows have a number in one of the releases only, and what they are in the other."""
+    sides = (("only old", row.n_only_old, row.missing_new), ("only new", row.n_only_new, row.missing_old))
+    return tuple(
+        f"{name} {n:,}" + (f" ({', '.join(f'{count:,} {why}' for why, count in missing.items())})" if missing else "")
+        for name, n, missing in sides
+        if n
+    )

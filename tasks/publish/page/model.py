@@ -6,14 +6,18 @@ Scores and differences are in the units of their metric, mostly 0 to 1; None sta
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields, is_dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
-from answerkey.metrics_core.comparison import Pair
+from answerkey.metrics_core.comparison import ALL, Pair
+from answerkey.metrics_core.gate.gate import PRECEDENCE
 from answerkey.tasks.gate.verdicts import Gated
-from answerkey.tasks.publish.page.columns import Samples
 from answerkey.tasks.reports.history import Moment
-from answerkey.tasks.reports.report import Report
+from answerkey.tasks.reports.report import Report, Score
+
+_MOST_SLICES = 40
 
 Estimate = tuple[float | None, float | None, float | None]
 
@@ -137,6 +141,76 @@ class Corrected:
 
 
 @dataclass(frozen=True, slots=True)
+class Answers:
+    """What a release answered, by the place of the sample.
+
+    `correct` is the label of people. `values` go by METRIC.FIELD. `unscored`, `reasons` and `evidence` go by metric
+    and hold places only where there is something to say: status and reason; the metric's own words; facts, votes and
+    the rule of a judge. `absent` are places that the release does not have, `cut` the whole lengths of cut answers.
+    """
+
+    release: str
+    texts: tuple[str | None, ...]
+    correct: tuple[bool | None, ...]
+    values: Mapping[str, tuple[float | None, ...]]
+    unscored: Mapping[str, Mapping[int, tuple[str, str]]]
+    reasons: Mapping[str, Mapping[int, str]]
+    evidence: Mapping[str, Mapping[int, Mapping[str, Any]]]
+    absent: tuple[int, ...] = ()
+    cut: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Samples:
+    """The samples of the table, in columns; `n_total` counts also those that the page leaves out for its size."""
+
+    n_total: int
+    ids: tuple[str, ...]
+    questions: tuple[str | None, ...]
+    references: tuple[tuple[str, ...], ...]
+    facts: tuple[tuple[str, ...], ...]
+    slices: Mapping[str, tuple[str | None, ...]]
+    answers: tuple[Answers, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One field with its score in every release, None where a release has none."""
+
+    field: Field
+    first: bool
+    headline: bool
+    cells: tuple[Score | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SliceLine:
+    """One value of a slice column with the score of one field in every release."""
+
+    value: str
+    n: int
+    cells: tuple[Score | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SliceTable:
+    """One field by the values of one column, those with most rows; `left_out` counts the others."""
+
+    field: str
+    column: str
+    lines: tuple[SliceLine, ...]
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """A command and the reports that it makes."""
+
+    command: str
+    releases: tuple[Release, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Page:
     """One page about one or several reports of one data set, in the order in which they were asked for.
 
@@ -163,6 +237,76 @@ class Page:
     corrected: tuple[Corrected, ...]
     history: tuple[Moment, ...]
     samples: Samples
+
+    @property
+    def headline(self) -> str:
+        """The page in a few words: the release and its verdict; of several verdicts, how many have which outcome."""
+        if len(self.gates) < 2:
+            start = f"{self.gates[0].verdict.outcome}, " if self.gates else ""
+            return start + self.releases[-1].label
+        counts = Counter(gated.verdict.outcome for gated in self.gates)
+        return ", ".join(f"{counts[outcome]} {outcome}" for outcome in PRECEDENCE if counts[outcome])
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether any row of any release should have a score in any metric and has none."""
+        return any(score.n_failed + score.n_skipped for release in self.releases for score in release.report.overall)
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """All fields over all rows, by metric; `first` marks the first field of a metric."""
+        scores = [{score_name(score): score for score in release.report.overall} for release in self.releases]
+        metrics = [field.metric for field in self.fields]
+        return tuple(
+            Line(
+                field,
+                place == metrics.index(field.metric),
+                field.name in self.headlines,
+                tuple(by_name.get(field.name) for by_name in scores),
+            )
+            for place, field in enumerate(self.fields)
+        )
+
+    @property
+    def slice_columns(self) -> tuple[str, ...]:
+        """The columns that the reports are sliced by."""
+        names = (s.slice.partition("=")[0] for r in self.releases for s in r.report.scores if s.slice != ALL)
+        return tuple(dict.fromkeys(names))
+
+    @property
+    def slice_tables(self) -> tuple[SliceTable, ...]:
+        """Every field by every slice column, the primary field first."""
+        by_release = [{(score_name(s), s.slice): s for s in release.report.scores} for release in self.releases]
+        names = sorted((field.name for field in self.fields), key=lambda name: name != self.primary)
+        return tuple(_slice_table(name, column, by_release) for name in names for column in self.slice_columns)
+
+    @property
+    def moments(self) -> tuple[Moment, ...]:
+        """The reports of the data set with the primary field, newest first."""
+        return tuple(moment for moment in self.history[::-1] if moment.field == self.primary)
+
+    @property
+    def recipes(self) -> tuple[Recipe, ...]:
+        """The commands that make the reports of the page, each once."""
+        releases: dict[str, list[Release]] = {}
+        for release in self.releases:
+            releases.setdefault(release.command, []).append(release)
+        return tuple(Recipe(command, tuple(made)) for command, made in releases.items())
+
+
+def _slice_table(name: str, column: str, by_release: Sequence[dict[tuple[str, str], Score]]) -> SliceTable:
+    values = dict.fromkeys(s for scores in by_release for n, s in scores if n == name and s.startswith(f"{column}="))
+    found = []
+    for value in values:
+        cells = tuple(scores.get((name, value)) for scores in by_release)
+        found.append(SliceLine(value.partition("=")[2], max(cell.n_total for cell in cells if cell), cells))
+    kept = found if len(found) <= _MOST_SLICES else sorted(found, key=lambda line: -line.n)[:_MOST_SLICES]
+    return SliceTable(name, column, tuple(kept), len(found) - len(kept))
+
+
+def score_name(score: Score) -> str:
+    """METRIC.FIELD."""
+    return f"{score.metric}.{score.field}"
 
 
 def as_json(value: Any) -> str:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from answerkey.tasks.publish.page.columns import Answers, Samples
+from answerkey.tasks.publish.page.model import Answers, Samples
 from answerkey.tasks.reports.report import Report
 
 if TYPE_CHECKING:

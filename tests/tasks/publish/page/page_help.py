@@ -7,8 +7,8 @@ from typing import Any
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict
 from answerkey.tasks.gate.verdicts import Gated
-from answerkey.tasks.publish.page.columns import Answers, Samples
 from answerkey.tasks.publish.page.model import (
+    Answers,
     Check,
     Distribution,
     Failure,
@@ -16,6 +16,7 @@ from answerkey.tasks.publish.page.model import (
     Page,
     Refused,
     Release,
+    Samples,
     Warning,
 )
 from answerkey.tasks.reports.history import Moment

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from answerkey.metrics_core.comparison import Pair
 from answerkey.metrics_core.gate.gate import Verdict
 from answerkey.tasks.gate.verdicts import Gated
-from answerkey.tasks.publish.page.html import for_script, render, write
+from answerkey.tasks.publish.page.html import by_slice, for_script, name_of_test, one_sided, render, write
 from answerkey.tasks.publish.page.model import Agreement, Corrected, Estimate, Page
 from tests.tasks.publish.page.page_help import FIELDS, VERDICT, comparison, page, score
 
@@ -235,3 +235,23 @@ def test_a_file_is_written_whole_and_replaces_the_last_one(tmp_path: Path) -> No
     write(page(n=2), file)
     assert file.read_text(encoding="utf-8") != first
     assert [path.name for path in file.parent.iterdir()] == ["page.html"]
+
+
+def test_comparisons_of_slices_are_parted_by_the_field_that_decides() -> None:
+    rows = tuple(comparison(name, slice=part) for name in FIELDS[:2] for part in ("all", "lang=en", "lang=ru"))
+    first, other = by_slice(Pair("a", "b", rows), FIELDS[0])
+    assert (first[0], [row.slice for row in first[1]]) == ("rouge_l.recall by slice", ["lang=en", "lang=ru"])
+    assert (other[0], {row.name for row in other[1]}) == ("Other metrics by slice", {"rouge_l.f1"})
+    assert by_slice(Pair("a", "b", rows[:1]), FIELDS[0]) == ()
+
+
+def test_rows_that_only_one_side_has_say_what_they_are_on_the_other() -> None:
+    row = comparison(n_only_old=1234, missing_new={"failed": 1200, "absent": 34}, n_only_new=1)
+    assert one_sided(row) == ("only old 1,234 (1,200 failed, 34 absent)", "only new 1")
+    assert one_sided(comparison()) == ()
+
+
+def test_tests_are_named_in_words() -> None:
+    assert [name_of_test(comparison(test=name)) for name in ("mcnemar", "sign-flip", "another", "")] == [
+        "McNemar, exact", "sign flips", "another", "",
+    ]  # fmt: skip

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.tasks.publish.page.figures import (
+from answerkey.tasks.publish.page.text import (
     hidden_name,
     isolated,
     number,

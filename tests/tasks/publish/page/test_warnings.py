@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from answerkey.metrics_core.comparison import Pair
 from answerkey.tasks.publish.page.model import Check, Release, Warning
-from answerkey.tasks.publish.page.notices import summary, warnings
+from answerkey.tasks.publish.page.warnings import summary, warnings
 from tests.tasks.publish.page.page_help import FIELDS, SIGNATURES, comparison, release, report, score
 
 PRIMARY = FIELDS[0]

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from answerkey.metrics_core.comparison import Comparison, Pair
 from answerkey.metrics_core.statistics.intervals import LEVEL
-from answerkey.tasks.publish.page.figures import number, percent, signed
 from answerkey.tasks.publish.page.model import Check, Release, Warning
+from answerkey.tasks.publish.page.text import number, percent, signed
 from answerkey.tasks.reports.judged_by import depth_warnings
 from answerkey.tasks.reports.report import Score
 
