@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import logging
 import os
-import socket
-import struct
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from answerkey.flows import environment
-from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.dead_runs import TAG
 from answerkey.tasks.publish.server import has_server
 from answerkey.tasks.warehouse.home import Home
-
-# Of Linux, where alone the interface can be down like this: SIOCSIFFLAGS, and IFF_UP with IFF_RUNNING.
-_SET_FLAGS, _UP_AND_RUNNING = 0x8914, 0x41
 
 
 def prepare_run(home: Home, *, quiet: bool) -> None:
@@ -39,7 +31,6 @@ def prepare_run(home: Home, *, quiet: bool) -> None:
 def started_here() -> Iterator[None]:
     """Around the call of a flow: says what takes long, and gives the run the tag by which housekeeping knows it."""
     if not has_server():
-        wake_loopback()
         logging.getLogger("answerkey").info(
             "starting a temporary Prefect server (10 to 20 seconds; PREFECT_API_URL names one that runs)"
         )
@@ -47,23 +38,3 @@ def started_here() -> Iterator[None]:
 
     with tags(TAG):
         yield
-
-
-def wake_loopback() -> None:
-    """Bring up this machine's loopback interface, where Prefect's temporary server listens, if it is down.
-
-    It is in a network namespace that was made to keep programs off the network (`unshare -n`).
-
-    Raises:
-        UserError: it is down, and this user may not change that.
-    """
-    with socket.socket() as probe:
-        # Nobody need answer: that the address can be reached is all there is to know.
-        if probe.connect_ex(("127.0.0.1", 9)) != errno.ENETUNREACH:
-            return
-        try:
-            fcntl.ioctl(probe, _SET_FLAGS, struct.pack("16sh14x", b"lo", _UP_AND_RUNNING))
-        except OSError as error:
-            raise UserError(
-                "the loopback interface is down, and Prefect's temporary server needs it: run `ip link set lo up`"
-            ) from error
