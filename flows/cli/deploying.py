@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,11 +23,19 @@ if TYPE_CHECKING:
 
 PoolKind = Literal["process", "docker"]
 
-ROOT = Path(__file__).resolve().parents[2]
-"""Deployments remember this folder, and the flows in it."""
+_ROOT = Path(__file__).resolve().parents[2]
+"""Has `flows`, `deployments` and `examples`: a checkout, or the installed package."""
+
+_IS_CHECKOUT = (_ROOT / "pyproject.toml").is_file()
 
 _NOTIFY = "00000000-0000-0000-0000-000000000000"
 """Stands in deployments/automations for the block that notifies people."""
+
+
+def project_folder() -> Path:
+    """Where runs work, and what paths in their parameters start from: the checkout, or for an installed package the
+    current folder, which is the user's own project."""
+    return _ROOT if _IS_CHECKOUT else Path.cwd()
 
 
 def deploy_all(home: Home, environment: Mapping[str, str], pool: str = POOL) -> None:
@@ -46,13 +55,18 @@ def deploy_all(home: Home, environment: Mapping[str, str], pool: str = POOL) -> 
             schedule["active"] = switches.get((deployment["name"], schedule["slug"]), schedule["active"])
         deployment["parameters"] = {**deployment.get("parameters", {}), "home": str(home.folder.resolve())}
         deployment["work_pool"] = {**deployment["work_pool"], "name": pool}
-    path = os.pathsep.join(filter(None, (str(ROOT), environment.get("PYTHONPATH"))))
+        if not _IS_CHECKOUT:
+            # Files there would be loaded beside packages of the user's own that are called `flows` and `tasks` too.
+            module, function = deployment["entrypoint"].split(".py:")
+            deployment["entrypoint"] = f"answerkey.{module.replace('/', '.')}.{function}"
+    folder = project_folder()
+    path = os.pathsep.join(filter(None, (str(folder), environment.get("PYTHONPATH"))))
     with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as file:
         yaml.safe_dump(content, file, sort_keys=False)
         file.flush()
         done = subprocess.run(
             [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--all", "--prefect-file", file.name],
-            check=False, cwd=ROOT, env={**environment, "PYTHONPATH": path}, capture_output=True, text=True,
+            check=False, cwd=folder, env={**environment, "PYTHONPATH": path}, capture_output=True, text=True,
         )  # fmt: skip
     if done.returncode:
         raise UserError(f"Prefect refused the deployments:\n{(done.stdout + done.stderr).strip()[-2000:]}")
@@ -96,7 +110,7 @@ def make_automations(notify: str = "") -> list[str]:
     made = []
     with get_client(sync_client=True) as client:
         block = _block(client, notify) if notify else None
-        for file in sorted((ROOT / "deployments" / "automations").glob("*.yaml")):
+        for file in sorted((_ROOT / "deployments" / "automations").glob("*.yaml")):
             for content in _read(f"automations/{file.name}")["automations"]:
                 needs_block = any(action.get("block_document_id") == _NOTIFY for action in content["actions"])
                 if needs_block and block is None:
@@ -111,10 +125,10 @@ def make_automations(notify: str = "") -> list[str]:
 def _read(name: str) -> dict[str, Any]:
     import yaml
 
-    file = ROOT / "deployments" / name
-    if not file.is_file():
-        raise UserError(f"{file}: not there; the deployments are in a checkout of answerkey: install it with pip -e")
-    content: dict[str, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))
+    text = (_ROOT / "deployments" / name).read_text(encoding="utf-8")
+    if not _IS_CHECKOUT:
+        text = re.sub(r"\bexamples/", f"{_ROOT}/examples/", text)
+    content: dict[str, Any] = yaml.safe_load(text)
     return content
 
 

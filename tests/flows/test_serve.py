@@ -15,7 +15,7 @@ from tests.flows.conftest import ROOT, command, free_port
 from tests.flows.deployed_help import until
 
 
-def _two_free_ports() -> int:
+def two_free_ports() -> int:
     """The first of two that follow each other: the server's, and that of the pages."""
     while True:
         port = free_port()
@@ -31,7 +31,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def port() -> int:
-    return _two_free_ports()
+    return two_free_ports()
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_it_serves_on_any_port_and_leaves_nothing_behind(served: subprocess.Pope
     assert (home / "prefect/prefect.db").is_file()
     # A second one on the same home would take the first one's database.
     again = subprocess.run(
-        command("serve", "--port", _two_free_ports(), "--home", home),
+        command("serve", "--port", two_free_ports(), "--home", home),
         check=False, cwd=ROOT, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert again.returncode == 2

@@ -1,0 +1,181 @@
+"""The package as others install it: what is in it, and that it works beside packages of the user's own."""
+
+import ast
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import urllib.request
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.flows.test_serve import two_free_ports
+
+FOLDERS = ("answerkey", "flows", "tasks", "metrics_core", "deployments", "examples")
+FILES = ("pyproject.toml", "README.md", "LICENSE")
+SUFFIXES = {".py", ".typed", ".sql", ".md", ".json", ".jsonl", ".yaml", ".j2", ".css", ".js"}
+BUILD = "import sys, setuptools.build_meta as backend; print(getattr(backend, sys.argv[1])(sys.argv[2]))"
+
+
+def build(kind: str, source: Path, out: Path) -> Path:
+    """What a front end makes of `source` with our build backend: the file of a wheel or sdist in `out`."""
+    out.mkdir(exist_ok=True)
+    command = [sys.executable, "-c", BUILD, f"build_{kind}", str(out)]
+    done = subprocess.run(command, cwd=source, check=True, capture_output=True, text=True, timeout=120)
+    return out / done.stdout.splitlines()[-1]
+
+
+def contents(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist() if not name.endswith("/RECORD")}
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of what the package is built of."""
+    folder = tmp_path_factory.mktemp("source")
+    for name in FOLDERS:
+        shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in FILES:
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("wheel", source, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of packages with the wheel alone; what it depends on comes from the interpreter's own."""
+    folder = tmp_path_factory.mktemp("installed")
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", str(folder), str(wheel)]
+    subprocess.run(pip, check=True, timeout=120)
+    return folder
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A user's own project, whose packages must not be taken for ours."""
+    for name in ("flows", "tasks", "metrics_core", "deployments"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('a package of the user was imported')\n")
+    return tmp_path
+
+
+def environment(installed: Path) -> dict[str, str]:
+    # The first entry has the refusal of the network; the checkout, which may be another, is left out.
+    guard = os.environ["PYTHONPATH"].split(os.pathsep)[0]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(installed), guard]), "PREFECT_API_URL": ""}
+
+
+def answerkey(installed: Path, project: Path, *arguments: object) -> str:
+    # With -m the project's folder comes first on the path, before all that is installed.
+    command = [sys.executable, "-m", "answerkey.flows.cli", *map(str, arguments)]
+    done = subprocess.run(
+        command, cwd=project, env=environment(installed), check=False, capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_it_holds_one_package_and_all_of_its_files(wheel: Path) -> None:
+    names = [name for name in contents(wheel) if ".dist-info/" not in name]
+    assert {name.split("/")[0] for name in names} == {"answerkey"}
+    missing = [
+        f"answerkey/{path.relative_to(ROOT)}"
+        for folder in ("flows", "tasks", "metrics_core")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+        if f"answerkey/{path.relative_to(ROOT)}" not in names
+    ]
+    assert missing == []
+    assert "answerkey/py.typed" in names
+    assert {Path(name).suffix for name in names} - SUFFIXES == set()
+
+
+def test_an_sdist_makes_the_same_wheel(source: Path, wheel: Path, tmp_path: Path) -> None:
+    shutil.unpack_archive(build("sdist", source, tmp_path / "sdist"), tmp_path, filter="data")
+    [unpacked] = tmp_path.glob("answerkey-*")
+    assert contents(build("wheel", unpacked, tmp_path / "again")) == contents(wheel)
+
+
+def test_what_it_imports_is_what_it_declares() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {re.split(r"[^\w.-]", text)[0].lower().replace("_", "-") for text in project["dependencies"]}
+    owners = importlib.metadata.packages_distributions()
+    undeclared = {}
+    for file in [path for folder in ("flows", "tasks", "metrics_core") for path in (ROOT / folder).rglob("*.py")]:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            modules += [node.module or ""] if isinstance(node, ast.ImportFrom) and not node.level else []
+            for top in {name.split(".")[0] for name in modules} - sys.stdlib_module_names - {"answerkey"}:
+                if not {name.lower().replace("_", "-") for name in owners.get(top, ())} & declared:
+                    undeclared[top] = str(file.relative_to(ROOT))
+    assert undeclared == {}
+
+
+def test_it_is_what_runs(installed: Path, project: Path) -> None:
+    code = "import answerkey, answerkey.flows.cli; print(answerkey.__file__, answerkey.flows.cli.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=project,
+        env=environment(installed),
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert [Path(file).relative_to(installed).parts[0] for file in done.stdout.split()] == ["answerkey", "answerkey"]
+
+
+def test_the_command_works_beside_the_users_own_packages(installed: Path, project: Path) -> None:
+    script = subprocess.run(
+        [installed / "bin/answerkey", "--help"],
+        cwd=project, env=environment(installed), check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    assert "COMMAND" in script.stdout
+    assert "rouge_l" in answerkey(installed, project, "metrics")
+    rows = [{"id": str(n), "answer": f"It is {n}.", "reference": str(n), "release": "r"} for n in range(3)]
+    (project / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    # A model of its own, a worker's process, a page and the tables: everything that reads files of the package.
+    metrics = "rouge_l,meaning_match,ground_truth_similarity"
+    [report] = json.loads(answerkey(installed, project, "evaluate", "answers.jsonl", "--metrics", metrics, "--json"))
+    means = {f"{row['metric']}.{row['field']}": row["mean"] for row in report["scores"] if row["slice"] == "all"}
+    assert (report["status"], means["meaning_match.match"]) == ("COMPLETE", 1.0)
+
+
+def test_it_serves_its_flows_from_there(installed: Path, project: Path) -> None:
+    port = two_free_ports()
+    command = [sys.executable, "-m", "answerkey.flows.cli", "serve", "--port", str(port), "--home", "home"]
+    settings = {key: value for key, value in environment(installed).items() if not key.startswith("PREFECT_")}
+    with subprocess.Popen(
+        command, cwd=project, env=settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as served:
+        try:
+            assert served.stdout
+            lines = [served.stdout.readline(), served.stdout.readline()]
+            assert lines[1].startswith("ready"), [*lines, served.stdout.read()]
+            server = f"http://127.0.0.1:{port}/api"
+            done = subprocess.run(
+                [sys.executable, "-m", "prefect", "deployment", "run", "--watch", "score-traces/score-traces"],
+                cwd=project, env={**settings, "PREFECT_API_URL": server}, check=False, capture_output=True, text=True,
+                timeout=240,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stdout + done.stderr
+            request = urllib.request.Request(
+                f"{server}/deployments/filter", b"{}", {"Content-Type": "application/json"}
+            )
+            with urllib.request.urlopen(request, timeout=30) as reply:
+                entrypoints = {one["entrypoint"] for one in json.load(reply)}
+            assert "answerkey.flows.score_traces.score_traces" in entrypoints
+            assert not [entrypoint for entrypoint in entrypoints if not entrypoint.startswith("answerkey.flows.")]
+        finally:
+            served.terminate()
