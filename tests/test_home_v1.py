@@ -1,0 +1,93 @@
+"""A home of the first version opens and gives the numbers that the first version gave."""
+
+import gzip
+import json
+import math
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from answerkey.flows.cli import main
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.warehouse.home import Home
+from tests.tasks.staging_help import query, run
+
+FIXTURE = Path(__file__).parent / "fixtures" / "home_v1"
+PRINTED = [json.loads(line) for line in (FIXTURE / "expected.jsonl").read_text(encoding="utf-8").splitlines()]
+PROSE = {"message", "sentence", "warnings", "checks", "about"}
+"""What is said in words may be said better; the numbers beside it may not change."""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the home; the current folder has the data."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    for packed in FIXTURE.glob("*.gz"):
+        (folder / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
+    shutil.copytree(FIXTURE / "registered", folder / "registered")
+    shutil.copytree(FIXTURE / "data", tmp_path / "data")
+    monkeypatch.chdir(tmp_path)
+    return folder
+
+
+def differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
+    """Where `new` lacks something of `old` or has another value; what it has beside is no difference."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in old.keys() - PROSE:
+            yield from differences(old[key], new[key], f"{place}.{key}") if key in new else [f"{place}.{key}: gone"]
+    elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        for number, (one, other) in enumerate(zip(old, new, strict=True)):
+            yield from differences(one, other, f"{place}[{number}]")
+    elif isinstance(old, float) and isinstance(new, float | int):
+        if not math.isclose(old, new, rel_tol=1e-12, abs_tol=1e-12):
+            yield f"{place}: {old} became {new}"
+    elif old != new:
+        yield f"{place}: {old!r} became {new!r}"
+
+
+@pytest.mark.parametrize("shown", PRINTED, ids=lambda shown: shown["name"])
+def test_it_prints_the_same_numbers(shown: dict[str, Any], home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    as_json = ["--json", "-"] if shown["name"] == "gate" else ["--json"]
+    assert main([*shown["command"], *as_json, "--home", str(home)]) in (0, 1, 3, 4)
+    assert list(differences(shown["printed"], json.loads(capsys.readouterr().out))) == []
+
+
+METRICS = (
+    "answer_correctness", "rouge_l", "token_overlap", "bleu", "chrf", "exact_match", "contains", "semantic_similarity",
+    "meaning_match", "ground_truth_similarity",
+)  # fmt: skip
+
+
+def test_the_same_answers_are_not_scored_again(home: Path) -> None:
+    before = query(home, "SELECT count(*), sum(attempts) FROM measurements")
+    files = ("data/answers.jsonl", "data/questions.jsonl")
+    source = Source(*files, dataset="faq", paths={"label": "correct"}, slices=("lang",))
+    done = run(home, source, METRICS)
+    assert dict(done.plan.n_todo) == dict.fromkeys(METRICS, 0)
+    assert done.ids == ["faq/aurora-1/v3", "faq/aurora-2/v2"]
+    assert query(home, "SELECT count(*), sum(attempts) FROM measurements") == before
+    changed = """
+        SELECT count(*), count(*) FILTER (abs(o.mean - n.mean) > 1e-12 OR abs(o.ci_low - n.ci_low) > 1e-12)
+        FROM report_scores o JOIN report_scores n USING (metric, field, slice)
+        WHERE o.report_id = 'faq/aurora-2/v1' AND n.report_id = 'faq/aurora-2/v2'
+    """
+    [(compared, differing)] = query(home, changed)
+    assert compared > 40
+    assert differing == 0
+
+
+def test_every_table_keeps_its_rows(home: Path) -> None:
+    tables = "SELECT table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE'"
+
+    def counts() -> dict[str, int]:
+        return {name: query(home, f"SELECT count(*) FROM {name}")[0][0] for (name,) in query(home, tables)}
+
+    before = counts()
+    with Home.parse(home).warehouse.writing():
+        pass
+    after = counts()
+    assert {name: after.get(name) for name in before} == before
