@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from answerkey.metrics_core.comparison import ALL
-from answerkey.metrics_core.gate.policy import KEYS, Kind
+from answerkey.metrics_core.gate.policy import KEYS, RuleKind
 from answerkey.metrics_core.registry import METRICS
 from answerkey.tasks.gate.gate import read_policy
 from answerkey.tasks.gate.verdicts import EXIT_CODES
@@ -109,7 +109,7 @@ def test_the_policy_of_the_document_is_a_policy_and_every_kind_of_rule_is_there(
     text = (ROOT / "docs/gate.md").read_text(encoding="utf-8")
     [example] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     policy = read_policy(example)
-    assert {rule.kind for rule in policy.rules} == set(get_args(Kind))
+    assert {rule.kind for rule in policy.rules} == set(get_args(RuleKind))
     assert any(rule.slice != ALL for rule in policy.rules)
     assert list(yaml.safe_load(example)) == list(KEYS)
     [line] = re.findall(r"`(\{primary: [^`]*\})`", text)

@@ -38,19 +38,19 @@ def print_self_test(tested: SelfTest) -> None:
     table.add_column("what is true of the new release", overflow="fold")
     for name in ("samples", "runs", "PASS", "FAIL"):
         table.add_column(name, justify="right", no_wrap=name in ("samples", "runs"))
-    for trial in tested.trials:
+    for point in tested.points:
         truth = {
             "equal": "as good as the old one",
-            "margin": f"worse by the margin, {trial.loss:g}",
-            "loss": f"worse by {trial.loss:.4f}",
+            "margin": f"worse by the margin, {point.loss:g}",
+            "loss": f"worse by {point.loss:.4f}",
             "enough": "as good, on as many samples as are said to do",
-        }[trial.name]
+        }[point.name]
         table.add_row(
-            truth, f"{trial.n:,}", f"{trial.n_runs:,}", _rate(trial.passed, trial.stated_pass),
-            _rate(trial.failed, trial.stated_fail),
+            truth, f"{point.n:,}", f"{point.n_runs:,}", _rate(point.passed, point.stated_pass),
+            _rate(point.failed, point.stated_fail),
         )  # fmt: skip
-    equal = tested.trials[0]
-    wrong = next((trial.passed for trial in tested.trials if trial.name == "margin"), None)
+    equal = tested.points[0]
+    wrong = next((point.passed for point in tested.points if point.name == "margin"), None)
     show(
         f"The gate itself on simulated releases: {tested.n:,} samples{units}, drawn again and exchanged at random",
         table,

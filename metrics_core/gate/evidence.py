@@ -1,4 +1,4 @@
-"""What a gate decides on: two releases on the same samples, how complete their scores are, and how good a judge is."""
+"""What a gate decides on: paired scores of two releases, how complete they are, and how good the judge is."""
 
 from __future__ import annotations
 
@@ -25,19 +25,23 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Why there is nothing to decide on, and what to do about it; a part of a sentence."""
+    """Evidence that is not available: why, and what to do about it, as part of a sentence."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """One field on one slice, by sample: shape (samples,), NaN where there is no number.
+class PairedScores:
+    """The scores of one field on one slice, each of shape (samples,), NaN where a sample has no number.
 
     Attributes:
-        old, new: scores of the samples that both releases have a number for, NaN in both for all others.
+        old, new: scores of the samples for which both releases have a number, NaN in both for all others.
         own: every score of the new release.
         binary: all scores are 0 or 1. Otherwise they lie in `low` to `high`.
+
+    >>> old, new = np.array([1.0, 0.0, 1.0]), np.array([1.0, 1.0, 1.0])
+    >>> statistic_of(PairedScores(old, new, new, binary=True), None, difference=True).means
+    (0.6666666666666666, 1.0)
     """
 
     old: Floats
@@ -47,15 +51,19 @@ class Column:
     low: float = 0.0
     high: float = 1.0
 
-    def drawn(self, rows: npt.NDArray[np.intp], swapped: Mask) -> Column:
-        """The samples `rows`, with old and new exchanged where `swapped`; without the scores of one release only."""
+    def drawn(self, rows: npt.NDArray[np.intp], swapped: Mask) -> PairedScores:
+        """The samples `rows` (indices), old and new exchanged where `swapped`; `own` is left empty."""
         old, new = self.old[rows], self.new[rows]
         return replace(self, old=np.where(swapped, new, old), new=np.where(swapped, old, new), own=self.own[:0])
 
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How many of the samples that should have a comparable number have one in a release, and what the others are."""
+    """How many of the samples that should have a comparable number in a release have one, and what the others are.
+
+    >>> Coverage("v2", n_wanted=200, n_scored=190, missing={"failed": 10}).share
+    0.95
+    """
 
     release: str
     n_wanted: int
@@ -64,15 +72,15 @@ class Coverage:
 
     @property
     def share(self) -> float:
-        """0 to 1; 0 where no sample should have a number, because nothing is known then."""
+        """0 to 1; 0 where no sample should have a number, because then nothing is known."""
         return self.n_scored / self.n_wanted if self.n_wanted else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """How far a metric agrees with people on the answers of `release`; kappa is None where undefined.
+    """How far a metric agrees with human labels on the answers of `release`; kappa is None where undefined.
 
-    `n` answers have a label, and `source` says where the labels are from, as a part of a sentence.
+    `n` answers have a label; `source` says where the labels come from, as part of a sentence.
     """
 
     release: str
@@ -83,28 +91,31 @@ class Calibrated:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """All that a policy asks about two releases.
+    """Everything that a policy needs to know about two releases.
 
     Attributes:
         old, new: their names.
-        columns: by field and slice, for those of the policy's `needs`.
+        scores: by field and slice, for those that the policy `needs`.
         coverage: by field, of both releases.
-        calibrations: by field, of those that the policy wants calibrated: on the old release, and on the new one. A
-            judge errs in another way on other answers, so neither speaks for the other.
-        clusters: (samples,): what is not independent, None where all samples are.
+        calibrations: by field, for those that the policy wants calibrated: on the old release and on the new one. A
+            judge makes other mistakes on other answers, so neither stands in for the other.
+        clusters: (samples,): samples with the same number are not independent; None where all samples are.
     """
 
     old: str
     new: str
-    columns: Mapping[tuple[str, str], Column | Missing]
+    scores: Mapping[tuple[str, str], PairedScores | Missing]
     coverage: Mapping[str, tuple[Coverage, ...]]
     calibrations: Mapping[str, tuple[Calibrated | Missing, ...]] = field(default_factory=dict)
     clusters: Codes | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """The numbers of one rule: `value` with an interval, from `n` samples. A difference also has both means."""
+class RuleStatistic:
+    """The statistic that a rule puts a floor under: a mean, or a difference of two `means`, from `n` samples.
+
+    `changes` are the samples' differences, or their scores, of shape (n,); `codes` their clusters.
+    """
 
     value: float
     n: int
@@ -116,7 +127,7 @@ class Side:
     means: tuple[float, float] | None
 
     def interval(self, level: float = LEVEL) -> Interval | None:
-        """Of the difference, or of the mean, as in reports and comparisons."""
+        """The interval of the difference or of the mean, by the same methods as in reports and comparisons."""
         if self.means:
             span = self.high - self.low
             return difference_interval(self.changes, self.codes, binary=self.binary, span=span, level=level)
@@ -126,9 +137,9 @@ class Side:
         return found and found.clipped(self.low, self.high)
 
     def interval_if_equal(self, level: float = LEVEL) -> Interval | None:
-        """About the interval of a difference, had the releases been equally good and changed as much.
+        """Roughly the interval of the difference if the releases were equally good and changed as many answers.
 
-        Changes to both sides spread more around 0 than changes to one side around their mean.
+        Changes in both directions spread more around 0 than changes in one direction around their mean.
         """
         found = self.interval(level)
         sums, centred = (unit_sums(part, self.codes) for part in (self.changes, self.changes - mean(self.changes)))
@@ -139,18 +150,18 @@ class Side:
         return Interval(-half, half, found.method)
 
 
-def side_of(column: Column, clusters: Codes | None, *, difference: bool) -> Side | None:
-    """The difference new - old of a column, or the mean of the new release alone; None without a sample."""
+def statistic_of(column: PairedScores, clusters: Codes | None, *, difference: bool) -> RuleStatistic | None:
+    """The difference new - old, or the mean of the new release alone; None if no sample has a number."""
     known = np.isfinite(column.old) if difference else np.isfinite(column.own)
     if not known.any():
         return None
     codes = None if clusters is None else clusters[known]
-    # Rows that are each on their own are independent, whatever their clusters are called.
+    # Clusters of one row each are independent rows.
     if codes is not None and len(np.unique(codes)) == len(codes):
         codes = None
     if not difference:
         own = column.own[known]
-        return Side(mean(own), len(own), own, codes, column.binary, column.low, column.high, None)
+        return RuleStatistic(mean(own), len(own), own, codes, column.binary, column.low, column.high, None)
     old, new = column.old[known], column.new[known]
     both = mean(old), mean(new)
-    return Side(mean(new - old), len(old), new - old, codes, column.binary, column.low, column.high, both)
+    return RuleStatistic(mean(new - old), len(old), new - old, codes, column.binary, column.low, column.high, both)

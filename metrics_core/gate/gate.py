@@ -1,21 +1,21 @@
-"""May the new release ship? A policy and the evidence of two reports, to PASS, FAIL, INCONCLUSIVE or INCOMPLETE.
+"""May the new release ship? From a policy and the evidence of two reports to PASS, FAIL, INCONCLUSIVE or INCOMPLETE.
 
 | outcome of a rule | when |
 |---|---|
 | PASS | the whole interval (95 %, two-sided) lies above the floor |
 | FAIL | the whole interval lies below it, also after Holm's correction for all rules about scores |
-| INCONCLUSIVE | anything else: too few samples to tell |
-| INCOMPLETE | something is missing that the rule needs, so its numbers decide nothing |
+| INCONCLUSIVE | anything else: there are too few samples to tell |
+| INCOMPLETE | something that the rule needs is missing, so its numbers decide nothing |
 
-The gate says FAIL if any rule fails; otherwise INCOMPLETE if any is; otherwise INCONCLUSIVE if any is; otherwise PASS.
-A rule that fails does so on sound evidence, and nothing that is still missing would mend it.
+The gate says FAIL if any rule fails; otherwise INCOMPLETE if any rule is; otherwise INCONCLUSIVE if any rule is;
+otherwise PASS. A rule fails only on sound evidence, and nothing that is still missing could change that.
 
-No correction is needed for PASS, since every rule must hold: the chance to let a release through that breaks one is
-that of the one rule, at most 2.5 % (intersection-union; Berger 1982). One rule is enough for FAIL, so there the
-intervals are widened step by step as in Holm (1979): however many rules there are, the chance of any false alarm is at
-most 2.5 %.
+PASS needs no correction for several rules, because every rule must hold: the chance of letting a release through that
+breaks one rule is that of this rule, at most 2.5 % (intersection-union test; Berger 1982). A single rule is enough for
+FAIL, so there the intervals are widened step by step as in Holm (1979): however many rules there are, the chance of
+any false alarm is at most 2.5 %.
 
-Two identical releases over few samples are INCONCLUSIVE: 20 samples without a change do not speak for 2,000.
+Two identical releases over few samples are INCONCLUSIVE: 20 unchanged samples say little about 2,000.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from answerkey.metrics_core.comparison import ALL
-from answerkey.metrics_core.gate.evidence import Calibrated, Coverage, Evidence, Missing, Side, side_of
+from answerkey.metrics_core.gate.evidence import Calibrated, Coverage, Evidence, Missing, RuleStatistic, statistic_of
 from answerkey.metrics_core.gate.policy import Policy, Rule
 from answerkey.metrics_core.statistics.intervals import LEVEL, Interval
 from answerkey.metrics_core.statistics.power import decide, needed_to_decide
@@ -33,16 +33,17 @@ from answerkey.metrics_core.statistics.power import decide, needed_to_decide
 Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INCOMPLETE"]
 
 PRECEDENCE: tuple[Outcome, ...] = ("FAIL", "INCOMPLETE", "INCONCLUSIVE", "PASS")
-"""What outweighs what, of several rules and of several gates."""
-_MOST = 1e9  # more samples than that are none
+"""Which outcome outweighs which, among several rules and among several gates."""
+_MAX_NEEDED = 1e9  # beyond this many samples, report that more samples would not show it
 
 
 @dataclass(frozen=True, slots=True)
 class RuleOutcome:
-    """One rule of a gate: how it is written, how it came out, and why, in one sentence.
+    """One rule of a gate: its text, its outcome, and the reason in one sentence.
 
-    `value` is what the rule is about (a difference, a mean, a kappa, the lowest coverage) with its interval at 95 %,
-    from `n` samples; None where there is none. `needed` is about how many samples like these would decide.
+    `value` is the statistic that the rule bounds (a difference, a mean, a kappa, the lowest coverage), `low` and `high`
+    its 95 % interval, `n` the samples; None where there is none. `needed` estimates how many samples like these would
+    decide.
     """
 
     rule: str
@@ -57,7 +58,7 @@ class RuleOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a gate says, in one sentence that a release manager can act on, and the rules behind it."""
+    """The decision of a gate, in one sentence that a release manager can act on, and the rules behind it."""
 
     outcome: Outcome
     sentence: str
@@ -65,16 +66,32 @@ class Verdict:
 
 
 class _Gap(NamedTuple):
-    """What keeps a rule from being decided, and what the rule is because of it."""
+    """What keeps a rule from being decided, and the outcome that the rule gets for it."""
 
     outcome: Outcome
     reason: str
 
 
-def verdict(policy: Policy, evidence: Evidence) -> Verdict:
-    """Apply every rule of the policy. A field that is missing, or not covered or calibrated as asked, never passes."""
-    sides = {rule: _side(rule, evidence) for rule in policy.rules if rule.kind in ("difference", "level")}
-    failing = _failing({rule: side for rule, side in sides.items() if isinstance(side, Side)}, len(sides))
+def apply_policy(policy: Policy, evidence: Evidence) -> Verdict:
+    """Apply every rule of the policy.
+
+    A field that is missing, or not covered or calibrated as the policy demands, never passes.
+
+    >>> import numpy as np
+    >>> from answerkey.metrics_core.gate.evidence import PairedScores
+    >>> from answerkey.metrics_core.gate.policy import parse_policy
+    >>> policy = parse_policy({"primary": "exact_match.match", "margin": 0.05}, "example")
+    >>> scores = np.repeat([1.0, 0.0], [150, 50])
+    >>> same = PairedScores(scores, scores, scores, binary=True)
+    >>> full = {"exact_match.match": (Coverage("v1", 200, 200), Coverage("v2", 200, 200))}
+    >>> apply_policy(policy, Evidence("v1", "v2", {("exact_match.match", "all"): same}, full)).outcome
+    'PASS'
+    """
+    statistics = {rule: _statistic(rule, evidence) for rule in policy.rules if rule.kind in ("difference", "level")}
+    failing = _failing(
+        {rule: statistic for rule, statistic in statistics.items() if isinstance(statistic, RuleStatistic)},
+        len(statistics),
+    )
     outcomes = []
     for rule in policy.rules:
         if rule.kind == "coverage":
@@ -83,30 +100,30 @@ def verdict(policy: Policy, evidence: Evidence) -> Verdict:
             outcomes.append(_kappa(rule, evidence))
         else:
             gap = next(_gaps(rule.field, policy, evidence), None)
-            outcomes.append(_score(rule, sides[rule], gap, failed=rule in failing, family=len(sides)))
+            outcomes.append(_score(rule, statistics[rule], gap, failed=rule in failing, family=len(statistics)))
     outcome = next(one for one in PRECEDENCE if any(rule.outcome == one for rule in outcomes))
     return Verdict(outcome, _summary(outcome, outcomes, evidence), tuple(outcomes))
 
 
-def _side(rule: Rule, evidence: Evidence) -> Side | Missing:
-    column = evidence.columns.get((rule.field, rule.slice), Missing(f"nothing is known of {rule.field}"))
+def _statistic(rule: Rule, evidence: Evidence) -> RuleStatistic | Missing:
+    column = evidence.scores.get((rule.field, rule.slice), Missing(f"there are no scores of {rule.field}"))
     if isinstance(column, Missing):
         return column
-    side = side_of(column, evidence.clusters, difference=rule.kind == "difference")
+    statistic = statistic_of(column, evidence.clusters, difference=rule.kind == "difference")
     where = "" if rule.slice == ALL else f" of {rule.slice}"
     who = "both releases have" if rule.kind == "difference" else f"{evidence.new} has"
-    return side or Missing(f"no sample{where} for which {who} a number")
+    return statistic or Missing(f"no sample{where} for which {who} a number")
 
 
-def _failing(sides: Mapping[Rule, Side], family: int) -> set[Rule]:
+def _failing(statistics: Mapping[Rule, RuleStatistic], family: int) -> set[Rule]:
     """The rules whose interval lies below the floor, by Holm's steps over `family` rules."""
     failing: set[Rule] = set()
     while family > len(failing):
         level = 1 - (1 - LEVEL) / (family - len(failing))
         found = {
             rule
-            for rule, side in sides.items()
-            if rule not in failing and decide(_from(side.interval(level), rule.floor), 0.0) == "FAIL"
+            for rule, statistic in statistics.items()
+            if rule not in failing and decide(_from(statistic.interval(level), rule.floor), 0.0) == "FAIL"
         }
         if not found:
             break
@@ -115,7 +132,7 @@ def _failing(sides: Mapping[Rule, Side], family: int) -> set[Rule]:
 
 
 def _from(interval: Interval | None, floor: float) -> Interval | None:
-    """What lies above the floor: the interval, seen from there."""
+    """The interval less the floor."""
     return interval and Interval(interval.low - floor, interval.high - floor, interval.method)
 
 
@@ -129,46 +146,48 @@ def _gaps(field: str, policy: Policy, evidence: Evidence) -> Iterator[_Gap]:
         yield _Gap(found.outcome, found.sentence)
 
 
-def _score(rule: Rule, side: Side | Missing, gap: _Gap | None, *, failed: bool, family: int) -> RuleOutcome:
-    if isinstance(side, Missing):
-        return RuleOutcome(rule.text, "INCOMPLETE", f"{_name(rule)}: {side.reason}")
-    interval = side.interval()
+def _score(
+    rule: Rule, statistic: RuleStatistic | Missing, gap: _Gap | None, *, failed: bool, family: int
+) -> RuleOutcome:
+    if isinstance(statistic, Missing):
+        return RuleOutcome(rule.text, "INCOMPLETE", f"{_name(rule)}: {statistic.reason}")
+    interval = statistic.interval()
     found = decide(_from(interval, rule.floor), 0.0)
     outcome: Outcome = "FAIL" if failed else "PASS" if found == "PASS" else "INCONCLUSIVE"
     needed = None
     if gap:
         outcome, tail = gap.outcome, f"this decides nothing, because {gap.reason}"
     else:
-        needed = _needed(rule, side) if outcome == "INCONCLUSIVE" else None
-        tail = _meaning(rule, side, outcome, needed)
+        needed = _needed(rule, statistic) if outcome == "INCONCLUSIVE" else None
+        tail = _meaning(rule, statistic, outcome, needed)
         if outcome == "INCONCLUSIVE" and found == "FAIL":
             tail += f" (it is below the floor, but among {family} rules not surely enough)"
     low, high = (interval.low, interval.high) if interval else (None, None)
-    sentence = f"{_numbers(rule, side, interval)}; {tail}"
-    return RuleOutcome(rule.text, outcome, sentence, side.value, low, high, side.n, needed)
+    sentence = f"{_numbers(rule, statistic, interval)}; {tail}"
+    return RuleOutcome(rule.text, outcome, sentence, statistic.value, low, high, statistic.n, needed)
 
 
-def _needed(rule: Rule, side: Side) -> int | None:
-    """Samples that would do, if the release is as good as the old one; where that is no pass, if it is as it seems."""
+def _needed(rule: Rule, statistic: RuleStatistic) -> int | None:
+    """Samples that would decide if the releases were equally good; where that is no pass, as different as they seem."""
     equal = rule.kind == "difference" and rule.floor < 0
-    interval = side.interval_if_equal() if equal else side.interval()
-    away = -rule.floor if equal else side.value - rule.floor
-    if interval is None or away <= 0 or ((interval.high - interval.low) / away) ** 2 * side.n > _MOST:
+    interval = statistic.interval_if_equal() if equal else statistic.interval()
+    away = -rule.floor if equal else statistic.value - rule.floor
+    if interval is None or away <= 0 or ((interval.high - interval.low) / away) ** 2 * statistic.n > _MAX_NEEDED:
         return None
-    return needed_to_decide(interval, away, side.n)
+    return needed_to_decide(interval, away, statistic.n)
 
 
-def _numbers(rule: Rule, side: Side, interval: Interval | None) -> str:
-    many = f"{side.n:,} sample{'' if side.n == 1 else 's'}"
-    if side.means is None:
+def _numbers(rule: Rule, statistic: RuleStatistic, interval: Interval | None) -> str:
+    many = f"{statistic.n:,} sample{'' if statistic.n == 1 else 's'}"
+    if statistic.means is None:
         span = f"95 % interval {interval.low:.3f} to {interval.high:.3f}" if interval else "no interval"
-        return f"{_name(rule)} is {side.value:.3f} ({span}, {many})"
+        return f"{_name(rule)} is {statistic.value:.3f} ({span}, {many})"
     span = f"95 % interval {interval.low:+.3f} to {interval.high:+.3f}" if interval else "no interval"
-    old, new = side.means
-    return f"{_name(rule)} went from {old:.3f} to {new:.3f} ({side.value:+.3f}, {span}, {many})"
+    old, new = statistic.means
+    return f"{_name(rule)} went from {old:.3f} to {new:.3f} ({statistic.value:+.3f}, {span}, {many})"
 
 
-def _meaning(rule: Rule, side: Side, outcome: Outcome, needed: int | None) -> str:
+def _meaning(rule: Rule, statistic: RuleStatistic, outcome: Outcome, needed: int | None) -> str:
     if rule.kind == "level":
         shown = {"PASS": f"at least {rule.floor:g} is shown", "FAIL": f"it is below {rule.floor:g}"}
         open_ = f"at least {rule.floor:g} is not shown"
@@ -180,15 +199,15 @@ def _meaning(rule: Rule, side: Side, outcome: Outcome, needed: int | None) -> st
         gain = f"a gain of more than {rule.floor:g}" if rule.floor else "a gain"
         shown = {"PASS": f"{gain} is shown", "FAIL": f"{gain} is ruled out" if rule.floor else "it is worse"}
         open_ = f"{gain} is not shown"
-    return shown.get(outcome) or f"{open_}, and {_wish(rule, side, needed)}"
+    return shown.get(outcome) or f"{open_}, and {_wish(rule, statistic, needed)}"
 
 
-def _wish(rule: Rule, side: Side, needed: int | None) -> str:
+def _wish(rule: Rule, statistic: RuleStatistic, needed: int | None) -> str:
     """How many samples would settle it."""
     if needed is None:
         return "more samples like these would not show it"
     equal = " if both releases are equally good" if rule.kind == "difference" and rule.floor < 0 else ""
-    if needed <= side.n:
+    if needed <= statistic.n:
         return f"{needed:,} samples would have done{equal}"
     return f"about {needed:,} samples would do{equal}"
 

@@ -1,4 +1,4 @@
-"""What must hold for a release to ship, as people write it: a primary field, a margin, and further rules.
+"""Policies: what must hold for a release to ship, written as a primary field, a margin, and further rules.
 
 primary: meaning_match.match
 margin: 0.02
@@ -22,10 +22,10 @@ from typing import Literal
 from answerkey.metrics_core.comparison import ALL
 from answerkey.metrics_core.errors import UserError
 
-Kind = Literal["difference", "level", "kappa", "coverage"]
+RuleKind = Literal["difference", "level", "kappa", "coverage"]
 
 COVERAGE = 0.95
-"""The floor of a policy that names none: without one, rows that fail could carry a release through."""
+"""The floor of a policy that names none: without it, a release could pass because its worst answers failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,15 +33,18 @@ class Rule:
     """One condition.
 
     Attributes:
-        kind: difference: new - old is above `floor`. level: so is the new release's own mean. kappa: so is the
-            agreement of the metric with people. coverage: so is the share of the samples that have a number, of every
+        kind: what must lie above `floor`. difference: new - old. level: the new release's own mean. kappa: the
+            agreement of the metric with human labels. coverage: the share of the samples that have a number, for every
             field that the policy names, in both releases.
         field: METRIC.FIELD, empty for coverage.
         slice: 'all', or column=value.
-        floor: in the units of the field; of a difference mostly below 0: the loss that is tolerated.
+        floor: in the units of the field; for a difference mostly below 0, minus the loss that is tolerated.
+
+    >>> Rule("difference", "rouge_l.f1", "lang=ru", -0.05).text
+    'rouge_l.f1[lang=ru] >= -0.05'
     """
 
-    kind: Kind
+    kind: RuleKind
     field: str
     slice: str
     floor: float
@@ -56,18 +59,18 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The rules of a gate. The first is the primary field's, with the margin."""
+    """The rules of a gate. The first is that of the primary field, with the margin."""
 
     rules: tuple[Rule, ...]
 
     @property
     def primary(self) -> Rule:
-        """The rule that the decision is mostly about."""
+        """The rule of the primary field."""
         return self.rules[0]
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Every METRIC.FIELD that is named, the primary one first."""
+        """Every METRIC.FIELD that the rules name, the primary one first."""
         return tuple(dict.fromkeys(rule.field for rule in self.rules if rule.field))
 
     @property
@@ -86,15 +89,15 @@ class Policy:
 
 
 KEYS = ("primary", "margin", "rules")
-"""Of a policy, in the order in which people write them."""
+"""The keys of a policy, in the order in which they are written."""
 _FIELD = r"[^\s\[\]<>=.]+\.[^\s\[\]<>=]+"
 _RULE = re.compile(rf"(?:(level|kappa)\s+)?({_FIELD}|coverage)\s*(?:\[(.+)\])?\s*>=\s*(\S+)")
 _HOW = (
     "write METRIC.FIELD >= -0.02, METRIC.FIELD[column=value] >= -0.05, level METRIC.FIELD >= 0.8, "
     "kappa METRIC.FIELD >= 0.6 or coverage >= 0.95"
 )
-_KINDS: Mapping[str | None, Kind] = {None: "difference", "level": "level", "kappa": "kappa"}
-_RANGE: Mapping[Kind, tuple[float, float]] = {"coverage": (0.0, 1.0), "kappa": (-1.0, 1.0)}
+_KINDS: Mapping[str | None, RuleKind] = {None: "difference", "level": "level", "kappa": "kappa"}
+_RANGE: Mapping[RuleKind, tuple[float, float]] = {"coverage": (0.0, 1.0), "kappa": (-1.0, 1.0)}
 
 
 def parse_policy(content: object, where: str) -> Policy:
@@ -103,10 +106,14 @@ def parse_policy(content: object, where: str) -> Policy:
     A policy without a coverage rule gets `coverage >= 0.95`.
 
     Args:
-        content: as a YAML reader gives it; `where` names its source in messages.
+        content: as a YAML reader returns it; `where` names its source in messages.
 
     Raises:
-        UserError: anything in it cannot be used; one line a problem, each with what to write instead.
+        UserError: something in it is invalid; one line per problem, each with what to write instead.
+
+    >>> policy = parse_policy({"primary": "rouge_l.f1", "margin": 0.02, "rules": ["level rouge_l.f1 >= 0.4"]}, "p.yaml")
+    >>> [rule.text for rule in policy.rules]
+    ['rouge_l.f1 >= -0.02', 'level rouge_l.f1 >= 0.4', 'coverage >= 0.95']
     """
     if not isinstance(content, Mapping):
         raise UserError(f"{where}: a policy has the keys primary, margin and rules, for instance primary: rouge_l.f1")
@@ -157,7 +164,7 @@ def _rule(text: object) -> Rule | str:
         quotes = " in quotes" if isinstance(text, Mapping) else ""
         return f"rule {_shown(text)}: not understood; {_HOW}{quotes}"
     word, field, slice_, number = found.groups()
-    kind: Kind = "coverage" if field == "coverage" else _KINDS[word]
+    kind: RuleKind = "coverage" if field == "coverage" else _KINDS[word]
     try:
         floor = float(number)
     except ValueError:
@@ -165,16 +172,16 @@ def _rule(text: object) -> Rule | str:
     low, high = _RANGE.get(kind, (-math.inf, math.inf))
     if not (math.isfinite(floor) and low <= floor <= high):
         span = f" from {low:g} to {high:g}" if kind in _RANGE else ""
-        return f"rule {_shown(text)}: {_shown(number)} is no number{span}; write a share as 0.95, not as 95%"
+        return f"rule {_shown(text)}: {_shown(number)} is not a number{span}; write a share as 0.95, not as 95%"
     if kind in _RANGE and (slice_ or (kind == "coverage" and word)):
         return f"rule {_shown(text)}: {kind} takes no slice and no other word; {_HOW}"
     if slice_ and "=" not in slice_:
-        return f"rule {_shown(text)}: {_shown(slice_)} is no slice; write [column=value]"
+        return f"rule {_shown(text)}: {_shown(slice_)} is not a slice; write [column=value]"
     return Rule(kind, "" if kind == "coverage" else field, slice_ or ALL, floor)
 
 
 def _twice(rules: Sequence[Rule]) -> Iterator[str]:
-    seen: dict[tuple[Kind, str, str], Rule] = {}
+    seen: dict[tuple[RuleKind, str, str], Rule] = {}
     for rule in rules:
         first = seen.setdefault((rule.kind, rule.field, rule.slice), rule)
         if first is not rule:

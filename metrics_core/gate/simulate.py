@@ -1,10 +1,10 @@
-"""What a gate really does on rows like the user's own: how often it raises a false alarm, how often it sees a loss.
+"""Operating characteristics of a gate on data like the user's own: how often it raises a false alarm or sees a loss.
 
-Formulas promise rates for samples that they assume; here the gate itself is run on simulated pairs of releases. Each
-pair is drawn from the samples of the two real ones, with replacement, and for each sample (or cluster) a coin says
-which of the two answers is called the new one. With a fair coin the releases are equally good, whatever the data.
-With a coin that mostly calls the worse answer new, the loss is known and the share of samples that change is the real
-one. All rules see the same samples and coins, so they depend on each other as they do in the data.
+Formulas promise error rates under their assumptions; here the gate itself runs on simulated pairs of releases. Each
+pair is drawn with replacement from the samples of the two real releases, and for each sample (or cluster) a coin
+decides which of the two answers is called the new one. With a fair coin the releases are equally good, whatever the
+data. With a coin that mostly calls the worse answer new, the loss is known and the share of samples that change is the
+real one. All rules see the same samples and coins, so they depend on each other as they do in the data.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.gate.evidence import Column, Coverage, Evidence, Side, side_of
-from answerkey.metrics_core.gate.gate import Outcome, verdict
+from answerkey.metrics_core.gate.evidence import Coverage, Evidence, PairedScores, RuleStatistic, statistic_of
+from answerkey.metrics_core.gate.gate import Outcome, apply_policy
 from answerkey.metrics_core.gate.policy import Policy
 from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, normal_quantile, wilson
 from answerkey.metrics_core.statistics.power import POWER, needed_to_decide
@@ -30,15 +30,15 @@ _LEAST, _MOST = 200, 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """One scenario: the true loss of the primary field, and how often the gate says what, with 95 % intervals.
+class OperatingPoint:
+    """One scenario: the true loss of the primary field, and how often the gate passes and fails, with 95 % intervals.
 
     Attributes:
-        name: equal: no loss. margin: a loss of just the margin. loss: one that the gate says it sees. enough: no loss,
-            on as many samples as the gate says are enough.
+        name: equal: no loss. margin: a loss of exactly the margin. loss: one that the gate should detect by its own
+            formula. enough: no loss, on as many samples as the gate says are enough.
         loss: mean of old - new in the simulated releases, in the units of the primary field.
         n: samples of each simulated pair; `n_runs`: pairs.
-        passed, failed: shares of PASS and of FAIL; `stated_pass`, `stated_fail`: what the formulas say, where they do.
+        passed, failed: shares of PASS and of FAIL; `stated_pass`, `stated_fail`: the same by formula, or None.
     """
 
     name: Literal["equal", "margin", "loss", "enough"]
@@ -53,12 +53,12 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class SelfTest:
-    """The trials, and the rules about differences that they were made with; `n` samples are in `units` clusters."""
+    """The operating points, and the rules about differences that were simulated; `n` samples form `units` clusters."""
 
     n: int
     units: int
     rules: tuple[str, ...]
-    trials: tuple[Trial, ...]
+    points: tuple[OperatingPoint, ...]
 
 
 class _Scenario(NamedTuple):
@@ -72,61 +72,68 @@ class _Scenario(NamedTuple):
 def self_test(policy: Policy, evidence: Evidence, *, seed: int = 0, runs: int | None = None) -> SelfTest:
     """Run the gate on simulated pairs of releases: equal ones, ones that lose the margin, ones that lose more.
 
-    Rules about levels, coverage and calibration say nothing about differences, and are left out.
+    Rules about levels, coverage and calibration say nothing about differences and are left out.
 
     Args:
-        runs: pairs for each scenario; as many as a few seconds allow (200 to 2,000), if not given.
+        runs: pairs per scenario; by default as many as a few seconds allow (200 to 2,000).
 
     Raises:
         UserError: the primary field has no comparable numbers, or none that differ.
+
+    >>> from answerkey.metrics_core.gate.policy import parse_policy
+    >>> policy = parse_policy({"primary": "exact_match.match", "margin": 0.05}, "example")
+    >>> old, new = np.repeat([1.0, 0.0, 1.0], [60, 20, 20]), np.repeat([1.0, 0.0], [60, 40])
+    >>> scores = {("exact_match.match", "all"): PairedScores(old, new, new, binary=True)}
+    >>> [point.name for point in self_test(policy, Evidence("v1", "v2", scores, {}), runs=20).points]
+    ['equal', 'margin', 'loss', 'enough']
     """
-    columns = {key: column for key in policy.needs if isinstance(column := evidence.columns.get(key), Column)}
+    columns = {key: column for key in policy.needs if isinstance(column := evidence.scores.get(key), PairedScores)}
     primary = columns.get((policy.primary.field, policy.primary.slice))
-    side = None if primary is None else side_of(primary, evidence.clusters, difference=True)
-    if primary is None or side is None or not side.changes.any():
+    statistic = None if primary is None else statistic_of(primary, evidence.clusters, difference=True)
+    if primary is None or statistic is None or not statistic.changes.any():
         raise UserError(f"self-test: no sample has another {policy.primary.field} in one report than in the other")
     rules = tuple(r for r in policy.rules if r.kind == "difference" and (r.field, r.slice) in columns)
     tried = Policy((*rules, replace(policy.primary, kind="coverage", field="", floor=0.0)))
     covered = {rule.field: (Coverage(evidence.new, 1, 1),) for rule in rules}
-    simulated = replace(evidence, columns=columns, coverage=covered, calibrations={})
+    simulated = replace(evidence, scores=columns, coverage=covered, calibrations={})
     units = _Units(evidence.clusters, primary)
-    trials = []
-    for place, scenario in enumerate(_scenarios(policy.primary.floor, side, len(rules), units.largest_loss)):
+    points = []
+    for place, scenario in enumerate(_scenarios(policy.primary.floor, statistic, len(rules), units.largest_loss)):
         rows = round(len(primary.old) * scenario.growth)
         many = runs or max(_LEAST, min(_MOST, _CELLS // rows))
         counts = _counts(tried, simulated, units, scenario, many, np.random.default_rng([seed, place]))
         passed, failed = (Estimate(counts[one] / many, wilson(counts[one], many)) for one in ("PASS", "FAIL"))
-        trials.append(
-            Trial(
-                scenario.name, scenario.loss, round(side.n * scenario.growth), many, passed, failed,
+        points.append(
+            OperatingPoint(
+                scenario.name, scenario.loss, round(statistic.n * scenario.growth), many, passed, failed,
                 scenario.stated_pass, scenario.stated_fail,
             )
         )  # fmt: skip
-    return SelfTest(side.n, units.n_informative, tuple(rule.text for rule in rules), tuple(trials))
+    return SelfTest(statistic.n, units.n_informative, tuple(rule.text for rule in rules), tuple(points))
 
 
-def _scenarios(floor: float, side: Side, family: int, largest: float) -> Iterator[_Scenario]:
-    """What to simulate, as far as the samples change enough for it."""
+def _scenarios(floor: float, statistic: RuleStatistic, family: int, largest: float) -> Iterator[_Scenario]:
+    """What to simulate, as far as enough samples change."""
     yield _Scenario("equal", 0.0)
     if 0 < -floor <= largest:
         yield _Scenario("margin", -floor)
     level = 1 - (1 - LEVEL) / family
-    interval, usual = side.interval_if_equal(level), side.interval_if_equal()
+    interval, usual = statistic.interval_if_equal(level), statistic.interval_if_equal()
     if interval is None or usual is None:
         return
     # An interval that wide leaves the floor out with the chance POWER if the truth lies so much farther away.
     farther = (interval.high - interval.low) / 2 * (1 + normal_quantile(2 * POWER - 1) / normal_quantile(level))
     if farther - floor <= largest:
         yield _Scenario("loss", farther - floor, stated_fail=POWER)
-    needed = needed_to_decide(usual, -floor, side.n)
+    needed = needed_to_decide(usual, -floor, statistic.n)
     if needed and needed <= _CELLS // _LEAST and family == 1:
-        yield _Scenario("enough", 0.0, growth=needed / side.n, stated_pass=POWER)
+        yield _Scenario("enough", 0.0, growth=needed / statistic.n, stated_pass=POWER)
 
 
 class _Units:
-    """What is drawn: clusters, or single samples; and how much each moves the primary field."""
+    """What is drawn (clusters, or single samples), and how much each moves the primary field."""
 
-    def __init__(self, clusters: npt.NDArray[np.intp] | None, primary: Column) -> None:
+    def __init__(self, clusters: npt.NDArray[np.intp] | None, primary: PairedScores) -> None:
         n = len(primary.old)
         codes = np.arange(n) if clusters is None else np.unique(clusters, return_inverse=True)[1]
         self._rows = np.argsort(codes, kind="stable")
@@ -157,10 +164,10 @@ class _Units:
 def _counts(
     policy: Policy, evidence: Evidence, units: _Units, scenario: _Scenario, runs: int, rng: np.random.Generator
 ) -> Counter[Outcome]:
-    """What the gate says, and how often."""
+    """How often the gate says what."""
     counts: Counter[Outcome] = Counter()
     for _ in range(runs):
         rows, swapped, clusters = units.draw(scenario, rng)
-        columns = {k: c.drawn(rows, swapped) for k, c in evidence.columns.items() if isinstance(c, Column)}
-        counts[verdict(policy, replace(evidence, columns=columns, clusters=clusters)).outcome] += 1
+        columns = {k: c.drawn(rows, swapped) for k, c in evidence.scores.items() if isinstance(c, PairedScores)}
+        counts[apply_policy(policy, replace(evidence, scores=columns, clusters=clusters)).outcome] += 1
     return counts

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from answerkey.metrics_core.gate.evidence import Column, Coverage, Evidence, Mask, Missing
+from answerkey.metrics_core.gate.evidence import Coverage, Evidence, Mask, Missing, PairedScores
 from answerkey.metrics_core.gate.policy import Policy
 from answerkey.metrics_core.registry import METRICS, Options
 from answerkey.tasks.compare.field import USES_FACTS
@@ -84,7 +84,7 @@ def _range(metric: str, field: str) -> tuple[float, float]:
     return min(one.low for one in fields.values()), max(one.high for one in fields.values())
 
 
-def _column(field: _Field | Missing, slice_: str, masks: dict[str, tuple[Mask, Mask]]) -> Column | Missing:
+def _column(field: _Field | Missing, slice_: str, masks: dict[str, tuple[Mask, Mask]]) -> PairedScores | Missing:
     if isinstance(field, Missing):
         return field
     if slice_ not in masks:
@@ -94,7 +94,7 @@ def _column(field: _Field | Missing, slice_: str, masks: dict[str, tuple[Mask, M
     in_old, in_new = masks[slice_]
     before, after = in_old & (field.columns.old_status == SCORED), in_new & (field.columns.new_status == SCORED)
     both = before & after & field.same
-    return Column(
+    return PairedScores(
         np.where(both, field.columns.old, np.nan),
         np.where(both, field.columns.new, np.nan),
         np.where(after, field.columns.new, np.nan),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.evidence import Evidence
-from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict, verdict
+from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict, apply_policy
 from answerkey.metrics_core.gate.policy import Policy, parse_policy
 from answerkey.metrics_core.gate.simulate import SelfTest, self_test
 from answerkey.metrics_core.registry import Options, create
@@ -84,7 +84,7 @@ def _decided(home: Home, old: str, new: str, policy: Policy, dataset: str) -> Ga
         sentence = f"whether {new} may ship cannot be said: {sentence}"
         return Gated(old, new, primary, margin, Verdict("INCOMPLETE", sentence, rules))
     old, new, found = _evidence(home, old, new, policy, dataset)
-    return Gated(old, new, primary, margin, verdict(policy, found))
+    return Gated(old, new, primary, margin, apply_policy(policy, found))
 
 
 def gate_self_test(home: Home, old: str, new: str, policy: Policy, dataset: str = "", *, seed: int = 0) -> SelfTest:

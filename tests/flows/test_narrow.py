@@ -6,7 +6,7 @@ from answerkey.flows.terminal import reports
 from answerkey.flows.terminal.comparisons import print_history, print_pairs
 from answerkey.flows.terminal.gates import print_self_test
 from answerkey.metrics_core.comparison import Pair
-from answerkey.metrics_core.gate.simulate import SelfTest, Trial
+from answerkey.metrics_core.gate.simulate import OperatingPoint, SelfTest
 from answerkey.metrics_core.statistics.intervals import Estimate, Interval
 from answerkey.tasks.reports.history import Moment
 from tests.tasks.publish.page.page_help import FIELDS, comparison
@@ -49,7 +49,7 @@ def test_history_leaves_out_the_plot_and_no_number(capsys: pytest.CaptureFixture
 @pytest.mark.usefixtures("narrow")
 def test_a_self_test_says_what_is_true_of_the_release(capsys: pytest.CaptureFixture[str]) -> None:
     rate = Estimate(0.025, Interval(0.02, 0.03, "wilson"))
-    trial = Trial("equal", 0.0, 1622, 2000, rate, rate, 0.8, 0.8)
+    trial = OperatingPoint("equal", 0.0, 1622, 2000, rate, rate, 0.8, 0.8)
     print_self_test(SelfTest(1622, 1622, ("label.correct >= -0.02",), (trial,)))
     shown = capsys.readouterr().out
     assert "as good" in shown and "(stated: 80 %)" in shown and shown.count("2.5 ± 0.5 %") == 3

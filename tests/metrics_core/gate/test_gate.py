@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from answerkey.metrics_core.gate.evidence import Calibrated, Column, Coverage, Evidence, Missing
-from answerkey.metrics_core.gate.gate import Verdict, verdict
+from answerkey.metrics_core.gate.evidence import Calibrated, Coverage, Evidence, Missing, PairedScores
+from answerkey.metrics_core.gate.gate import Verdict, apply_policy
 from answerkey.metrics_core.gate.policy import Policy, parse_policy
 from answerkey.metrics_core.statistics.intervals import Estimate, Interval
 
@@ -19,13 +19,13 @@ def policy(margin: float = 0.02, *rules: str) -> Policy:
     return parse_policy({"primary": FIELD, "margin": margin, "rules": list(rules)}, "x")
 
 
-def column(both: int, fixed: int, broken: int, neither: int) -> Column:
+def column(both: int, fixed: int, broken: int, neither: int) -> PairedScores:
     old = np.repeat([1.0, 0.0, 1.0, 0.0], [both, fixed, broken, neither])
     new = np.repeat([1.0, 1.0, 0.0, 0.0], [both, fixed, broken, neither])
-    return Column(old, new, new, binary=True)
+    return PairedScores(old, new, new, binary=True)
 
 
-def evidence(*columns: Column | Missing, slices: Sequence[str] = ("all",), **changes: Any) -> Evidence:
+def evidence(*columns: PairedScores | Missing, slices: Sequence[str] = ("all",), **changes: Any) -> Evidence:
     full = (Coverage("old", 100, 100), Coverage("new", 100, 100))
     found = Evidence("old", "new", dict(zip([(FIELD, s) for s in slices], columns, strict=True)), {FIELD: full})
     return dataclasses.replace(found, **changes)
@@ -36,7 +36,7 @@ def said(found: Verdict) -> list[str]:
 
 
 def test_as_good_on_enough_samples_passes() -> None:
-    found = verdict(policy(), evidence(column(9000, 100, 100, 800)))
+    found = apply_policy(policy(), evidence(column(9000, 100, 100, 800)))
     assert said(found) == ["PASS", "PASS", "PASS"]
     assert found.sentence == (
         "new may ship in place of old, all 2 rules hold: label.correct went from 0.910 to 0.910 (+0.000, 95 % interval "
@@ -48,7 +48,7 @@ def test_as_good_on_enough_samples_passes() -> None:
 
 
 def test_a_real_loss_fails() -> None:
-    found = verdict(policy(), evidence(column(500, 10, 100, 390)))
+    found = apply_policy(policy(), evidence(column(500, 10, 100, 390)))
     assert said(found) == ["FAIL", "FAIL", "PASS"]
     assert found.sentence.startswith(
         "new must not ship in place of old: label.correct went from 0.600 to 0.510 (-0.090, "
@@ -57,7 +57,7 @@ def test_a_real_loss_fails() -> None:
 
 
 def test_too_few_samples_are_inconclusive_and_say_how_many_would_do() -> None:
-    found = verdict(policy(), evidence(column(400, 30, 30, 40)))
+    found = apply_policy(policy(), evidence(column(400, 30, 30, 40)))
     assert said(found) == ["INCONCLUSIVE", "INCONCLUSIVE", "PASS"]
     # The interval is 1.96 * sqrt(60) / 500 = .0304 either way; (.0304 / .02 * (1.96 + .84) / 1.96) ^ 2 * 500.
     assert found.rules[0].needed == pytest.approx(2360, rel=0.05)
@@ -66,71 +66,71 @@ def test_too_few_samples_are_inconclusive_and_say_how_many_would_do() -> None:
 
 
 def test_two_identical_releases_over_few_samples_are_inconclusive() -> None:
-    assert verdict(policy(), evidence(column(15, 0, 0, 5))).outcome == "INCONCLUSIVE"
-    assert verdict(policy(), evidence(column(1500, 0, 0, 500))).outcome == "PASS"
+    assert apply_policy(policy(), evidence(column(15, 0, 0, 5))).outcome == "INCONCLUSIVE"
+    assert apply_policy(policy(), evidence(column(1500, 0, 0, 500))).outcome == "PASS"
     # At a margin of 0 the new release must be better, and no number of samples shows that of equal ones.
-    found = verdict(policy(0.0), evidence(column(1500, 0, 0, 500)))
+    found = apply_policy(policy(0.0), evidence(column(1500, 0, 0, 500)))
     assert (found.outcome, found.rules[0].needed) == ("INCONCLUSIVE", None)
     assert found.sentence.endswith("a gain is not shown, and more samples like these would not show it.")
 
 
 def test_one_sample_has_no_interval_and_decides_nothing() -> None:
-    found = verdict(policy(), evidence(column(1, 0, 0, 0)))
+    found = apply_policy(policy(), evidence(column(1, 0, 0, 0)))
     assert found.outcome == "INCONCLUSIVE"
     assert "(+0.000, no interval, 1 sample)" in found.sentence
 
 
 @pytest.mark.parametrize("margin", [0.0, 0.02, 1.0])
 def test_a_metric_that_is_missing_never_passes(margin: float) -> None:
-    found = verdict(policy(margin), evidence(Missing("new has no such field"), coverage={}))
+    found = apply_policy(policy(margin), evidence(Missing("new has no such field"), coverage={}))
     assert said(found) == ["INCOMPLETE"] * 3
     assert found.sentence == (
         "whether new may ship cannot be said, because evidence is missing: label.correct: new has no such field (and 1 "
         "more of 2 rules)."
     )
-    assert verdict(policy(margin), Evidence("old", "new", {}, {})).outcome == "INCOMPLETE"
-    nothing = Column(*[np.full(5, np.nan)] * 3, binary=True)
-    assert verdict(policy(margin), evidence(nothing)).outcome == "INCOMPLETE"
+    assert apply_policy(policy(margin), Evidence("old", "new", {}, {})).outcome == "INCOMPLETE"
+    nothing = PairedScores(*[np.full(5, np.nan)] * 3, binary=True)
+    assert apply_policy(policy(margin), evidence(nothing)).outcome == "INCOMPLETE"
 
 
 @pytest.mark.parametrize("numbers", [(9000, 100, 100, 800), (500, 10, 100, 390)])
 def test_a_field_that_is_not_covered_decides_nothing(numbers: tuple[int, int, int, int]) -> None:
     thin = (Coverage("old", 1000, 1000), Coverage("new", 1000, 949, {"failed": 51}))
-    found = verdict(policy(), evidence(column(*numbers), coverage={FIELD: thin}))
+    found = apply_policy(policy(), evidence(column(*numbers), coverage={FIELD: thin}))
     assert said(found) == ["INCOMPLETE"] * 3
     assert (
         "this decides nothing, because only 949 of 1,000 samples of new (51 failed) have a comparable" in found.sentence
     )
     assert found.rules[1].value == 0.949
     just = (Coverage("old", 1000, 1000), Coverage("new", 1000, 950))
-    assert verdict(policy(), evidence(column(9000, 100, 100, 800), coverage={FIELD: just})).outcome == "PASS"
+    assert apply_policy(policy(), evidence(column(9000, 100, 100, 800), coverage={FIELD: just})).outcome == "PASS"
 
 
 def test_a_failure_on_sound_evidence_outweighs_what_is_missing() -> None:
     both = policy(0.02, "gone.field >= 0")
-    found = verdict(both, evidence(column(500, 10, 100, 390)))
+    found = apply_policy(both, evidence(column(500, 10, 100, 390)))
     assert said(found) == ["FAIL", "FAIL", "INCOMPLETE", "INCOMPLETE"]
-    found = verdict(both, evidence(column(400, 30, 30, 40)))
+    found = apply_policy(both, evidence(column(400, 30, 30, 40)))
     assert said(found) == ["INCOMPLETE", "INCONCLUSIVE", "INCOMPLETE", "INCOMPLETE"]
 
 
 def test_a_slice_has_a_rule_of_its_own() -> None:
     columns = column(9000, 100, 100, 800), column(50, 0, 40, 10)
-    found = verdict(policy(0.02, f"{FIELD}[lang=ru] >= -0.05"), evidence(*columns, slices=("all", "lang=ru")))
+    found = apply_policy(policy(0.02, f"{FIELD}[lang=ru] >= -0.05"), evidence(*columns, slices=("all", "lang=ru")))
     assert said(found) == ["FAIL", "PASS", "FAIL", "PASS"]
     assert found.sentence.startswith("new must not ship in place of old: label.correct[lang=ru] went from 0.900 to 0.5")
 
 
 @pytest.mark.parametrize(("floor", "outcome"), [(0.8, "PASS"), (0.9, "INCONCLUSIVE"), (0.95, "FAIL")])
 def test_a_level_goes_by_the_lower_end_of_the_new_release(floor: float, outcome: str) -> None:
-    found = verdict(policy(0.5, f"level {FIELD} >= {floor}"), evidence(column(880, 20, 0, 100)))
+    found = apply_policy(policy(0.5, f"level {FIELD} >= {floor}"), evidence(column(880, 20, 0, 100)))
     assert (found.rules[1].outcome, found.rules[1].value) == (outcome, 0.9)
     # Wilson's interval of 900 of 1,000.
     assert (found.rules[1].low, found.rules[1].high) == pytest.approx((0.8798, 0.9171), abs=1e-4)
 
 
 def judged(*kappa: Calibrated | Missing) -> Verdict:
-    return verdict(
+    return apply_policy(
         policy(0.02, f"kappa {FIELD} >= 0.6"), evidence(column(9000, 100, 100, 800), calibrations={FIELD: kappa})
     )
 
@@ -168,10 +168,10 @@ def test_a_calibration_that_is_demanded_must_be_there_and_good_enough() -> None:
 def test_clusters_widen_the_interval() -> None:
     whole = column(800, 30, 100, 70)
     clusters = np.arange(1000) // 25
-    assert verdict(policy(), evidence(whole)).outcome == "FAIL"
-    assert verdict(policy(), evidence(whole, clusters=clusters)).outcome == "INCONCLUSIVE"
+    assert apply_policy(policy(), evidence(whole)).outcome == "FAIL"
+    assert apply_policy(policy(), evidence(whole, clusters=clusters)).outcome == "INCONCLUSIVE"
     # Clusters of one sample each are none.
-    assert verdict(policy(), evidence(whole)) == verdict(policy(), evidence(whole, clusters=np.arange(1000)))
+    assert apply_policy(policy(), evidence(whole)) == apply_policy(policy(), evidence(whole, clusters=np.arange(1000)))
 
 
 def test_more_rules_raise_no_more_false_alarms() -> None:
@@ -181,7 +181,7 @@ def test_more_rules_raise_no_more_false_alarms() -> None:
     rng, alarms, uncorrected = np.random.default_rng(3), 0, 0
     for _ in range(1000):
         columns = [column(0, f := int(rng.binomial(100, 0.5)), 100 - f, 0) for _ in names]
-        found = verdict(rules, evidence(column(9, 0, 0, 0), *columns, slices=("all", *names)))
+        found = apply_policy(rules, evidence(column(9, 0, 0, 0), *columns, slices=("all", *names)))
         alarms += found.outcome == "FAIL"
         uncorrected += any((rule.high or 0) < 0 for rule in found.rules[1:-1])
     assert alarms <= 40
@@ -193,8 +193,8 @@ def test_holm_lets_the_second_rule_fail_more_easily() -> None:
     clear, close = column(100, 0, 100, 100), column(500, 14, 30, 456)
     rules = policy(0.0, *(f"{FIELD}[s={i}] >= 0" for i in range(3)))
     slices = ("all", "s=0", "s=1", "s=2")
-    alone = verdict(rules, evidence(close, *[column(900, 0, 0, 100)] * 3, slices=slices))
+    alone = apply_policy(rules, evidence(close, *[column(900, 0, 0, 100)] * 3, slices=slices))
     assert alone.outcome == "INCONCLUSIVE"
     assert "(it is below the floor, but among 4 rules not surely enough)" in alone.sentence
-    with_others = verdict(rules, evidence(close, clear, clear, clear, slices=slices))
+    with_others = apply_policy(rules, evidence(close, clear, clear, clear, slices=slices))
     assert said(with_others)[1:5] == ["FAIL"] * 4

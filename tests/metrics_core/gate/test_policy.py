@@ -51,12 +51,12 @@ def test_a_margin_of_0_is_0() -> None:
          "At 0 the new release must be better to pass"),
         ({"margn": 1}, "'margn': no such key; did you mean margin?"),
         ({"colour": 1}, "'colour': no such key; the keys are primary, margin, rules"),
-        ({"rules": ["coverage >= 95%"]}, "rule 'coverage >= 95%': '95%' is no number from 0 to 1; write a share as "
+        ({"rules": ["coverage >= 95%"]}, "rule 'coverage >= 95%': '95%' is not a number from 0 to 1; write a share as "
          "0.95, not as 95%"),
-        ({"rules": ["coverage >= 95"]}, "rule 'coverage >= 95': '95' is no number from 0 to 1; write a share as 0.95, "
-         "not as 95%"),
-        ({"rules": ["a.b >= nan"]}, "rule 'a.b >= nan': 'nan' is no number; write a share as 0.95, not as 95%"),
-        ({"rules": ["a.b[ru] >= 0"]}, "rule 'a.b[ru] >= 0': 'ru' is no slice; write [column=value]"),
+        ({"rules": ["coverage >= 95"]}, "rule 'coverage >= 95': '95' is not a number from 0 to 1; write a share as "
+         "0.95, not as 95%"),
+        ({"rules": ["a.b >= nan"]}, "rule 'a.b >= nan': 'nan' is not a number; write a share as 0.95, not as 95%"),
+        ({"rules": ["a.b[ru] >= 0"]}, "rule 'a.b[ru] >= 0': 'ru' is not a slice; write [column=value]"),
         ({"rules": ["label.correct >= -0.1"]}, "rule 'label.correct >= -0.1': there is 'label.correct >= -0.02' "
          "already; keep one of them"),
     ],

@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from answerkey.metrics_core.gate.evidence import Column, Coverage, Evidence
+from answerkey.metrics_core.gate.evidence import Coverage, Evidence, PairedScores
 from answerkey.metrics_core.gate.policy import parse_policy
 from answerkey.metrics_core.gate.simulate import SelfTest, self_test
 
 
-def trial_of(n: int, *, clusters: bool, runs: int = 500, rules: tuple[str, ...] = (), seed: int = 0) -> SelfTest:
+def self_tested(n: int, *, clusters: bool, runs: int = 500, rules: tuple[str, ...] = (), seed: int = 0) -> SelfTest:
     """Graded scores in clusters of five that share most of their difference."""
     rng = np.random.default_rng(9)
     shared = np.repeat(rng.normal(0, 0.1, n // 5), 5)
     old = rng.uniform(0.3, 0.7, n)
     new = np.clip(old + shared + rng.normal(0, 0.02, n), 0, 1)
-    column = Column(old, new, new, binary=False)
+    column = PairedScores(old, new, new, binary=False)
     policy = parse_policy({"primary": "m.f", "margin": 0.01, "rules": list(rules)}, "x")
     fields = {(name, "all"): column for name in policy.fields}
     coverage = {name: (Coverage("new", n, n),) for name in policy.fields}
@@ -23,9 +23,9 @@ def trial_of(n: int, *, clusters: bool, runs: int = 500, rules: tuple[str, ...] 
 
 
 def test_clusters_are_drawn_and_exchanged_whole() -> None:
-    found = trial_of(600, clusters=True)
+    found = self_tested(600, clusters=True)
     assert (found.n, found.units) == (600, 120)
-    by_name = {trial.name: trial for trial in found.trials}
+    by_name = {point.name: point for point in found.points}
     # Wrong passes at the margin, which intervals that took the rows as independent would make about 20 %.
     assert by_name["margin"].passed.value == pytest.approx(0.025, abs=0.02)
     assert by_name["loss"].failed.value == pytest.approx(0.8, abs=0.06)
@@ -33,26 +33,26 @@ def test_clusters_are_drawn_and_exchanged_whole() -> None:
 
 
 def test_the_seed_makes_it_repeatable() -> None:
-    assert trial_of(100, clusters=True, runs=20) == trial_of(100, clusters=True, runs=20)
-    assert trial_of(100, clusters=True, runs=60) != trial_of(100, clusters=True, runs=60, seed=1)
+    assert self_tested(100, clusters=True, runs=20) == self_tested(100, clusters=True, runs=20)
+    assert self_tested(100, clusters=True, runs=60) != self_tested(100, clusters=True, runs=60, seed=1)
 
 
 def test_all_rules_about_differences_are_tried_together() -> None:
     rules = ("m.g >= 0", "m.h >= 0", "level m.f >= 0.9", "kappa m.f >= 0.6")
-    found = trial_of(600, clusters=False, rules=rules)
+    found = self_tested(600, clusters=False, rules=rules)
     assert found.rules == ("m.f >= -0.01", "m.g >= 0", "m.h >= 0")
     # The same scores three times: one alarm is the others' alarm too, and Holm is then stricter than it had to be.
-    assert found.trials[0].failed.value <= 0.03
+    assert found.points[0].failed.value <= 0.03
 
 
 def test_power_is_stated_right_also_where_the_releases_differ_much() -> None:
     """Nearly all changes are losses here, so their spread is smaller than that of changes to both sides."""
     old = np.repeat([1.0, 1.0, 0.0, 0.0], [250, 350, 20, 380])
     new = np.repeat([1.0, 0.0, 1.0, 0.0], [250, 350, 20, 380])
-    column = Column(old, new, new, binary=True)
+    column = PairedScores(old, new, new, binary=True)
     policy = parse_policy({"primary": "m.f", "margin": 0.03}, "x")
     evidence = Evidence("old", "new", {("m.f", "all"): column}, {"m.f": (Coverage("new", 1000, 1000),)})
-    by_name = {trial.name: trial for trial in self_test(policy, evidence, runs=1000).trials}
+    by_name = {point.name: point for point in self_test(policy, evidence, runs=1000).points}
     # 1.96 + .84 standard errors of sqrt(.37 / 1000) below the margin.
     assert by_name["loss"].loss == pytest.approx(0.03 + 2.8016 * (0.37 / 1000) ** 0.5, rel=0.01)
     assert by_name["loss"].failed.value == pytest.approx(0.8, abs=0.04)
