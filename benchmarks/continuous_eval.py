@@ -26,8 +26,15 @@ from nltk.tokenize.treebank import TreebankWordTokenizer
 from nltk.translate.bleu_score import sentence_bleu
 from rouge import Rouge
 
-from answerkey.metrics_core.metrics.continuous_eval import FIELDS, PROFILES, Profile, score
-from answerkey.metrics_core.metrics.continuous_eval_tokens import STOP_WORDS, Token, sentences
+from answerkey.metrics_core.metrics.continuous_eval import (
+    FIELDS,
+    PROFILES,
+    STOP_WORDS,
+    Profile,
+    Token,
+    score,
+    sentences,
+)
 
 Row = tuple[str, list[str]]
 Scores = dict[str, float]

@@ -98,9 +98,9 @@ def generate(chosen: argparse.Namespace) -> int:
 def metrics(chosen: argparse.Namespace) -> int:
     """`answerkey metrics`: the catalogue."""
     from answerkey.flows.terminal.reports import print_metrics
-    from answerkey.metrics_core.registry import METRICS, Options
+    from answerkey.metrics_core.registry import METRICS
 
-    catalogue = [(name, info.summary, info.build(Options())) for name, info in METRICS.items()]
+    catalogue = [(name, cls.described(), cls()) for name, cls in METRICS.items()]
     if chosen.json:
         rows = [
             {

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from answerkey.metrics_core.judges.options import NO_JUDGE, JudgeOptions
 from answerkey.metrics_core.metric import BlankAnswer
-from answerkey.metrics_core.metrics.semantic_aggregation import Aggregation
+from answerkey.metrics_core.metrics.semantic_similarity import Aggregation
 from answerkey.metrics_core.registry import METRICS, Options
 from answerkey.tasks.load.columns import parse_map
 from answerkey.tasks.load.load import Source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from answerkey.metrics_core.errors import UserError
 
@@ -56,6 +56,7 @@ class Embedded:
     chunks: int = 1
 
 
+@runtime_checkable
 class Encoder(Protocol):
     """An embedding model. `SemanticSimilarity` takes any object of this shape in place of a name.
 

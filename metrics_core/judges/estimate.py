@@ -66,7 +66,7 @@ def estimate(metric: JudgeMetric, samples: Iterable[Sample]) -> Estimate:
         UserError: litellm does not know the provider of a judge.
         LedgerError: the ledger cannot be read.
     """
-    with known_replies(metric.options.ledger) as replies:
+    with known_replies(metric.judge.ledger) as replies:
         return _estimate(metric, samples, replies)
 
 
@@ -117,7 +117,7 @@ class ToCome:
 def _estimate(metric: JudgeMetric, samples: Iterable[Sample], replies: Replies) -> Estimate:
     calls = ToCome(replies)
     n_samples = offline = 0
-    seats = metric.options.seats()
+    seats = metric.judge.seats()
     for sample, decided in _with_known(metric, samples):
         n_samples += 1
         if decided is not None:

@@ -6,9 +6,10 @@ import asyncio
 import logging
 import time
 import uuid
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import ClassVar
 
 from answerkey.metrics_core.errors import UserError
@@ -22,7 +23,7 @@ from answerkey.metrics_core.llm.fence import fenced
 from answerkey.metrics_core.llm.request import Judge, Request
 from answerkey.metrics_core.llm.turn import Bill, BudgetUsedUp, NoVerdict
 from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Usage
-from answerkey.metrics_core.metric import BlankAnswer, Field, Need, degenerate, identical_reference
+from answerkey.metrics_core.metric import Field, Kind, Metric, degenerate, identical_reference
 from answerkey.metrics_core.sample import Sample
 
 PARSER = 1
@@ -35,44 +36,44 @@ _log = logging.getLogger("answerkey")
 
 
 @dataclass(frozen=True)
-class JudgeMetric(ABC):
+class JudgeMetric(Metric):
     """A metric whose numbers come from judges.
 
     Args:
-        options: whom to ask and for how much at most.
-        blank_answer: as everywhere.
+        judge: whom to ask and for how much at most.
     """
 
-    options: JudgeOptions = NO_JUDGE
-    blank_answer: BlankAnswer = "zero"
-    fields: tuple[Field, ...] = field(init=False, repr=False, compare=False)
+    judge: JudgeOptions = NO_JUDGE
 
-    name: ClassVar[str]
+    kind = "judge"
+    needs = frozenset(("answer", "references", "question"))
     prompts: ClassVar[tuple[Prompt, ...]]
     main: ClassVar[Field]
     others: ClassVar[tuple[Field, ...]] = ()
     identical: ClassVar[Mapping[str, str]] = {}
     """Details of an answer that equals a reference."""
 
-    def __post_init__(self) -> None:
-        main, votes = self.main, len(self.options.judges) * self.options.repeats
-        if votes > 1 and self.options.jury == "mean":
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        """The main number, those beside it, and the spread of several votes."""
+        main, votes = self.main, len(self.judge.judges) * self.judge.repeats
+        if votes > 1 and self.judge.jury == "mean":
             main = replace(main, binary=False)
         spread = Field(SPREAD, "highest vote less the lowest: 0 where all agree")
-        object.__setattr__(self, "fields", (main, *self.others, *((spread,) if votes > 1 else ())))
+        return (main, *self.others, *((spread,) if votes > 1 else ()))
 
     @property
-    def needs(self) -> frozenset[Need]:
-        """An answer, its references, and the question that both are read by."""
-        return frozenset(("answer", "references", "question"))
+    def workload(self) -> Kind:
+        """The offline judge is a model in this process."""
+        return "semantic" if self.judge.offline else "judge"
 
     @property
     def signature(self) -> str:
         """For instance `meaning_match|v1|judge:openai/gpt-4o-mini|prompt:3fa2c1|parser:1|t:0|seed:0|blank:zero`."""
-        seats = self.options.seats()
+        seats = self.judge.seats()
         judges, votes = ",".join(judge.label for judge, repeat in seats if not repeat), len(seats)
         prompts = ",".join(prompt.version for prompt in self.prompts)
-        jury = f"|jury:{self.options.jury}|repeats:{self.options.repeats}" if votes > 1 else ""
+        jury = f"|jury:{self.judge.jury}|repeats:{self.judge.repeats}" if votes > 1 else ""
         return (
             f"{self.name}|v1|judge:{judges or 'none'}|prompt:{prompts}|parser:{PARSER}|t:0|seed:0{jury}"
             f"|blank:{self.blank_answer}"
@@ -164,7 +165,7 @@ class _Work:
 
     def __init__(self, metric: JudgeMetric, total: int) -> None:
         self._metric = metric
-        options = metric.options
+        options = metric.judge
         self._options = options if options.run else replace(options, run=uuid.uuid4().hex)
         self._seats = options.seats()
         if not self._seats:

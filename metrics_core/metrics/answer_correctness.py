@@ -6,18 +6,24 @@ from different ones. The coherent numbers of the one best reference are in the d
 
 from __future__ import annotations
 
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from answerkey.metrics_core.measurement import Outcome, Scored, Undefined
-from answerkey.metrics_core.metric import BlankAnswer, Field
+from answerkey.metrics_core.metric import Field, option
 from answerkey.metrics_core.metrics import bleu, continuous_eval
-from answerkey.metrics_core.metrics.counts import PERFECT, Agreement, counted
-from answerkey.metrics_core.metrics.lexical import LexicalMetric, References, identical
+from answerkey.metrics_core.metrics._lexical import (
+    PERFECT,
+    LexicalMetric,
+    PrecisionRecall,
+    References,
+    counted,
+    identical,
+)
 from answerkey.metrics_core.metrics.rouge_l import rouge_l
 from answerkey.metrics_core.metrics.token_overlap import token_overlap
 from answerkey.metrics_core.text import TOKENIZER_ID, normalise, reference_words, words_of_normalised
 
-NAME = "answer_correctness"
 FIELDS = (
     Field("rouge_l_precision", "longest common subsequence / answer length"),
     Field("rouge_l_recall", "longest common subsequence / reference length"),
@@ -29,34 +35,64 @@ FIELDS = (
 )
 NAMES = tuple(field.name for field in FIELDS)
 
+Row = tuple[int, PrecisionRecall, PrecisionRecall, float]
+"""The index of a reference, ROUGE-L, token overlap and BLEU."""
 
-def score(answer: str, references: References) -> Scored:
-    """The seven fields of one answer; see the module."""
-    text = normalise(answer)
-    same = identical(text, references)
-    if same is not None:
-        return _basket([(same, PERFECT, PERFECT, 1.0)])
-    tokens = words_of_normalised(text)
-    counts = counted(tokens)
-    cut = bleu.bleu_tokens(text)
-    return _basket(
-        [
-            (
-                i,
-                rouge_l(tokens, reference),
-                token_overlap(counts, len(tokens), reference),
-                bleu.bleu_score(bleu.bleu_stats(cut, [bleu.reference_tokens(reference_text)])),
-            )
-            for i, reference_text in references
-            for reference in (reference_words(reference_text),)
-        ]
+
+@dataclass(frozen=True)
+class AnswerCorrectness(LexicalMetric):
+    """ROUGE-L, token overlap and BLEU in seven fields, each the best over the references.
+
+    Args:
+        profile: gives the old numbers of continuous-eval instead, for those who migrate (see `continuous_eval`).
+
+    >>> from answerkey.metrics_core import Sample
+    >>> [measured] = AnswerCorrectness().measure([Sample("1", "Paris", ["It is Paris."])])
+    >>> measured.values["rouge_l_precision"], measured.values["token_overlap_f1"]
+    (1.0, 0.5)
+    """
+
+    name = "answer_correctness"
+    summary = "ROUGE-L, token overlap and BLEU in one basket, each the best over the references"
+    fields = FIELDS
+
+    profile: continuous_eval.Profile | None = option(
+        None, title="Profile", description="the old numbers of continuous-eval, for those who migrate"
     )
 
+    @property
+    def signature(self) -> str:
+        """With the profile or the rules that stand in its place."""
+        rules = f"tok:{TOKENIZER_ID}|bleu:{bleu.TOKENIZER_ID}|refs:max"
+        method = f"profile:{self.profile}" if self.profile else rules
+        return f"{self.name}|v{self.version}|{method}|blank:{self.blank_answer}"
 
-Row = tuple[int, Agreement, Agreement, float]
+    def compare(self, answer: str, references: References) -> Outcome:
+        """The seven fields of one answer; see the module."""
+        if self.profile:
+            return _by_profile(self.profile, answer, references)
+        text = normalise(answer)
+        same = identical(text, references)
+        if same is not None:
+            return _basket([(same, PERFECT, PERFECT, 1.0)])
+        words = words_of_normalised(text)
+        counts, size = counted(words), len(words)
+        tokens = bleu.bleu_tokens(text)
+        return _basket(
+            [
+                (
+                    i,
+                    rouge_l(words, reference),
+                    token_overlap(counts, size, reference),
+                    bleu.bleu_score(bleu.bleu_stats(tokens, [bleu.reference_tokens(reference_text)])),
+                )
+                for i, reference_text in references
+                for reference in (reference_words(reference_text),)
+            ]
+        )
 
 
-def _basket(rows: list[Row]) -> Scored:
+def _basket(rows: Sequence[Row]) -> Scored:
     if len(rows) == 1:
         return Scored(dict(zip(NAMES, _values(rows[0]), strict=True)), details={"reference": rows[0][0]})
     best = max(rows, key=lambda row: (row[1].rank, row[2].rank, row[3]))
@@ -71,25 +107,9 @@ def _values(row: Row) -> tuple[float, ...]:
     return (*row[1], *row[2], row[3])
 
 
-def _score_profile(profile: continuous_eval.Profile, answer: str, references: References) -> Outcome:
+def _by_profile(profile: continuous_eval.Profile, answer: str, references: References) -> Outcome:
     try:
         values = continuous_eval.score(answer, [text for _, text in references], profile)
     except ValueError as error:
         return Undefined(f"{profile} has no number for this: {error}")
     return Scored(values)
-
-
-def answer_correctness(
-    profile: continuous_eval.Profile | None = None, blank_answer: BlankAnswer = "zero"
-) -> LexicalMetric:
-    """The basket, by default or under a compatibility profile.
-
-    Raises:
-        ValueError: the profile is not known. Found only while scoring, it would look like odd input.
-    """
-    if profile is not None and profile not in continuous_eval.PROFILES:
-        raise ValueError(f"profile {profile!r} is not known: choose from {', '.join(continuous_eval.PROFILES)}")
-    if profile is not None:
-        return LexicalMetric(NAME, FIELDS, partial(_score_profile, profile), f"v1|profile:{profile}", blank_answer)
-    parameters = f"v1|tok:{TOKENIZER_ID}|bleu:{bleu.TOKENIZER_ID}|refs:max"
-    return LexicalMetric(NAME, FIELDS, score, parameters, blank_answer)

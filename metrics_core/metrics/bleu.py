@@ -10,13 +10,17 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
 
 import regex
 
-from answerkey.metrics_core.metrics.counts import counted
-from answerkey.metrics_core.text import normal_reference
+from answerkey.metrics_core.measurement import Scored
+from answerkey.metrics_core.metric import Field
+from answerkey.metrics_core.metrics._lexical import LexicalMetric, References, counted, identical
+from answerkey.metrics_core.text import TOKENIZER_ID as NORMAL_FORM_ID
+from answerkey.metrics_core.text import normal_reference, normalise
 
 MAX_ORDER = 4
 TOKENIZER_ID = "13a+chars"
@@ -29,6 +33,28 @@ _UNSPACED = regex.compile(r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{K
 # runs of stops and commas), sacreBLEU's own tokenizer, four times slower, decides.
 _NOT_PLAIN = re.compile(r"[.,]{2}|&|<skipped>")
 _PLAIN_13A = re.compile(r"(?:[^ !-&(-/:-@\[-`{-~]+|(?<=[0-9])[.,](?=[0-9])|(?<![0-9])-)+|[!-&(-/:-@\[-`{-~]")
+
+
+@dataclass(frozen=True)
+class Bleu(LexicalMetric):
+    """Sentence BLEU against all references at once. `details` keep the statistics for corpus BLEU.
+
+    >>> from answerkey.metrics_core import Sample
+    >>> Bleu().measure([Sample("1", "the cat", ["the cat sat"])])[0].details["stats"]
+    [2, 3, 2, 1, 0, 0, 2, 1, 0, 0]
+    """
+
+    name = "bleu"
+    summary = "sacreBLEU's sentence BLEU, all references at once; corpus BLEU in the report"
+    fields = (Field("bleu", "sentence BLEU, all references at once"),)
+    method = f"tok:{TOKENIZER_ID}|norm:{NORMAL_FORM_ID}|eff:yes|smooth:exp|refs:all"
+
+    def compare(self, answer: str, references: References) -> Scored:
+        """1 for an answer that is a reference, whatever its length."""
+        normalised = normalise(answer)
+        stats = bleu_stats(bleu_tokens(normalised), [reference_tokens(text) for _, text in references])
+        value = 1.0 if identical(normalised, references) is not None else bleu_score(stats)
+        return Scored({"bleu": value}, details={"stats": stats.flat})
 
 
 class BleuStats(NamedTuple):

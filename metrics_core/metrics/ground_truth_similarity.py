@@ -51,7 +51,8 @@ class GroundTruthSimilarity(JudgeMetric):
     `similarities` by reference, and `facts`, one row a fact (see `comparison.rows`).
     """
 
-    name: ClassVar[str] = "ground_truth_similarity"
+    name = "ground_truth_similarity"
+    summary = "a judge: matched facts over the larger number of facts"
     prompts: ClassVar[tuple[Prompt, ...]] = (DECOMPOSE, MATCH)
     main: ClassVar[Field] = Field("similarity", "matched facts over the larger number of facts in answer and reference")
     others: ClassVar[tuple[Field, ...]] = (
@@ -79,7 +80,7 @@ class GroundTruthSimilarity(JudgeMetric):
         return outcome_of(matches, references, indices)
 
     def _decompositions(self, sample: Sample) -> list[tuple[Judge, Request]]:
-        first, _ = self.options.seats()[0]
+        first, _ = self.judge.seats()[0]
         return [
             (first, request(DECOMPOSE, decompose_fields(sample.question, text), first))
             for _, text in sample.usable_references

@@ -63,7 +63,8 @@ class MeaningMatch(JudgeMetric):
     sample and vote; none for blank answers, missing references, and answers that equal a reference but for form.
     """
 
-    name: ClassVar[str] = "meaning_match"
+    name = "meaning_match"
+    summary = "a judge: does the answer say the same essential thing?"
     prompts: ClassVar[tuple[Prompt, ...]] = (PROMPT,)
     main: ClassVar[Field] = Field("match", "1 where the answer means what a reference means", binary=True)
     identical: ClassVar[Mapping[str, str]] = {"verdict": "match", "rule": "formatting"}

@@ -5,20 +5,25 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+import unicodedata
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from statistics import median
+from typing import TYPE_CHECKING, Any, Literal
 
 from answerkey.metrics_core.embeddings.encoder import Encoder
 from answerkey.metrics_core.embeddings.models import field_suffixes, identify
-from answerkey.metrics_core.measurement import Measurement, Outcome, Scored, Undefined, Usage
-from answerkey.metrics_core.metric import BlankAnswer, Field, Need, degenerate, identical_reference
-from answerkey.metrics_core.metrics.semantic_aggregation import Aggregation, aggregate, mean, passes, spread
+from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Undefined, Usage
+from answerkey.metrics_core.metric import Field, Metric, identical_reference, option
 from answerkey.metrics_core.sample import Sample
 
 if TYPE_CHECKING:
-    from answerkey.metrics_core.embeddings.embed import Embeddings
+    from answerkey.metrics_core.embeddings.embed import Embedding, Embeddings
+    from answerkey.metrics_core.embeddings.encoder import Embedded
+
+Aggregation = Literal["mean", "median", "min", "max", "vote", "consensus"]
 
 DEFAULT_MODELS = ("use-multilingual",)
 """One multilingual model, so that every row of a data set is measured on one scale, whatever its language.
@@ -26,19 +31,29 @@ DEFAULT_MODELS = ("use-multilingual",)
 `minilm` is the better one on English and misleads on everything else: docs and `benchmarks/semantic.py`.
 """
 
+DECIMALS = 6
+"""Cosines are kept to six decimals.
 
-@dataclass(frozen=True, slots=True)
-class SemanticSimilarity:
+The last bits of an embedding depend on which texts shared its batch (measured: up to 3e-7 in the cosine), so
+further digits would say something about the batch and not about the texts.
+"""
+
+VOTE_AT = 0.5
+"""A model votes for a text from this cosine on, unless a threshold is set."""
+
+
+@dataclass(frozen=True)
+class SemanticSimilarity(Metric):
     """Cosine similarity of the answer and its best reference; see `answerkey.metrics_core.metric.Metric`.
 
     Args:
-        models: names (see `answerkey.metrics_core.embeddings.models`) or `Encoder` objects, one or several.
+        embedding_models: names (see `answerkey.metrics_core.embeddings.models`) or `Encoder` objects, one or several.
         aggregation: from the cosines of several models to one (see `aggregate`).
         threshold: adds the field `pass`: 1 where the aggregated similarity reaches it. It is compared after
             the aggregation, so `pass` is 0 or 1 however many models there are.
         tolerance: the largest difference between models that still is a consensus.
         blank_answer: the policy for blank answers.
-        cache_dir: a folder for the embeddings of earlier calls; it changes no number.
+        embedding_cache: a folder for the embeddings of earlier calls; it changes no number.
 
     Its fields are `similarity`, `similarity_<model>` for each of several models, and `pass` where there is a
     threshold. The best reference is the one with the highest aggregated similarity; all fields come from it.
@@ -52,44 +67,48 @@ class SemanticSimilarity:
         ValueError: an option is out of its range, or a model is named twice.
     """
 
-    models: Sequence[str | Encoder] = DEFAULT_MODELS
-    aggregation: Aggregation = "mean"
-    threshold: float | None = None
-    tolerance: float = 0.1
-    blank_answer: BlankAnswer = "zero"
-    cache_dir: str | None = None
-    name: str = field(default="semantic_similarity", init=False)
-    fields: tuple[Field, ...] = field(init=False, repr=False, compare=False)
+    name = "semantic_similarity"
+    summary = "cosine of sentence embeddings, one or several models"
+    kind = "semantic"
+
+    embedding_models: Sequence[str | Encoder] = option(
+        DEFAULT_MODELS, title="Embedding models", description="names of embedding models, one or several", min_length=1
+    )
+    aggregation: Aggregation = option(
+        "mean", title="Aggregation", description="from the cosines of several models to one number"
+    )
+    threshold: float | None = option(
+        None, title="Threshold", description="adds the field pass: 1 where the similarity reaches it", gt=0, le=1
+    )
+    tolerance: float = option(
+        0.1, title="Tolerance", description="the largest difference between models that is a consensus", ge=0
+    )
+    embedding_cache: str | None = option(
+        None, title="Embedding cache", description="a folder for the embeddings of earlier calls", signed=False
+    )
 
     def __post_init__(self) -> None:
-        models = (self.models,) if isinstance(self.models, str) else tuple(self.models)
-        object.__setattr__(self, "models", models)
-        if not self.models:
-            raise ValueError("at least one embedding model is needed")
-        if self.aggregation not in get_args(Aggregation):
-            known = ", ".join(get_args(Aggregation))
-            raise ValueError(f"aggregation {self.aggregation!r} is not one of {known}")
-        if self.threshold is not None and not 0.0 < self.threshold <= 1.0:
-            raise ValueError(f"threshold {self.threshold!r} is not in (0, 1]; leave it out to have none")
-        if not 0.0 <= self.tolerance < math.inf:
+        models = (self.embedding_models,) if isinstance(self.embedding_models, str) else tuple(self.embedding_models)
+        object.__setattr__(self, "embedding_models", models)
+        if not math.isfinite(self.tolerance):
             raise ValueError(f"tolerance {self.tolerance!r} is not a number from 0 on")
-        object.__setattr__(self, "fields", tuple(self._fields()))
+        super().__post_init__()
+
+    @cached_property
+    def fields(self) -> tuple[Field, ...]:
+        """Fixed by the options."""
+        return tuple(self._fields())
 
     def _fields(self) -> Iterator[Field]:
         vote = self.aggregation == "vote"
         yield Field("similarity", _DESCRIPTION, low=0.0 if vote else -1.0, binary=vote)
-        names = _names(self.models)
+        names = _names(self.embedding_models)
         suffixes = field_suffixes(names)
         if len(names) > 1:
             for suffix, name in zip(suffixes, names, strict=True):
                 yield Field(f"similarity_{suffix}", f"cosine of the embeddings of {name}", low=-1.0)
         if self.threshold is not None:
             yield Field("pass", f"1 where similarity reaches {self.threshold}", binary=True)
-
-    @property
-    def needs(self) -> frozenset[Need]:
-        """An answer and its references."""
-        return frozenset(("answer", "references"))
 
     @property
     def signature(self) -> str:
@@ -100,11 +119,11 @@ class SemanticSimilarity:
         Raises:
             EncoderError: a model is not there.
         """
-        models = ",".join(sorted(map(_label, self.models)))
+        models = ",".join(sorted(map(_label, self.embedding_models)))
         how = f"consensus({float(self.tolerance)})" if self.aggregation == "consensus" else self.aggregation
         threshold = "none" if self.threshold is None else str(float(self.threshold))
         return (
-            f"{self.name}|v1|models:{models}|agg:{how}|threshold:{threshold}|chunk:max_seq|refs:best"
+            f"{self.name}|v{self.version}|models:{models}|agg:{how}|threshold:{threshold}|chunk:max_seq|refs:best"
             f"|blank:{self.blank_answer}"
         )
 
@@ -118,7 +137,7 @@ class SemanticSimilarity:
         """
         signature = self.signature
         started = time.perf_counter()
-        outcomes = {i: known for i, sample in enumerate(samples) if (known := self._without_model(sample))}
+        outcomes = {i: known for i, sample in enumerate(samples) if (known := self.without_score(sample))}
         pending = {i: sample for i, sample in enumerate(samples) if i not in outcomes}
         usage = Usage()
         if pending:
@@ -131,32 +150,30 @@ class SemanticSimilarity:
             for i, sample in enumerate(samples)
         ]
 
-    def _without_model(self, sample: Sample) -> Outcome | None:
-        known = degenerate(sample, self.fields, self.blank_answer)
+    def without_score(self, sample: Sample) -> Outcome | None:
+        """As for every metric; an answer that equals a reference needs no model either."""
+        known = super().without_score(sample)
         if known is not None:
             return known
         index = identical_reference(sample)
-        return None if index is None else self._scored([1.0] * len(self.models), {"reference": index})
+        return None if index is None else self._scored([1.0] * len(self.embedding_models), {"reference": index})
 
     def _embeddings(self, samples: Sequence[Sample]) -> dict[str, Embeddings]:
         # numpy is not for those who only ask what the fields are.
         from answerkey.metrics_core.embeddings.cache import EmbeddingCache
         from answerkey.metrics_core.embeddings.embed import embed
         from answerkey.metrics_core.embeddings.models import load_encoder
-        from answerkey.metrics_core.metrics.semantic_comparison import Texts
 
-        cache = EmbeddingCache(Path(self.cache_dir)) if self.cache_dir else None
-        encoders = [load_encoder(model) if isinstance(model, str) else model for model in self.models]
+        cache = EmbeddingCache(Path(self.embedding_cache)) if self.embedding_cache else None
+        encoders = [load_encoder(model) if isinstance(model, str) else model for model in self.embedding_models]
         texts = {text for sample in samples for text in Texts.of(sample)}
-        named = zip(_names(self.models), encoders, strict=True)
+        named = zip(_names(self.embedding_models), encoders, strict=True)
         return {name: embed(encoder, texts, cache) for name, encoder in named}
 
     def _with_models(self, sample: Sample, found: Mapping[str, Embeddings]) -> Outcome:
-        from answerkey.metrics_core.metrics.semantic_comparison import Comparison, Texts, compare
-
         by_model = {name: embeddings.by_text for name, embeddings in found.items()}
         compared = compare(Texts.of(sample), by_model, self._rank)
-        return self._scored(compared.cosines, compared.details) if isinstance(compared, Comparison) else compared
+        return self._scored(compared.cosines, compared.details) if isinstance(compared, Cosines) else compared
 
     def _rank(self, cosines: Sequence[float]) -> float:
         # Without a consensus a reference still can be the best one; then the sample has none.
@@ -206,3 +223,169 @@ def _usage(found: Collection[Embeddings], seconds: float, samples: int) -> Usage
         tokens_in=round(sum(embeddings.tokens for embeddings in found) / samples),
         cost_usd=None if total is None else total / samples,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The texts of a sample as the models read them, each reference with its index."""
+
+    answer: str
+    references: tuple[tuple[int, str], ...]
+
+    @classmethod
+    def of(cls, sample: Sample) -> Texts:
+        """The answer and the usable references of `sample`."""
+        references = ((index, prepared(text)) for index, text in sample.usable_references)
+        return cls(prepared(sample.answer or ""), tuple(references))
+
+    def __iter__(self) -> Iterator[str]:
+        yield self.answer
+        for _, text in self.references:
+            yield text
+
+
+def prepared(text: str) -> str:
+    """One normal form, no outer white space, and no half of a surrogate pair, which tokenizers refuse."""
+    if not text.isascii():
+        text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        text = unicodedata.normalize("NFC", text)
+    return text.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Cosines:
+    """The cosine of each model with the best reference, and what is worth knowing beside them."""
+
+    cosines: Sequence[float]
+    details: Mapping[str, Any]
+
+
+def compare(
+    texts: Texts, found: Mapping[str, Mapping[str, Embedding]], rank: Callable[[Sequence[float]], float]
+) -> Cosines | Undefined | Failed:
+    """Compare the answer with each reference and keep the best.
+
+    References without an embedding because the model has nothing to say about them are left out, like blank
+    ones. One without an embedding because of a failure fails the sample, since it could have been the best.
+
+    Args:
+        texts: of one sample.
+        found: model to text to embedding.
+        rank: of two references the better one has the higher rank; then the mean and the single cosines
+            decide, so that the order of the references never shows in the values.
+    """
+    answer = _by_all(texts.answer, found)
+    if isinstance(answer, Failed):
+        return answer
+    if isinstance(answer, Undefined):
+        return Undefined(f"answer: {answer.reason}")
+    candidates: list[tuple[float, float, list[float], int]] = []
+    unusable: dict[str, str] = {}
+    chunks: dict[str, list[int]] = {}
+    for index, text in texts.references:
+        reference = _by_all(text, found)
+        if isinstance(reference, Failed):
+            return reference
+        if isinstance(reference, Undefined):
+            unusable[str(index)] = reference.reason
+            continue
+        cosines = _cosines(list(found), answer, reference)
+        if isinstance(cosines, Failed):
+            return cosines
+        candidates.append((rank(cosines), mean(cosines), cosines, -index))
+        chunks[str(index)] = [embedded.chunks for embedded in reference]
+    if not candidates:
+        return Undefined(f"references: {'; '.join(sorted(set(unusable.values())))}")
+    _, _, cosines, position = max(candidates)
+    details: dict[str, Any] = {"reference": -position}
+    if unusable:
+        details["unusable_references"] = unusable
+    noted = _chunks_noted(list(found), [embedded.chunks for embedded in answer], chunks)
+    if noted:
+        details["chunks"] = noted
+    return Cosines(cosines, details)
+
+
+def _by_all(text: str, found: Mapping[str, Mapping[str, Embedding]]) -> list[Embedded] | Undefined | Failed:
+    """The embeddings of a text by all models, or what a model without one says; failures come first."""
+    embeddings = [by_text[text] for by_text in found.values()]
+    for embedding in embeddings:
+        if isinstance(embedding, Failed):
+            return embedding
+    for embedding in embeddings:
+        if isinstance(embedding, Undefined):
+            return embedding
+    return [embedding for embedding in embeddings if not isinstance(embedding, Failed | Undefined)]
+
+
+def _cosines(names: Sequence[str], a: Sequence[Embedded], b: Sequence[Embedded]) -> list[float] | Failed:
+    from answerkey.metrics_core.embeddings.embed import cosine
+
+    cosines = []
+    for name, x, y in zip(names, a, b, strict=True):
+        try:
+            cosines.append(round(cosine(x.vector, y.vector), DECIMALS))
+        except ValueError as error:
+            return Failed("encoder", f"{name}: {error}")
+    return cosines
+
+
+def _chunks_noted(
+    names: Sequence[str], answer: Sequence[int], references: Mapping[str, Sequence[int]]
+) -> dict[str, Any]:
+    """Model to the number of chunks, {"answer": 3, "references": {"0": 2}}, without texts in one piece."""
+    noted: dict[str, Any] = {}
+    for i, name in enumerate(names):
+        entry: dict[str, Any] = {"answer": answer[i]} if answer[i] > 1 else {}
+        long = {index: counts[i] for index, counts in references.items() if counts[i] > 1}
+        if long:
+            entry["references"] = long
+        if entry:
+            noted[name] = entry
+    return noted
+
+
+def aggregate(cosines: Sequence[float], how: Aggregation, *, threshold: float | None, tolerance: float) -> float | None:
+    """One number from the cosines of several models, in -1..1, with `DECIMALS` decimals.
+
+    `vote` is 1 where strictly more than half of the models reach the threshold (`VOTE_AT` without one), else
+    0. `consensus` is the mean where the largest and the smallest cosine differ by at most `tolerance`.
+
+    Returns:
+        None where `consensus` was asked for and there is none.
+
+    Raises:
+        ValueError: there is no cosine.
+    """
+    if not cosines:
+        raise ValueError("nothing to aggregate")
+    if how == "vote":
+        votes = sum(cosine >= (VOTE_AT if threshold is None else threshold) for cosine in cosines)
+        return float(2 * votes > len(cosines))
+    if how == "consensus" and spread(cosines) > tolerance:
+        return None
+    return round(_AVERAGES[how](cosines), DECIMALS)
+
+
+def mean(values: Sequence[float]) -> float:
+    """The arithmetic mean, the same in whatever order the values come."""
+    return math.fsum(values) / len(values)
+
+
+def spread(values: Sequence[float]) -> float:
+    """The largest minus the smallest value, without the noise of binary fractions (.8 - .7 is .1)."""
+    return round(max(values) - min(values), DECIMALS)
+
+
+def passes(similarity: float, threshold: float) -> float:
+    """1 where `similarity` reaches `threshold`, else 0. It comes after the aggregation, so it is never .5."""
+    return float(similarity >= threshold)
+
+
+_AVERAGES: Mapping[Aggregation, Callable[[Sequence[float]], float]] = {
+    "mean": mean,
+    "consensus": mean,
+    "median": median,
+    "min": min,
+    "max": max,
+}

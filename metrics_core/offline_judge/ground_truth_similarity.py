@@ -34,6 +34,8 @@ class OfflineGroundTruthSimilarity(OfflineMetric):
     of `GroundTruthSimilarity`, with `out_of_depth` where it applies.
     """
 
+    name = GroundTruthSimilarity.name
+    summary = GroundTruthSimilarity.summary
     twin_of: ClassVar[type[JudgeMetric]] = GroundTruthSimilarity
 
     @property

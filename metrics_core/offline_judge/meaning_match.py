@@ -28,6 +28,8 @@ class OfflineMeaningMatch(OfflineMetric):
     people would call it a match, the index of the `reference` that matched, and `out_of_depth` where it applies.
     """
 
+    name = MeaningMatch.name
+    summary = MeaningMatch.summary
     twin_of: ClassVar[type[JudgeMetric]] = MeaningMatch
 
     @property
@@ -59,7 +61,7 @@ class CascadeMeaningMatch(MeaningMatch):
 
     @property
     def _accepted(self) -> float:
-        return self.options.cascade or 0.0
+        return self.judge.cascade or 0.0
 
     def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
         """As for every judge metric; what judges decided is marked."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,20 +11,21 @@ from typing import ClassVar
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.options import NO_JUDGE
 from answerkey.metrics_core.measurement import Measurement, Outcome, Usage
-from answerkey.metrics_core.metric import BlankAnswer, Field, Need
+from answerkey.metrics_core.metric import Field, Kind, Metric
 from answerkey.metrics_core.sample import Sample
 
 
 @dataclass(frozen=True)
-class OfflineMetric(ABC):
+class OfflineMetric(Metric):
     """A judge metric that asks nobody: deterministic, free, without a network.
 
     Args:
-        blank_answer: as everywhere.
         cache_dir: a folder for embeddings of earlier calls; it changes no number.
     """
 
-    blank_answer: BlankAnswer = "zero"
+    kind = "judge"
+    needs = JudgeMetric.needs
+
     cache_dir: str | None = None
 
     twin_of: ClassVar[type[JudgeMetric]]
@@ -33,12 +34,7 @@ class OfflineMetric(ABC):
     @property
     def twin(self) -> JudgeMetric:
         """The same metric for language models; it is not asked."""
-        return self.twin_of(NO_JUDGE, self.blank_answer)
-
-    @property
-    def name(self) -> str:
-        """As of the metric that asks language models."""
-        return self.twin_of.name
+        return self.twin_of(NO_JUDGE, blank_answer=self.blank_answer)
 
     @property
     def fields(self) -> tuple[Field, ...]:
@@ -46,9 +42,9 @@ class OfflineMetric(ABC):
         return self.twin.fields
 
     @property
-    def needs(self) -> frozenset[Need]:
-        """An answer, its references, and the question that both are read by."""
-        return self.twin.needs
+    def workload(self) -> Kind:
+        """A model in this process."""
+        return "semantic"
 
     @property
     @abstractmethod

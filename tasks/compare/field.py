@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from answerkey.metrics_core.comparison import ALL, Comparison
-from answerkey.metrics_core.registry import METRICS, Options
+from answerkey.metrics_core.registry import METRICS
 from answerkey.metrics_core.statistics.paired import PairedDifference, paired_difference, sign_flip
 from answerkey.metrics_core.statistics.power import minimum_detectable, needed_for_mean, needed_for_share
 from answerkey.metrics_core.statistics.ppi import ppi_difference
@@ -173,6 +173,6 @@ def span(metric: str, field: str) -> float:
     """The length of the range that a field's numbers lie in: 1, or 2 for cosines."""
     if metric not in METRICS:
         return 1.0
-    known = {one.name: one.high - one.low for one in METRICS[metric].build(Options()).fields}
+    known = {one.name: one.high - one.low for one in METRICS[metric]().fields}
     # A field of its own for each embedding model: it is named after the model, and has the range of the others.
     return known.get(field, max(known.values()))

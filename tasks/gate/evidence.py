@@ -10,7 +10,7 @@ import numpy as np
 
 from answerkey.metrics_core.gate.evidence import Coverage, Evidence, Mask, Missing, PairedScores
 from answerkey.metrics_core.gate.policy import Policy
-from answerkey.metrics_core.registry import METRICS, Options
+from answerkey.metrics_core.registry import METRICS
 from answerkey.tasks.compare.field import USES_FACTS
 from answerkey.tasks.compare.paired_bleu import CORPUS_BLEU
 from answerkey.tasks.compare.paired_samples import SCORED, STATUSES, Columns, Pairing, pairing
@@ -78,7 +78,7 @@ def _range(metric: str, field: str) -> tuple[float, float]:
     """Of the field; a field of a model of the user's has the widest of its metric."""
     if metric not in METRICS:
         return 0.0, 1.0
-    fields = {one.name: one for one in METRICS[metric].build(Options()).fields}
+    fields = {one.name: one for one in METRICS[metric]().fields}
     if field in fields:
         return fields[field].low, fields[field].high
     return min(one.low for one in fields.values()), max(one.high for one in fields.values())

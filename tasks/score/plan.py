@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from answerkey.metrics_core.registry import Kind, Options, create, workload
+from answerkey.metrics_core.metric import Kind
+from answerkey.metrics_core.registry import Options, create, workload
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.score.shard import Chunk, part_schema
 from answerkey.tasks.warehouse.home import Home

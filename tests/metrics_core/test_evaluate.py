@@ -111,7 +111,7 @@ def test_a_keyword_changes_one_option_and_leaves_the_others() -> None:
         ({"blank": "zero"}, "^option 'blank' is not known: choose from profile, blank_answer, "),
         (
             {"profile": "v0_2"},
-            "^metric answer_correctness: profile 'v0_2' is not known: choose from continuous_eval_v0_2",
+            "^metric answer_correctness: profile is 'v0_2', expected continuous_eval_v0_2 or continuous_eval_v0_3$",
         ),
         ({"blank_answer": "one"}, "^metric answer_correctness: blank_answer is 'one', expected zero or undefined$"),
     ],

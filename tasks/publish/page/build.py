@@ -161,5 +161,5 @@ def _named(pair: Pair, names: dict[str, str], margin: float | None) -> Pair:
 def _field(name: str, reports: Sequence[Report], binary: bool) -> Field:
     metric = name.partition(".")[0]
     found = [report.manifest["signatures"].get(metric) for report in reports]
-    known = {LABEL: LABEL_FIELD.description} | {name: info.summary for name, info in METRICS.items()}
+    known = {LABEL: LABEL_FIELD.description} | {name: cls.described() for name, cls in METRICS.items()}
     return Field(name, metric, known.get(metric, ""), tuple(dict.fromkeys(filter(None, found))), binary)

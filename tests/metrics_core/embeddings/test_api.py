@@ -83,7 +83,7 @@ def encoder(waits: list[float]) -> ApiEncoder:
 
 
 def test_by_name_from_end_to_end(server: Server, tmp_path: Path) -> None:
-    metric = SemanticSimilarity([NAME], cache_dir=str(tmp_path))
+    metric = SemanticSimilarity([NAME], embedding_cache=str(tmp_path))
     samples = [Sample("1", "abc", ["a", "abcdefg"])]
     [measurement] = metric.measure(samples)
     assert measurement.signature.startswith(f"semantic_similarity|v1|models:{NAME}@api|")

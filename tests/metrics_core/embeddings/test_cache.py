@@ -26,16 +26,16 @@ def values(metric: SemanticSimilarity, samples: list[Sample] = SAMPLES) -> list[
 
 def test_a_second_call_encodes_nothing_and_gives_the_same(bag_of_words: Any, tmp_path: Path) -> None:
     fresh = values(SemanticSimilarity([bag_of_words()]))
-    assert values(SemanticSimilarity([bag_of_words()], cache_dir=str(tmp_path / "new"))) == fresh
+    assert values(SemanticSimilarity([bag_of_words()], embedding_cache=str(tmp_path / "new"))) == fresh
     again = bag_of_words()
-    assert values(SemanticSimilarity([again], cache_dir=str(tmp_path / "new"))) == fresh
+    assert values(SemanticSimilarity([again], embedding_cache=str(tmp_path / "new"))) == fresh
     assert again.calls == []
 
 
 def test_only_new_texts_are_encoded(bag_of_words: Any, tmp_path: Path) -> None:
-    SemanticSimilarity([bag_of_words()], cache_dir=str(tmp_path)).measure(SAMPLES[:10])
+    SemanticSimilarity([bag_of_words()], embedding_cache=str(tmp_path)).measure(SAMPLES[:10])
     model = bag_of_words()
-    SemanticSimilarity([model], cache_dir=str(tmp_path)).measure(SAMPLES[:12])
+    SemanticSimilarity([model], embedding_cache=str(tmp_path)).measure(SAMPLES[:12])
     assert sorted(text for call in model.calls for text in call) == ["answer 10", "answer 11"]
 
 
@@ -43,7 +43,7 @@ def test_chunks_are_noted_from_the_cache_too(bag_of_words: Any, tmp_path: Path) 
     samples = [Sample("1", "one two three four five", ["six"])]
     for _ in range(2):
         model = bag_of_words(max_pieces=2)
-        [(_, details)] = values(SemanticSimilarity([model], cache_dir=str(tmp_path)), samples)
+        [(_, details)] = values(SemanticSimilarity([model], embedding_cache=str(tmp_path)), samples)
         assert details["chunks"] == {"bag": {"answer": 3}}
     assert model.calls == []
 
@@ -52,11 +52,11 @@ def test_chunks_are_noted_from_the_cache_too(bag_of_words: Any, tmp_path: Path) 
 def test_another_model_revision_or_limit_shares_nothing(
     bag_of_words: Any, tmp_path: Path, change: dict[str, Any]
 ) -> None:
-    SemanticSimilarity([bag_of_words()], cache_dir=str(tmp_path)).measure(SAMPLES[:1])
+    SemanticSimilarity([bag_of_words()], embedding_cache=str(tmp_path)).measure(SAMPLES[:1])
     model = bag_of_words()
     for name, value in change.items():
         setattr(model, name, value)
-    SemanticSimilarity([model], cache_dir=str(tmp_path)).measure(SAMPLES[:1])
+    SemanticSimilarity([model], embedding_cache=str(tmp_path)).measure(SAMPLES[:1])
     assert [sorted(call) for call in model.calls] == [["0", "answer", "answer 0"]]
 
 
@@ -88,7 +88,7 @@ def test_a_damaged_cache_is_reported_and_costs_no_row(
     else:
         (tmp_path / FILE_NAME).write_text(damage * 100)
     with caplog.at_level(logging.WARNING):
-        found = values(SemanticSimilarity([bag_of_words()], cache_dir=str(tmp_path)))
+        found = values(SemanticSimilarity([bag_of_words()], embedding_cache=str(tmp_path)))
     assert found == values(SemanticSimilarity([bag_of_words()]))
     assert f"embedding cache {tmp_path / FILE_NAME} cannot be read" in caplog.text
     assert f"embedding cache {tmp_path / FILE_NAME} cannot be written" in caplog.text

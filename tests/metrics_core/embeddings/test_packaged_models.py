@@ -132,7 +132,7 @@ def test_which_texts_share_a_call_changes_less_than_the_last_digit(model: str) -
 @pytest.mark.parametrize("model", MODELS)
 def test_a_cached_embedding_gives_the_same_number(model: str, tmp_path: Path) -> None:
     samples = [Sample(str(i), answer, [reference]) for i, (answer, reference) in enumerate(RUSSIAN)]
-    metric = SemanticSimilarity([model], cache_dir=str(tmp_path))
+    metric = SemanticSimilarity([model], embedding_cache=str(tmp_path))
     fresh = [m.values for m in metric.measure(samples)]
     assert fresh == [m.values for m in SemanticSimilarity([model]).measure(samples)]
     assert [m.values for m in metric.measure(samples)] == fresh

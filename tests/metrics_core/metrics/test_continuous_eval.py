@@ -20,8 +20,16 @@ from nltk.tokenize.treebank import TreebankWordTokenizer
 from nltk.translate.bleu_score import sentence_bleu
 from rouge import Rouge
 
-from answerkey.metrics_core.metrics.continuous_eval import FIELDS, PROFILES, Profile, score, score_pair
-from answerkey.metrics_core.metrics.continuous_eval_tokens import STOP_WORDS, sentences, words_v0_2, words_v0_3
+from answerkey.metrics_core.metrics.continuous_eval import (
+    FIELDS,
+    PROFILES,
+    STOP_WORDS,
+    Profile,
+    score,
+    sentences,
+    words_v0_2,
+    words_v0_3,
+)
 
 CASES = json.loads((Path(__file__).parent / "data" / "continuous_eval_cases.json").read_text(encoding="utf-8"))
 EXPECTED_KEYS: dict[Profile, str] = {
@@ -31,6 +39,10 @@ EXPECTED_KEYS: dict[Profile, str] = {
 V2: Profile = "continuous_eval_v0_2"
 V3: Profile = "continuous_eval_v0_3"
 ZERO = dict.fromkeys(FIELDS, 0.0)
+
+
+def score_pair(answer: str, reference: str, profile: Profile) -> dict[str, float]:
+    return score(answer, [reference], profile)
 
 
 # ---- the numbers that must come out ----

@@ -11,8 +11,7 @@ import pytest
 
 from answerkey.metrics_core import Sample, Scored, Undefined
 from answerkey.metrics_core.embeddings.embed import cosine, pack
-from answerkey.metrics_core.metrics.semantic_aggregation import aggregate
-from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
+from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity, aggregate
 
 GOLDEN = json.loads((Path(__file__).parent / "data/semantic_similarity.json").read_text(encoding="utf-8"))
 

@@ -270,7 +270,7 @@ def test_a_text_of_more_chunks_than_a_batch(bag_of_words: Any) -> None:
 
 def test_several_threads_get_what_one_gets(bag_of_words: Any, tmp_path: Path) -> None:
     samples = [Sample(str(i), f"word{i} word{i % 7}", [f"word{i % 5}"]) for i in range(60)]
-    metric = SemanticSimilarity([bag_of_words()], cache_dir=str(tmp_path))
+    metric = SemanticSimilarity([bag_of_words()], embedding_cache=str(tmp_path))
     expected = [m.values for m in SemanticSimilarity([bag_of_words()]).measure(samples)]
     results: list[Any] = [None] * 6
 
@@ -333,12 +333,12 @@ def test_a_signature_keeps_its_structure_whatever_a_model_is_called(scripted: An
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"models": []}, "at least one embedding model is needed"),
-        ({"models": ["minilm", "minilm"]}, "must have different names, got minilm, minilm"),
-        ({"aggregation": "best"}, "aggregation 'best' is not one of mean, median, min, max, vote, consensus"),
-        ({"threshold": 1.5}, r"threshold 1.5 is not in \(0, 1\]"),
-        ({"threshold": float("nan")}, "threshold nan"),
-        ({"tolerance": -0.1}, "tolerance -0.1 is not a number from 0 on"),
+        ({"embedding_models": []}, "embedding_models is .*at least 1 item"),
+        ({"embedding_models": ["minilm", "minilm"]}, "must have different names, got minilm, minilm"),
+        ({"aggregation": "best"}, "aggregation is 'best', expected mean, median, min, max, vote or consensus"),
+        ({"threshold": 1.5}, "threshold is 1.5; it should be less than or equal to 1"),
+        ({"threshold": float("nan")}, "threshold is nan; it should be greater than 0"),
+        ({"tolerance": -0.1}, "tolerance is -0.1; it should be greater than or equal to 0"),
         ({"tolerance": float("nan")}, "tolerance nan"),
     ],
 )

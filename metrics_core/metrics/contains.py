@@ -1,0 +1,40 @@
+"""Contains: the words of a reference stand in the answer in one piece."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from answerkey.metrics_core.measurement import Scored
+from answerkey.metrics_core.metrics._lexical import MATCH, LexicalMetric, References, identical, matched
+from answerkey.metrics_core.text import TOKENIZER_ID, normalise, reference_words, words_of_normalised
+
+
+@dataclass(frozen=True)
+class Contains(LexicalMetric):
+    """1 where a reference's words stand in the answer one after another, as whole words.
+
+    >>> from answerkey.metrics_core import Sample
+    >>> Contains().measure([Sample("1", "It is Paris.", ["Paris"])])[0].values
+    {'match': 1.0}
+    """
+
+    name = "contains"
+    summary = "the words of a reference stand in the answer in one piece"
+    fields = MATCH
+    method = f"tok:{TOKENIZER_ID}|refs:any"
+
+    def compare(self, answer: str, references: References) -> Scored:
+        """The answer's words against those of each reference."""
+        normalised = normalise(answer)
+        same = identical(normalised, references)
+        if same is not None:
+            return matched(same)
+        text = f" {' '.join(words_of_normalised(normalised))} "
+        within = (i for i, reference in references if _padded(reference) in text)
+        return matched(next(within, None))
+
+
+def _padded(reference: str) -> str:
+    words = reference_words(reference)
+    # A reference without words is in no answer: no text has a line break between its words.
+    return f" {' '.join(words)} " if words else "\n"

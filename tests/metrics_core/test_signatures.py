@@ -1,0 +1,41 @@
+"""Signatures are in every warehouse: the first version's texts, made by its code, are the texts of today."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from answerkey.metrics_core import METRICS, JudgeOptions, Options, create
+
+CASES = [
+    json.loads(line)
+    for line in (Path(__file__).parent / "data/signatures_v1.jsonl").read_text(encoding="utf-8").splitlines()
+]
+
+
+def made(metric: str, options: dict[str, Any]) -> tuple[str, list[str]]:
+    """The signature and the names of the fields of a metric with these options, in JSON's types."""
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in options.items()}
+    if "judge" in given:
+        judge = {name: tuple(value) if isinstance(value, list) else value for name, value in given["judge"].items()}
+        given["judge"] = JudgeOptions(**judge)
+    [one] = create([metric], Options(**given))
+    return one.signature, [field.name for field in one.fields]
+
+
+def test_every_signature_and_field_of_the_first_version_is_the_same() -> None:
+    changed = [
+        (case, now)
+        for case in CASES
+        if (now := made(case["metric"], case["options"])) != (case["signature"], case["fields"])
+    ]
+    assert changed == []
+
+
+def test_every_metric_and_option_is_among_them() -> None:
+    assert {case["metric"] for case in CASES} == set(METRICS)
+    assert len({case["signature"] for case in CASES}) > 80
+    options = {name for case in CASES for name in (*case["options"], *case["options"].get("judge", ()))}
+    assert options >= {
+        "profile", "blank_answer", "embedding_models", "aggregation", "threshold", "tolerance", "judges", "api_base",
+        "jury", "repeats", "cascade",
+    }  # fmt: skip
