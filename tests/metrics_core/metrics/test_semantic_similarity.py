@@ -337,7 +337,7 @@ def test_a_signature_keeps_its_structure_whatever_a_model_is_called(scripted: An
         ({"embedding_models": ["minilm", "minilm"]}, "must have different names, got minilm, minilm"),
         ({"aggregation": "best"}, "aggregation is 'best', expected mean, median, min, max, vote or consensus"),
         ({"threshold": 1.5}, "threshold is 1.5; it should be less than or equal to 1"),
-        ({"threshold": float("nan")}, "threshold is nan; it should be greater than 0"),
+        ({"threshold": float("nan")}, "threshold is nan; it should be less than or equal to 1"),
         ({"tolerance": -0.1}, "tolerance is -0.1; it should be greater than or equal to 0"),
         ({"tolerance": float("nan")}, "tolerance nan"),
     ],
