@@ -87,7 +87,7 @@ def _spent(reports: Sequence[Report]) -> Iterator[str]:
     """Who judged, and what was paid for it, once a run."""
     runs: dict[str, list[Report]] = {}
     for report in reports:
-        runs.setdefault(report.manifest["run_id"], []).append(report)
+        runs.setdefault(report.run_id, []).append(report)
     for of_run in runs.values():
         if judge := of_run[0].manifest.get("judge"):
             yield escape(_judged(judge, list(filter(None, (saved(report.manifest) for report in of_run)))))

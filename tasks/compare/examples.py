@@ -37,7 +37,7 @@ _SIDE = """
 SELECT s.sample_id, s."value", s.reason, a.answer, s.dataset_version, m.question, m."references"
 FROM scores s JOIN reports r USING (report_id)
 JOIN answers a ON a.dataset = s.dataset AND a.release = s.release AND a.sample_id = s.sample_id
-    AND a.answers_version = json_extract_string(r.manifest, '$.answers_version')
+    AND a.answers_version = r.answers_version
 LEFT JOIN samples m
     ON m.dataset = s.dataset AND m.dataset_version = s.dataset_version AND m.sample_id = s.sample_id
 WHERE s.report_id = {report} AND s.metric = $metric AND s.field = $field AND s.status = 'scored'

@@ -59,9 +59,7 @@ class Bleu:
 def read_bleu(pair: Pairing) -> Bleu:
     """The statistics that the metric `bleu` left with every answer of the two reports."""
     parameters = {"old": pair.old.report_id, "new": pair.new.report_id}
-    parameters |= {
-        f"{side}_answers": report.manifest["answers_version"] for side, report in (("old", pair.old), ("new", pair.new))
-    }
+    parameters |= {f"{side}_answers": report.answers_version for side, report in (("old", pair.old), ("new", pair.new))}
     with pair.home.warehouse.reading() as warehouse:
         found = warehouse.execute(_STATS, parameters).fetchnumpy()
     return Bleu(pair.columns("bleu", "bleu"), np.column_stack([np.asarray(column) for column in found.values()]))

@@ -179,7 +179,7 @@ def _parameters(old: Report, new: Report) -> dict[str, Any]:
             ("dataset", report.dataset),
             ("release", report.release),
             ("version", report.dataset_version),
-            ("answers", report.manifest["answers_version"]),
+            ("answers", report.answers_version),
         )
     }
 

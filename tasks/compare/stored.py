@@ -53,9 +53,6 @@ def _columns(row: Comparison) -> dict[str, Any]:
 def stored(home: Home, new_report_ids: Sequence[str]) -> tuple[Pair, ...]:
     """The comparisons whose new report is one of `new_report_ids`, in that order, then in the order of their making."""
     with home.warehouse.reading() as warehouse:
-        there = warehouse.execute("SELECT 1 FROM information_schema.tables WHERE table_name = 'comparisons'").fetchone()
-        if not there:
-            return ()
         found = warehouse.execute(
             "SELECT * FROM comparisons WHERE new_report IN (SELECT unnest(?)) "
             "ORDER BY list_position(?, new_report), created_at, old_report, place",
@@ -77,5 +74,4 @@ def _pair(rows: Sequence[Mapping[str, Any]]) -> Pair:
 
 def _row(row: Mapping[str, Any]) -> Comparison:
     counts = {name: json.loads(row[name]) for name in _COUNTS}
-    # A warehouse that an older release wrote lacks the newest columns until it is written to again.
-    return Comparison(**{name: row[column] for name, column in _OF_ROW.items() if column in row}, **counts)
+    return Comparison(**{name: row[column] for name, column in _OF_ROW.items()}, **counts)

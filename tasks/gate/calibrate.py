@@ -128,7 +128,7 @@ def _scores(home: Home, report: Report, metric: str, field: str) -> list[_Row]:
                 AND m.sample_id = s.sample_id
             WHERE s.report_id = ? AND s.metric = ? AND s.field = ? ORDER BY s.sample_id
             """,
-            [report.manifest["answers_version"], report.report_id, metric, field],
+            [report.answers_version, report.report_id, metric, field],
         ).fetchall()
     return [_Row(*row) for row in found]
 

@@ -42,9 +42,6 @@ def _calibration_of(home: Home, report: Report, name: str, how: str) -> Calibrat
     metric, _, field = name.partition(".")
     signature = report.manifest["signatures"].get(metric)
     with home.warehouse.reading() as warehouse:
-        # A warehouse that an older release wrote has no such table until it is written to again.
-        if not warehouse.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'calibrations'").fetchone():
-            return Missing(f"it was never calibrated; {how}")
         rows = warehouse.execute(
             "SELECT release, signature, n, kappa, kappa_low, kappa_high, labels FROM calibrations "
             "WHERE metric = ? AND field = ? AND release IS NOT NULL "

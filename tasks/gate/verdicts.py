@@ -46,7 +46,8 @@ def store(home: Home, gated: Gated) -> None:
     rules = json.dumps([asdict(rule) for rule in said.rules], allow_nan=False)
     with home.warehouse.writing() as warehouse:
         warehouse.execute(
-            "INSERT INTO verdicts VALUES (now(), ?, ?, ?, ?, ?, ?, ?)",
+            'INSERT INTO verdicts (created_at, old_report, new_report, outcome, sentence, "primary", margin, rules) '
+            "VALUES (now(), ?, ?, ?, ?, ?, ?, ?)",
             [gated.old, gated.new, said.outcome, said.sentence, gated.primary, gated.margin, rules],
         )
 
@@ -54,9 +55,6 @@ def store(home: Home, gated: Gated) -> None:
 def stored(home: Home, new_report_ids: Sequence[str]) -> tuple[Gated, ...]:
     """The newest verdict about each pair of reports whose new one is one of `new_report_ids`, in that order."""
     with home.warehouse.reading() as warehouse:
-        # A warehouse that an older release wrote has no such table until it is written to again.
-        if not warehouse.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'verdicts'").fetchone():
-            return ()
         rows = warehouse.execute(
             'SELECT old_report, new_report, "primary", margin, outcome, sentence, rules FROM verdicts '
             "WHERE new_report IN (SELECT unnest(?)) "

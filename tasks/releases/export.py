@@ -98,8 +98,7 @@ def stored_source(home: Home, report_id: str, folder: Path) -> Source:
     answers, references = folder / "stored-answers.jsonl", folder / "stored-references.jsonl"
     with home.warehouse.reading() as warehouse:
         found = warehouse.execute(
-            "SELECT dataset, dataset_version, release, json_extract_string(manifest, '$.answers_version') "
-            "FROM reports WHERE report_id = ?",
+            "SELECT dataset, dataset_version, release, answers_version FROM reports WHERE report_id = ?",
             [report_id],
         ).fetchone()
         if found is None:
@@ -107,8 +106,7 @@ def stored_source(home: Home, report_id: str, folder: Path) -> Source:
         dataset, version, release, answers_version = found
         warehouse.execute(
             "CREATE TEMP TABLE known AS SELECT a.*, s.question "
-            # A warehouse of an older release has no such column until it is written to.
-            "FROM (FROM answers UNION ALL BY NAME SELECT NULL::VARCHAR AS missing_because WHERE false) a "
+            "FROM answers a "
             "LEFT JOIN samples s ON s.dataset = a.dataset AND s.dataset_version = ? AND s.sample_id = a.sample_id "
             "WHERE a.dataset = ? AND a.release = ? AND a.answers_version = ?",
             [version, dataset, release, answers_version],

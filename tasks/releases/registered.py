@@ -93,8 +93,7 @@ def registrations(home: Home, name: str = "") -> list[Registration]:
     if not home.warehouse.exists():
         rows = []
     else:
-        # Written to, because a warehouse of an older release has no such table.
-        with home.warehouse.writing() as warehouse:
+        with home.warehouse.reading() as warehouse:
             rows = warehouse.execute(
                 f"SELECT {_COLUMNS} FROM registered "
                 "WHERE $name IN ('', registration, release, dataset || '/' || release) "
@@ -110,8 +109,10 @@ def insert(home: Home, made: Registration) -> Registration:
     """Write a new registration down, unless it is there already, and return it as it is there."""
     with home.warehouse.writing() as warehouse:
         warehouse.execute(
-            "INSERT INTO registered SELECT $registration, $dataset, $release, $answers, $references, $columns, "
-            "$reference_columns, $slices, $source, now(), 0, NULL, NULL "
+            "INSERT INTO registered BY NAME SELECT $registration AS registration, $dataset AS dataset, "
+            "$release AS release, $answers AS answers, $references AS references, $columns AS columns, "
+            "$reference_columns AS reference_columns, $slices AS slices, $source AS source, now() AS registered_at, "
+            "0 AS attempts "
             "WHERE NOT EXISTS (FROM registered WHERE registration = $registration)",
             {
                 "registration": made.registration, "dataset": made.dataset, "release": made.release,

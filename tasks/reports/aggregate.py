@@ -84,10 +84,11 @@ def _new_reports(warehouse: duckdb.DuckDBPyConnection, committed: Committed, man
             "INSERT INTO new_reports VALUES (?, ?, ?)", [report_id, release.release, release.answers_version]
         )
         warehouse.execute(
-            "INSERT INTO reports VALUES (?, ?, ?, ?, ?, now(), 'COMPLETE', ?, NULL)",
+            "INSERT INTO reports (report_id, dataset, dataset_version, release, version, created_at, status, manifest, "
+            "answers_version, run_id) VALUES (?, ?, ?, ?, ?, now(), 'COMPLETE', ?, ?, ?)",
             [
                 report_id, committed.dataset, committed.dataset_version, release.release, version,
-                json.dumps(content, ensure_ascii=False),
+                json.dumps(content, ensure_ascii=False), release.answers_version, content.get("run_id"),
             ],
         )  # fmt: skip
 
@@ -97,8 +98,7 @@ def _of_this_run(
 ) -> str | None:
     """The report that this very run made before it failed further on and was retried."""
     found = warehouse.execute(
-        "SELECT report_id FROM reports WHERE dataset = ? AND release = ? "
-        "AND json_extract_string(manifest, '$.run_id') = ? ORDER BY version DESC LIMIT 1",
+        "SELECT report_id FROM reports WHERE dataset = ? AND release = ? AND run_id = ? ORDER BY version DESC LIMIT 1",
         [committed.dataset, release.release, manifest.get("run_id")],
     ).fetchone()
     return found[0] if found else None

@@ -43,7 +43,8 @@ def start_run(home: Home, run_id: str, flow: str, dataset: str, parameters: Mapp
     with home.warehouse.writing() as warehouse:
         warehouse.execute("DELETE FROM runs WHERE run_id = ?", [run_id])
         warehouse.execute(
-            "INSERT INTO runs VALUES (?, ?, ?, now(), NULL, 'running', NULL, ?)",
+            "INSERT INTO runs (run_id, flow, dataset, started_at, status, parameters) "
+            "VALUES (?, ?, ?, now(), 'running', ?)",
             [run_id, flow, dataset, json.dumps(parameters, ensure_ascii=False)],
         )
 
@@ -77,12 +78,13 @@ def record_validation(home: Home, run_id: str, source: str, loaded: Loaded, vali
         for table in ("quarantine", "validations"):
             warehouse.execute(f"DELETE FROM {table} WHERE run_id = ?", [run_id])
         warehouse.execute(
-            'INSERT INTO quarantine SELECT ?, ?, ?, "row", sample_id, release, rule, reason, raw FROM read_parquet(?)',
+            "INSERT INTO quarantine BY NAME SELECT ? AS run_id, ? AS dataset, ? AS source, * FROM read_parquet(?)",
             [run_id, loaded.dataset, source, one_file(validation.quarantine)],
         )
         for check in validation.checks:
             warehouse.execute(
-                "INSERT INTO validations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO validations (run_id, dataset, rule, severity, release, success, n_checked, "
+                "n_failed, message) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [
                     run_id, loaded.dataset, check.rule, check.severity, check.release, check.success,
                     check.n_checked, check.n_failed, check.message,
@@ -129,9 +131,13 @@ def _commit_samples(warehouse: duckdb.DuckDBPyConnection, loaded: Loaded, accept
     key = [loaded.dataset, version]
     [(there,)] = warehouse.execute("SELECT count(*) FROM datasets WHERE dataset = ? AND version = ?", key).fetchall()
     if not there:
-        warehouse.execute("INSERT INTO datasets VALUES (?, ?, now(), ?, ?)", [*key, count, source])
         warehouse.execute(
-            'INSERT INTO samples SELECT ?, ?, sample_id, question, "references", facts, "cluster" FROM new_samples',
+            "INSERT INTO datasets (dataset, version, created_at, n_samples, source) VALUES (?, ?, now(), ?, ?)",
+            [*key, count, source],
+        )
+        warehouse.execute(
+            "INSERT INTO samples BY NAME "
+            "SELECT ? AS dataset, ? AS dataset_version, * EXCLUDE sample_hash FROM new_samples",
             key,
         )
     return str(version)
@@ -159,9 +165,9 @@ def _commit_answers(warehouse: duckdb.DuckDBPyConnection, dataset: str, accepted
         key = [dataset, release.release, release.answers_version]
         warehouse.execute("DELETE FROM answers WHERE dataset = ? AND release = ? AND answers_version = ?", key)
         warehouse.execute(
-            "INSERT INTO answers SELECT ?, ?, ?, sample_id, sample_key, answer, label, correct, slices, "
-            "missing_because FROM new_answers WHERE release = ?",
-            [*key, release.release],
+            "INSERT INTO answers BY NAME SELECT $dataset AS dataset, $version AS answers_version, * EXCLUDE first_row "
+            "FROM new_answers WHERE release = $release",
+            {"dataset": dataset, "version": release.answers_version, "release": release.release},
         )
     return found
 

@@ -47,6 +47,8 @@ class Report:
     created_at: str
     status: str
     message: str | None
+    answers_version: str
+    run_id: str
     manifest: dict[str, Any]
     scores: tuple[Score, ...]
     checks: tuple[tuple[str, str, bool, str], ...]
@@ -90,18 +92,23 @@ def latest_run(home: Home) -> list[str]:
         rows = warehouse.execute(
             """
             SELECT report_id FROM reports
-            WHERE json_extract_string(manifest, '$.run_id') = (
-                SELECT json_extract_string(manifest, '$.run_id') FROM reports ORDER BY created_at DESC LIMIT 1)
-            ORDER BY rowid
+            WHERE run_id = (SELECT run_id FROM reports ORDER BY created_at DESC LIMIT 1) ORDER BY rowid
             """
         ).fetchall()
     return [str(row[0]) for row in rows]
 
 
 def _read(warehouse: Any, report_id: str, home: Home) -> Report:
-    about = _about(warehouse, report_id, home)
-    content = json.loads(about["manifest"])
-    places = {metric: place for place, metric in enumerate(content["signatures"])}
+    about = warehouse.execute(
+        "SELECT dataset, dataset_version, release, version, strftime(created_at, '%Y-%m-%d %H:%M:%S UTC'), status, "
+        "message, answers_version, run_id, manifest FROM reports WHERE report_id = ?",
+        [report_id],
+    ).fetchone()
+    if about is None:
+        raise UserError(f"{report_id}: no such report in {home}; `answerkey report --list` shows what there is")
+    dataset, dataset_version, release, version, created_at, status, message, answers_version, run_id, content = about
+    manifest = json.loads(content)
+    places = {metric: place for place, metric in enumerate(manifest["signatures"])}
     scores = [
         Score(*row)
         for row in warehouse.execute(
@@ -112,31 +119,17 @@ def _read(warehouse: Any, report_id: str, home: Home) -> Report:
         ).fetchall()
     ]
     scores.sort(key=lambda score: places.get(score.metric, len(places)))
-    run = [content["run_id"]]
     checks = warehouse.execute(
         "SELECT rule, severity, success, message FROM validations "
         "WHERE run_id = ? AND (release IS NULL OR release = ?) ORDER BY rowid",
-        [*run, about["release"]],
+        [run_id, release],
     ).fetchall()
     quarantined = warehouse.execute(
         "SELECT rule, count(*) FROM quarantine WHERE run_id = ? AND (release IS NULL OR release = ?) "
         "GROUP BY rule ORDER BY rule",
-        [*run, about["release"]],
+        [run_id, release],
     ).fetchall()
     return Report(
-        report_id, about["dataset"], about["dataset_version"], about["release"], about["version"], about["made"],
-        about["status"], about.get("message"), content, tuple(scores), tuple(checks), tuple(quarantined),
+        report_id, dataset, dataset_version, release, version, created_at, status, message, answers_version, run_id,
+        manifest, tuple(scores), tuple(checks), tuple(quarantined),
     )  # fmt: skip
-
-
-def _about(warehouse: Any, report_id: str, home: Home) -> dict[str, Any]:
-    """The row of `reports`. By name, since a warehouse of an older release has no `message` until it is written to."""
-    found = warehouse.execute(
-        "SELECT * EXCLUDE created_at, strftime(created_at, '%Y-%m-%d %H:%M:%S UTC') AS made FROM reports "
-        "WHERE report_id = ?",
-        [report_id],
-    )
-    names, row = [column[0] for column in found.description], found.fetchone()
-    if row is None:
-        raise UserError(f"{report_id}: no such report in {home}; `answerkey report --list` shows what there is")
-    return dict(zip(names, row, strict=True))

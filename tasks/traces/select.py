@@ -92,18 +92,11 @@ def _known(connection: duckdb.DuckDBPyConnection, rule: Rule, home: Home, out: P
         return None
     file = out / "known.parquet"
     with home.warehouse.reading() as warehouse:
-        if not has_table(warehouse, "trace_outcomes"):
-            return None
         query = f"COPY (SELECT trace_id, outcome FROM trace_outcomes WHERE rule = ?) TO {quoted(file)} (FORMAT parquet)"
         warehouse.execute(query, [rule.name])
         marks = warehouse.execute("SELECT epoch_us(watermark) FROM trace_rules WHERE rule = ?", [rule.name]).fetchall()
     connection.execute("INSERT INTO known SELECT * FROM read_parquet(?)", [one_file(file)])
     return instant(marks[0][0]) if marks else None
-
-
-def has_table(warehouse: duckdb.DuckDBPyConnection, name: str) -> bool:
-    """Whether the warehouse has a table: one that an older release made may not, until it is written to."""
-    return bool(warehouse.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = ?", [name]).fetchall())
 
 
 def instant(microseconds: int | None) -> datetime | None:

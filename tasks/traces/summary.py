@@ -9,7 +9,6 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metric import Field
 from answerkey.metrics_core.registry import create
 from answerkey.metrics_core.statistics.intervals import Interval, student_t, wilson
-from answerkey.tasks.traces.select import has_table
 from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
@@ -104,9 +103,7 @@ def over_time(home: Home, rule: str, field: str = "", by: By = "day") -> tuple[s
 
 
 def _metric_of(warehouse: duckdb.DuckDBPyConnection, rule: str, home: Home) -> str:
-    rules = {}
-    if has_table(warehouse, "trace_rules"):
-        rules = dict(warehouse.execute("SELECT rule, metric FROM trace_rules ORDER BY rule").fetchall())
+    rules = dict(warehouse.execute("SELECT rule, metric FROM trace_rules ORDER BY rule").fetchall())
     if rule not in rules:
         there = f"there are {', '.join(rules)}" if rules else "none has run yet: answerkey score-traces runs them"
         raise UserError(f"{rule}: no rule of this name has scored traces in {home}; {there}")

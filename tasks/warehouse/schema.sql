@@ -1,8 +1,15 @@
 -- The warehouse of answerkey: one DuckDB file, readable with any DuckDB tool.
 --
 -- Public and stable. A release of answerkey may add tables and columns; it does not rename or drop them.
+-- Run when the version of the tables changes; see migrate.py.
 -- No uniqueness is left to constraints: a commit deletes and inserts its keys in one transaction, so that the
 -- same statements also run on an attached lake, which has no constraints.
+
+-- One row: which version of this file the tables have.
+CREATE TABLE IF NOT EXISTS schema_version (
+    version     INTEGER NOT NULL,       -- as in migrate.py
+    applied_at  TIMESTAMPTZ NOT NULL    -- UTC
+);
 
 -- A data set: questions with the answers known to be right. The version is a hash of the content, so the same
 -- rows in another order are the same version, and a changed reference makes a new one.
@@ -30,7 +37,7 @@ CREATE TABLE IF NOT EXISTS samples (
 CREATE TABLE IF NOT EXISTS answers (
     dataset         VARCHAR NOT NULL,       -- as in `datasets`
     release         VARCHAR NOT NULL,       -- the model release that answered
-    answers_version VARCHAR NOT NULL,       -- 12 hex digits; in the manifest of every report
+    answers_version VARCHAR NOT NULL,       -- 12 hex digits; as in `reports`
     sample_id       VARCHAR NOT NULL,       -- as in `samples`
     sample_key      VARCHAR NOT NULL,       -- hash of everything that a score depends on
     answer          VARCHAR,                -- NULL: the release gave none
@@ -39,7 +46,6 @@ CREATE TABLE IF NOT EXISTS answers (
     slices          MAP(VARCHAR, VARCHAR),  -- column to value, '(none)' where there is none
     missing_because VARCHAR                 -- why the question got no answer; such a row has no score. NULL otherwise
 );
-ALTER TABLE answers ADD COLUMN IF NOT EXISTS missing_because VARCHAR;
 
 -- One start of a flow, whether or not it got as far as a report.
 CREATE TABLE IF NOT EXISTS runs (
@@ -116,8 +122,6 @@ CREATE TABLE IF NOT EXISTS measurements (
     requests    VARCHAR[],              -- what judges were asked for it: `request_key` in `judge_calls`
     from_ledger BOOLEAN                 -- true: judges had answered all of that before, so it cost nothing
 );
-ALTER TABLE measurements ADD COLUMN IF NOT EXISTS requests VARCHAR[];
-ALTER TABLE measurements ADD COLUMN IF NOT EXISTS from_ledger BOOLEAN;
 
 -- Every call to a judge behind the measurements, with the reply as it came. One request can take several calls.
 CREATE TABLE IF NOT EXISTS judge_calls (
@@ -153,9 +157,10 @@ CREATE TABLE IF NOT EXISTS reports (
     created_at      TIMESTAMPTZ NOT NULL,   -- UTC
     status          VARCHAR NOT NULL,       -- COMPLETE, or PARTIAL: rows were skipped, or too few could be scored
     manifest        JSON NOT NULL,          -- parameters, hashes, versions; $.rerun_of: the report it repeats
-    message         VARCHAR                 -- which metric left how many rows without a score, and why; NULL: none
+    message         VARCHAR,                -- which metric left how many rows without a score, and why; NULL: none
+    answers_version VARCHAR,                -- as in `answers`
+    run_id          VARCHAR                 -- of the run that made it; as in `runs`
 );
-ALTER TABLE reports ADD COLUMN IF NOT EXISTS message VARCHAR;
 
 -- One row a sample, metric and field, also where there is no number: status and reason say why. Where people have
 -- labelled answers, metric `label` with its field `correct` is one of them.
@@ -289,10 +294,6 @@ CREATE TABLE IF NOT EXISTS comparisons (
     people_high      DOUBLE,            -- of that, at `level`
     n_labelled       BIGINT             -- samples that people labelled in both reports; NULL: none, or half or more
 );
-ALTER TABLE comparisons ADD COLUMN IF NOT EXISTS people DOUBLE;
-ALTER TABLE comparisons ADD COLUMN IF NOT EXISTS people_low DOUBLE;
-ALTER TABLE comparisons ADD COLUMN IF NOT EXISTS people_high DOUBLE;
-ALTER TABLE comparisons ADD COLUMN IF NOT EXISTS n_labelled BIGINT;
 
 -- What gates have said. Nothing is replaced: of several about the same two reports the newest counts.
 CREATE TABLE IF NOT EXISTS verdicts (
@@ -361,20 +362,26 @@ CREATE TABLE IF NOT EXISTS trace_funnels (
 CREATE OR REPLACE VIEW latest_reports AS
 SELECT * FROM reports QUALIFY row_number() OVER (PARTITION BY dataset, release ORDER BY version DESC) = 1;
 
+-- The answers that every report is about, with their samples: one row per report and sample.
+CREATE OR REPLACE VIEW report_answers AS
+SELECT
+    r.report_id, r.dataset, r.dataset_version, r.release, r.answers_version, a.sample_id, a.sample_key,
+    s.question, s."references", s.facts, s."cluster", a.answer, a.label, a.correct, a.slices, a.missing_because
+FROM reports r
+JOIN answers a
+    ON a.dataset = r.dataset AND a.release = r.release AND a.answers_version = r.answers_version
+LEFT JOIN samples s
+    ON s.dataset = r.dataset AND s.dataset_version = r.dataset_version AND s.sample_id = a.sample_id;
+
 -- For people: one row a sample and metric, with the texts beside the numbers.
 CREATE OR REPLACE VIEW sample_scores AS
 SELECT
-    s.report_id, s.release, s.sample_id, m.question, m."references", a.answer, a.correct, s.metric,
+    s.report_id, s.release, s.sample_id, a.question, a."references", a.answer, a.correct, s.metric,
     any_value(s.status) AS status,
     any_value(s.reason) AS reason,
     map_from_entries(list((s.field, s."value") ORDER BY s.field)) AS "values"
 FROM scores s
-JOIN reports r USING (report_id)
-LEFT JOIN samples m
-    ON m.dataset = s.dataset AND m.dataset_version = s.dataset_version AND m.sample_id = s.sample_id
-LEFT JOIN answers a
-    ON a.dataset = s.dataset AND a.release = s.release AND a.sample_id = s.sample_id
-    AND a.answers_version = json_extract_string(r.manifest, '$.answers_version')
+JOIN report_answers a USING (report_id, sample_id)
 GROUP BY ALL;
 
 -- One row a fact of `ground_truth_similarity`, on both sides, with what became of it. An answer that needed no judge
@@ -393,18 +400,13 @@ FROM (
 -- The facts of the answers of every report, with the fact on the other side that matches or contradicts.
 CREATE OR REPLACE VIEW report_facts AS
 SELECT
-    s.report_id, s.release, s.sample_id, m.question, f.side, f.fact_id, f.fact, f.status, f.with_id,
+    s.report_id, s.release, s.sample_id, a.question, f.side, f.fact_id, f.fact, f.status, f.with_id,
     other.fact AS with_fact
 FROM scores s
-JOIN reports r USING (report_id)
-JOIN answers a
-    ON a.dataset = s.dataset AND a.release = s.release AND a.sample_id = s.sample_id
-    AND a.answers_version = json_extract_string(r.manifest, '$.answers_version')
+JOIN report_answers a USING (report_id, sample_id)
 JOIN facts f ON f.sample_key = a.sample_key AND f.signature = s.signature
 LEFT JOIN facts other
     ON other.sample_key = f.sample_key AND other.signature = f.signature AND other.fact_id = f.with_id
-LEFT JOIN samples m
-    ON m.dataset = s.dataset AND m.dataset_version = s.dataset_version AND m.sample_id = s.sample_id
 WHERE s.metric = 'ground_truth_similarity' AND s.field = 'similarity' AND s.status = 'scored';
 
 -- The numbers of the traces, one row a rule, trace and field.

@@ -10,15 +10,17 @@ from __future__ import annotations
 import fcntl
 import glob
 import os
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.warehouse.migrate import VERSION, migrate, version_of
+from answerkey.tasks.warehouse.store import whole
 
 if TYPE_CHECKING:
     import duckdb
@@ -51,17 +53,20 @@ class Warehouse:
     ) -> Iterator[duckdb.DuckDBPyConnection]:
         """A transaction: committed at the end, rolled back on any error.
 
+        Tables of an older version are migrated first; a copy of the file stays beside it.
+
         The files `taken_in` are removed once it is committed and before the next session gets the lock: a run that
         shares them either finds each of them whole, or finds its rows in the warehouse.
 
         Raises:
-            UserError: another program has kept the file open for longer than `wait_s` seconds.
+            UserError: a newer answerkey made the tables, or another program has kept the file open for longer than
+                `wait_s` seconds.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        with self._locked(fcntl.LOCK_EX), self._connected(wait_s, read_only=False) as connection:
+        with self._locked(fcntl.LOCK_EX), self._writable(wait_s) as connection:
             connection.execute("BEGIN")
             try:
-                connection.execute(_schema())
+                migrate(connection)
                 yield connection
             except BaseException:
                 connection.execute("ROLLBACK")
@@ -74,14 +79,21 @@ class Warehouse:
 
     @contextmanager
     def reading(self, wait_s: float = _WAIT_FOR_OTHERS_S) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A read-only session; several may read at once.
+        """A read-only session; several may read at once. Tables of an older version are migrated first.
 
         Raises:
-            UserError: there is no warehouse yet, or another program keeps it open for writing.
+            UserError: there is no warehouse yet, a newer answerkey made it, or another program keeps it open for
+                writing.
         """
         if not self.exists():
             raise UserError(f"{self.folder}: no warehouse here yet; run `answerkey evaluate` first, or give --home")
         with self._locked(fcntl.LOCK_SH), self._connected(wait_s, read_only=True) as connection:
+            if version_of(connection) == VERSION:
+                yield connection
+                return
+        with self.writing(wait_s):
+            pass  # The tables have this version now.
+        with self.reading(wait_s) as connection:
             yield connection
 
     @contextmanager
@@ -94,10 +106,29 @@ class Warehouse:
             os.close(lock)
 
     @contextmanager
+    def _writable(self, wait_s: float) -> Iterator[duckdb.DuckDBPyConnection]:
+        with self._connected(wait_s, read_only=False) as connection:
+            version = version_of(connection)
+            if version in (0, VERSION):
+                yield connection
+                return
+            connection.execute("CHECKPOINT")
+        # To read the file while DuckDB has it open would end DuckDB's own lock on it.
+        with whole(self.folder / f"answerkey.version-{version}.duckdb") as copy:
+            shutil.copyfile(self.file, copy)
+        with self._connected(wait_s, read_only=False) as connection:
+            yield connection
+
+    @contextmanager
     def _connected(self, wait_s: float, *, read_only: bool) -> Iterator[duckdb.DuckDBPyConnection]:
         connection = _connect(self.file, wait_s, read_only=read_only)
         try:
             _limit(connection, self.folder)
+            if (version := version_of(connection)) > VERSION:
+                raise UserError(
+                    f"{self.folder}: written by a newer answerkey (its tables have version {version}, this one knows "
+                    f"{VERSION}); install that one, or give another --home"
+                )
             yield connection
         finally:
             connection.close()
@@ -120,10 +151,6 @@ def one_file(path: str | Path) -> str:
 def quoted(path: str | Path) -> str:
     """A path as a literal, for the statements of SQL that take no parameters."""
     return "'" + str(path).replace("'", "''") + "'"
-
-
-def _schema() -> str:
-    return resources.files("answerkey.tasks.warehouse").joinpath("schema.sql").read_text(encoding="utf-8")
 
 
 def _limit(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:

@@ -51,7 +51,9 @@ def _report(connection: object, dataset: str, report_id: str, one: Made) -> None
     manifest = {"run_id": "r", "answers_version": one.release, "n_rows": len(samples), "signatures": signatures}
     execute = connection.execute  # type: ignore[attr-defined]
     execute(
-        "INSERT INTO reports VALUES (?, ?, 'v', ?, 1, now(), 'COMPLETE', ?, NULL)",
+        "INSERT INTO reports BY NAME SELECT ? AS report_id, ? AS dataset, 'v' AS dataset_version, ? AS release, "
+        "1 AS version, now() AS created_at, 'COMPLETE' AS status, ? AS manifest, release AS answers_version, "
+        "'r' AS run_id",
         [report_id, dataset, one.release, json.dumps(manifest)],
     )
     answers = pa.table(

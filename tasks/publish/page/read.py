@@ -24,7 +24,7 @@ def median_lengths(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Repor
     for report in reports:
         [(median,)] = warehouse.execute(
             "SELECT median(length(answer)) FROM answers WHERE dataset = ? AND release = ? AND answers_version = ?",
-            [report.dataset, report.release, report.manifest["answers_version"]],
+            [report.dataset, report.release, report.answers_version],
         ).fetchall()
         found[report.report_id] = median
     return found
@@ -131,9 +131,6 @@ def agreements(
     Corrected means are those of a report of the page. Where the calibration is of another report of the release, for
     instance on another data set, the errors that it found are carried over, for the fields that are `binary`.
     """
-    # A warehouse that an older release wrote has no such table until it is written to again.
-    if not warehouse.execute("SELECT 1 FROM duckdb_tables() WHERE table_name = 'calibrations'").fetchone():
-        return (), ()
     signatures = {signature for report in reports for signature in report.manifest["signatures"].values()}
     estimates = ", ".join(f"{name}, {name}_low, {name}_high" for name in _ESTIMATES)
     rows = warehouse.execute(
@@ -180,4 +177,4 @@ def _carried_over(one: Agreement, report: Report, base_rate: float) -> list[Corr
 
 
 def _runs(reports: Sequence[Report]) -> list[str]:
-    return list(dict.fromkeys(str(report.manifest["run_id"]) for report in reports))
+    return list(dict.fromkeys(report.run_id for report in reports))

@@ -62,9 +62,7 @@ def _choose(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report], pri
     )
     for turn, report in enumerate(reports):
         key = [turn, report.report_id, report.dataset, report.dataset_version, report.release]
-        warehouse.execute(
-            "INSERT INTO page_reports VALUES (?, ?, ?, ?, ?, ?)", [*key, report.manifest["answers_version"]]
-        )
+        warehouse.execute("INSERT INTO page_reports VALUES (?, ?, ?, ?, ?, ?)", [*key, report.answers_version])
     warehouse.execute(
         "CREATE OR REPLACE TEMP VIEW page_all AS SELECT p.turn, p.report_id, p.dataset_version, a.* "
         "FROM page_reports p JOIN answers a USING (dataset, release, answers_version)"

@@ -137,7 +137,7 @@ def _lengths(releases: Sequence[Release]) -> str:
 
 
 def _quarantine(releases: Sequence[Release], n: int) -> Iterable[Warning]:
-    runs = {release.report.manifest["run_id"]: release.report.manifest["rows"]["read"] for release in releases}
+    runs = {release.report.run_id: release.report.manifest["rows"]["read"] for release in releases}
     read = sum(runs.values())
     if n and read:
         serious = n / read > _LARGE_QUARANTINE

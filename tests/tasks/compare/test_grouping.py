@@ -43,7 +43,12 @@ def test_a_comparison_of_many_rows(tmp_path: Path, scores: tuple[np.ndarray, np.
         for name, values in zip(("old", "new"), scores, strict=True):
             report, manifest = f"d/{name}/v1", {"answers_version": "a", "signatures": signatures, "run_id": "r"}
             about = [report, name, json.dumps(manifest)]
-            warehouse.execute("INSERT INTO reports VALUES (?, 'd', 'v', ?, 1, now(), 'COMPLETE', ?, NULL)", about)
+            warehouse.execute(
+                "INSERT INTO reports BY NAME SELECT ? AS report_id, 'd' AS dataset, 'v' AS dataset_version, "
+                "? AS release, 1 AS version, now() AS created_at, 'COMPLETE' AS status, ? AS manifest, "
+                "'a' AS answers_version, 'r' AS run_id",
+                about,
+            )
             warehouse.execute(
                 "INSERT INTO report_scores VALUES (?, ?, 'rouge_l', 'f1', 'all', ?, ?, 0, 0, 0, 1, 0, 0, 0, 't', 0, 0)",
                 [report, name, N, N],

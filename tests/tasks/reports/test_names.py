@@ -19,7 +19,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Home(folder).warehouse.writing() as warehouse:
         for dataset, name, version in (("d", "a", 1), ("d", "a", 2), ("d", "b", 1), ("e", "a", 1), ("e", "d/a/v1", 1)):
             warehouse.execute(
-                "INSERT INTO reports VALUES (?, ?, 'x', ?, ?, now(), 'COMPLETE', '{}', NULL)",
+                "INSERT INTO reports BY NAME SELECT ? AS report_id, ? AS dataset, 'x' AS dataset_version, "
+                "? AS release, ? AS version, now() AS created_at, 'COMPLETE' AS status, '{}' AS manifest",
                 [f"{dataset}/{name}/v{version}", dataset, name, version],
             )
     return folder

@@ -1,5 +1,6 @@
 """What is known is not scored again, what failed is, and the chunks stay few."""
 
+import hashlib
 import os
 import random
 from pathlib import Path
@@ -10,14 +11,15 @@ import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
-from answerkey.metrics_core.registry import METRICS, Options
-from answerkey.tasks.load.load import Loaded
+from answerkey.metrics_core.registry import METRICS, Options, create
+from answerkey.metrics_core.sample import content_hash
+from answerkey.tasks.load.load import Loaded, Source
 from answerkey.tasks.load.staging import staged_schema
 from answerkey.tasks.reports.commit import commit
 from answerkey.tasks.score.plan import MAX_CHUNKS, Plan, plan
 from answerkey.tasks.score.shard import fail_chunk, score_chunk
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.staging_help import query, rows_of, stage
+from tests.tasks.staging_help import jsonl, query, rows_of, run, stage
 
 ROWS = [
     {"id": f"q{i}", "question": f"Q{i}", "answer": f"a {i}", "references": [f"a {i} b"], "model": "one"}
@@ -210,3 +212,18 @@ def test_rows_are_scored_in_the_order_of_their_ids(tmp_path: Path, many: str) ->
     assert pq.read_table(chunks[0].todo, columns=["sample_id"]).column(0).to_pylist() == [
         f"{i:05}" for i in range(100_000)
     ]
+
+
+def test_a_part_that_an_older_release_left_is_not_taken(tmp_path: Path) -> None:
+    """A run of it was killed: the part lies where that release put it, and has fewer columns."""
+    rows = [{"id": str(i), "answer": f"a {i}", "reference": f"a {i} b", "release": "r"} for i in range(4)]
+    loaded = stage(tmp_path / "staged", rows)
+    [metric] = create(["rouge_l"])
+    keys = [row["sample_key"] for row in sorted(rows_of(loaded.staged), key=lambda row: str(row["sample_id"]))]
+    fingerprint = hashlib.md5("".join(keys).encode()).hexdigest()
+    part = tmp_path / "parts" / content_hash([metric.signature, fingerprint]) / "0-4.parquet"
+    part.parent.mkdir(parents=True)
+    pq.write_table(pa.table({"sample_key": keys, "signature": [metric.signature] * 4}), part)
+    done = run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", rows)), ["rouge_l"])
+    assert [(report.status, report.message) for report in done.reports] == [("COMPLETE", None)]
+    assert query(tmp_path, "SELECT count(*) FROM measurements") == [(4,)]

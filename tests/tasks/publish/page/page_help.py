@@ -56,7 +56,7 @@ def report(release: str, means: Sequence[float | None] = (0.5, 0.4, 0.3), versio
     }  # fmt: skip
     made = Report(
         f"set/{release}/v{version}", "set", "0123456789ab", release, version, "2026-01-01 00:00:00 UTC", "COMPLETE",
-        None, manifest, tuple(scores), (), (),
+        None, "def", "run", manifest, tuple(scores), (), (),
     )  # fmt: skip
     return replace(made, **changes)
 

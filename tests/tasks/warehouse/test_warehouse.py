@@ -172,16 +172,6 @@ def test_killed_right_after_a_commit(home: Path) -> None:
             assert warehouse.execute(RUNS).fetchall() == [("first",), ("second",)]
 
 
-def test_a_warehouse_of_an_older_release_gets_the_new_tables(home: Path) -> None:
-    with duckdb.connect(str(home / FILE)) as connection:
-        connection.execute("DROP VIEW sample_scores; DROP TABLE report_scores; DROP VIEW latest_reports")
-    with Home(home).warehouse.writing():
-        pass
-    assert query(home, "SELECT count(*) FROM sample_scores") == [(0,)]
-    assert query(home, "SELECT count(*) FROM report_scores") == [(0,)]
-    assert query(home, RUNS) == [("first",)]
-
-
 PUBLIC = {
     "scores": "report_id dataset dataset_version release sample_id metric field value status reason signature",
     "reports": "report_id dataset dataset_version release version created_at status manifest message",

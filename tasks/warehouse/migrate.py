@@ -1,0 +1,47 @@
+"""Versions of the tables, and the way from an older one to this one.
+
+`schema.sql` is what the tables are now. `migrations/NNN_*.sql` does to tables of version NNN - 1 what `schema.sql`,
+which is run afterwards, would not do to tables that exist: new columns, and what stands in them.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+from typing import TYPE_CHECKING
+
+from answerkey.tasks.warehouse.sql import text
+
+if TYPE_CHECKING:
+    import duckdb
+
+VERSION = 2
+"""Of the tables as in `schema.sql`. Any change of that file needs the next one, and a migration to it."""
+
+_PACKAGE = "answerkey.tasks.warehouse"
+
+
+def version_of(connection: duckdb.DuckDBPyConnection) -> int:
+    """The version of the tables in a database: 0 where there are none, 1 where none is written down."""
+    names = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    if "schema_version" not in names:
+        return 1 if names else 0
+    [(version,)] = connection.execute("SELECT version FROM schema_version").fetchall()
+    return int(version)
+
+
+def migrate(connection: duckdb.DuckDBPyConnection) -> None:
+    """Bring the tables to `VERSION` within the caller's transaction; nothing is done where they have it."""
+    version = version_of(connection)
+    if version == VERSION:
+        return
+    for number in range(version + 1, VERSION + 1) if version else ():
+        connection.execute(_migration(number))
+    connection.execute(text(_PACKAGE, "schema.sql"))
+    connection.execute("DELETE FROM schema_version")
+    connection.execute("INSERT INTO schema_version (version, applied_at) VALUES (?, now())", [VERSION])
+
+
+def _migration(number: int) -> str:
+    folder = resources.files(_PACKAGE) / "migrations"
+    [file] = [file for file in folder.iterdir() if file.name.startswith(f"{number:03}_")]
+    return file.read_text(encoding="utf-8")

@@ -1,0 +1,208 @@
+"""A warehouse of an older version is migrated, whole or not at all, and reads the same."""
+
+import hashlib
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.reports.report import latest_run, list_reports, read_reports
+from answerkey.tasks.warehouse import migrate
+from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.migrate import VERSION, version_of
+from answerkey.tasks.warehouse.sql import text
+from answerkey.tasks.warehouse.warehouse import FILE
+from tests.tasks.staging_help import jsonl, query, run
+
+# As they stood before judges: these two tables have got columns since.
+OLD_TABLES = """
+CREATE TABLE measurements (
+    sample_key  VARCHAR NOT NULL,
+    signature   VARCHAR NOT NULL,
+    metric      VARCHAR NOT NULL,
+    status      VARCHAR NOT NULL,
+    "values"    MAP(VARCHAR, DOUBLE),
+    reason      VARCHAR,
+    details     JSON,
+    attempts    INTEGER NOT NULL,
+    seconds     DOUBLE NOT NULL,
+    tokens_in   BIGINT NOT NULL,
+    tokens_out  BIGINT NOT NULL,
+    cost_usd    DOUBLE,
+    run_id      VARCHAR NOT NULL,
+    created_at  TIMESTAMPTZ NOT NULL
+);
+CREATE TABLE reports (
+    report_id       VARCHAR NOT NULL,
+    dataset         VARCHAR NOT NULL,
+    dataset_version VARCHAR NOT NULL,
+    release         VARCHAR NOT NULL,
+    version         INTEGER NOT NULL,
+    created_at      TIMESTAMPTZ NOT NULL,
+    status          VARCHAR NOT NULL,
+    manifest        JSON NOT NULL
+);
+CREATE VIEW latest_reports AS
+SELECT * FROM reports QUALIFY row_number() OVER (PARTITION BY dataset, release ORDER BY version DESC) = 1;
+"""
+ROWS = [{"id": str(i), "answer": f"a {i}", "reference": f"a {i} b", "release": "r"} for i in range(4)]
+
+
+COPY = "answerkey.version-1.duckdb"
+OLD = "ALTER TABLE reports DROP answers_version; ALTER TABLE reports DROP run_id; DROP TABLE schema_version;"
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Path:
+    """A home with a report, in tables of the first version."""
+    run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", ROWS[:3])), ["rouge_l"])
+    with duckdb.connect(str(tmp_path / FILE)) as connection:
+        connection.execute("DROP VIEW report_answers; DROP VIEW latest_reports; DROP VIEW sample_scores;" + OLD)
+    return tmp_path
+
+
+@pytest.fixture
+def old(first: Path) -> Path:
+    """As `first`, in the tables of a release of the first version that had no judges."""
+    with duckdb.connect(str(first / FILE)) as connection:
+        connection.execute(
+            "ALTER TABLE measurements RENAME TO new_measurements; ALTER TABLE reports RENAME TO new_reports"
+        )
+        connection.execute("DROP VIEW facts; DROP VIEW report_facts; DROP TABLE judge_calls")
+        connection.execute(OLD_TABLES)
+        connection.execute("INSERT INTO measurements SELECT * EXCLUDE (requests, from_ledger) FROM new_measurements")
+        connection.execute("INSERT INTO reports SELECT * EXCLUDE message FROM new_reports")
+        connection.execute("DROP TABLE new_measurements; DROP TABLE new_reports")
+    return first
+
+
+def columns(home: Path, table: str) -> list[str]:
+    return [name for (name,) in query(home, f"SELECT column_name FROM (DESCRIBE {table})")]
+
+
+def state(home: Path) -> list[tuple[Any, ...]]:
+    """Every table and view with its columns, in order."""
+    return query(
+        home, "SELECT table_name, column_name, data_type FROM information_schema.columns ORDER BY ALL"
+    ) + query(home, "SELECT table_name, column_name FROM information_schema.columns ORDER BY 1, ordinal_position")
+
+
+def version(home: Path) -> int:
+    [(found,)] = query(home, "SELECT version FROM schema_version")
+    return int(found)
+
+
+def test_a_reader_migrates_and_a_copy_stays_as_it_was(old: Path) -> None:
+    assert "message" not in columns(old, "reports")
+    [report] = read_reports(Home(old), ["d/r/v1"])
+    assert (report.status, report.message, report.n_total) == ("COMPLETE", None, 3)
+    assert (report.answers_version, report.run_id) == (report.manifest["answers_version"], report.manifest["run_id"])
+    assert [report_id for report_id, *_ in list_reports(Home(old))] == ["d/r/v1"]
+    assert version(old) == VERSION
+    with duckdb.connect(str(old / COPY), read_only=True) as connection:
+        assert connection.execute("SELECT report_id FROM reports").fetchall() == [("d/r/v1",)]
+        assert version_of(connection) == 1
+
+
+def test_a_writer_adds_the_columns_and_keeps_the_rows(old: Path) -> None:
+    with Home(old).warehouse.writing():
+        pass
+    # What stood there has nothing in them, which is neither no requests nor no message.
+    assert columns(old, "measurements")[-3:] == ["created_at", "requests", "from_ledger"]
+    assert (
+        columns(old, "reports")[-3:] == columns(old, "latest_reports")[-3:] == ["message", "answers_version", "run_id"]
+    )
+    assert query(old, "SELECT requests, from_ledger FROM measurements") == [(None, None)] * 3
+    assert query(old, "SELECT count(*) FROM judge_calls") == query(old, "SELECT count(*) FROM report_facts") == [(0,)]
+
+
+@pytest.mark.parametrize("home", ["first", "old"])
+def test_a_migrated_home_has_the_tables_of_a_new_one(home: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    migrated, new = request.getfixturevalue(home), tmp_path / "new"
+    for one in (migrated, new):
+        with Home(one).warehouse.writing():
+            pass
+    assert state(migrated) == state(new)
+
+
+def test_one_copy_and_no_second_migration(first: Path) -> None:
+    latest_run(Home(first))
+    (first / COPY).unlink()
+    assert latest_run(Home(first)) == ["d/r/v1"]
+    with Home(first).warehouse.writing():
+        pass
+    assert not (first / COPY).exists()
+
+
+def test_a_migration_that_fails_leaves_the_home_as_it_was(first: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = state(first)
+    monkeypatch.setattr(migrate, "_migration", lambda number: "ALTER TABLE reports ADD COLUMN x INT; SELECT nothing")
+    with pytest.raises(duckdb.BinderException), Home(first).warehouse.writing():
+        pass
+    assert state(first) == before
+    monkeypatch.undo()
+    assert latest_run(Home(first)) == ["d/r/v1"]
+
+
+def test_killed_within_a_migration_the_next_session_does_it_again(first: Path) -> None:
+    script = (
+        "import os, sys; from pathlib import Path; from answerkey.tasks.warehouse import migrate, warehouse\n"
+        "from answerkey.tasks.warehouse.home import Home\n"
+        "def killed(connection): migrate.migrate(connection); os.kill(os.getpid(), 9)\n"
+        "warehouse.migrate = killed\n"
+        "with Home(Path(sys.argv[1])).warehouse.writing(): pass"
+    )
+    assert subprocess.run([sys.executable, "-c", script, str(first)], check=False).returncode == -9
+    with duckdb.connect(str(first / FILE), read_only=True) as connection:
+        assert version_of(connection) == 1
+    assert (first / COPY).exists()
+    assert latest_run(Home(first)) == ["d/r/v1"]
+
+
+def test_several_processes_migrate_once(first: Path) -> None:
+    script = (
+        "import sys; from pathlib import Path; from answerkey.tasks.reports.report import latest_run\n"
+        "from answerkey.tasks.warehouse.home import Home\n"
+        "sys.stdin.readline(); print(latest_run(Home(Path(sys.argv[1]))))"
+    )
+    command = [sys.executable, "-c", script, str(first)]
+    processes = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    assert [process.communicate("go\n", timeout=60)[0] for process in processes] == ["['d/r/v1']\n"] * 3
+    assert version(first) == VERSION
+
+
+def test_a_home_of_a_newer_version_is_refused(first: Path) -> None:
+    latest_run(Home(first))
+    with duckdb.connect(str(first / FILE)) as connection:
+        connection.execute("UPDATE schema_version SET version = 99")
+    for session in (Home(first).warehouse.reading, Home(first).warehouse.writing):
+        with pytest.raises(UserError) as error, session():
+            pass
+        assert str(error.value) == (
+            f"{first}: written by a newer answerkey (its tables have version 99, this one knows {VERSION}); "
+            "install that one, or give another --home"
+        )
+
+
+def test_a_change_of_the_tables_needs_a_new_version() -> None:
+    statements = re.sub(r"\s*--.*", "", text("answerkey.tasks.warehouse", "schema.sql"))
+    digest = hashlib.sha256(" ".join(statements.split()).encode()).hexdigest()
+    assert (VERSION, digest[:16]) == (2, "cc4c2310900ce887")
+
+
+@pytest.mark.parametrize("failing", [set(), {"rouge_l"}])
+def test_the_first_run_after_the_upgrade_goes_on_where_the_old_one_ended(old: Path, failing: set[str]) -> None:
+    done = run(old, Source(jsonl(old / "d.jsonl", ROWS)), ["rouge_l"], failing=failing)
+    assert dict(done.plan.n_known) == {"rouge_l": 3}
+    assert done.ids == ["d/r/v2"]
+    found = query(old, "SELECT status, requests, from_ledger FROM measurements ORDER BY created_at, sample_key")
+    assert found == [("scored", None, None)] * 3 + [("failed" if failing else "scored", [], False)]
+    message = "rouge_l: 1 of 4 not scored: 1 task" if failing else None
+    assert query(old, "SELECT version, message FROM latest_reports") == [(2, message)]
+    assert query(old, "SELECT version, status, message FROM reports WHERE version = 1") == [(1, "COMPLETE", None)]
