@@ -1,1 +1,1 @@
-"""Statistics as pure functions."""
+"""Intervals, tests, power, agreement and corrected means, as pure functions of arrays and sums."""

@@ -36,7 +36,11 @@ _LOG = Scale(lambda x: -math.log(1 - x), lambda x: 1 / (1 - x), lambda y: 1 - ma
 
 
 class Confusion(NamedTuple):
-    """Counts of verdict and label: of 1 and 1, of 1 and 0, of 0 and 1, of 0 and 0."""
+    """Counts of verdict and label: of 1 and 1, of 1 and 0, of 0 and 1, of 0 and 0.
+
+    >>> confusion([1, 1, 0, 0], [1, 0, 0, 0])
+    Confusion(true_positive=1, false_positive=1, false_negative=0, true_negative=2)
+    """
 
     true_positive: int
     false_positive: int
@@ -46,16 +50,19 @@ class Confusion(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """A judge against labels. A statistic is None where the rows do not define it.
+    """A judge compared with labels. A statistic is None where it is undefined for these rows.
 
     Attributes:
-        n: rows with both; `confusion`: their counts.
-        base_rate: mean label, what an always-yes judge would have as accuracy.
+        n: rows; `confusion`: their counts by verdict and label.
+        base_rate: mean label, which is the accuracy of a judge that always says yes.
         accuracy: share of rows with equal verdict and label.
         kappa: Cohen's (1960), -1..1; None where verdicts and labels are all the same.
-        ac1: Gwet's (2008), -1..1; steadier than kappa where nearly all labels are the same.
+        ac1: Gwet's (2008), -1..1; more stable than kappa where nearly all labels are the same.
         sensitivity: share of the rows labelled 1 with verdict 1; `specificity`: of those labelled 0 with verdict 0.
-        bias: mean verdict - mean label: above 0 the judge is too kind.
+        bias: mean verdict - mean label; above 0 the judge is too lenient.
+
+    >>> agreement([1, 1, 0, 0], [1, 0, 0, 0]).bias.value
+    0.25
     """
 
     n: int
@@ -72,18 +79,22 @@ class Agreement:
 def agreement(
     verdicts: npt.ArrayLike, labels: npt.ArrayLike, *, clusters: Clusters = None, level: float = LEVEL
 ) -> Agreement:
-    """Compare verdicts with labels; two annotators are compared the same way, for the ceiling that people set.
+    """Compare verdicts with labels. Two annotators are compared the same way: their agreement is the judge's ceiling.
 
     Intervals: Wilson for shares, Tango for the bias, for kappa and AC1 Student's t with the first-order error
     (Fleiss, Cohen and Everitt 1969; Gwet 2008) on the scale of log(1 - value). In clusters: cluster-t, with the same
     row effects summed by cluster.
 
     Args:
-        verdicts: (rows,): 0 or 1 of the judge; `labels`: 0 or 1 of people, of the same rows in the same order.
-        clusters: (rows,): for instance the question, where several systems answer it.
+        verdicts: (rows,): the judge's, 0 or 1; `labels`: the human ones, 0 or 1, of the same rows in the same order.
+        clusters: (rows,): for instance the question, where several systems answer each.
 
     Raises:
         ValueError: no rows, not the same number of rows, anything but 0 and 1.
+
+    >>> found = agreement([1, 1, 1, 0, 0, 0], [1, 1, 0, 0, 0, 0])
+    >>> round(found.accuracy.value, 3), round(found.kappa.value, 3), round(found.bias.value, 3)
+    (0.833, 0.667, 0.167)
     """
     judged, truth = zeros_and_ones(verdicts, "verdicts"), zeros_and_ones(labels, "labels")
     check_same_rows(judged, truth, "verdicts and labels")
@@ -104,10 +115,13 @@ def agreement(
 
 
 def confusion(verdicts: npt.ArrayLike, labels: npt.ArrayLike) -> Confusion:
-    """Count the four kinds of rows.
+    """Count the rows by verdict and label.
 
     Raises:
         ValueError: no rows, not the same number of rows, anything but 0 and 1.
+
+    >>> confusion([1, 1, 0, 0], [1, 0, 0, 0])
+    Confusion(true_positive=1, false_positive=1, false_negative=0, true_negative=2)
     """
     judged, truth = zeros_and_ones(verdicts, "verdicts"), zeros_and_ones(labels, "labels")
     check_same_rows(judged, truth, "verdicts and labels")
@@ -161,9 +175,12 @@ _CELLS = 2_000_000
 
 
 class Threshold(NamedTuple):
-    """A score of at least `value` is a 1, which agrees best with the labels of the rows it was chosen on.
+    """Scores of at least `value` count as 1: the threshold that agrees best with the labels it was chosen on.
 
-    `kappa` is Cohen's kappa there. It is the highest of many, so on new rows it comes out lower.
+    `kappa` is Cohen's kappa on those rows. It is the highest of many, so on new rows expect a lower one.
+
+    >>> Threshold(0.62, Interval(0.5, 0.7, "bootstrap"), kappa=0.8).value
+    0.62
     """
 
     value: float
@@ -174,7 +191,7 @@ class Threshold(NamedTuple):
 def auroc(
     scores: npt.ArrayLike, labels: npt.ArrayLike, *, clusters: Clusters = None, level: float = LEVEL
 ) -> Estimate | None:
-    """The chance that a row labelled 1 scores above one labelled 0; ties count half. 0.5 is no better than a coin.
+    """The chance that a row labelled 1 scores above one labelled 0, ties counting half; 0.5 is no better than chance.
 
     Interval: t with the error of DeLong et al. (1988), in clusters that of Obuchowski (1997), on the logit scale
     (Pepe 2003).
@@ -187,6 +204,9 @@ def auroc(
 
     Raises:
         ValueError: no rows, not the same number of rows, a score that is not finite, a label that is not 0 or 1.
+
+    >>> auroc([0.2, 0.6, 0.4, 0.9], [0, 0, 1, 1]).value
+    0.75
     """
     from scipy.stats import rankdata
 
@@ -221,11 +241,11 @@ def best_threshold(
     resamples: int = 1000,
     level: float = LEVEL,
 ) -> Threshold | None:
-    """The threshold with the highest kappa against the labels: half way between two scores, the lowest of equals.
+    """The threshold with the highest kappa against the labels: half way between two scores, the lowest of ties.
 
-    Its interval is the percentile bootstrap over rows, or clusters. A best threshold is learned slowly, with the
-    cube root of the rows (Kim and Pollard 1990), and where scores are few and coarse, many thresholds are the same:
-    the interval is then wider than it must be, never narrower.
+    Its interval is the percentile bootstrap over rows, or clusters. The best threshold converges slowly, with the cube
+    root of the rows (Kim and Pollard 1990), and where scores are few and coarse, many thresholds are equally good: the
+    interval is then wider than necessary, never narrower.
 
     Args:
         scores: (rows,): finite numbers, more is better; `labels`: 0 or 1, of the same rows in the same order.
@@ -235,6 +255,9 @@ def best_threshold(
 
     Raises:
         ValueError: no rows, not the same number of rows, a score that is not finite, a label that is not 0 or 1.
+
+    >>> best_threshold([0.2, 0.3, 0.7, 0.9], [0, 0, 1, 1]).value
+    0.5
     """
     marks, truth = _checked(scores, labels)
     codes = codes_of(clusters, len(marks))

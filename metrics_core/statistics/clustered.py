@@ -1,4 +1,4 @@
-"""What the statistics of rows share: checked arrays, clusters, and the interval of a sum of row effects."""
+"""What the other modules share: checked arrays, clusters of rows, and the interval of a sum of row effects."""
 
 from __future__ import annotations
 
@@ -12,26 +12,29 @@ import numpy.typing as npt
 from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, normal_quantile, t_quantile, unseen, wilson
 
 Floats = npt.NDArray[np.float64]
-"""One number a row, shape (rows,), or a row of numbers each, shape (rows, numbers)."""
+"""One number per row, shape (rows,), or several, shape (rows, numbers)."""
 
 Codes = npt.NDArray[np.intp]
 """The cluster of each row, shape (rows,), counted from 0."""
 
 Clusters = Sequence[Hashable] | None
-"""The cluster of each row, None for a row on its own; None as a whole where rows are independent."""
+"""The cluster of each row, None for a row that belongs to no cluster; None altogether if all rows are independent."""
 
 
 def numbers(values: npt.ArrayLike, name: str) -> Floats:
     """`values` as finite floats of shape (rows,).
 
     Raises:
-        ValueError: not one number a row, NaN or infinity; the message starts with `name`.
+        ValueError: not one number per row, NaN or infinity; the message starts with `name`.
+
+    >>> numbers([0, 0.5], "scores")
+    array([0. , 0.5])
     """
     array = np.asarray(values, np.float64)
     if array.ndim != 1:
-        raise ValueError(f"{name}: one number a row is needed, and the shape is {array.shape}")
+        raise ValueError(f"{name}: one number per row is needed, and the shape is {array.shape}")
     if not np.isfinite(array).all():
-        raise ValueError(f"{name}: row {int(np.argmin(np.isfinite(array)))} is no finite number")
+        raise ValueError(f"{name}: row {int(np.argmin(np.isfinite(array)))} is not a finite number")
     return array
 
 
@@ -40,33 +43,47 @@ def zeros_and_ones(values: npt.ArrayLike, name: str) -> Floats:
 
     Raises:
         ValueError: anything else; the message starts with `name`.
+
+    >>> zeros_and_ones([True, False], "labels")
+    array([1., 0.])
     """
     array = numbers(values, name)
     other = array[(array != 0) & (array != 1)]
     if other.size:
-        raise ValueError(f"{name}: only 0 and 1 are allowed, and there is {other[0]:g}")
+        raise ValueError(f"{name}: only 0 and 1 are allowed, not {other[0]:g}")
     return array
 
 
 def check_same_rows(first: Floats, second: Floats, names: str) -> None:
-    """Refuse arrays that are not of the same rows.
+    """Raise an error unless two arrays are of the same rows.
 
     Raises:
-        ValueError: different lengths, or no row at all.
+        ValueError: different lengths, or no rows.
+
+    >>> try:
+    ...     check_same_rows(np.zeros(3), np.zeros(2), "old and new")
+    ... except ValueError as error:
+    ...     print(error)
+    old and new: 3 and 2 rows are not the same rows
     """
     if len(first) != len(second):
         raise ValueError(f"{names}: {len(first)} and {len(second)} rows are not the same rows")
     if not len(first):
-        raise ValueError(f"{names}: there is no row")
+        raise ValueError(f"{names}: there are no rows")
 
 
 def codes_of(clusters: Clusters, n: int) -> Codes | None:
     """The cluster of each of `n` rows as a number, in the order of first appearance.
 
-    None where no two rows share a cluster: such rows are independent, whatever their clusters are called.
+    None where no two rows share a cluster: such rows are independent.
 
     Raises:
-        ValueError: not one cluster a row.
+        ValueError: not one cluster per row.
+
+    >>> codes_of(["q1", "q1", "q2", None], 4)
+    array([0, 0, 1, 2])
+    >>> codes_of(["q1", "q2"], 2) is None
+    True
     """
     if clusters is None:
         return None
@@ -80,7 +97,11 @@ def codes_of(clusters: Clusters, n: int) -> Codes | None:
 
 
 def unit_sums(values: Floats, codes: Codes | None) -> Floats:
-    """Sums over what is independent: the clusters, or the rows themselves. The first axis is summed."""
+    """Sums over each independent unit: the clusters, or the rows themselves. The first axis is summed.
+
+    >>> unit_sums(np.array([1.0, 2.0, 4.0]), np.array([0, 0, 1]))
+    array([3., 4.])
+    """
     if codes is None:
         return values
     units, inverse = np.unique(codes, return_inverse=True)
@@ -90,12 +111,22 @@ def unit_sums(values: Floats, codes: Codes | None) -> Floats:
 
 
 def mean(values: Floats) -> float:
-    """The mean, the same to the last bit in any order of the rows."""
+    """The mean, the same to the last bit in any order of the rows.
+
+    >>> mean(np.array([0.1] * 10))
+    0.1
+    """
     return math.fsum(values.tolist()) / len(values)
 
 
 def standard_deviation(values: Floats) -> float | None:
-    """Of a sample (n - 1), None for fewer than two rows; 0 where rows differ by no more than rounding."""
+    """The sample standard deviation (n - 1): None for fewer than two rows, 0 where they differ by rounding only.
+
+    >>> standard_deviation(np.array([1.0, 3.0]))
+    1.4142135623730951
+    >>> standard_deviation(np.array([1.0])) is None
+    True
+    """
     if len(values) < 2:
         return None
     if np.ptp(values) <= 1e-12 * np.abs(values).max():
@@ -104,7 +135,14 @@ def standard_deviation(values: Floats) -> float | None:
 
 
 class Scale(NamedTuple):
-    """Where a statistic near the end of its range is less skewed: rising `forward`, its derivative, its inverse."""
+    """A scale on which a statistic near the end of its range is less skewed: an increasing function and its inverse.
+
+    `slope` is the derivative of `forward`.
+
+    >>> log = Scale(math.log, lambda x: 1 / x, math.exp)
+    >>> log.back(log.forward(2.0))
+    2.0
+    """
 
     forward: Callable[[float], float]
     slope: Callable[[float], float]
@@ -135,11 +173,16 @@ def sum_interval(
 
     Args:
         effects: (rows,): what each row moves the value by; they sum to 0. For a mean: (row - mean) / rows.
-        span: the most that one row can move the value, times the rows; for what may be unseen.
-        method: the name of the interval, which gets "cluster-" put before it where there are clusters.
-        scale: where the interval is value +- margin; as it is, where none is given.
-        n: the independent observations that the spread was learned from, if not all clusters (rows): where they fall
-            into groups with an error each, those of the smallest group that matters.
+        span: the most that one row can move the value, times the number of rows; for `unseen`.
+        method: the name of the interval; "cluster-" is put before it where there are clusters.
+        scale: on which the interval is value +- margin; the statistic's own scale by default.
+        n: the independent observations that the spread was estimated from, if not all clusters (rows). Where they fall
+            into groups with an error each: those of the smallest group that matters.
+
+    >>> scores = np.array([0.2, 0.4, 0.9, 0.7, 0.3, 0.5])
+    >>> effects = (scores - mean(scores)) / len(scores)
+    >>> [round(end, 3) for end in sum_interval(mean(scores), effects, None, span=1.0, method="t")[:2]]
+    [0.226, 0.774]
     """
     sums = unit_sums(effects, codes)
     n = len(sums) if n is None else n
@@ -159,7 +202,7 @@ def sum_interval(
 
 
 def _carriers(sums: Floats, squares: float, most: float) -> float:
-    """How many of the effects make up the error; none where they are rounding errors beside `most`, the largest."""
+    """How many of the effects carry the error; 0 where they are rounding errors beside `most`, the largest possible."""
     if squares <= (1e-10 * most) ** 2:
         return 0.0
     # Scaled first: fourth powers of small effects may underflow.
@@ -167,13 +210,24 @@ def _carriers(sums: Floats, squares: float, most: float) -> float:
 
 
 def mean_interval(values: Floats, codes: Codes | None, *, span: float = 1.0, level: float = LEVEL) -> Interval | None:
-    """Interval for the mean of `values`, which lie in a range of length `span`: t, or cluster-t."""
+    """Interval for the mean of `values`, which lie in a range of length `span`: t, or cluster-t.
+
+    >>> scores = np.array([0.2, 0.4, 0.9, 0.7, 0.3, 0.5])
+    >>> mean_interval(scores, None).method
+    't'
+    >>> [round(end, 3) for end in mean_interval(scores, np.array([0, 0, 1, 1, 2, 2]))[:2]]
+    [-0.157, 1.157]
+    """
     centre = mean(values)
     return sum_interval(centre, (values - centre) / len(values), codes, span=span, method="t", level=level)
 
 
 def proportion_interval(values: Floats, codes: Codes | None, level: float = LEVEL) -> Interval | None:
-    """Interval for the mean of zeros and ones: Wilson, or cluster-t cut to 0..1."""
+    """Interval for the mean of zeros and ones: Wilson, or cluster-t cut to 0..1.
+
+    >>> [round(end, 3) for end in proportion_interval(np.array([1.0, 1.0, 0.0, 1.0]), None)[:2]]
+    [0.301, 0.954]
+    """
     if codes is None:
         return wilson(float(values.sum()), len(values), level)
     interval = mean_interval(values, codes, level=level)
@@ -181,9 +235,12 @@ def proportion_interval(values: Floats, codes: Codes | None, level: float = LEVE
 
 
 def design_effect(values: Floats, codes: Codes | None) -> float:
-    """How many times larger clusters make the variance of the mean (Kish 1965; here as in Miller 2024).
+    """The factor by which clusters increase the variance of the mean (Kish 1965; here as in Miller 2024).
 
-    1 where the rows are independent or do not vary. n rows then say as much as n / design effect independent ones.
+    1 where the rows are independent or do not vary. n rows are worth n / design effect independent ones.
+
+    >>> design_effect(np.array([1.0, 1.0, 0.0, 0.0]), np.array([0, 0, 1, 1]))
+    3.0
     """
     spread = standard_deviation(values)
     if codes is None or not spread:

@@ -1,8 +1,8 @@
 """Confidence intervals for one mean, from sufficient statistics.
 
 Every function takes counts and sums rather than rows, so that a database can do the summing. All intervals
-are two-sided at 95 % unless `level` says otherwise. Fewer than two observations have no interval: a
-zero-width one would look like certainty.
+are two-sided at 95 % unless `level` says otherwise. Fewer than two observations have no interval, because
+one of zero width would look like certainty.
 """
 
 from __future__ import annotations
@@ -16,22 +16,31 @@ if TYPE_CHECKING:
     import numpy as np
 
 LEVEL = 0.95
+"""The confidence level of every interval that does not name its own."""
 
 
 class Interval(NamedTuple):
-    """Lower and upper end, and how they were found."""
+    """Lower end, upper end, and the name of the method.
+
+    >>> Interval(-0.02, 0.31, "t").clipped(0.0, 1.0)
+    Interval(low=0.0, high=0.31, method='t')
+    """
 
     low: float
     high: float
     method: str
 
     def clipped(self, low: float, high: float) -> Interval:
-        """The part inside the range of the statistic."""
+        """The part of the interval that lies inside the range of the statistic."""
         return Interval(max(low, self.low), min(high, self.high), self.method)
 
 
 class Estimate(NamedTuple):
-    """A statistic and its interval; `interval` is None where too few rows stand behind the value."""
+    """A statistic and its interval; `interval` is None where there are too few rows for one.
+
+    >>> Estimate(0.8, wilson(8, 10)).value
+    0.8
+    """
 
     value: float
     interval: Interval | None
@@ -41,7 +50,12 @@ def wilson(successes: float, n: int, level: float = LEVEL) -> Interval | None:
     """Wilson's score interval for a proportion (Wilson 1927).
 
     Args:
-        successes: how many of `n` are 1, in [0, n].
+        successes: how many of `n` are 1, 0 to n.
+
+    >>> [round(end, 3) for end in wilson(8, 10)[:2]]
+    [0.49, 0.943]
+    >>> wilson(1, 1) is None
+    True
     """
     if n < 2:
         return None
@@ -51,12 +65,16 @@ def wilson(successes: float, n: int, level: float = LEVEL) -> Interval | None:
     margin = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
     scale = 1 + z * z / n
     low, high = (centre - margin) / scale, (centre + margin) / scale
-    # At the ends the formula is exact, and floating point is not.
+    # At the ends the formula is exact and floating point is not.
     return Interval(0.0 if successes == 0 else low, 1.0 if successes == n else high, "wilson")
 
 
 def student_t(mean: float, sd: float, n: int, level: float = LEVEL) -> Interval | None:
-    """Student's t interval for a mean; `sd` is the sample standard deviation (n - 1)."""
+    """Student's t interval for a mean; `sd` is the sample standard deviation (n - 1).
+
+    >>> [round(end, 3) for end in student_t(mean=0.5, sd=0.2, n=16)[:2]]
+    [0.393, 0.607]
+    """
     if n < 2:
         return None
     margin = t_quantile(level, n - 1) * sd / math.sqrt(n)
@@ -69,6 +87,9 @@ def cluster_t(mean: float, residuals: float, n: int, clusters: int, level: float
     Args:
         residuals: sum over clusters of the square of (sum over the cluster's rows of value - mean).
         n: rows; `clusters`: how many clusters they come in.
+
+    >>> [round(end, 3) for end in cluster_t(mean=0.5, residuals=9.0, n=40, clusters=10)[:2]]
+    [0.321, 0.679]
     """
     if clusters < 2:
         return None
@@ -88,8 +109,13 @@ def bootstrap(
     """Percentile bootstrap (Efron 1979) of a statistic of summed rows, for instance corpus BLEU.
 
     Args:
-        stats: (groups, numbers): sufficient statistics, one row a cluster or sample.
+        stats: (groups, numbers): sufficient statistics, one row per cluster or sample.
         statistic: from the sum over groups, shape (numbers,), to the statistic.
+
+    >>> import numpy as np
+    >>> hits_and_rows = np.array([[3.0, 4.0], [1.0, 4.0], [2.0, 4.0], [4.0, 4.0]])
+    >>> [round(end, 3) for end in bootstrap(hits_and_rows, lambda total: total[0] / total[1], seed=0)[:2]]
+    [0.375, 0.875]
     """
     import numpy as np
 
@@ -107,11 +133,16 @@ def bootstrap(
 def tango(fixed: int, broken: int, n: int, level: float = LEVEL) -> Interval | None:
     """Score interval for the difference of two paired proportions (Tango 1998).
 
-    Holds every difference that the score test, McNemar's at 0, does not reject at 1 - level. Unlike a t interval it
-    keeps a width where few rows changed, or none.
+    It contains every difference that the score test (McNemar's at 0) does not reject at 1 - level. Unlike a t interval
+    it keeps its width where few rows changed, or none.
 
     Args:
         fixed: rows that went from 0 to 1; `broken`: from 1 to 0; together at most `n`, the rows compared.
+
+    >>> [round(end, 3) for end in tango(fixed=10, broken=4, n=100)[:2]]
+    [-0.015, 0.142]
+    >>> [round(end, 3) for end in tango(fixed=0, broken=0, n=100)[:2]]
+    [-0.037, 0.037]
     """
     if n < 2:
         return None
@@ -127,17 +158,20 @@ def tango(fixed: int, broken: int, n: int, level: float = LEVEL) -> Interval | N
         variance = 2 * share + difference * (1 - difference)
         return side * (difference - observed) * n - z * math.sqrt(max(0.0, n * variance))
 
-    # Where all rows changed alike, or none did, the observed difference itself is a root, and not the one wanted.
+    # Where all rows changed alike, or none did, the observed difference is a root too, but not the one wanted.
     low = -1.0 if broken == n else brentq(beyond, -1.0, observed - 1e-9, args=(-1,), xtol=1e-12)
     high = 1.0 if fixed == n else brentq(beyond, observed + 1e-9, 1.0, args=(1,), xtol=1e-12)
     return Interval(float(low), float(high), "tango")
 
 
 def unseen(value: float, span: float, n: int, level: float = LEVEL) -> Interval | None:
-    """What is left open where `n` observations do not differ from each other.
+    """The interval that remains where `n` observations do not differ from each other.
 
-    A formula with a standard deviation gives zero width there. But observations unlike these may have been missed: by
+    A formula with a standard deviation has zero width there, but observations unlike these may have been missed: by
     Wilson's interval (1927) up to z^2 / (n + z^2) of all, each of which moves the value by `span` at most.
+
+    >>> [round(end, 3) for end in unseen(value=0.0, span=1.0, n=100)[:2]]
+    [-0.037, 0.037]
     """
     if n < 2:
         return None
@@ -147,14 +181,22 @@ def unseen(value: float, span: float, n: int, level: float = LEVEL) -> Interval 
 
 
 def normal_quantile(level: float) -> float:
-    """Half the width, in standard errors, of a two-sided normal interval."""
+    """Half the width, in standard errors, of a two-sided normal interval.
+
+    >>> round(normal_quantile(0.95), 3)
+    1.96
+    """
     from statistics import NormalDist
 
     return NormalDist().inv_cdf((1 + level) / 2)
 
 
 def t_quantile(level: float, df: float) -> float:
-    """Half the width, in standard errors, of a two-sided t interval with `df` degrees of freedom."""
+    """Half the width, in standard errors, of a two-sided t interval with `df` degrees of freedom.
+
+    >>> round(t_quantile(0.95, df=9), 3)
+    2.262
+    """
     from scipy.special import stdtrit
 
     return float(stdtrit(df, (1 + level) / 2))

@@ -1,4 +1,4 @@
-"""p-values that stay honest when many differences are looked at at once."""
+"""p-values adjusted for several tests: Holm for a family that decides, Benjamini and Hochberg for exploration."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from answerkey.metrics_core.statistics.clustered import numbers
 
 
 def holm(p: npt.ArrayLike) -> list[float]:
-    """Holm's (1979) adjusted p: reject those <= alpha, and the chance of any false rejection is at most alpha.
+    """Holm's (1979) adjusted p-values: rejecting those <= alpha keeps the chance of any false rejection <= alpha.
 
-    For the family that a decision rests on. Holds however the tests depend on each other.
+    For a family of tests that a decision rests on. Valid under any dependence between the tests.
 
     Args:
         p: (tests,): p-values in 0..1. The adjusted ones come back in the same order.
 
     Raises:
         ValueError: something outside 0..1, or NaN.
+
+    >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
+    [0.03, 0.06, 0.06]
     """
     raw = _checked(p)
     order = np.argsort(raw, kind="stable")
-    # The smallest p counts as often as there are tests, the next once less, and none may fall below one before it.
+    # The smallest p is multiplied by the number of tests, the next by one less; none may fall below its predecessor.
     climbed = np.maximum.accumulate(raw[order] * np.arange(len(raw), 0, -1))
     adjusted = np.empty_like(raw)
     adjusted[order] = np.minimum(climbed, 1.0)
@@ -29,15 +32,18 @@ def holm(p: npt.ArrayLike) -> list[float]:
 
 
 def benjamini_hochberg(p: npt.ArrayLike) -> list[float]:
-    """Benjamini and Hochberg's (1995) adjusted p: of those <= q, a share of at most q is false on average.
+    """Benjamini and Hochberg's (1995) adjusted p-values: of those <= q, on average a share of at most q is false.
 
-    For slices and other looking around. Holds for independent and for positively dependent tests.
+    For slices and other exploration. Valid for independent and for positively dependent tests.
 
     Args:
         p: (tests,): p-values in 0..1. The adjusted ones come back in the same order.
 
     Raises:
         ValueError: something outside 0..1, or NaN.
+
+    >>> [round(p, 3) for p in benjamini_hochberg([0.01, 0.04, 0.03])]
+    [0.03, 0.04, 0.04]
     """
     from scipy.stats import false_discovery_control
 

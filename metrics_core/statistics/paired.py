@@ -45,12 +45,15 @@ _ROUNDING = 1e-12
 
 
 def sign_flip(sums: Floats, *, seed: int = 0, permutations: int = PERMUTATIONS) -> float:
-    """Two-sided p of a mean difference of 0: the sign of each unit's difference is flipped (Fisher 1935).
+    """Two-sided p-value of a mean difference of 0, by flipping the sign of each unit's difference (Fisher 1935).
 
-    The order of the units changes nothing, and units without a difference do not count.
+    The result does not depend on the order of the units, nor on units without a difference.
 
     Args:
         sums: (units,): new - old, summed over the rows of each unit.
+
+    >>> sign_flip(np.array([0.1, 0.2, 0.1, 0.4]))
+    0.125
     """
     sizes = np.sort(np.abs(sums[sums != 0]))
     total = float(sizes.sum())
@@ -66,11 +69,15 @@ def exchange(
     seed: int = 0,
     permutations: int = PERMUTATIONS,
 ) -> float:
-    """Two-sided p of a difference of 0 in a statistic of summed rows (Noreen 1989, approximate randomisation).
+    """Two-sided p-value of a difference of 0 in a statistic of summed rows (approximate randomisation; Noreen 1989).
 
     Args:
         old: (units, numbers): sufficient statistics; `new`: likewise, of the same units.
         statistic: from the sum over units, shape (numbers,), to the statistic.
+
+    >>> old, new = np.array([[1.0, 4.0], [2.0, 4.0]]), np.array([[3.0, 4.0], [4.0, 4.0]])
+    >>> exchange(old, new, lambda total: total[0] / total[1])
+    0.5
     """
     moves = (new - old)[(new != old).any(axis=1)]
     before, after = old.sum(axis=0), new.sum(axis=0)
@@ -102,13 +109,13 @@ def _all(units: int) -> Iterator[Floats]:
 
 
 def _some(units: int, seed: int, permutations: int) -> Iterator[Floats]:
-    """`permutations` random subsets of the units, each as likely."""
+    """`permutations` random subsets of the units, all equally likely."""
     rng = np.random.default_rng(seed)
     width = (units + 7) // 8
     batch = max(1, _CELLS // units)
     for start in range(0, permutations, batch):
         rows = min(batch, permutations - start)
-        # One random bit a unit: eight times fewer random bytes than integers of 0 and 1.
+        # One random bit per unit: eight times fewer random bytes than integers of 0 and 1.
         packed = np.frombuffer(rng.bytes(rows * width), np.uint8).reshape(rows, width)
         yield np.unpackbits(packed, axis=1, count=units).astype(np.float64)
 
@@ -118,17 +125,21 @@ Test = Literal["mcnemar", "sign-flip", "cluster sign-flip", "exchange"]
 
 @dataclass(frozen=True, slots=True)
 class PairedDifference:
-    """What changed from the old release to the new one in one metric field.
+    """The difference between two releases in one metric field.
 
     Attributes:
         n: rows that both releases have.
         units: what is independent: the clusters, or the rows.
         old: the statistic of the old release, `new`: of the new one, `difference`: new - old.
         interval: for the difference; None for fewer than two units.
-        p: two-sided, in 0..1, that chance alone makes such a difference; by `test`.
-        fixed: rows that were 0 and are 1, `broken`: the reverse; None where scores are not 0 or 1.
-        sd: sample standard deviation of the rows' differences, and how many times larger clusters make the variance
-            of their mean: what planning needs. None and 1 where the statistic is no mean or there is one row.
+        p: two-sided p-value of the hypothesis of no difference, 0..1, by `test`.
+        fixed: rows that went from 0 to 1; `broken`: from 1 to 0; None where scores are not 0 or 1.
+        sd: sample standard deviation of the rows' differences; `design_effect`: the factor by which clusters increase
+            the variance of their mean. Planning needs both. None and 1 for a single row, or where the statistic is not
+            a mean.
+
+    >>> paired_difference([0, 0, 1, 1], [1, 1, 1, 0], binary=True).difference
+    0.25
     """
 
     n: int
@@ -164,18 +175,25 @@ def paired_difference(
     | any | Student's t | sign flips |
     | any, in clusters | cluster-t | sign flips of whole clusters |
 
-    The exact p may stay above 0.05 where the score interval just leaves out 0: McNemar's exact test never rejects
+    The exact p-value may stay above 0.05 where the score interval just excludes 0: McNemar's exact test never rejects
     too often, at the price of some power.
 
     Args:
         old: (rows,): scores of the old release; `new`: of the new one, of the same rows in the same order.
         binary: scores are 0 or 1.
-        clusters: (rows,): rows of one cluster are not independent; a row with None is on its own.
+        clusters: (rows,): rows of one cluster are not independent; a row with None belongs to no cluster.
         span: length of the range that scores lie in, 1 for 0..1.
-        seed: for the sign flips where there are too many to try all; `permutations`: how many to try then.
+        seed: for the sign flips, if there are too many to try all; `permutations`: how many to try then.
 
     Raises:
         ValueError: no rows, not the same number of rows, numbers that are not finite, not 0 or 1 though `binary`.
+
+    >>> old, new = [0, 0, 0, 0, 0, 0, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1, 1, 1, 1, 0]
+    >>> found = paired_difference(old, new, binary=True)
+    >>> found.difference, found.fixed, found.broken, found.p
+    (0.5, 6, 1, 0.125)
+    >>> [round(end, 3) for end in found.interval[:2]]
+    [-0.02, 0.793]
     """
     checked = zeros_and_ones if binary else numbers
     before, after = checked(old, "old"), checked(new, "new")
@@ -208,7 +226,11 @@ def paired_difference(
 def difference_interval(
     change: Floats, codes: Codes | None, *, binary: bool, span: float = 1.0, level: float = LEVEL
 ) -> Interval | None:
-    """The interval of `paired_difference` for its rows' differences, of shape (rows,), inside -span..span."""
+    """The interval of `paired_difference` for its rows' differences, of shape (rows,), inside -span..span.
+
+    >>> [round(end, 3) for end in difference_interval(np.array([1.0, 0.0, 0.0, -1.0]), None, binary=True)[:2]]
+    [-0.604, 0.604]
+    """
     if binary and codes is None:
         return tango(int((change > 0).sum()), int((change < 0).sum()), len(change), level)
     interval = mean_interval(change, codes, span=span, level=level)
@@ -216,13 +238,16 @@ def difference_interval(
 
 
 def mcnemar(fixed: int, broken: int) -> float:
-    """Exact two-sided p that fixed and broken rows are as likely (McNemar 1947, with the binomial distribution).
+    """Exact two-sided p-value that fixed and broken rows are equally likely (McNemar 1947; binomial distribution).
 
-    Not the mid-p, which is nearer to 0.05 on average but may reject more often than it says; the score interval
-    beside it already has that power. 1 where nothing changed.
+    Not the mid-p, which is closer to 0.05 on average but may reject more often than it states; the score interval
+    reported beside it already has that power. 1 where nothing changed.
 
     Raises:
         ValueError: a count below 0.
+
+    >>> mcnemar(fixed=6, broken=0)
+    0.03125
     """
     from scipy.stats import binomtest
 
@@ -242,7 +267,7 @@ def pooled_difference(
     permutations: int = 999,
     level: float = LEVEL,
 ) -> PairedDifference:
-    """Compare a statistic that is no mean of rows, for instance corpus BLEU, of two releases on the same rows.
+    """Compare a statistic that is not a mean of rows, for instance corpus BLEU, of two releases on the same rows.
 
     The interval is the percentile bootstrap of the difference, both releases resampled together; the test exchanges
     the releases in random units.
@@ -253,10 +278,15 @@ def pooled_difference(
 
     Raises:
         ValueError: no rows, other shapes, numbers that are not finite.
+
+    >>> old, new = [[1, 4], [2, 4], [2, 4]], [[3, 4], [2, 4], [4, 4]]
+    >>> found = pooled_difference(old, new, lambda total: total[0] / total[1])
+    >>> round(float(found.difference), 3), found.test
+    (0.333, 'exchange')
     """
     before, after = np.asarray(old, np.float64), np.asarray(new, np.float64)
     if before.ndim != 2 or before.shape != after.shape or not before.size:
-        raise ValueError(f"old and new: one row of numbers a sample is needed, not {before.shape} and {after.shape}")
+        raise ValueError(f"old and new: one row of numbers per sample is needed, not {before.shape} and {after.shape}")
     both = np.hstack([before, after])
     if not np.isfinite(both).all():
         raise ValueError("old and new: every number must be finite")

@@ -13,15 +13,21 @@ from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, normal_
 from answerkey.metrics_core.statistics.paired import PairedDifference
 
 POWER = 0.8
+"""The chance of detecting an effect that planning asks for by default."""
 
 SMALLEST_EFFECT = 1e-4
-"""A smaller difference would take a thousand million rows, which nobody has."""
+"""A smaller difference would take a thousand million rows."""
 
 
 def minimum_detectable(found: PairedDifference, *, power: float = POWER, level: float = LEVEL) -> float | None:
-    """The smallest true difference that the test of `found` would have shown with the chance `power`.
+    """The minimum detectable effect of a comparison: the smallest true difference that its test shows with `power`.
 
-    None where there is no telling: one row, scores that did not move at all, a statistic that is no mean.
+    None where it is unknown: a single row, scores that did not change at all, a statistic that is not a mean.
+
+    >>> from answerkey.metrics_core.statistics.paired import paired_difference
+    >>> found = paired_difference([0] * 10 + [1] * 90, [1] * 5 + [0] * 5 + [1] * 90, binary=True)
+    >>> round(minimum_detectable(found), 3)
+    0.078
     """
     if found.test == "mcnemar" and found.fixed is not None and found.broken is not None:
         return detectable_share(found.n, (found.fixed + found.broken) / found.n, power=power, level=level)
@@ -52,14 +58,17 @@ def detectable_mean(
     degrees of freedom instead of the normal ones, so that it also holds for few rows.
 
     Args:
-        sd: of the rows' differences; `design_effect`: how many times larger clusters make the variance of the mean.
-        cluster_size: rows a cluster, on average.
+        sd: of the rows' differences; `design_effect`: the factor by which clusters increase the variance of the mean.
+        cluster_size: mean number of rows per cluster.
 
     Returns:
         None for fewer than two clusters (rows, where there are none).
 
     Raises:
         ValueError: an argument outside its range.
+
+    >>> round(detectable_mean(n=400, sd=0.3), 4)
+    0.0421
     """
     _check(n, power, level)
     if not (0 <= sd < math.inf and 0 <= design_effect < math.inf and 1 <= cluster_size < math.inf):
@@ -83,10 +92,13 @@ def needed_for_mean(
     power: float = POWER,
     level: float = LEVEL,
 ) -> int:
-    """The fewest rows for which `detectable_mean` is at most `effect`.
+    """The smallest number of rows for which `detectable_mean` is at most `effect`.
 
     Raises:
         ValueError: an effect below 0.0001, or an argument outside its range.
+
+    >>> needed_for_mean(0.02, sd=0.3)
+    1768
     """
 
     def enough(n: int) -> bool:
@@ -97,7 +109,7 @@ def needed_for_mean(
 
 
 def mcnemar_power(n: int, changed: float, effect: float, *, level: float = LEVEL) -> float:
-    """The chance that McNemar's exact test shows a true difference, computed exactly (Duffy 1984).
+    """The power of McNemar's exact test, computed exactly (Duffy 1984).
 
     The sum over the number k of changed rows, binomial (n, changed), of the chance that a binomial
     (k, (changed + effect) / (2 changed)) falls where the test rejects.
@@ -108,6 +120,9 @@ def mcnemar_power(n: int, changed: float, effect: float, *, level: float = LEVEL
 
     Raises:
         ValueError: an argument outside its range.
+
+    >>> round(mcnemar_power(n=500, changed=0.1, effect=0.05), 3)
+    0.941
     """
     from scipy.stats import binom
 
@@ -118,7 +133,7 @@ def mcnemar_power(n: int, changed: float, effect: float, *, level: float = LEVEL
         return 0.0
     import numpy as np
 
-    # What lies beyond has a chance of 1e-12.
+    # Anything beyond has a probability of 1e-12.
     likely = np.arange(binom.ppf(5e-13, n, changed), binom.isf(5e-13, n, changed) + 1)
     tail = (1 - level) / 2
     most = binom.ppf(tail, likely, 0.5)
@@ -130,16 +145,19 @@ def mcnemar_power(n: int, changed: float, effect: float, *, level: float = LEVEL
 
 
 def detectable_share(n: int, changed: float, *, power: float = POWER, level: float = LEVEL) -> float | None:
-    """Minimum detectable difference of two paired shares, for McNemar's exact test.
+    """Minimum detectable difference of two paired proportions, for McNemar's exact test.
 
     Args:
         changed: share of rows that change, 0..1. A larger difference needs as many changes, so these are assumed.
 
     Returns:
-        None where the rows are too few for any difference: fewer than 6 at 95 %.
+        None where there are too few rows for any difference: fewer than 6 at 95 %.
 
     Raises:
         ValueError: an argument outside its range.
+
+    >>> round(detectable_share(n=500, changed=0.1), 4)
+    0.0407
     """
     from scipy.optimize import brentq
 
@@ -154,15 +172,18 @@ def detectable_share(n: int, changed: float, *, power: float = POWER, level: flo
 
 
 def needed_for_share(effect: float, changed: float, *, power: float = POWER, level: float = LEVEL) -> int:
-    """The fewest rows for which McNemar's exact test shows a difference of `effect` with the chance `power`.
+    """The smallest number of rows for which McNemar's exact test detects a difference of `effect` with `power`.
 
-    Counts of rows make the power a saw-tooth: it is found where it first holds near the smooth curve.
+    Power is a saw-tooth in the number of rows; the result lies where it first holds near the smooth curve.
 
     Args:
         changed: share of rows that change, 0..1; `effect` where that is larger.
 
     Raises:
         ValueError: an effect that is not in 0.0001..1, or an argument outside its range.
+
+    >>> needed_for_share(0.05, changed=0.1)
+    337
     """
     if effect > 1:
         raise ValueError(f"effect: at most 1 is needed, not {effect:g}")
@@ -178,7 +199,7 @@ def _check(n: int, power: float, level: float) -> None:
 
 
 def _fewest(effect: float, enough: Callable[[int], bool]) -> int:
-    """The smallest n that is enough, where more is never less."""
+    """The smallest n that is enough, for a condition that holds from some n on."""
     if not effect >= SMALLEST_EFFECT:
         raise ValueError(f"effect: at least {SMALLEST_EFFECT:g} is needed, not {effect:g}")
     high = 2
@@ -195,19 +216,24 @@ Decision = Literal["PASS", "FAIL", "INCONCLUSIVE"]
 
 
 def decide(interval: Interval | None, margin: float) -> Decision:
-    """Is the new release at most `margin` worse than the old one?
+    """Non-inferiority: is the new release at most `margin` worse than the old one?
 
-    PASS: the whole interval lies above -margin. FAIL: the whole interval lies below it. INCONCLUSIVE: it holds
-    -margin, or there is none: too few rows to tell. With a two-sided interval at 95 % either answer is wrong with a
-    chance of at most 2.5 % (Schuirmann 1987; Walker and Nowacki 2011).
+    PASS: the whole interval lies above -margin. FAIL: the whole interval lies below it. INCONCLUSIVE: it contains
+    -margin, or there is no interval. With a two-sided interval at 95 %, PASS and FAIL are each wrong with a chance of
+    at most 2.5 % (Schuirmann 1987; Walker and Nowacki 2011).
 
     Args:
         interval: for new - old, where more is better.
-        margin: the loss that does not matter, in the units of the metric, at least 0. At 0 the new release must be
+        margin: the non-inferiority margin in the units of the metric, at least 0. At 0 the new release must be
             better to pass.
 
     Raises:
         ValueError: a margin below 0, or NaN.
+
+    >>> decide(Interval(-0.01, 0.03, "tango"), margin=0.02)
+    'PASS'
+    >>> decide(Interval(-0.05, 0.01, "tango"), margin=0.02)
+    'INCONCLUSIVE'
     """
     _check_margin(margin)
     if interval is None:
@@ -220,20 +246,23 @@ def decide(interval: Interval | None, margin: float) -> Decision:
 def needed_to_decide(
     interval: Interval | None, margin: float, n: int, *, power: float = POWER, level: float = LEVEL
 ) -> int | None:
-    """About how many rows like these let a release that is just as good as the old one PASS with the chance `power`.
+    """Approximately how many rows like these let a release that is as good as the old one PASS with `power`.
 
     n * (half width / margin)^2 * ((z + z_power) / z)^2: the width of an interval shrinks with the root of the rows
-    (Julious 2004). It takes the releases as equal and not as different as they seem, because the observed
+    (Julious 2004). The releases are assumed equal rather than as different as they seem, because the observed
     difference is what is in doubt.
 
     Args:
-        interval: at `level`, from `n` rows (or clusters: then clusters are counted).
+        interval: at `level`, from `n` rows (or clusters; then the result counts clusters).
 
     Returns:
-        None at a margin of 0, which no number of rows shows of equal releases, and where there is no interval.
+        None at a margin of 0, which equal releases cannot pass on any number of rows, and where there is no interval.
 
     Raises:
         ValueError: a margin below 0, or NaN; fewer than one row.
+
+    >>> needed_to_decide(Interval(-0.04, 0.04, "t"), margin=0.02, n=500)
+    4087
     """
     _check_margin(margin)
     if n < 1:

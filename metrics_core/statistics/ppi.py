@@ -24,17 +24,20 @@ from answerkey.metrics_core.statistics.clustered import (
 from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, Interval, normal_quantile
 
 Labels = Sequence[float | None]
-"""The label of each row, None where nobody labelled it."""
+"""The label of each row, None where it has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class PredictionPowered:
-    """A mean as people would have given it, from some labels and all scores.
+    """An estimate of the mean human label of all rows, from labels of some rows and scores of all.
 
     Attributes:
         value: the estimate; `interval`: None for fewer than two labelled rows (clusters), or three if weight > 0.
-        weight: lambda in 0..1, how much the scores are trusted: at 0 only the labels count.
+        weight: lambda, 0..1: the weight of the scores; at 0 only the labels count.
         labelled: rows with a label; `unlabelled`: rows with a score only.
+
+    >>> ppi_mean([1, 1, 0, 1], [1, 0, None, None]).labelled
+    2
     """
 
     value: float
@@ -52,11 +55,11 @@ def ppi_mean(
     span: float = 1.0,
     level: float = LEVEL,
 ) -> PredictionPowered:
-    """The mean label of all rows, though only some are labelled (PPI++, Angelopoulos, Duchi and Zrnic 2023).
+    """The mean label of all rows, of which only some are labelled (PPI++; Angelopoulos, Duchi and Zrnic 2023).
 
     lambda * mean(scores of unlabelled rows) + mean(label - lambda * score over labelled rows), with the lambda that
-    makes the variance smallest: cov(label, score) / ((1 + labelled / unlabelled) * var(score)), cut to 0..1. For
-    many rows it is never wider than the labels alone. Holds whatever the judge's errors are, but only where the
+    minimises the variance: cov(label, score) / ((1 + labelled / unlabelled) * var(score)), cut to 0..1. For many
+    rows the interval is never wider than with the labels alone. Valid whatever errors the judge makes, but only if the
     labelled rows are a random sample of all rows and the judge was not tuned on their labels.
 
     The interval is t, with the degrees of freedom of the labelled rows (clusters), not cut to the metric's range.
@@ -66,7 +69,13 @@ def ppi_mean(
         labels: (rows,): in the same range, None where there is none.
 
     Raises:
-        ValueError: no labelled row, not one label or None a row, a number that is not finite.
+        ValueError: no labelled row, not one label or None per row, a number that is not finite.
+
+    >>> scores = [1, 1, 1, 0, 0] * 20
+    >>> labels = [*[1, 1, 0, 0, 0] * 10, *[None] * 50]
+    >>> found = ppi_mean(scores, labels)
+    >>> round(found.value, 3), round(found.weight, 3)
+    (0.4, 0.333)
     """
     judged = numbers(scores, "scores")
     known, truth = _labels(labels, len(judged))
@@ -89,6 +98,11 @@ def ppi_difference(
 
     Raises:
         ValueError: no row labelled in both, not the same number of rows, a number that is not finite.
+
+    >>> old, new = [1, 0, 0, 1] * 10, [1, 1, 0, 1] * 10
+    >>> labels_old, labels_new = [1, 0, 0, 0] * 5 + [None] * 20, [1, 1, 0, 0] * 5 + [None] * 20
+    >>> ppi_difference(old, new, labels_old, labels_new).value
+    0.25
     """
     old, new = numbers(old_scores, "old_scores"), numbers(new_scores, "new_scores")
     check_same_rows(old, new, "old_scores and new_scores")
@@ -98,21 +112,25 @@ def ppi_difference(
 
 
 def rogan_gladen(positive: int, n: int, calibration: Confusion, level: float = LEVEL) -> Estimate | None:
-    """The share of right answers behind a judge's share of positive verdicts (Rogan and Gladen 1978).
+    """The share of correct answers, estimated from a judge's share of positive verdicts (Rogan and Gladen 1978).
 
     (p + specificity - 1) / (sensitivity + specificity - 1), cut to 0..1, with the interval of Lang and Reiczigel
-    (2014). For rows without labels and a calibration on other rows. It carries over to another share of right answers,
-    but only as far as the judge errs as often on these rows as on those; where this run has labels, use `ppi_mean`.
+    (2014). For rows without labels, from a calibration on other rows. The share of correct answers may differ between
+    the two, but the judge must err as often on these rows as on those; where this run has labels, use `ppi_mean`.
 
     Args:
         positive: verdicts of 1 among `n`, the rows to be corrected.
         calibration: the judge against labels, on other rows.
 
     Returns:
-        None where the judge is no better than chance, or the calibration lacks one of the labels.
+        None where the judge is no better than chance, or the calibration has only one kind of label.
 
     Raises:
-        ValueError: counts that cannot be.
+        ValueError: impossible counts.
+
+    >>> calibration = Confusion(true_positive=90, false_positive=20, false_negative=10, true_negative=80)
+    >>> round(rogan_gladen(60, 100, calibration).value, 3)
+    0.571
     """
     if not 0 <= positive <= n or n < 1 or min(calibration) < 0:
         raise ValueError(f"counts: 0 <= positive <= n and n >= 1 are needed, not {positive} of {n}, {calibration}")
@@ -133,11 +151,11 @@ def _lang_reiczigel(positive: int, n: int, calibration: Confusion, level: float)
     """Wald's interval around estimates that are drawn to the middle, and shifted, as in the paper."""
     z = normal_quantile(level)
     right, fooled, missed, caught = calibration
-    # As if z^2 rows more had been judged, half of them positive, and two more of each label, one of them wrongly.
+    # As if z^2 more rows had been judged, half of them positive, and two more of each label, one of them wrongly.
     rows, ones, zeros = n + z * z, right + missed + 2, fooled + caught + 2
     share, sensitivity, specificity = (positive + z * z / 2) / rows, (right + 1) / ones, (caught + 1) / zeros
     if sensitivity + specificity <= 1:
-        # So few labels that the judge may be no better than chance: any share is possible.
+        # With so few labels the judge may be no better than chance, so any share is possible.
         return Interval(0.0, 1.0, "lang-reiczigel")
     value = _true_share(share, sensitivity, specificity)
     doubt, doubt_zeros = sensitivity * (1 - sensitivity) / ones, specificity * (1 - specificity) / zeros
@@ -150,7 +168,7 @@ def _lang_reiczigel(positive: int, n: int, calibration: Confusion, level: float)
 
 
 def _labels(labels: Labels, n: int) -> tuple[npt.NDArray[np.bool_], Floats]:
-    """Which rows have a label, and the labels with 0 for none."""
+    """Which rows have a label, and the labels, 0 where there is none."""
     if len(labels) != n:
         raise ValueError(f"labels: {len(labels)} of them for {n} rows")
     known = np.array([label is not None for label in labels], np.bool_)
@@ -178,12 +196,12 @@ def _ppi(
 
 
 def _weight(judged: Floats, known: npt.NDArray[np.bool_], truth: Floats) -> float:
-    """Lambda; 0 where nothing can be learned: all rows labelled, or the labelled ones have no spread of scores."""
+    """Lambda; 0 where scores cannot help: all rows are labelled, or the labelled ones all have the same score."""
     labelled, unlabelled = int(known.sum()), int((~known).sum())
     scores = judged[known]
     if not unlabelled or not standard_deviation(scores):
         return 0.0
-    # Both moments from the labelled rows: their errors cancel, and the ratio is surer than with var(all scores).
+    # Both moments from the labelled rows: their errors cancel, so the ratio is more precise than with var(all scores).
     covariance = np.cov(truth[known], scores)
     slope = float(covariance[0, 1] / covariance[1, 1])
     return min(1.0, max(0.0, slope / (1 + labelled / unlabelled)))

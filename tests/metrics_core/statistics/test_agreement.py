@@ -188,11 +188,11 @@ def test_perfect_agreement_is_not_certain() -> None:
 @pytest.mark.parametrize(
     ("verdicts", "labels", "message"),
     [
-        ([], [], "verdicts and labels: there is no row"),
+        ([], [], "verdicts and labels: there are no rows"),
         ([1, 0], [1], "verdicts and labels: 2 and 1 rows are not the same rows"),
-        ([0.5], [1], r"verdicts: only 0 and 1 are allowed, and there is 0\.5"),
-        ([1], [2], "labels: only 0 and 1 are allowed, and there is 2"),
-        ([1], [math.nan], "labels: row 0 is no finite number"),
+        ([0.5], [1], r"verdicts: only 0 and 1 are allowed, not 0\.5"),
+        ([1], [2], "labels: only 0 and 1 are allowed, not 2"),
+        ([1], [math.nan], "labels: row 0 is not a finite number"),
     ],
 )
 def test_unusable_rows_are_refused(verdicts: list[float], labels: list[float], message: str) -> None:
@@ -396,9 +396,9 @@ def test_unusable_scores_are_refused(function: object) -> None:
     assert callable(function)
     with pytest.raises(ValueError, match="scores and labels: 1 and 2 rows are not the same rows"):
         function([0.5], [1, 0])
-    with pytest.raises(ValueError, match="scores: row 0 is no finite number"):
+    with pytest.raises(ValueError, match="scores: row 0 is not a finite number"):
         function([math.nan, 0.5], [1, 0])
-    with pytest.raises(ValueError, match=r"labels: only 0 and 1 are allowed, and there is 0\.5"):
+    with pytest.raises(ValueError, match=r"labels: only 0 and 1 are allowed, not 0\.5"):
         function([0.1, 0.2], [0.5, 1])
-    with pytest.raises(ValueError, match="scores and labels: there is no row"):
+    with pytest.raises(ValueError, match="scores and labels: there are no rows"):
         function([], [])

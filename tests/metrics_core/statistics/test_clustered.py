@@ -28,9 +28,9 @@ SCORE = st.integers(0, 1000).map(lambda thousandths: thousandths / 1000)
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ([0.5, math.nan], "scores: row 1 is no finite number"),
-        ([math.inf, 0.5], "scores: row 0 is no finite number"),
-        ([[0.5], [0.2]], r"scores: one number a row is needed, and the shape is \(2, 1\)"),
+        ([0.5, math.nan], "scores: row 1 is not a finite number"),
+        ([math.inf, 0.5], "scores: row 0 is not a finite number"),
+        ([[0.5], [0.2]], r"scores: one number per row is needed, and the shape is \(2, 1\)"),
     ],
 )
 def test_numbers_must_be_finite_and_one_a_row(values: list[float], message: str) -> None:
@@ -40,14 +40,14 @@ def test_numbers_must_be_finite_and_one_a_row(values: list[float], message: str)
 
 def test_zeros_and_ones_may_be_booleans_and_nothing_between() -> None:
     assert zeros_and_ones([True, False, 1, 0.0], "labels").tolist() == [1, 0, 1, 0]
-    with pytest.raises(ValueError, match=r"labels: only 0 and 1 are allowed, and there is 0\.5"):
+    with pytest.raises(ValueError, match=r"labels: only 0 and 1 are allowed, not 0\.5"):
         zeros_and_ones([1, 0.5], "labels")
 
 
 def test_rows_that_cannot_be_paired_are_refused() -> None:
     with pytest.raises(ValueError, match="old and new: 2 and 1 rows are not the same rows"):
         check_same_rows(np.zeros(2), np.zeros(1), "old and new")
-    with pytest.raises(ValueError, match="old and new: there is no row"):
+    with pytest.raises(ValueError, match="old and new: there are no rows"):
         check_same_rows(np.zeros(0), np.zeros(0), "old and new")
 
 

@@ -148,10 +148,10 @@ def test_releases_that_are_the_same_are_not_known_to_be_the_same_for_ever() -> N
 @pytest.mark.parametrize(
     ("old", "new", "options", "message"),
     [
-        ([], [], {}, "old and new: there is no row"),
+        ([], [], {}, "old and new: there are no rows"),
         ([0.1], [0.1, 0.2], {}, "old and new: 1 and 2 rows are not the same rows"),
-        ([0.1, math.nan], [0.1, 0.2], {}, "old: row 1 is no finite number"),
-        ([0, 1], [0.5, 1], {"binary": True}, r"new: only 0 and 1 are allowed, and there is 0\.5"),
+        ([0.1, math.nan], [0.1, 0.2], {}, "old: row 1 is not a finite number"),
+        ([0, 1], [0.5, 1], {"binary": True}, r"new: only 0 and 1 are allowed, not 0\.5"),
         ([0, 1], [0, 1], {"clusters": ["a"]}, "clusters: 1 of them for 2 rows"),
     ],
 )

@@ -111,7 +111,7 @@ def test_a_single_label_has_no_interval_and_none_is_refused() -> None:
         ppi_mean([1, 0], [None, None])
     with pytest.raises(ValueError, match="labels: 1 of them for 2 rows"):
         ppi_mean([1, 0], [1.0])
-    with pytest.raises(ValueError, match="labels: row 1 is no finite number"):
+    with pytest.raises(ValueError, match="labels: row 1 is not a finite number"):
         ppi_mean([1, 0], [None, math.nan])
 
 
