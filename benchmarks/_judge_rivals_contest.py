@@ -44,14 +44,15 @@ def _answerkey(metric: str, field: str) -> Contestant:
         sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
         from answerkey.metrics_core import Sample, evaluate
         from answerkey.metrics_core.judges.options import JudgeOptions
+        from answerkey.metrics_core.llm.access import Access
         from answerkey.metrics_core.llm.providers import litellm
 
         litellm()  # which is imported where it is first used
         samples = [Sample(str(i), row.answer, [row.reference], row.question) for i, row in enumerate(rows)]
-        judge = JudgeOptions((f"openai/{MODEL}",), api_base=url, api_key=KEY)
+        judge = JudgeOptions(judges=(f"openai/{MODEL}",), api_base=url)
 
         def run() -> Scores:
-            measured = evaluate(samples, [metric], judge=judge)
+            measured = evaluate(samples, [metric], judge=judge, access=Access(KEY))
             return [one.values[field] if one.status == "scored" else None for one in measured]
 
         return run

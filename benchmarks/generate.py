@@ -23,8 +23,9 @@ from pathlib import Path
 # tests/ holds the scripted server; the benchmark runs from a checkout.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm.access import Access, Limits
 from answerkey.metrics_core.llm.generate import Prompting
+from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.tasks.releases.generate import Asking, generate
 from answerkey.tasks.releases.questions import find_questions
 from answerkey.tasks.warehouse.home import Home
@@ -37,14 +38,13 @@ TRANSIENT = ("error_500", "error_503", "drop", "empty", "not_json_body")
 
 def work(url: str, home: Path, run: str) -> None:
     """Generate the answers, and print the seconds and what came of the questions."""
-    options = JudgeOptions(
-        (f"openai/gpt-4o-mini@{url}",), ledger=str(home), run=run, role="model", concurrency=CONCURRENCY
-    )
+    model = ModelRef("openai/gpt-4o-mini", url)
+    asking = Asking(Prompting(), model, Limits(concurrency=CONCURRENCY), Access(ledger=str(home), run=run))
     seconds = 0.0
     for name in ("one", "many"):
         found = find_questions(Home(home), str(home / f"{name}.jsonl"), home / "work")
         started = time.perf_counter()
-        made = generate(Home(home), found, Asking(Prompting(), options), "release", home / "work")
+        made = generate(Home(home), found, asking, "release", home / "work")
         seconds = time.perf_counter() - started
     print(json.dumps([seconds, made.n_generated, made.n_from_ledger, made.n_failed]))
 

@@ -24,8 +24,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from answerkey.metrics_core.evaluate import evaluate
 from answerkey.metrics_core.judges.judge_metric import request
 from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm.access import Access
+from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.providers import litellm
-from answerkey.metrics_core.llm.request import Judge
 from answerkey.metrics_core.llm.terms import Offer
 from answerkey.metrics_core.measurement import Measurement
 from answerkey.metrics_core.metrics.meaning_match import PROMPT, _fields
@@ -45,16 +46,15 @@ def main() -> None:
     bound = chosen.samples * chosen.latency / chosen.concurrency
     print(f"{chosen.samples:,} samples, {chosen.latency * 1_000:.0f} ms, {chosen.concurrency} at once: {bound:.2f} s")
     with tempfile.TemporaryDirectory() as folder, JudgeProcess("--latency", str(chosen.latency)) as server:
-        options = JudgeOptions(
-            (f"{chosen.model}@{server.url}",), concurrency=chosen.concurrency, ledger=folder, api_key="none"
-        )
-        _timed([_sample(-1)], options)
+        options = JudgeOptions(judges=(f"{chosen.model}@{server.url}",), concurrency=chosen.concurrency)
+        access = Access("none", ledger=folder)
+        _timed([_sample(-1)], options, access)
         wall, cpu = asyncio.run(_bare(chosen.model, server.url, chosen.samples, chosen.concurrency))
         print(_line("litellm alone", chosen.samples, chosen.samples, wall, bound, cpu))
         samples = [_sample(number) for number in range(chosen.samples)]
         for name in ("first run", "unchanged rerun"):
             before = server.stats()["requests"]
-            wall, cpu, measured = _timed(samples, options, profile=chosen.profile and name == "first run")
+            wall, cpu, measured = _timed(samples, options, access, profile=chosen.profile and name == "first run")
             calls = server.stats()["requests"] - before
             scored = sum(one.status == "scored" for one in measured)
             problems = Counter(one.reason for one in measured if one.status != "scored")
@@ -72,7 +72,7 @@ def _line(name: str, calls: int, scored: int, wall: float, bound: float, cpu: fl
 
 async def _bare(model: str, url: str, n_calls: int, concurrency: int) -> tuple[float, float]:
     """Seconds of wall time and of CPU that litellm alone takes for the same requests."""
-    judge = Judge(model, url)
+    judge = ModelRef(model, url)
     asked = (request(PROMPT, _fields(_sample(number)), judge) for number in range(n_calls))
 
     async def work() -> None:
@@ -95,21 +95,26 @@ def _sample(number: int) -> Sample:
 
 
 def _timed(
-    samples: list[Sample], options: JudgeOptions, *, profile: bool = False
+    samples: list[Sample], options: JudgeOptions, access: Access, *, profile: bool = False
 ) -> tuple[float, float, list[Measurement]]:
     wall, cpu = time.perf_counter(), time.process_time()
-    measured = _profiled(samples, options) if profile else evaluate(samples, ["meaning_match"], judge=options)
+    asked = _profiled if profile else _measured
+    measured = asked(samples, options, access)
     return time.perf_counter() - wall, time.process_time() - cpu, measured
 
 
-def _profiled(samples: list[Sample], options: JudgeOptions) -> list[Measurement]:
+def _measured(samples: list[Sample], options: JudgeOptions, access: Access) -> list[Measurement]:
+    return evaluate(samples, ["meaning_match"], judge=options, access=access)
+
+
+def _profiled(samples: list[Sample], options: JudgeOptions, access: Access) -> list[Measurement]:
     """The same with a profile of the thread that makes the calls."""
     from answerkey.metrics_core.llm import loop as runtime
 
     profile = cProfile.Profile()
     loop = runtime._loop()
     loop.call_soon_threadsafe(profile.enable)
-    measured = evaluate(samples, ["meaning_match"], judge=options)
+    measured = _measured(samples, options, access)
     loop.call_soon_threadsafe(profile.disable)
     time.sleep(0.1)
     pstats.Stats(profile).sort_stats("tottime").print_stats(40)

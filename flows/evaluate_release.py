@@ -24,7 +24,8 @@ from answerkey.flows.run_log import log
 from answerkey.flows.terminal.reports import dollars, price, what_it_costs
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.estimate import Estimate, total
-from answerkey.metrics_core.judges.options import NO_JUDGE, JudgeOptions
+from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
+from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.registry import METRICS
 from answerkey.tasks import steps
 from answerkey.tasks.load.load import Loaded, Source, dataset_name
@@ -143,7 +144,8 @@ def carry_out(run: Run, flow_name: str) -> list[str] | list[Estimate]:
 
 def _evaluate(run: Run) -> list[str] | list[Estimate]:
     home, source, scoring = run.home, run.source, run.scoring
-    options = scoring.options(str(home.folder / "embeddings"), _judge(run))
+    access = Access(ledger=home.ledger, run=run.run_id)
+    options = scoring.options(str(home.folder / "embeddings"), _judge(run), access)
     policy = policy_of(run.policy, run.baseline, scoring.metrics, options)
     loaded = steps.load_step(source, run.work)
     for note in loaded.notes:
@@ -164,7 +166,7 @@ def _evaluate(run: Run) -> list[str] | list[Estimate]:
     parts = _score(plan, run.judging.key_from)
     committed = steps.commit_step(home, run.run_id, source.answers, loaded, validation.accepted, parts)
     _rename(committed.dataset, [release.release for release in committed.releases])
-    made = manifest(run.run_id, run.parameters, loaded, validation, plan, options.judge)
+    made = manifest(run.run_id, run.parameters, loaded, validation, plan, options.judge, access)
     if run.rerun_of:
         made |= {"rerun_of": run.rerun_of}
     if generation := run.generation or generation_of(source.answers):
@@ -181,8 +183,8 @@ def _evaluate(run: Run) -> list[str] | list[Estimate]:
 def _judge(run: Run) -> JudgeOptions:
     """Who is asked: nobody where no metric does. Without the key, which each task fetches for itself."""
     if not run.scoring.asks_judges:
-        return NO_JUDGE
-    options = run.judging.options(run.home, run.run_id)
+        return OFFLINE_JUDGE
+    options = run.judging.options()
     preflight(options, run.judging.key_from)
     return options
 
@@ -200,7 +202,7 @@ def _say_what_it_costs(plan: Plan, judge: JudgeOptions) -> None:
     """Naming a judge is consent to ask it; what that comes to is said before it starts."""
     left = any(rows for metric, rows in plan.n_todo if METRICS[metric].kind == "judge")
     if left and not judge.offline:
-        log.info(what_it_costs(judge, steps.foresee_step(plan)))
+        log.info(what_it_costs(judge.labels, judge.limits, steps.foresee_step(plan)))
 
 
 def _announce(loaded: Loaded, validation: Validation) -> None:

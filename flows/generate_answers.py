@@ -21,13 +21,12 @@ from answerkey.flows.run_log import log
 from answerkey.flows.terminal.generated import counts, tally
 from answerkey.flows.terminal.reports import dollars, price, what_it_costs
 from answerkey.metrics_core.judges.estimate import Estimate, total
-from answerkey.metrics_core.judges.judge_metric import check
+from answerkey.metrics_core.llm.litellm import check
 from answerkey.tasks import steps
 from answerkey.tasks.publish.artifacts import artifact_key
 from answerkey.tasks.releases.generate import Asking, Generated, check_answered, check_release
 from answerkey.tasks.releases.questions import QuestionSet
 from answerkey.tasks.reports.commit import recorded
-from answerkey.tasks.score.keys import MODEL, key
 from answerkey.tasks.warehouse.home import Home
 
 _AFTERWARDS, _SCORING, _JUDGING, _LIMITS = Afterwards(), Scoring(), Judging(), Limits()
@@ -79,7 +78,7 @@ def generate_answers(
     """
     place, run_id = Home.parse(home), this_run()
     asking = generating.asking(place, run_id)
-    _check(place, asking, afterwards, scoring, judging)
+    _check(asking, afterwards, scoring, judging)
     work = work_folder(place, run_id)
     try:
         found = questions.find(place, work)
@@ -98,12 +97,12 @@ def generate_answers(
     return replace(made, report_ids=tuple(one for one in found_reports if isinstance(one, str)))
 
 
-def _check(home: Home, asking: Asking, afterwards: Afterwards, scoring: Scoring, judging: Judging) -> None:
+def _check(asking: Asking, afterwards: Afterwards, scoring: Scoring, judging: Judging) -> None:
     """Find out before anything is paid whether everybody can be asked, the judges of the evaluation included."""
-    check(replace(asking.options, api_key=key(asking.key_from, MODEL)))
+    check([asking.with_key().model], asking.limits, "model")
     if not afterwards.evaluate:
         return
-    judge = judging.options(home, "")
+    judge = judging.options()
     if scoring.asks_judges:
         preflight(judge, judging.key_from)
     policy_of(afterwards.policy, afterwards.baseline, scoring.metrics, scoring.options("", judge))
@@ -118,7 +117,7 @@ def _generate(home: Home, found: QuestionSet, asking: Asking, form: Generating, 
         create_table_artifact([row], key=key, description="What the model would be asked")
         log.info(f"dry run: {estimate.calls:,} calls, {price(total([estimate]))}; the model was not asked")
         return estimate
-    log.info(what_it_costs(asking.options, [estimate]))
+    log.info(what_it_costs([asking.model.label], asking.limits, [estimate]))
     # A concurrency limit of that name holds the asking back, as it does for judges.
     tags = [f"model-{form.model.partition('/')[0]}"]
     generated = steps.generate_step.with_options(tags=tags)(home, found, asking, form.release, work)

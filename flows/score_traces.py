@@ -71,11 +71,11 @@ def score_traces(traces: Tracing = _TRACING, home: str = ".answerkey") -> list[F
 
 def _score(todo: Sequence[Job], home: Home, run_id: str, window: Window) -> list[Funnel]:
     prepared, problems = _prepared(todo, home, run_id, window)
-    key_from = {job.options.judge.run: job.key_from for job in todo}
+    key_from = {job.options.access.run: job.key_from for job in todo}
     chunks = [chunk for one in prepared if one.plan for chunk in one.plan.chunks]
     spawn = worth_spawning(pair for one in prepared if one.plan for pair in one.plan.n_todo)
     parts = fan_out(
-        chunks, lambda chunk: key_from[chunk.options.judge.run], spawn=spawn, remedy="the next run tries again"
+        chunks, lambda chunk: key_from[chunk.options.access.run], spawn=spawn, remedy="the next run tries again"
     )
     funnels = []
     for one in prepared:

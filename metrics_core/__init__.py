@@ -5,6 +5,7 @@ No files, no database, no orchestration; the network only through a model that t
 
 from answerkey.metrics_core.evaluate import evaluate
 from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.measurement import Failed, Measurement, Scored, Skipped, Undefined, Usage
 from answerkey.metrics_core.metric import Field, Metric
 from answerkey.metrics_core.registry import METRICS, Options, create
@@ -12,6 +13,7 @@ from answerkey.metrics_core.sample import Sample
 
 __all__ = [
     "METRICS",
+    "Access",
     "Failed",
     "Field",
     "JudgeOptions",

@@ -48,9 +48,9 @@ def evaluate(
         if name not in known:
             raise UserError(f"option {name!r} is not known: choose from {', '.join(known)}")
     chosen = replace(options or Options(), **changes)  # type: ignore[arg-type]
-    if not chosen.judge.run:
+    if not chosen.access.run:
         # One budget for all metrics of this call.
-        chosen = replace(chosen, judge=replace(chosen.judge, run=uuid.uuid4().hex))
+        chosen = replace(chosen, access=replace(chosen.access, run=uuid.uuid4().hex))
     names = list(METRICS if metrics is None else dict.fromkeys(metrics))
     scorers = create(names, chosen)
     if workers > 1 and len(samples) > 1:

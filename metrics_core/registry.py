@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.options import NO_JUDGE, JudgeOptions
+from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
+from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.metric import BlankAnswer, Kind, Metric
 from answerkey.metrics_core.metrics.answer_correctness import AnswerCorrectness
 from answerkey.metrics_core.metrics.bleu import Bleu
@@ -45,6 +46,7 @@ class Options:
 
     `profile` swaps in the old numbers of `answer_correctness` for people who migrate. `embedding_cache` is a
     folder; it changes no number. `judge` is for the metrics that need one: unless it names a model, the offline judge.
+    `access` opens the models (key, ledger, run) and changes no number either.
     """
 
     profile: Profile | None = None
@@ -54,7 +56,8 @@ class Options:
     threshold: float | None = None
     tolerance: float = 0.1
     embedding_cache: str | None = None
-    judge: JudgeOptions = NO_JUDGE
+    judge: JudgeOptions = OFFLINE_JUDGE
+    access: Access = NO_ACCESS
 
 
 def _made(name: str, options: Options) -> Metric:
@@ -62,7 +65,7 @@ def _made(name: str, options: Options) -> Metric:
 
     cache, judge, blank = options.embedding_cache, options.judge, options.blank_answer
     if name == "meaning_match" and judge.cascade:
-        return meaning_match.CascadeMeaningMatch(judge, cache, blank_answer=blank)
+        return meaning_match.CascadeMeaningMatch(judge, cache, access=options.access, blank_answer=blank)
     if name == "meaning_match" and judge.offline:
         return meaning_match.OfflineMeaningMatch(cache, blank_answer=blank)
     if name == "ground_truth_similarity" and judge.offline:

@@ -115,7 +115,7 @@ def how_to_score(chosen: argparse.Namespace) -> tuple[Scoring, Limits, Judging]:
     _ = [metric.signature for metric in create(scoring.metrics, scoring.options(""))]
     asked = _judging_of_a_run(chosen, scoring)
     if scoring.asks_judges:
-        preflight(asked.options(chosen.home, ""), asked.key_from)
+        preflight(asked.options(), asked.key_from)
     return scoring, limits, asked
 
 

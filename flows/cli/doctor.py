@@ -38,7 +38,7 @@ def examine(home: Home) -> list[Finding]:
         ),
         _oracles(),
         *_models(),
-        _judge(home),
+        _judge(),
         _warehouse(home),
         _server(),
     ]
@@ -74,7 +74,7 @@ def _models() -> list[Finding]:
     return findings
 
 
-def _judge(home: Home) -> Finding:
+def _judge() -> Finding:
     """Whether the judge that is named outside any run could be asked. It is not."""
     from answerkey.flows.forms.judging import Judging, preflight
     from answerkey.metrics_core.offline_judge.matcher import about
@@ -83,7 +83,7 @@ def _judge(home: Home) -> Finding:
     try:
         if not settings((), "")[0]:
             return Finding("judge", True, f"{about()}; ANSWERKEY_JUDGE or --judge names another")
-        options = Judging().options(home, "")
+        options = Judging().options()
         preflight(options, "")
     except UserError as error:
         return Finding("judge", False, str(error))

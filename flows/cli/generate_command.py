@@ -194,12 +194,10 @@ def _try(home: Home, questions: Questions, generating: Generating) -> None:
             the model cannot be asked.
     """
     import shutil
-    from dataclasses import replace
 
-    from answerkey.metrics_core.judges.judge_metric import check
+    from answerkey.metrics_core.llm.litellm import check
     from answerkey.tasks.releases.generate import check_release
     from answerkey.tasks.releases.questions import questions as read
-    from answerkey.tasks.score.keys import MODEL, key
 
     asking = generating.asking(home, "")
     work = home.scratch / f"tried-{os.getpid()}"
@@ -209,7 +207,7 @@ def _try(home: Home, questions: Questions, generating: Generating) -> None:
         next(read(found, asking.prompting.template, work))
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    check(replace(asking.options, api_key=key(asking.key_from, MODEL)))
+    check([asking.with_key().model], asking.limits, "model")
 
 
 def _print(chosen: argparse.Namespace, made: Any) -> int:

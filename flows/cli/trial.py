@@ -12,6 +12,7 @@ from answerkey.flows.forms.judging import Judging
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.details import DECIDED_BY
 from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.ledger import Ledger
 from answerkey.metrics_core.measurement import Measurement
 from answerkey.metrics_core.offline_judge.matcher import about
@@ -54,21 +55,20 @@ def ask_about(
         UserError: a judge cannot be asked.
     """
     sample = Sample("1", answer, references, question or None)
-    options = judging.options(home, "")
-    if not options.offline:
-        options = replace(options, api_key=key(judging.key_from))
-    return [_measure(name, sample, replace(options, run=uuid.uuid4().hex)) for name in metrics]
+    options = judging.options()
+    opened = Access(None if options.offline else key(judging.key_from), ledger=home.ledger)
+    return [_measure(name, sample, options, replace(opened, run=uuid.uuid4().hex)) for name in metrics]
 
 
-def _measure(name: str, sample: Sample, options: JudgeOptions) -> Trial:
-    cache = str(Path(options.ledger or "") / "embeddings")
-    [metric] = create([name], Options(judge=options, embedding_cache=cache))
+def _measure(name: str, sample: Sample, options: JudgeOptions, access: Access) -> Trial:
+    cache = str(Path(access.ledger or "") / "embeddings")
+    [metric] = create([name], Options(judge=options, access=access, embedding_cache=cache))
     [measurement] = metric.measure([sample])
     if not measurement.requests:
         offline = options.offline or measurement.details.get(DECIDED_BY) == "offline"
         return Trial(measurement, 0, about() if offline else "")
-    ledger = Ledger(Path(options.ledger or ""))
+    ledger = Ledger(Path(access.ledger or ""))
     try:
-        return Trial(measurement, ledger.spent(options.run).calls)
+        return Trial(measurement, ledger.spent(access.run).calls)
     finally:
         ledger.close()

@@ -8,9 +8,9 @@ from pydantic import ConfigDict, Field
 
 from answerkey.flows.forms.judging import MODEL_PATTERN, PLACE_PATTERN
 from answerkey.flows.forms.parameters import Form
-from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.options import JudgeOptions
-from answerkey.metrics_core.llm.generate import Prompting, model_of, placeholders
+from answerkey.metrics_core.llm.access import Access, Limits
+from answerkey.metrics_core.llm.generate import Prompting, placeholders
+from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.tasks.load.columns import parse_map
 from answerkey.tasks.releases.generate import Asking
 from answerkey.tasks.releases.questions import QuestionSet, find_questions, text_or_file
@@ -176,29 +176,18 @@ class Generating(Form):
         """The same as generation takes it: without the key, with the ledger in `home`.
 
         Raises:
-            UserError: the template, the model or its address is none, or a file is not there.
+            UserError: the template, the model or its address is malformed, or a file does not exist.
         """
         template = text_or_file(self.template)
         placeholders(template)
-        try:
-            options = JudgeOptions(
-                judges=(self.model,),
-                concurrency=self.concurrency,
-                timeout_s=self.timeout_s,
-                deadline_s=self.deadline_s,
-                max_calls=self.max_calls or None,
-                max_cost_usd=self.max_cost_usd or None,
-                ledger=home.ledger,
-                run=run,
-                role="model",
-            )
-        except ValueError as error:
-            raise UserError(str(error)) from error
-        model_of(options)
+        model = ModelRef.parse(self.model)
+        limits = Limits(
+            self.concurrency, self.timeout_s, self.deadline_s, self.max_calls or None, self.max_cost_usd or None
+        )
         prompting = Prompting(
             text_or_file(self.system), template, self.temperature, self.seed, self.max_tokens
         )  # fmt: skip
-        return Asking(prompting, options, self.key_from)
+        return Asking(prompting, model, limits, Access(ledger=home.ledger, run=run), self.key_from)
 
 
 class Afterwards(Form):

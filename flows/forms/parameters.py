@@ -6,7 +6,8 @@ from typing import Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from answerkey.metrics_core.judges.options import NO_JUDGE, JudgeOptions
+from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
+from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.metric import BlankAnswer
 from answerkey.metrics_core.metrics.semantic_similarity import Aggregation
 from answerkey.metrics_core.registry import METRICS, Options
@@ -155,7 +156,7 @@ class Scoring(Form):
         """Whether any of the metrics needs one; the offline judge counts."""
         return any(metric in JUDGE_METRICS for metric in self.metrics)
 
-    def options(self, embedding_cache: str, judge: JudgeOptions = NO_JUDGE) -> Options:
+    def options(self, embedding_cache: str, judge: JudgeOptions = OFFLINE_JUDGE, access: Access = NO_ACCESS) -> Options:
         """The same as the scoring library's options."""
         return Options(
             profile=None if self.profile == "default" else self.profile,
@@ -165,6 +166,7 @@ class Scoring(Form):
             threshold=self.threshold or None,
             embedding_cache=embedding_cache,
             judge=judge,
+            access=access,
         )
 
 

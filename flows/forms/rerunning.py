@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, ValidationError
@@ -12,7 +11,6 @@ from pydantic import ConfigDict, Field, ValidationError
 from answerkey.flows.forms.judging import ADDRESS_PATTERN, JUDGE_PATTERN, PLACE_PATTERN, Judging
 from answerkey.flows.forms.parameters import Form, Limits, MetricName, Scoring
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.warehouse.home import Home
 
 _AS_IN_THE_REPORT = -1.0
 
@@ -144,7 +142,7 @@ def _judging(manifest: Mapping[str, Any], old: Judging, wanted: Rerunning, *, as
 def _check_same_judges(manifest: Mapping[str, Any], old: Judging) -> None:
     """A report whose judges were named outside of it is not made again with others by accident."""
     then = (manifest.get("judge") or {}).get("judges")
-    now = list(old.options(Home(Path()), "").labels)
+    now = list(old.options().labels)
     if then and then != now:
         raise UserError(
             f"the report asked {', '.join(then)}, which were not named in it; now it would ask "

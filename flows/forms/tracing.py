@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from answerkey.flows.cli.arguments import SILENT, wrong_value
 from answerkey.flows.forms.judging import Judging, preflight
 from answerkey.flows.forms.parameters import Form, Scoring
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.options import NO_JUDGE
+from answerkey.metrics_core.judges.options import OFFLINE_JUDGE
+from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.registry import METRICS, Options, create
 from answerkey.tasks.traces.rules import Rule, load_rules
 from answerkey.tasks.traces.select import Window
@@ -113,15 +114,17 @@ def _job(rule: Rule, home: Home, run_id: str) -> Job:
     if rule.dataset:
         _check_dataset(rule, home)
     scoring = _form(rule, "options", Scoring, rule.options, metrics=[rule.metric])
-    judge, key_from = NO_JUDGE, ""
+    judge, key_from = OFFLINE_JUDGE, ""
     if METRICS[rule.metric].kind == "judge":
         judging = _form(rule, "judge", Judging, rule.judge)
         with _told_at(rule, "judge"):
-            # Each rule has a budget of its own.
-            judge, key_from = judging.options(home, f"{run_id}/{rule.name}"), judging.key_from
+            judge, key_from = judging.options(), judging.key_from
             if rule.enabled:
                 preflight(judge, key_from)
-    options = scoring.options(str(home.folder / "embeddings"), judge)
+    # Each rule has a budget of its own.
+    options = scoring.options(
+        str(home.folder / "embeddings"), judge, Access(ledger=home.ledger, run=f"{run_id}/{rule.name}")
+    )
     with _told_at(rule, "options"):
         # A signature names the model, so a model that is not there is found before anything starts.
         _ = [metric.signature for metric in create([rule.metric], options)]
@@ -137,7 +140,7 @@ def _told_at(rule: Rule, key: str) -> Iterator[None]:
         raise UserError(f"{rule.located.where(key)}: {key}: {error}") from error
 
 
-_Model = TypeVar("_Model", bound=Form)
+_Model = TypeVar("_Model", bound=BaseModel)
 _NOT_IN_RULES = ("metrics", "only_failed", "dry_run")
 
 

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from answerkey.metrics_core.judges.details import DECIDED_BY
 from answerkey.metrics_core.llm.ledger import FILE, Ledger
 from answerkey.metrics_core.llm.litellm import abilities, count_tokens
-from answerkey.metrics_core.llm.request import Judge, Request
+from answerkey.metrics_core.llm.model import ModelRef
+from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.measurement import Outcome, Scored
 from answerkey.metrics_core.sample import Sample
 
@@ -35,7 +36,7 @@ class Foreseen:
     about as long.
     """
 
-    judge: Judge
+    judge: ModelRef
     request: Request
     tokens_out: int
     exact: bool = True
@@ -66,7 +67,7 @@ def estimate(metric: JudgeMetric, samples: Iterable[Sample]) -> Estimate:
         UserError: litellm does not know the provider of a judge.
         LedgerError: the ledger cannot be read.
     """
-    with known_replies(metric.judge.ledger) as replies:
+    with known_replies(metric.access.ledger) as replies:
         return _estimate(metric, samples, replies)
 
 
@@ -140,7 +141,7 @@ def _with_known(metric: JudgeMetric, samples: Iterable[Sample]) -> Iterator[tupl
 _prompt_tokens = lru_cache(maxsize=64)(count_tokens)
 
 
-def _plus(cost: float | None, judge: Judge, tokens_in: int, tokens_out: int) -> float | None:
+def _plus(cost: float | None, judge: ModelRef, tokens_in: int, tokens_out: int) -> float | None:
     price = abilities(judge.model).price
     if cost is None or price is None:
         return None

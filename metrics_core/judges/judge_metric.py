@@ -8,22 +8,24 @@ import time
 import uuid
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.estimate import Foreseen, Replies
-from answerkey.metrics_core.judges.options import NO_JUDGE, JudgeOptions
+from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.judges.prompt import Prompt
 from answerkey.metrics_core.judges.votes import SPREAD, Vote, verdict
+from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.caller import Caller
 from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.fence import fenced
-from answerkey.metrics_core.llm.request import Judge, Request
+from answerkey.metrics_core.llm.model import ModelRef
+from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.llm.turn import Bill, BudgetUsedUp, NoVerdict
 from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Usage
-from answerkey.metrics_core.metric import Field, Kind, Metric, degenerate, identical_reference
+from answerkey.metrics_core.metric import Field, Kind, Metric, degenerate, identical_reference, option
 from answerkey.metrics_core.sample import Sample
 
 PARSER = 1
@@ -40,10 +42,16 @@ class JudgeMetric(Metric):
     """A metric whose numbers come from judges.
 
     Args:
-        judge: whom to ask and for how much at most.
+        judge: which judges to ask, how, and what they may cost.
+        access: the key, the ledger and the run; it changes no number.
     """
 
-    judge: JudgeOptions = NO_JUDGE
+    judge: JudgeOptions = option(
+        OFFLINE_JUDGE, title="Judge", description="which judges to ask, how, and what they may cost"
+    )
+    _: KW_ONLY
+    # Not an option: nobody sets it in a form, and it changes no number.
+    access: Access = field(default=NO_ACCESS, compare=False)
 
     kind = "judge"
     needs = frozenset(("answer", "references", "question"))
@@ -118,7 +126,7 @@ class JudgeMetric(Metric):
         return Scored(values, "the answer is the reference but for its form", details)
 
     @abstractmethod
-    async def vote(self, client: Client, sample: Sample, judge: Judge, repeat: int, bill: Bill) -> Outcome:
+    async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """What one judge says about one sample.
 
         Raises:
@@ -126,38 +134,28 @@ class JudgeMetric(Metric):
         """
 
     @abstractmethod
-    def foresee(self, sample: Sample, judge: Judge, repeat: int, replies: Replies) -> list[Foreseen]:
+    def foresee(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[Foreseen]:
         """The calls that `vote` makes, those that the ledger answers included."""
 
 
-def request(prompt: Prompt, fields: dict[str, object], judge: Judge, repeat: int = 0) -> Request:
+def request(prompt: Prompt, fields: dict[str, object], judge: ModelRef, repeat: int = 0) -> Request:
     """What `judge` is asked about `fields`. Repeats differ in their seed, so that they are drawn anew."""
     user = f"{fenced(fields)}\nReply with the JSON object only."
     named = f"{prompt.name}@{prompt.version}"
     return Request(judge.label, named, prompt.text, user, prompt.schema_text, seed=repeat, repeat=repeat)
 
 
-def check(options: JudgeOptions) -> None:
-    """Find out what can be known before the first call.
+def check(options: JudgeOptions, api_key: str | None = None) -> None:
+    """Check what can be known before the first call. Nothing is sent.
 
     Raises:
-        UserError: no judge is named, litellm does not know its provider, its key is not set, or the cost is to be
-            limited and its price is not known.
+        UserError: litellm does not know the provider of a judge, its key is not set, or the cost is to be limited and
+            its price is not known.
     """
-    from answerkey.metrics_core.llm.litellm import abilities, missing_key
+    # Imported late: litellm takes seconds, and most of what imports this module calls no model.
+    from answerkey.metrics_core.llm.litellm import check as check_models
 
-    for judge, _ in options.seats():
-        known = abilities(judge.model, options.role)
-        if variables := missing_key(judge):
-            own = f"ANSWERKEY_{options.role.upper()}_KEY"
-            raise UserError(
-                f"{options.role} {judge.label}: no key; set {variables} or {own}, or name the address of a server"
-            )
-        if options.max_cost_usd is not None and known.price is None:
-            raise UserError(
-                f"{options.role} {judge.label}: its price is not known, so its cost cannot be limited; limit the calls "
-                "instead (max_calls)"
-            )
+    check_models([judge for judge, _ in options.seats(api_key)], options.limits, "judge")
 
 
 class _Work:
@@ -165,9 +163,9 @@ class _Work:
 
     def __init__(self, metric: JudgeMetric, total: int) -> None:
         self._metric = metric
-        options = metric.judge
-        self._options = options if options.run else replace(options, run=uuid.uuid4().hex)
-        self._seats = options.seats()
+        self._options, access = metric.judge, metric.access
+        self._access = access if access.run else replace(access, run=uuid.uuid4().hex)
+        self._seats = metric.judge.seats(access.api_key)
         if not self._seats:
             raise UserError(f"{metric.name}: no judge is named: give one, like openai/gpt-4o-mini")
         self._total, self._done, self._failed = total, 0, 0
@@ -176,7 +174,11 @@ class _Work:
     async def judge(self, samples: Sequence[Sample]) -> list[Judged]:
         from answerkey.metrics_core.llm import loop as runtime
 
-        async with runtime.client(self._options, check) as (client, self._caller):
+        def checked() -> None:
+            check(self._options, self._access.api_key)
+
+        limits = self._options.limits
+        async with runtime.client(self._access, limits, "judge", checked) as (client, self._caller):
             return await runtime.each(samples, lambda sample: self._one(client, sample), self._options.concurrency)
 
     async def _one(self, client: Client, sample: Sample) -> Judged:
@@ -196,7 +198,7 @@ class _Work:
         known = not bill.calls and not any(isinstance(vote.outcome, Failed | Skipped) for vote in votes)
         return outcome, usage, known, tuple(dict.fromkeys(bill.requests))
 
-    async def _vote(self, client: Client, sample: Sample, judge: Judge, repeat: int, bill: Bill) -> Vote:
+    async def _vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Vote:
         try:
             outcome = await self._metric.vote(client, sample, judge, repeat, bill)
         except NoVerdict as error:

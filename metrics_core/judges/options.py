@@ -1,104 +1,136 @@
-"""What a user decides about judges."""
+"""Every option that a user sets about judges, declared once: the library, the form and the flags read it from here."""
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass, field
-from typing import Literal, get_args
-from urllib.parse import urlsplit
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.llm.request import Judge, provider_address
+from answerkey.metrics_core.llm.access import Limits
+from answerkey.metrics_core.llm.model import ModelRef
 
 Jury = Literal["majority", "unanimous", "mean"]
 """How the votes of several judges, or of several repeats, become one score.
 
-`majority`: the median vote, which for yes and no is what more than half say; an even split has none and fails.
+`majority`: the median vote, which for yes and no is the vote of more than half; an even split has no median and fails.
 `unanimous`: the lowest vote, so an answer passes only if every vote passes it. `mean`: the mean vote.
 """
 
-
-Role = Literal["judge", "model"]
-"""Who is asked: a judge, whose reply has a format, or a model under test, whose reply is its answer."""
-
 OFFLINE = "offline"
-"""The judge that asks nobody: rules and a small model, on this machine."""
+"""The judge that calls no model API: rules and a small model, on this machine."""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeOptions:
-    """Which judges to ask, how, and for how much at most.
+def _zero_if_none(value: object) -> object:
+    return 0 if value is None else value
 
-    Args:
-        judges: models as litellm names them (`openai/gpt-4o-mini`), each optionally with the address of an
-            OpenAI-compatible server (`openai/qwen2.5@http://127.0.0.1:8080/v1`). None, or `offline`: the offline
-            matcher alone.
-        cascade: the share of errors (0 to .5) that is accepted where the offline matcher decides `meaning_match` before
-            the judges, who are asked about the rest. None: they are asked about all. `ground_truth_similarity` has no
-            cascade: its judges are asked about all.
-        api_base: the address for judges that name none; empty: the provider's own.
-        api_key: the key for all of them; None: what litellm finds in the environment (`OPENAI_API_KEY`, ...), and
-            nothing for an address that is named here.
-            It is in no signature, no representation and no ledger.
-        jury: see `Jury`.
-        repeats: how often each judge is asked about each sample.
-        concurrency: calls in flight to one judge at most. What it really bears is found out while it works.
-        timeout_s: seconds that one call may take.
-        deadline_s: seconds that one question to a judge may take, with all waiting and retries.
-        max_calls: calls that a run may make; the samples left over are skipped.
-        max_cost_usd: dollars that a run may cost; needs judges whose price is known.
-        ledger: folder of the ledger; None: replies are kept for the one call of `measure` only.
-        run: what the budget is counted for. Empty: each call of `measure` on its own.
-        role: see `Role`; messages call those who are asked by it.
+
+NoLimitIfZero = BeforeValidator(_zero_if_none)
+"""None and 0 both mean "no limit"."""
+
+
+class JudgeOptions(BaseModel):
+    """Which judges to ask, how, and what they may cost.
+
+    What is not an option (the key, the ledger, the run that the budget belongs to) is in `Access`.
+
+    Raises:
+        ValueError: an option is out of range, or options contradict each other. The message does not repeat values,
+            which may be secrets typed into the wrong field.
+
+    >>> JudgeOptions(judges=["openai/gpt-4o-mini", "mistral/mistral-small-latest"], repeats=2).labels
+    ('openai/gpt-4o-mini', 'mistral/mistral-small-latest')
     """
 
-    judges: tuple[str, ...] = ()
-    api_base: str = ""
-    api_key: str | None = field(default=None, repr=False, compare=False)
-    jury: Jury = "majority"
-    repeats: int = 1
-    concurrency: int = 64
-    timeout_s: float = 60.0
-    deadline_s: float = 180.0
-    max_calls: int | None = None
-    max_cost_usd: float | None = None
-    ledger: str | None = None
-    run: str = ""
-    cascade: float | None = None
-    role: Role = "judge"
+    model_config = ConfigDict(
+        title="Judge", frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False
+    )
 
-    def __post_init__(self) -> None:
-        if self.jury not in get_args(Jury):
-            raise ValueError(f"jury {self.jury!r} is not one of {', '.join(get_args(Jury))}")
-        for name in ("repeats", "concurrency", "timeout_s", "deadline_s"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} is {getattr(self, name)!r}; it must be above 0")
-        for name in ("max_calls", "max_cost_usd"):
-            if (most := getattr(self, name)) is not None and not most >= 0:
-                raise ValueError(f"{name} is {most!r}; it must be 0 or more")
+    judges: tuple[str, ...] = Field(
+        (OFFLINE,),
+        title="Judges",
+        description="offline, PROVIDER/MODEL or PROVIDER/MODEL@ADDRESS. Empty: offline, that is, rules and a small "
+        "model on this machine, free.",
+        examples=[["openai/gpt-4o-mini"]],
+    )
+    api_base: str = Field(
+        "",
+        title="Address",
+        description="http://... of an OpenAI-compatible server, for judges that name none. Empty: the provider's own.",
+    )
+    max_calls: Annotated[int, NoLimitIfZero] = Field(
+        0,
+        ge=0,
+        title="Calls at most",
+        description="Calls that the run may make; the rest is skipped, and the next run continues there. 0: no limit.",
+    )
+    max_cost_usd: Annotated[float, NoLimitIfZero] = Field(
+        0.0,
+        ge=0.0,
+        title="Dollars at most",
+        description="What the run may cost, for judges whose price is known. 0: no limit.",
+    )
+    cascade: Annotated[float, NoLimitIfZero] = Field(
+        0.0,
+        ge=0.0,
+        lt=0.5,
+        title="Cascade",
+        description="The share of errors to accept, for instance 0.02, where the offline judge decides meaning_match "
+        "first and the judges are asked only about the rest. 0: they are asked about everything.",
+    )
+    jury: Jury = Field(
+        "majority",
+        title="Jury",
+        description="How several votes become one: majority, unanimous or mean.",
+    )
+    repeats: int = Field(
+        1,
+        ge=1,
+        title="Repeats",
+        description="How often each judge is asked about each sample. The spread of the votes is reported.",
+    )
+    concurrency: int = Field(
+        64,
+        ge=1,
+        title="Calls at once",
+        description="The most calls in flight to one judge. What it can bear is learned while it works.",
+    )
+    timeout_s: float = Field(
+        60.0,
+        gt=0.0,
+        title="Seconds per call",
+        description="After which a call is abandoned and made again.",
+    )
+    deadline_s: float = Field(
+        180.0,
+        gt=0.0,
+        title="Seconds per question",
+        description="After which a question to a judge is abandoned for good, with all its calls and waiting.",
+    )
+
+    @field_validator("judges")
+    @classmethod
+    def _offline_if_empty(cls, judges: tuple[str, ...]) -> tuple[str, ...]:
+        return judges or (OFFLINE,)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> JudgeOptions:
         if len(set(self.judges)) < len(self.judges):
-            raise ValueError("a judge is named twice; `repeats` asks one several times")
-        if not self.judges:
-            object.__setattr__(self, "judges", (OFFLINE,))
-        self._check_offline()
-
-    def _check_offline(self) -> None:
+            raise ValueError("a judge is named twice; `repeats` asks one judge several times")
         if OFFLINE in self.judges and len(self.judges) > 1:
             raise ValueError(
-                "the offline judge sits in no jury; name the others alone, with `cascade` if it is to decide first"
+                "the offline judge cannot be part of a jury; name only the others, with `cascade` if it should decide "
+                "first"
             )
         if self.offline and self.repeats > 1:
-            raise ValueError("the offline judge says the same every time; leave `repeats` at 1")
-        if self.cascade is None:
-            return
-        if not 0 < self.cascade < 0.5:
-            raise ValueError(f"cascade is {self.cascade!r}; it is the share of errors to accept, for instance 0.02")
-        if self.offline:
+            raise ValueError("the offline judge always gives the same verdict; leave `repeats` at 1")
+        if self.offline and self.cascade:
             raise ValueError("cascade needs a judge to ask where the offline one is undecided, like openai/gpt-4o-mini")
+        return self
 
     @property
     def offline(self) -> bool:
-        """Whether nobody is asked, since the offline judge decides alone."""
+        """Whether the offline judge decides alone, so that no model API is called."""
         return self.judges == (OFFLINE,)
 
     @property
@@ -110,49 +142,31 @@ class JudgeOptions:
         """
         return tuple(dict.fromkeys(judge.label for judge, _ in self.seats())) or self.judges
 
-    def seats(self) -> tuple[tuple[Judge, int], ...]:
-        """Every judge with every repeat index: each is one vote. None for the offline judge.
+    @property
+    def limits(self) -> Limits:
+        """The limits of a run, as the client takes them."""
+        return Limits(
+            self.concurrency, self.timeout_s, self.deadline_s, self.max_calls or None, self.max_cost_usd or None
+        )
+
+    def seats(self, api_key: str | None = None) -> tuple[tuple[ModelRef, int], ...]:
+        """Every judge with every repeat index: each is one vote. Empty for the offline judge.
 
         Raises:
-            UserError: the same judge is named twice; a name, an address or a key is none.
+            UserError: a judge is named twice; a model name, an address or the key is malformed.
         """
         if self.offline:
             return ()
-        judges = [_judge(text, self.api_base, self.api_key, self.role) for text in self.judges]
+        judges = [
+            ModelRef.parse(text, api_base=self.api_base, api_key=api_key, noun="judge", or_else=OFFLINE)
+            for text in self.judges
+        ]
         labels = [judge.label for judge in judges]
-        # Both would get the one reply that the ledger keeps, and count as two votes.
+        # Both would get the single reply that the ledger keeps, and count as two votes.
         if twice := sorted({label for label in labels if labels.count(label) > 1}):
-            raise UserError(f"the judge {twice[0]} is named twice; `repeats` asks one several times")
+            raise UserError(f"the judge {twice[0]} is named twice; `repeats` asks one judge several times")
         return tuple((judge, repeat) for judge in judges for repeat in range(self.repeats))
 
 
-def _judge(text: str, api_base: str, api_key: str | None, role: Role) -> Judge:
-    # Model names may hold an @ of their own; an address begins with its scheme.
-    model, *given = re.split(r"@(?=https?://)", text.strip(), maxsplit=1, flags=re.IGNORECASE)
-    provider, _, name = model.partition("/")
-    if not provider or not name or "://" in model:
-        # No more of it: an address alone may have a password in it.
-        offline = ", or offline" if role == "judge" else ""
-        raise UserError(f"{role} {provider!r}: write PROVIDER/MODEL, for instance openai/gpt-4o-mini{offline}")
-    address = given[0] if given else api_base or provider_address(model)
-    if address and not _is_address(address):
-        # Not shown: there may be a password in it.
-        raise UserError(f"{role} {model}: its address is not one; write it like http://127.0.0.1:8080/v1")
-    # A key from a file often ends with a line break, which no header can carry.
-    key = (api_key or "").strip() or None
-    if key and not (key.isascii() and key.isprintable()):
-        raise UserError(f"{role} {model}: its key holds a character that no key has; copy it again")
-    return Judge(model, address.rstrip("/"), key)
-
-
-def _is_address(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        # To read the port is to check it.
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
-
-
-NO_JUDGE = JudgeOptions()
-"""Nobody is asked: the offline judge."""
+OFFLINE_JUDGE = JudgeOptions()
+"""The offline judge alone: no model API is called."""

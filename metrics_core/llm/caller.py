@@ -20,12 +20,12 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm.access import Limits
 from answerkey.metrics_core.llm.ledger import Budget, Ledger, Status
 from answerkey.metrics_core.llm.litellm import CallError, Reply, abilities, send
+from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.pacing import Signal, Ticket
 from answerkey.metrics_core.llm.queue import Gate
-from answerkey.metrics_core.llm.request import Judge
 from answerkey.metrics_core.llm.terms import Offer, Terms
 from answerkey.metrics_core.llm.turn import Bill, BudgetUsedUp, Heard, NoVerdict, Turn, heard, paid
 
@@ -56,17 +56,18 @@ class Caller:
     """
 
     def __init__(
-        self, options: JudgeOptions, ledger: Ledger, gates: Callable[[Judge], Gate], terms: Callable[[Judge], Terms]
-    ) -> None:
-        self._options, self._ledger = options, ledger
+        self, run: str, limits: Limits, noun: str, ledger: Ledger, gates: Callable[[ModelRef], Gate],
+        terms: Callable[[ModelRef, bool], Terms],
+    ) -> None:  # fmt: skip
+        self._limits, self._noun, self._ledger = limits, noun, ledger
         self._gates, self._terms = gates, terms
-        self._budget = Budget(options.run, options.max_calls, options.max_cost_usd)
-        self._hopeless: dict[Judge, tuple[str, str]] = {}
-        self._answered: set[Judge] = set()
-        self._lost: Counter[Judge] = Counter()
+        self._budget = Budget(run, limits.max_calls, limits.max_cost_usd)
+        self._hopeless: dict[ModelRef, tuple[str, str]] = {}
+        self._answered: set[ModelRef] = set()
+        self._lost: Counter[ModelRef] = Counter()
         # What cost so much at most, or more, was refused for good.
         self._too_dear, self._used_up = math.inf, ""
-        self._used: dict[Judge, Gate] = {}
+        self._used: dict[ModelRef, Gate] = {}
         self._total = Bill()
 
     @property
@@ -89,7 +90,7 @@ class Caller:
             BudgetUsedUp: the budget forbids the call.
             LedgerError: the ledger cannot be used.
         """
-        terms, troubles = self._terms(turn.judge), 0
+        terms, troubles = self._terms_of(turn), 0
         other: Offer | None = None
         while True:
             try:
@@ -108,10 +109,13 @@ class Caller:
                 self._answered.add(turn.judge)
                 return said
 
-    def _give_up(self, judge: Judge, error: CallError) -> None:
+    def _terms_of(self, turn: Turn) -> Terms:
+        return self._terms(turn.judge, bool(turn.request.schema))
+
+    def _give_up(self, judge: ModelRef, error: CallError) -> None:
         # A judge that answers has the right address and name: then it was a filter, and about this text.
         if error.kind == "fatal" and not (error.code in _MAYBE_A_FILTER and judge in self._answered):
-            why = f"not asked, since the {self._options.role} refuses every call: {error.message}"
+            why = f"not asked, since the {self._noun} refuses every call: {error.message}"
             self._hopeless[judge] = error.code, why
 
     def _other_offer(self, terms: Terms, offer: Offer, error: CallError) -> Offer:
@@ -125,7 +129,7 @@ class Caller:
         if troubles == ATTEMPTS and turn.judge not in self._answered:
             self._lost[turn.judge] += 1
             if self._lost[turn.judge] >= _ENOUGH_LOST:
-                why = f"not asked, since the {self._options.role} answers nobody: {error.message}"
+                why = f"not asked, since the {self._noun} answers nobody: {error.message}"
                 self._hopeless[turn.judge] = error.code, why
         if troubles == ATTEMPTS or wait >= self._seconds_left(turn):
             raise NoVerdict(error.code, f"{error.message} (the last of {turn.attempt} calls)") from error
@@ -143,7 +147,7 @@ class Caller:
         try:
             self._check(turn, most)
             # Not before: others may have found out in the meantime what the judge takes.
-            turn.offer = other or self._terms(turn.judge).first()
+            turn.offer = other or self._terms_of(turn).first()
             call_id = await self._permit(turn, most)
             turn.attempt += 1
             for bill in (turn.bill, self._total):
@@ -174,7 +178,7 @@ class Caller:
         if (most or 0.0) >= self._too_dear:
             raise BudgetUsedUp(self._used_up)
         if self._seconds_left(turn) <= 0:
-            text = f"the {self._options.deadline_s:g} s of one question were over after {turn.attempt} calls"
+            text = f"the {self._limits.deadline_s:g} s of one question were over after {turn.attempt} calls"
             raise NoVerdict("deadline", text)
 
     async def _enter(self, gate: Gate, turn: Turn) -> Ticket:
@@ -183,8 +187,8 @@ class Caller:
             async with asyncio.timeout(None if turn.started is None else self._seconds_left(turn)):
                 ticket = await gate.enter(again=turn.started is not None)
         except TimeoutError as error:
-            limit = f"{self._options.deadline_s:g} s and {turn.attempt} calls"
-            raise NoVerdict("deadline", f"no turn within {limit}: the {self._options.role} limits the rate") from error
+            limit = f"{self._limits.deadline_s:g} s and {turn.attempt} calls"
+            raise NoVerdict("deadline", f"no turn within {limit}: the {self._noun} limits the rate") from error
         if turn.started is None:
             turn.started = time.monotonic()
         return ticket
@@ -207,12 +211,12 @@ class Caller:
             raise BudgetUsedUp(self._used_up)
 
     async def _send(self, turn: Turn) -> Reply:
-        timeout = max(0.001, min(self._options.timeout_s, self._seconds_left(turn)))
+        timeout = max(0.001, min(self._limits.timeout_s, self._seconds_left(turn)))
         return await send(turn.judge, turn.messages, turn.offer.settings(turn.request, turn.max_tokens), timeout)
 
     def _seconds_left(self, turn: Turn) -> float:
         gone = 0.0 if turn.started is None else time.monotonic() - turn.started
-        return self._options.deadline_s - gone
+        return self._limits.deadline_s - gone
 
     def _most_usd(self, turn: Turn) -> float | None:
         price = abilities(turn.judge.model).price

@@ -8,8 +8,9 @@ from typing import TypeVar
 
 from answerkey.metrics_core.llm.caller import Caller
 from answerkey.metrics_core.llm.ledger import Ledger, Origin
+from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable
-from answerkey.metrics_core.llm.request import Judge, Request, repair
+from answerkey.metrics_core.llm.request import Request, repair
 from answerkey.metrics_core.llm.turn import Bill, Heard, NoVerdict, Turn
 
 T = TypeVar("T")
@@ -25,7 +26,7 @@ class Client:
         self._ledger, self._caller = ledger, caller
         self._asking: dict[str, asyncio.Future[NoVerdict | None]] = {}
 
-    async def ask(self, judge: Judge, request: Request, read: Callable[[str], T], bill: Bill) -> T:
+    async def ask(self, judge: ModelRef, request: Request, read: Callable[[str], T], bill: Bill) -> T:
         """The judge's reply to a request, as `read` reads it.
 
         Args:
@@ -84,7 +85,7 @@ class Client:
             # An earlier version of the reader could read it.
             return None
 
-    async def _converse(self, judge: Judge, request: Request, read: Callable[[str], T], bill: Bill) -> T:
+    async def _converse(self, judge: ModelRef, request: Request, read: Callable[[str], T], bill: Bill) -> T:
         """One call where all goes well; a reply that is cut off gets more room once, an unreadable one one repair."""
         turn = Turn(judge, request, bill, request.messages, request.max_tokens)
         done = {turn.kind}

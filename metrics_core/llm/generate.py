@@ -15,14 +15,14 @@ from typing import Literal
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.estimate import Estimate, Foreseen, ToCome, known_replies
-from answerkey.metrics_core.judges.judge_metric import check
-from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm import loop as runtime
+from answerkey.metrics_core.llm.access import NO_ACCESS, NO_LIMITS, Access, Limits
 from answerkey.metrics_core.llm.caller import Caller
 from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.ledger import Origin
-from answerkey.metrics_core.llm.litellm import abilities
-from answerkey.metrics_core.llm.request import Judge, Request
+from answerkey.metrics_core.llm.litellm import abilities, check
+from answerkey.metrics_core.llm.model import ModelRef
+from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.llm.strict_json import Unreadable
 from answerkey.metrics_core.llm.turn import Bill, BudgetUsedUp, NoVerdict
 from answerkey.metrics_core.text import is_blank
@@ -81,20 +81,10 @@ class Prompting:
     seed: int = 0
     max_tokens: int = 1_024
 
-    def request(self, model: Judge, values: Mapping[str, str]) -> Request:
+    def request(self, model: ModelRef, values: Mapping[str, str]) -> Request:
         """What the model is asked about a question with these values."""
         user = filled(self.template, values)
         return Request(model.label, PROMPT, self.system, user, "", self.temperature, self.seed, self.max_tokens)
-
-
-def model_of(options: JudgeOptions) -> Judge:
-    """The one model under test.
-
-    Raises:
-        UserError: it, its address or its key is none.
-    """
-    [(model, _)] = options.seats()
-    return model
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +102,10 @@ class Answer:
     origin: Origin | None = None
 
 
-def generate(requests: Sequence[Request], options: JudgeOptions) -> list[Answer]:
-    """Ask the model of `options`, whose role is `model`: same length, same order.
+def generate(
+    requests: Sequence[Request], model: ModelRef, limits: Limits = NO_LIMITS, access: Access = NO_ACCESS
+) -> list[Answer]:
+    """Ask `model`: same length, same order. The key is that of `model`.
 
     Raises:
         UserError: the model cannot be asked.
@@ -121,19 +113,19 @@ def generate(requests: Sequence[Request], options: JudgeOptions) -> list[Answer]
     """
     if not requests:
         return []
-    work = _Work(options, len(requests))
+    work = _Work(model, limits, access, len(requests))
     return runtime.run(work.generate(requests), work.say_how_far)
 
 
-def foresee(requests: Iterable[Request], options: JudgeOptions) -> Estimate:
+def foresee(requests: Iterable[Request], model: ModelRef, ledger: str | None = None) -> Estimate:
     """What `generate` would ask and cost. Nobody is asked, and no ledger is made.
 
     Raises:
         UserError: litellm does not know the provider.
         LedgerError: the ledger cannot be read.
     """
-    model, count = model_of(options), 0
-    with known_replies(options.ledger) as replies:
+    count = 0
+    with known_replies(ledger) as replies:
         calls = ToCome(replies)
         for request in requests:
             count += 1
@@ -141,26 +133,28 @@ def foresee(requests: Iterable[Request], options: JudgeOptions) -> Estimate:
         return calls.estimate("answers", count)
 
 
-def left_out(options: JudgeOptions) -> tuple[str, ...]:
+def left_out(model: ModelRef) -> tuple[str, ...]:
     """The parameters that the model does not take, as far as litellm and this process know."""
-    model = model_of(options)
-    taken = abilities(model.model, options.role).parameters
-    refused = runtime.terms_of(model, options.role).first().without
+    taken = abilities(model.model).parameters
+    refused = runtime.terms_of(model, structured=False).first().without
     return tuple(name for name in _PARAMETERS if name in refused or name not in taken)
 
 
 class _Work:
     """The answering of one list of questions, and how far it is."""
 
-    def __init__(self, options: JudgeOptions, total: int) -> None:
-        self._options = options if options.run else replace(options, run=uuid.uuid4().hex)
-        self._model = model_of(options)
+    def __init__(self, model: ModelRef, limits: Limits, access: Access, total: int) -> None:
+        self._model, self._limits = model, limits
+        self._access = access if access.run else replace(access, run=uuid.uuid4().hex)
         self._total, self._done, self._failed = total, 0, 0
         self._caller: Caller | None = None
 
     async def generate(self, requests: Sequence[Request]) -> list[Answer]:
-        async with runtime.client(self._options, check) as (client, self._caller):
-            return await runtime.each(requests, lambda one: self._answer(client, one), self._options.concurrency)
+        def checked() -> None:
+            check([self._model], self._limits, "model")
+
+        async with runtime.client(self._access, self._limits, "model", checked) as (client, self._caller):
+            return await runtime.each(requests, lambda one: self._answer(client, one), self._limits.concurrency)
 
     async def _answer(self, client: Client, request: Request) -> Answer:
         bill = Bill()

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.llm.access import Limits
+from answerkey.metrics_core.llm.model import ModelRef, provider_address
 from answerkey.metrics_core.llm.providers import litellm, retry_after
-from answerkey.metrics_core.llm.request import Judge, Message, provider_address
+from answerkey.metrics_core.llm.request import Message
 from answerkey.metrics_core.llm.untrusted import storable
 
 Kind = Literal["limited", "trouble", "refused", "permanent", "fatal"]
@@ -58,7 +60,7 @@ class CallError(Exception):
         self.retry_after, self.parameter, self.about_format = retry_after, parameter, about_format
 
 
-async def send(judge: Judge, messages: Sequence[Message], settings: Mapping[str, Any], timeout_s: float) -> Reply:
+async def send(judge: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any], timeout_s: float) -> Reply:
     """Make one call; `settings` are litellm's arguments (temperature, seed, max_tokens, response_format).
 
     Raises:
@@ -78,7 +80,7 @@ async def send(judge: Judge, messages: Sequence[Message], settings: Mapping[str,
     return _reply(response)
 
 
-def _address(judge: Judge) -> dict[str, str]:
+def _address(judge: ModelRef) -> dict[str, str]:
     arguments = {"api_base": judge.api_base} if judge.api_base else {}
     if judge.api_key:
         arguments["api_key"] = judge.api_key
@@ -105,7 +107,7 @@ def _reply(response: Any) -> Reply:
     )
 
 
-def _sorted(error: Exception, judge: Judge, timeout_s: float) -> CallError:
+def _sorted(error: Exception, judge: ModelRef, timeout_s: float) -> CallError:
     # litellm's errors carry a status, whatever class they are; a broken connection has 500 or none.
     status = getattr(error, "status_code", None)
     message = _one_line(str(error), judge)
@@ -150,7 +152,7 @@ def _by_status(error: Exception, status: int, message: str, timeout_s: float) ->
     return CallError("fatal" if status in _FATAL else "permanent", code, message)
 
 
-def _one_line(text: str, judge: Judge) -> str:
+def _one_line(text: str, judge: ModelRef) -> str:
     """The error without line breaks and without any key or password that it may quote."""
     for secret in _secrets(judge):
         text = text.replace(secret, "***")
@@ -162,7 +164,7 @@ def _one_line(text: str, judge: Judge) -> str:
     return " ".join(storable(text).split())[:500]
 
 
-def _secrets(judge: Judge) -> list[str]:
+def _secrets(judge: ModelRef) -> list[str]:
     found = [value for name, value in os.environ.items() if name.endswith(("_API_KEY", "_TOKEN", "_SECRET"))]
     # A word in the environment may stand in any message; what was given as the key is one, however short.
     found = [value for value in found if len(value) >= 8] + [judge.api_key or ""]
@@ -186,7 +188,7 @@ class Abilities:
 
 
 @cache
-def abilities(model: str, role: str = "judge") -> Abilities:
+def abilities(model: str, noun: str = "model") -> Abilities:
     """Look a model up in litellm's own tables, without any call.
 
     Raises:
@@ -197,7 +199,7 @@ def abilities(model: str, role: str = "judge") -> Abilities:
         name, provider, _, _ = library.get_llm_provider(model)
     except library.BadRequestError as error:
         raise UserError(
-            f"{role} {model!r}: litellm knows no such provider; write PROVIDER/MODEL, for instance openai/gpt-4o-mini"
+            f"{noun} {model!r}: litellm knows no such provider; write PROVIDER/MODEL, for instance openai/gpt-4o-mini"
         ) from error
     known = library.get_supported_openai_params(model=name, custom_llm_provider=provider) or []
     listed = library.model_cost.get(model) or library.model_cost.get(name) or {}
@@ -206,14 +208,33 @@ def abilities(model: str, role: str = "judge") -> Abilities:
     return Abilities(price, frozenset(known))
 
 
-def missing_key(judge: Judge) -> str | None:
+def check(models: Iterable[ModelRef], limits: Limits, noun: str) -> None:
+    """Check what can be known before the first call. Nothing is sent.
+
+    Raises:
+        UserError: litellm does not know the provider, the key is not set, or the cost is to be limited and the price
+            is not known.
+    """
+    for model in models:
+        known = abilities(model.model, noun)
+        if variables := missing_key(model):
+            own = f"ANSWERKEY_{noun.upper()}_KEY"
+            raise UserError(f"{noun} {model.label}: no key; set {variables} or {own}, or name the address of a server")
+        if limits.max_cost_usd is not None and known.price is None:
+            raise UserError(
+                f"{noun} {model.label}: its price is not known, so its cost cannot be limited; limit the calls instead "
+                "(max_calls)"
+            )
+
+
+def missing_key(judge: ModelRef) -> str | None:
     """The environment variable that this judge's provider needs and that is not set; None if it can be asked."""
     if judge.api_key or judge.api_base or _has_key(judge.model):
         return None
     return " or ".join(litellm().validate_environment(judge.model)["missing_keys"])
 
 
-def count_tokens(judge: Judge, text: str) -> int:
+def count_tokens(judge: ModelRef, text: str) -> int:
     """How many tokens a text is, by the tokenizer that litellm has for the model, or a general one."""
     return len(litellm().encode(model=judge.model, text=text))
 

@@ -15,14 +15,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from answerkey.metrics_core.judges.options import JudgeOptions, Role
+from answerkey.metrics_core.llm.access import Access, Limits
 from answerkey.metrics_core.llm.caller import Caller
 from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.ledger import Ledger
 from answerkey.metrics_core.llm.litellm import abilities
+from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.pacing import Pacing
 from answerkey.metrics_core.llm.queue import Gate
-from answerkey.metrics_core.llm.request import Judge
 from answerkey.metrics_core.llm.terms import Terms
 from answerkey.metrics_core.sample import content_hash
 
@@ -43,8 +43,8 @@ _AT_ONCE = 4
 More would only hold memory, and keep other processes from requests that are nobody's turn yet."""
 
 _starting = threading.Lock()
-_gates: dict[tuple[Judge, str, int], Gate] = {}
-_terms: dict[tuple[Judge, Role], Terms] = {}
+_gates: dict[tuple[ModelRef, str, int], Gate] = {}
+_terms: dict[tuple[ModelRef, bool], Terms] = {}
 
 
 def run(work: Coroutine[Any, Any, T], tick: Callable[[], None], every_s: float = 5.0) -> T:
@@ -72,28 +72,30 @@ def run(work: Coroutine[Any, Any, T], tick: Callable[[], None], every_s: float =
 
 
 @asynccontextmanager
-async def client(options: JudgeOptions, check: Callable[[JudgeOptions], None]) -> AsyncIterator[tuple[Client, Caller]]:
+async def client(
+    access: Access, limits: Limits, noun: str, check: Callable[[], None]
+) -> AsyncIterator[tuple[Client, Caller]]:
     """A client for one run, with the ledger open as long as it is used.
 
-    `check` says before the first call whether the judges can be asked. It imports litellm, which takes seconds, so
-    it is not called where the ledger has all replies.
+    `check` raises before the first call if the models cannot be called. It imports litellm, which takes seconds, so
+    it is not called where the ledger has all replies. Messages call the models by `noun`.
     """
     checked = cache(check)
 
-    def terms(judge: Judge) -> Terms:
-        checked(options)
-        return terms_of(judge, options.role)
+    def terms(model: ModelRef, structured: bool) -> Terms:
+        checked()
+        return terms_of(model, structured=structured)
 
-    ledger = Ledger(Path(options.ledger) if options.ledger else None)
+    ledger = Ledger(Path(access.ledger) if access.ledger else None)
     try:
-        gates = cache(lambda judge: gate(judge, options.concurrency))
-        caller = Caller(options, ledger, gates, terms)
+        gates = cache(lambda model: gate(model, limits.concurrency))
+        caller = Caller(access.run, limits, noun, ledger, gates, terms)
         yield Client(ledger, caller), caller
     finally:
         ledger.close()
 
 
-def gate(judge: Judge, concurrency: int) -> Gate:
+def gate(judge: ModelRef, concurrency: int) -> Gate:
     """The queue before a judge; all runs of this process with the same key stand in the same one."""
     # The key is part of what a provider limits, and is itself kept nowhere.
     place = judge, content_hash(judge.api_key), concurrency
@@ -129,11 +131,11 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return _first(error) if isinstance(error, BaseExceptionGroup) else error
 
 
-def terms_of(judge: Judge, role: Role) -> Terms:
-    """What a judge takes, or a model under test, as this process has found out. A model is asked for no format."""
-    place = judge, role
+def terms_of(model: ModelRef, *, structured: bool) -> Terms:
+    """What a model accepts, as this process has learned. `structured`: whether a format is asked for at all."""
+    place = model, structured
     if place not in _terms:
-        _terms[place] = Terms(takes_format=role == "judge" and abilities(judge.model).takes_format)
+        _terms[place] = Terms(takes_format=structured and abilities(model.model).takes_format)
     return _terms[place]
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
-from functools import cache, cached_property
-from urllib.parse import urlsplit
+from dataclasses import dataclass, fields
+from functools import cached_property
 
 from answerkey.metrics_core.llm.fence import encoded
 from answerkey.metrics_core.llm.reply import Unreadable, read_object
@@ -19,46 +17,6 @@ _LONGEST_SHOWN = 20_000
 _NOT_SHOWN = "(This reply is left out.)"
 
 
-@dataclass(frozen=True, slots=True)
-class Judge:
-    """A model at an address. The key opens it and is not part of it."""
-
-    model: str
-    api_base: str = ""
-    api_key: str | None = field(default=None, compare=False)
-
-    def __repr__(self) -> str:
-        return f"Judge({self.label})"
-
-    @property
-    def label(self) -> str:
-        """`openai/gpt-4o-mini`, or `openai/qwen2.5@127.0.0.1:8080/v1`: fit for signatures and for people.
-
-        An address can carry a password or a key; neither is in the label.
-        """
-        return _label(self.model, self.api_base)
-
-
-@cache
-def _label(model: str, api_base: str) -> str:
-    name = f"{model}@{_public(api_base)}" if api_base else model
-    return re.sub(r"[|,\s]", "_", name)
-
-
-def _public(address: str) -> str:
-    parts = urlsplit(address)
-    host = parts.hostname or ""
-    host = f"[{host}]" if ":" in host else host
-    return f"{host}:{parts.port}{parts.path}" if parts.port else f"{host}{parts.path}"
-
-
-def provider_address(model: str) -> str:
-    """Where the environment says that the provider of a model is, "" if it does not."""
-    # litellm reads these variables too; another address is another judge, so the signature must know it.
-    name = model.partition("/")[0].upper()
-    return (os.environ.get(f"{name}_API_BASE") or os.environ.get(f"{name}_BASE_URL") or "").rstrip("/")
-
-
 @dataclass(frozen=True)
 class Request:
     """One question to one judge.
@@ -68,7 +26,7 @@ class Request:
     same question.
 
     Args:
-        judge: `Judge.label`.
+        judge: `ModelRef.label`.
         prompt: name and version of the prompt.
         system: the instructions.
         user: the data, fenced.

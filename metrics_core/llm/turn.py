@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from answerkey.metrics_core.llm.litellm import CallError, Reply
+from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable
-from answerkey.metrics_core.llm.request import Judge, Message, Request
+from answerkey.metrics_core.llm.request import Message, Request
 from answerkey.metrics_core.llm.terms import Offer
 
 T = TypeVar("T")
@@ -62,7 +63,7 @@ class Bill:
 class Turn:
     """One request while it is being asked; `kind`, `offer`, `max_tokens` and `messages` change from turn to turn."""
 
-    judge: Judge
+    judge: ModelRef
     request: Request
     bill: Bill
     messages: tuple[Message, ...]

@@ -28,8 +28,9 @@ from answerkey.metrics_core.judges.facts import (
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
 from answerkey.metrics_core.judges.prompt import Prompt
 from answerkey.metrics_core.llm.client import Client
+from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable
-from answerkey.metrics_core.llm.request import Judge, Request
+from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.llm.turn import Bill
 from answerkey.metrics_core.measurement import Outcome, Scored, Undefined
 from answerkey.metrics_core.metric import Field, degenerate
@@ -67,7 +68,7 @@ class GroundTruthSimilarity(JudgeMetric):
             return degenerate(replace(sample, references=sample.facts), self.fields, self.blank_answer)
         return super().without_judge(sample)
 
-    async def vote(self, client: Client, sample: Sample, judge: Judge, repeat: int, bill: Bill) -> Outcome:
+    async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """Take apart what nobody has taken apart yet, then match."""
         references: list[tuple[str, ...]] = [own] if (own := merged(sample.facts)) else []
         indices: list[int | None] = [None]
@@ -79,14 +80,14 @@ class GroundTruthSimilarity(JudgeMetric):
         matches = await client.ask(judge, matching, lambda reply: read_matches(reply, references), bill)
         return outcome_of(matches, references, indices)
 
-    def _decompositions(self, sample: Sample) -> list[tuple[Judge, Request]]:
-        first, _ = self.judge.seats()[0]
+    def _decompositions(self, sample: Sample) -> list[tuple[ModelRef, Request]]:
+        first, _ = self.judge.seats(self.access.api_key)[0]
         return [
             (first, request(DECOMPOSE, decompose_fields(sample.question, text), first))
             for _, text in sample.usable_references
         ]
 
-    def foresee(self, sample: Sample, judge: Judge, repeat: int, replies: Replies) -> list[Foreseen]:
+    def foresee(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[Foreseen]:
         """The decompositions that are not known, and the matching; for that, unknown facts stand as one."""
         calls, exact = [], True
         references: list[Sequence[str]] = [own] if (own := merged(sample.facts)) else []

@@ -13,8 +13,8 @@ from answerkey.metrics_core.judges.estimate import Foreseen, Replies
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
 from answerkey.metrics_core.judges.prompt import Prompt, load_prompt
 from answerkey.metrics_core.llm.client import Client
+from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable, read_object, read_scores, reason_of
-from answerkey.metrics_core.llm.request import Judge
 from answerkey.metrics_core.llm.turn import Bill
 from answerkey.metrics_core.measurement import Outcome, Scored
 from answerkey.metrics_core.metric import Field
@@ -69,7 +69,7 @@ class MeaningMatch(JudgeMetric):
     main: ClassVar[Field] = Field("match", "1 where the answer means what a reference means", binary=True)
     identical: ClassVar[Mapping[str, str]] = {"verdict": "match", "rule": "formatting"}
 
-    async def vote(self, client: Client, sample: Sample, judge: Judge, repeat: int, bill: Bill) -> Outcome:
+    async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """One call: all references at once."""
         usable = sample.usable_references
         asked = request(PROMPT, _fields(sample), judge, repeat)
@@ -78,7 +78,7 @@ class MeaningMatch(JudgeMetric):
         details = {"verdict": found.verdict, "rule": found.rule, "reference": index}
         return Scored({"match": float(found.verdict == "match")}, found.reason, details)
 
-    def foresee(self, sample: Sample, judge: Judge, repeat: int, replies: Replies) -> list[Foreseen]:
+    def foresee(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[Foreseen]:
         """The one call."""
         return [Foreseen(judge, request(PROMPT, _fields(sample), judge, repeat), _TOKENS_OUT)]
 

@@ -45,9 +45,9 @@ class OfflineMeaningMatch(OfflineMetric):
 
 @dataclass(frozen=True)
 class CascadeMeaningMatch(MeaningMatch):
-    """Meaning match in two steps: the offline matcher, and the judges of `options` only where it is undecided.
+    """Meaning match in two steps: the offline matcher, and the judges only where it is undecided.
 
-    It is undecided where, at the error that `options.cascade` accepts, its calibrated probabilities leave both
+    It is undecided where, at the error that `judge.cascade` accepts, its calibrated probabilities leave both
     verdicts open. `details` say who `decided_by`: offline or judge.
     """
 
@@ -61,7 +61,7 @@ class CascadeMeaningMatch(MeaningMatch):
 
     @property
     def _accepted(self) -> float:
-        return self.judge.cascade or 0.0
+        return self.judge.cascade
 
     def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
         """As for every judge metric; what judges decided is marked."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
-from answerkey.metrics_core.judges.options import NO_JUDGE
+from answerkey.metrics_core.judges.options import OFFLINE_JUDGE
 from answerkey.metrics_core.measurement import Measurement, Outcome, Usage
 from answerkey.metrics_core.metric import Field, Kind, Metric
 from answerkey.metrics_core.sample import Sample
@@ -34,7 +34,7 @@ class OfflineMetric(Metric):
     @property
     def twin(self) -> JudgeMetric:
         """The same metric for language models; it is not asked."""
-        return self.twin_of(NO_JUDGE, blank_answer=self.blank_answer)
+        return self.twin_of(OFFLINE_JUDGE, blank_answer=self.blank_answer)
 
     @property
     def fields(self) -> tuple[Field, ...]:

@@ -18,9 +18,10 @@ from typing import Any, TextIO
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.estimate import Estimate
-from answerkey.metrics_core.judges.options import JudgeOptions
-from answerkey.metrics_core.llm.generate import Answer, Prompting, foresee, left_out, model_of
+from answerkey.metrics_core.llm.access import Access, Limits
+from answerkey.metrics_core.llm.generate import Answer, Prompting, foresee, left_out
 from answerkey.metrics_core.llm.generate import generate as ask
+from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.request import Request
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.releases.generated import answers_file, check_settings, generation_of, write_manifest
@@ -42,11 +43,21 @@ _MOST_REASONS = 3
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Which model to ask, and how. `options` have the role `model`, the ledger and the run, and no key."""
+    """Which model to ask, and how. Neither `model` nor `access` has the key, only `key_from` the place of it."""
 
     prompting: Prompting
-    options: JudgeOptions
+    model: ModelRef
+    limits: Limits
+    access: Access
     key_from: str = ""
+
+    def with_key(self) -> Asking:
+        """The same with the key in `model`.
+
+        Raises:
+            UserError: there is no key where it should be, or it is malformed.
+        """
+        return replace(self, model=self.model.with_key(key(self.key_from, MODEL)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +139,9 @@ def foresee_answers(found: QuestionSet, asking: Asking, work: Path) -> Estimate:
         UserError: as `questions`; or litellm does not know the provider.
         LedgerError: the ledger cannot be read.
     """
-    return foresee(_requests(asking, questions(found, asking.prompting.template, work)), asking.options)
+    return foresee(
+        _requests(asking, questions(found, asking.prompting.template, work)), asking.model, asking.access.ledger
+    )
 
 
 def generate(home: Home, found: QuestionSet, asking: Asking, release: str, work: Path) -> Generated:
@@ -142,7 +155,7 @@ def generate(home: Home, found: QuestionSet, asking: Asking, release: str, work:
         LedgerError: the ledger cannot be used.
     """
     check_release(home, found.dataset, release, asking)
-    options = replace(asking.options, api_key=key(asking.key_from, MODEL))
+    opened = asking.with_key()
     file, tally = answers_file(home, found.dataset, release), _Tally()
     file.parent.mkdir(parents=True, exist_ok=True)
     unfinished = file.with_name(f"{file.name}.{os.getpid()}.part")
@@ -150,11 +163,11 @@ def generate(home: Home, found: QuestionSet, asking: Asking, release: str, work:
     try:
         with unfinished.open("w", encoding="utf-8") as out:
             while batch := list(islice(rest, _BATCH)):
-                _answer(batch, replace(asking, options=options), tally, out)
+                _answer(batch, opened, tally, out)
         os.replace(unfinished, file)
     finally:
         unfinished.unlink(missing_ok=True)
-    spent = spent_by(asking.options)
+    spent = spent_by(asking.access)
     made = Generated(
         found.dataset, release, str(file), tally.status.total(), tally.status["generated"],
         tally.status["from_ledger"], tally.status["failed"], tally.status["skipped"], tally.cut_off,
@@ -169,13 +182,12 @@ def generate(home: Home, found: QuestionSet, asking: Asking, release: str, work:
 
 
 def _requests(asking: Asking, some: Iterable[Question]) -> Iterator[Request]:
-    model = model_of(asking.options)
-    return (asking.prompting.request(model, one.values) for one in some if not one.blank)
+    return (asking.prompting.request(asking.model, one.values) for one in some if not one.blank)
 
 
 def _answer(batch: list[Question], asking: Asking, tally: _Tally, out: TextIO) -> None:
     requests = list(_requests(asking, batch))
-    answers = iter(zip(requests, ask(requests, asking.options), strict=True))
+    answers = iter(zip(requests, ask(requests, asking.model, asking.limits, asking.access), strict=True))
     for question in batch:
         row = {"id": question.sample_id, "question": question.text}
         if question.blank:
@@ -195,9 +207,9 @@ def _manifest(found: QuestionSet, asking: Asking, made: Generated, tally: _Tally
         "dataset": found.dataset,
         "release": made.release,
         "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "run_id": asking.options.run,
+        "run_id": asking.access.run,
         **_settings(asking),
-        "not_taken": list(left_out(asking.options)),
+        "not_taken": list(left_out(asking.model)),
         "answered_by": dict(tally.models),
         "fingerprints": {name: n for name, n in tally.fingerprints.items() if name},
         "questions": made.n_questions,
@@ -215,7 +227,7 @@ def _manifest(found: QuestionSet, asking: Asking, made: Generated, tally: _Tally
 
 def _settings(asking: Asking) -> dict[str, Any]:
     """Everything that makes the answers of two runs answers of one release."""
-    return {"model": model_of(asking.options).label, **asdict(asking.prompting)}
+    return {"model": asking.model.label, **asdict(asking.prompting)}
 
 
 def check_answered(made: Generated, least: float) -> None:

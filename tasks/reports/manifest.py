@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import answerkey.metrics_core
-from answerkey.metrics_core.judges.options import NO_JUDGE, JudgeOptions
+from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
+from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.ledger import FILE, Ledger, Spent
 from answerkey.metrics_core.registry import METRICS
 from answerkey.metrics_core.sample import content_hash
@@ -31,7 +32,8 @@ def manifest(
     loaded: Loaded,
     validation: Validation,
     plan: Plan,
-    judge: JudgeOptions = NO_JUDGE,
+    judge: JudgeOptions = OFFLINE_JUDGE,
+    access: Access = NO_ACCESS,
 ) -> dict[str, Any]:
     """The part of a report's manifest that all releases of a run share; to be made after scoring.
 
@@ -56,13 +58,13 @@ def manifest(
         "notes": list(loaded.notes),
     }
     asked = any(METRICS[metric].kind == "judge" for metric, _ in plan.signatures)
-    return content | ({"judge": _judge(judge)} if asked else {})
+    return content | ({"judge": _judge(judge, access)} if asked else {})
 
 
-def _judge(options: JudgeOptions) -> dict[str, Any]:
+def _judge(options: JudgeOptions, access: Access) -> dict[str, Any]:
     from answerkey.metrics_core.offline_judge.matcher import about
 
-    spent = spent_by(options)
+    spent = spent_by(access)
     return {
         "judges": list(options.labels),
         **({"about": about()} if options.offline or options.cascade else {}),
@@ -73,23 +75,23 @@ def _judge(options: JudgeOptions) -> dict[str, Any]:
         # A sum that leaves calls out would look like the price of all of them.
         "cost_usd": None if spent.unpriced else spent.cost_usd,
         "unpriced": spent.unpriced,
-        "max_calls": options.max_calls,
-        "max_cost_usd": options.max_cost_usd,
+        "max_calls": options.max_calls or None,
+        "max_cost_usd": options.max_cost_usd or None,
     }
 
 
-def spent_by(options: JudgeOptions) -> Spent:
-    """What the run of these options has spent so far, as its ledger has it.
+def spent_by(access: Access) -> Spent:
+    """What the run has spent so far, as its ledger has it.
 
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    folder = Path(options.ledger) if options.ledger else None
+    folder = Path(access.ledger) if access.ledger else None
     if folder is None or not (folder / FILE).exists():
         return Spent()
     ledger = Ledger(folder)
     try:
-        return ledger.spent(options.run)
+        return ledger.spent(access.run)
     finally:
         ledger.close()
 

@@ -59,7 +59,7 @@ def plan(
         UserError: a judge is written in a way that none is.
         ValueError: the options hold a judge's key, which would travel with every chunk.
     """
-    if options.judge.api_key is not None:
+    if options.access.api_key is not None:
         raise ValueError("a judge's key does not travel: give score() the name of the place where it is kept")
     chunks: list[Chunk] = []
     signatures, known, todo = [], [], []

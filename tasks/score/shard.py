@@ -68,8 +68,8 @@ def score_chunk(chunk: Chunk, api_key: str | None = None) -> str:
     """
     part = Path(chunk.part)
     if not part.is_file():
-        judge = replace(chunk.options.judge, api_key=api_key)
-        [metric] = create([chunk.metric], replace(chunk.options, judge=judge))
+        access = replace(chunk.options.access, api_key=api_key)
+        [metric] = create([chunk.metric], replace(chunk.options, access=access))
         _write(part, (metric.measure(samples) for samples in samples_of(chunk)))
     return chunk.part
 

@@ -1,6 +1,5 @@
 """The form for judges: what reaches the library, and what is refused without being repeated."""
 
-import dataclasses
 import re
 from pathlib import Path
 from typing import get_args
@@ -11,7 +10,6 @@ from pydantic import ValidationError
 from answerkey.flows.forms.judging import Judging, preflight
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions, Jury
-from answerkey.tasks.warehouse.home import Home
 
 KEY = "sk-canary-0123456789"
 OPENAI = "openai/gpt-4o-mini"
@@ -19,7 +17,7 @@ OPENAI = "openai/gpt-4o-mini"
 
 def test_an_untouched_form_has_the_library_s_defaults(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ANSWERKEY_JUDGE", OPENAI)
-    assert Judging().options(Home(tmp_path), "run") == JudgeOptions(judges=(OPENAI,), ledger=str(tmp_path), run="run")
+    assert Judging().options() == JudgeOptions(judges=(OPENAI,))
     assert get_args(Judging.model_fields["jury"].annotation) == get_args(Jury)
 
 
@@ -37,21 +35,22 @@ def test_choices_reach_the_library(tmp_path: Path) -> None:
         timeout_s=8.0,
         cascade=0.02,
     )
-    options = judging.options(Home(tmp_path), "r")
+    options = judging.options()
     assert options == JudgeOptions(
         judges=("openai/a", "openai/b@http://127.0.0.1:8080/v1"), api_base="https://judge.example/v1",
         jury="unanimous", repeats=3, concurrency=5, timeout_s=8.0, deadline_s=9.0, max_calls=7, max_cost_usd=0.5,
-        cascade=0.02, ledger=str(tmp_path), run="r",
+        cascade=0.02,
     )  # fmt: skip
-    assert options.api_key is None
-    unlimited = Judging(judges=["openai/a"]).options(Home(tmp_path), "r")
-    assert (unlimited.max_calls, unlimited.max_cost_usd, unlimited.cascade) == (None, None, None)
-    # Everything that a user decides can be said in the form, but for what the flow knows by itself.
-    own = {"api_key", "ledger", "role", "run"}
-    assert {field.name for field in dataclasses.fields(JudgeOptions)} - own == set(Judging.model_fields) - {
-        "key_from",
-        "dry_run",
-    }
+    unlimited = Judging(judges=["openai/a"]).options()
+    assert (unlimited.limits.max_calls, unlimited.limits.max_cost_usd, unlimited.cascade) == (None, None, 0.0)
+    # Every option of the library is one of the form.
+    assert set(JudgeOptions.model_fields) == set(Judging.model_fields) - {"key_from", "dry_run"}
+
+
+def test_schedules_saved_with_none_or_with_zero_have_no_limit() -> None:
+    for saved in (None, 0):
+        form = Judging.model_validate(dict.fromkeys(("max_calls", "max_cost_usd", "cascade"), saved))
+        assert (form.max_calls, form.max_cost_usd, form.cascade) == (0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +66,7 @@ def test_choices_reach_the_library(tmp_path: Path) -> None:
     ],
 )
 def test_judges_as_they_are_written(judge: str) -> None:
-    assert Judging(judges=[judge]).judges == [judge]
+    assert Judging(judges=[judge]).judges == (judge,)
 
 
 @pytest.mark.parametrize(
@@ -113,34 +112,33 @@ def test_numbers_that_make_no_sense(change: dict[str, float]) -> None:
 
 
 def test_no_judge_is_the_offline_one_which_needs_no_preflight(tmp_path: Path) -> None:
-    options = Judging().options(Home(tmp_path), "r")
+    options = Judging().options()
     assert options.offline
-    assert options == Judging(judges=["offline"]).options(Home(tmp_path), "r")
+    assert options == Judging(judges=["offline"]).options()
     preflight(options, "env:NOT_THERE")
 
 
 def test_what_does_not_go_together(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"^the offline judge sits in no jury; name the others alone, with `cascade`"):
-        Judging(judges=["offline", "openai/a"]).options(Home(tmp_path), "")
-    with pytest.raises(UserError, match=r"^the offline judge says the same every time; leave `repeats` at 1"):
-        Judging(repeats=2).options(Home(tmp_path), "")
+    with pytest.raises(UserError, match=r"^the offline judge cannot be part of a jury; name only the others"):
+        Judging(judges=["offline", "openai/a"]).options()
+    with pytest.raises(UserError, match=r"^the offline judge always gives the same verdict; leave `repeats` at 1"):
+        Judging(repeats=2).options()
     with pytest.raises(UserError, match=r"^cascade needs a judge to ask where the offline one is undecided"):
-        Judging(cascade=0.02).options(Home(tmp_path), "")
+        Judging(cascade=0.02).options()
 
 
 def test_twice_the_same(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"^a judge is named twice"):
-        Judging(judges=["openai/a", "openai/a"]).options(Home(tmp_path), "")
+        Judging(judges=["openai/a", "openai/a"]).options()
 
 
 def test_preflight_looks_for_the_key_where_the_form_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    options = Judging(judges=[OPENAI]).options(Home(tmp_path), "")
+    options = Judging(judges=[OPENAI]).options()
     with pytest.raises(UserError, match=rf"^judge {OPENAI}: no key; set OPENAI_API_KEY or ANSWERKEY_JUDGE_KEY"):
         preflight(options, "")
     with pytest.raises(UserError, match=r"^the judge's key is not in env:JUDGE_KEY"):
         preflight(options, "env:JUDGE_KEY")
     monkeypatch.setenv("JUDGE_KEY", KEY)
     preflight(options, "env:JUDGE_KEY")
-    assert options.api_key is None
     assert list(tmp_path.iterdir()) == []

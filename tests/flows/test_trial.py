@@ -178,7 +178,7 @@ REFUSALS = [
     (["--judge", "nobody/x"], "judge 'nobody/x': litellm knows no such provider; write PROVIDER/MODEL, "),
     (["--judge", "openai/x"], "judge openai/x: no key; set OPENAI_API_KEY or ANSWERKEY_JUDGE_KEY, "),
     (["--cascade", "0.02"], "cascade needs a judge to ask where the offline one is undecided, like openai/gpt-4o-mini"),
-    (["--judge", "offline,openai/x"], "the offline judge sits in no jury; name the others alone, with `cascade`"),
+    (["--judge", "offline,openai/x"], "the offline judge cannot be part of a jury; name only the others"),
     (["--judge", "openai/x", "--cascade", "0.5"], "--cascade 0.5: Input should be less than 0.5"),
     (["--judge", KEY], "--judge: write PROVIDER/MODEL or PROVIDER/MODEL@http://address, "),
     (["--judge", "openai/x", "--judge-key-from", KEY], f"--judge-key-from: {PLACES}"),

@@ -7,6 +7,7 @@ import pytest
 from answerkey.metrics_core import METRICS, Options, create
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.registry import workload
 
 
@@ -44,7 +45,7 @@ def test_the_offline_judge_is_work_for_this_machine() -> None:
     online = Options(judge=JudgeOptions(judges=("openai/a",)))
     assert {workload(name, Options()) for name in ("meaning_match", "ground_truth_similarity")} == {"semantic"}
     assert {workload(name, online) for name in ("meaning_match", "ground_truth_similarity")} == {"judge"}
-    cascade = replace(online, judge=replace(online.judge, cascade=0.02))
+    cascade = replace(online, judge=online.judge.model_copy(update={"cascade": 0.02}))
     assert (workload("meaning_match", cascade), workload("bleu", cascade)) == ("judge", "lexical")
 
 
@@ -97,9 +98,9 @@ def test_options_that_change_numbers_change_signatures() -> None:
 
 
 def test_options_of_judges_change_signatures_where_they_change_numbers() -> None:
-    def signature(**changes: object) -> str:
+    def signature(access: Access = NO_ACCESS, **changes: object) -> str:
         judge = JudgeOptions(**{"judges": ("openai/a",), **changes})  # type: ignore[arg-type]
-        [metric] = create(["meaning_match"], Options(judge=judge))
+        [metric] = create(["meaning_match"], Options(judge=judge, access=access))
         return metric.signature
 
     plain = signature()
@@ -117,8 +118,8 @@ def test_options_of_judges_change_signatures_where_they_change_numbers() -> None
     ]
     assert len({plain, *other}) == 10
     same = signature(
-        api_key="k", jury="mean", concurrency=2, timeout_s=1.0, deadline_s=2.0, max_calls=3, max_cost_usd=0.1,
-        ledger="x", run="y",
+        Access("k", ledger="x", run="y"), jury="mean", concurrency=2, timeout_s=1.0, deadline_s=2.0, max_calls=3,
+        max_cost_usd=0.1,
     )  # fmt: skip
     assert same == plain
     assert signature(judges=()) == signature(judges=("offline",))

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.registry import Options
 from tests.judge_brains import Body, data_of, sentences
 
@@ -12,7 +13,8 @@ MODEL = "openai/some-model"
 
 def judged(url: str, **changes: Any) -> Options:
     """Options that ask one model at `url`."""
-    return Options(judge=JudgeOptions(judges=(f"{MODEL}@{url}",), **changes))
+    access = Access(**{name: changes.pop(name) for name in ("ledger", "run") if name in changes})
+    return Options(judge=JudgeOptions(judges=(f"{MODEL}@{url}",), **changes), access=access)
 
 
 def wordy(body: Body) -> str:

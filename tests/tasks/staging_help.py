@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 import pyarrow.parquet as pq
 
+from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.registry import Options
 from answerkey.tasks.load.load import Loaded, Source, load
 from answerkey.tasks.reports.aggregate import ReportRef, aggregate
@@ -59,7 +60,7 @@ def run(
     Judges get the ledger in `home`, and the run for their budget.
     """
     run_id, options = uuid.uuid4().hex, options or Options()
-    options = replace(options, judge=replace(options.judge, ledger=str(home), run=run_id))
+    options = replace(options, access=Access(ledger=str(home), run=run_id))
     work = home / "runs" / run_id
     loaded = load(source, work)
     validation = validate(loaded.staged, loaded.rejects, str(work), contract or Contract())
@@ -68,7 +69,7 @@ def run(
     planned = plan(validation.accepted, Home(home), work, metrics, options, only_failed=only_failed)
     parts = [score_or_fail(chunk, failing) for chunk in planned.chunks]
     committed = commit(Home(home), run_id, source.answers, loaded, validation.accepted, parts)
-    made = manifest(run_id, parameters or {}, loaded, validation, planned, options.judge)
+    made = manifest(run_id, parameters or {}, loaded, validation, planned, options.judge, options.access)
     reports = aggregate(Home(home), committed, metrics, options, made, min_coverage=min_coverage)
     return Done(run_id, loaded, validation, planned, committed, reports)
 

@@ -10,6 +10,7 @@ import duckdb
 import pytest
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.ledger import COLUMNS, Budget, Ledger
 from answerkey.metrics_core.registry import Options
 from answerkey.tasks.load.load import Source
@@ -194,7 +195,7 @@ def test_the_manifest_says_who_judged_and_what_it_cost(tmp_path: Path, server: J
         "max_calls": 50, "max_cost_usd": None,
     }  # fmt: skip
     options = judged(server.url, repeats=3, jury="mean")
-    priced = replace(options, judge=replace(options.judge, judges=(f"openai/gpt-4o-mini@{server.url}",)))
+    priced = replace(options, judge=options.judge.model_copy(update={"judges": (f"openai/gpt-4o-mini@{server.url}",)}))
     known = run(tmp_path, source(tmp_path), ["meaning_match"], options=priced)
     [report] = read_reports(Home(tmp_path), known.ids)
     judge = report.manifest["judge"]
@@ -209,7 +210,7 @@ def test_the_manifest_says_who_judged_and_what_it_cost(tmp_path: Path, server: J
 
 def chunk_of(tmp_path: Path, options: Options) -> Chunk:
     loaded = stage(tmp_path / "staged", ROWS)
-    options = replace(options, judge=replace(options.judge, ledger=str(tmp_path), run="r"))
+    options = replace(options, access=Access(ledger=str(tmp_path), run="r"))
     [one] = plan(loaded.staged, Home(tmp_path), tmp_path / "work", ["meaning_match"], options, only_failed=False).chunks
     return one
 

@@ -7,10 +7,12 @@ import json
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 from answerkey.metrics_core import Measurement, Sample, evaluate
+from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.ledger import FILE
 from answerkey.metrics_core.measurement import Failed
 from tests.judge_server import Body, JudgeServer, data_of
@@ -18,6 +20,7 @@ from tests.judge_server import Body, JudgeServer, data_of
 KEY = "sk-a-key-that-is-nowhere-9f27"
 
 _fresh = itertools.count()
+M = TypeVar("M", bound=JudgeMetric)
 
 
 def samples(count: int, what: str = "answer") -> list[Sample]:
@@ -25,10 +28,27 @@ def samples(count: int, what: str = "answer") -> list[Sample]:
     return [Sample(f"s{n}", f"{what} {n}", [f"reference {n}"], f"question {n}?") for n in range(count)]
 
 
-def options(server: JudgeServer, model: str = "", **changes: Any) -> JudgeOptions:
+class Setup(NamedTuple):
+    """The options of a judge, and the access to it."""
+
+    judge: JudgeOptions
+    access: Access
+
+    def metric(self, kind: type[M]) -> M:
+        """A metric that asks it."""
+        return kind(judge=self.judge, access=self.access)
+
+
+def setup(*judges: str, **changes: Any) -> Setup:
+    """Options and access from one set of keywords; `key`, `ledger` and `run` are for the access."""
+    own = {name: changes.pop(name) for name in ("api_key", "ledger", "run") if name in changes}
+    return Setup(JudgeOptions(**{"judges": judges, **changes}), Access(**{"api_key": KEY, **own}))
+
+
+def options(server: JudgeServer, model: str = "", **changes: Any) -> Setup:
     """A judge at this server. Its name is new unless `model` gives one, since a process remembers what judges take."""
     name = model or f"openai/judge-{next(_fresh)}"
-    return JudgeOptions(**{"judges": (f"{name}@{server.url}",), "api_key": KEY, **changes})
+    return setup(f"{name}@{server.url}", **changes)
 
 
 def match(_body: Body) -> str:
@@ -49,9 +69,9 @@ def every_third_match(body: Body) -> str:
     return json.dumps({"reason": f"this is {number}", "rule": "factual_equivalence", **verdict})
 
 
-def ask(some: list[Sample], judge: JudgeOptions) -> list[Measurement]:
+def ask(some: list[Sample], asked: Setup) -> list[Measurement]:
     """Meaning match: one call a sample where nothing goes wrong."""
-    return evaluate(some, ["meaning_match"], judge=judge)
+    return evaluate(some, ["meaning_match"], judge=asked.judge, access=asked.access)
 
 
 def failure(measurement: Measurement) -> Failed:

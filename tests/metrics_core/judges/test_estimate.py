@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,12 @@ from answerkey.metrics_core import Sample
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.estimate import Estimate, estimate, total
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
-from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.ledger import FILE
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 from answerkey.metrics_core.offline_judge.meaning_match import CascadeMeaningMatch
 from tests.judge_server import JudgeServer, agreeable
+from tests.metrics_core.judges.asking import Setup, setup
 
 Serve = Callable[..., JudgeServer]
 METRICS: list[type[JudgeMetric]] = [MeaningMatch, GroundTruthSimilarity]
@@ -37,9 +36,8 @@ SAMPLES = [
 ]
 
 
-def options(server: JudgeServer, *models: str, **changes: Any) -> JudgeOptions:
-    judges = tuple(f"openai/{model}@{server.url}" for model in models or ("judge",))
-    return JudgeOptions(**{"judges": judges, "api_key": "sk-nowhere", **changes})
+def options(server: JudgeServer, *models: str, **changes: Any) -> Setup:
+    return setup(*(f"openai/{model}@{server.url}" for model in models or ("judge",)), **changes)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -57,7 +55,7 @@ def test_as_many_calls_are_made_as_were_foreseen(
     tmp_path: Path,
 ) -> None:  # fmt: skip
     server = judge_server(agreeable)
-    asked = metric(options(server, *models, repeats=repeats, ledger=str(tmp_path / "home")))
+    asked = options(server, *models, repeats=repeats, ledger=str(tmp_path / "home")).metric(metric)
     foreseen = estimate(asked, SAMPLES)
     assert (foreseen.metric, foreseen.samples, foreseen.in_ledger) == (metric.name, 8, 0)
     assert foreseen.calls == calls[metric.name]
@@ -71,7 +69,7 @@ def test_as_many_calls_are_made_as_were_foreseen(
 
 def test_what_the_ledger_has_is_not_foreseen(judge_server: Serve, tmp_path: Path) -> None:
     server = judge_server(agreeable)
-    metric = GroundTruthSimilarity(options(server, ledger=str(tmp_path)))
+    metric = options(server, ledger=str(tmp_path)).metric(GroundTruthSimilarity)
     metric.measure(SAMPLES[:1])
     assert server.n_requests == 2
     before = sqlite3.connect(tmp_path / FILE).execute("SELECT * FROM calls").fetchall()
@@ -84,7 +82,7 @@ def test_what_the_ledger_has_is_not_foreseen(judge_server: Serve, tmp_path: Path
 
 def test_replies_that_could_not_be_read_are_asked_for_again(judge_server: Serve, tmp_path: Path) -> None:
     server = judge_server(lambda _body: "I would rather not say.")
-    metric = MeaningMatch(options(server, ledger=str(tmp_path)))
+    metric = options(server, ledger=str(tmp_path)).metric(MeaningMatch)
     metric.measure(SAMPLES[:1])
     assert estimate(metric, SAMPLES[:1]).calls == 1
 
@@ -93,7 +91,7 @@ def test_replies_that_could_not_be_read_are_asked_for_again(judge_server: Serve,
 def test_tokens_and_cost_are_of_the_right_order(metric: type[JudgeMetric], judge_server: Serve) -> None:
     """The server counts four characters a token, which is about what a tokenizer makes of English."""
     server = judge_server(agreeable)
-    asked = metric(options(server, "gpt-4o-mini"))
+    asked = options(server, "gpt-4o-mini").metric(metric)
     foreseen = estimate(asked, SAMPLES)
     found = asked.measure(SAMPLES)
     tokens_in = sum(one.usage.tokens_in for one in found)
@@ -107,9 +105,9 @@ def test_tokens_and_cost_are_of_the_right_order(metric: type[JudgeMetric], judge
 
 def test_a_cost_is_unknown_as_soon_as_one_price_is(judge_server: Serve) -> None:
     server = judge_server(agreeable)
-    known = estimate(MeaningMatch(options(server, "gpt-4o-mini")), SAMPLES)
-    unknown = estimate(MeaningMatch(options(server, "our-own")), SAMPLES)
-    both = estimate(MeaningMatch(options(server, "gpt-4o-mini", "our-own")), SAMPLES)
+    known = estimate(options(server, "gpt-4o-mini").metric(MeaningMatch), SAMPLES)
+    unknown = estimate(options(server, "our-own").metric(MeaningMatch), SAMPLES)
+    both = estimate(options(server, "gpt-4o-mini", "our-own").metric(MeaningMatch), SAMPLES)
     assert known.cost_usd is not None
     assert known.cost_usd > 0.0
     assert (unknown.cost_usd, both.cost_usd) == (None, None)
@@ -120,7 +118,7 @@ def test_a_cost_is_unknown_as_soon_as_one_price_is(judge_server: Serve) -> None:
 
 
 def test_nothing_to_ask_costs_nothing(judge_server: Serve) -> None:
-    metric = MeaningMatch(options(judge_server(agreeable), "our-own"))
+    metric = options(judge_server(agreeable), "our-own").metric(MeaningMatch)
     assert estimate(metric, SAMPLES[5:]) == Estimate("meaning_match", 3, 0, 0, 0, 0, 0.0)
     assert estimate(metric, iter([])) == Estimate("meaning_match", 0, 0, 0, 0, 0, 0.0)
 
@@ -132,10 +130,14 @@ def test_a_metric_for_models_without_one_is_refused() -> None:
 
 def test_a_cascade_foresees_only_what_would_be_asked(judge_server: Serve) -> None:
     asked = options(judge_server(agreeable), "our-own")
-    whole = estimate(MeaningMatch(asked), SAMPLES)
-    none = estimate(CascadeMeaningMatch(replace(asked, cascade=1e-9)), SAMPLES)
+
+    def cascade(accepted: float) -> CascadeMeaningMatch:
+        return CascadeMeaningMatch(asked.judge.model_copy(update={"cascade": accepted}), access=asked.access)
+
+    whole = estimate(asked.metric(MeaningMatch), SAMPLES)
+    none = estimate(cascade(1e-9), SAMPLES)
     assert none == whole
-    found = estimate(CascadeMeaningMatch(replace(asked, cascade=0.3)), SAMPLES)
+    found = estimate(cascade(0.3), SAMPLES)
     # Five answers need judging, and two of them are equal: four requests.
     assert (whole.calls, whole.offline) == (4, 0)
     assert (found.calls, found.offline, found.cost_usd) == (0, 5, 0.0)

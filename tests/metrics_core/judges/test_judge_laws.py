@@ -17,8 +17,8 @@ from tests.metrics_core.test_laws import MEANINGFUL, SCRIPTS, WHITE, cases
 
 JUDGED = [name for name, info in METRICS.items() if info.kind == "judge"]
 NOBODY = "@http://127.0.0.1:9/v1"
-ALONE = JudgeOptions((f"openai/m{NOBODY}",))
-JURY = JudgeOptions((f"openai/m{NOBODY}", f"openai/n{NOBODY}"), jury="mean", repeats=2)
+ALONE = JudgeOptions(judges=(f"openai/m{NOBODY}",))
+JURY = JudgeOptions(judges=(f"openai/m{NOBODY}", f"openai/n{NOBODY}"), jury="mean", repeats=2)
 
 in_every_script = pytest.mark.parametrize("script", SCRIPTS)
 

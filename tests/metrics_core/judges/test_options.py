@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.options import NO_JUDGE, JudgeOptions
-from answerkey.metrics_core.llm.request import Judge
+from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
+from answerkey.metrics_core.llm.access import Access
+from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 
 SECRET = "sk-a-key-that-is-nowhere-51c8"
@@ -24,8 +25,9 @@ def no_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def judge(text: str, **changes: Any) -> Judge:
-    [(found, repeat)] = JudgeOptions(judges=(text,), **changes).seats()
+def judge(text: str, **changes: Any) -> ModelRef:
+    key = changes.pop("api_key", None)
+    [(found, repeat)] = JudgeOptions(judges=(text,), **changes).seats(key)
     assert repeat == 0
     return found
 
@@ -70,7 +72,7 @@ def test_a_name_without_a_provider_is_refused(text: str) -> None:
 def test_an_address_that_is_none_is_refused_without_being_shown(address: str) -> None:
     with pytest.raises(UserError) as caught:
         judge("openai/q", api_base=address)
-    assert str(caught.value) == ("judge openai/q: its address is not one; write it like http://127.0.0.1:8080/v1")
+    assert str(caught.value) == ("judge openai/q: its address is malformed; write it like http://127.0.0.1:8080/v1")
 
 
 def test_the_address_comes_from_the_judge_then_the_options_then_the_environment(
@@ -103,13 +105,13 @@ def test_a_blank_key_is_none(key: str) -> None:
 
 @pytest.mark.parametrize("key", [f"{SECRET}…", f"{SECRET}\nsecond line", f"{SECRET}\x00", f"{SECRET}é"])
 def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(key: str) -> None:
-    with pytest.raises(UserError, match="judge openai/q: its key holds a character that no key has") as caught:
+    with pytest.raises(UserError, match="judge openai/q: its key contains a character that no key has") as caught:
         judge("openai/q", api_key=key)
     assert SECRET not in str(caught.value)
 
 
 def test_every_judge_has_a_seat_for_every_repeat() -> None:
-    seats = JudgeOptions(judges=("openai/a", "openai/b"), repeats=2, api_key=SECRET).seats()
+    seats = JudgeOptions(judges=("openai/a", "openai/b"), repeats=2).seats(SECRET)
     assert [(one.model, repeat) for one, repeat in seats] == [
         ("openai/a", 0), ("openai/a", 1), ("openai/b", 0), ("openai/b", 1),
     ]  # fmt: skip
@@ -117,8 +119,8 @@ def test_every_judge_has_a_seat_for_every_repeat() -> None:
 
 
 def test_without_a_judge_it_is_the_offline_one_and_nobody_sits() -> None:
-    assert JudgeOptions(judges=("offline",)) == NO_JUDGE
-    assert (NO_JUDGE.offline, NO_JUDGE.labels, NO_JUDGE.seats()) == (True, ("offline",), ())
+    assert JudgeOptions(judges=("offline",)) == OFFLINE_JUDGE
+    assert (OFFLINE_JUDGE.offline, OFFLINE_JUDGE.labels, OFFLINE_JUDGE.seats()) == (True, ("offline",), ())
     named = JudgeOptions(judges=("openai/a", "openai/b"), repeats=2)
     assert (named.offline, named.labels) == (False, ("openai/a", "openai/b"))
 
@@ -128,12 +130,12 @@ def test_without_a_judge_it_is_the_offline_one_and_nobody_sits() -> None:
     [
         (
             {"judges": ("offline", "openai/a")},
-            "the offline judge sits in no jury; name the others alone, with `cascade`",
+            "the offline judge cannot be part of a jury; name only the others, with `cascade`",
         ),
-        ({"repeats": 3}, "the offline judge says the same every time; leave `repeats` at 1"),
+        ({"repeats": 3}, "the offline judge always gives the same verdict; leave `repeats` at 1"),
         ({"cascade": 0.02}, "cascade needs a judge to ask where the offline one is undecided, like openai/gpt-4o-mini"),
-        ({"judges": ("openai/a",), "cascade": 0.5}, "cascade is 0.5; it is the share of errors to accept"),
-        ({"judges": ("openai/a",), "cascade": 0.0}, "cascade is 0.0; it is the share of errors to accept"),
+        ({"judges": ("openai/a",), "cascade": 0.5}, "cascade\n  Input should be less than 0.5"),
+        ({"judges": ("openai/a",), "cascade": -0.1}, "cascade\n  Input should be greater than or equal to 0"),
     ],
 )
 def test_what_does_not_go_with_the_offline_judge(changes: dict[str, Any], message: str) -> None:
@@ -142,7 +144,7 @@ def test_what_does_not_go_with_the_offline_judge(changes: dict[str, Any], messag
 
 
 def test_a_judge_cannot_vote_twice() -> None:
-    with pytest.raises(ValueError, match="a judge is named twice; `repeats` asks one several times"):
+    with pytest.raises(ValueError, match="a judge is named twice; `repeats` asks one judge several times"):
         JudgeOptions(judges=("openai/a", "openai/b", "openai/a"))
 
 
@@ -158,7 +160,7 @@ def test_a_judge_cannot_vote_twice() -> None:
 )
 def test_nor_under_two_spellings(one: str, other: str, base: str) -> None:
     options = JudgeOptions(judges=(one, other), api_base=base)
-    with pytest.raises(UserError, match=r"the judge openai/a(@h/v1)? is named twice; `repeats` asks one several times"):
+    with pytest.raises(UserError, match=r"the judge openai/a(@h/v1)? is named twice; `repeats` asks one judge"):
         options.seats()
 
 
@@ -171,25 +173,40 @@ def test_nor_under_two_spellings(one: str, other: str, base: str) -> None:
     ],
 )  # fmt: skip
 def test_impossible_values_are_refused_by_name(name: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=f"^{name} "):
+    with pytest.raises(ValueError, match=f"(?m)^{name}$"):
         JudgeOptions(**{name: value})
 
 
-def test_nothing_may_be_spent_is_a_budget_too() -> None:
-    assert (JudgeOptions(max_calls=0).max_calls, JudgeOptions(max_cost_usd=0.0).max_cost_usd) == (0, 0.0)
+@pytest.mark.parametrize("value", [0, None])
+def test_none_and_zero_both_mean_no_limit(value: int | None) -> None:
+    options = JudgeOptions.model_validate({"max_calls": value, "max_cost_usd": value, "cascade": value})
+    assert options == JudgeOptions()
+    assert (options.limits.max_calls, options.limits.max_cost_usd) == (None, None)
+
+
+@pytest.mark.parametrize("name", list(JudgeOptions.model_fields))
+def test_no_message_repeats_what_may_be_a_secret(name: str) -> None:
+    with pytest.raises(ValueError, match=name) as caught:
+        JudgeOptions.model_validate({name: {SECRET: SECRET}})
+    assert SECRET not in str(caught.value)
+
+
+def test_an_option_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ValueError, match="api_key"):
+        JudgeOptions.model_validate({"api_key": SECRET})
 
 
 def test_the_key_is_not_shown_and_makes_no_difference() -> None:
-    ours = JudgeOptions(judges=("openai/q",), api_key=SECRET)
-    assert SECRET not in f"{ours} {ours!r} {[ours]} {ours.seats()}"
-    assert ours == replace(ours, api_key="sk-another") == replace(ours, api_key=None)
-    assert hash(ours) == hash(replace(ours, api_key=None))
-    assert SECRET not in MeaningMatch(ours).signature
-    assert SECRET not in repr(MeaningMatch(ours))
+    ours = MeaningMatch(JudgeOptions(judges=("openai/q",)), access=Access(SECRET))
+    assert SECRET not in f"{ours} {ours!r} {ours.access} {[ours.access]} {ours.judge.seats(SECRET)}"
+    assert ours.access == Access("sk-another") == Access()
+    assert hash(ours.access) == hash(Access())
+    assert ours == replace(ours, access=Access("sk-another", run="other"))
+    assert SECRET not in ours.signature
 
 
 def test_worker_processes_get_the_key() -> None:
-    ours = JudgeOptions(judges=("openai/q",), api_key=SECRET, max_calls=3)
+    ours = MeaningMatch(JudgeOptions(judges=("openai/q",), max_calls=3), access=Access(SECRET))
     copy = pickle.loads(pickle.dumps(ours))
-    assert (copy, copy.api_key) == (ours, SECRET)
+    assert (copy, copy.access.api_key, copy.judge.max_calls) == (ours, SECRET, 3)
     assert SECRET not in repr(copy)

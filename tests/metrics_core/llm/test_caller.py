@@ -13,20 +13,26 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.metrics_core import evaluate
-from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm import loop as runtime
+from answerkey.metrics_core.llm.access import Limits
 from answerkey.metrics_core.llm.ledger import FILE
 from answerkey.metrics_core.llm.request import Request
-from answerkey.metrics_core.llm.turn import Bill, NoVerdict
+from answerkey.metrics_core.llm.turn import Bill, BudgetUsedUp, NoVerdict
 from tests.judge_server import Body, JudgeServer, Reply
-from tests.metrics_core.judges.asking import always, ask, failure, match, number_of, options, rows, samples
+from tests.metrics_core.judges.asking import (
+    Setup,
+    always,
+    ask,
+    failure,
+    match,
+    number_of,
+    options,
+    rows,
+    samples,
+    setup,
+)
 
 Serve = Callable[..., JudgeServer]
-
-
-def nothing_to_check(_options: JudgeOptions) -> None:
-    """The judge of these tests can be asked."""
 
 
 def claims(folder: Path) -> int:
@@ -36,13 +42,16 @@ def claims(folder: Path) -> int:
     return int(found)
 
 
-def asked(judge: JudgeOptions, *reads: Callable[[str], object]) -> tuple[list[object], Bill]:
+def asked(judge: Setup, *reads: Callable[[str], object], limits: Limits | None = None) -> tuple[list[object], Bill]:
     """What becomes of one request for each reader, all at once; and what it cost together."""
-    bill, [(who, _)] = Bill(), judge.seats()
+    bill, [(who, _)] = Bill(), judge.judge.seats(judge.access.api_key)
 
     async def work() -> list[object]:
         request = Request(who.label, "p@1", "Judge this.", "data", '{"type": "object"}')
-        async with runtime.client(judge, nothing_to_check) as (client, _caller):
+        async with runtime.client(judge.access, limits or judge.judge.limits, "judge", lambda: None) as (
+            client,
+            _caller,
+        ):
             return await asyncio.gather(
                 *(client.ask(who, request, read, bill) for read in reads), return_exceptions=True
             )
@@ -111,6 +120,12 @@ def test_two_runs_of_one_process_that_want_the_same_get_it_once(judge_server: Se
     for thread in threads:
         thread.join()
     assert (Counter(found), server.n_requests, claims(tmp_path)) == ({"scored": 24}, 8, 0)
+
+
+def test_no_call_at_all_is_a_budget_too(judge_server: Serve) -> None:
+    server = judge_server(match)
+    found, bill = asked(options(server), *[str.upper] * 5, limits=Limits(max_calls=0))
+    assert ({type(one) for one in found}, server.n_requests, bill.calls) == ({BudgetUsedUp}, 0, 0)
 
 
 # When to stop asking.
@@ -188,11 +203,10 @@ def test_no_more_is_claimed_than_is_soon_asked(judge_server: Serve, tmp_path: Pa
 
 def test_a_jury_of_a_quick_and_a_slow_judge_asks_each_for_everything(judge_server: Serve, tmp_path: Path) -> None:
     quick, slow = judge_server(match), judge_server(match, latency=0.05)
-    judge = JudgeOptions(
-        judges=(f"openai/quick@{quick.url}", f"openai/slow@{slow.url}"),
-        api_key="sk-nowhere", ledger=str(tmp_path), concurrency=4, jury="unanimous",
-    )  # fmt: skip
-    found = evaluate(samples(40), ["meaning_match"], judge=judge)
+    judges = setup(
+        f"openai/quick@{quick.url}", f"openai/slow@{slow.url}", ledger=str(tmp_path), concurrency=4, jury="unanimous"
+    )
+    found = ask(samples(40), judges)
     assert {json.dumps(one.values) for one in found} == {'{"match": 1.0, "spread": 0.0}'}
     assert (quick.n_requests, slow.n_requests) == (40, 40)
     assert all(len(one.requests) == 2 for one in found)

@@ -17,10 +17,8 @@ import pytest
 
 from answerkey.metrics_core import Measurement, Sample
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.ledger import Ledger
 from answerkey.metrics_core.llm.litellm import abilities
-from answerkey.metrics_core.measurement import Skipped
 from tests.judge_server import Body, JudgeServer, Reply
 from tests.metrics_core.judges.asking import (
     always,
@@ -34,6 +32,7 @@ from tests.metrics_core.judges.asking import (
     options,
     rows,
     samples,
+    setup,
 )
 
 Serve = Callable[..., JudgeServer]
@@ -92,7 +91,7 @@ def test_max_calls_is_kept_to_the_call_and_the_rest_is_skipped(judge_server: Ser
     assert statuses(found) == {"scored": 37, "skipped": 83}
     assert {one.reason for one in found if one.status == "skipped"} == {"budget used up: 37 calls (max_calls)"}
     assert server.n_requests == count(tmp_path) == 37
-    [name] = judge.judges
+    [name] = judge.judge.judges
     rest = options(server, name.partition("@")[0], ledger=str(tmp_path), max_calls=1_000)
     found = ask(samples(120), rest)
     assert_right(found)
@@ -107,13 +106,6 @@ def test_retries_count_as_calls(judge_server: Serve, tmp_path: Path) -> None:
     assert server.n_requests == count(tmp_path) == 7
     # Three questions had their call and their repair; the fourth lost its repair to the budget.
     assert statuses(found) == {"failed": 3, "skipped": 7}
-
-
-def test_no_call_at_all_is_a_budget_too(judge_server: Serve, tmp_path: Path) -> None:
-    server = judge_server(match)
-    found = ask(samples(5), options(server, ledger=str(tmp_path), max_calls=0))
-    assert (statuses(found), server.n_requests) == ({"skipped": 5}, 0)
-    assert all(isinstance(one.outcome, Skipped) for one in found)
 
 
 def dear(body: Body) -> Reply:
@@ -179,7 +171,7 @@ def test_a_missing_key_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OPENAI_API_KEY", "OPENAI_API_BASE", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(UserError, match="judge openai/gpt-4o-mini: no key; set OPENAI_API_KEY or ANSWERKEY_JUDGE_KEY"):
-        ask(samples(1), JudgeOptions(judges=("openai/gpt-4o-mini",)))
+        ask(samples(1), setup("openai/gpt-4o-mini", api_key=None))
 
 
 def test_a_key_in_the_environment_does_not_go_to_an_address_that_was_named(
@@ -187,7 +179,7 @@ def test_a_key_in_the_environment_does_not_go_to_an_address_that_was_named(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-the-provider-alone-may-see-this")
     server = judge_server(match)
-    judge = JudgeOptions(judges=(f"openai/named-address@{server.url}",))
+    judge = setup(f"openai/named-address@{server.url}", api_key=None)
     [found] = ask(samples(1), judge)
     assert found.status == "scored"
     assert [request.headers["authorization"] for request in server.requests] == ["Bearer no-key-needed"]

@@ -6,20 +6,21 @@ import itertools
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.options import JudgeOptions
-from answerkey.metrics_core.llm.generate import Prompting, filled, foresee, generate, left_out, model_of, placeholders
+from answerkey.metrics_core.llm.access import Access, Limits
+from answerkey.metrics_core.llm.generate import Prompting, filled, foresee, generate, left_out, placeholders
+from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 from answerkey.metrics_core.sample import Sample
 from tests.judge_server import Body, JudgeServer, Reply, agreeable, scheduled
-from tests.metrics_core.judges.asking import KEY, count, rows
+from tests.metrics_core.judges.asking import KEY, count, rows, setup
 
 _fresh = itertools.count()
 
@@ -29,16 +30,23 @@ def echo(body: Body) -> str:
     return f"It is {body['messages'][-1]['content'].split()[-1]}"
 
 
-def options(server: JudgeServer, model: str = "", **changes: Any) -> JudgeOptions:
+class Setup(NamedTuple):
+    """The arguments of `generate`."""
+
+    model: ModelRef
+    limits: Limits
+    access: Access
+
+
+def options(server: JudgeServer, model: str = "", ledger: str | None = None, **limits: Any) -> Setup:
     """A model at this server; its name is new unless `model` gives one, since a process remembers what models take."""
     name = model or f"openai/model-{next(_fresh)}"
-    given: dict[str, Any] = {"judges": (f"{name}@{server.url}",), "api_key": KEY, "role": "model", **changes}
-    return JudgeOptions(**given)
+    return Setup(ModelRef(name, server.url, KEY), Limits(**limits), Access(ledger=ledger))
 
 
-def requests(asked: JudgeOptions, n: int, prompting: Prompting | None = None) -> list[Request]:
+def requests(asked: Setup, n: int, prompting: Prompting | None = None) -> list[Request]:
     how = prompting or Prompting()
-    return [how.request(model_of(asked), {"question": f"Number {i}"}) for i in range(n)]
+    return [how.request(asked.model, {"question": f"Number {i}"}) for i in range(n)]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +86,7 @@ def test_answers_come_in_the_order_of_the_questions_and_once_only(tmp_path: Path
         asked = options(server, ledger=str(tmp_path))
         how = Prompting("Be brief.", "Q: {question}", 0.7, 5, 20)
         questions = requests(asked, 40, how)
-        found = generate([*questions, questions[3]], asked)
+        found = generate([*questions, questions[3]], *asked)
         assert [one.text for one in found] == [*(f"It is {i}" for i in range(40)), "It is 3"]
         assert [one.status for one in found].count("generated") == server.n_requests == 40
         body = server.requests[0].body
@@ -86,7 +94,7 @@ def test_answers_come_in_the_order_of_the_questions_and_once_only(tmp_path: Path
         assert re.fullmatch(r"Q: Number \d+", body["messages"][1]["content"])
         assert (body["temperature"], body["seed"], body["max_tokens"]) == (0.7, 5, 20)
         assert "response_format" not in body
-        again = generate(questions, asked)
+        again = generate(questions, *asked)
         assert {(one.status, one.bill.calls) for one in again} == {("from_ledger", 0)}
         assert server.n_requests == 40
     assert set(rows(tmp_path, "prompt, kind, format, status")) == {("answer@1", "ask", "text", "usable")}
@@ -96,8 +104,8 @@ def test_answers_come_in_the_order_of_the_questions_and_once_only(tmp_path: Path
 def test_what_is_asked_otherwise_is_asked_anew(change: dict[str, Any], tmp_path: Path) -> None:
     with JudgeServer(echo) as server:
         asked = options(server, ledger=str(tmp_path))
-        generate(requests(asked, 2), asked)
-        generate(requests(asked, 2, Prompting(**change)), asked)
+        generate(requests(asked, 2), *asked)
+        generate(requests(asked, 2, Prompting(**change)), *asked)
         assert server.n_requests == 4
 
 
@@ -105,7 +113,7 @@ def test_faults_in_a_third_of_the_calls_cost_no_answer(tmp_path: Path) -> None:
     kinds = ("rate_limit", "error_500", "error_503", "drop", "empty", "not_json_body")
     with JudgeServer(echo, faults=scheduled(0.3, 4, kinds), latency=0.01) as server:
         asked = options(server, ledger=str(tmp_path), concurrency=16, deadline_s=60.0)
-        found = generate(requests(asked, 60), asked)
+        found = generate(requests(asked, 60), *asked)
         assert [one.text for one in found] == [f"It is {i}" for i in range(60)]
         assert sum(server.fault_counts.values()) >= 12
     assert count(tmp_path, "status = 'usable'") == 60
@@ -123,7 +131,7 @@ def test_faults_in_a_third_of_the_calls_cost_no_answer(tmp_path: Path) -> None:
 def test_an_empty_answer_is_none(say: Callable[[Body], Reply], reason: str, tmp_path: Path) -> None:
     with JudgeServer(say) as server:
         asked = options(server, ledger=str(tmp_path))
-        [found] = generate(requests(asked, 1), asked)
+        [found] = generate(requests(asked, 1), *asked)
         assert (found.text, found.status, server.n_requests) == (None, "failed", 1)
         assert found.reason is not None and found.reason.startswith(reason)
 
@@ -131,7 +139,7 @@ def test_an_empty_answer_is_none(say: Callable[[Body], Reply], reason: str, tmp_
 def test_an_answer_that_was_cut_off_is_an_answer_as_long_as_it_is(tmp_path: Path) -> None:
     with JudgeServer(lambda _body: Reply('It is {"a": 1} and', "length")) as server:
         asked = options(server, ledger=str(tmp_path))
-        [found] = generate(requests(asked, 1), asked)
+        [found] = generate(requests(asked, 1), *asked)
         assert (found.text, found.status, server.n_requests) == ('It is {"a": 1} and', "generated", 1)
         assert found.origin is not None and found.origin.finish_reason == "length"
 
@@ -139,11 +147,11 @@ def test_an_answer_that_was_cut_off_is_an_answer_as_long_as_it_is(tmp_path: Path
 def test_the_budget_stops_and_the_next_run_goes_on(tmp_path: Path) -> None:
     with JudgeServer(echo) as server:
         asked = options(server, ledger=str(tmp_path))
-        first = generate(requests(asked, 10), options(server, asked.judges[0].partition("@")[0], ledger=str(tmp_path),
+        first = generate(requests(asked, 10), *options(server, asked.model.model, ledger=str(tmp_path),
                                                       max_calls=4))  # fmt: skip
         assert sorted(one.status for one in first) == ["generated"] * 4 + ["skipped"] * 6
         assert {one.reason for one in first if one.text is None} == {"budget used up: 4 calls (max_calls)"}
-        second = generate(requests(asked, 10), asked)
+        second = generate(requests(asked, 10), *asked)
         assert [one.text for one in second] == [f"It is {i}" for i in range(10)]
         assert server.n_requests == 10
 
@@ -152,30 +160,33 @@ def test_as_many_calls_are_made_as_were_foreseen(tmp_path: Path) -> None:
     with JudgeServer(echo) as server:
         asked = options(server, "openai/gpt-4o-mini", ledger=str(tmp_path / "home"))
         questions = [*requests(asked, 5), *requests(asked, 2)]
-        before = foresee(questions, asked)
+        before = foresee(questions, asked.model, asked.access.ledger)
         assert (before.samples, before.calls, before.in_ledger, server.n_requests) == (7, 5, 0, 0)
         assert before.cost_usd is not None and before.cost_usd > 0
         assert list(tmp_path.iterdir()) == []
-        generate(questions[:3], asked)
-        assert (foresee(questions, asked).calls, foresee(questions, asked).in_ledger) == (2, 3)
-        generate(questions, asked)
+        generate(questions[:3], *asked)
+        assert (
+            foresee(questions, asked.model, asked.access.ledger).calls,
+            foresee(questions, asked.model, asked.access.ledger).in_ledger,
+        ) == (2, 3)
+        generate(questions, *asked)
         assert server.n_requests == 5
 
 
 def test_a_parameter_that_the_server_refuses_is_left_out_and_named(tmp_path: Path) -> None:
     with JudgeServer(echo, refuse_parameters=("temperature",)) as server:
         asked = options(server, ledger=str(tmp_path))
-        assert left_out(asked) == ()
-        [found] = generate(requests(asked, 1), asked)
-        assert (found.text, left_out(asked)) == ("It is 0", ("temperature",))
+        assert left_out(asked.model) == ()
+        [found] = generate(requests(asked, 1), *asked)
+        assert (found.text, left_out(asked.model)) == ("It is 0", ("temperature",))
 
 
 def test_a_model_that_judges_as_well_is_still_asked_for_a_format(tmp_path: Path) -> None:
     with JudgeServer(lambda body: echo(body) if "response_format" not in body else agreeable(body)) as server:
         asked = options(server, ledger=str(tmp_path))
-        generate(requests(asked, 2), asked)
-        judge = JudgeOptions(judges=asked.judges, api_key=KEY, ledger=str(tmp_path))
-        [found] = MeaningMatch(judge).measure([Sample("s", "It is one.", ["1"], "How many?")])
+        generate(requests(asked, 2), *asked)
+        judge = setup(f"{asked.model.model}@{server.url}", ledger=str(tmp_path))
+        [found] = judge.metric(MeaningMatch).measure([Sample("s", "It is one.", ["1"], "How many?")])
         assert found.status == "scored"
         assert server.requests[-1].body["response_format"]["type"] == "json_schema"
 
@@ -193,15 +204,15 @@ def test_a_model_that_judges_as_well_is_still_asked_for_a_format(tmp_path: Path)
 )
 def test_a_model_that_cannot_be_asked(model: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    asked = JudgeOptions(judges=(model,), role="model")
     with pytest.raises(UserError, match=message):
-        generate(requests(asked, 1), asked)
+        asked = Setup(ModelRef.parse(model), Limits(), Access())
+        generate(requests(asked, 1), *asked)
 
 
 def test_a_model_that_refuses_everybody_is_called_a_model(tmp_path: Path) -> None:
     with JudgeServer(echo, faults=lambda _number, _body: "unauthorized") as server:
         asked = options(server, ledger=str(tmp_path), concurrency=2)
-        found = generate(requests(asked, 30), asked)
+        found = generate(requests(asked, 30), *asked)
         assert server.n_requests <= 8
     reasons = [one.reason or "" for one in found]
     assert all(reason.startswith("http_401: ") for reason in reasons)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.judge_server import JudgeProcess
-from tests.metrics_core.judges.asking import KEY, count, rows
+from tests.metrics_core.judges.asking import count, rows
 
 ROOT = Path(__file__).resolve().parents[3]
 SAMPLES = 2_000
@@ -24,11 +24,10 @@ CONCURRENCY = 32
 # Prints, for each sample, its id, whether it was scored, and whether this process asked for it.
 EVALUATE = f"""
 import json, sys
-from answerkey.metrics_core.judges.options import JudgeOptions
-from tests.metrics_core.judges.asking import ask, samples
+from tests.metrics_core.judges.asking import ask, samples, setup
 
 url, ledger = sys.argv[1:]
-judge = JudgeOptions(judges=(f"openai/judge@{{url}}",), api_key="{KEY}", ledger=ledger, concurrency={CONCURRENCY})
+judge = setup(f"openai/judge@{{url}}", ledger=ledger, concurrency={CONCURRENCY})
 found = ask(samples({SAMPLES}), judge)
 print(json.dumps([(one.sample_id, one.status, not one.from_ledger) for one in found]))
 """

@@ -12,7 +12,7 @@ import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.litellm import CallError, abilities, count_tokens, missing_key, send
-from answerkey.metrics_core.llm.request import Judge
+from answerkey.metrics_core.llm.model import ModelRef
 from tests.judge_server import JudgeServer, Reply
 
 MESSAGES = ({"role": "user", "content": "Are they the same?"},)
@@ -25,7 +25,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.delenv(name)
 
 
-def error_of(judge: Judge, timeout_s: float = 10.0) -> CallError:
+def error_of(judge: ModelRef, timeout_s: float = 10.0) -> CallError:
     with pytest.raises(CallError) as caught:
         asyncio.run(send(judge, MESSAGES, {"max_tokens": 5}, timeout_s))
     return caught.value
@@ -41,7 +41,7 @@ def nobody() -> str:
 
 
 def test_nobody_there_is_trouble(nobody: str) -> None:
-    error = error_of(Judge("openai/judge", nobody))
+    error = error_of(ModelRef("openai/judge", nobody))
     assert (error.kind, error.code, error.retry_after) == ("trouble", "connection", None)
 
 
@@ -50,7 +50,7 @@ def test_who_takes_a_call_and_says_nothing_is_left_in_time_and_not_called_again(
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
-        error = error_of(Judge("openai/judge", f"http://127.0.0.1:{listener.getsockname()[1]}/v1"), 0.5)
+        error = error_of(ModelRef("openai/judge", f"http://127.0.0.1:{listener.getsockname()[1]}/v1"), 0.5)
         time.sleep(0.5)
         listener.settimeout(0.0)
         listener.accept()
@@ -64,7 +64,7 @@ def test_a_cancelled_call_is_cancelled_and_no_error_of_a_server() -> None:
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             listener.listen()
-            judge = Judge("openai/judge", f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
+            judge = ModelRef("openai/judge", f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
             call = asyncio.create_task(send(judge, MESSAGES, {"max_tokens": 5}, 30.0))
             await asyncio.sleep(0.3)
             call.cancel()
@@ -78,7 +78,7 @@ def test_a_call_leaves_no_task_behind_that_reports_it(judge_server: Callable[...
     server = judge_server(lambda _: Reply("yes"))
 
     async def work() -> list[str]:
-        reply = await send(Judge("openai/gpt-4o-mini", server.url), MESSAGES, {"max_tokens": 5}, 30.0)
+        reply = await send(ModelRef("openai/gpt-4o-mini", server.url), MESSAGES, {"max_tokens": 5}, 30.0)
         assert (reply.text, reply.cost_usd is None) == ("yes", False)
         await asyncio.sleep(0.05)
         return [str(task.get_coro()) for task in asyncio.all_tasks() - {asyncio.current_task()}]
@@ -104,7 +104,7 @@ def test_a_message_shows_no_secret_that_it_quotes(
     """litellm quotes the model's name, which here holds one."""
     monkeypatch.setenv("SOME_OTHER_API_KEY", "from-the-environment-91")
     monkeypatch.setenv("TINY_TOKEN", "short")
-    error = error_of(Judge(quoted, "", "k7"))
+    error = error_of(ModelRef(quoted, "", "k7"))
     assert "nobody/" in error.message
     assert "\n" not in error.message
     assert len(error.message) <= 500
@@ -117,7 +117,7 @@ def test_a_message_shows_no_secret_that_it_quotes(
 
 
 def test_a_message_says_what_is_wrong_in_the_words_of_the_provider() -> None:
-    assert "LLM Provider NOT provided" in error_of(Judge("nobody/x")).message
+    assert "LLM Provider NOT provided" in error_of(ModelRef("nobody/x")).message
 
 
 def test_a_provider_that_nobody_knows_is_refused_before_any_call() -> None:
@@ -137,14 +137,14 @@ def test_prices_are_dollars_a_token_and_none_where_unknown() -> None:
 @pytest.mark.parametrize(
     ("judge", "missing"),
     [
-        (Judge("openai/gpt-4o-mini"), "OPENAI_API_KEY"),
-        (Judge("anthropic/claude-sonnet-4-5"), "ANTHROPIC_API_KEY"),
+        (ModelRef("openai/gpt-4o-mini"), "OPENAI_API_KEY"),
+        (ModelRef("anthropic/claude-sonnet-4-5"), "ANTHROPIC_API_KEY"),
         # A server of one's own often wants none.
-        (Judge("openai/q", "http://127.0.0.1:8080/v1"), None),
-        (Judge("openai/gpt-4o-mini", "", "sk-given"), None),
+        (ModelRef("openai/q", "http://127.0.0.1:8080/v1"), None),
+        (ModelRef("openai/gpt-4o-mini", "", "sk-given"), None),
     ],
 )
-def test_which_key_is_missing(judge: Judge, missing: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_which_key_is_missing(judge: ModelRef, missing: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
     assert missing_key(judge) == missing
     if missing:
         monkeypatch.setenv(missing, "sk-from-the-environment")
@@ -157,7 +157,7 @@ def test_tokens_are_counted_without_the_network(model: str, monkeypatch: pytest.
         raise AssertionError(f"asks the network: {where}")
 
     monkeypatch.setattr(socket, "getaddrinfo", forbidden)
-    judge = Judge(model)
+    judge = ModelRef(model)
     assert count_tokens(judge, "") == 0
     assert 9 <= count_tokens(judge, "The quick brown fox jumps over the lazy dog.") <= 12
     assert 4 <= count_tokens(judge, "東京は日本の首都です。") <= 20

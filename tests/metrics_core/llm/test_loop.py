@@ -18,7 +18,7 @@ import pytest
 
 from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.ledger import FILE
-from answerkey.metrics_core.llm.request import Judge
+from answerkey.metrics_core.llm.model import ModelRef
 from tests.judge_server import JudgeServer
 from tests.metrics_core.judges.asking import ask, match, options, samples
 
@@ -127,13 +127,13 @@ def test_threads_that_come_first_at_once_get_the_same_loop() -> None:
 
 
 def test_all_who_ask_one_judge_with_one_key_stand_in_one_queue() -> None:
-    judge = Judge("openai/j", "http://h/v1", "sk-first-key")
+    judge = ModelRef("openai/j", "http://h/v1", "sk-first-key")
     gate = runtime.gate(judge, 8)
-    assert runtime.gate(Judge("openai/j", "http://h/v1", "sk-first-key"), 8) is gate
+    assert runtime.gate(ModelRef("openai/j", "http://h/v1", "sk-first-key"), 8) is gate
     others = [
-        runtime.gate(Judge("openai/j", "http://h/v1", "sk-second-key"), 8),
-        runtime.gate(Judge("openai/j", "http://g/v1", "sk-first-key"), 8),
-        runtime.gate(Judge("openai/k", "http://h/v1", "sk-first-key"), 8),
+        runtime.gate(ModelRef("openai/j", "http://h/v1", "sk-second-key"), 8),
+        runtime.gate(ModelRef("openai/j", "http://g/v1", "sk-first-key"), 8),
+        runtime.gate(ModelRef("openai/k", "http://h/v1", "sk-first-key"), 8),
         runtime.gate(judge, 9),
     ]
     assert len({id(one) for one in (gate, *others)}) == 5

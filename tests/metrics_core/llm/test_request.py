@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.metrics_core.llm.request import Judge, Request, repair
+from answerkey.metrics_core.llm.model import ModelRef
+from answerkey.metrics_core.llm.request import Request, repair
 
 PLAIN = Request("openai/j", "p@1", "Judge this.", "the data", '{"type": "object"}')
 
@@ -78,17 +79,17 @@ def test_the_messages_are_the_two_texts() -> None:
     ],
 )
 def test_the_label_names_model_and_address_without_what_is_secret_in_it(model: str, address: str, label: str) -> None:
-    judge = Judge(model, address, "sk-very-secret")
+    judge = ModelRef(model, address, "sk-very-secret")
     assert judge.label == label
-    assert repr(judge) == f"Judge({label})"
+    assert repr(judge) == f"ModelRef({label})"
 
 
 def test_the_key_opens_a_judge_and_is_no_part_of_it() -> None:
-    one, other = Judge("openai/q", "http://h", "sk-first-key"), Judge("openai/q", "http://h", "sk-second-key")
+    one, other = ModelRef("openai/q", "http://h", "sk-first-key"), ModelRef("openai/q", "http://h", "sk-second-key")
     assert one == other
     assert hash(one) == hash(other)
     assert "sk-" not in f"{one} {one!r} {[one]} {(one,)!r}"
-    assert (one == Judge("openai/q", "http://g"), one == Judge("openai/p", "http://h")) == (False, False)
+    assert (one == ModelRef("openai/q", "http://g"), one == ModelRef("openai/p", "http://h")) == (False, False)
     copy = pickle.loads(pickle.dumps(one))
     assert (copy, copy.api_key) == (one, "sk-first-key")
 

@@ -12,6 +12,7 @@ from answerkey.metrics_core import Failed, JudgeOptions, Options, Sample, Scored
 from answerkey.metrics_core.judges.judge_metric import check, request
 from answerkey.metrics_core.llm import caller
 from answerkey.metrics_core.llm import loop as runtime
+from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.reply import Score, read_scores
 from answerkey.metrics_core.llm.turn import Bill, NoVerdict
 from answerkey.metrics_core.metrics.meaning_match import PROMPT, Rule
@@ -177,11 +178,11 @@ def test_golden_replies_that_a_repair_mends(index: int, shared: Path, judge_serv
 
 def read_over_http(server: JudgeServer, declared: list[str]) -> dict[str, Score]:
     """The reply of a server as `read_scores` reads it, by way of the client."""
-    options = JudgeOptions((f"openai/m@{server.url}",), run="r")
+    options = JudgeOptions(judges=(f"openai/m@{server.url}",))
     [(judge, _)] = options.seats()
 
     async def ask() -> dict[str, Score]:
-        async with runtime.client(options, check) as (client, _):
+        async with runtime.client(NO_ACCESS, options.limits, "judge", lambda: check(options)) as (client, _):
             asked = request(PROMPT, {"answer": "a"}, judge)
             return await client.ask(judge, asked, lambda reply: read_scores(reply, declared), Bill())
 
@@ -434,13 +435,13 @@ def test_usage_is_what_all_calls_of_a_sample_took(judge_server: Start) -> None:
 @pytest.mark.parametrize(
     ("options", "signature"),
     [
-        (JudgeOptions(("openai/gpt-4o-mini",)), "openai/gpt-4o-mini|prompt:P|parser:1|t:0|seed:0|blank:zero"),
+        (JudgeOptions(judges=("openai/gpt-4o-mini",)), "openai/gpt-4o-mini|prompt:P|parser:1|t:0|seed:0|blank:zero"),
         (
-            JudgeOptions(("openai/q@http://user:secret@host:8080/v1/",), jury="mean"),
+            JudgeOptions(judges=("openai/q@http://user:secret@host:8080/v1/",), jury="mean"),
             "openai/q@host:8080/v1|prompt:P|parser:1|t:0|seed:0|blank:zero",
         ),
         (
-            JudgeOptions(("openai/q", "mistral/r"), api_base="http://host/v1", jury="unanimous", repeats=2),
+            JudgeOptions(judges=("openai/q", "mistral/r"), api_base="http://host/v1", jury="unanimous", repeats=2),
             "openai/q@host/v1,mistral/r@host/v1|prompt:P|parser:1|t:0|seed:0|jury:unanimous|repeats:2|blank:zero",
         ),
     ],
@@ -453,8 +454,8 @@ def test_signatures(options: JudgeOptions, signature: str) -> None:
 
 
 def test_what_changes_no_number_is_in_no_signature() -> None:
-    other = JudgeOptions(("openai/m",), api_key="sk-1", concurrency=3, timeout_s=1, deadline_s=2, max_calls=1, run="r")
-    signatures = {
-        create(["meaning_match"], Options(judge=o))[0].signature for o in (JudgeOptions(("openai/m",)), other)
-    }
+    plain = Options(judge=JudgeOptions(judges=("openai/m",)))
+    limited = JudgeOptions(judges=("openai/m",), concurrency=3, timeout_s=1, deadline_s=2, max_calls=1)
+    other = Options(judge=limited, access=Access("sk-1", run="r"))
+    signatures = {create(["meaning_match"], options)[0].signature for options in (plain, other)}
     assert len(signatures) == 1

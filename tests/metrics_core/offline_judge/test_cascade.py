@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -103,5 +102,5 @@ def test_signatures_name_both_judges_and_the_error() -> None:
     parts = dict(part.split(":", 1) for part in match.signature.split("|")[2:])
     assert (parts["judge"], parts["first"], parts["cascade"]) == ("openai/m", matcher.signature(), "0.02")
     # There is no cascade for facts: the judge is asked about all, and nothing is measured again for it.
-    [plain] = create(["ground_truth_similarity"], Options(judge=replace(judge, cascade=None)))
+    [plain] = create(["ground_truth_similarity"], Options(judge=judge.model_copy(update={"cascade": 0.0})))
     assert similarity.signature == plain.signature

@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm.access import Access, Limits
 from answerkey.metrics_core.llm.generate import Prompting
+from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.tasks.releases.generate import (
     Asking,
     Generated,
@@ -67,8 +68,8 @@ def found(tmp_path: Path) -> QuestionSet:
 
 
 def asking(server: JudgeServer, home: Path, run_id: str = "run", **changes: Any) -> Asking:
-    given: dict[str, Any] = {"judges": (f"openai/gpt-4o-mini@{server.url}",), "ledger": str(home), "run": run_id}
-    return Asking(Prompting(), JudgeOptions(**given, role="model", **changes))
+    model = ModelRef("openai/gpt-4o-mini", server.url)
+    return Asking(Prompting(), model, Limits(**changes), Access(ledger=str(home), run=run_id))
 
 
 def lines(made: Generated) -> list[dict[str, Any]]:
@@ -99,7 +100,7 @@ def test_answers_are_kept_in_order_with_how_they_were_made(
     assert about["versions"]["litellm"][0].isdigit()
     # A second time nobody is asked, the file is the same, and what the first run knew is kept.
     before = Path(made.answers).read_bytes()
-    again = generate(Home(home), found, replace(asked, options=replace(asked.options, run="again")), "gpt 5", work)
+    again = generate(Home(home), found, replace(asked, access=replace(asked.access, run="again")), "gpt 5", work)
     assert (again.n_generated, again.n_from_ledger, again.calls, server.n_requests) == (0, 4, 0, 4)
     assert Path(made.answers).read_bytes() == before
     assert generation_of(made.answers) == about
@@ -214,17 +215,19 @@ N, CONCURRENCY = 300, 8
 GENERATE = f"""
 import sys
 from pathlib import Path
+from answerkey.metrics_core.llm.access import Access, Limits
 from answerkey.metrics_core.llm.generate import Prompting
-from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.tasks.releases.generate import Asking, generate
 from answerkey.tasks.releases.questions import find_questions
 from answerkey.tasks.warehouse.home import Home
 
 url, file, home, run = sys.argv[1:]
-options = JudgeOptions(judges=(f"openai/model@{{url}}",), ledger=home, run=run, role="model", concurrency={CONCURRENCY})
+model, access = ModelRef("openai/model", url), Access(ledger=home, run=run)
+asking = Asking(Prompting(), model, Limits(concurrency={CONCURRENCY}), access)
 work = Path(home) / "work"
 place = Home.parse(home)
-made = generate(place, find_questions(place, file, work), Asking(Prompting(), options), "gpt-5", work)
+made = generate(place, find_questions(place, file, work), asking, "gpt-5", work)
 print(made.n_generated, made.n_from_ledger, made.calls)
 """
 

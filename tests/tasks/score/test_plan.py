@@ -11,6 +11,7 @@ import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.registry import METRICS, Options, create
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.load import Loaded, Source
@@ -201,7 +202,7 @@ def test_a_judge_that_is_none_is_refused_and_a_key_does_not_travel(tmp_path: Pat
         UserError, match="judge 'some-model': write PROVIDER/MODEL, for instance openai/gpt-4o-mini, or"
     ):
         plan(loaded.staged, Home(tmp_path), tmp_path / "plan", ["meaning_match"], wrong, only_failed=False)
-    options = Options(judge=JudgeOptions(judges=("openai/some-model",), api_key="sk-secret"))
+    options = Options(judge=JudgeOptions(judges=("openai/some-model",)), access=Access("sk-secret"))
     with pytest.raises(ValueError, match="a judge's key does not travel") as error:
         plan(loaded.staged, Home(tmp_path), tmp_path / "plan", ["bleu"], options, only_failed=False)
     assert "sk-secret" not in str(error.value)

@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.registry import Options
 from answerkey.tasks.score.score import score
 from answerkey.tasks.traces.commit import commit
@@ -62,7 +63,7 @@ def prepared(
     """Everything before the first score, the folder of the rule in the run, and the run's id."""
     run_id = uuid.uuid4().hex
     options = options or Options()
-    options = replace(options, judge=replace(options.judge, ledger=str(home), run=f"{run_id}/{given.name}"))
+    options = replace(options, access=Access(ledger=str(home), run=f"{run_id}/{given.name}"))
     out = home / "runs" / run_id / given.name
     return prepare(given, options, Home(home), out, window), out, run_id
 

@@ -1,0 +1,51 @@
+"""What it takes to use models and is no setting of anybody: the key, the ledger, the run; and the limits of a run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How one run reaches models and remembers their replies. Nothing of it changes a number.
+
+    Args:
+        api_key: the key for all models; None: what litellm finds in the environment (`OPENAI_API_KEY`, ...), and
+            nothing for an address that is given explicitly. It is in no signature, representation or ledger.
+        ledger: the folder of the ledger; None: replies are kept only while one call of `measure` lasts.
+        run: what the budget is counted for. Empty: each call of `measure` on its own.
+
+    >>> Access(api_key="sk-secret", run="nightly")
+    Access(ledger=None, run='nightly')
+    """
+
+    api_key: str | None = field(default=None, repr=False, compare=False)
+    ledger: str | None = None
+    run: str = ""
+
+
+NO_ACCESS = Access()
+"""No key, no ledger: keys come from the environment, and replies are not kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a run may ask of each model at once, how long it waits, and what it may spend.
+
+    Args:
+        concurrency: the most calls in flight to one model. The limit that the model can bear is learned on the way.
+        timeout_s: seconds that one call may take.
+        deadline_s: seconds that one question may take, with all its calls and waiting.
+        max_calls: calls that the run may make; None: no limit.
+        max_cost_usd: dollars that the run may cost; None: no limit. Needs models whose price is known.
+    """
+
+    concurrency: int = 64
+    timeout_s: float = 60.0
+    deadline_s: float = 180.0
+    max_calls: int | None = None
+    max_cost_usd: float | None = None
+
+
+NO_LIMITS = Limits()
+"""No limit on calls or cost."""

@@ -1,0 +1,115 @@
+"""Which model, where, and the key that opens it: `PROVIDER/MODEL@ADDRESS`."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field, replace
+from functools import cache
+from urllib.parse import urlsplit
+
+from answerkey.metrics_core.errors import UserError
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRef:
+    """A model at an address. The key opens it and is not part of it.
+
+    Attributes:
+        model: as litellm names it, for instance `openai/gpt-4o-mini`.
+        api_base: the address of an OpenAI-compatible server; empty: the provider's own.
+        api_key: None: what litellm finds in the environment.
+    """
+
+    model: str
+    api_base: str = ""
+    api_key: str | None = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        return f"ModelRef({self.label})"
+
+    @classmethod
+    def parse(
+        cls, text: str, *, api_base: str = "", api_key: str | None = None, noun: str = "model", or_else: str = ""
+    ) -> ModelRef:
+        """Read `PROVIDER/MODEL` or `PROVIDER/MODEL@ADDRESS`. No message repeats what may be a secret.
+
+        Args:
+            text: as users write it.
+            api_base: the address if the text has none; empty: the provider's own.
+            api_key: see `with_key`.
+            noun: what messages call the model.
+            or_else: what could stand in place of a model, for the message.
+
+        Raises:
+            UserError: the model name, address or key is malformed.
+
+        >>> ModelRef.parse("openai/qwen2.5@http://127.0.0.1:8080/v1")
+        ModelRef(openai/qwen2.5@127.0.0.1:8080/v1)
+        """
+        # Model names may contain an @ of their own; an address begins with its scheme.
+        model, *given = re.split(r"@(?=https?://)", text.strip(), maxsplit=1, flags=re.IGNORECASE)
+        provider, _, name = model.partition("/")
+        if not provider or not name or "://" in model:
+            # Only the provider is shown: an address on its own may contain a password.
+            hint = f", or {or_else}" if or_else else ""
+            raise UserError(f"{noun} {provider!r}: write PROVIDER/MODEL, for instance openai/gpt-4o-mini{hint}")
+        address = given[0] if given else api_base or provider_address(model)
+        if address and not _is_address(address):
+            # Not shown: it may contain a password.
+            raise UserError(f"{noun} {model}: its address is malformed; write it like http://127.0.0.1:8080/v1")
+        return cls(model, address.rstrip("/")).with_key(api_key, noun)
+
+    def with_key(self, api_key: str | None, noun: str = "model") -> ModelRef:
+        """The same model with this key. White space around the key is dropped; a blank key is None.
+
+        Raises:
+            UserError: the key contains a character that no key has.
+        """
+        # A key read from a file often ends with a line break, which no header can carry.
+        key = (api_key or "").strip() or None
+        if key and not (key.isascii() and key.isprintable()):
+            raise UserError(f"{noun} {self.model}: its key contains a character that no key has; copy it again")
+        return replace(self, api_key=key)
+
+    @property
+    def provider(self) -> str:
+        """The part before the first slash, for instance `openai`."""
+        return self.model.partition("/")[0]
+
+    @property
+    def label(self) -> str:
+        """`openai/gpt-4o-mini`, or `openai/qwen2.5@127.0.0.1:8080/v1`: safe to show and part of signatures.
+
+        An address can carry a password or a key; neither is in the label.
+        """
+        return _label(self.model, self.api_base)
+
+
+@cache
+def _label(model: str, api_base: str) -> str:
+    name = f"{model}@{_public(api_base)}" if api_base else model
+    return re.sub(r"[|,\s]", "_", name)
+
+
+def _public(address: str) -> str:
+    parts = urlsplit(address)
+    host = parts.hostname or ""
+    host = f"[{host}]" if ":" in host else host
+    return f"{host}:{parts.port}{parts.path}" if parts.port else f"{host}{parts.path}"
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        # Reading the port validates it.
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def provider_address(model: str) -> str:
+    """The address that the environment gives for the provider of a model; empty if it gives none."""
+    # litellm reads these variables too; a model at another address is another model, so the signature must know it.
+    name = model.partition("/")[0].upper()
+    return (os.environ.get(f"{name}_API_BASE") or os.environ.get(f"{name}_BASE_URL") or "").rstrip("/")
