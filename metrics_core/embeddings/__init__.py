@@ -1,1 +1,1 @@
-"""Similarity of meaning: sentence embeddings and their cosine."""
+"""Sentence embeddings: models by name, chunking, batches, a cache on disk, the cosine."""

@@ -21,18 +21,18 @@ _TIMEOUT_SECONDS = 60.0
 _TRANSIENT = frozenset((408, 409, 429, 500, 502, 503, 504, 529))
 _NOT_THE_TEXTS = _TRANSIENT | {401, 402, 403, 404}
 _DEFAULT_LENGTH = 512
-"""For models whose limit litellm does not know: as much as the shortest common ones read."""
+"""For models whose limit litellm does not know: that of the shortest common ones."""
 
 
 class ApiEncoder:
     """A litellm embedding model as an `Encoder`.
 
-    This is the one layer of retries: `ATTEMPTS` tries a batch for rate limits, server errors and broken
-    connections, with a wait that doubles or that the server asks for. The pieces are those of a general
-    tokenizer, near enough to tell which texts are too long.
+    This is the only layer of retries: `ATTEMPTS` per batch for rate limits, server errors and broken connections, with
+    a wait that doubles or that the server asks for. The pieces are those of a general tokenizer, close enough to tell
+    which texts are too long.
 
     Raises:
-        EncoderError: litellm knows no such provider.
+        EncoderError: litellm does not know the provider.
     """
 
     revision = API_REVISION
@@ -44,7 +44,7 @@ class ApiEncoder:
         self.max_pieces = _limit(name)
 
     def pieces(self, text: str) -> Sequence[str | None]:
-        """Token numbers, as texts; an API takes every text, so none is unknown."""
+        """Token ids, as texts; an API accepts every text, so no piece is unknown."""
         return [str(token) for token in litellm().encode(model=self.name, text=text)]
 
     def encode(self, texts: Sequence[str]) -> Encoded:

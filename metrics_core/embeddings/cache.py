@@ -1,4 +1,4 @@
-"""Embeddings on disk: a text is paid for, or waited for, once a model."""
+"""Embeddings on disk, so that a text is embedded only once per model."""
 
 from __future__ import annotations
 
@@ -41,15 +41,24 @@ _WAIT_SECONDS = 30.0
 class EmbeddingCache:
     """One SQLite file in `folder`, shared by any number of threads and processes.
 
-    Vectors are kept as the float32 that the model returned, so a number from the cache is the number that
-    was computed. It is a cache: when it cannot be read or written (a full disk, a damaged file), that is
-    logged as a warning and the embeddings are computed again.
+    Vectors are kept as the float32 that the model returned, so a vector from the cache is the one that was computed,
+    bit for bit. When the file cannot be read or written (a full disk, a damaged file), that is logged as a warning and
+    the embeddings are computed again.
+
+    >>> import tempfile
+    >>> from types import SimpleNamespace
+    >>> encoder = SimpleNamespace(name="lengths", revision="1", max_pieces=512)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     cache = EmbeddingCache(Path(folder))
+    ...     cache.put(encoder, {"Paris": Embedded(np.array([5, 1], np.float32))})
+    ...     print(cache.get(encoder, ["Paris", "Rome"])["Paris"].vector.tolist())
+    [5.0, 1.0]
     """
 
     folder: Path
 
     def get(self, encoder: Encoder, texts: Sequence[str]) -> dict[str, Embedded]:
-        """What is known of `texts`."""
+        """The embeddings of those of `texts` that are in the cache."""
         by_hash = {_hash(text): text for text in texts}
         found: dict[str, Embedded] = {}
         with self._tolerantly("read"), self._open() as db:
@@ -58,7 +67,7 @@ class EmbeddingCache:
         return found
 
     def put(self, encoder: Encoder, embeddings: Mapping[str, Embedded]) -> None:
-        """Keep `embeddings`, in one transaction. What is there already stays as it is."""
+        """Store `embeddings`, in one transaction. Entries that exist already are left as they are."""
         identity = _identity(encoder)
         rows = [
             (*identity, _hash(text), embedded.chunks, _packed(embedded.vector)) for text, embedded in embeddings.items()

@@ -17,10 +17,13 @@ from answerkey.metrics_core.measurement import Failed, Undefined
 def cosine(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
     """Cosine of the angle between two vectors, -1..1, computed in float64.
 
-    Only what rounding puts outside -1..1 is cut off: by Cauchy and Schwarz nothing else can be there.
+    Values that rounding puts outside -1..1 are cut off; by the Cauchy-Schwarz inequality there are no others.
 
     Raises:
         ValueError: the vectors have different dimensions, or one has no direction (norm 0, NaN, infinity).
+
+    >>> round(cosine([1, 0], [1, 1]), 3)
+    0.707
     """
     x, y = np.asarray(a, np.float64), np.asarray(b, np.float64)
     if x.shape != y.shape:
@@ -32,10 +35,13 @@ def cosine(a: npt.ArrayLike, b: npt.ArrayLike) -> float:
 
 
 def combine(vectors: Matrix, weights: Sequence[int]) -> Vector:
-    """One embedding from those of the chunks: the mean of their directions, weighted.
+    """One embedding from those of a text's chunks: the weighted mean of their directions.
 
-    Directions and not the vectors themselves, so that a chunk counts by its length in pieces and not by the
-    length of its vector. A single chunk's vector is returned as it is.
+    Directions rather than the vectors themselves, so that a chunk counts by its length in pieces and not by the length
+    of its vector. The vector of a single chunk is returned unchanged.
+
+    >>> combine(np.array([[2, 0], [0, 1]], np.float32), [3, 1]).tolist()
+    [0.75, 0.25]
     """
     if len(weights) == 1:
         only: Vector = vectors[0]
@@ -63,23 +69,30 @@ _MARKERS = "▁Ġ# "
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A part of a text that fits the model; its weight among several is its length in pieces."""
+    """A part of a text that fits the model; `weight` is its length in pieces, 1 for the only chunk of a text.
+
+    >>> Chunk("One. Two.", weight=6).weight
+    6
+    """
 
     text: str
     weight: int = 1
 
 
 def chunk(text: str, pieces: Callable[[str], Sequence[str | None]], limit: int) -> list[Chunk] | None:
-    """`text` in parts of at most `limit` pieces, cut at the ends of sentences where possible.
+    """Split `text` into chunks of at most `limit` pieces, at the ends of sentences where possible.
 
     Args:
         text: not blank.
         pieces: the model's tokenizer: the pieces of a text, `None` for each that the model does not know.
-        limit: the most pieces that the model reads, without the special ones.
+        limit: the largest number of pieces that the model reads, special ones not counted.
 
     Returns:
-        One chunk where the text fits, several where it does not, None where the model cannot read the text
-        (see `readable`): its embedding would be that of any other text that it cannot read.
+        One chunk if the text fits, several if it does not, None if the model cannot read the text (see `readable`): its
+        embedding would be that of any other text that the model cannot read.
+
+    >>> [part.text for part in chunk("One two. Three four.", str.split, limit=2)]
+    ['One two.', 'Three four.']
     """
     if _surely_fits(text, limit):
         return [Chunk(text)]
@@ -93,14 +106,17 @@ def chunk(text: str, pieces: Callable[[str], Sequence[str | None]], limit: int) 
 
 
 def _surely_fits(text: str, limit: int) -> bool:
-    # No tokenizer makes more pieces than bytes, and all know ASCII. This spares tokenizing most texts twice.
+    # No tokenizer returns more pieces than bytes, and all know ASCII. This avoids tokenizing most texts twice.
     return len(text) <= limit and text.isascii() and any(map(str.isalnum, text))
 
 
 def readable(text: str, pieces: Sequence[str | None]) -> bool:
     """Whether a model knows enough of `text`: `READABLE_SHARE` of its letters and digits.
 
-    Without any letter or digit, one known mark is enough.
+    For a text without letters or digits, one known mark is enough.
+
+    >>> readable("ab!", ["ab", None]), readable("абв", [None])
+    (True, False)
     """
     known = [piece for piece in pieces if piece is not None]
     if len(known) == len(pieces):
@@ -112,10 +128,10 @@ def readable(text: str, pieces: Sequence[str | None]) -> bool:
 
 
 def pack(text: str, fits: Callable[[str], bool]) -> list[str]:
-    """`text` in as few stripped parts as fit, filled greedily from the front.
+    """Split `text` into stripped parts that fit, filled greedily from the front.
 
-    Parts end where sentences end; a sentence that does not fit is cut between words, and a word that does
-    not fit between characters. A single character always counts as fitting.
+    Parts end where sentences end; a sentence that does not fit is cut between words, and a word that does not fit
+    between characters. A single character always counts as fitting.
 
     >>> pack("One. Two three. Four.", lambda part: len(part) <= 15)
     ['One. Two three.', 'Four.']
@@ -157,10 +173,10 @@ def _most_that_fit(units: Sequence[str], start: int, fits: Callable[[str], bool]
 
 
 Embedding = Embedded | Undefined | Failed
-"""What became of a text: a vector; nothing that the model could say about it; a failure."""
+"""The result for a text: a vector, nothing because the model cannot read it, or a failure."""
 
 _FAILURES_IN_A_ROW = 2
-"""After so many whole batches without an answer, the rest is not tried: each would wait for its retries."""
+"""After this many failed batches in a row the rest is not tried: each would wait for its retries."""
 
 _BATCH_CHARACTERS = 65_536
 """Bounds the memory for a batch of long texts."""
@@ -168,24 +184,41 @@ _BATCH_CHARACTERS = 65_536
 
 @dataclass(slots=True)
 class Embeddings:
-    """What `embed` found: every text that was asked for, and what it cost."""
+    """The result of `embed`: by text, with tokens and cost in US dollars (None where unknown).
+
+    >>> Embeddings().tokens
+    0
+    """
 
     by_text: dict[str, Embedding] = field(default_factory=dict)
     tokens: int = 0
     cost_usd: float | None = 0.0
 
     def add_cost(self, encoded: Encoded) -> None:
-        """Unknown and something is unknown."""
+        """Add tokens and cost; a sum with an unknown cost is unknown."""
         self.tokens += encoded.tokens
         known = self.cost_usd is not None and encoded.cost_usd is not None
         self.cost_usd = (self.cost_usd or 0.0) + (encoded.cost_usd or 0.0) if known else None
 
 
 def embed(encoder: Encoder, texts: Iterable[str], cache: EmbeddingCache | None) -> Embeddings:
-    """An `Embedding` for every one of `texts`, whatever happens to the others.
+    """An `Embedding` for each of `texts`, whatever happens to the others.
 
-    Sorting makes the batches, and with them the last bits of the vectors, independent of the order of
-    `texts`. Each batch is in the cache before the next one starts.
+    Texts are sorted, so that the batches, and with them the last bits of the vectors, do not depend on their order.
+    Each batch is in the cache before the next one starts.
+
+    Args:
+        cache: where embeddings are looked up and kept; None for no cache.
+
+    >>> class Lengths:
+    ...     name, revision, max_pieces, batch_size = "lengths", "1", 512, 64
+    ...     def pieces(self, text):
+    ...         return text.split()
+    ...     def encode(self, texts):
+    ...         return Encoded(np.array([[len(text), 1] for text in texts], np.float32))
+    >>> found = embed(Lengths(), ["Paris", "Rome"], cache=None)
+    >>> found.by_text["Paris"].vector.tolist()
+    [5.0, 1.0]
     """
     result = Embeddings()
     ordered = sorted(set(texts), key=lambda text: (len(text), text))
@@ -235,7 +268,7 @@ def _batches(texts: Sequence[str], size: int) -> Iterator[list[str]]:
 
 
 def _encode_batch(encoder: Encoder, chunked: Mapping[str, Sequence[Chunk]], result: Embeddings) -> dict[str, Embedding]:
-    """Encode a batch; where it fails, find the text that is to blame by halving."""
+    """Encode a batch; if it fails, find the text to blame by halving."""
     try:
         vectors = _encode(encoder, [part.text for parts in chunked.values() for part in parts], result)
     except (EncodingFailed, OSError, RuntimeError, ValueError) as error:

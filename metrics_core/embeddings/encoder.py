@@ -1,4 +1,4 @@
-"""What an embedding model is to this package."""
+"""The interface of an embedding model, its results and its errors."""
 
 from __future__ import annotations
 
@@ -24,14 +24,21 @@ API_REVISION = "api"
 
 
 class EncoderError(UserError):
-    """An embedding model cannot be loaded. The message names the model and the remedy."""
+    """An embedding model cannot be loaded. The message names the model and the remedy.
+
+    >>> str(EncoderError("embedding model 'x' is not installed"))
+    "embedding model 'x' is not installed"
+    """
 
 
 class EncodingFailed(Exception):
     """A loaded model did not embed some texts.
 
-    `for_all` says that the texts are not to blame (a wrong key, a server that does not answer), so that
-    nobody looks for one among them that is.
+    `for_all` says that the texts are not to blame (a wrong key, a server that does not answer), so that there is no
+    point in searching for a text that is.
+
+    >>> EncodingFailed("http_401", "wrong key", for_all=True).code
+    'http_401'
     """
 
     def __init__(self, code: str, message: str, attempts: int = 1, *, for_all: bool = False) -> None:
@@ -41,7 +48,12 @@ class EncodingFailed(Exception):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Encoded:
-    """Embeddings in the order of the texts, and what they cost; None where no price is known."""
+    """Embeddings in the order of the texts, with tokens and cost in US dollars; None where the price is unknown.
+
+    >>> import numpy as np
+    >>> Encoded(np.ones((2, 3), np.float32), tokens=7).vectors.shape
+    (2, 3)
+    """
 
     vectors: Matrix
     tokens: int = 0
@@ -50,7 +62,12 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Embedded:
-    """The embedding of one text, and of how many chunks it was made."""
+    """The embedding of one text, and the number of chunks that it was combined from.
+
+    >>> import numpy as np
+    >>> Embedded(np.ones(3, np.float32), chunks=2).chunks
+    2
+    """
 
     vector: Vector
     chunks: int = 1
@@ -58,18 +75,28 @@ class Embedded:
 
 @runtime_checkable
 class Encoder(Protocol):
-    """An embedding model. `SemanticSimilarity` takes any object of this shape in place of a name.
+    """An embedding model. `SemanticSimilarity` accepts any object of this shape in place of a name.
 
-    An encoder that is used from several threads has to bear that; those of this package do.
+    An encoder that is used from several threads must be thread-safe; those of this package are.
+
+    >>> class Lengths:
+    ...     name, revision, max_pieces, batch_size = "lengths", "1", 512, 64
+    ...     def pieces(self, text):
+    ...         return text.split()
+    ...     def encode(self, texts):
+    ...         import numpy as np
+    ...         return Encoded(np.array([[len(text), 1] for text in texts], np.float32))
+    >>> Lengths().encode(["Paris"]).vectors.shape
+    (1, 2)
     """
 
     @property
     def name(self) -> str:
-        """Names the model in fields, signatures and the cache."""
+        """Identifies the model in fields, signatures and the cache."""
 
     @property
     def revision(self) -> str:
-        """Another revision gives other numbers."""
+        """Identifies the weights: another revision gives other numbers."""
 
     @property
     def max_pieces(self) -> int:
@@ -77,10 +104,10 @@ class Encoder(Protocol):
 
     @property
     def batch_size(self) -> int:
-        """The most texts in a call of `encode`."""
+        """The largest number of texts per call of `encode`."""
 
     def pieces(self, text: str) -> Sequence[str | None]:
-        """What the model's tokenizer makes of a text; `None` for each piece that it does not know."""
+        """The pieces that the model's tokenizer cuts a text into; `None` for each unknown one."""
 
     def encode(self, texts: Sequence[str]) -> Encoded:
         """Embeddings of `texts`, none of which is longer than `max_pieces`.

@@ -32,7 +32,11 @@ _NOT_A_MODEL = frozenset((".md", ".onnx", ".h5", ".msgpack", ".ot"))
 
 @dataclass(frozen=True, slots=True)
 class ModelName:
-    """A model that a name was resolved to. `target` is what its loader needs: a folder or litellm's name."""
+    """The model that a name stands for. `target` is what its loader needs: a folder, or litellm's name.
+
+    >>> identify("minilm").target
+    'minilm'
+    """
 
     kind: Literal["embedded", "api", "folder"]
     label: str
@@ -41,10 +45,15 @@ class ModelName:
 
 
 def identify(name: str) -> ModelName:
-    """What `name` stands for. Reads files of a local model (to hash them), never the network.
+    """The model that `name` stands for. Reads the files of a local model (to hash them), never the network.
 
     Raises:
-        EncoderError: a folder that is not there, or a Hugging Face name that is not in the local cache.
+        EncoderError: the folder does not exist, or the Hugging Face model is not in the local cache.
+
+    >>> identify("litellm:openai/text-embedding-3-small").label
+    'openai/text-embedding-3-small'
+    >>> identify("use-multilingual").kind
+    'embedded'
     """
     if name in EMBEDDED:
         return ModelName("embedded", name, EMBEDDED[name].revision, name)
@@ -60,7 +69,11 @@ def identify(name: str) -> ModelName:
 
 
 def is_api(name: str) -> bool:
-    """Whether texts would leave this machine."""
+    """Whether the model is behind an API, so that texts leave this machine.
+
+    >>> is_api("openai/text-embedding-3-small"), is_api("minilm")
+    (True, False)
+    """
     if name.startswith(API_PREFIX):
         return True
     return name.partition("/")[0] in API_PROVIDERS and "/" in name and not Path(name).is_dir()
@@ -87,8 +100,14 @@ def _in_hub_cache(name: str) -> ModelName:
 def folder_revision(folder: Path) -> str:
     """Eight hex digits of a hash over the model files in `folder`, weights included.
 
-    A retrained model has the same shapes and the same configuration, so nothing short of the weights tells
-    it from its predecessor. Files are read again only when their size or time has changed.
+    A retrained model has the same shapes and the same configuration, so only the weights tell it from its predecessor.
+    Files are read again only when their size or modification time has changed.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as name:
+    ...     _ = Path(name, "weights.bin").write_bytes(b"1")
+    ...     print(folder_revision(Path(name)))
+    53805827
     """
     files = sorted(
         path
@@ -112,13 +131,13 @@ def _hash_of_files(folder: Path, stamps: tuple[tuple[str, int, int], ...]) -> st
 
 
 def field_suffixes(names: Sequence[str]) -> list[str]:
-    """A column-name part for each model: the last part of its name, or all of it where that is ambiguous.
+    """The suffix of each model's columns: the last part of its name, or the whole name where that is ambiguous.
 
     >>> field_suffixes(["use-multilingual", "openai/text-embedding-3-small"])
     ['use_multilingual', 'text_embedding_3_small']
 
     Raises:
-        ValueError: a model is named twice.
+        ValueError: two models have the same name.
     """
     for shorten in (True, False):
         suffixes = [_identifier(name, shorten) for name in names]
@@ -138,10 +157,16 @@ _loading = threading.Lock()
 
 
 def load_encoder(name: str) -> Encoder:
-    """The encoder called `name`; `answerkey.metrics_core.embeddings.models` says which names there are.
+    """The encoder that `name` stands for (see `identify`), loaded once per process.
 
     Raises:
-        EncoderError: there is no such model here, or its files are not the right ones.
+        EncoderError: the model is not available on this machine, or its files are not the expected ones.
+
+    >>> try:
+    ...     load_encoder("./no-such-folder")
+    ... except EncoderError as error:
+    ...     print(error)
+    embedding model './no-such-folder': there is no such folder
     """
     model = identify(name)
     with _loading:

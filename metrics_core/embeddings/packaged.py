@@ -1,4 +1,4 @@
-"""The two models that come as Python packages, so that nothing is downloaded."""
+"""The two models that are installed as Python packages, so that nothing is downloaded at run time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from answerkey.metrics_core.embeddings.encoder import Encoded, EncoderError
 
 @dataclass(frozen=True, slots=True)
 class ModelPackage:
-    """A Python package with a model in it, and the SHA-256 of the files that make its numbers."""
+    """A Python package that contains a model, and the SHA-256 of the files that its numbers depend on.
+
+    >>> MINILM.revision
+    '53aa5117'
+    """
 
     name: str
     distribution: str
@@ -24,14 +28,20 @@ class ModelPackage:
 
     @property
     def revision(self) -> str:
-        """The first eight digits of the weights' hash. A constant: nothing is read."""
+        """The first eight digits of the weights' hash; a constant, no file is read."""
         return next(iter(self.files.values()))[:8]
 
     def folder(self) -> Path:
-        """Where the package lies, its files checked.
+        """The folder of the package, after its files have been checked.
 
         Raises:
             EncoderError: it is not installed, or a file is not the expected one.
+
+        >>> try:
+        ...     ModelPackage("x", "x-model", "no_such_module", {}).folder()
+        ... except EncoderError as error:
+        ...     print(error)
+        embedding model 'x' is not installed: pip install x-model
         """
         spec = importlib.util.find_spec(self.module)
         if spec is None or spec.origin is None:
@@ -75,8 +85,8 @@ EMBEDDED: Mapping[str, ModelPackage] = {model.name: model for model in (MINILM, 
 class MultilingualEncoder:
     """`USE_MULTILINGUAL` as an `Encoder`. It needs numpy alone: neither torch nor its seconds of import.
 
-    The model has no hard limit of length, but it averages over all pieces, so that long texts drift towards
-    one another. It is given the 256 pieces, begin and end included, that MiniLM reads.
+    The model has no hard limit of length, but it averages over all pieces, so that long texts become more and more
+    alike. It gets at most 256 pieces, begin and end included, as MiniLM does.
     """
 
     name = USE_MULTILINGUAL.name
@@ -91,8 +101,8 @@ class MultilingualEncoder:
 
         self._tokenizer: Any = UseTokenizer(str(folder / "sp.model"))
         self._unknown: str = self._tokenizer.encode("", out_type=str, add_bos=False, add_eos=False)[0]
-        # The matrices are small: a second thread brings 1.5 times the speed on an idle machine, and a quarter
-        # of it on a busy one, where the two wait for each other.
+        # The matrices are small: a second thread makes it 1.5 times as fast on an idle machine, and four times slower
+        # on a busy one, where the two wait for each other.
         self._backend: Any = NumpyBackend(str(folder / "weights.npz"), self._tokenizer, threads=1)
         self._lock = threading.Lock()
 

@@ -15,18 +15,18 @@ from answerkey.metrics_core.embeddings.encoder import Encoded, EncoderError
 from answerkey.metrics_core.embeddings.packaged import MINILM
 
 _DEFAULT_LENGTH = 512
-"""For models that name no limit, such as static embeddings."""
+"""For models without a limit of their own, such as static embeddings."""
 
 _SETTINGS = {
-    # Every file is local; this keeps the libraries from asking the hub all the same.
+    # Every file is local; this keeps the libraries from contacting the hub anyway.
     "HF_HUB_OFFLINE": "1",
     "TRANSFORMERS_OFFLINE": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
-    # Threads that spin while they wait starve one another on a machine with other work: MiniLM made 67 texts
-    # a second that way and 261 without, on two cores with a load of 3; on idle ones 516 and 456.
+    # Threads that spin while they wait starve each other on a busy machine: MiniLM embedded 67 texts per second that
+    # way and 261 without, on two cores with a load of 3; on idle cores 516 and 456.
     "OMP_WAIT_POLICY": "PASSIVE",
 }
-"""Read by the libraries when they are imported. What the user has set already stays."""
+"""Read by the libraries when they are imported. Values that the user has set are kept."""
 
 
 class TransformerEncoder:
@@ -47,7 +47,7 @@ class TransformerEncoder:
 
     def pieces(self, text: str) -> Sequence[str | None]:
         """The pieces of the model's own tokenizer."""
-        # The tokenizer cuts at a length that `encode` sets anew, so the two must not meet.
+        # `encode` changes the length at which the tokenizer cuts, so the two must not run at the same time.
         with self._lock:
             if not callable(self._tokenizer):
                 return list(self._tokenizer.encode(text, add_special_tokens=False).tokens)
@@ -68,7 +68,7 @@ class TransformerEncoder:
 
 
 def load_minilm() -> TransformerEncoder:
-    """The embedded English model, on the processor, so that its numbers are the same on every machine.
+    """The packaged English model, on the CPU, so that its numbers are the same on every machine.
 
     Raises:
         EncoderError: its package is missing or damaged.
