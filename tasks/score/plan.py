@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +12,14 @@ from answerkey.metrics_core.registry import Options, create, workload
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.score.shard import Chunk, part_schema
 from answerkey.tasks.warehouse.home import Home
-from answerkey.tasks.warehouse.warehouse import one_file, quoted, scratch
+from answerkey.tasks.warehouse.sql import statements
+from answerkey.tasks.warehouse.warehouse import one_file, scratch, write_parquet
 
 if TYPE_CHECKING:
     import duckdb
+
+TODO = "todo.parquet"
+"""The file with the rows that any metric of a run needs, in the folder of the run."""
 
 MAX_CHUNKS = 40
 """Chunks of all metrics together. A server keeps 50 task runs a flow run well; bursts over 100 stall it."""
@@ -24,6 +27,7 @@ MAX_CHUNKS = 40
 _CHUNK_ROWS: Mapping[Kind, int] = {"lexical": 5_000, "semantic": 2_000, "judge": 500}
 """Fewer, where an answer takes longer: microseconds for words, milliseconds for a model, seconds for a judge."""
 
+_SQL = statements(__name__)
 _GROUP_ROWS = 2_048
 """The fewest that DuckDB writes."""
 
@@ -61,35 +65,87 @@ def plan(
     """
     if options.access.api_key is not None:
         raise ValueError("a judge's key does not travel: give score() the name of the place where it is kept")
-    chunks: list[Chunk] = []
-    signatures, known, todo = [], [], []
+    chosen = create(metrics, options)
+    needs, n_samples = _needs(accepted, home, out, [metric.signature for metric in chosen], only_failed=only_failed)
     share = max(1, most // len(metrics))
+    chunks: list[Chunk] = []
+    for metric, need in zip(chosen, needs, strict=True):
+        kind = workload(metric.name, options)
+        options.judge.seats()
+        # What judges said is in the ledger. A part would only stand in the way of a rerun with more budget.
+        folder = _part_folder(out if kind == "judge" else home.folder, metric.signature, need.contents)
+        size = _chunk_size(need.n_todo, _CHUNK_ROWS[kind], share)
+        chunks += [
+            Chunk(
+                metric.name, options, str(out / TODO), first, count, str(folder / f"{first}-{first + count}.parquet"),
+                need.places,
+            )
+            for first in range(0, need.n_todo, size)
+            for count in [min(size, need.n_todo - first)]
+        ]  # fmt: skip
+    named = [(metric.name, metric.signature, need) for metric, need in zip(chosen, needs, strict=True)]
+    return Plan(
+        tuple(chunks),
+        tuple((name, signature) for name, signature, _ in named),
+        n_samples,
+        tuple((name, need.n_known) for name, _, need in named),
+        tuple((name, need.n_todo) for name, _, need in named),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Need:
+    """The rows of the to-do file that one metric needs; `places` as in a chunk, `contents` a hash of them."""
+
+    n_known: int
+    n_todo: int
+    contents: str
+    places: str | None
+
+
+def _needs(
+    accepted: str, home: Home, out: Path, signatures: Sequence[str], *, only_failed: bool
+) -> tuple[list[_Need], int]:
+    """Write the to-do file of all metrics, and a list of places in it for each that does not need all of it.
+
+    Returns:
+        What each of the signatures needs, and how many different samples there are.
+    """
     out.mkdir(parents=True, exist_ok=True)
+    answers, measured = one_file(accepted), out / "measured.parquet"
     with scratch(out) as connection:
-        n_samples = _distinct(connection, accepted)
-        for metric in create(metrics, options):
-            kind = workload(metric.name, options)
-            options.judge.seats()
-            _known_keys(connection, home, metric.signature, out)
-            file = out / f"todo-{metric.name}.parquet"
-            rows, fingerprint = _todo(connection, file, only_failed=only_failed)
-            signatures.append((metric.name, metric.signature))
-            known.append((metric.name, _count(connection, "known WHERE status NOT IN ('failed', 'skipped')")))
-            todo.append((metric.name, rows))
-            # What judges said is in the ledger. A part would only stand in the way of a rerun with more budget.
-            folder = _part_folder(out if kind == "judge" else home.folder, metric.signature, fingerprint)
-            size = _chunk_size(rows, _CHUNK_ROWS[kind], share)
-            chunks += [
-                Chunk(metric.name, options, str(file), first, count, str(folder / f"{first}-{first + count}.parquet"))
-                for first in range(0, rows, size)
-                for count in [min(size, rows - first)]
-            ]
-    return Plan(tuple(chunks), tuple(signatures), n_samples, tuple(known), tuple(todo))
+        _write_measured(connection, home, measured, signatures)
+        known = {"measured": one_file(measured)}
+        connection.execute(_SQL["wanted"], {"accepted": answers})
+        connection.execute(_SQL["needs"])
+        for metric, signature in enumerate(signatures):
+            about = {**known, "metric": metric, "signature": signature, "only_failed": only_failed}
+            connection.execute(_SQL["add_needs"], about)
+        connection.execute(_SQL["todo"])
+        write_parquet(connection, _SQL["texts"], out / TODO, {"accepted": answers}, group_rows=_GROUP_ROWS)
+        n_todo, needs = _count(connection, "FROM todo"), []
+        for metric, signature in enumerate(signatures):
+            n_known = _count(connection, _SQL["known"], {**known, "signature": signature})
+            [(count, *sums)] = connection.execute(_SQL["contents"], {"metric": metric}).fetchall()
+            places = out / f"todo-{metric}.parquet"
+            if count < n_todo:
+                write_parquet(connection, _SQL["places"], places, {"metric": metric}, group_rows=_GROUP_ROWS)
+            needs.append(_Need(n_known, count, f"{count} {sums}", str(places) if count < n_todo else None))
+        return needs, _count(connection, "FROM wanted")
 
 
-def _part_folder(root: Path, signature: str, fingerprint: str) -> Path:
+def _write_measured(connection: duckdb.DuckDBPyConnection, home: Home, file: Path, signatures: Sequence[str]) -> None:
+    if not home.warehouse.exists():
+        write_parquet(connection, "SELECT '' AS signature, '' AS sample_key, '' AS status LIMIT 0", file)
+        return
+    # Through a file: two DuckDB sessions share nothing else, and the lock is held for a moment only.
+    with home.warehouse.reading() as warehouse:
+        write_parquet(warehouse, _SQL["measured"], file, {"signatures": list(signatures)})
+
+
+def _part_folder(root: Path, signature: str, contents: str) -> Path:
     # Parts that an older release left behind have other columns.
-    return root / "parts" / content_hash([signature, fingerprint, part_schema().names])
+    return root / "parts" / content_hash([signature, contents, part_schema().names])
 
 
 def _chunk_size(rows: int, least: int, share: int) -> int:
@@ -97,57 +153,6 @@ def _chunk_size(rows: int, least: int, share: int) -> int:
     return max(1, -(-rows // max(1, min(share, rows // least))))
 
 
-def _distinct(connection: duckdb.DuckDBPyConnection, accepted: str) -> int:
-    # Rows in the order of their ids keep the answers to one question together, which the reference caches
-    # of the metrics live on, and make the order of the source irrelevant.
-    connection.execute(
-        """
-        CREATE TEMP TABLE wanted AS
-        SELECT sample_key, any_value(question) AS question, any_value(answer) AS answer,
-               any_value("references") AS "references", any_value(facts) AS facts, min(sample_id) AS sample_id
-        FROM read_parquet(?) WHERE missing_because IS NULL GROUP BY sample_key
-        """,
-        [one_file(accepted)],
-    )
-    return _count(connection, "wanted")
-
-
-def _known_keys(connection: duckdb.DuckDBPyConnection, home: Home, signature: str, out: Path) -> None:
-    """The table `known` of this metric: keys and status of earlier measurements."""
-    connection.execute("CREATE OR REPLACE TEMP TABLE known (sample_key VARCHAR, status VARCHAR)")
-    if not home.warehouse.exists():
-        return
-    file = out / "known.parquet"
-    with home.warehouse.reading() as warehouse:
-        # Through a file: two DuckDB sessions share nothing else, and the lock is held for a moment only.
-        warehouse.execute(
-            f"COPY (SELECT sample_key, status FROM measurements WHERE signature = ?) TO {quoted(file)}",
-            [signature],
-        )
-    connection.execute(
-        "INSERT INTO known SELECT k.* FROM read_parquet(?) k JOIN wanted USING (sample_key)", [one_file(file)]
-    )
-
-
-def _todo(connection: duckdb.DuckDBPyConnection, file: Path, *, only_failed: bool) -> tuple[int, str]:
-    """Write the rows to score; return how many, and a hash of their keys in order."""
-    condition = "status = 'failed'" if only_failed else "status IS NULL OR status IN ('failed', 'skipped')"
-    connection.execute(
-        f"""
-        CREATE OR REPLACE TEMP TABLE todo AS
-        SELECT w.* FROM wanted w LEFT JOIN known k USING (sample_key) WHERE {condition}
-        ORDER BY sample_id, sample_key
-        """
-    )
-    unfinished = f"{file}.part"
-    connection.execute(f"COPY todo TO {quoted(unfinished)} (FORMAT parquet, ROW_GROUP_SIZE {_GROUP_ROWS})")
-    os.replace(unfinished, file)
-    [(fingerprint,)] = connection.execute(
-        "SELECT md5(coalesce(string_agg(sample_key, '' ORDER BY sample_id, sample_key), '')) FROM todo"
-    ).fetchall()
-    return _count(connection, "todo"), str(fingerprint)
-
-
-def _count(connection: Any, table: str) -> int:
-    [(count,)] = connection.execute(f"SELECT count(*) FROM {table}").fetchall()
+def _count(connection: duckdb.DuckDBPyConnection, query: str, parameters: Mapping[str, Any] | None = None) -> int:
+    [(count,)] = connection.execute(f"SELECT count(*) FROM ({query})", parameters or {}).fetchall()
     return int(count)

@@ -6,7 +6,6 @@ A part's name is a hash of what is in it, so a chunk that was finished before a 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,14 +15,20 @@ from answerkey.metrics_core.measurement import Failed, Measurement, Skipped
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.registry import Options, create
 from answerkey.metrics_core.sample import Sample
+from answerkey.tasks.warehouse.store import whole
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """`n_rows` rows of a metric's to-do file from row `first` (from 0) on, and the part that they become.
+    """`n_rows` of the rows that a metric needs, from row `first` (from 0) on, and the part that they become.
+
+    The texts are in the file `todo`, which all metrics of a run share. `places` is the file with the places of the rows
+    in it that this metric needs, in ascending order; None: it needs all of them.
 
     It goes wherever the work is done, so its options hold no key of a judge.
     """
@@ -34,6 +39,7 @@ class Chunk:
     first: int
     n_rows: int
     part: str
+    places: str | None = None
 
 
 def part_schema() -> pa.Schema:
@@ -91,13 +97,24 @@ def samples_of(chunk: Chunk) -> Iterator[list[Sample]]:
     """The rows of a chunk, a row group of the file at a time."""
     import pyarrow.parquet as pq
 
+    places = _places(chunk)
     with pq.ParquetFile(chunk.todo) as file:
         end = 0
         for group in range(file.num_row_groups):
             start, end = end, end + file.metadata.row_group(group).num_rows
-            first, last = max(start, chunk.first), min(end, chunk.first + chunk.n_rows)
-            if first < last:
-                yield _samples(file.read_row_group(group).slice(first - start, last - first).to_pydict())
+            inside = places[(places >= start) & (places < end)] - start
+            if len(inside):
+                yield _samples(file.read_row_group(group).take(inside).to_pydict())
+
+
+def _places(chunk: Chunk) -> npt.NDArray[np.int64]:
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    if chunk.places is None:
+        return np.arange(chunk.first, chunk.first + chunk.n_rows)
+    places: npt.NDArray[np.int64] = pq.read_table(chunk.places).column("place").to_numpy()
+    return places[chunk.first : chunk.first + chunk.n_rows]
 
 
 def _samples(columns: Mapping[str, list[Any]]) -> list[Sample]:
@@ -113,17 +130,10 @@ def _write(part: Path, batches: Iterable[list[Measurement]]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    part.parent.mkdir(parents=True, exist_ok=True)
     schema = part_schema()
-    # Two processes may score the same chunk at once; each writes its own file, the last rename wins.
-    unfinished = part.with_name(f"{part.name}.{os.getpid()}.part")
-    try:
-        with pq.ParquetWriter(unfinished, schema) as writer:
-            for measurements in batches:
-                writer.write_table(pa.table(_columns(measurements), schema=schema))
-        os.replace(unfinished, part)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with whole(part) as unfinished, pq.ParquetWriter(unfinished, schema) as writer:
+        for measurements in batches:
+            writer.write_table(pa.table(_columns(measurements), schema=schema))
 
 
 def _columns(measurements: list[Measurement]) -> Mapping[str, list[Any]]:

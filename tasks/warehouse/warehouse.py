@@ -12,11 +12,11 @@ import glob
 import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.migrate import VERSION, migrate, version_of
@@ -141,6 +141,21 @@ def scratch(folder: Path) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(":memory:")
     _limit(connection, folder)
     return connection
+
+
+def write_parquet(
+    connection: duckdb.DuckDBPyConnection,
+    query: str,
+    file: Path,
+    parameters: Mapping[str, Any] | None = None,
+    *,
+    group_rows: int = 122_880,
+) -> None:
+    """Write the rows of a query to a Parquet file, whole or not at all."""
+    with whole(file) as unfinished:
+        connection.execute(
+            f"COPY ({query}) TO {quoted(unfinished)} (FORMAT parquet, ROW_GROUP_SIZE {group_rows})", parameters or {}
+        )
 
 
 def one_file(path: str | Path) -> str:

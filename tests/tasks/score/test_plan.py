@@ -18,7 +18,7 @@ from answerkey.tasks.load.load import Loaded, Source
 from answerkey.tasks.load.staging import staged_schema
 from answerkey.tasks.reports.commit import commit
 from answerkey.tasks.score.plan import MAX_CHUNKS, Plan, plan
-from answerkey.tasks.score.shard import fail_chunk, score_chunk
+from answerkey.tasks.score.shard import fail_chunk, samples_of, score_chunk
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import jsonl, query, rows_of, run, stage
 
@@ -64,6 +64,23 @@ def test_new_and_changed_rows_alone_are_to_do(tmp_path: Path) -> None:
     assert (again.n_samples, again.n_known, again.n_todo) == (8, (("bleu", 6),), (("bleu", 2),))
     [chunk] = again.chunks
     assert [row["sample_id"] for row in rows_of(chunk.todo)] == ["q6", "q7"]
+
+
+def test_the_texts_are_written_once_for_all_metrics(tmp_path: Path) -> None:
+    loaded = stage(tmp_path, ROWS)
+    committed(tmp_path, loaded, planned(tmp_path, loaded, "bleu"))
+    changed = [*ROWS[:2], *({**row, "answer": f"other {row['id']}"} for row in ROWS[2:4]), *ROWS[4:]]
+    committed(tmp_path, loaded, planned(tmp_path, loaded, "rouge_l"), failing="rouge_l")
+    made = planned(tmp_path, stage(tmp_path, changed), "bleu", "rouge_l", "contains")
+    assert made.n_todo == (("bleu", 2), ("rouge_l", 8), ("contains", 8))
+    assert {chunk.todo for chunk in made.chunks} == {str(tmp_path / "plan" / "todo.parquet")}
+    assert len(list((tmp_path / "plan").glob("todo*"))) == 2
+    answers = {chunk.metric: [s.answer for samples in samples_of(chunk) for s in samples] for chunk in made.chunks}
+    assert answers["bleu"] == ["other q2", "other q3"]
+    assert answers["rouge_l"] == answers["contains"] == [row["answer"] for row in changed]
+    assert [row["sample_key"] for row in rows_of(score_chunk(made.chunks[0]))] == [
+        row["sample_key"] for row in rows_of(made.chunks[0].todo) if row["sample_id"] in ("q2", "q3")
+    ]
 
 
 def test_another_signature_is_another_measurement(tmp_path: Path) -> None:

@@ -1,0 +1,49 @@
+-- name: measured
+-- What the warehouse knows of these signatures.
+SELECT signature, sample_key, status FROM measurements WHERE signature IN (SELECT unnest($signatures))
+
+-- name: wanted
+-- Equal answers are scored once. The texts stay in the file until it is known which of them are needed.
+CREATE TEMP TABLE wanted AS
+SELECT sample_key, min(sample_id) AS sample_id, min(file_row_number) AS "row"
+FROM read_parquet($accepted, file_row_number = true)
+WHERE missing_because IS NULL
+GROUP BY sample_key
+
+-- name: needs
+CREATE TEMP TABLE needs (metric INTEGER, "row" BIGINT)
+
+-- name: add_needs
+INSERT INTO needs
+SELECT $metric, w."row"
+FROM wanted w
+LEFT JOIN (FROM read_parquet($measured) WHERE signature = $signature) AS m USING (sample_key)
+WHERE m.status = 'failed' OR (NOT $only_failed AND (m.status IS NULL OR m.status = 'skipped'))
+
+-- name: known
+FROM read_parquet($measured) JOIN wanted USING (sample_key)
+WHERE signature = $signature AND status NOT IN ('failed', 'skipped')
+
+-- name: todo
+-- In the order of the ids the answers to one question stay together, which the reference caches of the metrics live on,
+-- and the order of the source is irrelevant.
+CREATE TEMP TABLE todo AS
+SELECT "row", sample_id, row_number() OVER (ORDER BY sample_id, sample_key) - 1 AS place
+FROM wanted SEMI JOIN needs USING ("row")
+
+-- name: texts
+SELECT a.sample_key, t.sample_id, a.question, a.answer, a."references", a.facts
+FROM read_parquet($accepted, file_row_number = true) a
+JOIN todo t ON t."row" = a.file_row_number
+ORDER BY t.place
+
+-- name: places
+SELECT place FROM todo JOIN needs USING ("row") WHERE metric = $metric ORDER BY place
+
+-- name: contents
+-- How many rows a metric needs, and which they are: sums that do not depend on an order need no memory.
+SELECT count(*), bit_xor(hash), sum(hash)
+FROM (
+    SELECT md5_number_lower(sample_id || chr(0) || sample_key) AS hash
+    FROM needs JOIN wanted USING ("row") WHERE metric = $metric
+)
