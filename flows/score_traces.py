@@ -22,11 +22,9 @@ from answerkey.tasks import steps
 from answerkey.tasks.reports.commit import recorded
 from answerkey.tasks.score.plan import MAX_CHUNKS
 from answerkey.tasks.score.score import worth_spawning
-from answerkey.tasks.traces.funnel import BUCKETS, Funnel
-from answerkey.tasks.traces.locks import alone
-from answerkey.tasks.traces.prepare import Prepared
-from answerkey.tasks.traces.preview import Preview
+from answerkey.tasks.traces.score import Prepared, Preview, alone
 from answerkey.tasks.traces.select import Window
+from answerkey.tasks.traces.summary import BUCKETS, Funnel
 from answerkey.tasks.warehouse.home import Home
 
 _TRACING = Tracing()

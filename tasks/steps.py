@@ -25,9 +25,8 @@ from answerkey.tasks.reports import aggregate, commit
 from answerkey.tasks.score import estimate as foresee
 from answerkey.tasks.score import plan, score
 from answerkey.tasks.score import shard as parts
-from answerkey.tasks.traces import commit as trace_commit
-from answerkey.tasks.traces import prepare, preview
-from answerkey.tasks.traces import publish as trace_publish
+from answerkey.tasks.traces import score as trace_score
+from answerkey.tasks.traces import summary as trace_summary
 from answerkey.tasks.validate import validate
 
 
@@ -80,12 +79,14 @@ gate_step = task(name="gate", task_run_name="gate", cache_policy=NO_CACHE)(gate.
 publish_step = task(name="publish", task_run_name="publish", cache_policy=NO_CACHE)(publish.publish)
 publish_run_step = task(name="publish page", task_run_name="publish page", cache_policy=NO_CACHE)(page.publish_run)
 publish_pair_step = task(name="publish page", task_run_name="publish page", cache_policy=NO_CACHE)(page.publish_pair)
-prepare_traces_step = task(name="prepare", task_run_name="prepare {rule.name}", cache_policy=NO_CACHE)(prepare.prepare)
+prepare_traces_step = task(name="prepare", task_run_name="prepare {rule.name}", cache_policy=NO_CACHE)(
+    trace_score.prepare
+)
 preview_traces_step = task(name="foresee", task_run_name="foresee {prepared.rule.name}", cache_policy=NO_CACHE)(
-    preview.preview
+    trace_score.preview
 )
 commit_traces_step = task(name="commit", task_run_name="commit {prepared.rule.name}", cache_policy=NO_CACHE)(
-    trace_commit.commit
+    trace_score.commit
 )
-publish_traces_step = task(name="publish", task_run_name="publish", cache_policy=NO_CACHE)(trace_publish.publish)
+publish_traces_step = task(name="publish", task_run_name="publish", cache_policy=NO_CACHE)(trace_summary.publish)
 announce_step = task(name="announce", task_run_name="announce", cache_policy=NO_CACHE)(announce.announce)

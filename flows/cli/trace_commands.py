@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
-    from answerkey.tasks.traces.funnel import Funnel
-    from answerkey.tasks.traces.preview import Preview
+    from answerkey.tasks.traces.score import Preview
+    from answerkey.tasks.traces.summary import Funnel
 
 _EPILOG = """\
 examples:

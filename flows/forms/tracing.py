@@ -18,9 +18,9 @@ from answerkey.metrics_core.judges.options import OFFLINE_JUDGE
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.registry import METRICS, Options, create
 from answerkey.tasks.traces.rules import Rule, load_rules
+from answerkey.tasks.traces.score import newest_version
 from answerkey.tasks.traces.select import Window
 from answerkey.tasks.traces.source import check_source
-from answerkey.tasks.traces.stage import newest_version
 from answerkey.tasks.warehouse.home import Home
 
 _DAY = r"^(\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2})?(Z|[+-]\d{2}:\d{2})?)?)?$"

@@ -13,10 +13,8 @@ from answerkey.flows.terminal.comparisons import Axis
 from answerkey.flows.terminal.reports import dollars, plain_table, show
 from answerkey.metrics_core.llm.untrusted import cut, one_line
 from answerkey.tasks.publish.artifacts import number
-from answerkey.tasks.traces.funnel import BUCKETS, Funnel
-from answerkey.tasks.traces.preview import Preview
-from answerkey.tasks.traces.publish import ends
-from answerkey.tasks.traces.summary import Period
+from answerkey.tasks.traces.score import Preview
+from answerkey.tasks.traces.summary import BUCKETS, Funnel, Period, ends
 
 _FIRST = 10
 """Traces of a rule that a dry run prints; JSON has more."""

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, get_args
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.traces import paths
+from answerkey.tasks.traces.source import path_problem
 
 Operator = Literal[
     "is not empty", "is empty", "not contains", "contains", "starts with", "ends with", "!=", ">=", "<=", "=", ">", "<"
@@ -61,7 +61,7 @@ def parse_filter(text: object) -> Filter:
     if found is None:
         raise UserError(_no_operator(text))
     path, operator, written = found["path"], found["operator"], found["value"]
-    if wrong := paths.problem(path):
+    if wrong := path_problem(path):
         raise UserError(f"{text!r}: {wrong}")
     assert operator in OPERATORS
     if (operator in _ALONE) != (written is None):

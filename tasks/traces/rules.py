@@ -25,12 +25,12 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.registry import METRICS, create
-from answerkey.tasks.traces import paths
 from answerkey.tasks.traces.filters import Filter, parse_filter
-from answerkey.tasks.traces.located import Located, read_located
-from answerkey.tasks.traces.source import absolute
+from answerkey.tasks.traces.source import absolute, path_problem
 
 MAPPED = ("question", "answer", "references", "facts", "key")
 _DOCUMENT = {"input": "question", "output": "answer", "ground_truth": "references"}
@@ -41,7 +41,38 @@ KEYS = (
 )  # fmt: skip
 """What a rule may say."""
 
+_DEEPEST = 20
+"""Levels of nesting. An alias can make a document that never ends."""
+
 _NEEDED = ("name", "source", "mapping", "metric")
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """A document, and the line of everything in it by its place: `judge.judges[0]`; the whole is the empty place."""
+
+    file: str
+    content: Any
+    lines: Mapping[str, int]
+
+    def where(self, place: str = "") -> str:
+        """`FILE:LINE` of a place, or of the nearest thing around it that stands in the file."""
+        while place and place not in self.lines:
+            place = place[: max(place.rfind("."), place.rfind("["), 0)]
+        return f"{self.file}:{self.lines.get(place, 1)}"
+
+    def inside(self, place: str) -> Located:
+        """The part of the document at a place that is in it: a key, or `key[0]`."""
+        content = self.content
+        for step in place.replace("[", ".[").split("."):
+            if step:
+                content = content[int(step[1:-1])] if step.startswith("[") else content[step]
+        inner = {
+            name.removeprefix(place).lstrip("."): line
+            for name, line in self.lines.items()
+            if name == place or name.startswith((f"{place}.", f"{place}["))
+        }
+        return Located(self.file, content, inner)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +185,7 @@ def _problems(located: Located) -> Iterator[tuple[str, str]]:
             yield key, f"{key}: is missing"
     yield from _plain_problems(content)
     for key in ("id", "time"):
-        if key in content and (wrong := paths.problem(content[key])):
+        if key in content and (wrong := path_problem(content[key])):
             yield key, f"{key}: {wrong}"
     filters = content.get("filters", [])
     for place, one in enumerate(filters if isinstance(filters, list) else []):
@@ -199,7 +230,7 @@ def _mapping_problems(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield place, f"{place}: is not to be mapped; {_choose(key, (*MAPPED, *_DOCUMENT))}"
         elif name in named:
             yield place, f"{place}: is the same as {named[name]}; keep one"
-        elif wrong := paths.problem(path):
+        elif wrong := path_problem(path):
             yield place, f"{place}: {wrong}"
         named.setdefault(str(name), key)
     if "answer" not in named:
@@ -267,3 +298,53 @@ def _instant(value: object) -> datetime | None:
     if not isinstance(value, datetime):
         return None
     return value if value.tzinfo else value.replace(tzinfo=UTC)
+
+
+def read_located(file: Path) -> Located:
+    """A YAML file.
+
+    Raises:
+        UserError: it cannot be read, is not YAML, has a key twice, or is nested too deeply.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{file}: cannot be read: {error}") from error
+    loader = yaml.SafeLoader(text)
+    try:
+        node = loader.get_single_node()
+        lines: dict[str, int] = {}
+        content = None if node is None else _content(loader, node, "", lines, str(file))
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise UserError(f"{file}:{line}: not YAML: {error.problem}") from error
+    except (yaml.YAMLError, ValueError) as error:
+        raise UserError(f"{file}: not YAML: {str(error).splitlines()[0]}") from error
+    finally:
+        loader.dispose()
+    return Located(str(file), content, lines)
+
+
+def _content(loader: yaml.SafeLoader, node: yaml.Node, place: str, lines: dict[str, int], file: str) -> Any:
+    lines.setdefault(place, node.start_mark.line + 1)
+    if place.count(".") + place.count("[") > _DEEPEST:
+        raise UserError(f"{file}:{node.start_mark.line + 1}: nested more than {_DEEPEST} levels deep")
+    if isinstance(node, yaml.SequenceNode):
+        return [_content(loader, item, f"{place}[{n}]", lines, file) for n, item in enumerate(node.value)]
+    if isinstance(node, yaml.MappingNode):
+        return dict(_pairs(loader, node, place, lines, file))
+    return loader.construct_object(node)
+
+
+def _pairs(
+    loader: yaml.SafeLoader, node: yaml.MappingNode, place: str, lines: dict[str, int], file: str
+) -> Iterator[tuple[str, Any]]:
+    for key, value in node.value:
+        line = key.start_mark.line + 1
+        if not isinstance(key, yaml.ScalarNode):
+            raise UserError(f"{file}:{line}: a key must be a single word")
+        inner = f"{place}.{key.value}" if place else str(key.value)
+        if inner in lines:
+            raise UserError(f"{file}:{line}: {key.value}: stands here twice, first in line {lines[inner]}; keep one")
+        lines[inner] = line
+        yield str(key.value), _content(loader, value, inner, lines, file)

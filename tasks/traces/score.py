@@ -1,25 +1,302 @@
-"""Bring a rule's run into the warehouse: scores, outcomes, funnel, quarantine and watermark in one transaction."""
+"""A run of a rule: stage the traces that it takes, plan their scoring, preview it, and commit what came of it."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from answerkey.tasks.load.sources import without_secrets
+from filelock import FileLock, Timeout
+
+from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.judges.estimate import Estimate
+from answerkey.metrics_core.registry import Options, create
+from answerkey.tasks.load.columns import ColumnMap, value
+from answerkey.tasks.load.sources import Raw, parse_line, without_secrets
+from answerkey.tasks.load.stage import Reference, Stager, refused
+from answerkey.tasks.load.staging import quarantine_schema, staged_schema
 from answerkey.tasks.reports.commit import commit_measurements
 from answerkey.tasks.reports.judge_calls import collect_calls, insert_calls
-from answerkey.tasks.traces.funnel import Funnel
-from answerkey.tasks.traces.prepare import Prepared
-from answerkey.tasks.traces.rules import Rule
-from answerkey.tasks.traces.summary import main_field, mean_of_run
+from answerkey.tasks.score.estimate import foresee
+from answerkey.tasks.score.plan import MAX_CHUNKS, Plan, plan
+from answerkey.tasks.traces.rules import MAPPED, Rule
+from answerkey.tasks.traces.select import Selection, Window, select
+from answerkey.tasks.traces.summary import Funnel, main_field, mean_of_run
+from answerkey.tasks.validate.contract import Contract
+from answerkey.tasks.validate.quarantine import writing
+from answerkey.tasks.validate.validate import validate
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.warehouse import one_file
 
 if TYPE_CHECKING:
     import duckdb
+
+_BATCH = 5_000
+_CONTRACT = Contract(max_quarantined=1.0, require_references=False)
+"""Each trace stands for itself: many bad ones are counted, and stop nothing. One without a reference is undefined."""
+
+_KEYS = {"key": "id"}
+"""What the loader calls the things that a rule maps, where it has another name for them."""
+
+MOST_SHOWN = 1_000
+
+
+@contextmanager
+def alone(home: Home, rules: Sequence[str], say: Callable[[str], object]) -> Iterator[None]:
+    """Keep all other runs of these rules on this home out; a run that comes second waits, and `say` is called once.
+
+    A process that dies lets go of its locks.
+    """
+    folder = home.folder / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        # In one order everywhere, so that no two runs wait for each other.
+        for rule in sorted(set(rules)):
+            lock = FileLock(folder / f"rule-{rule}.lock")
+            try:
+                lock.acquire(blocking=False)
+            except Timeout:
+                say(f"{rule}: another run is at work on this rule; waiting until it is done")
+                lock.acquire(poll_interval=0.2)
+            stack.callback(lock.release)
+        yield
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """The sampled traces of a rule after validation.
+
+    `accepted` is a Parquet file with the columns of `staged_schema()`, None where nothing is left to score;
+    `quarantine` one with those of `quarantine_schema()`.
+    """
+
+    accepted: str | None
+    quarantine: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What is known of a rule's run before anything is scored. `plan` is None where no trace is to be scored."""
+
+    rule: Rule
+    window: Window
+    signature: str
+    selection: Selection
+    staged: Staged
+    plan: Plan | None
+
+    @property
+    def todo(self) -> int:
+        """Measurements to make: those known are not among them, and equal answers count once."""
+        return sum(rows for _, rows in self.plan.n_todo) if self.plan else 0
+
+
+def prepare(rule: Rule, options: Options, home: Home, out: Path, window: Window, *, most: int = MAX_CHUNKS) -> Prepared:
+    """Select the traces of a rule, stage them, and plan their scoring. Nothing in the warehouse changes.
+
+    Args:
+        options: of the rule's metric, without a judge's key.
+        out: a folder for this rule in this run alone.
+        most: chunks that the rule may have.
+
+    Raises:
+        UserError: the source cannot be read, an id or a time stands nowhere, or a data set or a judge is missing.
+    """
+    selection = select(rule, home, out, window)
+    staged = stage(rule, home, selection, out)
+    planned = None
+    if staged.accepted:
+        planned = plan(staged.accepted, home, out, [rule.metric], options, only_failed=False, most=most)
+    [metric] = create([rule.metric], options)
+    return Prepared(rule, window, metric.signature, selection, staged, planned)
+
+
+def stage(rule: Rule, home: Home, selection: Selection, out: Path) -> Staged:
+    """Map the sampled traces, join their references, and validate them.
+
+    Raises:
+        UserError: there is no data set of the name in the rule.
+    """
+    staged, rejects = out / "staged.parquet", out / "rejects.parquet"
+    stager = _stager(rule, home)
+    found: dict[str, int] = dict.fromkeys(rule.mapping, 0)
+    n_staged = 0
+    with writing(str(staged), staged_schema()) as good, writing(str(rejects), quarantine_schema()) as bad:
+        for batch in _batches(selection.taken):
+            rows, refusals = _parted(stager, rule, batch, found)
+            n_staged += len(rows)
+            _write(good, rows)
+            _write(bad, refusals)
+    notes = list(_nowhere(rule, found, selection.sampled))
+    if not n_staged:
+        return Staged(None, str(rejects), tuple(notes))
+    validation = validate(str(staged), str(rejects), str(out), _CONTRACT)
+    notes += [
+        f"{rule.name}: {check.message}"
+        for check in validation.checks
+        if not check.success and check.release is None and check.rule != "unreadable"
+    ]
+    return Staged(validation.accepted if validation.n_accepted else None, validation.quarantine, tuple(notes))
+
+
+def _stager(rule: Rule, home: Home) -> Stager:
+    paths = {_KEYS.get(key, key): path for key, path in rule.mapping.items()}
+    columns = ColumnMap(paths, (), ())  # type: ignore[arg-type]
+    return Stager(columns, rule.name, _references(rule, home) if rule.dataset else None)
+
+
+def _references(rule: Rule, home: Home) -> dict[str, Reference]:
+    """The newest version of the rule's data set, by sample id."""
+    with home.warehouse.reading() as warehouse:
+        version = newest_version(warehouse, rule)
+        rows = warehouse.execute(
+            'SELECT sample_id, question, "references", facts FROM samples WHERE dataset = ? AND dataset_version = ?',
+            [rule.dataset, version],
+        ).fetchall()
+    return {
+        sample_id: Reference(sample_id, question, tuple(references or ()), tuple(facts or ()), None)
+        for sample_id, question, references, facts in rows
+    }
+
+
+def newest_version(warehouse: duckdb.DuckDBPyConnection, rule: Rule) -> str:
+    """The newest version of the data set that has the references of a rule.
+
+    Raises:
+        UserError: there is no such data set.
+    """
+    newest = "SELECT dataset, arg_max(version, created_at) FROM datasets GROUP BY dataset"
+    known = dict(warehouse.execute(newest).fetchall())
+    if rule.dataset not in known:
+        there = f"there are {', '.join(sorted(known))}" if known else "there is none yet: answerkey evaluate makes them"
+        raise UserError(f"{rule.located.where('dataset')}: dataset: there is no data set {rule.dataset!r}; {there}")
+    return str(known[rule.dataset])
+
+
+def _batches(taken: str) -> Iterator[list[dict[str, Any]]]:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(taken) as file:
+        for batch in file.iter_batches(batch_size=_BATCH):
+            yield batch.to_pylist()
+
+
+def _parted(
+    stager: Stager, rule: Rule, batch: list[dict[str, Any]], found: dict[str, int]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Rows to score, and rows for the quarantine. `found` counts the traces with something at each mapped path."""
+    rows, refusals = [], []
+    for trace in batch:
+        raw = Raw(trace["row"], None, trace["reason"], trace["trace"])
+        if trace["bucket"] == "sampled":
+            # What DuckDB takes for JSON can be too deep, or have numbers too long, for Python.
+            raw = parse_line(trace["row"], trace["trace"])
+            for key, path in rule.mapping.items():
+                found[key] += value(raw.record or {}, path) is not None
+        try:
+            # The trace is what is scored, also where several are about one question of a data set.
+            rows.append({**stager.stage(raw), "sample_id": trace["trace_id"]})
+        except ValueError as error:
+            refusals.append({**refused(raw, f"{Path(trace['file']).name}: {error}"), "sample_id": trace["trace_id"]})
+    return rows, refusals
+
+
+def _nowhere(rule: Rule, found: Mapping[str, int], sampled: int) -> Iterator[str]:
+    for key in MAPPED:
+        if sampled and found.get(key) == 0:
+            yield (
+                f"{rule.located.where(f'mapping.{key}')}: none of the {sampled:,} sampled traces has anything at "
+                f"{rule.mapping[key]!r}, which is mapped to {key}"
+            )
+
+
+def _write(writer: Any, rows: list[dict[str, Any]]) -> None:
+    import pyarrow as pa
+
+    if rows:
+        writer.write_table(pa.Table.from_pylist(rows, schema=writer.schema))
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A trace that would be scored."""
+
+    trace_id: str
+    time: str | None
+    answer: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """The counts of a rule up to the first score: seen = disabled + filtered + sampled_out + quarantined + taken.
+
+    `measured` measurements would be made for the traces taken; the others are known, or equal each other. `estimate`
+    is None where the metric asks no judge. `traces` are the first `MOST_SHOWN` of those taken, by time.
+    """
+
+    rule: str
+    metric: str
+    signature: str
+    seen: int
+    disabled: int
+    filtered: int
+    sampled_out: int
+    quarantined: int
+    taken: int
+    measured: int
+    estimate: Estimate | None
+    traces: tuple[Shown, ...]
+
+
+def preview(prepared: Prepared) -> Preview:
+    """Nobody is asked, and nothing changes.
+
+    Raises:
+        UserError: litellm does not know the provider of a judge.
+        LedgerError: the ledger cannot be read.
+    """
+    selection = prepared.selection
+    taken, shown = _taken(prepared)
+    estimates = foresee(prepared.plan) if prepared.plan else ()
+    return Preview(
+        rule=prepared.rule.name,
+        metric=prepared.rule.metric,
+        signature=prepared.signature,
+        seen=selection.seen,
+        disabled=selection.disabled,
+        filtered=selection.filtered,
+        sampled_out=selection.sampled_out,
+        quarantined=selection.seen - selection.disabled - selection.filtered - selection.sampled_out - taken,
+        taken=taken,
+        measured=prepared.todo,
+        estimate=next(iter(estimates), None),
+        traces=shown,
+    )
+
+
+def _taken(prepared: Prepared) -> tuple[int, tuple[Shown, ...]]:
+    """How many traces would be scored, and the first of them by time."""
+    if prepared.staged.accepted is None:
+        return 0, ()
+    import duckdb
+
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        rows = connection.execute(
+            """
+            SELECT count(*) OVER (), a.sample_id, strftime(d.time, '%Y-%m-%d %H:%M:%S'), left(a.answer, 200)
+            FROM read_parquet(?) a JOIN (SELECT trace_id, min(time) AS time FROM read_parquet(?) GROUP BY trace_id) d
+                ON d.trace_id = a.sample_id
+            ORDER BY d.time, a.sample_id LIMIT ?
+            """,
+            [one_file(prepared.staged.accepted), one_file(prepared.selection.decided), MOST_SHOWN],
+        ).fetchall()
+    return rows[0][0], tuple(Shown(*row) for _, *row in rows)
 
 
 def commit(home: Home, run_id: str, prepared: Prepared, parts: Sequence[str], out: Path) -> Funnel:

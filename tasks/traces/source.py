@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import json
 import os
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.load.columns import steps
 from answerkey.tasks.load.sources import JSON_LINES, PARQUET, TABLE, URL, load_httpfs, parse_line, without_secrets
 from answerkey.tasks.load.stage import clean
 from answerkey.tasks.warehouse.warehouse import one_file, quoted
@@ -175,3 +177,15 @@ def _reread(places: Sequence[tuple[str, int]], firsts: dict[str, int]) -> Iterat
                     raw = parse_line(number, line.removeprefix("\ufeff"))
                     text = line if raw.record is None else json.dumps(raw.record, ensure_ascii=False)
                     yield file, row, raw.error, clean(text) or ""
+
+
+def path_problem(path: object) -> str | None:
+    """What is wrong with a path as a user wrote it, with what to write instead; None where nothing is."""
+    if not isinstance(path, str) or not path.strip():
+        return "a path is a text like metadata.user.id or messages[0].text"
+    if ".." in path or "*" in path:
+        return f"{path!r} names several values; write the way to one, like messages[0].text"
+    # What follows the names and numbers is left of a bracket that is not closed, or holds no number.
+    if not re.fullmatch(r"\$?\.?[^\[\]]+(\[\d+\][^\[\]]*)*", path.strip()) or not steps(path) or path.endswith("."):
+        return f"{path!r} is no path; write names with dots and numbers in brackets, like messages[0].text"
+    return None

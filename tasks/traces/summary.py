@@ -1,20 +1,71 @@
-"""The mean of a field over scored traces: all of a run, or by day, week or month, with its interval."""
+"""What became of the traces of a rule: the counts of a run, and the mean of a field over time."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metric import Field
 from answerkey.metrics_core.registry import create
 from answerkey.metrics_core.statistics.intervals import Interval, student_t, wilson
+from answerkey.tasks.publish.artifacts import artifact_key, literal, number
 from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
     import duckdb
 
+_DAYS = 30
+
 By = Literal["day", "week", "month"]
+
+
+BUCKETS: Mapping[str, str] = {
+    "disabled": "the rule is switched off",
+    "filtered": "do not fit a filter",
+    "sampled_out": "not in the sample",
+    "quarantined": "cannot be scored",
+    "scored": "have a number",
+    "undefined": "nothing to say: no reference",
+    "failed": "tried again by the next run",
+    "skipped": "left for the next run",
+}
+"""Where a trace can end, in the order of the way, and what it means there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Funnel:
+    """The counts of one rule in one run; those of `BUCKETS` add up to `seen`.
+
+    `again` of the seen ones were known from another run; `measured` measurements were made. `mean` is of the main field
+    of the metric over the scored traces, with its 95 % interval; None where there is none.
+    """
+
+    rule: str
+    metric: str
+    signature: str
+    seen: int
+    disabled: int
+    filtered: int
+    sampled_out: int
+    quarantined: int
+    scored: int
+    undefined: int
+    failed: int
+    skipped: int
+    again: int
+    measured: int
+    field: str
+    mean: float | None = None
+    low: float | None = None
+    high: float | None = None
+    watermark: str | None = None
+
+    def __post_init__(self) -> None:
+        if sum(getattr(self, bucket) for bucket in BUCKETS) != self.seen:
+            counts = ", ".join(f"{bucket} {getattr(self, bucket):,}" for bucket in BUCKETS)
+            raise RuntimeError(f"{self.rule}: the funnel does not add up: seen {self.seen:,}, {counts}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,3 +183,59 @@ def _periods(warehouse: duckdb.DuckDBPyConnection, rule: str, metric: str, name:
         ends = interval(field, mean, sd, n, others)
         found.append(Period(start, n, total, mean, ends and ends.low, ends and ends.high, method))
     return tuple(found)
+
+
+def publish(home: Home, funnels: Sequence[Funnel]) -> None:
+    """Make a table artifact of the run's funnels, and a markdown artifact of every rule with its days."""
+    from prefect.artifacts import create_markdown_artifact, create_table_artifact
+
+    create_table_artifact(table_rows(funnels), key="score-traces", description="How many traces came how far")
+    for funnel in funnels:
+        name, days = over_time(home, funnel.rule)
+        create_markdown_artifact(
+            markdown(funnel, name, days[-_DAYS:]), key=f"rule-{artifact_key(funnel.rule)}", description=funnel.rule
+        )
+
+
+def table_rows(funnels: Sequence[Funnel]) -> list[dict[str, Any]]:
+    """A row a rule: where its traces ended, and the mean of the metric's main field."""
+    return [
+        {
+            "rule": funnel.rule,
+            "seen": funnel.seen,
+            **{bucket.replace("_", " "): getattr(funnel, bucket) for bucket in BUCKETS},
+            "field": f"{funnel.metric}.{funnel.field}",
+            "mean": number(funnel.mean),
+            "95 % interval": ends(funnel),
+        }
+        for funnel in funnels
+    ]
+
+
+def ends(one: Funnel | Period) -> str:
+    """The interval as `0.710 – 0.731`, or a dash."""
+    return "–" if one.low is None else f"{number(one.low)} – {number(one.high)}"
+
+
+def markdown(funnel: Funnel, name: str, days: Sequence[Period]) -> str:
+    """One page about a rule: how many traces of this run came how far, and its mean by day."""
+    lines = [
+        f"# {literal(funnel.rule)}",
+        "",
+        f"`{funnel.signature}`",
+        "",
+        "| traces | of this run | |",
+        "|---|---|---|",
+        f"| seen | {funnel.seen:,} | {funnel.again:,} of them again |",
+        *(f"| {bucket.replace('_', ' ')} | {getattr(funnel, bucket):,} | {what} |" for bucket, what in BUCKETS.items()),
+        "",
+        f"{funnel.measured:,} measurements were made; the others were known, or equal each other.",
+        "",
+        f"## {literal(name)} by day",
+        "",
+        "| day (UTC) | mean | 95 % interval | scored |",
+        "|---|---|---|---|",
+        *(f"| {day.start} | {number(day.mean)} | {ends(day)} | {day.n_scored:,}/{day.n_total:,} |" for day in days),
+        "",
+    ]
+    return "\n".join(lines)

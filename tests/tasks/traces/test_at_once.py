@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.tasks.traces.locks import alone
+from answerkey.tasks.traces.score import alone
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import judged, wordy
@@ -53,7 +53,7 @@ def test_the_second_run_waits_says_so_and_finds_nothing_left(tmp_path: Path) -> 
 TWO = """
 import sys
 from pathlib import Path
-from answerkey.tasks.traces.locks import alone
+from answerkey.tasks.traces.score import alone
 from answerkey.tasks.traces.rules import load_rules
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.traces.tracing_help import counts, run
@@ -100,7 +100,7 @@ def test_rules_of_different_names_do_not_wait(tmp_path: Path) -> None:
 SCRIPT = """
 import sys
 from pathlib import Path
-from answerkey.tasks.traces.locks import alone
+from answerkey.tasks.traces.score import alone
 from answerkey.tasks.traces.rules import load_rules
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.judging_help import judged

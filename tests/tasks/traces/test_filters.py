@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.traces.filters import OPERATORS, Filter, condition, first_broken, parse_filter
-from answerkey.tasks.traces.paths import prepare
+from answerkey.tasks.traces.select import make_macros
 
 
 @pytest.fixture(scope="module")
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as opened:
         opened.execute("SET TimeZone = 'UTC'")
-        prepare(opened)
+        make_macros(opened)
         yield opened
 
 

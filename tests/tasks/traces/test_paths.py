@@ -11,14 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.tasks.load.columns import value
-from answerkey.tasks.traces.paths import followed, prepare, problem
+from answerkey.tasks.traces.select import followed_paths, make_macros
+from answerkey.tasks.traces.source import path_problem
 
 
 @pytest.fixture(scope="module")
 def connection() -> Iterator[duckdb.DuckDBPyConnection]:
     with duckdb.connect() as opened:
         opened.execute("SET TimeZone = 'UTC'")
-        prepare(opened)
+        make_macros(opened)
         opened.execute("CREATE TABLE traces (trace JSON)")
         yield opened
 
@@ -26,7 +27,7 @@ def connection() -> Iterator[duckdb.DuckDBPyConnection]:
 def found(connection: duckdb.DuckDBPyConnection, trace: object, *paths: str) -> list[Any]:
     connection.execute("DELETE FROM traces")
     connection.execute("INSERT INTO traces VALUES (?)", [trace if isinstance(trace, str) else json.dumps(trace)])
-    query, bound = followed(paths, "traces")
+    query, bound = followed_paths(paths, "traces")
     columns = ", ".join(f"h{n}" for n in range(len(paths)))
     [row] = connection.execute(f"SELECT {columns} FROM ({query})", bound).fetchall()
     return [None if one is None else json.loads(one) for one in row]
@@ -100,7 +101,7 @@ def test_what_an_instant_is(connection: duckdb.DuckDBPyConnection, text: str, ex
 
 @pytest.mark.parametrize("path", ["a", "$.a.b[0]", "a[0][1]", "input.question", "a b.c", "output.[0].name", "tags[12]"])
 def test_paths_that_are_some(path: str) -> None:
-    assert problem(path) is None
+    assert path_problem(path) is None
 
 
 @pytest.mark.parametrize(
@@ -112,4 +113,4 @@ def test_paths_that_are_some(path: str) -> None:
     ],
 )  # fmt: skip
 def test_paths_that_are_none(path: object, said: str) -> None:
-    assert said in str(problem(path))
+    assert said in str(path_problem(path))

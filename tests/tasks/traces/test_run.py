@@ -11,10 +11,9 @@ import pytest
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.score.score import score
-from answerkey.tasks.traces import commit as committing
-from answerkey.tasks.traces.funnel import Funnel
-from answerkey.tasks.traces.sampling import sampled
-from answerkey.tasks.traces.select import Window
+from answerkey.tasks.traces import score as scoring
+from answerkey.tasks.traces.select import Window, sampled
+from answerkey.tasks.traces.summary import Funnel
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks import staging_help
 from tests.tasks.staging_help import query
@@ -233,7 +232,7 @@ def test_what_failed_is_tried_again_and_counted_so(tmp_path: Path) -> None:
     one, out, run_id = prepared(tmp_path, rule(tmp_path))
     assert one.plan is not None
     failed = [staging_help.score_or_fail(chunk, ["contains"]) for chunk in one.plan.chunks]
-    funnel = committing.commit(Home(tmp_path), run_id, one, failed, out)
+    funnel = scoring.commit(Home(tmp_path), run_id, one, failed, out)
     assert counts(funnel) == {"seen": 4, "failed": 4, "measured": 4}
     log(tmp_path / "log.jsonl", [trace(4)], mode="a")
     assert counts(run(tmp_path, rule(tmp_path))) == {"seen": 5, "scored": 5, "again": 4, "measured": 5}
@@ -283,7 +282,7 @@ def test_two_rules_that_score_the_same_traces_share_the_work(tmp_path: Path) -> 
     assert [chunk.part for chunk in chunks[0]] == [chunk.part for chunk in chunks[1]]
     parts = [[score(chunk, spawn=False) for chunk in some] for some in chunks]
     funnels = [
-        committing.commit(Home(tmp_path), run_id, one, own, out)
+        scoring.commit(Home(tmp_path), run_id, one, own, out)
         for (one, out, run_id), own in zip(found, parts, strict=True)
     ]
     assert [counts(funnel) for funnel in funnels] == [{"seen": 3, "scored": 3, "measured": 3}] * 2
@@ -317,16 +316,16 @@ def test_nothing_is_half_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         raise OSError("no space left")
 
     with monkeypatch.context() as patched:
-        patched.setattr(committing, "_insert_funnel", full_disk)
+        patched.setattr(scoring, "_insert_funnel", full_disk)
         with pytest.raises(OSError, match="no space left"):
-            committing.commit(Home(tmp_path), run_id, one, parts, out)
+            scoring.commit(Home(tmp_path), run_id, one, parts, out)
     tables = "measurements", "trace_outcomes", "trace_funnels", "trace_rules", "quarantine"
     with duckdb.connect(str(tmp_path / "answerkey.duckdb"), read_only=True) as warehouse:
         there = {name for (name,) in warehouse.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
     assert there.isdisjoint(tables)
     # The same again finishes it, and once more changes nothing.
-    funnel = committing.commit(Home(tmp_path), run_id, one, parts, out)
-    assert committing.commit(Home(tmp_path), run_id, one, parts, out) == funnel
+    funnel = scoring.commit(Home(tmp_path), run_id, one, parts, out)
+    assert scoring.commit(Home(tmp_path), run_id, one, parts, out) == funnel
     assert counts(funnel) == {"seen": 5, "scored": 5, "measured": 5}
     assert [query(tmp_path, f"SELECT count(*) FROM {name}") for name in tables] == [
         [(5,)],

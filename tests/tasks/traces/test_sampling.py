@@ -6,13 +6,13 @@ import duckdb
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.tasks.traces.sampling import condition, sampled
+from answerkey.tasks.traces.select import in_sample, sampled
 
 IDS = [f"trace-{n}" for n in range(20_000)]
 
 
 def taken(rate: float, rule: str = "r") -> set[str]:
-    held, bound = condition("trace_id", rule, rate)
+    held, bound = in_sample("trace_id", rule, rate)
     with duckdb.connect() as connection:
         rows = connection.execute(
             f"SELECT trace_id FROM (SELECT unnest($ids) AS trace_id) WHERE {held}", {"ids": IDS, **bound}

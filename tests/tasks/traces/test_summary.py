@@ -9,11 +9,10 @@ from answerkey.flows.terminal.traces import print_over_time
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.registry import Options
 from answerkey.metrics_core.statistics.intervals import student_t, wilson
-from answerkey.tasks.traces import preview as previewing
-from answerkey.tasks.traces.preview import preview
-from answerkey.tasks.traces.publish import markdown, table_rows
+from answerkey.tasks.traces import score as scoring
+from answerkey.tasks.traces.score import preview
 from answerkey.tasks.traces.select import Window
-from answerkey.tasks.traces.summary import Period, main_field, over_time
+from answerkey.tasks.traces.summary import Period, main_field, markdown, over_time, table_rows
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.traces.tracing_help import log, prepared, rule, run, trace
 
@@ -135,7 +134,7 @@ def test_what_a_dry_run_shows(home: Path) -> None:
 
 
 def test_a_dry_run_shows_the_first_traces_and_counts_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(previewing, "MOST_SHOWN", 2)
+    monkeypatch.setattr(scoring, "MOST_SHOWN", 2)
     log(tmp_path / "log.jsonl", [*(at("2026-11-01", n, right=True) for n in (3, 1, 2)), "no json"])
     shown = preview(prepared(tmp_path, rule(tmp_path))[0])
     assert (shown.seen, shown.taken, shown.quarantined) == (4, 3, 1)

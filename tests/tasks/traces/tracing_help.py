@@ -16,11 +16,10 @@ import yaml
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.registry import Options
 from answerkey.tasks.score.score import score
-from answerkey.tasks.traces.commit import commit
-from answerkey.tasks.traces.funnel import Funnel
-from answerkey.tasks.traces.prepare import Prepared, prepare
 from answerkey.tasks.traces.rules import Rule, load_rules
+from answerkey.tasks.traces.score import Prepared, commit, prepare
 from answerkey.tasks.traces.select import Window
+from answerkey.tasks.traces.summary import Funnel
 from answerkey.tasks.warehouse.home import Home
 
 NOW = Window()
