@@ -18,8 +18,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from answerkey.metrics_core.offline_judge.features import look, matrix  # noqa: E402
-from answerkey.metrics_core.offline_judge.matcher import HALF, Pair, final_ruling  # noqa: E402
+from answerkey.metrics_core.offline_judge.matcher import HALF, Pair, final_ruling, look, matrix  # noqa: E402  # noqa: E402
 from answerkey.metrics_core.offline_judge.rules import (  # noqa: E402
     FOR_A_MATCH,
     RuleId,

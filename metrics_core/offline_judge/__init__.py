@@ -1,1 +1,1 @@
-"""The judge that needs no model and no key: rules and a small model that was trained on people's verdicts."""
+"""A judge without a language model: rules and a small trained model for pairs, and a grammar that splits facts."""

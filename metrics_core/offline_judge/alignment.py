@@ -1,4 +1,4 @@
-"""Which tokens of a reference an answer has, in whatever form."""
+"""Which tokens of a reference occur in an answer, in whatever form: inflections, typos, aliases, acronyms."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from answerkey.metrics_core.offline_judge.reading import Text
 from answerkey.metrics_core.offline_judge.vocabulary import ALIASES, FUNCTION_WORDS, ROMAN
 
 HIT = 0.8
-"""From this similarity on, two tokens are taken for the same word."""
+"""Two tokens of at least this similarity count as the same word."""
 
 
 @lru_cache(maxsize=262_144)
@@ -20,6 +20,11 @@ def alike(a: str, b: str) -> float:
     """How alike two stems are, 0..1: 1 for the same, less for typos, inflections and initials.
 
     Numbers are alike only when they are equal.
+
+    >>> alike("leonardo", "leonardo"), alike("1851", "1852")
+    (1.0, 0.0)
+    >>> alike("битлз", "beatles") >= HIT
+    True
     """
     if a == b:
         return 1.0
@@ -29,7 +34,7 @@ def alike(a: str, b: str) -> float:
         return _across_scripts(a, b)
     short, long = sorted((len(a), len(b)))
     if short == 1:
-        # R. for Richard; a lone initial says little.
+        # R. for Richard; a single initial is weak evidence.
         return 0.5 if a[0] == b[0] and long > 2 else 0.0
     if short <= 3:
         return 0.0
@@ -46,7 +51,7 @@ def alike(a: str, b: str) -> float:
 
 
 def _across_scripts(a: str, b: str) -> float:
-    """How alike two words sound whose consonants are compared in Latin letters: "битлз" and "beatles"."""
+    """How alike two words of different scripts sound, by their consonants in Latin letters: "битлз" and "beatles"."""
     x, y = _skeleton(a), _skeleton(b)
     if not x or not y or x[0] != y[0] or min(len(x), len(y)) < 2:
         return 0.0
@@ -77,13 +82,18 @@ _SOUNDS = (
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """The content tokens of a reference against an answer.
+    """The content tokens of a reference looked up in an answer.
 
     Attributes:
         stems: of the reference's content tokens; `score`: each one's best similarity in the answer, 0..1.
         where: the token position in the answer of each best similarity; -1 for none.
-        given: for each, whether the question has it too, so that it tells nothing.
-        whole: the whole reference is named by an alias or acronym in the answer.
+        given: for each, whether the question contains it too, so that it is no evidence.
+        whole: whether an alias or acronym in the answer names the whole reference.
+
+    >>> from answerkey.metrics_core.offline_judge.reading import read
+    >>> found = align(read("Leonardo da Vinci"), read("It was Leonardo"), read("Who painted it?"))
+    >>> found.found, found.missing
+    (('leonardo',), ('da', 'vinci'))
     """
 
     stems: tuple[str, ...]
@@ -94,7 +104,7 @@ class Alignment:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Stems that the answer lacks and the question does not give."""
+        """Stems that neither the answer nor the question contains."""
         if self.whole:
             return ()
         triples = zip(self.stems, self.score, self.given, strict=True)
@@ -102,13 +112,18 @@ class Alignment:
 
     @property
     def found(self) -> tuple[str, ...]:
-        """Stems that the answer has and the question does not give."""
+        """Stems that the answer contains and the question does not."""
         triples = zip(self.stems, self.score, self.given, strict=True)
         return tuple(stem for stem, score, given in triples if (score >= HIT or self.whole) and not given)
 
 
 def align(reference: Text, answer: Text, question: Text) -> Alignment:
-    """Look every content token of `reference` up in `answer`."""
+    """Look every content token of `reference` up in `answer`.
+
+    >>> from answerkey.metrics_core.offline_judge.reading import read
+    >>> align(read("41 m"), read("It is forty-one metres high."), read("How high is it?")).score
+    (1.0, 0.5)
+    """
     stems = reference.content_stems
     positions = {stem: i for i, stem in reversed(list(enumerate(answer.stems)))}
     known = frozenset(question.stems)
@@ -128,7 +143,7 @@ def align(reference: Text, answer: Text, question: Text) -> Alignment:
         where.append(best_at)
     given = tuple(stem in known for stem in stems)
     if all(given):
-        # A question that offers the answer ("A or B?") gives nothing away.
+        # A question that offers the answer ("A or B?") does not give it away.
         given = (False,) * len(stems)
     values = {number.value for number in reference.numbers}
     if values and values <= {number.value for number in answer.numbers}:
@@ -139,12 +154,21 @@ def align(reference: Text, answer: Text, question: Text) -> Alignment:
 
 
 def names_whole(reference: Text, answer: Text) -> bool:
-    """An alias from the list or an acronym of the one stands in the other."""
+    """Whether the answer contains a listed alias or an acronym of the reference, or the reverse.
+
+    >>> from answerkey.metrics_core.offline_judge.reading import read
+    >>> names_whole(read("New York City"), read("It is in NYC."))
+    True
+    """
     return alias_inside(reference.normal, answer.normal) or acronym_inside(reference, answer)
 
 
 def alias_inside(reference: str, answer: str) -> bool:
-    """A listed alias of the whole reference stands in the answer as words of its own."""
+    """Whether the answer contains a listed alias of the whole reference, as separate words.
+
+    >>> alias_inside("new york city", "it is in nyc.")
+    True
+    """
     key = bare(reference)
     for names in ALIASES:
         if key in names:
@@ -154,14 +178,18 @@ def alias_inside(reference: str, answer: str) -> bool:
 
 
 def bare(normal: str) -> str:
-    """A normalised text without the marks around its words, dots inside kept, articles dropped."""
+    """A normalised text without articles and without punctuation around its words.
+
+    >>> bare("the paris!")
+    'paris'
+    """
     marks = ".,;:!?\"'()[]{}"
     kept = [word.strip(marks) for word in normal.split()]
     return " ".join(word for word in kept if word and word not in ("the", "a", "an"))
 
 
 def acronym_inside(reference: Text, answer: Text) -> bool:
-    """One is an acronym (two letters at least, three inside a longer text) of words in the other.
+    """Whether one is an acronym (at least two letters, three inside a longer text) of words in the other.
 
     >>> from answerkey.metrics_core.offline_judge.reading import read
     >>> acronym_inside(read("World Health Organization"), read("It is the WHO"))
@@ -181,7 +209,7 @@ def _initials(tokens: Sequence[str]) -> str:
 
 
 def _acronyms(text: Text) -> frozenset[str]:
-    """Words written in capitals alone, dots dropped, folded."""
+    """Words written entirely in capitals, without dots, in lower case."""
     found = set()
     for word in text.raw.split():
         letters = "".join(c for c in word if c.isalpha())

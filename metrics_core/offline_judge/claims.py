@@ -1,7 +1,7 @@
-"""Facts as they are compared: what they say beyond the question.
+"""Facts read against the question, and facts of an answer cut as finely as those of the references.
 
-The question decides what counts: to "How old is Ada?" the facts "She is 96" and "96 years old" are one. What a fact
-says beyond it is its core; the part of the question that it speaks of is its slot.
+To "How old is Ada?" the facts "She is 96" and "96 years old" are the same. What a fact says beyond the question is
+its core; the part of the question that it answers is its slot.
 """
 
 from __future__ import annotations
@@ -42,7 +42,12 @@ _ELLIPTIC = 6
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question as read: its stems, those that tell its parts apart, whether yes or no answers it, or a year."""
+    """A question, read once: its stems, those that distinguish its parts, whether yes or no answers it, or a year.
+
+    >>> question = Asked.of("Is Ada old?")
+    >>> question.closed, question.year
+    (True, False)
+    """
 
     text: str
     stems: frozenset[str]
@@ -55,7 +60,7 @@ class Asked:
     @staticmethod
     @lru_cache(maxsize=4_096)
     def of(question: str | None, *, closed: bool = False) -> Asked:
-        """Read a question; a missing one asks nothing. `closed`: its references say yes or no."""
+        """Read a question; a missing one has no parts. `closed`: its references say yes or no."""
         read_ = read(question or "")
         parts = [frozenset(_stems(read(part))) for part in parts_of(question)]
         common = frozenset.intersection(*parts) if len(parts) > 1 else frozenset()
@@ -83,6 +88,10 @@ class Claim:
         bare: a reply without a verb, or about "it".
         negated: says "not"; `denies`: says it where the question does not.
         limits: bounds, quantifiers and hedges.
+
+    >>> question = Asked.of("How old is Ada?")
+    >>> Claim.of(Fact("She is 96"), question).value
+    '96'
     """
 
     fact: Fact
@@ -100,7 +109,7 @@ class Claim:
 
     @staticmethod
     def of(fact: Fact, question: Asked, said: frozenset[str] = frozenset()) -> Claim:
-        """Read a fact; `said` are the cores of the facts before it, which its subject may take up again."""
+        """Read a fact. `said`: the cores of the facts before it, which its subject may repeat."""
         text = read(fact.text)
         stems = _stems(text)
         new = [stem for stem in stems if stem not in question.stems]
@@ -127,12 +136,16 @@ class Claim:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The same for facts of one text that say the same thing."""
+        """Equal for facts of one text that say the same thing."""
         return (self.core or self.value, self.numbers, self.limits, self.denies)
 
 
 def says_yes_or_no(text: str) -> bool:
-    """Whether a reference replies with yes or no."""
+    """Whether a reference replies with yes or no.
+
+    >>> says_yes_or_no("No, whales are mammals.")
+    True
+    """
     first = read(text).tokens[:1]
     return bool(first) and first[0] in _YES | _NO
 
@@ -140,8 +153,12 @@ def says_yes_or_no(text: str) -> bool:
 def claims_of(facts: Sequence[Fact], question: Asked, *, given: bool = False) -> tuple[Claim, ...]:
     """The facts of one text as claims.
 
-    A sentence that only repeats the question falls out, and what is said twice stays once; but facts that are `given`
-    are all kept.
+    Sentences that only repeat the question are dropped, and repeated facts kept once; facts that are `given` are all
+    kept.
+
+    >>> question = Asked.of("How old is Ada?")
+    >>> [claim.value for claim in claims_of([Fact("Ada is old"), Fact("She is 96")], question)]
+    ['96']
     """
     claims: list[Claim] = []
     said: frozenset[str] = frozenset()
@@ -169,7 +186,7 @@ _EMPTY = LIGHT | _NO | {"not", "не"}
 
 
 def _stems(text: Text) -> list[str]:
-    # "die" is an article in German, and a verb of this grammar.
+    # "die" is an article in German and a verb in this grammar.
     told = (t for i, t in enumerate(text.tokens) if (i in text.content or t in LEMMAS) and t not in _EMPTY)
     return [lemma(token) for token in told]
 
@@ -249,7 +266,14 @@ class _Phrase:
 
 
 def refined(claims: Sequence[Claim], references: Iterable[Claim], question: Asked) -> tuple[Claim, ...]:
-    """`claims` of an answer, those that say more than a reference fact taken apart: the fact, and the rest."""
+    """The `claims` of an answer; one that says more than a fact of a reference is split into that fact and the rest.
+
+    >>> question = Asked.of("Where was it held?")
+    >>> [russia] = claims_of([Fact("Russia")], question)
+    >>> whole = claims_of([Fact("It was held in Russia from June to July")], question)
+    >>> [claim.fact.text for claim in refined(whole, [russia], question)]
+    ['… in Russia …', 'It was held … from June to July']
+    """
     wanted = sorted(
         {claim for claim in references if claim.core}, key=lambda one: (-len(one.nouns), one.value, one.fact.text)
     )
@@ -286,7 +310,7 @@ def _phrases(claim: Claim, question: Asked) -> list[_Phrase]:
 
 
 def _group(wanted: Claim, phrases: Sequence[_Phrase]) -> list[_Phrase] | None:
-    """The fewest phrases side by side that say all of `wanted`, the first such."""
+    """The first of the shortest runs of phrases that together say all of `wanted`."""
     for size in range(1, _LONGEST_GROUP + 1):
         for place in range(len(phrases) - size + 1):
             group = list(phrases[place : place + size])
@@ -322,7 +346,7 @@ def _joined(group: Sequence[_Phrase], claim: Claim, question: Asked) -> _Phrase:
 
 
 def _rest(claim: Claim, taken: Sequence[_Phrase]) -> list[Claim]:
-    """What is left of a claim, where it says anything."""
+    """What is left of a claim, if it says anything."""
     core = claim.core.difference(*(phrase.claim.core for phrase in taken))
     numbers = claim.numbers.difference(*(phrase.claim.numbers for phrase in taken))
     if not core:

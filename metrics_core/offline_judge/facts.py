@@ -3,13 +3,13 @@
 In this order, each step on the pieces that the one before it left:
 
 1. lines, bullets and numbered items; a lead-in that ends with a colon stands before each of its items;
-2. sentences; greetings, offers, questions and refusals are no claims, and "The answer is" is stripped;
+2. sentences; greetings, offers, questions and refusals are not claims, and "The answer is" is stripped;
 3. insertions and relative clauses: "Ada, born in 1815, wrote it", "Tokyo, which lies on Honshu";
-4. clauses: what "and", "but", a semicolon joins where verbs stand on both sides; a missing subject is put back;
-5. enumerations: "Amy likes apples, berries and plums"; what stands before and after them belongs to every item.
+4. clauses joined by "and", "but" or a semicolon, if there is a verb on both sides; a missing subject is repeated;
+5. enumerations: "Amy likes apples, berries and plums"; the words before and after them belong to every item.
 
-"or" joins no facts. Quotations, dates, numbers, "between A and B", and what the question itself joins ("Romeo and
-Juliet") are kept together. Brackets are left out.
+"or" does not separate facts. Quotations, dates, numbers, "between A and B", and what the question itself joins
+("Romeo and Juliet") are kept together. Brackets are left out.
 """
 
 from __future__ import annotations
@@ -98,9 +98,9 @@ _SHELL = re.compile(
     r"|however|таким образом|кроме того|однако|также|итого),\s+)+",
     re.IGNORECASE,
 )
-"""What stands before a claim and is none."""
+"""Introductions that precede a claim and are not part of it."""
 _LIST_SHELL = re.compile(r"^(?:here (?:is|are)|the following|below|вот|ниже)\b", re.IGNORECASE)
-"""A lead-in that only announces a list."""
+"""A lead-in that merely announces a list."""
 _CHATTER = re.compile(
     r"^(?:(?:sure|certainly|of course|okay|ok|hello|hi|конечно|привет|здравствуйте)[!.,]*$"
     r"|i hope|hope (?:this|that)|let me know|feel free|please (?:note that i|let me)"
@@ -113,7 +113,7 @@ _CHATTER = re.compile(
 
 
 def _sentences(line: str) -> list[str]:
-    """The sentences of a line; none ends with an abbreviation or an initial."""
+    """The sentences of a line; abbreviations and initials end none."""
     found: list[str] = []
     for piece in sentences(line):
         if found and _ABBREVIATION.search(found[-1]):
@@ -128,8 +128,11 @@ class Fact:
     """One claim.
 
     Attributes:
-        text: the claim, with what an enumeration says of all its items.
-        item: the item alone, where this is one of an enumeration: another one beside it is no contradiction.
+        text: the claim, with the words that an enumeration says of all its items.
+        item: the item alone, if this is one of an enumeration: another item beside it is not a contradiction.
+
+    >>> facts_of("red and green")[0]
+    Fact(text='red', item='red')
     """
 
     text: str
@@ -140,7 +143,11 @@ _NO_ITEM = FUNCTION_WORDS | {"etc", "too"}
 
 
 def items(clause: str, question: str | None) -> list[Fact]:
-    """The facts of a clause: its items where it enumerates, else the one that it is."""
+    """The facts of a clause: its items if it is an enumeration, otherwise the clause itself.
+
+    >>> [fact.text for fact in items("Amy likes apples and plums", None)]
+    ['Amy likes apples', 'Amy likes plums']
+    """
     pieces = [piece.strip() for piece in _SEPARATOR.split(clause) if set(words(piece)) - _NO_ITEM]
     joined = _COORDINATOR.search(clause) is not None
     # "A, B or C" is one claim; "A, B or C, and D" has two items.
@@ -197,14 +204,14 @@ def _afterfirst_verb(
 
 
 GRAMMAR = 1
-"""Counts the changes of the grammar that can change a number."""
+"""Increase it with every change of the grammar that can change a number: it is part of the signature."""
 
 _HELD = {",": "\ue000", " and ": " \ue001 ", " и ": " \ue002 ", ";": "\ue003", ": ": "\ue004 "}
 _FREE = {held.strip(): free.strip() for free, held in _HELD.items()}
 
 
 def facts_of(text: str, question: str | None = None) -> tuple[Fact, ...]:
-    """The facts of a text in its order; of those that differ only in form the first. A text may have none.
+    """The facts of a text, in order; of those that differ only in form, the first. A text may have none.
 
     >>> [fact.text for fact in facts_of("Amy likes apples, berries and plums.", "What fruits does Amy like?")]
     ['Amy likes apples', 'Amy likes berries', 'Amy likes plums']
@@ -223,7 +230,7 @@ def facts_of(text: str, question: str | None = None) -> tuple[Fact, ...]:
 
 
 def _claims(text: str) -> Iterator[tuple[str, str]]:
-    """The sentences that may claim something, without shells; an item of a list comes alone as well."""
+    """The sentences that may state something, without introductions; list items also on their own."""
     lead = ""
     for line, is_item in _lines(composed(text)[:LONGEST_CHARACTERS]):
         if not is_item:
@@ -265,7 +272,7 @@ def _lines(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def _empty(sentence: str) -> bool:
-    """Says nothing in reply: chatter, a question, or a refusal."""
+    """Whether a sentence states nothing: chatter, a question, or a refusal."""
     if sentence.rstrip("\"'»”) ").endswith("?") or _CHATTER.match(sentence):
         return True
     said = map(normalise, _BUT.split(sentence))
@@ -280,7 +287,7 @@ def _bare(sentence: str) -> str:
 
 
 def _hold(claim: str, question: str | None) -> str:
-    """Hide the commas and conjunctions that divide nothing behind characters that no text has."""
+    """Replace commas and conjunctions that divide nothing by private-use characters."""
     claim = _NAMELY.sub(": ", claim)
     examples = _SUCH_AS.search(claim)
     if examples and first_verb(claim[examples.end() :]) is None:

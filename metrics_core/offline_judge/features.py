@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 from rapidfuzz import fuzz
 from rapidfuzz.distance import LCSseq
 
@@ -19,16 +16,20 @@ from answerkey.metrics_core.embeddings.encoder import Embedded, Vector
 from answerkey.metrics_core.embeddings.models import load_encoder
 from answerkey.metrics_core.offline_judge.alignment import HIT, Alignment, align, alike
 from answerkey.metrics_core.offline_judge.reading import Text, question_kind, read, sentences, text_kind
-from answerkey.metrics_core.offline_judge.rules import Case, Ruling, decide
+from answerkey.metrics_core.offline_judge.rules import Case
 from answerkey.metrics_core.offline_judge.stance import declines, hedges, polarity
 from answerkey.metrics_core.offline_judge.vocabulary import ALTERNATIVE_WORDS, FUNCTION_WORDS, PLACE_OR_KIND, TITLES
 
 FAR = 9.0
-"""Stands for "no such number" in distances."""
+"""Stands for "there is no such number" in distances."""
 
 
 def focus(answer: Text, reference: Text, question: Text) -> Text:
-    """The sentence of the answer that speaks most of the reference, then of the question; the first of equals."""
+    """The sentence of the answer with most of the reference's words, then of the question's; the first of ties.
+
+    >>> focus(read("It is old. Ada wrote it."), read("Ada"), read("Who wrote it?")).raw
+    'Ada wrote it.'
+    """
     parts = sentences(answer.raw)
     if len(parts) == 1:
         return answer
@@ -42,7 +43,12 @@ def focus(answer: Text, reference: Text, question: Text) -> Text:
 
 
 def word_features(case: Case, near: Text) -> dict[str, float]:
-    """Everything that is seen without embeddings. `near` is the answer's `focus`."""
+    """The features that need no embeddings, by name. `near` is the answer's `focus`.
+
+    >>> case = Case.of(read("Who wrote it?"), read("It was Ada."), read("Ada Brown"))
+    >>> word_features(case, case.head)["recall"]
+    0.5
+    """
     aligned = align(case.reference, case.answer, case.question)
     return {
         **_recall(case, aligned, near),
@@ -67,7 +73,11 @@ def _hits(reference: Text, text: Text, question: Text) -> float:
 
 
 def rarity(stem: str) -> float:
-    """How much a word tells, roughly: long words and numbers more than short ones. 0.3..1.6."""
+    """Roughly how informative a word is, 0.3..1.6: long words and numbers more than short ones.
+
+    >>> rarity("1851"), rarity("city")
+    (1.3, 0.3)
+    """
     if any(map(str.isdigit, stem)):
         return 1.3
     return min(1.6, 0.2 + 0.15 * len(stem)) if stem not in PLACE_OR_KIND and stem not in TITLES else 0.3
@@ -208,7 +218,7 @@ def _asked(case: Case) -> dict[str, float]:
 
 ENCODER = "use-multilingual"
 DECIMALS = 4
-"""Of cosines: the last digits of an embedding depend on the texts that shared its batch."""
+"""Decimals of cosines: the last digits of an embedding depend on the other texts in its batch."""
 
 _LONGEST_WORDS = 60
 _MOST_SPANS = 8
@@ -217,7 +227,12 @@ _MOST_WORDS = 16
 
 
 def texts_to_embed(case: Case, near: Text) -> dict[str, str]:
-    """The texts whose embeddings a case needs, by role."""
+    """The texts whose embeddings a case needs, by role.
+
+    >>> case = Case.of(read("Who wrote it?"), read("It was Ada."), read("Ada"))
+    >>> texts_to_embed(case, case.head)["asked_reference"]
+    'Who wrote it? Ada'
+    """
     question, reference = case.question.raw, case.reference.raw
     head, close = _cut(case.head.raw), _cut(near.raw)
     found = {
@@ -249,7 +264,11 @@ def texts_to_embed(case: Case, near: Text) -> dict[str, str]:
 
 
 def spans(case: Case, near: Text) -> list[str]:
-    """Runs of words of the focus that the question does not give: what might be the answer itself."""
+    """Runs of words of the focus that the question does not contain: candidates for the answer itself.
+
+    >>> spans(Case.of(read("Who wrote it?"), read("It was Ada Brown."), read("Ada")), read("It was Ada Brown."))
+    ['ada brown']
+    """
     given = frozenset(case.question.stems)
     runs: list[list[str]] = [[]]
     for token, stem in zip(near.tokens, near.stems, strict=True):
@@ -263,14 +282,14 @@ def spans(case: Case, near: Text) -> list[str]:
 
 
 def unit_vectors(wanted: Iterable[str], cache_dir: str | None) -> Mapping[str, Vector]:
-    """Unit vectors of texts; a text that the encoder cannot read has none."""
+    """Embeddings of length 1, by text; texts that the encoder cannot read are left out."""
     cache = EmbeddingCache(Path(cache_dir)) if cache_dir else None
     found = embed(load_encoder(ENCODER), wanted, cache).by_text
     return {text: _unit(e.vector) for text, e in found.items() if isinstance(e, Embedded)}
 
 
 def embedding_features(roles: Mapping[str, str], known: Mapping[str, Vector]) -> dict[str, float]:
-    """Cosines between the texts of a case; 0 where the encoder cannot read one of them."""
+    """Cosines between the texts of a case, by feature name; 0 where the encoder cannot read one of them."""
 
     def cosine(a: str, b: str) -> float:
         x, y = known.get(roles.get(a, "")), known.get(roles.get(b, ""))
@@ -312,76 +331,3 @@ def _unit(vector: Vector) -> Vector:
 def _mean(values: Sequence[float]) -> float:
     """The mean; 0 for none."""
     return sum(values) / len(values) if values else 0.0
-
-
-Matrix = npt.NDArray[np.float64]
-"""Features: shape (references of all pairs, features)."""
-
-SPELLED_OUT = 0.99
-"""From this recall on, an answer has the whole reference."""
-
-
-class Asked(Protocol):
-    """A question, an answer, and references that are not blank."""
-
-    @property
-    def question(self) -> str:
-        """May be blank."""
-
-    @property
-    def answer(self) -> str:
-        """Not blank."""
-
-    @property
-    def references(self) -> tuple[str, ...]:
-        """At least one, none blank."""
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A pair as the model sees it, by reference: the features, and what a rule found."""
-
-    values: tuple[dict[str, float], ...]
-    rulings: tuple[Ruling | None, ...]
-
-
-def look(pairs: Sequence[Asked], cache_dir: str | None = None) -> list[Seen]:
-    """Features of every pair and reference; all texts are embedded at once."""
-    cases = [_cases(pair) for pair in pairs]
-    near = [[focus(case.answer, case.reference, case.question) for case in some] for some in cases]
-    roles = [
-        [texts_to_embed(case, text) for case, text in zip(some, texts, strict=True)]
-        for some, texts in zip(cases, near, strict=True)
-    ]
-    known = unit_vectors({text for some in roles for by_role in some for text in by_role.values()}, cache_dir)
-    seen = []
-    for some, texts, by_roles in zip(cases, near, roles, strict=True):
-        rows = [
-            {**word_features(case, text), **embedding_features(by_role, known)}
-            for case, text, by_role in zip(some, texts, by_roles, strict=True)
-        ]
-        together = _together(rows)
-        seen.append(Seen(tuple({**row, **together} for row in rows), tuple(decide(case) for case in some)))
-    return seen
-
-
-def matrix(seen: Sequence[Seen], names: Sequence[str]) -> Matrix:
-    """The features called `names`, row by row: the references of the first pair, then of the second, ..."""
-    return np.array([[row[name] for name in names] for one in seen for row in one.values], np.float64)
-
-
-def _cases(pair: Asked) -> list[Case]:
-    question, answer = read(pair.question), read(pair.answer)
-    references = [read(reference) for reference in pair.references]
-    accepted = frozenset(stem for reference in references for stem in reference.stems)
-    return [Case.of(question, answer, reference, accepted) for reference in references]
-
-
-def _together(rows: Sequence[dict[str, float]]) -> dict[str, float]:
-    """What the references say together; the same for each of them, in whatever order they come."""
-    return {
-        "references": math.log(len(rows)),
-        "full_share": sum(row["recall"] >= SPELLED_OUT for row in rows) / len(rows),
-        "best_span": max(row["near_span"] for row in rows),
-        "best_asked": max(row["near_asked_focus"] for row in rows),
-    }

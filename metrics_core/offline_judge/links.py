@@ -28,7 +28,14 @@ Relation = Literal["same", "against", "other", "unsure"]
 
 
 def relation(ours: Claim, theirs: Claim, question: Asked) -> Relation:
-    """What two facts are to each other, as far as rules can say."""
+    """How two facts relate, as far as rules can tell.
+
+    >>> from answerkey.metrics_core.offline_judge.facts import Fact
+    >>> question = Asked.of("How high is it?")
+    >>> ours, theirs = Claim.of(Fact("41 m"), question), Claim.of(Fact("It is 42 m high."), question)
+    >>> relation(ours, theirs, question)
+    'against'
+    """
     apart = ours.part is not None and theirs.part is not None and ours.part != theirs.part
     if apart or ours.limits != theirs.limits:
         return "other"
@@ -57,13 +64,19 @@ def _by_words(ours: Claim, theirs: Claim, *, bare: bool) -> Relation:
 
 
 def rivals(ours: Claim, theirs: Claim, question: Asked) -> bool:
-    """Whether two facts that are not the same give the same slot different values of a kind, with nothing in common."""
+    """Whether two different facts fill the same slot with values of one kind that have nothing in common."""
     alike_written = ours.value[:1].isupper() == theirs.value[:1].isupper()
     return _same_slot(ours, theirs, question) and alike_written and not _shared(ours, theirs)
 
 
 def nearness(ours: Claim, theirs: Claim) -> float:
-    """How much two cores have in common, 0..1, for choosing whom to ask the matcher about."""
+    """How much two cores have in common, 0..1: the closest pairs are put to the matcher.
+
+    >>> from answerkey.metrics_core.offline_judge.facts import Fact
+    >>> question = Asked.of("Which river?")
+    >>> nearness(Claim.of(Fact("Mill Beck"), question), Claim.of(Fact("the Mill"), question))
+    0.6666666666666666
+    """
     return 2 * _shared(ours, theirs) / max(1, len(ours.nouns) + len(theirs.nouns))
 
 
@@ -91,7 +104,7 @@ def _by_date(ours: Claim, theirs: Claim, question: Asked, *, slot: bool) -> Rela
 
 
 def _undated(claim: Claim) -> frozenset[str]:
-    """The core without the date: what stands inside of it, in whatever form, is compared already."""
+    """The core without the words of the date, which has been compared already."""
     text = read(claim.fact.text)
     dated = {lemma(token) for date in text.dates for token in text.tokens[date.start : date.stop]}
     return claim.nouns - dated
@@ -122,14 +135,20 @@ def _same_name(name: Claim, described: Claim) -> bool:
 
 
 _MOST_ASKED = 3
-"""Facts of the answer that the matcher is asked about for one of a reference: those with the most in common."""
+"""The largest number of the answer's facts that the matcher compares with one fact of a reference."""
 
 
 @dataclass(slots=True)
 class Links:
     """The facts of one reference against those of the answer, by position.
 
-    `same` and `against` hold, for each fact of the reference, facts of the answer; `open` what the matcher must say.
+    `same` and `against` hold, for each fact of the reference, facts of the answer; `open`: pairs for the matcher.
+
+    >>> from answerkey.metrics_core.offline_judge.facts import Fact
+    >>> question = Asked.of("How high is it?")
+    >>> ours, theirs = Claim.of(Fact("41 m"), question), Claim.of(Fact("It is 41 m."), question)
+    >>> Links.of(question, [ours], [theirs]).comparison(0).similarity
+    1.0
     """
 
     question: Asked
@@ -141,7 +160,7 @@ class Links:
 
     @classmethod
     def of(cls, question: Asked, ours: Sequence[Claim], theirs: Sequence[Claim]) -> Links:
-        """What rules can say without the matcher."""
+        """The links that rules find without the matcher."""
         links = cls(question, ours, theirs, [set() for _ in ours], [set() for _ in ours])
         unsure: dict[int, list[int]] = {}
         for i, j in product(range(len(ours)), range(len(theirs))):
@@ -161,7 +180,7 @@ class Links:
         return links
 
     def pairs(self) -> list[Pair]:
-        """What the matcher is asked: every open pair, both ways."""
+        """The pairs for the matcher: every open pair, in both directions."""
         return [pair for i, j in self.open for pair in self._both_ways(i, j)]
 
     def _both_ways(self, i: int, j: int) -> tuple[Pair, Pair]:
@@ -169,7 +188,7 @@ class Links:
         return Pair(question, theirs, (ours,)), Pair(question, ours, (theirs,))
 
     def settle(self, found: Iterable[Match]) -> None:
-        """Take the matches of `pairs`: facts are the same if each follows from the other."""
+        """Use the verdicts on `pairs`: two facts are the same if each matches the other."""
         rest = iter(found)
         for i, j in self.open:
             there, back = next(rest), next(rest)
@@ -179,7 +198,7 @@ class Links:
                 self.against[i].add(j)
 
     def comparison(self, reference: int) -> Comparison:
-        """The one-to-one matching with the reference of this index. What is the same elsewhere contradicts nothing."""
+        """The one-to-one matching with the reference of this index. A fact that is matched contradicts nothing."""
         taken = {j for chosen in self.same for j in chosen}
         against = [set() if same else against - taken for same, against in zip(self.same, self.against, strict=True)]
         return compared(reference, self.same, against, len(self.theirs))

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
 import regex
 
 from answerkey.metrics_core.metrics.meaning_match import Verdict
-from answerkey.metrics_core.offline_judge.features import Seen, look, matrix
+from answerkey.metrics_core.offline_judge.features import (
+    embedding_features,
+    focus,
+    texts_to_embed,
+    unit_vectors,
+    word_features,
+)
 from answerkey.metrics_core.offline_judge.model import Model, load
 from answerkey.metrics_core.offline_judge.reading import Text, read
-from answerkey.metrics_core.offline_judge.rules import AGAINST_ANSWER, RULES_VERSION, Ruling
+from answerkey.metrics_core.offline_judge.rules import AGAINST_ANSWER, RULES_VERSION, Case, Ruling, decide
 from answerkey.metrics_core.offline_judge.vocabulary import word_set
 
 _LETTER = regex.compile(r"\p{L}")
@@ -25,7 +34,7 @@ _ENGLISH = word_set(
     "she they who whom whose what when where why how which has have had do does did will would can could "
     "many much name list"
 )
-"""Seen in nearly every English sentence of five words."""
+"""Nearly every English sentence of five words contains one of these."""
 
 
 _OTHER = word_set(
@@ -34,14 +43,18 @@ _OTHER = word_set(
     "las una por donde cuando quien cual cuantos como il della che dove quando het een waar wie jest gdzie kiedy "
     "bir nerede kim nao onde voce"
 )
-"""Of the grammar of other languages in Latin letters; none is an English word or a usual part of names."""
+"""Function words of other languages in Latin letters; none is an English word or a usual part of names."""
 
 
 def out_of_depth(question: Text, answer: Text, references: Iterable[Text], limits: Mapping[str, int]) -> str:
-    """Why the verdict should not be trusted here, or "".
+    """Why a verdict should not be trusted here, or "".
 
     Args:
-        limits: the longest answer and reference, in words, that training had enough of.
+        limits: the longest answer and reference, in words, of which training had enough.
+
+    >>> limits = {"answer": 150, "reference": 15}
+    >>> out_of_depth(read("Кто написал роман?"), read("Лев Толстой"), [read("Толстой")], limits)
+    'written in letters that it was not trained on'
     """
     references = list(references)
     if _foreign(answer) or any(map(_foreign, references)):
@@ -64,7 +77,7 @@ def _foreign(text: Text) -> bool:
 
 
 def _not_english(question: Text, answer: Text) -> bool:
-    """More words of another language's grammar than of the English one; or none of either in many words."""
+    """More function words of other languages than of English; or none of either in many words."""
     found = frozenset(question.tokens) | frozenset(answer.tokens)
     english, other = len(found & _ENGLISH), len(found & _OTHER)
     unknown = not english and len(found) >= _ENOUGH_WORDS and not question.names and not answer.names
@@ -72,7 +85,7 @@ def _not_english(question: Text, answer: Text) -> bool:
 
 
 def explained(row: Mapping[str, float], *, matched: bool) -> tuple[Verdict, str]:
-    """The verdict from the closed list, and the features that speak for it most plainly."""
+    """The verdict from the closed list, and the features that support it most plainly."""
     reasons = [text for holds, text in (_for(row) if matched else _against(row)) if holds][:2]
     reason = "; ".join(reasons)
     if matched:
@@ -113,13 +126,23 @@ def _against(row: Mapping[str, float]) -> list[tuple[bool, str]]:
     ]
 
 
+Matrix = npt.NDArray[np.float64]
+"""Features: shape (references of all pairs, features)."""
+
+SPELLED_OUT = 0.99
+"""From this recall on, an answer contains the whole reference."""
+
 HALF = 0.5
-"""From this probability on, the model says match."""
+"""From this probability on, the model's verdict is a match."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """What is compared: an answer with the references to its question, none of them blank."""
+    """A question, an answer and the references to compare it with, none of them blank (the question may be).
+
+    >>> Pair("Who painted it?", "Da Vinci", ("Leonardo da Vinci",)).references
+    ('Leonardo da Vinci',)
+    """
 
     question: str
     answer: str
@@ -128,15 +151,15 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A verdict.
+    """The verdict on a pair.
 
     Attributes:
         match: whether `verdict` is "match".
-        probability: that people would say it matches, 0..1, calibrated on questions that the model had not seen.
+        probability: that human annotators would call it a match, 0..1, calibrated on questions not seen in training.
         verdict: from the closed list of `meaning_match`.
         rule: the id of the rule that decided (`rules.RuleId`), or "model".
         reason: in plain words.
-        reference: index of the reference that matched, or came nearest.
+        reference: index of the reference that matched, or came closest.
         out_of_depth: why the verdict should not be trusted here, or "".
     """
 
@@ -149,14 +172,69 @@ class Match:
     out_of_depth: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A pair as the model sees it, by reference: the features, and the ruling of a rule, if any."""
+
+    values: tuple[dict[str, float], ...]
+    rulings: tuple[Ruling | None, ...]
+
+
+def look(pairs: Sequence[Pair], cache_dir: str | None = None) -> list[Seen]:
+    """The features of every pair and reference; all texts are embedded in one call."""
+    cases = [_cases(pair) for pair in pairs]
+    near = [[focus(case.answer, case.reference, case.question) for case in some] for some in cases]
+    roles = [
+        [texts_to_embed(case, text) for case, text in zip(some, texts, strict=True)]
+        for some, texts in zip(cases, near, strict=True)
+    ]
+    known = unit_vectors({text for some in roles for by_role in some for text in by_role.values()}, cache_dir)
+    seen = []
+    for some, texts, by_roles in zip(cases, near, roles, strict=True):
+        rows = [
+            {**word_features(case, text), **embedding_features(by_role, known)}
+            for case, text, by_role in zip(some, texts, by_roles, strict=True)
+        ]
+        together = _together(rows)
+        seen.append(Seen(tuple({**row, **together} for row in rows), tuple(decide(case) for case in some)))
+    return seen
+
+
+def matrix(seen: Sequence[Seen], names: Sequence[str]) -> Matrix:
+    """The features `names` as columns; rows: the references of the first pair, then of the second, ..."""
+    return np.array([[row[name] for name in names] for one in seen for row in one.values], np.float64)
+
+
+def _cases(pair: Pair) -> list[Case]:
+    question, answer = read(pair.question), read(pair.answer)
+    references = [read(reference) for reference in pair.references]
+    accepted = frozenset(stem for reference in references for stem in reference.stems)
+    return [Case.of(question, answer, reference, accepted) for reference in references]
+
+
+def _together(rows: Sequence[dict[str, float]]) -> dict[str, float]:
+    """Features of all references together, the same for each of them, whatever their order."""
+    return {
+        "references": math.log(len(rows)),
+        "full_share": sum(row["recall"] >= SPELLED_OUT for row in rows) / len(rows),
+        "best_span": max(row["near_span"] for row in rows),
+        "best_asked": max(row["near_asked_focus"] for row in rows),
+    }
+
+
 def match(pairs: Sequence[Pair], *, cache_dir: str | None = None) -> list[Match]:
-    """A verdict for each of `pairs`: same length, same order, the same on every call.
+    """The verdict on each of `pairs`: same length, same order, the same on every call.
 
     Args:
         cache_dir: a folder for embeddings of earlier calls; it changes no verdict.
 
     Raises:
-        EncoderError: the embedding model is not there.
+        EncoderError: the embedding model is not installed.
+
+    >>> pair = Pair("Who painted the Mona Lisa?", "Da Vinci", ("Leonardo da Vinci",))
+    >>> [found] = match([pair])
+    >>> found.verdict, found.rule, found.probability > 0.9
+    ('match', 'part_of_name', True)
     """
     if not pairs:
         return []
@@ -170,16 +248,24 @@ def match(pairs: Sequence[Pair], *, cache_dir: str | None = None) -> list[Match]
 
 
 def signature() -> str:
-    """For instance `offline@1:3fa2c1`: changes whenever a verdict may change."""
+    """For instance `offline@1:3fa2c1`: changes whenever a verdict may change.
+
+    >>> signature().startswith(f"offline@{RULES_VERSION}:")
+    True
+    """
     return f"offline@{RULES_VERSION}:{load().revision}"
 
 
 def undecided(found: Match, accepted_error: float) -> bool:
-    """Whether both verdicts are still open, where `accepted_error` (0..1) of all verdicts may be wrong.
+    """Whether the verdict is open if a share of at most `accepted_error` (0..1) of all verdicts may be wrong.
 
-    Split conformal prediction (Vovk et al. 2005): the model file has, for each error, the border that the probability
-    of the right verdict stayed above in all but that share of the answers to questions the model had not seen. What is
-    out of its depth is always undecided, unless a rule decided.
+    Split conformal prediction (Vovk et al. 2005): for each error, the model file has the border above which the
+    probability of the right verdict lay for all but that share of answers to questions not seen in training. A pair
+    that is out of the matcher's depth is always undecided, unless a rule decided.
+
+    >>> sure = Match(True, 0.99, "match", "model", "", 0)
+    >>> undecided(sure, accepted_error=0.05)
+    False
     """
     if found.out_of_depth and found.rule == "model":
         return True
@@ -198,13 +284,16 @@ def _verdict(pair: Pair, seen: Seen, probabilities: Sequence[float], model: Mode
 
 
 def final_ruling(rulings: Sequence[Ruling | None], probabilities: Sequence[float]) -> tuple[int, Ruling | None]:
-    """The reference that decides and the rule's ruling, or None where the model decides.
+    """The index of the deciding reference, and the ruling that decides, or None where the model decides.
 
-    A match comes before anything else, then what speaks against the answer as a whole. What speaks against one
-    reference alone (another date than this one) decides only where no other one is likelier than not to match.
+    A match takes precedence, then what speaks against the answer as a whole. What speaks against one reference only
+    (another date than this one) decides if no other reference is more likely than not to match.
 
     Args:
-        rulings: of the rules, by reference; `probabilities`: of the model, in step with them.
+        rulings: by reference; `probabilities`: of the model, in the same order.
+
+    >>> final_ruling((None, None), (0.2, 0.7))
+    (1, None)
     """
     ranked = sorted(range(len(rulings)), key=lambda i: (-probabilities[i], i))
     for wanted in (_matches, _against_answer):
@@ -227,6 +316,10 @@ def _against_answer(ruling: Ruling | None) -> bool:
 
 
 def about() -> str:
-    """What the matcher is and how far it agrees with people, in one line for reports."""
+    """The matcher's version and its agreement with human labels, in one line for reports.
+
+    >>> about().startswith(f"offline matcher v{RULES_VERSION}, kappa 0.")
+    True
+    """
     trained = load().trained_on
     return f"offline matcher v{RULES_VERSION}, kappa {trained['kappa']:.2f} with people on {trained['judged_on']}"

@@ -1,4 +1,4 @@
-"""The trained model: boosted trees, calibration and the undecided zone, read from one file of plain JSON."""
+"""The trained model: boosted trees, calibration and the undecided zone, read from a plain JSON file."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Trees:
             node = np.zeros(len(rows), np.intp)
             for _ in range(self.depth):
                 at = feature[node]
-                # A leaf's children are itself, so that a row which has arrived stays.
+                # A leaf is its own child, so that a row which has arrived stays.
                 goes_left = rows[np.arange(len(rows)), at] <= threshold[node]
                 node = np.where(goes_left, self.left[tree][node], self.right[tree][node])
             total += self.value[tree][node]
@@ -56,7 +56,7 @@ class Trees:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Model:
-    """What `model.json` says.
+    """The content of `model.json`.
 
     Attributes:
         features: names, in the order of the columns.
@@ -64,8 +64,8 @@ class Model:
         slope, offset: calibration: logit -> slope * logit + offset (Platt 1999).
         rules: the calibrated probability of a match where a rule decided, by rule.
         errors, borders: the undecided zone: at accepted error `errors[i]` a verdict stands if its probability, of a
-            match or of none, is above `borders[i]`.
-        limits: how long texts were in training; `trained_on`: what the model was trained on, for people.
+            match or of no match, is above `borders[i]`.
+        limits: how long texts were in training, in words; `trained_on`: a description of the training, for reports.
         revision: the first six digits of the file's SHA-256.
     """
 
@@ -83,31 +83,43 @@ class Model:
     revision: str
 
     def probabilities(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Calibrated probability of a match: shape (rows,), 0..1."""
+        """Calibrated probability of a match: shape (rows,), 0..1.
+
+        >>> load().probabilities(np.zeros((2, len(load().features)))).shape
+        (2,)
+        """
         logit = self.slope * (self.base + self.scale * self.trees.sums(rows)) + self.offset
         calibrated: npt.NDArray[np.float64] = 1 / (1 + np.exp(-np.clip(logit, -30, 30)))
         return calibrated
 
     def ruled(self, ruling: Ruling, probability: float) -> float:
-        """Probability of a match where a rule decided; a rule for a match never lowers what the model says."""
+        """The probability of a match where a rule decided; a rule for a match never lowers that of the model."""
         known = self.rules[ruling.rule]
         return max(known, probability) if ruling.verdict == "match" else known
 
     def border(self, accepted_error: float) -> float:
-        """The probability above which a verdict stands; 1 where the accepted error is below all in the file."""
+        """The probability above which a verdict stands; 1 where the accepted error is below every one in the file.
+
+        >>> load().border(0.05) < load().border(0.01) < 1
+        True
+        """
         known = [border for error, border in zip(self.errors, self.borders, strict=True) if error <= accepted_error]
         return known[-1] if known else 1.0
 
 
 @cache
 def load() -> Model:
-    """The model of this version, read once."""
+    """The model of this version, read once.
+
+    >>> len(load().features), len(load().revision)
+    (81, 6)
+    """
     data = FILE.read_bytes()
     return parse(json.loads(data), hashlib.sha256(data).hexdigest()[:6])
 
 
 def parse(found: dict[str, Any], revision: str = "") -> Model:
-    """A model from what its file says."""
+    """A model from the content of its file."""
     return Model(
         tuple(found["features"]),
         _trees(found["trees"]),

@@ -67,7 +67,7 @@ _ORDINAL_DIGITS = re.compile(r"(\d+)(?:st|nd|rd|th|-?(?:й|я|е|го|му|м|ы
 _PLAIN = re.compile(r"-?\d+(?:\.\d+)?")
 _DECADE = re.compile(r"(\d{3}0)'?s")
 LONGEST_NUMBER = 15
-"""Characters. A double keeps so many digits apart; what is longer is compared as text, as identifiers are."""
+"""In characters: the digits that a double can tell apart. Longer numbers are compared as text, like identifiers."""
 _MINUS = frozenset(("minus", "минус"))
 _ROMAN = re.compile(r"(?=[ivxlc])(xc|xl|l?x{0,3})(ix|iv|v?i{0,3})")
 _ROMAN_VALUES = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
@@ -75,7 +75,11 @@ _ROMAN_VALUES = {"i": 1, "v": 5, "x": 10, "l": 50, "c": 100}
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number that the tokens from `start` up to `stop` name."""
+    """A number that the tokens from `start` up to `stop` name.
+
+    >>> numbers(("minus", "five"))
+    [Number(value=-5.0, start=0, stop=2, ordinal=False)]
+    """
 
     value: float
     start: int
@@ -85,7 +89,11 @@ class Number:
 
 @lru_cache(maxsize=65_536)
 def digits(token: str) -> float | None:
-    """The value of a token written with digits: `-5`, `3.14`, `4th`, `1990s`; None where it is no number."""
+    """The value of a token written with digits: `-5`, `3.14`, `4th`, `1990s`; None if it is not a number.
+
+    >>> digits("3.14"), digits("4th"), digits("four")
+    (3.14, 4.0, None)
+    """
     if len(token) > LONGEST_NUMBER or not any(map(str.isdigit, token)):
         return None
     if _PLAIN.fullmatch(token):
@@ -98,7 +106,11 @@ def digits(token: str) -> float | None:
 
 @lru_cache(maxsize=65_536)
 def ordinal_word(token: str) -> int | None:
-    """The value of an ordinal in words, English or Russian in any case."""
+    """The value of an ordinal in words, English or Russian in any case.
+
+    >>> ordinal_word("third"), ordinal_word("третьего")
+    (3, 3)
+    """
     if token in _ORDINALS_EN:
         return _ORDINALS_EN[token]
     found = _ORDINAL_RU.fullmatch(token)
@@ -106,7 +118,11 @@ def ordinal_word(token: str) -> int | None:
 
 
 def roman(token: str) -> int | None:
-    """The value of a Roman numeral of at least two letters, up to 89 (a single letter is more often a letter)."""
+    """The value of a Roman numeral of at least two letters, up to 89 (a single letter is more often a letter).
+
+    >>> roman("xiv"), roman("x")
+    (14, None)
+    """
     if len(token) < 2 or not _ROMAN.fullmatch(token):
         return None
     values = [_ROMAN_VALUES[letter] for letter in token]
@@ -219,12 +235,17 @@ _EARLIEST, _LATEST = 1000, 2199
 _AFTER_YEAR = frozenset(("г", "года", "году", "год"))
 _GLUE = frozenset(("of", "the", "in", "de", "del", "г", "года", "году", "year"))
 _AMBIGUOUS = frozenset(("may", "march", "mar", "mars", "mai", "jan"))
-"""Names of months that are words or names as well, so that a day or a year must stand beside them."""
+"""Months whose names are also words or names of people; they count only beside a day or a year."""
 
 
 @dataclass(frozen=True, slots=True)
 class Date:
-    """What a text says of a date; None is what it does not say. `span` is 1, 10 for a decade, 100 for a century."""
+    """A date; None for a part that the text does not state. `span`: 1, 10 (decade), 100 (century).
+
+    >>> [may] = dates(("18", "may", "2018"))
+    >>> may.year, may.month, may.day, may.parts
+    (2018, 5, 18, 3)
+    """
 
     year: int | None
     month: int | None = None
@@ -235,11 +256,15 @@ class Date:
 
     @property
     def parts(self) -> int:
-        """How many of year, month and day are said."""
+        """How many of year, month and day are stated."""
         return sum(part is not None for part in (self.year, self.month, self.day))
 
     def agrees(self, other: Date) -> bool:
-        """Nothing that both say differs, and both say something in common."""
+        """Whether both state a part in common, and no common part differs.
+
+        >>> Date(2018, 5).agrees(Date(2018)), Date(2018, 5).agrees(Date(2018, 6))
+        (True, False)
+        """
         shared = False
         if self.year is not None and other.year is not None:
             wide = max(self.span, other.span)
@@ -254,7 +279,11 @@ class Date:
         return shared
 
     def covers(self, other: Date) -> bool:
-        """Agrees, and says at least as much: "18 May 2018" covers "May 2018", not the other way."""
+        """Whether it agrees and states at least as much: "18 May 2018" covers "May 2018", not the other way.
+
+        >>> Date(2018, 5, 18).covers(Date(2018, 5)), Date(2018, 5).covers(Date(2018, 5, 18))
+        (True, False)
+        """
         if not self.agrees(other) or self.span > other.span:
             return False
         pairs = ((self.year, other.year), (self.month, other.month), (self.day, other.day))
@@ -265,6 +294,9 @@ def dates(tokens: Sequence[str]) -> list[Date]:
     """Every date that `tokens` (of `answerkey.metrics_core.text.words`) name, from left to right.
 
     A bare number counts as a year from 1000 to 2199.
+
+    >>> [date.year for date in dates(("1851", "to", "1900s"))]
+    [1851, 1900]
     """
     found: list[Date] = []
     at = 0
@@ -347,7 +379,7 @@ def _century(tokens: Sequence[str], at: int) -> Date | None:
 def _year_alone(tokens: Sequence[str], at: int) -> Date | None:
     token = tokens[at]
     if len(token) == 3 and token.endswith("0s") and token[0].isdecimal():
-        # "The 90s" are the 1990s: nobody writes of others that way without saying so.
+        # "The 90s" are the 1990s; other centuries are spelled out.
         return Date(1900 + int(token[:2]), span=10, start=at, stop=at + 1)
     if len(token) in (5, 6) and token.endswith("s"):
         decade = _year(token[:4])
@@ -372,28 +404,39 @@ _FACTORS = {unit: (kind, factor) for kind, units in _KINDS.items() for unit, fac
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number and its unit, "" where the text names none that is known."""
+    """A number and its unit, "" where the text names none that is known.
+
+    >>> Quantity(5, "kilometre").equals(Quantity(5000, "metre"))
+    True
+    """
 
     value: float
     unit: str = ""
 
     def equals(self, other: Quantity) -> bool:
-        """The same amount; a missing unit goes with every unit, and converted units agree within 0.5 %."""
+        """Whether the amounts are equal; a missing unit matches every unit, converted units agree within 0.5 %."""
         if not self.unit or not other.unit or self.unit == other.unit:
             return self.value == other.value or self._share_of(other) or other._share_of(self)
         return self._apart(other) <= _SAME
 
     def near(self, other: Quantity) -> bool:
-        """The same amount within 3 %, as people round."""
+        """Whether the amounts are equal within 3 %, since people round.
+
+        >>> Quantity(5, "mile").near(Quantity(8, "kilometre"))
+        True
+        """
         if not self.unit or not other.unit or self.unit == other.unit:
             return _gap(self.value, other.value) <= _NEAR or self._share_of(other) or other._share_of(self)
         return self._apart(other) <= _NEAR
 
     def rivals(self, other: Quantity, asked: frozenset[str] = frozenset()) -> bool:
-        """Measures the same kind of thing, so that another amount is another answer.
+        """Whether both measure the same kind of thing, so that another amount is another answer.
 
         Args:
-            asked: units that the question names: one of them is understood where a number has none.
+            asked: units that the question names; a number without a unit is taken to be in one of them.
+
+        >>> Quantity(5, "mile").rivals(Quantity(9, "kilometre")), Quantity(5, "mile").rivals(Quantity(5, "day"))
+        (True, False)
         """
         mine, yours = self.unit, other.unit
         if mine == yours or (not mine and yours in asked) or (not yours and mine in asked):
@@ -415,7 +458,12 @@ def _gap(a: float, b: float) -> float:
 
 
 def quantities(tokens: Sequence[str], numbers: Sequence[Number]) -> list[Quantity]:
-    """Every number of a text, with the unit right after it, or the currency right before it."""
+    """Every number of a text, with the unit right after it, or the currency right before it.
+
+    >>> tokens = ("6", "ft", "1", "in")
+    >>> quantities(tokens, numbers(tokens))
+    [Quantity(value=73.0, unit='inch')]
+    """
     found: list[Quantity] = []
     stop = 0
     for number in numbers:
@@ -448,6 +496,10 @@ _CLOCK = re.compile(r"(?<![\d:])([01]?\d|2[0-3]):([0-5]\d)(?![\d:])")
 
 
 def clock(normal: str) -> int | None:
-    """The one time of day of a text, in minutes on a face of twelve hours; None where it has none or several."""
+    """The one time of day of a text, in minutes on a face of twelve hours; None where it has none or several.
+
+    >>> clock("it starts at 19:30")
+    450
+    """
     found = {int(hour) % 12 * 60 + int(minute) for hour, minute in _CLOCK.findall(normal)}
     return found.pop() if len(found) == 1 else None

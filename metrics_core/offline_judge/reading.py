@@ -13,7 +13,7 @@ from answerkey.metrics_core.offline_judge.vocabulary import FUNCTION_WORDS, LEMM
 from answerkey.metrics_core.text import normalise, words, words_of_normalised
 
 LONGEST_CHARACTERS = 4_000
-"""Of a text, this much is read; what comes later is out of the matcher's depth anyway."""
+"""Only this much of a text is read; a longer answer is out of the matcher's depth anyway."""
 
 # German days have a full stop: "9. November".
 _DAY = r"(?<=\d\.)\s+(?=(?:Jan|Feb|Mär|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez)\w*\b)"
@@ -49,14 +49,17 @@ _ENDINGS_RU = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text as read.
+    """A text, read once for all comparisons.
 
     Attributes:
         raw: the text as given, cleaned of markup and citations; `normal`: normalised.
         tokens: word tokens, accents folded; `content`: positions of those that carry content.
         stems: of the tokens, in step with them.
-        numbers, dates: what the tokens name.
+        numbers, dates: those that the tokens name.
         names: stems of the tokens that are written like names (a capital letter not at the start of a sentence).
+
+    >>> read("It is **not** 5km").tokens
+    ('it', 'is', 'not', '5', 'km')
     """
 
     raw: str
@@ -75,13 +78,17 @@ class Text:
 
     @property
     def negated(self) -> bool:
-        """Says "not" in one of its forms."""
+        """Whether it contains "not" in one of its forms."""
         return any(token in NEGATIONS for token in self.tokens)
 
 
 @lru_cache(maxsize=32_768)
 def read(text: str) -> Text:
-    """Read `text`. The same text gives the same object, while the cache holds it."""
+    """Read `text`. The result is cached.
+
+    >>> read("The Beatles").content_stems
+    ('beatl',)
+    """
     raw = clean(text)
     normal = _CONTRACTED.sub(" not", normalise(raw))
     normal = _SPACED_THOUSANDS.sub(lambda found: found[0].replace(" ", ""), normal)
@@ -100,7 +107,11 @@ def read(text: str) -> Text:
 
 
 def clean(text: str) -> str:
-    """Without hidden thoughts, citation marks and Markdown; at most `LONGEST_CHARACTERS`."""
+    """The text without hidden thoughts, citation marks and Markdown, cut at `LONGEST_CHARACTERS`.
+
+    >>> clean("**Paris** <think>or London?</think>")
+    'Paris'
+    """
     text = _THINK.sub(" ", text) if "<" in text else text
     cited = ("[" in text or "^" in text) and len(text.split()) >= _SENTENCE_WORDS
     text = _CITATION.sub(" ", text) if cited else text
@@ -120,7 +131,11 @@ def _parted(token: str) -> tuple[str, ...]:
 
 
 def repaired(text: str) -> str:
-    """Undo UTF-8 that was read as Latin-1 (`DÃ¡in` is `Dáin`); anything else stays as it is."""
+    """Undo UTF-8 that was read as Latin-1 (`DÃ¡in` is `Dáin`); anything else stays as it is.
+
+    >>> repaired("DÃ¡in")
+    'Dáin'
+    """
     if "Ã" not in text and "â€" not in text and "Ð" not in text:
         return text
     for encoding in ("cp1252", "latin-1"):
@@ -133,13 +148,21 @@ def repaired(text: str) -> str:
 
 @lru_cache(maxsize=8_192)
 def sentences(raw: str) -> tuple[str, ...]:
-    """Sentences and lines of a cleaned text, none blank."""
+    """Sentences and lines of a cleaned text, none blank.
+
+    >>> sentences("Dr. Brown won. She is old.")
+    ('Dr. Brown won.', 'She is old.')
+    """
     return tuple(part.strip() for part in _SENTENCE.findall(raw) if part.strip()) or (raw,)
 
 
 @lru_cache(maxsize=65_536)
 def fold(token: str) -> str:
-    """A token without accents: `é` is `e`. Marks that make another letter in their script stay."""
+    """A token without accents: `é` is `e`. Marks that make another letter in their script stay.
+
+    >>> fold("Dáin")
+    'Dain'
+    """
     if token.isascii():
         return token
     parts = unicodedata.normalize("NFD", token)
@@ -150,7 +173,11 @@ def fold(token: str) -> str:
 
 @lru_cache(maxsize=65_536)
 def stem(token: str) -> str:
-    """A token without its common English or Russian endings; numbers by their value."""
+    """A token without its common English or Russian endings; numbers by their value.
+
+    >>> stem("answered"), stem("cities"), stem("реками")
+    ('answer', 'city', 'рек')
+    """
     value = digits(token)
     if value is not None:
         return f"{value:g}" if abs(value) < 1e5 else f"{value:.0f}"
@@ -165,7 +192,11 @@ def stem(token: str) -> str:
 
 
 def lemma(token: str) -> str:
-    """The stem of a token, the same for all forms of an irregular word."""
+    """The stem of a token, the same for all forms of an irregular word.
+
+    >>> lemma("wrote") == lemma("written")
+    True
+    """
     return stem(LEMMAS.get(token, token))
 
 
@@ -220,7 +251,11 @@ _CLOSED = word_set("is are was were do does did can could has have had will shou
 
 
 def question_kind(question: Text) -> QuestionKind:
-    """What kind of thing `question` asks for, from the question words of a few languages."""
+    """The kind of thing that `question` asks for, by the question words of a few languages.
+
+    >>> question_kind(read("Who wrote it?")), question_kind(read("In what year?"))
+    ('who', 'when')
+    """
     tokens = frozenset(question.tokens)
     for kind, asking in _ASKING:
         if not asking & tokens:
@@ -236,7 +271,11 @@ def question_kind(question: Text) -> QuestionKind:
 
 
 def text_kind(text: Text) -> Literal["date", "number", "name", "words"]:
-    """What a reference is made of."""
+    """The kind of thing that a reference is.
+
+    >>> text_kind(read("18 May 2018")), text_kind(read("five"))
+    ('date', 'number')
+    """
     if text.dates and all(any(d.start <= i < d.stop for d in text.dates) for i in text.content):
         return "date"
     if text.numbers:
@@ -260,10 +299,18 @@ _SEVERAL = re.compile(
 
 
 def parts_of(question: str | None) -> tuple[str, ...]:
-    """What a question asks, one by one: "Who wrote it, and when?" asks two things."""
+    """What a question asks, one by one: "Who wrote it, and when?" asks two things.
+
+    >>> parts_of("Who wrote it, and when?")
+    ('Who wrote it', 'when?')
+    """
     return tuple(part for part in _PARTS.split(question or "") if words(part))
 
 
 def asks_several(question: str | None) -> bool:
-    """Whether a question asks for more than one thing."""
+    """Whether a question asks for more than one thing.
+
+    >>> asks_several("Which two rivers?"), asks_several("Who wrote it?")
+    (True, False)
+    """
     return len(parts_of(question)) > 1 or _SEVERAL.search(question or "") is not None

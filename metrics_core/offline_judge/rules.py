@@ -40,7 +40,11 @@ RuleId = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Ruling:
-    """What a rule decided, and why in plain words."""
+    """The decision of a rule, with its reason in plain words.
+
+    >>> decide(Case.of(read("Which city?"), read("It is not Paris."), read("Paris")))
+    Ruling(rule='negated', verdict='mismatch', reason='the answer denies what the reference says')
+    """
 
     rule: RuleId
     verdict: Verdict
@@ -51,8 +55,12 @@ class Ruling:
 class Case:
     """One answer against one reference.
 
-    `head` is the answer's first sentence without its shell, `residue` what is left of it without what the question
-    says, `accepted` the stems of all references.
+    `head` is the answer's first sentence without its introduction, `residue` its content stems that the question does
+    not give, `accepted` the stems of all references.
+
+    >>> case = Case.of(read("Who painted it?"), read("It was Leonardo. He was old."), read("Leonardo"))
+    >>> case.head.raw, case.residue
+    ('Leonardo.', ('leonardo',))
     """
 
     question: Text
@@ -64,7 +72,7 @@ class Case:
 
     @staticmethod
     def of(question: Text, answer: Text, reference: Text, accepted: frozenset[str] = frozenset()) -> Case:
-        """Read the head of the answer, and what is left of it without what the question says."""
+        """Read the head of the answer, and what it says beyond the question."""
         head = read(shelled(sentences(answer.raw)[0]))
         return Case(question, answer, reference, head, _residue(head, question, reference), accepted)
 
@@ -77,13 +85,17 @@ def _residue(head: Text, question: Text, reference: Text) -> tuple[str, ...]:
 
 
 def clear(case: Case) -> bool:
-    """The head denies nothing that the reference does not deny, offers no choice, and the answer has no doubts."""
+    """Whether the answer is plain: its head is negated exactly if the reference is, without choices or doubts.
+
+    >>> clear(Case.of(read("Which city?"), read("Paris or London"), read("Paris")))
+    False
+    """
     choice = bool(ALTERNATIVE_WORDS & {*case.head.tokens} - {*case.reference.tokens, *case.question.tokens})
     return case.head.negated == case.reference.negated and not choice and not hedges(case.answer.normal)
 
 
 def same_text(case: Case) -> Ruling | None:
-    """Equal but for form and articles."""
+    """The texts are equal apart from form and articles."""
     if case.answer.content_stems and _plain(case.answer) == _plain(case.reference):
         return Ruling("same_text", "match", "the answer equals the reference but for its form")
     return None
@@ -94,7 +106,7 @@ def _plain(text: Text) -> tuple[str, ...]:
 
 
 def same_answer(case: Case) -> Ruling | None:
-    """Equal without what the question says: "The capital of France is Paris" and "Paris"."""
+    """The texts are equal without what the question says: "The capital of France is Paris" and "Paris"."""
     wanted = case.reference.content_stems
     contradicts = says(case.reference) != 0 and polarity(case.reference, case.answer, case.question) <= 0
     if clear(case) and wanted and not contradicts and _same_words(case):
@@ -106,7 +118,7 @@ _LIST = re.compile(r"[,;/&]|\b(?:and|und|et|y|и)\b")
 
 
 def _same_words(case: Case) -> bool:
-    """In the same order, but for lists: "Ada beat Eve" is not "Eve beat Ada"."""
+    """In the same order, except in lists: "Ada beat Eve" is not "Eve beat Ada"."""
     said, wanted = case.residue, case.reference.content_stems
     return said == wanted or (sorted(said) == sorted(wanted) and _LIST.search(case.reference.normal) is not None)
 
@@ -120,7 +132,7 @@ def same_polarity(case: Case) -> Ruling | None:
 
 
 def same_number(case: Case) -> Ruling | None:
-    """Both are one number with its unit and no more: "100" and "one hundred", "5 km" and "5,000 metres"."""
+    """Both are a single number with its unit: "100" and "one hundred", "5 km" and "5,000 metres"."""
     wanted = only_quantity(case.reference, frozenset())
     said = only_quantity(case.head, frozenset(case.question.stems))
     if wanted is None or said is None or not clear(case) or not said.equals(wanted):
@@ -129,7 +141,7 @@ def same_number(case: Case) -> Ruling | None:
 
 
 def same_date(case: Case) -> Ruling | None:
-    """The answer's date says all that the reference's says: "18 May 2018" and "May 2018"."""
+    """The answer's date states all that the reference's states: "18 May 2018" and "May 2018"."""
     wanted, said = case.reference.dates, case.head.dates
     if len(wanted) != 1 or len(said) != 1 or not clear(case):
         return None
@@ -140,7 +152,7 @@ def same_date(case: Case) -> Ruling | None:
 
 
 def alias(case: Case) -> Ruling | None:
-    """Another name, from the list."""
+    """The answer uses another name of the reference, from the list."""
     short = len(case.residue) <= len(case.head.content) and len(case.residue) <= 6
     if short and clear(case) and alias_inside(case.reference.normal, case.head.normal):
         return Ruling("alias", "match", "the answer uses another name of the reference")
@@ -178,7 +190,11 @@ def _asks_who(question: Text) -> bool:
 
 
 def only_quantity(text: Text, given: frozenset[str]) -> Quantity | None:
-    """The one quantity of a text that says no more than it, beside the `given` stems."""
+    """The single quantity of a text that says nothing else apart from the `given` stems; otherwise None.
+
+    >>> only_quantity(read("the answer is 5 km"), frozenset())
+    Quantity(value=5.0, unit='kilometre')
+    """
     found = quantities(text.tokens, text.numbers)
     if len(found) != 1:
         return None
@@ -196,14 +212,14 @@ def _has_reference(case: Case, text: Text) -> bool:
 
 
 def refusal(case: Case) -> Ruling | None:
-    """It declines and says nothing else."""
+    """The answer declines and says nothing else."""
     if declines(case.answer, case.question) and not _says_more(case) and not _has_reference(case, case.answer):
         return Ruling("refusal", "refusal", "the answer declines to answer")
     return None
 
 
 def _says_more(case: Case) -> bool:
-    """A sentence that declines nothing and is not about the question alone: "As an AI ... However, it is 5"."""
+    """Whether a sentence neither declines nor only repeats the question: "As an AI ... However, it is 5"."""
     known = frozenset(case.question.stems)
     for sentence in sentences(case.answer.raw):
         part = read(sentence)
@@ -213,7 +229,7 @@ def _says_more(case: Case) -> bool:
 
 
 def hedged(case: Case) -> Ruling | None:
-    """Only a short answer: in a long one, a doubt may be about something beside the point."""
+    """A short answer is unsure; in a long one, the doubt may be about something beside the point."""
     if len(case.answer.tokens) <= 30 and hedges(case.head.normal) and not hedges(case.question.normal):
         return Ruling("hedged", "hedged", "the answer says itself that it is not sure")
     return None
@@ -265,7 +281,7 @@ def negated(case: Case) -> Ruling | None:
 
 
 def _right_before(case: Case) -> bool:
-    """Nothing but grammar stands between the negation and the whole reference."""
+    """Only function words stand between the negation and the whole reference."""
     stems, wanted = [case.answer.stems[i] for i in case.answer.content], case.reference.content_stems
     tokens = [case.answer.tokens[i] for i in case.answer.content]
     spots = [i for i in range(len(stems) - len(wanted) + 1) if tuple(stems[i : i + len(wanted)]) == wanted]
@@ -319,7 +335,7 @@ _AND_BEHIND_COMMA = re.compile(r",.*\s(?:and|и|und|et|y)\s")
 
 
 def other_list(case: Case) -> Ruling | None:
-    """The reference is a list ("red, yellow and blue"); the answer has some of it and no more, or other numbers."""
+    """The reference is a list ("red, yellow and blue"); the answer has only a part of it, or other numbers."""
     items = [read(item).content_stems for item in _LIST_MARK.split(case.reference.normal) if item.strip(" .")]
     wanted_numbers, numbers = ({n.value for n in text.numbers} for text in (case.reference, case.head))
     only_numbers = len(wanted_numbers) == len(items) and len(numbers) >= len(case.residue)
@@ -362,7 +378,7 @@ def other_number(case: Case) -> Ruling | None:
 
 
 def _other_identifier(case: Case) -> bool:
-    """Tokens with digits that are too long for a number: one wrong digit names something else."""
+    """Tokens with digits that are too long for a number, where one other digit means another thing."""
     wanted, said = (
         {token for token in text.tokens if len(token) > LONGEST_NUMBER and any(map(str.isdigit, token))}
         for text in (case.reference, case.answer)
@@ -371,7 +387,7 @@ def _other_identifier(case: Case) -> bool:
 
 
 def _about_the_same(case: Case) -> bool:
-    """What the reference says beside its number, answer or question say as well: "3000 BC" is no rival of "page 1"."""
+    """Whether answer or question say what the reference says beside its number: "3000 BC" is no rival of "page 1"."""
     spans = [(one.start, one.stop) for one in case.reference.numbers] + [
         (d.start, d.stop) for d in case.reference.dates
     ]
@@ -393,9 +409,9 @@ def _other_label(case: Case) -> bool:
 
 
 def other_date(case: Case) -> Ruling | None:
-    """Both name a date, and none of the answer's agrees with the reference's."""
+    """Both name a date, and no date of the answer agrees with that of the reference."""
     wanted, said = case.reference.dates, case.head.dates
-    # "1,000" is no year where the question is how many.
+    # "1,000" is not a year where the question is how many.
     if len(wanted) != 1 or len(said) != 1 or question_kind(case.question) == "how_many":
         return None
     if any(date.agrees(wanted[0]) for date in case.answer.dates) or not _about_the_same(case):
@@ -404,13 +420,13 @@ def other_date(case: Case) -> Ruling | None:
 
 
 RULES_VERSION = 1
-"""Change what a rule decides, change the number: it is part of the signature."""
+"""Increase it whenever the decision of a rule changes: it is part of the signature."""
 
 FOR_A_MATCH = frozenset(
     ("same_text", "same_answer", "same_polarity", "same_number", "same_date", "alias", "acronym", "part_of_name")
 )
 AGAINST_ANSWER = frozenset(("refusal", "hedged", "alternatives"))
-"""These speak against an answer whatever the reference; the other rules without a match against one reference."""
+"""These speak against an answer whatever the reference; other rules that find no match concern one reference."""
 
 _RULES: tuple[Callable[[Case], Ruling | None], ...] = (
     same_text, refusal, hedged, alternatives, negated, opposite, same_answer, same_polarity, same_number, same_date,
@@ -419,7 +435,13 @@ _RULES: tuple[Callable[[Case], Ruling | None], ...] = (
 
 
 def decide(case: Case) -> Ruling | None:
-    """The first rule that decides, or None where the model has to."""
+    """The first rule that decides, or None where the model has to.
+
+    >>> decide(Case.of(read("How many?"), read("one hundred"), read("100"))).rule
+    'same_number'
+    >>> decide(Case.of(read("What do bees make?"), read("a sweet food"), read("honey"))) is None
+    True
+    """
     for rule in _RULES:
         ruling = rule(case)
         if ruling is not None:

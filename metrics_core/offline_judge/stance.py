@@ -32,11 +32,11 @@ _HEDGE = re.compile(
     r"|видимо|предположительно)(?:\s|,|$)"
 )
 SHELL_WORDS = word_set("answer correct call known name nam locat situat refer called named located ответ называ")
-"""Stems that lead up to an answer and are none."""
+"""Stems of words that introduce an answer and are not part of it."""
 
 
 def shelled(sentence: str) -> str:
-    """A sentence without "the answer is", "it's", "ответ:" in front.
+    """The sentence without an introduction such as "the answer is", "it's", "ответ:".
 
     >>> shelled("The answer is twenty")
     'twenty'
@@ -47,29 +47,45 @@ def shelled(sentence: str) -> str:
 
 
 def declines(answer: Text, question: Text) -> bool:
-    """The answer declines, in words of its own: the question may be about "I could not stop for Death"."""
+    """Whether the answer declines in its own words: the question may be about "I could not stop for Death".
+
+    >>> declines(read("I do not know"), read("Who wrote it?"))
+    True
+    """
     return is_refusal(answer.normal) and not is_refusal(question.normal)
 
 
 def is_refusal(text: str) -> bool:
-    """The (normalised) text declines to answer."""
+    """Whether the (normalised) text declines to answer.
+
+    >>> is_refusal("i do not know")
+    True
+    """
     return _REFUSAL.search(text) is not None
 
 
 def hedges(text: str) -> bool:
-    """The (normalised) text is unsure of what it says."""
+    """Whether the (normalised) text is unsure of what it says.
+
+    >>> hedges("it is probably paris")
+    True
+    """
     return _HEDGE.search(text) is not None
 
 
 def polarity(reference: Text, answer: Text, question: Text) -> int:
-    """1 where yes meets yes or no meets no, -1 where yes meets no, 0 where one of them is neither."""
+    """1 where both say yes or both say no, -1 where one says yes and the other no, 0 where one says neither.
+
+    >>> polarity(read("No"), read("The shop is not open."), read("Is the shop open?"))
+    1
+    """
     wanted = says(reference) if len(reference.content) <= 2 else 0
     return wanted * (says(answer) or _echoes(answer, question)) if wanted else 0
 
 
 def _echoes(answer: Text, question: Text) -> int:
     """Of an answer that says the question again: "The shop is not open" says no."""
-    # What comes before the question itself may deny other things.
+    # Sentences before the question itself may deny other things.
     question = read(sentences(question.raw)[-1])
     own = [answer.stems[i] for i in answer.content if answer.tokens[i] not in NEGATIONS]
     if not own or not frozenset(own) <= frozenset(question.stems):
@@ -78,7 +94,11 @@ def _echoes(answer: Text, question: Text) -> int:
 
 
 def says(text: Text) -> int:
-    """1 for a text that says yes, -1 for no, 0 for neither or both: its first word, or a later conclusion."""
+    """1 for a text that says yes, -1 for no, 0 for neither or both: its first word, or a later conclusion.
+
+    >>> says(read("Yes, it is open")), says(read("Paris"))
+    (1, 0)
+    """
     parts = [read(shelled(part)) for part in sentences(text.raw)]
     first, last = _begins(parts[0]), _begins(parts[-1]) or _sole(parts[-1])
     if len(parts) == 1 or not last:
@@ -122,7 +142,11 @@ _LIMITS = {
 
 
 def bounds(text: Text, question: Text) -> frozenset[str]:
-    """What bounds `text` sets that the question does not: "above", "all", ...; "unsure" where it hedges."""
+    """The bounds that `text` sets and the question does not: "above", "all", ...; "unsure" where it hedges.
+
+    >>> sorted(bounds(read("more than 95, probably"), read("How old is he?")))
+    ['above', 'unsure']
+    """
     found = {name for name, pattern in _LIMITS.items() if pattern.search(text.normal)}
     given = {name for name, pattern in _LIMITS.items() if pattern.search(question.normal)}
     return frozenset(found - given) | ({"unsure"} if hedges(text.normal) else frozenset())

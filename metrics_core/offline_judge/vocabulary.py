@@ -1,6 +1,6 @@
-"""Words that the offline judge knows: the closed classes and verbs of English and Russian, well-known short names.
+"""Word lists of the offline judge: function words and verbs of English and Russian, units, well-known short names.
 
-Everything here is a hint. A language that is not here loses the hints and keeps the rest.
+Everything here is a hint: texts in other languages are judged without these hints.
 """
 
 from __future__ import annotations
@@ -10,7 +10,11 @@ from collections.abc import Iterator, Mapping
 
 
 def word_set(text: str) -> frozenset[str]:
-    """The words of a text that is written out for reading."""
+    """The words of a text, split at white space.
+
+    >>> sorted(word_set("to be or not to be"))
+    ['be', 'not', 'or', 'to']
+    """
     return frozenset(text.split())
 
 
@@ -24,7 +28,7 @@ FUNCTION_WORDS = word_set(
     "которые кто где когда почему чем чей там тут мы вы я ты все всех уже еще или "
     "de la le les el los las un une una du des et y der die das den dem ein eine und ist im von zu est en"
 )
-"""Carry grammar, not the answer. "or" and negations are missing on purpose; Russian "или" is in for overlap only."""
+"""Words that carry grammar and not the answer. "or" and negations are left out on purpose; "или" is in for overlap."""
 
 NEGATIONS = word_set(
     "not no never none neither nor without cannot n't isn't wasn't aren't weren't don't doesn't didn't won't can't "
@@ -49,7 +53,7 @@ PLACE_OR_KIND = word_set(
     "город река озеро гора остров океан море улица компания группа клуб команда университет республика королевство "
     "область страна фильм песня роман книга год года году г век века"
 )
-"""Say what kind of thing a name names; a name without them is the same name."""
+"""Words for the kind of thing that has a name; a name without them is the same name."""
 
 UNIT_WORDS: Mapping[str, str] = {
     form: unit
@@ -112,7 +116,7 @@ ALIASES: tuple[frozenset[str], ...] = tuple(
         "mlk = martin luther king = martin luther king jr",
     )
 )
-"""Names that no shape gives away. Acronyms that their long form spells are found without a list."""
+"""Names that cannot be recognised by their form. Acronyms of their long form need no list."""
 
 _CYRILLIC = "а б в г д е ж з и й к л м н о п р с т у ф х ц ч ш щ ъ ы ь э ю я і ї є ґ"
 _LATIN = "a b v g d e zh z i j k l m n o p r s t u f h ts ch sh sch ' y ' e yu ya i yi ye g"
@@ -139,14 +143,14 @@ SUBORDINATE = word_set(
     "but that which who whose whom because since so if when while where although though unless until not no or nor "
     "но что чтобы который которая которое которые потому так если когда где хотя пока не или либо"
 )
-"""A piece that begins with one of these is no item of an enumeration."""
+"""A piece that begins with one of these is not an item of an enumeration."""
 LIGHT = AUXILIARIES | word_set(
     "call called calls name named names locate located situated bring include includes including consist consists "
     "contain contains answer reply yes да namely such there together mainly mostly located namely known "
     "называется называют назвали находится входит входят относится относятся состоит составляет такие именно "
     "нужно надо следует взять состав г гг"
 )
-"""Words that carry no value of their own: they join a value to what was asked."""
+"""Words without a value of their own, which join a value to what was asked."""
 _MODALS = word_set("can could will would shall should may might must")
 _STEMS = word_set(
     "accept act add allow appear apply arrive become breathe begin belong bring build buy call carry cause choose "
@@ -180,7 +184,7 @@ LEMMAS = {
     )
     for form in forms.split()
 }  # fmt: skip
-"""One form for those that no ending tells apart."""
+"""The forms of irregular words, each mapped to one of them."""
 VERBS = (
     _IRREGULAR
     | _STEMS
@@ -188,7 +192,7 @@ VERBS = (
     | {stem + ("d" if stem.endswith("e") else "ed") for stem in _STEMS}
     | word_set("dies carries carried studies studied stopped planned has умер умерла погиб погибла вырос выросла")
 )
-"""Forms of frequent verbs. A verb that is not here is found by its shape (`is_verb`), or not at all."""
+"""Forms of frequent verbs. Other verbs are recognised by their form (`is_verb`), or not at all."""
 
 _RUSSIAN_VERB = re.compile(
     r".{2,}(?:ует|ают|яют|уют|еют|ает|яет|еет|ется|ится|ются|утся|ятся|атся|лся|лась|лось|лись|ивал[аи]?|ывал[аи]?"
@@ -207,7 +211,11 @@ DASHES = ("—", "–", "-")
 
 
 def is_verb(word: str, before: str = "", after: str = "") -> bool:
-    """Whether a word (lower case, between `before` and `after`) is, in all likelihood, a finite verb."""
+    """Whether a word (lower case, between the words `before` and `after`) is probably a finite verb.
+
+    >>> is_verb("likes"), is_verb("apples"), is_verb("work", before="the")
+    (True, False, False)
+    """
     if word in AUXILIARIES or word in VERBS or before in _MODALS:
         return not (word in _STEMS and before in ("the", "a", "an", "of", "your", "his", "her", "its", "their"))
     if not word.isascii():
@@ -216,17 +224,25 @@ def is_verb(word: str, before: str = "", after: str = "") -> bool:
         return word.isalpha() and word not in FUNCTION_WORDS
     if word.endswith("ed") and len(word) > 4:
         return before not in ("the", "a", "an", "")
-    # "reflects the light": no plural stands before an article.
+    # "reflects the light": a plural does not stand before an article.
     return word.endswith("s") and not word.endswith(("ss", "us", "is")) and len(word) > 3 and after in _ARTICLES
 
 
 def first_verb(text: str) -> re.Match[str] | None:
-    """The first finite verb, or a dash that stands for one."""
+    """The first finite verb of a text, or a dash that stands for one.
+
+    >>> first_verb("Amy likes apples")[0]
+    'likes'
+    """
     return next((token for token, word, verb in tagged(text) if verb and (word not in DASHES or token.start())), None)
 
 
 def tagged(text: str) -> Iterator[tuple[re.Match[str], str, bool]]:
-    """Every token of a text, in lower case, and whether it is a verb or a dash that stands for one."""
+    """Every token of a text, in lower case, and whether it is a verb or a dash that stands for one.
+
+    >>> [word for _, word, verb in tagged("Amy likes apples") if verb]
+    ['likes']
+    """
     tokens = list(_WORD.finditer(text))
     lower = ["", *(token[0].casefold().replace("’", "'") for token in tokens), ""]
     for token, before, word, after in zip(tokens, lower, lower[1:], lower[2:], strict=False):
@@ -237,6 +253,9 @@ def boundary(head: str, parallel: str = "") -> int:
     """Where the last noun of `head` begins: after its last verb, dash, colon or preposition.
 
     `parallel` is the first word of another item: "as a solid, as a gas" begins each with "as".
+
+    >>> "Amy likes red apples"[boundary("Amy likes red apples") :].strip()
+    'red apples'
     """
     end = 0
     same = any(word == parallel for _, word, _ in tagged(head))

@@ -5,8 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from answerkey.metrics_core.offline_judge.features import look, matrix
-from answerkey.metrics_core.offline_judge.matcher import Pair
+from answerkey.metrics_core.offline_judge.matcher import Pair, look, matrix
 from answerkey.metrics_core.offline_judge.model import FILE, load, parse
 
 STUMPS = {
