@@ -8,7 +8,7 @@ from prefect.runtime import flow_run
 
 from answerkey.flows.forms.comparing import Comparing
 from answerkey.flows.publishing import decide, told
-from answerkey.metrics_core.comparison import Pair
+from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks import steps
 from answerkey.tasks.compare.compare import primary_field
 from answerkey.tasks.gate.gate import read_policy
@@ -30,7 +30,7 @@ def _run_name() -> str:
     persist_result=False,
     validate_parameters=True,
 )
-def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str = "", page: bool = True) -> Pair:
+def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str = "", page: bool = True) -> Comparison:
     """Compare two reports, keep what is found in the warehouse, and show it.
 
     Args:

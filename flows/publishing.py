@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from prefect.client.schemas.objects import State
 
 from answerkey.flows.run_log import log
-from answerkey.metrics_core.comparison import Pair
+from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.policy import Policy
 from answerkey.metrics_core.registry import Options
@@ -41,7 +41,7 @@ def conclude(
     """Compare every new report with the baseline, which may be one of them, decide, and show all of it."""
     old = report_named(home, baseline, dataset) if baseline else ""
     news = [new for new in report_ids if new != old]
-    pairs: list[Pair] = []
+    pairs: list[Comparison] = []
     gates: list[Gated] = []
     for new in news if old else ():
         primary = primary_field(home, (old, new), policy.primary.field) if policy else ""

@@ -15,7 +15,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class FieldComparison:
     """One field of a metric on one slice, in two releases, on the rows that both have a number for.
 
     Attributes:
@@ -84,7 +84,7 @@ class Comparison:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class Comparison:
     """Two reports that were compared, by their ids.
 
     `margin` is what the gate tolerates, where there is one. `not_comparable` says why there are no numbers at all
@@ -94,7 +94,7 @@ class Pair:
 
     old: str
     new: str
-    rows: tuple[Comparison, ...]
+    rows: tuple[FieldComparison, ...]
     warnings: tuple[str, ...] = ()
     margin: float | None = None
     not_comparable: str | None = None
@@ -104,6 +104,6 @@ class Pair:
     n_changed: int = 0
 
     @property
-    def overall(self) -> tuple[Comparison, ...]:
+    def overall(self) -> tuple[FieldComparison, ...]:
         """The rows about all samples, without slices."""
         return tuple(row for row in self.rows if row.slice == ALL)

@@ -13,7 +13,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
-    from answerkey.metrics_core.comparison import Pair
+    from answerkey.metrics_core.comparison import Comparison
     from answerkey.tasks.gate.verdicts import Gated
     from answerkey.tasks.reports.report import Report
 
@@ -25,7 +25,7 @@ def compare(chosen: argparse.Namespace) -> int:
     from answerkey.flows.forms.comparing import Comparing
     from answerkey.flows.terminal.comparisons import pair_json, print_pairs
     from answerkey.tasks.compare.compare import compare as compare_reports
-    from answerkey.tasks.compare.examples import most_changed
+    from answerkey.tasks.compare.examples import largest_changes
     from answerkey.tasks.reports.names import pair_named
 
     try:
@@ -47,7 +47,7 @@ def compare(chosen: argparse.Namespace) -> int:
         chosen.home, *ids, fields=form.fields, primary=form.primary, seed=form.seed, level=form.level
     )
     shown = next((row.name for row in pair.overall if row.difference is not None), "")
-    samples = most_changed(chosen.home, *ids, shown, direction=chosen.moved, limit=chosen.samples if shown else 0)
+    samples = largest_changes(chosen.home, *ids, shown, direction=chosen.moved, limit=chosen.samples if shown else 0)
     if chosen.json:
         from dataclasses import asdict
 
@@ -61,7 +61,7 @@ def compare(chosen: argparse.Namespace) -> int:
 def diff(chosen: argparse.Namespace) -> int:
     """`answerkey diff`: why a number moved."""
     from answerkey.flows.terminal.comparisons import print_difference
-    from answerkey.tasks.compare.diff import diff as diff_reports
+    from answerkey.tasks.compare.attribution import diff as diff_reports
     from answerkey.tasks.reports.names import pair_named
 
     ids = pair_named(chosen.home, chosen.old, chosen.new, chosen.dataset)
@@ -88,7 +88,7 @@ def history(chosen: argparse.Namespace) -> int:
 
 def against(
     home: Home, report_ids: Sequence[str], baseline: str, policy: str
-) -> tuple[list[str], list[Pair], list[Gated]]:
+) -> tuple[list[str], list[Comparison], list[Gated]]:
     """The reports with the baseline before them, how each compares with it, and what the gate says of each.
 
     Without a baseline each report is compared with the one before it.
@@ -124,7 +124,7 @@ def write_page(
     home: Home,
     report_ids: Sequence[str],
     file: Path,
-    pairs: Sequence[Pair],
+    pairs: Sequence[Comparison],
     gates: Sequence[Gated],
     primary: str | None = None,
 ) -> None:
@@ -136,7 +136,7 @@ def write_page(
     from answerkey.tasks.publish.page.build import build_page
     from answerkey.tasks.publish.page.html import write
 
-    page = build_page(home, report_ids, pairs=pairs, gates=gates, primary=primary)
+    page = build_page(home, report_ids, comparisons=pairs, gates=gates, primary=primary)
     try:
         write(page, file)
     except OSError as error:
@@ -145,18 +145,18 @@ def write_page(
 
 def print_compared_reports(home: Home, report_ids: Sequence[str], *, as_json: bool, gated: bool = False) -> int:
     """What a run found with its baseline; the exit code of its gate, 0 if it was not `gated`."""
-    from answerkey.tasks.compare import stored as comparisons
+    from answerkey.tasks.compare.compare import stored_comparisons
     from answerkey.tasks.gate import verdicts
     from answerkey.tasks.reports.report import read_reports
 
-    pairs, gates = comparisons.stored(home, report_ids), verdicts.stored(home, report_ids)
+    pairs, gates = stored_comparisons(home, report_ids), verdicts.stored(home, report_ids)
     print_against(read_reports(home, report_ids), pairs, gates, as_json=as_json)
     return verdicts.exit_code(gates, asked=gated)
 
 
 def print_against(
     reports: Sequence[Report],
-    pairs: Sequence[Pair],
+    pairs: Sequence[Comparison],
     gates: Sequence[Gated],
     *,
     as_json: bool,

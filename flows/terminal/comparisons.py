@@ -11,11 +11,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from answerkey.flows.terminal.reports import fits, plain_table, show
-from answerkey.metrics_core.comparison import ALL, Comparison, Finding, Pair
+from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison, Finding
 from answerkey.metrics_core.llm.untrusted import cut, one_line
-from answerkey.tasks.compare.attribution import CAUSES, Movement
-from answerkey.tasks.compare.diff import Difference
-from answerkey.tasks.compare.examples import ChangedSample
+from answerkey.tasks.compare.attribution import CAUSES, Difference, Movement
+from answerkey.tasks.compare.examples import LargestChange
 from answerkey.tasks.compare.text import only_one, people_note, table
 from answerkey.tasks.publish.artifacts import number
 from answerkey.tasks.reports.history import Moment
@@ -35,7 +34,7 @@ _KINDS = {
 }
 
 
-def print_pairs(pairs: Sequence[Pair], *, by_slice: bool, samples: Sequence[ChangedSample] = ()) -> None:
+def print_pairs(pairs: Sequence[Comparison], *, by_slice: bool, samples: Sequence[LargestChange] = ()) -> None:
     """Each comparison: a table of the fields on all samples, then one of each field's slices, then the warnings."""
     for place, pair in enumerate(pairs):
         show(*([""] if place else []), *_pair(pair, by_slice=by_slice))
@@ -43,13 +42,13 @@ def print_pairs(pairs: Sequence[Pair], *, by_slice: bool, samples: Sequence[Chan
         show("", *_samples(samples))
 
 
-def pair_json(pair: Pair) -> dict[str, object]:
+def pair_json(pair: Comparison) -> dict[str, object]:
     """The comparison as JSON takes it, with its findings."""
     rows = [{**asdict(row), "finding": row.finding} for row in pair.rows]
     return {**asdict(pair), "rows": rows}
 
 
-def _pair(pair: Pair, *, by_slice: bool) -> Iterator[Table | str]:
+def _pair(pair: Comparison, *, by_slice: bool) -> Iterator[Table | str]:
     n = pair.n_common - pair.n_changed
     yield from _table(f"{pair.old} → {pair.new}: {n:,} samples in both", pair.overall)
     if by_slice:
@@ -63,7 +62,7 @@ def _pair(pair: Pair, *, by_slice: bool) -> Iterator[Table | str]:
     yield from (f"[yellow]![/yellow] {escape(text)}" for text in warnings)
 
 
-def _table(title: str, rows: Sequence[Comparison]) -> Iterator[Table | str]:
+def _table(title: str, rows: Sequence[FieldComparison]) -> Iterator[Table | str]:
     """Of fields on all samples, or of the slices of one field; on a narrow terminal the same in lines."""
     (first, *head), cells = table(rows)
     place = head.index("verdict") + 1
@@ -102,7 +101,7 @@ def _in_lines(
     yield ""
 
 
-def _samples(samples: Sequence[ChangedSample]) -> Iterator[str]:
+def _samples(samples: Sequence[LargestChange]) -> Iterator[str]:
     for sample in samples:
         yield (
             f"[bold]{_text(sample.sample_id)}[/bold]  {number(sample.old)} → {number(sample.new)} "

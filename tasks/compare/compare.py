@@ -2,21 +2,66 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
-from answerkey.metrics_core.comparison import ALL, Comparison, Pair
+import numpy as np
+import numpy.typing as npt
+
+from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.votes import SPREAD
+from answerkey.metrics_core.registry import METRICS
 from answerkey.metrics_core.statistics.intervals import LEVEL
 from answerkey.metrics_core.statistics.multiple_testing import benjamini_hochberg, holm
-from answerkey.tasks.compare.field import Settings, compare_field, without_numbers
-from answerkey.tasks.compare.paired_samples import pairing
-from answerkey.tasks.compare.stored import store
-from answerkey.tasks.compare.warnings import cautions, differing_methods
-from answerkey.tasks.reports.labels import LABEL, LABEL_FIELD
+from answerkey.metrics_core.statistics.paired import PairedDifference, paired_difference, sign_flip
+from answerkey.metrics_core.statistics.power import minimum_detectable, needed_for_mean, needed_for_share
+from answerkey.metrics_core.statistics.ppi import ppi_difference
+from answerkey.tasks.compare.paired_samples import (
+    CORPUS_BLEU,
+    SCORED,
+    STATUSES,
+    FieldScores,
+    Mask,
+    PairedSamples,
+    groups,
+    pair_samples,
+)
+from answerkey.tasks.compare.warnings import comparison_warnings, differing_methods
+from answerkey.tasks.reports.labels import LABEL, LABEL_FIELD, MOST_LABELLED
 from answerkey.tasks.reports.report import Report, read_reports
 from answerkey.tasks.warehouse.home import Home
+
+USES_FACTS = ("ground_truth_similarity",)
+"""Metrics for which a sample with other facts is another sample."""
+
+_UNITS, _SLICE_UNITS = 10_000, 2_000
+"""What a test exchanges at most, on all samples and on a slice; more rows are put into so many random groups."""
+_LEAST, _MOST = 999, 9_999
+"""Exchanges that a test tries: as many as if there were always as many units as allowed."""
+_HOPELESS = 100
+
+_OF_PAIR = {
+    "old": "old_report",
+    "new": "new_report",
+    "warnings": "warnings",
+    "not_comparable": "not_comparable",
+    "n_common": "samples_common",
+    "n_only_old": "samples_only_old",
+    "n_only_new": "samples_only_new",
+    "n_changed": "samples_changed",
+}
+"""What all rows about two reports share: attribute of `Comparison` to column."""
+
+_OF_ROW = {
+    **{name: name for name in ("metric", "field", "slice", "n_common", "n_only_old", "n_only_new", "old", "new")},
+    **{"difference": "difference", "low": "ci_low", "high": "ci_high"},
+    **{name: name for name in ("p", "p_adjusted", "mde", "needed", "fixed", "broken", "test", "note", "level")},
+    **{name: name for name in ("people", "people_low", "people_high", "n_labelled")},
+}
+_COUNTS = ("missing_old", "missing_new")
 
 
 def compare(
@@ -28,7 +73,7 @@ def compare(
     primary: str = "",
     seed: int = 0,
     level: float = LEVEL,
-) -> Pair:
+) -> Comparison:
     """Compare two reports, field by field and slice by slice, on the samples that both have a number for.
 
     A sample whose question or references changed between the versions of the data set is not the same sample: it is
@@ -56,29 +101,29 @@ def compare(
         raise UserError(f"{old.report_id} is about {old.dataset}, and {new.report_id} about {new.dataset}")
     wanted = _wanted(old, new, fields, primary)
     differ = differing_methods(old, new)
-    pair = pairing(home, old, new)
-    settings = Settings(seed, level, n_fields=len(wanted))
+    samples = pair_samples(home, old, new)
+    settings = _Settings(seed, level, n_fields=len(wanted))
     label = f"{LABEL}.{LABEL_FIELD.name}"
-    labels = pair.columns(LABEL, LABEL_FIELD.name) if label in _names(old) and label in _names(new) else None
-    rows: list[Comparison] = []
+    labels = samples.scores(LABEL, LABEL_FIELD.name) if label in _names(old) and label in _names(new) else None
+    rows: list[FieldComparison] = []
     for metric, _, field in (name.partition(".") for name in wanted):
         if note := differ.get(metric) or _only_in_one(old, new, f"{metric}.{field}"):
-            rows.append(without_numbers(metric, field, ALL, note))
+            rows.append(_not_compared(metric, field, ALL, note))
         else:
-            rows += compare_field(pair, metric, field, settings, labels)
-    found = Pair(
+            rows += _compare_field(samples, metric, field, settings, labels)
+    comparison = Comparison(
         old.report_id,
         new.report_id,
         tuple(_adjusted(rows, primary)),
-        cautions(pair, [name.partition(".")[0] for name in wanted]),
+        comparison_warnings(samples, [name.partition(".")[0] for name in wanted]),
         not_comparable=_nothing(wanted, differ),
-        n_common=int((pair.in_old & pair.in_new).sum()),
-        n_only_old=int((pair.in_old & ~pair.in_new).sum()),
-        n_only_new=int((pair.in_new & ~pair.in_old).sum()),
-        n_changed=int(pair.changed.sum()),
+        n_common=int((samples.in_old & samples.in_new).sum()),
+        n_only_old=int((samples.in_old & ~samples.in_new).sum()),
+        n_only_new=int((samples.in_new & ~samples.in_old).sum()),
+        n_changed=int(samples.changed.sum()),
     )
-    store(home, found, seed=seed)
-    return found
+    _store(home, comparison, seed=seed)
+    return comparison
 
 
 def primary_field(home: Home, report_ids: Sequence[str], name: str) -> str:
@@ -116,7 +161,7 @@ def _nothing(wanted: Sequence[str], differ: Mapping[str, str]) -> str | None:
     return None
 
 
-def _adjusted(rows: Sequence[Comparison], primary: str) -> Iterator[Comparison]:
+def _adjusted(rows: Sequence[FieldComparison], primary: str) -> Iterator[FieldComparison]:
     """The rows in their order, with p-values that allow for everything that is looked at beside them."""
     first = {place for place, row in enumerate(rows) if row.slice == ALL and row.name == primary}
     overall = {place for place, row in enumerate(rows) if row.slice == ALL} - first
@@ -127,3 +172,206 @@ def _adjusted(rows: Sequence[Comparison], primary: str) -> Iterator[Comparison]:
         adjusted |= dict(zip(raw, correction(list(raw.values())), strict=True))
     for place, row in enumerate(rows):
         yield replace(row, p_adjusted=adjusted.get(place))
+
+
+@dataclass(frozen=True, slots=True)
+class _Settings:
+    """What all fields share: the seed, the level of intervals (0 to 1), and how many fields are looked at."""
+
+    seed: int
+    level: float
+    n_fields: int
+
+    def permutations(self, units: int, most_units: int) -> int:
+        """Exchanges to try: enough for the smallest p to survive the correction, and more where units are few."""
+        return max(_LEAST, 40 * self.n_fields, min(_MOST, _LEAST * most_units // units))
+
+
+def _not_compared(metric: str, field: str, slice_: str, note: str) -> FieldComparison:
+    """A comparison that could not be made, with the reason."""
+    return FieldComparison(
+        metric, field, slice_, n_common=0, n_only_old=0, n_only_new=0, old=None, new=None, difference=None, low=None,
+        high=None, p=None, p_adjusted=None, mde=None, fixed=None, broken=None, test="", note=note,
+    )  # fmt: skip
+
+
+def _compare_field(
+    samples: PairedSamples, metric: str, field: str, settings: _Settings, labels: FieldScores | None = None
+) -> Iterator[FieldComparison]:
+    """The field on 'all', then on the slices, without adjusted p. Only its own columns are in memory.
+
+    `labels` are those of people, where both reports have some.
+    """
+    bleu = samples.bleu() if (metric, field) == CORPUS_BLEU else None
+    scores = bleu.scores if bleu else samples.scores(metric, field)
+    same_sample = ~(samples.changed | samples.facts_changed) if metric in USES_FACTS else ~samples.changed
+    both = (scores.old_status == SCORED) & (scores.new_status == SCORED) & same_sample
+    binary = all(np.isin(side[both], (0, 1)).all() for side in (scores.old, scores.new))
+    range_ = None if binary else span(metric, field)
+    for slice_, in_old, in_new in samples.members():
+        before, after = in_old & (scores.old_status == SCORED), in_new & (scores.new_status == SCORED)
+        common = before & after & same_sample
+        about = {
+            "n_common": int(common.sum()),
+            "n_only_old": int((before & ~after).sum()),
+            "n_only_new": int((after & ~before).sum()),
+            "missing_old": _missing(scores.old_status[after & ~before]),
+            "missing_new": _missing(scores.new_status[before & ~after]),
+        }
+        difference: PairedDifference | None = None
+        if common.any() and bleu:
+            difference = bleu.difference(common, samples.clusters, settings.seed, settings.level)
+        elif common.any():
+            difference = _difference(samples, scores, common, range_, settings, slice_)
+        row = _field_comparison(metric, field, slice_, difference, about, settings)
+        if labels and slice_ == ALL and not bleu and metric != LABEL:
+            row = replace(row, **_people(samples, scores, labels, common, span(metric, field), settings.level))
+        yield row
+
+
+def _people(
+    samples: PairedSamples, scores: FieldScores, labels: FieldScores, common: Mask, range_: float, level: float
+) -> dict[str, Any]:
+    """What people would find on the rows `common`, of which they labelled a part in both releases."""
+    known = [status[common] == SCORED for status in (labels.old_status, labels.new_status)]
+    n_labelled = int((known[0] & known[1]).sum())
+    if not 0 < n_labelled < MOST_LABELLED * common.sum():
+        return {}
+    given = [
+        [float(label) if there else None for label, there in zip(side[common], mask, strict=True)]
+        for side, mask in zip((labels.old, labels.new), known, strict=True)
+    ]
+    clusters = None if samples.clusters is None else samples.clusters[common].tolist()
+    old, new = scores.old[common], scores.new[common]
+    predicted = ppi_difference(old, new, *given, clusters=clusters, span=range_, level=level)
+    if predicted.interval is None:
+        return {}
+    low, high, _ = predicted.interval.clipped(-1.0, 1.0)
+    return {"people": predicted.value, "people_low": low, "people_high": high, "n_labelled": n_labelled}
+
+
+def _difference(
+    samples: PairedSamples, scores: FieldScores, common: Mask, range_: float | None, settings: _Settings, slice_: str
+) -> PairedDifference:
+    """Of means; `range_` is None for fields that are 0 or 1."""
+    clusters = None if samples.clusters is None else samples.clusters[common]
+    old, new = scores.old[common], scores.new[common]
+    most = _UNITS if slice_ == ALL else _SLICE_UNITS
+    of_row = groups(len(old), clusters, most, settings.seed)
+    permutations = settings.permutations(int(of_row.max()) + 1, most)
+    difference = paired_difference(
+        old,
+        new,
+        binary=range_ is None,
+        clusters=None if clusters is None else clusters.tolist(),
+        span=range_ or 1.0,
+        seed=settings.seed,
+        permutations=permutations if len(old) <= most else 1,
+        level=settings.level,
+    )
+    if len(old) <= most or difference.test == "mcnemar":
+        return difference
+    sums = np.bincount(of_row, weights=new - old).astype(np.float64)
+    return replace(difference, p=sign_flip(sums, seed=settings.seed, permutations=permutations))
+
+
+def _missing(statuses: npt.NDArray[np.int8]) -> dict[str, int]:
+    """Why rows have no number here: a row that does have one is in another slice here."""
+    counts = np.bincount(statuses, minlength=len(STATUSES))
+    names = ["other slice" if name == "scored" else name for name in STATUSES]
+    return {name: int(n) for name, n in zip(names, counts, strict=True) if n}
+
+
+def _field_comparison(
+    metric: str,
+    field: str,
+    slice_: str,
+    found: PairedDifference | None,
+    about: dict[str, Any],
+    settings: _Settings,
+) -> FieldComparison:
+    if found is None:
+        return replace(_not_compared(metric, field, slice_, "no sample has a number in both reports"), **about)
+    low, high, _ = found.interval or (None, None, None)
+    mde = minimum_detectable(found, level=settings.level)
+    return FieldComparison(
+        metric, field, slice_, **about, old=found.old, new=found.new, difference=found.difference, low=low, high=high,
+        p=found.p, p_adjusted=None, mde=mde, fixed=found.fixed, broken=found.broken, test=found.test,
+        needed=_needed(found, mde, settings.level) if slice_ == ALL else None, level=settings.level,
+    )  # fmt: skip
+
+
+def _needed(found: PairedDifference, mde: float | None, level: float) -> int | None:
+    """How many rows like these would show the observed difference, were it the true one."""
+    effect = abs(found.difference)
+    # Rows grow with the square of what the effect is too small by.
+    if mde is None or not found.sd or effect >= mde or effect * _HOPELESS**0.5 < mde:
+        return None
+    if found.test == "mcnemar" and found.fixed is not None and found.broken is not None:
+        return needed_for_share(effect, (found.fixed + found.broken) / found.n, level=level)
+    return needed_for_mean(
+        effect,
+        found.sd,
+        design_effect=found.design_effect,
+        cluster_size=found.n / found.units,
+        level=level,
+    )
+
+
+def span(metric: str, field: str) -> float:
+    """The length of the range that a field's numbers lie in: 1, or 2 for cosines."""
+    if metric not in METRICS:
+        return 1.0
+    known = {one.name: one.high - one.low for one in METRICS[metric]().fields}
+    # A field of its own for each embedding model: it is named after the model, and has the range of the others.
+    return known.get(field, max(known.values()))
+
+
+def _store(home: Home, comparison: Comparison, *, seed: int) -> None:
+    """Write `comparison`, in place of what was stored about the same two reports."""
+    import pyarrow as pa
+
+    about = {column: getattr(comparison, name) for name, column in _OF_PAIR.items()} | {"seed": seed}
+    rows = pa.Table.from_pylist([about | {"place": place} | _columns(row) for place, row in enumerate(comparison.rows)])
+    with home.warehouse.writing() as warehouse:
+        warehouse.execute(
+            "DELETE FROM comparisons WHERE old_report = ? AND new_report = ?", [comparison.old, comparison.new]
+        )
+        if comparison.rows:
+            warehouse.register("compared", rows)
+            warehouse.execute("INSERT INTO comparisons BY NAME SELECT *, now() AS created_at FROM compared")
+            warehouse.unregister("compared")
+
+
+def _columns(row: FieldComparison) -> dict[str, Any]:
+    values = {column: getattr(row, name) for name, column in _OF_ROW.items()}
+    counts = {name: json.dumps(dict(getattr(row, name))) for name in _COUNTS}
+    return values | counts | {"finding": row.finding}
+
+
+def stored_comparisons(home: Home, new_report_ids: Sequence[str]) -> tuple[Comparison, ...]:
+    """The comparisons whose new report is one of `new_report_ids`, in that order, then in the order of their making."""
+    with home.warehouse.reading() as warehouse:
+        found = warehouse.execute(
+            "SELECT * FROM comparisons WHERE new_report IN (SELECT unnest(?)) "
+            "ORDER BY list_position(?, new_report), created_at, old_report, place",
+            [list(new_report_ids)] * 2,
+        )
+        names = [column[0] for column in found.description]
+        rows = [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+    comparisons: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
+    for row in rows:
+        comparisons.setdefault((row["old_report"], row["new_report"]), []).append(row)
+    return tuple(map(_comparison, comparisons.values()))
+
+
+def _comparison(rows: Sequence[Mapping[str, Any]]) -> Comparison:
+    about = {name: rows[0][column] for name, column in _OF_PAIR.items()}
+    about["warnings"] = tuple(about["warnings"])
+    return Comparison(rows=tuple(map(_row, rows)), **about)
+
+
+def _row(row: Mapping[str, Any]) -> FieldComparison:
+    counts = {name: json.loads(row[name]) for name in _COUNTS}
+    # A warehouse that an older release wrote lacks the newest scores until it is written to again.
+    return FieldComparison(**{name: row[column] for name, column in _OF_ROW.items()}, **counts)

@@ -1,4 +1,7 @@
-"""The samples of two reports side by side, as columns. Every read is a session of its own, so nobody waits long."""
+"""The samples of two reports side by side, as columns: labels, slices, scores, and the counts behind corpus BLEU.
+
+Every read is a session of its own, so that other sessions need not wait long.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from answerkey.metrics_core.comparison import ALL
+from answerkey.metrics_core.metrics.bleu import BleuStats, corpus_bleu
+from answerkey.metrics_core.statistics.paired import PairedDifference, pooled_difference
 from answerkey.tasks.reports.report import Report
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.sql import statements
 
 if TYPE_CHECKING:
     import duckdb
@@ -20,12 +26,21 @@ Mask = npt.NDArray[np.bool_]
 """Which of the samples: shape (samples,)."""
 
 STATUSES = ("absent", "scored", "failed", "undefined", "skipped")
-"""What a sample can be in a report, by its code in `Columns`."""
+"""What a sample can be in a report, by its code in `FieldScores`."""
 SCORED = STATUSES.index("scored")
+CORPUS_BLEU = ("bleu", "corpus_bleu")
+
+_SQL = statements(__name__)
+_COUNTS = 10
+"""Of the statistics behind BLEU, per answer."""
+_MOST_GROUPS = 2_000
+
+Codes = npt.NDArray[np.intp]
+"""The group of each row, counted from 0: shape (rows,)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Columns:
+class FieldScores:
     """One field of a metric in both reports, by sample: shape (samples,). NaN where there is no number."""
 
     old: npt.NDArray[np.float64]
@@ -45,7 +60,48 @@ class Slices:
 
 
 @dataclass(frozen=True, slots=True)
-class Pairing:
+class PairedBleu:
+    """Sentence BLEU of both reports and the counts behind it, shape (samples, 10) each.
+
+    Corpus BLEU is not a mean of rows, so it is resampled as a whole.
+    """
+
+    scores: FieldScores
+    old: npt.NDArray[np.int32]
+    new: npt.NDArray[np.int32]
+
+    def difference(
+        self, common: Mask, clusters: npt.NDArray[np.int64] | None, seed: int, level: float
+    ) -> PairedDifference:
+        """Of corpus BLEU on the samples in `common`."""
+        of_row = groups(int(common.sum()), None if clusters is None else clusters[common], _MOST_GROUPS, seed)
+        old, new = (_sums(side[common], of_row) for side in (self.old, self.new))
+        return pooled_difference(old, new, _corpus_bleu, seed=seed, level=level)
+
+
+def _sums(counts: npt.NDArray[np.int32], of_row: Codes) -> npt.NDArray[np.float64]:
+    sums = np.zeros((int(of_row.max()) + 1, counts.shape[1]))
+    np.add.at(sums, of_row, counts)
+    return sums
+
+
+def _corpus_bleu(counts: npt.NDArray[np.float64]) -> float:
+    return corpus_bleu(BleuStats.of_flat(np.rint(counts).astype(np.int64).tolist()))
+
+
+def groups(rows: int, clusters: npt.NDArray[np.int64] | None, most: int, seed: int) -> Codes:
+    """What may be resampled or exchanged as one: rows, or whole clusters; past `most` of them, random groups of them.
+
+    The variance of a sum over independent groups is the same, so the answer is; and a million rows take no longer
+    than `most`. The groups depend on the order of the rows and on the seed.
+    """
+    codes = np.arange(rows) if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    count = int(codes.max()) + 1
+    return codes if count <= most else (np.random.default_rng(seed).permutation(count) % most)[codes]
+
+
+@dataclass(frozen=True, slots=True)
+class PairedSamples:
     """The samples of either report, in the order of their ids; all columns have the shape (samples,).
 
     Attributes:
@@ -71,19 +127,27 @@ class Pairing:
     clusters: npt.NDArray[np.int64] | None
     slices: tuple[Slices, ...]
 
-    def columns(self, metric: str, field: str) -> Columns:
+    def scores(self, metric: str, field: str) -> FieldScores:
         """Scores and statuses of one field."""
         reports = {"old": self.old.report_id, "new": self.new.report_id}
         with self.home.warehouse.reading() as warehouse:
             found: dict[str, Any] = warehouse.execute(
-                _SCORES, {**reports, "metric": metric, "field": field, "statuses": list(STATUSES[1:])}
+                _SQL["scores"], {**reports, "metric": metric, "field": field, "statuses": list(STATUSES[1:])}
             ).fetchnumpy()
-        return Columns(
+        return FieldScores(
             floats(found["old"]),
             floats(found["new"]),
             found["old_status"].astype(np.int8),
             found["new_status"].astype(np.int8),
         )
+
+    def bleu(self) -> PairedBleu:
+        """What the metric `bleu` left with every answer of the two reports."""
+        reports = {"old": self.old.report_id, "new": self.new.report_id}
+        with self.home.warehouse.reading() as warehouse:
+            counts = warehouse.execute(_SQL["bleu"], reports).to_arrow_table()
+        old, new = (counts[side].combine_chunks().flatten().to_numpy().reshape(-1, _COUNTS) for side in ("old", "new"))
+        return PairedBleu(self.scores("bleu", "bleu"), old, new)
 
     def members(self) -> Iterator[tuple[str, Mask, Mask]]:
         """Name of a slice, its samples in the old report and in the new one: first 'all', then what both have."""
@@ -94,72 +158,17 @@ class Pairing:
                 yield f"{one.column}={value}", one.old == code, one.new == code
 
 
-_ANSWERS = """
-SELECT sample_id, answer, correct, slices FROM answers
-WHERE dataset = ${0}_dataset AND release = ${0}_release AND answers_version = ${0}_answers
-"""
-
-_BOTH = f"""
-WITH o AS ({_ANSWERS.format("old")}), n AS ({_ANSWERS.format("new")}),
-so AS (SELECT * FROM samples WHERE dataset = $old_dataset AND dataset_version = $old_version),
-sn AS (SELECT * FROM samples WHERE dataset = $new_dataset AND dataset_version = $new_version),
-both_sides AS (
-    SELECT sample_id, o.sample_id IS NOT NULL AS in_old, n.sample_id IS NOT NULL AS in_new,
-           length(o.answer) AS old_length, length(n.answer) AS new_length,
-           o.answer IS NOT DISTINCT FROM n.answer AS same_answer,
-           o.correct IS NOT DISTINCT FROM n.correct AS same_label, o.slices AS old_slices, n.slices AS new_slices
-    FROM o FULL JOIN n USING (sample_id)
-)
-"""
-
-# A question that one version does not have, for want of the column, is no other question.
-_SAMPLES = f"""{_BOTH}
-SELECT in_old, in_new, old_length, new_length, in_old AND in_new AND same_answer AS same_answer,
-       in_old AND in_new AND same_label AS same_label,
-       in_old AND in_new AND (coalesce(so.question <> sn.question, false)
-           OR list_sort(so."references") IS DISTINCT FROM list_sort(sn."references")) AS changed,
-       in_old AND in_new AND list_sort(so.facts) IS DISTINCT FROM list_sort(sn.facts) AS facts_changed,
-       coalesce(sn."cluster", so."cluster") IS NOT NULL AS clustered,
-       dense_rank() OVER (ORDER BY coalesce('cluster ' || coalesce(sn."cluster", so."cluster"), 'sample ' || sample_id))
-           AS "cluster"
-FROM both_sides LEFT JOIN so USING (sample_id) LEFT JOIN sn USING (sample_id) ORDER BY sample_id
-"""
-
-_SLICE_VALUES = f"""{_BOTH}
-SELECT e.key, e.value FROM (SELECT unnest(map_entries(old_slices)) AS e FROM both_sides)
-INTERSECT
-SELECT e.key, e.value FROM (SELECT unnest(map_entries(new_slices)) AS e FROM both_sides)
-ORDER BY key, value
-"""
-
-_SLICE_CODES = f"""{_BOTH}, codes AS (SELECT unnest($values) AS value, generate_subscripts($values, 1) - 1 AS code)
-SELECT coalesce(co.code, -1) AS old, coalesce(cn.code, -1) AS new FROM both_sides
-LEFT JOIN codes co ON co.value = old_slices[$column] LEFT JOIN codes cn ON cn.value = new_slices[$column]
-ORDER BY sample_id
-"""
-
-# Every sample of a report has a row for every field of it.
-_SCORES = """
-SELECT o."value" AS old, n."value" AS new,
-       coalesce(list_position($statuses, o.status), 0) AS old_status,
-       coalesce(list_position($statuses, n.status), 0) AS new_status
-FROM (SELECT * FROM scores WHERE report_id = $old AND metric = $metric AND field = $field) o
-FULL JOIN (SELECT * FROM scores WHERE report_id = $new AND metric = $metric AND field = $field) n USING (sample_id)
-ORDER BY sample_id
-"""
-
-
 _MASKS = ("in_old", "in_new", "changed", "facts_changed", "same_answer", "same_label")
 
 
-def pairing(home: Home, old: Report, new: Report) -> Pairing:
+def pair_samples(home: Home, old: Report, new: Report) -> PairedSamples:
     """Put the samples of two reports side by side."""
     parameters = _parameters(old, new)
     with home.warehouse.reading() as warehouse:
-        found: dict[str, Any] = warehouse.execute(_SAMPLES, parameters).fetchnumpy()
+        found: dict[str, Any] = warehouse.execute(_SQL["sides"] + _SQL["samples"], parameters).fetchnumpy()
         slices = tuple(_slices(warehouse, parameters))
     masks: dict[str, Any] = {name: found[name].astype(bool) for name in _MASKS}
-    return Pairing(
+    return PairedSamples(
         home,
         old,
         new,
@@ -186,11 +195,11 @@ def _parameters(old: Report, new: Report) -> dict[str, Any]:
 
 def _slices(warehouse: duckdb.DuckDBPyConnection, parameters: dict[str, Any]) -> Iterator[Slices]:
     by_column: dict[str, list[str]] = {}
-    for column, value in warehouse.execute(_SLICE_VALUES, parameters).fetchall():
+    for column, value in warehouse.execute(_SQL["sides"] + _SQL["slice_values"], parameters).fetchall():
         by_column.setdefault(column, []).append(value)
     for column, values in by_column.items():
         codes: dict[str, Any] = warehouse.execute(
-            _SLICE_CODES, {**parameters, "column": column, "values": values}
+            _SQL["sides"] + _SQL["slice_codes"], {**parameters, "column": column, "values": values}
         ).fetchnumpy()
         yield Slices(column, tuple(values), codes["old"].astype(np.int32), codes["new"].astype(np.int32))
 

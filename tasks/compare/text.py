@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from answerkey.metrics_core.comparison import ALL, Comparison, Pair
+from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison
 from answerkey.tasks.publish.artifacts import artifact_key, number
 
 HEAD = ("field", "rows", "old", "new", "difference", "p adjusted", "verdict", "fixed/broken")
@@ -12,7 +12,7 @@ PEOPLE = "as people would"
 """The column after the difference, where people labelled a part of the rows."""
 
 
-def table(rows: Sequence[Comparison]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def table(rows: Sequence[FieldComparison]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """The head and the rows: the field (or the slice), how many rows have a number in both, means, what is found."""
     people = any(row.people is not None for row in rows)
     place = HEAD.index("difference") + 1
@@ -20,7 +20,7 @@ def table(rows: Sequence[Comparison]) -> tuple[tuple[str, ...], list[tuple[str, 
     return head, [_cells(row, people=people) for row in rows]
 
 
-def _cells(row: Comparison, *, people: bool) -> tuple[str, ...]:
+def _cells(row: FieldComparison, *, people: bool) -> tuple[str, ...]:
     return (
         row.name if row.slice == ALL else row.slice,
         f"{row.n_common:,}",
@@ -50,7 +50,7 @@ def chance(p: float | None) -> str:
     return "<0.001" if p < 0.0005 else f"{p:.3f}"
 
 
-def verdict(row: Comparison) -> str:
+def verdict(row: FieldComparison) -> str:
     """What may be said: better, worse, or not shown to differ, with what would have been seen."""
     if row.finding is None:
         return f"not compared: {row.note}"
@@ -60,32 +60,32 @@ def verdict(row: Comparison) -> str:
     return f"{row.finding} (would show ±{row.mde:.3f}{needed})"
 
 
-def only_one(pair: Pair) -> Iterator[str]:
+def only_one(comparison: Comparison) -> Iterator[str]:
     """Which fields have rows with a number in one report only, and what these are in the other.
 
-    Samples that the other report does not have at all are in the warnings of the pair.
+    Samples that the other report does not have at all are in the warnings of the comparison.
     """
     lines: dict[str, list[str]] = {}
-    for row in pair.overall:
+    for row in comparison.overall:
         parts = [
             f"{sum(counts.values()):,} only in {there}, where {elsewhere} has "
             + ", ".join(f"{n:,} {why}" for why, n in counts.items())
             for missing, there, elsewhere in (
-                (row.missing_new, pair.old, pair.new),
-                (row.missing_old, pair.new, pair.old),
+                (row.missing_new, comparison.old, comparison.new),
+                (row.missing_old, comparison.new, comparison.old),
             )
             if (counts := {why: n for why, n in missing.items() if why != "absent"})
         ]
         if parts:
             lines.setdefault("; ".join(parts), []).append(row.name)
     for text, names in lines.items():
-        shown = f"all {len(names)} fields" if len(names) == len(pair.overall) > 1 else ", ".join(names)
+        shown = f"all {len(names)} fields" if len(names) == len(comparison.overall) > 1 else ", ".join(names)
         yield f"{shown}: some rows have a number in one report only: {text}"
 
 
-def people_note(pair: Pair) -> str | None:
+def people_note(comparison: Comparison) -> str | None:
     """What the column `PEOPLE` says, where there is one."""
-    n = max((row.n_labelled or 0 for row in pair.overall), default=0)
+    n = max((row.n_labelled or 0 for row in comparison.overall), default=0)
     if not n:
         return None
     return (
@@ -95,14 +95,14 @@ def people_note(pair: Pair) -> str | None:
     )
 
 
-def publish_comparison(pair: Pair) -> None:
+def publish_comparison(comparison: Comparison) -> None:
     """Make a table artifact of the comparison in the Prefect UI. The warehouse stays the record."""
     from prefect.artifacts import create_table_artifact
 
-    key = artifact_key(f"{_unversioned(pair.old)}-{_unversioned(pair.new)}")
-    head, cells = table(pair.overall)
+    key = artifact_key(f"{_unversioned(comparison.old)}-{_unversioned(comparison.new)}")
+    head, cells = table(comparison.overall)
     rows = [dict(zip(head, row, strict=True)) for row in cells]
-    create_table_artifact(rows, key=f"differences-{key}", description=f"{pair.old} against {pair.new}")
+    create_table_artifact(rows, key=f"differences-{key}", description=f"{comparison.old} against {comparison.new}")
 
 
 def _unversioned(report_id: str) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from answerkey.tasks.compare.paired_samples import Pairing
-from answerkey.tasks.compare.signatures import changes
+from answerkey.tasks.compare.attribution import signature_changes
+from answerkey.tasks.compare.paired_samples import PairedSamples
 from answerkey.tasks.reports.names import labels
 from answerkey.tasks.reports.report import Report, Score
 
@@ -17,17 +17,17 @@ LENGTH_RATIO = 1.5
 _COVERAGE_GAP = 0.01
 
 
-def cautions(pair: Pairing, metrics: Sequence[str]) -> tuple[str, ...]:
+def comparison_warnings(samples: PairedSamples, metrics: Sequence[str]) -> tuple[str, ...]:
     """Answer lengths, samples and scores that only one report has, samples that changed, methods that differ.
 
     `metrics` are those that are compared; nothing is said of others.
     """
-    differ = {metric: why for metric, why in differing_methods(pair.old, pair.new).items() if metric in metrics}
+    differ = {metric: why for metric, why in differing_methods(samples.old, samples.new).items() if metric in metrics}
     return (
-        *_length(pair),
+        *_length(samples),
         *(f"{metric} is not compared: {why}" for metric, why in differ.items()),
-        *_samples(pair),
-        *_coverage(pair.old, pair.new, [metric for metric in metrics if metric not in differ]),
+        *_samples(samples),
+        *_coverage(samples.old, samples.new, [metric for metric in metrics if metric not in differ]),
     )
 
 
@@ -36,17 +36,18 @@ def differing_methods(old: Report, new: Report) -> dict[str, str]:
     before: Mapping[str, str] = old.manifest["signatures"]
     after: Mapping[str, str] = new.manifest["signatures"]
     return {
-        metric: "computed in another way, " + ", ".join(str(change) for change in changes(before[metric], signature))
+        metric: "computed in another way, "
+        + ", ".join(str(change) for change in signature_changes(before[metric], signature))
         for metric, signature in after.items()
         if before.get(metric, signature) != signature
     }
 
 
-def _length(pair: Pairing) -> Iterator[str]:
-    both = np.isfinite(pair.old_length) & np.isfinite(pair.new_length)
+def _length(samples: PairedSamples) -> Iterator[str]:
+    both = np.isfinite(samples.old_length) & np.isfinite(samples.new_length)
     if not both.any():
         return
-    old, new = float(np.median(pair.old_length[both])), float(np.median(pair.new_length[both]))
+    old, new = float(np.median(samples.old_length[both])), float(np.median(samples.new_length[both]))
     # An answer of no characters is a length too, and nothing can be divided by it.
     ratio = (max(old, new) or 1.0) / (min(old, new) or 1.0)
     if ratio > LENGTH_RATIO:
@@ -57,15 +58,15 @@ def _length(pair: Pairing) -> Iterator[str]:
         )
 
 
-def _samples(pair: Pairing) -> Iterator[str]:
+def _samples(samples: PairedSamples) -> Iterator[str]:
     """One line about all samples that are not compared, whether the data set or only the answers have changed."""
-    names = labels((pair.old, pair.new))
-    versions = pair.old.dataset_version, pair.new.dataset_version
+    names = labels((samples.old, samples.new))
+    versions = samples.old.dataset_version, samples.new.dataset_version
     masks = {
-        f"only in {names[pair.old.report_id]}": pair.in_old & ~pair.in_new,
-        f"only in {names[pair.new.report_id]}": pair.in_new & ~pair.in_old,
-        "with another question or other references": pair.changed,
-        "with other facts, left out of ground_truth_similarity": pair.facts_changed & ~pair.changed,
+        f"only in {names[samples.old.report_id]}": samples.in_old & ~samples.in_new,
+        f"only in {names[samples.new.report_id]}": samples.in_new & ~samples.in_old,
+        "with another question or other references": samples.changed,
+        "with other facts, left out of ground_truth_similarity": samples.facts_changed & ~samples.changed,
     }
     found = [f"{what}: {n:,}" for what, mask in masks.items() if (n := int(mask.sum()))]
     if versions[0] == versions[1] and not found:
@@ -73,7 +74,7 @@ def _samples(pair: Pairing) -> Iterator[str]:
     start = "the reports do not have the same samples"
     if versions[0] != versions[1]:
         start = f"the data set changed from version {versions[0]} to {versions[1]}"
-    same = int((pair.in_old & pair.in_new & ~pair.changed).sum())
+    same = int((samples.in_old & samples.in_new & ~samples.changed).sum())
     yield (
         f"{start} ({', '.join(found) or 'no question and no reference differs'}); the {same:,} samples that are the "
         "same in both are compared"

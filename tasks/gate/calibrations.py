@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from answerkey.metrics_core.gate.evidence import Calibrated, Missing
 from answerkey.metrics_core.statistics.intervals import Estimate, Interval
-from answerkey.tasks.compare.signatures import changes
+from answerkey.tasks.compare.attribution import signature_changes
 from answerkey.tasks.gate.calibrate import OWN_LABELS, Calibrating, columns_of
 from answerkey.tasks.reports.report import Report
 from answerkey.tasks.warehouse.home import Home
@@ -52,7 +52,7 @@ def _calibration_of(home: Home, report: Report, name: str, how: str) -> Calibrat
         return Missing(f"it was never calibrated; {how}")
     [(release, calibrated, n, kappa, low, high, labels)] = rows
     if calibrated != signature:
-        what = ", ".join(str(change) for change in changes(calibrated, signature))
+        what = ", ".join(str(change) for change in signature_changes(calibrated, signature))
         return Missing(f"its calibration on answers of {release} has expired ({what}); {how}")
     if release != report.release:
         return Missing(f"it was calibrated on answers of {release}, and not on those of {report.release}; {how}")

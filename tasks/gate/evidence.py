@@ -11,9 +11,15 @@ import numpy as np
 from answerkey.metrics_core.gate.evidence import Coverage, Evidence, Mask, Missing, PairedScores
 from answerkey.metrics_core.gate.policy import Policy
 from answerkey.metrics_core.registry import METRICS
-from answerkey.tasks.compare.field import USES_FACTS
-from answerkey.tasks.compare.paired_bleu import CORPUS_BLEU
-from answerkey.tasks.compare.paired_samples import SCORED, STATUSES, Columns, Pairing, pairing
+from answerkey.tasks.compare.compare import USES_FACTS
+from answerkey.tasks.compare.paired_samples import (
+    CORPUS_BLEU,
+    SCORED,
+    STATUSES,
+    FieldScores,
+    PairedSamples,
+    pair_samples,
+)
 from answerkey.tasks.compare.warnings import differing_methods
 from answerkey.tasks.gate.calibrations import calibrations_of
 from answerkey.tasks.reports.names import labels
@@ -28,7 +34,7 @@ _WANTED = tuple(STATUSES.index(name) for name in ("scored", "failed", "skipped")
 class _Field:
     """One field in both reports, and which samples are the same in both; masks of shape (samples,)."""
 
-    columns: Columns
+    columns: FieldScores
     same: Mask
     binary: bool
     low: float
@@ -37,40 +43,40 @@ class _Field:
 
 def evidence(home: Home, old: Report, new: Report, policy: Policy) -> Evidence:
     """Scores, coverage and calibrations of all fields that `policy` names; a field that has none gets the reason."""
-    pair = pairing(home, old, new)
+    samples = pair_samples(home, old, new)
     names = labels((old, new))
-    fields = {name: _field(pair, name) for name in policy.fields}
-    masks = {name: (in_old, in_new) for name, in_old, in_new in pair.members()}
+    fields = {name: _field(samples, name) for name in policy.fields}
+    masks = {name: (in_old, in_new) for name, in_old, in_new in samples.members()}
     return Evidence(
         names[old.report_id],
         names[new.report_id],
         {(name, slice_): _column(fields[name], slice_, masks) for name, slice_ in policy.needs},
-        {name: _coverage(pair, field, names) for name, field in fields.items() if isinstance(field, _Field)},
+        {name: _coverage(samples, field, names) for name, field in fields.items() if isinstance(field, _Field)},
         {name: calibrations_of(home, (old, new), name) for name in policy.fields if policy.kappa(name)},
-        None if pair.clusters is None else pair.clusters.astype(np.intp),
+        None if samples.clusters is None else samples.clusters.astype(np.intp),
     )
 
 
-def _field(pair: Pairing, name: str) -> _Field | Missing:
+def _field(samples: PairedSamples, name: str) -> _Field | Missing:
     metric, _, field = name.partition(".")
-    for report in (pair.old, pair.new):
+    for report in (samples.old, samples.new):
         names = [f"{score.metric}.{score.field}" for score in report.overall]
         if name not in names:
             near = difflib.get_close_matches(name, names, n=1)
             hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(names)}"
             return Missing(f"{report.report_id} has no such field; {hint}")
-    if why := differing_methods(pair.old, pair.new).get(metric):
+    if why := differing_methods(samples.old, samples.new).get(metric):
         return Missing(f"{why}; evaluate both releases with the same settings")
     if (metric, field) == CORPUS_BLEU:
         return Missing("it is one number for a whole release, and a gate needs one for each sample; take bleu.bleu")
-    columns = pair.columns(metric, field)
+    columns = samples.scores(metric, field)
     known = [side[status == SCORED] for side, status in _sides(columns)]
     binary = all(np.isin(values, (0, 1)).all() for values in known)
-    same = ~(pair.changed | pair.facts_changed) if metric in USES_FACTS else ~pair.changed
+    same = ~(samples.changed | samples.facts_changed) if metric in USES_FACTS else ~samples.changed
     return _Field(columns, same, binary, *_range(metric, field))
 
 
-def _sides(columns: Columns) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+def _sides(columns: FieldScores) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     return (columns.old, columns.old_status), (columns.new, columns.new_status)
 
 
@@ -104,7 +110,7 @@ def _column(field: _Field | Missing, slice_: str, masks: dict[str, tuple[Mask, M
     )
 
 
-def _coverage(pair: Pairing, field: _Field, names: Mapping[str, str]) -> tuple[Coverage, ...]:
+def _coverage(samples: PairedSamples, field: _Field, names: Mapping[str, str]) -> tuple[Coverage, ...]:
     """Of the samples that the field has something to say about in either report, those with a comparable number.
 
     A sample that is undefined in both has nothing to say (no reference, no label). One that is undefined or absent in
@@ -113,7 +119,7 @@ def _coverage(pair: Pairing, field: _Field, names: Mapping[str, str]) -> tuple[C
     columns = field.columns
     wanted = np.isin(columns.old_status, _WANTED) | np.isin(columns.new_status, _WANTED)
     parts = []
-    for report, (_, status) in zip((pair.old, pair.new), _sides(columns), strict=True):
+    for report, (_, status) in zip((samples.old, samples.new), _sides(columns), strict=True):
         scored = wanted & (status == SCORED) & field.same
         counts = np.bincount(status[wanted], minlength=len(STATUSES))
         missing = {name: int(n) for name, n in zip(STATUSES, counts, strict=True) if n and name != "scored"}

@@ -5,11 +5,11 @@ import pytest
 from answerkey.flows.terminal import reports
 from answerkey.flows.terminal.comparisons import print_history, print_pairs
 from answerkey.flows.terminal.gates import print_self_test
-from answerkey.metrics_core.comparison import Pair
+from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.gate.simulate import OperatingPoint, SelfTest
 from answerkey.metrics_core.statistics.intervals import Estimate, Interval
 from answerkey.tasks.reports.history import Moment
-from tests.tasks.publish.page.page_help import FIELDS, comparison
+from tests.tasks.publish.page.page_help import FIELDS, field_comparison
 
 
 @pytest.fixture
@@ -24,8 +24,8 @@ def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("narrow")
 def test_a_comparison_is_told_in_lines(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = (comparison(), comparison(FIELDS[2], low=-0.1, fixed=3, broken=1, old=None))
-    print_pairs([Pair("set/old/v1", "set/new/v1", rows, ("longer",), n_common=10)], by_slice=False)
+    rows = (field_comparison(), field_comparison(FIELDS[2], low=-0.1, fixed=3, broken=1, old=None))
+    print_pairs([Comparison("set/old/v1", "set/new/v1", rows, ("longer",), n_common=10)], by_slice=False)
     assert capsys.readouterr().out.splitlines() == [
         "set/old/v1 → set/new/v1: 10 samples in both",
         "rouge_l.recall  better",

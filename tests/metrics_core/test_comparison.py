@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from answerkey.metrics_core.comparison import Comparison, Pair
+from answerkey.metrics_core.comparison import Comparison, FieldComparison
 
-BETTER = Comparison(
+BETTER = FieldComparison(
     "label", "correct", "all", n_common=100, n_only_old=0, n_only_new=0, old=0.5, new=0.6, difference=0.1, low=0.02,
     high=0.18, p=0.01, p_adjusted=0.03, mde=0.1, fixed=20, broken=10, test="mcnemar",
 )  # fmt: skip
@@ -32,6 +32,6 @@ def test_a_finding_needs_interval_and_test(changes: dict[str, float | None], fin
 
 def test_names_and_overall() -> None:
     slice_ = replace(BETTER, slice="lang=en")
-    pair = Pair("d/a/v1", "d/b/v1", (BETTER, slice_))
+    pair = Comparison("d/a/v1", "d/b/v1", (BETTER, slice_))
     assert BETTER.name == "label.correct"
     assert pair.overall == (BETTER,)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from answerkey.metrics_core.comparison import Comparison, Pair
+from answerkey.metrics_core.comparison import Comparison, FieldComparison
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.validate.contract import Contract
 from tests.tasks.staging_help import Row, jsonl, run
@@ -28,7 +28,7 @@ def release(home: Path, name: str, rows: Iterable[Row], metrics: Sequence[str] =
     return run(home, source, metrics, contract=LENIENT, **more).ids[0]
 
 
-def row_of(pair: Pair, name: str, slice_: str = "all") -> Comparison:
+def row_of(pair: Comparison, name: str, slice_: str = "all") -> FieldComparison:
     """The one row about a field on a slice."""
     [row] = [row for row in pair.rows if (row.name, row.slice) == (name, slice_)]
     return row

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import binomtest
 
-from answerkey.metrics_core.comparison import Pair
+from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.warehouse.home import Home
@@ -72,7 +72,7 @@ def test_what_may_be_said_of_the_five(home: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def drift(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Pair:
+def drift(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     folder = tmp_path_factory.mktemp("drift")
     rows = [
         {"id": row["meta"]["question_id"], "release": row["model"], "correct": row["meta"]["auto_label"]}
@@ -86,7 +86,7 @@ def drift(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Pair:
     return compare(Home(folder), *ids)
 
 
-def test_overlap_rises_while_the_answers_get_worse(drift: Pair) -> None:
+def test_overlap_rises_while_the_answers_get_worse(drift: Comparison) -> None:
     label = row_of(drift, LABEL)
     assert (label.finding, f"{label.old:.3f}", f"{label.new:.3f}") == ("worse", "0.840", "0.511")
     for name in ("rouge_l.f1", "rouge_l.precision", "token_overlap.f1", "bleu.bleu"):
@@ -95,7 +95,7 @@ def test_overlap_rises_while_the_answers_get_worse(drift: Pair) -> None:
         assert row_of(drift, name).finding == "worse", name
 
 
-def test_the_shift_of_length_is_warned_of_first(drift: Pair) -> None:
+def test_the_shift_of_length_is_warned_of_first(drift: Comparison) -> None:
     [warning] = drift.warnings
     assert warning.startswith("answers are 132 times shorter: the median went from 527.5 to 4 characters.")
     assert warning.endswith("move with length alone; go by recall, by judges and by labels of people")

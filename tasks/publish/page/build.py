@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from answerkey.metrics_core.comparison import Pair
+from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.registry import METRICS
 from answerkey.tasks.gate.calibrate import by_own_labels
@@ -34,14 +34,14 @@ def build_page(
     home: Home,
     report_ids: Sequence[str],
     *,
-    pairs: Sequence[Pair] = (),
+    comparisons: Sequence[Comparison] = (),
     gates: Sequence[Gated] = (),
     primary: str | None = None,
     most_samples: int = MOST_SAMPLES,
 ) -> Page:
     """The page about the reports `report_ids`, in that order: the oldest release first.
 
-    `pairs` are comparisons between them, and `gates` what gates say about the same pairs. `primary` is the
+    `comparisons` are comparisons between them, and `gates` what gates say about the same comparisons. `primary` is the
     METRIC.FIELD that decides; without it, it is that of the gates, the label of people where at least half of the
     answers have one, a judge, or recall. Of more than `most_samples` samples those are kept whose primary score moves
     most.
@@ -59,7 +59,10 @@ def build_page(
     chosen = _primary(reports, names, primary or gated)
     labels = labels_of(reports)
     margins = {(gated.old, gated.new): gated.margin for gated in gates if gated.primary == chosen}
-    named = tuple(_named(pair, labels, margins.get((pair.old, pair.new), pair.margin)) for pair in pairs)
+    named = tuple(
+        _named(comparison, labels, margins.get((comparison.old, comparison.new), comparison.margin))
+        for comparison in comparisons
+    )
     said = tuple(replace(one, old=labels.get(one.old, one.old), new=labels.get(one.new, one.new)) for one in gates)
     headlines = _headlines(names, chosen)
     means = [mean for report in reports for mean in _means(home, report, headlines, labels[report.report_id])]
@@ -72,7 +75,7 @@ def _page(
     reports: Sequence[Report],
     names: Sequence[str],
     headlines: tuple[str, ...],
-    pairs: tuple[Pair, ...],
+    comparisons: tuple[Comparison, ...],
     gates: tuple[Gated, ...],
     means: Sequence[Corrected],
     most_samples: int,
@@ -95,9 +98,9 @@ def _page(
         fields=tuple(_field(name, reports, name in binary) for name in names),
         releases=releases,
         gates=gates,
-        summary=summary(releases, pairs, primary),
-        warnings=warnings(releases, pairs, checks, n_quarantined),
-        pairs=pairs,
+        summary=summary(releases, comparisons, primary),
+        warnings=warnings(releases, comparisons, checks, n_quarantined),
+        comparisons=comparisons,
         distributions=read.distributions(warehouse, labels, binary),
         failures=read.failures(warehouse, labels),
         checks=checks,
@@ -151,11 +154,11 @@ def _headlines(names: Sequence[str], primary: str) -> tuple[str, ...]:
     return (primary, *main)
 
 
-def _named(pair: Pair, names: dict[str, str], margin: float | None) -> Pair:
-    missing = [one for one in (pair.old, pair.new) if one not in names]
+def _named(comparison: Comparison, names: dict[str, str], margin: float | None) -> Comparison:
+    missing = [one for one in (comparison.old, comparison.new) if one not in names]
     if missing:
         raise UserError(f"{missing[0]}: compared, but not on the page")
-    return replace(pair, old=names[pair.old], new=names[pair.new], margin=margin)
+    return replace(comparison, old=names[comparison.old], new=names[comparison.new], margin=margin)
 
 
 def _field(name: str, reports: Sequence[Report], binary: bool) -> Field:

@@ -13,7 +13,7 @@ from functools import partial
 
 from markupsafe import Markup
 
-from answerkey.metrics_core.comparison import Pair
+from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks.publish.page.model import Distribution, Page, score_name
 from answerkey.tasks.publish.page.text import number, percent, signed, visible
 
@@ -65,10 +65,10 @@ def plots(page: Page) -> Plots:
         if max(len(table.lines) for table in tables if table.column == column) <= MOST_SLICES
     ]
     return Plots(
-        decisive=_two(partial(difference_plot, page.pairs[-1], page.headlines[:1])) if page.pairs else {},
+        decisive=_two(partial(difference_plot, page.comparisons[-1], page.headlines[:1])) if page.comparisons else {},
         intervals=_named((name, _one(interval_plot(page, name))) for name in page.headlines),
         distributions=_named((name, _one(distribution_plot(page, name))) for name in page.headlines),
-        differences=[_two(partial(difference_plot, pair, page.headlines)) for pair in page.pairs],
+        differences=[_two(partial(difference_plot, comparison, page.headlines)) for comparison in page.comparisons],
         slices=_named((name, _two(partial(slice_plot, page, name))) for name in small),
         history=_named(
             (name, _two(partial(history_plot, page, name)))
@@ -125,25 +125,25 @@ def interval_plot(page: Page, name: str) -> Markup | None:
     return _intervals(f"{name} by release, with 95 % intervals", rows, (low, high), NARROW)
 
 
-def difference_plot(pair: Pair, names: Sequence[str], width: int) -> Markup | None:
+def difference_plot(comparison: Comparison, names: Sequence[str], width: int) -> Markup | None:
     """New - old for the fields `names` over all rows, with intervals, and the margin of the gate at the first one."""
     rows = [
         _Interval(
             row.difference, row.low, row.high, row.name, signed(row.difference), _TONES.get(row.finding, "var(--muted)")
         )
-        for row in pair.overall
+        for row in comparison.overall
         if row.difference is not None and row.name in names
     ]
     if not rows:
         return None
-    domain = _domain([*(row.ends for row in rows), (-(pair.margin or 0.0), 0.0)])
+    domain = _domain([*(row.ends for row in rows), (-(comparison.margin or 0.0), 0.0)])
     x = _scale(domain, width)
     under = [_line(x(0.0), 0, x(0.0), _ROW * len(rows), "var(--muted)", 1.2)]
     for place, row in enumerate(rows):
-        if pair.margin and row.name == names[0]:
-            at, top = x(-pair.margin), place * _ROW
+        if comparison.margin and row.name == names[0]:
+            at, top = x(-comparison.margin), place * _ROW
             under.append(_line(at, top + 17, at, top + 41, "var(--worse)", 1.8, dash="4,3"))
-    return _intervals(f"{pair.new} less {pair.old}, with 95 % intervals", rows, domain, width, under)
+    return _intervals(f"{comparison.new} less {comparison.old}, with 95 % intervals", rows, domain, width, under)
 
 
 def _intervals(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from answerkey.metrics_core.comparison import ALL, Comparison, Pair
+from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison
 from answerkey.metrics_core.gate.gate import RuleOutcome
 from answerkey.tasks.compare.text import people_note
 from answerkey.tasks.publish.page import charts
@@ -73,8 +73,10 @@ def for_script(value: Any) -> str:
 def _data(page: Page) -> dict[str, Any]:
     """What the table of samples needs."""
     labels = [release.label for release in page.releases]
-    pair = page.pairs[-1] if page.pairs else None
-    chosen = (pair.old, pair.new) if pair else (labels[-2:] if len(labels) > 1 else (labels[0], labels[0]))
+    comparison = page.comparisons[-1] if page.comparisons else None
+    chosen = (
+        (comparison.old, comparison.new) if comparison else (labels[-2:] if len(labels) > 1 else (labels[0], labels[0]))
+    )
     return {
         "dataset": page.dataset,
         "primary": page.primary,
@@ -130,9 +132,9 @@ def rule_number(rule: RuleOutcome) -> Callable[[float | None], str]:
     return signed if difference else number
 
 
-def by_slice(pair: Pair, primary: str) -> tuple[tuple[str, tuple[Comparison, ...]], ...]:
+def by_slice(comparison: Comparison, primary: str) -> tuple[tuple[str, tuple[FieldComparison, ...]], ...]:
     """The comparisons of slices under a title: those of the field that decides, then those of all others."""
-    sliced = [row for row in pair.rows if row.slice != ALL]
+    sliced = [row for row in comparison.rows if row.slice != ALL]
     parts = {
         f"{primary} by slice": tuple(row for row in sliced if row.name == primary),
         "Other metrics by slice": tuple(row for row in sliced if row.name != primary),
@@ -148,12 +150,12 @@ _TESTS = {
 }
 
 
-def name_of_test(row: Comparison) -> str:
+def name_of_test(row: FieldComparison) -> str:
     """The test behind a p-value, in words."""
     return _TESTS.get(row.test, row.test)
 
 
-def one_sided(row: Comparison) -> tuple[str, ...]:
+def one_sided(row: FieldComparison) -> tuple[str, ...]:
     """How many rows have a number in one of the releases only, and what they are in the other."""
     sides = (("only old", row.n_only_old, row.missing_new), ("only new", row.n_only_new, row.missing_old))
     return tuple(

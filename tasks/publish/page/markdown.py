@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from answerkey.metrics_core.comparison import Pair
+from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.gate.gate import RuleOutcome
 from answerkey.tasks.compare.text import only_one, people_note, table
 from answerkey.tasks.publish.artifacts import literal, number
@@ -56,8 +56,12 @@ def _environment() -> Environment:
     return made
 
 
-def _notes(pair: Pair) -> list[str]:
-    return [*([pair.not_comparable] if pair.not_comparable else []), *pair.warnings, *only_one(pair)]
+def _notes(comparison: Comparison) -> list[str]:
+    return [
+        *([comparison.not_comparable] if comparison.not_comparable else []),
+        *comparison.warnings,
+        *only_one(comparison),
+    ]
 
 
 def _refusals(page: Page) -> Iterable[tuple[str, str]]:

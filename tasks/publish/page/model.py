@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
-from answerkey.metrics_core.comparison import ALL, Pair
+from answerkey.metrics_core.comparison import ALL, Comparison
 from answerkey.metrics_core.gate.gate import PRECEDENCE
 from answerkey.tasks.gate.verdicts import Gated
 from answerkey.tasks.reports.history import Moment
@@ -215,7 +215,7 @@ class Page:
     """One page about one or several reports of one data set, in the order in which they were asked for.
 
     `primary` is the METRIC.FIELD that decides; `headlines` has one field of every metric, the primary one first. In
-    `pairs` and `gates` reports go by the labels of the releases.
+    `comparisons` and `gates` reports go by the labels of the releases.
     """
 
     dataset: str
@@ -227,7 +227,7 @@ class Page:
     gates: tuple[Gated, ...]
     summary: str
     warnings: tuple[Warning, ...]
-    pairs: tuple[Pair, ...]
+    comparisons: tuple[Comparison, ...]
     distributions: tuple[Distribution, ...]
     failures: tuple[Failure, ...]
     checks: tuple[Check, ...]

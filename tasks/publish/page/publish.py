@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-from answerkey.metrics_core.comparison import Pair
+from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.gate.verdicts import Gated
 from answerkey.tasks.publish.artifacts import artifact_key, literal
@@ -30,7 +30,7 @@ _LONGEST_NAME = 80
 def publish_run(
     home: Home,
     report_ids: Sequence[str],
-    pairs: Sequence[Pair] = (),
+    comparisons: Sequence[Comparison] = (),
     gates: Sequence[Gated] = (),
     *,
     drawn: bool = True,
@@ -47,24 +47,28 @@ def publish_run(
     last = read_reports(home, report_ids[-1:])[0]
     file = home.folder / FOLDER / file_name(last.dataset) / f"{_named(last)}.html"
     key = artifact_key(f"report-{last.dataset}-{last.release}")
-    return _publish(home, report_ids, pairs, gates, file if drawn else None, key)
+    return _publish(home, report_ids, comparisons, gates, file if drawn else None, key)
 
 
-def publish_pair(home: Home, pair: Pair, gates: Sequence[Gated] = (), *, primary: str = "", drawn: bool = True) -> str:
+def publish_pair(
+    home: Home, comparison: Comparison, gates: Sequence[Gated] = (), *, primary: str = "", drawn: bool = True
+) -> str:
     """One page about two reports that were compared; `primary` is the field that decides, if one was declared.
 
     Returns as `publish_run`.
     """
-    old, new = read_reports(home, [pair.old, pair.new])
+    old, new = read_reports(home, [comparison.old, comparison.new])
     file = home.folder / FOLDER / file_name(new.dataset) / f"{_named(new)}-against-{_named(old)}.html"
     key = artifact_key(f"comparison-{old.dataset}-{old.release}-{new.dataset}-{new.release}")
-    return _publish(home, [pair.old, pair.new], [pair], gates, file if drawn else None, key, primary or None)
+    return _publish(
+        home, [comparison.old, comparison.new], [comparison], gates, file if drawn else None, key, primary or None
+    )
 
 
 def _publish(
     home: Home,
     report_ids: Sequence[str],
-    pairs: Sequence[Pair],
+    comparisons: Sequence[Comparison],
     gates: Sequence[Gated],
     file: Path | None,
     key: str,
@@ -76,7 +80,9 @@ def _publish(
         _publish_verdict(gated)
     # The samples are on the page alone.
     most_samples = MOST_SAMPLES if file else 0
-    page = build_page(home, report_ids, pairs=pairs, gates=gates, primary=primary, most_samples=most_samples)
+    page = build_page(
+        home, report_ids, comparisons=comparisons, gates=gates, primary=primary, most_samples=most_samples
+    )
     path = str(write(page, file).resolve()) if file else ""
     link = _link(file.relative_to(home.folder / FOLDER)) if file else ""
     create_markdown_artifact(as_markdown(page, path, link), key=key, description=path or ", ".join(report_ids))

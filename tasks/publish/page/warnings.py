@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from answerkey.metrics_core.comparison import Comparison, Pair
+from answerkey.metrics_core.comparison import Comparison, FieldComparison
 from answerkey.metrics_core.statistics.intervals import LEVEL
 from answerkey.tasks.publish.page.model import Check, Release, Warning
 from answerkey.tasks.publish.page.text import number, percent, signed
@@ -31,18 +31,18 @@ _SERIOUS = ("length_drift", "same_samples")
 
 
 def warnings(
-    releases: Sequence[Release], pairs: Sequence[Pair], checks: Sequence[Check], n_quarantined: int
+    releases: Sequence[Release], comparisons: Sequence[Comparison], checks: Sequence[Check], n_quarantined: int
 ) -> tuple[Warning, ...]:
     """All of them, the serious ones first, each kind once.
 
     A comparison of the only two releases has its own words on what sets them apart, on the samples that both have. Of
     several comparisons, the warnings of the last one are spelt out, and those of the others are one.
     """
-    compared = bool(pairs) and len(releases) <= 2
-    said = _SERIOUS if compared else ("length_drift",) if pairs else ()
+    compared = bool(comparisons) and len(releases) <= 2
+    said = _SERIOUS if compared else ("length_drift",) if comparisons else ()
     found = [
-        *(Warning(True, f"{pair.new} against {pair.old}: {text}") for pair in pairs[-1:] for text in _of(pair)),
-        *_others(pairs[:-1]),
+        *(Warning(True, line) for last in comparisons[-1:] for line in _of(last)),
+        *_others(comparisons[:-1]),
         *([] if compared else [*_methods(releases), *_data(releases), *_coverage(releases)]),
         *_partial(releases),
         *_depth(releases),
@@ -52,14 +52,15 @@ def warnings(
     return tuple(sorted(dict.fromkeys(found), key=lambda warning: not warning.serious))
 
 
-def _of(pair: Pair) -> Iterable[str]:
-    return [*([pair.not_comparable] if pair.not_comparable else []), *pair.warnings]
+def _of(comparison: Comparison) -> list[str]:
+    why = [comparison.not_comparable] if comparison.not_comparable else []
+    return [f"{comparison.new} against {comparison.old}: {text}" for text in (*why, *comparison.warnings)]
 
 
-def _others(pairs: Sequence[Pair]) -> Iterable[Warning]:
-    lines = tuple(f"{pair.new} against {pair.old}: {text}" for pair in reversed(pairs) for text in _of(pair))
+def _others(comparisons: Sequence[Comparison]) -> Iterable[Warning]:
+    lines = tuple(line for comparison in reversed(comparisons) for line in _of(comparison))
     if lines:
-        names = dict.fromkeys(pair.new for pair in reversed(pairs) if any(_of(pair)))
+        names = dict.fromkeys(comparison.new for comparison in reversed(comparisons) if any(_of(comparison)))
         yield Warning(True, f"There are warnings about {', '.join(names)} too", lines)
 
 
@@ -145,9 +146,9 @@ def _quarantine(releases: Sequence[Release], n: int) -> Iterable[Warning]:
         yield Warning(serious, f"{n:,} {rows} put in quarantine and not scored: {percent(n / read)} of those read")
 
 
-def summary(releases: Sequence[Release], pairs: Sequence[Pair], primary: str) -> str:
+def summary(releases: Sequence[Release], comparisons: Sequence[Comparison], primary: str) -> str:
     """One or two plain sentences about the field that decides. No claim that nothing was tested for."""
-    if pairs and (sentence := _of_pair(pairs[-1], primary)):
+    if comparisons and (sentence := _decisive(comparisons[-1], primary)):
         return sentence
     found = [(release, _score(release, primary)) for release in releases]
     scored = [(release, score) for release, score in found if score is not None and score.mean is not None]
@@ -155,7 +156,7 @@ def summary(releases: Sequence[Release], pairs: Sequence[Pair], primary: str) ->
         return f"No release has a number for {primary}."
     parts = [f"{release.label} {number(score.mean)}{_range(score.ci_low, score.ci_high)}" for release, score in scored]
     if len(parts) > 3:
-        best = max(scored, key=lambda pair: pair[1].mean or 0.0)
+        best = max(scored, key=lambda one: one[1].mean or 0.0)
         last = "" if best is scored[-1] else f" The last release is at {parts[-1]}."
         highest = parts[scored.index(best)]
         return f"The highest {primary} of {len(parts)} releases: {highest}.{last} No difference was tested."
@@ -163,18 +164,18 @@ def summary(releases: Sequence[Release], pairs: Sequence[Pair], primary: str) ->
     return f"{primary}: {', '.join(parts)}.{tested}"
 
 
-def _of_pair(pair: Pair, primary: str) -> str | None:
-    row = next((row for row in pair.overall if row.name == primary and row.finding is not None), None)
+def _decisive(comparison: Comparison, primary: str) -> str | None:
+    row = next((row for row in comparison.overall if row.name == primary and row.finding is not None), None)
     if row is None:
         return None
     interval = _range(row.low, row.high, row.level, sign=True)
     size = f"{primary} {signed(row.difference)}{interval} on {row.n_common:,} rows"
     if row.finding == "not shown to differ":
-        return f"{pair.new} is not shown to differ from {pair.old}: {size}.{_unseen(row)}"
-    return f"{pair.new} is {row.finding} than {pair.old}: {size}."
+        return f"{comparison.new} is not shown to differ from {comparison.old}: {size}.{_unseen(row)}"
+    return f"{comparison.new} is {row.finding} than {comparison.old}: {size}."
 
 
-def _unseen(row: Comparison) -> str:
+def _unseen(row: FieldComparison) -> str:
     """What these rows would have shown, and how many it would take."""
     if row.mde is None:
         return ""

@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from answerkey.metrics_core.comparison import Pair
+from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.registry import Options
 from answerkey.metrics_core.statistics.intervals import tango
 from answerkey.metrics_core.statistics.power import detectable_share, needed_for_share
 from answerkey.metrics_core.statistics.ppi import ppi_difference
-from answerkey.tasks.compare.compare import compare
-from answerkey.tasks.compare.stored import stored
+from answerkey.tasks.compare.compare import compare, stored_comparisons
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import LENIENT, answer, release, row_of
@@ -44,11 +43,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def pair(home: Path) -> Pair:
+def pair(home: Path) -> Comparison:
     return compare(Home(home), "d/old/v1", "d/new/v1")
 
 
-def test_a_binary_field_by_hand(pair: Pair) -> None:
+def test_a_binary_field_by_hand(pair: Comparison) -> None:
     row = row_of(pair, "label.correct")
     assert (row.n_common, row.n_only_old, row.n_only_new) == (60, 0, 0)
     assert (row.fixed, row.broken, row.test) == (14, 4, "mcnemar")
@@ -65,7 +64,7 @@ def test_a_binary_field_by_hand(pair: Pair) -> None:
     assert {row_of(pair, name).fixed for name in ("exact_match.match", "token_overlap.recall")} == {14}
 
 
-def test_everything_is_compared_once(pair: Pair) -> None:
+def test_everything_is_compared_once(pair: Comparison) -> None:
     slices = ["all", "kind=a", "kind=b"]
     fields = [
         "label.correct", "exact_match.match", "token_overlap.precision", "token_overlap.recall", "token_overlap.f1",
@@ -76,7 +75,7 @@ def test_everything_is_compared_once(pair: Pair) -> None:
     assert (pair.warnings, pair.not_comparable) == ((), None)
 
 
-def test_p_is_adjusted_by_holm_on_all_and_by_benjamini_and_hochberg_on_slices(pair: Pair) -> None:
+def test_p_is_adjusted_by_holm_on_all_and_by_benjamini_and_hochberg_on_slices(pair: Comparison) -> None:
     overall = [row for row in pair.rows if row.slice == "all"]
     raw = np.array([row.p for row in overall])
     order = np.argsort(raw)
@@ -87,7 +86,7 @@ def test_p_is_adjusted_by_holm_on_all_and_by_benjamini_and_hochberg_on_slices(pa
     assert [row.p_adjusted for row in slices] == pytest.approx(expected)
 
 
-def test_a_primary_field_comes_first_and_pays_for_no_other(home: Path, pair: Pair) -> None:
+def test_a_primary_field_comes_first_and_pays_for_no_other(home: Path, pair: Comparison) -> None:
     found = compare(Home(home), "d/old/v1", "d/new/v1", primary="exact_match.match")
     first = found.rows[0]
     assert first.name == "exact_match.match"
@@ -102,7 +101,7 @@ def test_only_the_named_fields_make_the_family(home: Path) -> None:
     assert [row.p_adjusted for row in found.overall] == pytest.approx([2 * (found.overall[0].p or 0)] * 2, rel=0.5)
 
 
-def test_corpus_bleu_is_the_reports_own(home: Path, pair: Pair) -> None:
+def test_corpus_bleu_is_the_reports_own(home: Path, pair: Comparison) -> None:
     means = query(
         home, "SELECT mean FROM report_scores WHERE field = 'corpus_bleu' AND slice = 'all' ORDER BY report_id"
     )
@@ -115,10 +114,10 @@ def test_corpus_bleu_is_the_reports_own(home: Path, pair: Pair) -> None:
 
 def test_the_table_has_it_all_and_keeps_the_newest(home: Path) -> None:
     found = compare(Home(home), "d/old/v1", "d/new/v1", seed=3, level=0.9)
-    assert stored(Home(home), ["d/new/v1"]) == (found,)
-    assert stored(Home(home), ["d/old/v1"]) == ()
+    assert stored_comparisons(Home(home), ["d/new/v1"]) == (found,)
+    assert stored_comparisons(Home(home), ["d/old/v1"]) == ()
     again = compare(Home(home), "d/old/v1", "d/new/v1", fields=["label.correct"])
-    assert stored(Home(home), ["d/new/v1"]) == (again,)
+    assert stored_comparisons(Home(home), ["d/new/v1"]) == (again,)
     rows = query(home, "SELECT metric, field, slice, difference, finding, fixed, seed FROM comparisons ORDER BY place")
     assert rows[0] == ("label", "correct", "all", pytest.approx(1 / 6), "better", 14, 0)
     assert len(rows) == 3
@@ -199,10 +198,10 @@ def test_what_people_would_find_is_predicted_from_the_labels_of_a_part(tmp_path:
     assert row.people == pytest.approx(0.2, abs=0.05)
     assert {row_of(pair, name).people for name in ("label.correct", "bleu.corpus_bleu")} == {None}
     assert row_of(pair, "bleu.bleu").n_labelled == 40
-    assert stored(Home(tmp_path), ["d/new/v1"]) == (pair,)
+    assert stored_comparisons(Home(tmp_path), ["d/new/v1"]) == (pair,)
 
 
-def test_labels_of_half_of_the_rows_or_more_need_no_prediction(pair: Pair) -> None:
+def test_labels_of_half_of_the_rows_or_more_need_no_prediction(pair: Comparison) -> None:
     assert {(row.people, row.n_labelled) for row in pair.rows} == {(None, None)}
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.tasks.compare.examples import ChangedSample, most_changed
+from answerkey.tasks.compare.examples import LargestChange, largest_changes
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import answer, release
 
@@ -23,7 +23,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def changed(home: Path, **more: object) -> list[tuple[str, float]]:
-    found = most_changed(home, "d/old/v1", "d/new/v1", "token_overlap.precision", **more)  # type: ignore[arg-type]
+    found = largest_changes(Home(home), "d/old/v1", "d/new/v1", "token_overlap.precision", **more)  # type: ignore[arg-type]
     return [(one.sample_id, one.difference) for one in found]
 
 
@@ -35,5 +35,5 @@ def test_the_largest_moves_come_first(home: Path) -> None:
 
 
 def test_a_sample_has_both_answers(home: Path) -> None:
-    [first] = most_changed(Home(home), "d/old/v1", "d/new/v1", "token_overlap.recall", limit=1)
-    assert first == ChangedSample("q000", "Question 0?", ("yes",), "no", "yes", 0.0, 1.0, 1.0, None, None)
+    [first] = largest_changes(Home(home), "d/old/v1", "d/new/v1", "token_overlap.recall", limit=1)
+    assert first == LargestChange("q000", "Question 0?", ("yes",), "no", "yes", 0.0, 1.0, 1.0, None, None)

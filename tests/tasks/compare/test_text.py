@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from answerkey.metrics_core.comparison import Comparison, Pair
+from answerkey.metrics_core.comparison import Comparison, FieldComparison
 from answerkey.tasks.compare.text import HEAD, PEOPLE, chance, only_one, people_note, table, verdict
 
-ROW = Comparison(
+ROW = FieldComparison(
     "label", "correct", "all", n_common=1618, n_only_old=3, n_only_new=0, old=0.7843, new=0.7855, difference=0.0012,
     low=-0.0193, high=0.0219, p=0.95, p_adjusted=1.0, mde=0.0298, fixed=144, broken=142, test="mcnemar",
     missing_new={"absent": 3},
@@ -32,9 +32,9 @@ def test_what_people_would_find_has_a_column_where_it_is_known() -> None:
     head, rows = table([predicted, ROW])
     assert head[4:7] == ("difference", PEOPLE, "p adjusted")
     assert [row[5] for row in rows] == ["-0.041 ±0.050", "–"]
-    note = people_note(Pair("a", "b", (predicted, ROW)))
+    note = people_note(Comparison("a", "b", (predicted, ROW)))
     assert note and note.startswith("as people would: ") and "predicted from the 1,200 rows" in note
-    assert people_note(Pair("a", "b", (ROW,))) is None
+    assert people_note(Comparison("a", "b", (ROW,))) is None
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_what_people_would_find_has_a_column_where_it_is_known() -> None:
         (replace(ROW, difference=None, note="only d/b/v1 has it"), "not compared: only d/b/v1 has it"),
     ],
 )
-def test_verdicts(row: Comparison, words: str) -> None:
+def test_verdicts(row: FieldComparison, words: str) -> None:
     assert verdict(row) == words
 
 
@@ -67,7 +67,7 @@ def test_a_chance_is_never_nought() -> None:
 
 def test_rows_of_one_report_only_are_told_once() -> None:
     failed = replace(ROW, metric="meaning_match", field="match", missing_new={"absent": 3, "failed": 12})
-    pair = Pair("d/a/v1", "d/b/v1", (ROW, failed, replace(failed, field="spread")))
+    pair = Comparison("d/a/v1", "d/b/v1", (ROW, failed, replace(failed, field="spread")))
     assert list(only_one(pair)) == [
         "meaning_match.match, meaning_match.spread: some rows have a number in one report only: "
         "12 only in d/a/v1, where d/b/v1 has 12 failed"

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 
 from playwright.sync_api import Locator, Page
 
-from answerkey.metrics_core.comparison import Pair
+from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks.publish.page.html import render
 from answerkey.tasks.publish.page.model import Page as Content
 from answerkey.tasks.publish.page.model import as_json
-from tests.tasks.publish.page.page_help import VERDICT, comparison, page
+from tests.tasks.publish.page.page_help import VERDICT, field_comparison, page
 
 
 @dataclass
@@ -51,4 +51,6 @@ def html(content: Content) -> str:
 
 def compared(n: int = 40) -> Content:
     """A page with a comparison and a verdict."""
-    return replace(page(n), pairs=(Pair("old", "new", (comparison(),), margin=0.02),), gates=(VERDICT,))
+    return replace(
+        page(n), comparisons=(Comparison("old", "new", (field_comparison(),), margin=0.02),), gates=(VERDICT,)
+    )

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from answerkey.metrics_core.comparison import Comparison
+from answerkey.metrics_core.comparison import FieldComparison
 from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict
 from answerkey.tasks.gate.verdicts import Gated
 from answerkey.tasks.publish.page.model import (
@@ -65,9 +65,9 @@ def release(name: str, means: Sequence[float | None] = (0.5, 0.4, 0.3), **change
     return Release(name, report(name, means, **changes), "answerkey evaluate a.jsonl", 20.0)
 
 
-def comparison(name: str = FIELDS[0], **changes: Any) -> Comparison:
+def field_comparison(name: str = FIELDS[0], **changes: Any) -> FieldComparison:
     metric, _, field = name.partition(".")
-    made = Comparison(
+    made = FieldComparison(
         metric, field, "all", 10, 0, 0, 0.5, 0.6, 0.1, 0.05, 0.15, 0.001, 0.002, 0.04, None, None,
         "sign-flip",
     )  # fmt: skip
@@ -92,7 +92,7 @@ def page(n: int = 4, names: Sequence[str] = ("old", "new"), text: Callable[[str,
         gates=(),
         summary=say("summary", 0),
         warnings=(Warning(True, say("warning", 0), (say("line", 0), say("line", 1))), Warning(False, "a note")),
-        pairs=(),
+        comparisons=(),
         distributions=tuple(_distribution(name, one) for name in FIELDS for one in names),
         failures=(Failure(names[-1], "rouge_l", "failed", say("failure", 0), 1),),
         checks=(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.metrics_core.comparison import Pair
+from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.gate import Verdict
 from answerkey.metrics_core.statistics.agreement import Confusion
@@ -24,7 +24,7 @@ from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.warehouse import FILE
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import judged, wordy
-from tests.tasks.publish.page.page_help import comparison
+from tests.tasks.publish.page.page_help import field_comparison
 from tests.tasks.staging_help import Done, jsonl, query, run
 
 METRICS = ["rouge_l", "exact_match", "bleu"]
@@ -173,15 +173,15 @@ def test_long_texts_are_cut_when_all_of_them_do_not_fit(
 
 
 def test_pairs_and_verdict_pass_through_under_the_names_of_the_page(home: Path, done: Done) -> None:
-    pair = Pair(*done.ids, (comparison("label.correct"),), ("careful",))
+    compared = Comparison(*done.ids, (field_comparison("label.correct"),), ("careful",))
     gated = Gated(*done.ids, "label.correct", 0.05, Verdict("PASS", "It may ship."))
-    made = build_page(Home(home), done.ids, pairs=[pair], gates=[gated])
-    assert (made.pairs[0].old, made.pairs[0].new, made.pairs[0].margin) == ("old", "new", 0.05)
+    made = build_page(Home(home), done.ids, comparisons=[compared], gates=[gated])
+    assert (made.comparisons[0].old, made.comparisons[0].new, made.comparisons[0].margin) == ("old", "new", 0.05)
     assert made.gates == (replace(gated, old="old", new="new"),)
     other = replace(gated, primary="rouge_l.f1", old="gone")
-    made = build_page(Home(home), done.ids, pairs=[pair], gates=[other])
-    assert (made.primary, made.gates[0].old, made.pairs[0].margin) == ("rouge_l.f1", "gone", None)
-    made = build_page(Home(home), done.ids, pairs=[pair], gates=[gated])
+    made = build_page(Home(home), done.ids, comparisons=[compared], gates=[other])
+    assert (made.primary, made.gates[0].old, made.comparisons[0].margin) == ("rouge_l.f1", "gone", None)
+    made = build_page(Home(home), done.ids, comparisons=[compared], gates=[gated])
     assert made.summary.startswith("new is better than old: label.correct +0.100")
     assert "new against old: careful" in [warning.title for warning in made.warnings]
 
@@ -192,7 +192,7 @@ def test_wrong_requests_say_what_is_wrong(home: Path, done: Done) -> None:
     with pytest.raises(UserError, match="about none"):
         build_page(Home(home), [])
     with pytest.raises(UserError, match="small/old/v1: compared, but not on the page"):
-        build_page(Home(home), done.ids[1:], pairs=[Pair(*done.ids, ())])
+        build_page(Home(home), done.ids[1:], comparisons=[Comparison(*done.ids, ())])
 
 
 def test_two_data_sets_are_two_pages(home: Path, done: Done, tmp_path: Path) -> None:

@@ -7,11 +7,11 @@ from xml.etree import ElementTree
 import pytest
 from markupsafe import Markup
 
-from answerkey.metrics_core.comparison import Pair
+from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks.publish.page import charts
 from answerkey.tasks.publish.page.model import Distribution, Page
 from answerkey.tasks.reports.history import Moment
-from tests.tasks.publish.page.page_help import FIELDS, comparison, page, release
+from tests.tasks.publish.page.page_help import FIELDS, field_comparison, page, release
 
 HOSTILE = "</svg><script>alert(1)</script>\"' onload=x \u202e&"
 
@@ -66,13 +66,13 @@ def test_colours_come_from_the_page() -> None:
 
 def test_differences_are_coloured_by_what_was_found_and_the_margin_is_drawn() -> None:
     rows = (
-        comparison(),
-        comparison(FIELDS[1], difference=-0.1, low=-0.2, high=-0.05),
-        comparison(FIELDS[2], difference=0.0, low=-0.1, high=0.1),
-        comparison(slice="lang=en", difference=0.9),
-        comparison("bleu.bleu", difference=None),
+        field_comparison(),
+        field_comparison(FIELDS[1], difference=-0.1, low=-0.2, high=-0.05),
+        field_comparison(FIELDS[2], difference=0.0, low=-0.1, high=0.1),
+        field_comparison(slice="lang=en", difference=0.9),
+        field_comparison("bleu.bleu", difference=None),
     )
-    drawing = charts.difference_plot(Pair("old", "new", rows, margin=0.02), FIELDS[::-1], 300)
+    drawing = charts.difference_plot(Comparison("old", "new", rows, margin=0.02), FIELDS[::-1], 300)
     shown = texts(drawing)
     assert {"rouge_l.recall", "+0.100", "\u22120.100", "0.000"} <= set(shown)
     assert "+0.900" not in shown and "bleu.bleu" not in shown
@@ -80,10 +80,10 @@ def test_differences_are_coloured_by_what_was_found_and_the_margin_is_drawn() ->
     assert drawing is not None and 'stroke-dasharray="4,3"' in drawing
     # A line of its own for each row: the layers share one scale from top to bottom.
     assert len(places(drawing, {"rouge_l.recall", "rouge_l.f1", "exact_match.match"})) == 3
-    assert "rouge_l.f1" not in texts(charts.difference_plot(Pair("old", "new", rows), FIELDS[:1], 300))
-    elsewhere = charts.difference_plot(Pair("old", "new", rows, margin=0.02), ("label.correct", *FIELDS), 300)
+    assert "rouge_l.f1" not in texts(charts.difference_plot(Comparison("old", "new", rows), FIELDS[:1], 300))
+    elsewhere = charts.difference_plot(Comparison("old", "new", rows, margin=0.02), ("label.correct", *FIELDS), 300)
     assert elsewhere is not None and "stroke-dasharray" not in elsewhere
-    assert charts.difference_plot(Pair("old", "new", ()), FIELDS, 300) is None
+    assert charts.difference_plot(Comparison("old", "new", ()), FIELDS, 300) is None
 
 
 def test_shares_of_a_binary_field_add_up_to_the_whole_width() -> None:

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.metrics_core.comparison import Pair
+from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.gate.gate import Verdict
 from answerkey.tasks.gate.verdicts import Gated
 from answerkey.tasks.publish.page.html import by_slice, for_script, name_of_test, one_sided, render, write
 from answerkey.tasks.publish.page.model import Agreement, Corrected, Estimate, Page
-from tests.tasks.publish.page.page_help import FIELDS, VERDICT, comparison, page, score
+from tests.tasks.publish.page.page_help import FIELDS, VERDICT, field_comparison, page, score
 
 HOSTILE = (
     "</script><script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "' onfocus=alert(1) autofocus '",
@@ -48,11 +48,11 @@ class Elements(HTMLParser):
 
 
 def full() -> Page:
-    sliced = comparison(slice="lang=en", fixed=3, broken=1, n_only_old=2, missing_new={"failed": 2}, needed=900)
-    pairs = (
-        Pair("old", "new", (comparison(), sliced, comparison("bleu.bleu", difference=None, note="only old has it")),
-             ("longer answers",), margin=0.02),
-        Pair("old", "new", (), (), None, "the signatures differ"),
+    sliced = field_comparison(slice="lang=en", fixed=3, broken=1, n_only_old=2, missing_new={"failed": 2}, needed=900)
+    absent = field_comparison("bleu.bleu", difference=None, note="only old has it")
+    comparisons = (
+        Comparison("old", "new", (field_comparison(), sliced, absent), ("longer answers",), margin=0.02),
+        Comparison("old", "new", (), (), None, "the signatures differ"),
     )  # fmt: skip
     half: Estimate = (0.5, 0.4, 0.6)
     shared = (half, (0.8, 0.7, 0.9), half, (None, None, None), (None, None, None))
@@ -61,7 +61,7 @@ def full() -> Page:
         Agreement(FIELDS[0], None, "answers.correct", 40, *shared),
         Agreement(FIELDS[0], "new", "answers.correct", 20, *shared),
     )
-    return replace(page(), gates=(VERDICT,), pairs=pairs, agreements=agreements, corrected=corrected)
+    return replace(page(), gates=(VERDICT,), comparisons=comparisons, agreements=agreements, corrected=corrected)
 
 
 @pytest.fixture(scope="module")
@@ -159,11 +159,13 @@ def test_several_releases_have_a_verdict_each_the_last_one_first() -> None:
 
 
 def test_the_difference_that_people_would_find_stands_beside_the_raw_one() -> None:
-    row = comparison(people=-0.04, people_low=-0.09, people_high=0.01, n_labelled=120)
-    html = render(replace(page(), pairs=(Pair("old", "new", (row, comparison(FIELDS[1]))),)))
+    row = field_comparison(people=-0.04, people_low=-0.09, people_high=0.01, n_labelled=120)
+    html = render(replace(page(), comparisons=(Comparison("old", "new", (row, field_comparison(FIELDS[1]))),)))
     assert "as people would</th>" in html and "predicted from the 120 rows" in html
     assert "\u22120.040<small>\u22120.090 to +0.010</small>" in html
-    assert "as people would" not in render(replace(page(), pairs=(Pair("old", "new", (comparison(),)),)))
+    assert "as people would" not in render(
+        replace(page(), comparisons=(Comparison("old", "new", (field_comparison(),)),))
+    )
 
 
 def test_without_a_gate_the_page_says_so() -> None:
@@ -174,7 +176,7 @@ def test_without_a_gate_the_page_says_so() -> None:
 
 def test_what_cannot_be_compared_has_a_reason_and_no_numbers(plain: str) -> None:
     section = plain.partition('id="difference"')[2].partition("</section>")[0]
-    first, second = section.split('<details class="pair"')[1:]
+    first, second = section.split('<details class="comparison"')[1:]
     assert "the signatures differ" in first and "<table" not in first
     assert '<td class="finding none">not compared<small><bdi dir="auto">only old has it</bdi></small></td>' in second
     assert "<small>needs 900 rows</small>" in second
@@ -238,20 +240,20 @@ def test_a_file_is_written_whole_and_replaces_the_last_one(tmp_path: Path) -> No
 
 
 def test_comparisons_of_slices_are_parted_by_the_field_that_decides() -> None:
-    rows = tuple(comparison(name, slice=part) for name in FIELDS[:2] for part in ("all", "lang=en", "lang=ru"))
-    first, other = by_slice(Pair("a", "b", rows), FIELDS[0])
+    rows = tuple(field_comparison(name, slice=part) for name in FIELDS[:2] for part in ("all", "lang=en", "lang=ru"))
+    first, other = by_slice(Comparison("a", "b", rows), FIELDS[0])
     assert (first[0], [row.slice for row in first[1]]) == ("rouge_l.recall by slice", ["lang=en", "lang=ru"])
     assert (other[0], {row.name for row in other[1]}) == ("Other metrics by slice", {"rouge_l.f1"})
-    assert by_slice(Pair("a", "b", rows[:1]), FIELDS[0]) == ()
+    assert by_slice(Comparison("a", "b", rows[:1]), FIELDS[0]) == ()
 
 
 def test_rows_that_only_one_side_has_say_what_they_are_on_the_other() -> None:
-    row = comparison(n_only_old=1234, missing_new={"failed": 1200, "absent": 34}, n_only_new=1)
+    row = field_comparison(n_only_old=1234, missing_new={"failed": 1200, "absent": 34}, n_only_new=1)
     assert one_sided(row) == ("only old 1,234 (1,200 failed, 34 absent)", "only new 1")
-    assert one_sided(comparison()) == ()
+    assert one_sided(field_comparison()) == ()
 
 
 def test_tests_are_named_in_words() -> None:
-    assert [name_of_test(comparison(test=name)) for name in ("mcnemar", "sign-flip", "another", "")] == [
+    assert [name_of_test(field_comparison(test=name)) for name in ("mcnemar", "sign-flip", "another", "")] == [
         "McNemar, exact", "sign flips", "another", "",
     ]  # fmt: skip

@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from answerkey.metrics_core.comparison import Pair
+from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks.gate.verdicts import Gated
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish import announce
 from answerkey.tasks.publish.page.markdown import as_markdown
 from answerkey.tasks.publish.page.publish import file_name
 from answerkey.tasks.warehouse.home import Home
-from tests.tasks.publish.page.page_help import VERDICT, comparison, page
+from tests.tasks.publish.page.page_help import VERDICT, field_comparison, page
 from tests.tasks.staging_help import jsonl, run
 
 
 def test_it_has_everything_but_plots_and_samples() -> None:
-    slice_ = comparison(slice="lang=en", n_common=5)
-    pair = Pair("old", "new", (comparison(), slice_), ("answers are longer",))
-    text = as_markdown(replace(page(), gates=(VERDICT,), pairs=(pair,)), "pages/set/new-v1.html")
+    slice_ = field_comparison(slice="lang=en", n_common=5)
+    compared = Comparison("old", "new", (field_comparison(), slice_), ("answers are longer",))
+    text = as_markdown(replace(page(), gates=(VERDICT,), comparisons=(compared,)), "pages/set/new-v1.html")
     assert [line for line in text.splitlines() if line.startswith("#")] == [
         "# set", "## FAIL", "## Before you trust a number", "## Scores", "## old → new",
         "### rouge\\_l.recall by slice", "## rouge\\_l.recall by lang", "## Coverage and failures",

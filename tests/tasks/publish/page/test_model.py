@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from answerkey.tasks.publish.page.model import as_json
-from tests.tasks.publish.page.page_help import FIELDS, VERDICT, comparison, page, release, report, score
+from tests.tasks.publish.page.page_help import FIELDS, VERDICT, field_comparison, page, release, report, score
 
 
 def test_a_page_is_json_with_every_value_in_its_place() -> None:
@@ -23,7 +23,7 @@ def test_a_page_is_json_with_every_value_in_its_place() -> None:
 
 def test_a_number_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
-        as_json(comparison(difference=math.nan))
+        as_json(field_comparison(difference=math.nan))
 
 
 def test_what_is_no_part_of_a_page_is_refused() -> None:

@@ -31,9 +31,9 @@ def home(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def page(home: Path) -> Page:
     ids = [row[0] for row in query(home, "SELECT report_id FROM reports ORDER BY rowid")]
-    pairs = [compare(Home(home), old, new, primary="label.correct") for old, new in pairwise(ids)]
+    comparisons = [compare(Home(home), old, new, primary="label.correct") for old, new in pairwise(ids)]
     policy = parse_policy({"primary": "label.correct", "margin": 0.02, "rules": ["coverage >= 0.9"]}, "policy")
-    return build_page(Home(home), ids, pairs=pairs, gates=[gate(Home(home), *ids[-2:], policy)])
+    return build_page(Home(home), ids, comparisons=comparisons, gates=[gate(Home(home), *ids[-2:], policy)])
 
 
 def test_it_opens_with_the_verdict_and_filters_and_sorts(home: Path, page: Page, show: Open) -> None:
@@ -42,7 +42,7 @@ def test_it_opens_with_the_verdict_and_filters_and_sorts(home: Path, page: Page,
     expect(opened.page.get_by_text("Bing Chat is not shown to differ from ChatGPT-4").first).to_be_visible()
     expect(opened.status).to_have_text("1,924 of 1,924 samples")
     opened.choose("Show", "worse")
-    broken = page.pairs[-1].overall[0].broken
+    broken = page.comparisons[-1].overall[0].broken
     expect(opened.status).to_have_text(f"{broken:,} of 1,924 samples")
     assert set(opened.column("Label of people")) == {"right → wrong"}
     opened.choose("Show", "all samples")

@@ -60,10 +60,10 @@ def test_text_can_be_read_in_the_light_and_in_the_dark(show: Open) -> None:
         const ratio = (one, other) => Math.max(one, other) / Math.min(one, other);
         return names.map(([ink, ground]) => ratio(light(ink), light(ground))) }"""
     inks = ("ink", "muted", "accent", "better", "worse", "mark", "pass", "fail", "inconclusive", "incomplete")
-    pairs = [[ink, ground] for ink in inks for ground in ("paper", "ground")]
+    comparisons = [[ink, ground] for ink in inks for ground in ("paper", "ground")]
     for scheme in ("light", "dark"):
         opened = show(page(2), color_scheme=scheme)
-        found = dict(zip(map(tuple, pairs), opened.page.evaluate(contrast, pairs), strict=True))
+        found = dict(zip(map(tuple, comparisons), opened.page.evaluate(contrast, comparisons), strict=True))
         assert {pair: ratio for pair, ratio in found.items() if ratio < 4.5} == {}
 
 

@@ -2,16 +2,18 @@
 
 from dataclasses import replace
 
-from answerkey.metrics_core.comparison import Pair
+from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks.publish.page.model import Check, Release, Warning
 from answerkey.tasks.publish.page.warnings import summary, warnings
-from tests.tasks.publish.page.page_help import FIELDS, SIGNATURES, comparison, release, report, score
+from tests.tasks.publish.page.page_help import FIELDS, SIGNATURES, field_comparison, release, report, score
 
 PRIMARY = FIELDS[0]
 
 
-def titles(*releases: Release, pairs: tuple[Pair, ...] = (), checks: tuple[Check, ...] = (), n: int = 0) -> list[str]:
-    return [warning.title for warning in warnings(releases, pairs, checks, n)]
+def titles(
+    *releases: Release, comparisons: tuple[Comparison, ...] = (), checks: tuple[Check, ...] = (), n: int = 0
+) -> list[str]:
+    return [warning.title for warning in warnings(releases, comparisons, checks, n)]
 
 
 def changed(one: Release, **manifest: object) -> Release:
@@ -87,11 +89,11 @@ def test_rows_that_only_some_releases_have() -> None:
 
 
 def test_what_a_comparison_says_stands_for_what_the_reports_show() -> None:
-    pair = Pair("a", "b", (), ("answers are longer",), None, "signatures differ")
+    compared = Comparison("a", "b", (), ("answers are longer",), None, "signatures differ")
     drift = Check("length_drift", "warning", "b", False, 1, 1, "b is longer")
     blank = Check("blank_answer", "warning", None, False, 20, 1, "1 row")
     other = changed(release("b", dataset_version="ffff"), n_rows=9, signatures={"rouge_l": "rouge_l|v2"})
-    assert titles(release("a"), other, pairs=(pair,), checks=(drift, blank)) == [
+    assert titles(release("a"), other, comparisons=(compared,), checks=(drift, blank)) == [
         "b against a: signatures differ",
         "b against a: answers are longer",
         "Blank answers, which score 0 (1)",
@@ -100,26 +102,26 @@ def test_what_a_comparison_says_stands_for_what_the_reports_show() -> None:
 
 def test_of_several_comparisons_the_last_one_is_on_top() -> None:
     others = "There are warnings about b too"
-    pairs = (Pair("a", "b", (), ("one",)), Pair("b", "c", (), ("two",)))
+    comparisons = (Comparison("a", "b", (), ("one",)), Comparison("b", "c", (), ("two",)))
     three = [release(name) for name in "abc"]
-    assert titles(*three, pairs=pairs) == ["c against b: two", others]
-    assert warnings(three, pairs, (), 0)[1] == Warning(True, others, ("b against a: one",))
-    assert titles(*three, pairs=(Pair("a", "b", ()), pairs[1])) == ["c against b: two"]
+    assert titles(*three, comparisons=comparisons) == ["c against b: two", others]
+    assert warnings(three, comparisons, (), 0)[1] == Warning(True, others, ("b against a: one",))
+    assert titles(*three, comparisons=(Comparison("a", "b", ()), comparisons[1])) == ["c against b: two"]
     # With more than two releases, what sets the others apart is in no comparison.
     three[0] = release("a", dataset_version="ffff")
-    assert titles(*three, pairs=pairs) == [
+    assert titles(*three, comparisons=comparisons) == [
         "c against b: two",
         others,
         "The releases answered different versions of the data set",
     ]
     # How long answers are is said by each comparison of its own two.
     drift = Check("length_drift", "warning", "b", False, 1, 1, "b is longer")
-    assert titles(*map(release, "abc"), pairs=pairs, checks=(drift,)) == ["c against b: two", others]
+    assert titles(*map(release, "abc"), comparisons=comparisons, checks=(drift,)) == ["c against b: two", others]
 
 
 def test_the_sentence_of_a_comparison() -> None:
     def said(**changes: float | None) -> str:
-        return summary([release("a")], [Pair("a", "b", (comparison(**changes),))], PRIMARY)
+        return summary([release("a")], [Comparison("a", "b", (field_comparison(**changes),))], PRIMARY)
 
     interval = "(95\u00a0% interval +0.050 to +0.150) on 10 rows."
     assert said() == f"b is better than a: rouge_l.recall +0.100 {interval}"

@@ -8,7 +8,7 @@ import pytest
 
 from answerkey.metrics_core.statistics.paired import paired_difference
 from answerkey.tasks.compare.compare import compare
-from answerkey.tasks.compare.grouping import groups
+from answerkey.tasks.compare.paired_samples import groups
 from answerkey.tasks.warehouse.home import Home
 
 N = 12_000

@@ -9,8 +9,7 @@ import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.registry import Options
-from answerkey.tasks.compare.attribution import Movement
-from answerkey.tasks.compare.diff import Changed, Difference, diff
+from answerkey.tasks.compare.attribution import Changed, Difference, Movement, SignatureChange, diff, signature_changes
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import answer, release
 from tests.tasks.staging_help import Row, query
@@ -128,3 +127,36 @@ def test_reports_without_a_common_row(tmp_path: Path) -> None:
     assert diff(Home(tmp_path), "d/a/v1", "d/c/v1").movements == ()
     with pytest.raises(UserError, match="does not differ from itself"):
         diff(Home(tmp_path), "d/a/v1", "d/a/v1")
+
+
+SIGNATURE = "meaning_match|v1|judge:openai/a@http://host:1|prompt:3fa2c1|parser:1|t:0|seed:0|blank:zero"
+
+
+@pytest.mark.parametrize(
+    ("new", "expected"),
+    [
+        (SIGNATURE, ()),
+        (
+            SIGNATURE.replace("openai/a@", "openai/b@"),
+            (SignatureChange("judge", "judge", "openai/a@http://host:1", "openai/b@http://host:1"),),
+        ),
+        (SIGNATURE.replace("3fa2c1", "000000"), (SignatureChange("prompt", "prompt", "3fa2c1", "000000"),)),
+        (SIGNATURE.replace("parser:1", "parser:2"), (SignatureChange("parser", "parser", "1", "2"),)),
+        (SIGNATURE.replace("|v1|", "|v2|"), (SignatureChange("code", "version", "v1", "v2"),)),
+        (
+            SIGNATURE.replace("blank:zero", "blank:undefined"),
+            (SignatureChange("settings", "blank", "zero", "undefined"),),
+        ),
+        (
+            SIGNATURE.replace("|blank", "|jury:mean|repeats:3|blank"),
+            (SignatureChange("judge", "jury", None, "mean"), SignatureChange("judge", "repeats", None, "3")),
+        ),
+    ],
+)  # fmt: skip
+def test_the_parts_of_two_signatures_that_differ(new: str, expected: tuple[SignatureChange, ...]) -> None:
+    assert signature_changes(SIGNATURE, new) == expected
+
+
+def test_a_change_of_a_signature_in_words() -> None:
+    [change] = signature_changes(SIGNATURE, SIGNATURE.replace("|blank", "|jury:mean|blank"))
+    assert str(change) == "jury none → mean"

@@ -1,0 +1,71 @@
+-- name: sides
+-- The samples of either report, and what both have. The beginning of the next three statements.
+WITH o AS (
+    SELECT sample_id, answer, correct, slices FROM answers
+    WHERE dataset = $old_dataset AND release = $old_release AND answers_version = $old_answers
+),
+n AS (
+    SELECT sample_id, answer, correct, slices FROM answers
+    WHERE dataset = $new_dataset AND release = $new_release AND answers_version = $new_answers
+),
+so AS (SELECT * FROM samples WHERE dataset = $old_dataset AND dataset_version = $old_version),
+sn AS (SELECT * FROM samples WHERE dataset = $new_dataset AND dataset_version = $new_version),
+sides AS (
+    SELECT sample_id, o.sample_id IS NOT NULL AS in_old, n.sample_id IS NOT NULL AS in_new,
+           length(o.answer) AS old_length, length(n.answer) AS new_length,
+           o.answer IS NOT DISTINCT FROM n.answer AS same_answer,
+           o.correct IS NOT DISTINCT FROM n.correct AS same_label, o.slices AS old_slices, n.slices AS new_slices
+    FROM o FULL JOIN n USING (sample_id)
+)
+
+-- name: samples
+-- A question that one version lacks because it lacks the column is not a different question.
+SELECT in_old, in_new, old_length, new_length, in_old AND in_new AND same_answer AS same_answer,
+       in_old AND in_new AND same_label AS same_label,
+       in_old AND in_new AND (coalesce(so.question <> sn.question, false)
+           OR list_sort(so."references") IS DISTINCT FROM list_sort(sn."references")) AS changed,
+       in_old AND in_new AND list_sort(so.facts) IS DISTINCT FROM list_sort(sn.facts) AS facts_changed,
+       coalesce(sn."cluster", so."cluster") IS NOT NULL AS clustered,
+       dense_rank() OVER (ORDER BY coalesce('cluster ' || coalesce(sn."cluster", so."cluster"), 'sample ' || sample_id))
+           AS "cluster"
+FROM sides LEFT JOIN so USING (sample_id) LEFT JOIN sn USING (sample_id) ORDER BY sample_id
+
+-- name: slice_values
+SELECT e.key, e.value FROM (SELECT unnest(map_entries(old_slices)) AS e FROM sides)
+INTERSECT
+SELECT e.key, e.value FROM (SELECT unnest(map_entries(new_slices)) AS e FROM sides)
+ORDER BY key, value
+
+-- name: slice_codes
+SELECT coalesce(list_position($values, old_slices[$column]), 0) - 1 AS old,
+       coalesce(list_position($values, new_slices[$column]), 0) - 1 AS new
+FROM sides ORDER BY sample_id
+
+-- name: scores
+-- Every sample of a report has a row for each of its fields.
+SELECT o."value" AS old, n."value" AS new,
+       coalesce(list_position($statuses, o.status), 0) AS old_status,
+       coalesce(list_position($statuses, n.status), 0) AS new_status
+FROM (SELECT * FROM scores WHERE report_id = $old AND metric = $metric AND field = $field) o
+FULL JOIN (SELECT * FROM scores WHERE report_id = $new AND metric = $metric AND field = $field) n USING (sample_id)
+ORDER BY sample_id
+
+-- name: bleu
+-- The ten counts behind the sentence BLEU of each answer; zeros where the answer is blank or has no score.
+WITH bleu AS (
+    SELECT s.report_id, s.sample_id, CAST(json_extract(m.details, '$.stats') AS INTEGER[]) AS counts
+    FROM scores s
+    JOIN reports r USING (report_id)
+    JOIN answers a ON a.dataset = s.dataset AND a.release = s.release AND a.sample_id = s.sample_id
+        AND a.answers_version = r.answers_version
+    JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = s.signature AND m.status = 'scored'
+    WHERE s.report_id IN ($old, $new) AND s.metric = 'bleu' AND s.field = 'bleu' AND s.status = 'scored'
+)
+SELECT list_transform(range(1, 11), lambda i: coalesce(o.counts[i], 0))::INTEGER[10] AS old,
+       list_transform(range(1, 11), lambda i: coalesce(n.counts[i], 0))::INTEGER[10] AS new
+FROM (
+    SELECT DISTINCT sample_id FROM scores WHERE report_id IN ($old, $new) AND metric = 'bleu' AND field = 'bleu'
+)
+LEFT JOIN (FROM bleu WHERE report_id = $old) o USING (sample_id)
+LEFT JOIN (FROM bleu WHERE report_id = $new) n USING (sample_id)
+ORDER BY sample_id
