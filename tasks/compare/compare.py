@@ -373,5 +373,4 @@ def _comparison(rows: Sequence[Mapping[str, Any]]) -> Comparison:
 
 def _row(row: Mapping[str, Any]) -> FieldComparison:
     counts = {name: json.loads(row[name]) for name in _COUNTS}
-    # A warehouse that an older release wrote lacks the newest scores until it is written to again.
     return FieldComparison(**{name: row[column] for name, column in _OF_ROW.items()}, **counts)

@@ -129,7 +129,7 @@ def test_what_cannot_be_calibrated_says_why(tmp_path: Path) -> None:
         ({"name": FIELD, "reports": ["a", "b"]}, "faq/b/v1 and faq/a/v1 were not scored in the same way; name one"),
     ):
         with pytest.raises(UserError, match=line):
-            calibration(tmp_path, **arguments)  # type: ignore[arg-type]
+            calibration(Home(tmp_path), **arguments)  # type: ignore[arg-type]
     file = jsonl(tmp_path / "labels.jsonl", [{"id": "elsewhere", "label": 1}])
     with pytest.raises(UserError, match="no label is about an answer of these reports; the first is 'elsewhere'"):
         calibration(Home(tmp_path), FIELD, reports=["a"], labels=file)
