@@ -2,78 +2,113 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import pickle
+import threading
 import uuid
-from collections.abc import Iterable, Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing.connection import wait
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.measurement import Measurement
 from answerkey.metrics_core.metric import Metric
-from answerkey.metrics_core.processes import spawned_pool
-from answerkey.metrics_core.registry import METRICS, Options, create
+from answerkey.metrics_core.registry import METRICS, MetricLike, create
 from answerkey.metrics_core.sample import Sample
 
 
 def evaluate(
     samples: Iterable[Sample],
-    metrics: Sequence[str] | None = None,
+    metrics: Iterable[MetricLike] | None = None,
     *,
-    options: Options | None = None,
     workers: int = 1,
-    **changes: object,
+    **options: object,
 ) -> list[Measurement]:
     """Score every sample with every metric.
 
     Args:
         samples: what to score; ids need not be unique here.
-        metrics: names from `METRICS`. When not given: all; unless `judge` names a model, nobody is asked.
-        options: how the metrics are made; single fields can be given by keyword instead, for instance
-            `profile="continuous_eval_v0_3"`.
+        metrics: names from `METRICS`, specs (`x=my_package.metrics:Politeness(threshold=.9)`), metrics such as
+            `RougeL()`, classes of metrics, functions of an answer and its references. When not given: all of this
+            package; unless `judge` names a model, the judge is the offline one.
         workers: processes for the lexical metrics. More than one needs the usual `if __name__ ==
             "__main__":` guard in scripts, since processes are spawned.
+        options: options of the metrics that are not given as an object, for instance
+            `profile="continuous_eval_v0_3"` or `judge=JudgeOptions(judges=["openai/gpt-4o-mini"])`.
 
     Returns:
-        One measurement a metric and sample, metric by metric, in the order of `metrics` and `samples`.
+        One measurement per metric and sample, metric by metric, in the order of `metrics` and `samples`.
 
     Raises:
-        UserError: a metric or an option is not known.
+        UserError: a metric is not known, an option is not known or out of its range, or no metric here has it.
 
     >>> [m] = evaluate([Sample("1", "It is Paris.", ["Paris"])], ["contains"])
     >>> m.values["match"]
     1.0
     """
     samples = list(samples)
-    known = [field.name for field in fields(Options)]
-    for name in changes:
-        if name not in known:
-            raise UserError(f"option {name!r} is not known: choose from {', '.join(known)}")
-    chosen = replace(options or Options(), **changes)  # type: ignore[arg-type]
-    if not chosen.access.run:
-        # One budget for all metrics of this call.
-        chosen = replace(chosen, access=replace(chosen.access, run=uuid.uuid4().hex))
-    names = list(METRICS if metrics is None else dict.fromkeys(metrics))
-    scorers = create(names, chosen)
+    # One budget for all metrics of this call.
+    run = uuid.uuid4().hex
+    chosen = [_of_run(metric, run) for metric in create(METRICS if metrics is None else metrics, **options)]
     if workers > 1 and len(samples) > 1:
-        return _in_processes(samples, names, scorers, chosen, workers)
-    return [measurement for metric in scorers for measurement in metric.measure(samples)]
+        return _in_processes(samples, chosen, workers)
+    return [measurement for metric in chosen for measurement in metric.measure(samples)]
 
 
-def _in_processes(
-    samples: list[Sample], names: list[str], scorers: list[Metric], options: Options, workers: int
-) -> list[Measurement]:
+def _of_run(metric: Metric, run: str) -> Metric:
+    if not isinstance(metric, JudgeMetric) or metric.access.run:
+        return metric
+    return replace(metric, access=replace(metric.access, run=run))
+
+
+def _in_processes(samples: list[Sample], metrics: list[Metric], workers: int) -> list[Measurement]:
     size = -(-len(samples) // (workers * 4))
     chunks = [samples[i : i + size] for i in range(0, len(samples), size)]
     measured: list[Measurement] = []
     with spawned_pool(workers) as pool:
-        for name, metric in zip(names, scorers, strict=True):
-            if METRICS[name].kind == "lexical":
-                parts = pool.map(_measure, [name] * len(chunks), [options] * len(chunks), chunks)
+        for metric in metrics:
+            if metric.workload == "lexical":
+                check_portable(metric)
+                parts = pool.map(metric.measure, chunks)
                 measured.extend(measurement for part in parts for measurement in part)
             else:
                 measured.extend(metric.measure(samples))
     return measured
 
 
-def _measure(name: str, options: Options, samples: list[Sample]) -> list[Measurement]:
-    [metric] = create([name], options)
-    return metric.measure(samples)
+def check_portable(metric: Metric) -> None:
+    """See to it that a metric can be sent to another process.
+
+    Raises:
+        UserError: it cannot, for instance since it is defined within a function.
+    """
+    try:
+        pickle.loads(pickle.dumps(metric))
+    except Exception as error:
+        raise UserError(
+            f"metric {metric.name} cannot be sent to another process ({error}): define it at the top level of a module"
+        ) from error
+
+
+def spawned_pool(workers: int) -> ProcessPoolExecutor:
+    """A pool of `workers` processes that end when this one does, however it ends.
+
+    Spawned, not forked: a fork of a process with threads (torch, an orchestrator) can hang.
+    """
+    context = multiprocessing.get_context("spawn")
+    return ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent)
+
+
+def _end_with_parent() -> None:
+    # The workers of a parent that was killed would otherwise wait for its next call for ever.
+    threading.Thread(target=_watch_parent, daemon=True).start()
+
+
+def _watch_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import re
@@ -171,14 +172,34 @@ class Metric(ABC):
 
     @classmethod
     def options(cls) -> tuple[DataclassField[Any], ...]:
-        """The declared options, `blank_answer` last; `metadata` holds what `option` was given."""
-        own = [one for one in fields(cls) if one.init and one.name not in ("alias", "blank_answer")]
+        """The declared options, `blank_answer` last; `metadata` holds what `option` was given.
+
+        A field with `compare=False` is none: it says how the metric works and changes nothing that it says.
+        """
+        own = [one for one in fields(cls) if one.init and one.compare and one.name not in ("alias", "blank_answer")]
         return (*own, *(one for one in fields(cls) if one.name == "blank_answer"))
 
     @classmethod
     def described(cls) -> str:
         """One line that says what the metric is."""
         return cls.summary or (cls.__doc__ or cls.__name__).strip().splitlines()[0]
+
+    @property
+    def target(self) -> str:
+        """Where the class is: the name of a metric of this package, or the import path `package.module:Class`."""
+        cls = type(self)
+        return cls.name if _is_ours(cls) else f"{cls.__module__}:{cls.__qualname__}"
+
+    @property
+    def spec(self) -> str:
+        """The text that makes this metric again: `strict=my_package.metrics:Politeness(threshold=0.9)`.
+
+        Options that are no plain values (a judge, an encoder) are not in it.
+        """
+        values = [(one, getattr(self, one.name)) for one in self.options()]
+        changed = [f"{one.name}={value!r}" for one, value in values if value != one.default and _is_plain(value)]
+        called = f"{self.alias}=" if self.alias else ""
+        return f"{called}{self.target}({', '.join(changed)})" if changed else f"{called}{self.target}"
 
     @property
     def workload(self) -> Kind:
@@ -193,7 +214,7 @@ class Metric(ABC):
         metrics that happen to share a name never share a number.
         """
         cls = type(self)
-        code = "" if _is_ours(cls) else f"code:{cls.__module__}:{cls.__qualname__}"
+        code = "" if _is_ours(cls) else f"code:{self.target}"
         signed = [
             f"{one.name}:{_signature_text(getattr(self, one.name))}"
             for one in self.options()
@@ -293,6 +314,12 @@ def identical_reference(sample: Sample) -> int | None:
 @lru_cache
 def _adapters(cls: type[Metric]) -> dict[str, TypeAdapter[Any]]:
     """What checks each option that is a plain value; objects check themselves."""
+    undeclared = [name for name in inspect.get_annotations(cls) if name not in cls.__dataclass_fields__]
+    if undeclared:
+        name = f"{cls.__name__}.{undeclared[0]}"
+        raise ValueError(f"{name} is no option yet: decorate the class with @dataclass(frozen=True)")
+    if all(getattr(cls, name) is getattr(Metric, name) for name in ("score", "outcome", "measure")):
+        raise ValueError(f"{cls.__name__} must have score(sample), or measure(samples)")
     from pydantic import ConfigDict, TypeAdapter
     from pydantic import Field as Constraint
 
@@ -326,6 +353,12 @@ def _signature_text(value: object) -> str:
     if len(text) > _LONGEST_VALUE:
         return content_hash(text)[:12]
     return re.sub(r"[%|\s]", lambda match: quote(match[0]), text)
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, str | int | float | bool)
 
 
 def _is_ours(cls: type[Metric]) -> bool:

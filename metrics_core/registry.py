@@ -1,12 +1,26 @@
-"""All metrics by name, and the options that they are made with."""
+"""From what users write to metrics: names, specs such as `strict=my_package.metrics:Politeness(threshold=.9)`, objects.
+
+A spec is `[NAME=]TARGET[(OPTION=VALUE, ...)]`. TARGET is the name of a metric of this package, the name of an entry
+point in the group `answerkey.metrics`, or an import path `package.module:Attribute` of a `Metric` class or a function.
+"""
 
 from __future__ import annotations
 
+import ast
 import difflib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import importlib
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.function_metric import metric
+from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.metric import BlankAnswer, Kind, Metric
@@ -39,10 +53,20 @@ METRICS: Mapping[str, type[Metric]] = {
 }
 """Every metric of this package by the name that users write, in the order of reports."""
 
+GROUP = "answerkey.metrics"
+"""The group of entry points by which an installed package offers metrics."""
+
+MetricLike = str | Metric | Callable[..., Any]
+"""A spec, a metric, a class of metrics, or a function of an answer and its references."""
+
+_SPEC = re.compile(r"(?:(?P<alias>[^=():]+)=)?(?P<target>[^=()]+?)(?:\((?P<options>.*)\))?", re.DOTALL)
+_WORDS: Mapping[str, object] = {"true": True, "false": False, "none": None}
+_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What changes the numbers of metrics. Everything here ends up in the signatures.
+    """The options of all metrics of this package in one bag, for those that pass names and options apart.
 
     `profile` swaps in the old numbers of `answer_correctness` for people who migrate. `embedding_cache` is a
     folder; it changes no number. `judge` is for the metrics that need one: unless it names a model, the offline judge.
@@ -60,43 +84,208 @@ class Options:
     access: Access = NO_ACCESS
 
 
-def _made(name: str, options: Options) -> Metric:
-    from answerkey.metrics_core.offline_judge import ground_truth_similarity, meaning_match
+def create(metrics: Iterable[MetricLike], options: Options | None = None, /, **changes: object) -> list[Metric]:
+    """The metrics that `metrics` stand for, in that order, each once.
 
-    cache, judge, blank = options.embedding_cache, options.judge, options.blank_answer
-    if name == "meaning_match" and judge.cascade:
-        return meaning_match.CascadeMeaningMatch(judge, cache, access=options.access, blank_answer=blank)
-    if name == "meaning_match" and judge.offline:
-        return meaning_match.OfflineMeaningMatch(cache, blank_answer=blank)
-    if name == "ground_truth_similarity" and judge.offline:
-        return ground_truth_similarity.OfflineGroundTruthSimilarity(cache, blank_answer=blank)
-    given = {one.name: getattr(options, one.name) for one in METRICS[name].options()}
-    return METRICS[name](**{option: value for option, value in given.items() if value != ()})
+    Args:
+        metrics: names, specs, metrics, classes of metrics, functions.
+        changes: options for those that are not given as an object and have them; what a spec says comes first.
+
+    Raises:
+        UserError: a metric is not known or cannot be loaded, an option does not fit a metric or belongs to none of
+            them, or two different metrics have one name.
+
+    >>> [one, other] = create(["rouge_l", "strict=contains"], blank_answer="undefined")
+    >>> one.name, other.name, other.blank_answer
+    ('rouge_l', 'strict', 'undefined')
+    """
+    used: set[str] = set()
+    made: dict[str, Metric] = {}
+    given = changes if options is None else {name: getattr(options, name) for name in options.__slots__}
+    for one in metrics:
+        known = one if isinstance(one, Metric) else _made(one, given, used)
+        other = made.setdefault(known.name, known)
+        if other != known:
+            raise UserError(
+                f"two metrics are called {known.name!r}: give one another name, for instance "
+                f"my_{known.name}={known.target}"
+            )
+    if options is None and (unused := given.keys() - used):
+        raise UserError(_unused_message(sorted(unused)[0], list(made.values())))
+    return list(made.values())
 
 
 def workload(name: str, options: Options) -> Kind:
-    """What the work of a metric is like, whatever the metric is: `lexical`: words counted in Python. `semantic`: a
-    model in this process. `judge`: waiting for the network; but the offline judge is a model.
-    """
-    kind = METRICS[name].kind
-    return "semantic" if kind == "judge" and options.judge.offline else kind
+    """What the work of the metric called `name` is like with these options."""
+    [made] = create([name], options)
+    return made.workload
 
 
-def create(names: Sequence[str], options: Options | None = None) -> list[Metric]:
-    """The metrics called `names`, in that order, each once.
+def load(target: str) -> type[Metric] | Metric:
+    """The class of metrics, or the metric, that a target names.
 
     Raises:
-        UserError: a name is not in `METRICS`, or an option does not fit a metric.
+        UserError: there is no such metric, or what is there is none.
     """
-    options = options or Options()
-    metrics = []
-    for name in dict.fromkeys(names):
-        if name not in METRICS:
-            near = difflib.get_close_matches(name, METRICS, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(METRICS)}"
-            raise UserError(f"metric {name!r} is not known: {hint}")
-        try:
-            metrics.append(_made(name, options))
-        except ValueError as error:
-            raise UserError(f"metric {name}: {error}") from error
-    return metrics
+    if target in METRICS:
+        return METRICS[target]
+    try:
+        if ":" in target:
+            return as_metric(_imported(target), target)
+        if target in (offered := entry_point_metrics()):
+            return as_metric(offered[target].load(), target)
+    except UserError:
+        raise
+    except Exception as error:
+        # The module is somebody's own code, and may raise anything.
+        raise UserError(f"metric {target!r} cannot be loaded: {type(error).__name__}: {error}") from error
+    known = [*METRICS, *entry_point_metrics()]
+    near = difflib.get_close_matches(target, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}, or write package.module:Attribute"
+    raise UserError(f"metric {target!r} is not known: {hint}")
+
+
+@cache
+def entry_point_metrics() -> Mapping[str, EntryPoint]:
+    """The metrics that other installed packages offer, by name; ours come first where names clash."""
+    return {one.name: one for one in entry_points(group=GROUP) if one.name not in METRICS}
+
+
+def split_specs(text: str) -> list[str]:
+    """A comma-separated list of specs; commas in brackets and quotes separate nothing.
+
+    >>> split_specs("rouge_l, x=a.b:C(d=1, e='f,g') ,bleu")
+    ['rouge_l', "x=a.b:C(d=1, e='f,g')", 'bleu']
+    """
+    parts, depth, quoted = [""], 0, ""
+    for mark in text:
+        if quoted:
+            quoted = "" if mark == quoted else quoted
+        elif mark in "'\"":
+            quoted = mark
+        elif mark in "([{":
+            depth += 1
+        elif mark in ")]}":
+            depth -= 1
+        elif mark == "," and not depth:
+            parts.append("")
+            continue
+        parts[-1] += mark
+    return [part.strip() for part in parts if part.strip()]
+
+
+def _made(one: str | Callable[..., Any], changes: Mapping[str, object], used: set[str]) -> Metric:
+    alias, target, own = _parsed(one) if isinstance(one, str) else ("", "", {})
+    there = load(target) if isinstance(one, str) else as_metric(one, getattr(one, "__name__", repr(one)))
+    label, names = target or there.name, {field.name for field in there.options()}
+    settable = names | {field.name for field in fields(there) if field.init}
+    if wrong := sorted(own.keys() - names):
+        raise UserError(f"metric {label}: {_unknown_option(wrong[0], names)}")
+    # What a metric holds already was said by whoever made it.
+    shared = {} if isinstance(there, Metric) else {name: changes[name] for name in changes.keys() & settable}
+    used.update(shared)
+    given: dict[str, Any] = {**{name: value for name, value in shared.items() if value != ()}, **own}
+    if alias:
+        given["alias"] = alias
+    try:
+        made = replace(there, **given) if isinstance(there, Metric) else there(**given)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"metric {label}: {error}") from error
+    cache = changes.get("embedding_cache")
+    return _offline(made, cache if isinstance(cache, str) else None)
+
+
+def _offline(made: Metric, cache: str | None) -> Metric:
+    if not isinstance(made, JudgeMetric) or not (made.judge.offline or made.judge.cascade):
+        return made
+    from answerkey.metrics_core.offline_judge import ground_truth_similarity, meaning_match
+
+    blank = made.blank_answer
+    if made.name == "meaning_match" and made.judge.cascade:
+        return meaning_match.CascadeMeaningMatch(made.judge, cache, access=made.access, blank_answer=blank)
+    if made.name == "meaning_match":
+        return meaning_match.OfflineMeaningMatch(cache, blank_answer=blank)
+    if made.judge.offline:
+        return ground_truth_similarity.OfflineGroundTruthSimilarity(cache, blank_answer=blank)
+    return made
+
+
+def _parsed(spec: str) -> tuple[str, str, dict[str, object]]:
+    """Alias, target and options of a spec."""
+    match = _SPEC.fullmatch(spec.strip())
+    if not match:
+        raise UserError(f"metric {spec!r} is not known: write NAME, or [NAME=]package.module:Attribute[(OPTION=VALUE)]")
+    alias, target, options = (match[part] or "" for part in ("alias", "target", "options"))
+    return alias.strip(), target.strip(), _options_of(options, spec)
+
+
+def _options_of(text: str, spec: str) -> dict[str, object]:
+    try:
+        call = ast.parse(f"_({text})", mode="eval").body
+        assert isinstance(call, ast.Call)
+        if call.args or any(word.arg is None for word in call.keywords):
+            raise ValueError("OPTION=VALUE is missing its name")
+        return {str(word.arg): _value(word.value) for word in call.keywords}
+    except (SyntaxError, ValueError) as error:
+        raise UserError(
+            f"metric {spec!r}: options are written (name=value, other='text in quotes'); {error.args[0]}"
+        ) from error
+
+
+def _value(node: ast.expr) -> object:
+    if isinstance(node, ast.Name):
+        return _WORDS.get(node.id.lower(), node.id)
+    if isinstance(node, ast.List | ast.Tuple):
+        return [_value(one) for one in node.elts]
+    return ast.literal_eval(node)
+
+
+def _imported(path: str) -> Any:
+    module, _, attribute = path.partition(":")
+    try:
+        there: Any = importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        if os.getcwd() in sys.path or not (error.name and f"{module}.".startswith(f"{error.name}.")):
+            raise
+        # An installed command does not see the folder that it is started in.
+        sys.path.append(os.getcwd())
+        importlib.invalidate_caches()
+        there = importlib.import_module(module)
+    for part in attribute.split("."):
+        if not hasattr(there, part):
+            near = difflib.get_close_matches(part, dir(there), n=1)
+            raise UserError(f"metric {path!r}: {module} has no {part}" + (f"; did you mean {near[0]}?" if near else ""))
+        there = getattr(there, part)
+    return there
+
+
+def as_metric(there: object, label: str) -> type[Metric] | Metric:
+    """`there` as a metric: a function becomes one.
+
+    Raises:
+        UserError: it is none.
+    """
+    if isinstance(there, Metric) or (isinstance(there, type) and issubclass(there, Metric)):
+        return there
+    if isinstance(there, type) or not callable(there):
+        raise UserError(f"{label} is not a metric: expected a subclass of Metric, or a function (answer, references)")
+    try:
+        made = metric(there)
+    except (TypeError, ValueError) as error:
+        raise UserError(str(error)) from error
+    assert isinstance(made, type)
+    return made
+
+
+def _unknown_option(name: str, names: Iterable[str]) -> str:
+    near = difflib.get_close_matches(name, sorted(names), n=1)
+    hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(sorted(names))}"
+    return f"option {name!r} is not known: {hint}"
+
+
+def _unused_message(name: str, metrics: Sequence[Metric]) -> str:
+    names = {field.name for one in metrics for field in one.options()}
+    owners = [known for known, cls in METRICS.items() if name in {field.name for field in cls.options()}]
+    if owners:
+        return f"option {name!r} belongs to {', '.join(owners)}, and none of the metrics here is made with it"
+    return _unknown_option(name, names)

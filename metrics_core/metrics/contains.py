@@ -30,11 +30,8 @@ class Contains(LexicalMetric):
         if same is not None:
             return matched(same)
         text = f" {' '.join(words_of_normalised(normalised))} "
-        within = (i for i, reference in references if _padded(reference) in text)
-        return matched(next(within, None))
-
-
-def _padded(reference: str) -> str:
-    words = reference_words(reference)
-    # A reference without words is in no answer: no text has a line break between its words.
-    return f" {' '.join(words)} " if words else "\n"
+        for i, reference in references:
+            words = reference_words(reference)
+            if words and f" {' '.join(words)} " in text:
+                return matched(i)
+        return matched(None)

@@ -9,8 +9,8 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
 
+from answerkey.metrics_core.evaluate import spawned_pool
 from answerkey.metrics_core.metric import Kind
-from answerkey.metrics_core.processes import spawned_pool
 from answerkey.metrics_core.registry import METRICS, workload
 from answerkey.tasks.score.keys import key
 from answerkey.tasks.score.shard import Chunk, score_chunk

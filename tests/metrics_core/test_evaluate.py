@@ -2,20 +2,36 @@
 
 import doctest
 import importlib
+import os
 import random
+import signal
+import subprocess
+import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import answerkey.metrics_core
-from answerkey.metrics_core import METRICS, Options, Sample, evaluate
+from answerkey.metrics_core import METRICS, Sample, evaluate
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.evaluate import spawned_pool
 from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.metrics.answer_correctness import AnswerCorrectness
 
-LEXICAL = [name for name, info in METRICS.items() if info.kind == "lexical"]
+LEXICAL = [name for name, cls in METRICS.items() if cls.kind == "lexical"]
 PACKAGE = Path(answerkey.metrics_core.__file__).parent
 SLOWEST = 2.0
+ROOT = Path(__file__).resolve().parents[2]
+PARENT = """
+import os, time
+from answerkey.metrics_core.evaluate import spawned_pool
+if __name__ == "__main__":
+    pool = spawned_pool(1)
+    print(pool.submit(os.getpid).result(), flush=True)
+    time.sleep(60)
+"""
 
 
 def samples(n: int = 7) -> list[Sample]:
@@ -76,8 +92,8 @@ def test_two_processes_give_the_same_list() -> None:
 
 def test_options_reach_the_processes() -> None:
     rows = samples(9)
-    options = Options(blank_answer="undefined")
-    assert evaluate(rows, ["contains"], options=options, workers=2) == evaluate(rows, ["contains"], options=options)
+    here = evaluate(rows, ["contains"], blank_answer="undefined")
+    assert evaluate(rows, ["contains"], blank_answer="undefined", workers=2) == here
 
 
 def test_one_sample_needs_no_process() -> None:
@@ -98,17 +114,18 @@ def test_options_by_keyword() -> None:
     assert "profile:continuous_eval_v0_2" in old.signature
 
 
-def test_a_keyword_changes_one_option_and_leaves_the_others() -> None:
-    options = Options(blank_answer="undefined")
-    [m] = evaluate([Sample("1", "", ["a"])], ["answer_correctness"], options=options, profile="continuous_eval_v0_3")
+def test_an_option_by_keyword_changes_no_metric_that_is_given_as_an_object() -> None:
+    metric = AnswerCorrectness(blank_answer="undefined")
+    [m] = evaluate([Sample("1", "", ["a"])], [replace(metric, profile="continuous_eval_v0_3")])
     assert m.signature == "answer_correctness|v1|profile:continuous_eval_v0_3|blank:undefined"
-    assert options == Options(blank_answer="undefined")
+    [m, _] = evaluate([Sample("1", "", ["a"])], [metric, "rouge_l"], blank_answer="zero")
+    assert m.status == "undefined"
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"blank": "zero"}, "^option 'blank' is not known: choose from profile, blank_answer, "),
+        ({"blank": "zero"}, "^option 'blank' is not known: choose from blank_answer, profile"),
         (
             {"profile": "v0_2"},
             "^metric answer_correctness: profile is 'v0_2', expected continuous_eval_v0_2 or continuous_eval_v0_3$",
@@ -159,3 +176,24 @@ def test_the_examples_in_docstrings(name: str) -> None:
 
 def test_the_public_ways_in_have_examples() -> None:
     assert {"answerkey.metrics_core.evaluate", "answerkey.metrics_core.text"} <= set(modules_with_examples())
+
+
+def test_work_is_done_in_another_process() -> None:
+    with spawned_pool(1) as pool:
+        assert pool.submit(os.getppid).result() == os.getpid()
+
+
+def test_workers_do_not_outlive_a_parent_that_was_killed(tmp_path: Path) -> None:
+    script = tmp_path / "parent.py"
+    script.write_text(PARENT)
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
+    parent = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, env=environment)
+    assert parent.stdout is not None
+    worker = Path("/proc") / parent.stdout.readline().strip()
+    assert worker.exists()
+    parent.send_signal(signal.SIGKILL)
+    parent.wait()
+    deadline = time.monotonic() + 20
+    while worker.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not worker.exists()

@@ -1,6 +1,9 @@
 """The catalogue of metrics, and what it says to a wrong name."""
 
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -8,11 +11,12 @@ from answerkey.metrics_core import METRICS, Options, create
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
-from answerkey.metrics_core.registry import workload
+from answerkey.metrics_core.metrics.rouge_l import RougeL
+from answerkey.metrics_core.registry import entry_point_metrics, workload
 
 
 def test_the_catalogue_in_the_order_of_reports() -> None:
-    assert {name: info.kind for name, info in METRICS.items()} == {
+    assert {name: cls.kind for name, cls in METRICS.items()} == {
         "answer_correctness": "lexical",
         "rouge_l": "lexical",
         "token_overlap": "lexical",
@@ -24,7 +28,7 @@ def test_the_catalogue_in_the_order_of_reports() -> None:
         "meaning_match": "judge",
         "ground_truth_similarity": "judge",
     }
-    assert all(info.summary and "\n" not in info.summary for info in METRICS.values())
+    assert all(cls.described() and "\n" not in cls.described() for cls in METRICS.values())
 
 
 @pytest.mark.parametrize("name", METRICS)
@@ -60,7 +64,7 @@ def test_metrics_come_in_the_order_asked_for_and_once() -> None:
         ("rogue_l", "metric 'rogue_l' is not known: did you mean rouge_l?"),
         ("answer-correctness", "metric 'answer-correctness' is not known: did you mean answer_correctness?"),
         ("BLEU", "metric 'BLEU' is not known: choose from answer_correctness, rouge_l, token_overlap, bleu, chrf, "),
-        ("", "metric '' is not known: choose from "),
+        ("", "metric '' is not known: write NAME, or "),
     ],
 )
 def test_an_unknown_name_is_answered_with_a_suggestion(name: str, message: str) -> None:
@@ -125,3 +129,101 @@ def test_options_of_judges_change_signatures_where_they_change_numbers() -> None
     assert signature(judges=()) == signature(judges=("offline",))
     assert signature(cascade=0.02).startswith(plain.rpartition("|blank:")[0] + "|first:offline@")
     assert "|cascade:0.02|" in signature(cascade=0.02)
+
+
+@pytest.fixture
+def custom(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.syspath_prepend(str(Path(__file__).parent / "data"))
+    yield
+    sys.modules.pop("custom_metrics", None)
+
+
+@pytest.mark.usefixtures("custom")
+def test_a_spec_names_a_metric_its_options_and_another_name() -> None:
+    texts = [
+        "rouge_l",
+        "lenient = custom_metrics:Politeness(threshold=.1, blank_answer=undefined)",
+        "custom_metrics:Politeness",
+        'semantic_similarity(embedding_models=[minilm, "use-multilingual"], aggregation=vote, threshold=none)',
+    ]
+    made = create(texts)
+    assert [one.name for one in made] == ["rouge_l", "lenient", "politeness", "semantic_similarity"]
+    assert made[1].signature == "lenient|v1|code:custom_metrics:Politeness|threshold:0.1|blank:undefined"
+    assert made[3].fields[1].name == "similarity_minilm"
+    assert [one.signature for one in create([one.spec for one in made])] == [one.signature for one in made]
+
+
+@pytest.mark.usefixtures("custom")
+def test_objects_classes_names_and_functions_stand_side_by_side() -> None:
+    import custom_metrics
+
+    made = create([RougeL(), "contains", custom_metrics.Politeness, custom_metrics.short, RougeL()])
+    assert [one.name for one in made] == ["rouge_l", "contains", "politeness", "short"]
+
+
+def test_two_different_metrics_cannot_share_a_name() -> None:
+    with pytest.raises(UserError, match=r"two metrics are called 'rouge_l': give .* my_rouge_l=rouge_l"):
+        create(["rouge_l", RougeL(blank_answer="undefined")])
+    [one, other] = create(["rouge_l", "x=rouge_l(blank_answer=undefined)"])
+    assert (one.name, other.name) == ("rouge_l", "x")
+
+
+@pytest.mark.usefixtures("custom")
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (
+            "custom_metrics:Politness",
+            "metric 'custom_metrics:Politness': custom_metrics has no Politness; did",
+        ),
+        ("custom_metric:X", "metric 'custom_metric:X' cannot be loaded: ModuleNotFoundError: No module named"),
+        ("custom_metrics:NOT_ONE", "custom_metrics:NOT_ONE is not a metric: expected a subclass of Metric, or a func"),
+        ("custom_metrics:Politeness(thresold=1)", ".*: option 'thresold' is not known: did you mean threshold"),
+        ("custom_metrics:Politeness(threshold=2)", ".*: threshold is 2; it should be less than or equal to 1"),
+        ("rouge_l(threshold=.5)", "metric rouge_l: option 'threshold' is not known: choose from blank_answer"),
+        ("rouge_l(.5)", r"metric 'rouge_l\(.5\)': options are written \(name=value"),
+        ("rouge_l(blank_answer=1+)", "metric 'rouge_l.*': options are written"),
+        ("a b=rouge_l", "metric .*is named 'a b': a name is made of"),
+        ("rouge_l(", r"metric 'rouge_l\(' is not known: write NAME, or"),
+    ],
+)
+def test_a_spec_that_cannot_be_is_answered_in_one_line(spec: str, message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        create([spec])
+    assert "\n" not in str(caught.value)
+
+
+def test_a_module_that_raises_is_one_line_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "raising_module.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(UserError, match="metric 'raising_module:X' cannot be loaded: ZeroDivisionError"):
+        create(["raising_module:X"])
+
+
+def test_an_option_by_keyword_goes_to_the_metrics_that_have_it_and_to_no_object() -> None:
+    made = create(
+        ["semantic_similarity", RougeL(), "contains(blank_answer=zero)"], threshold=0.5, blank_answer="undefined"
+    )
+    assert [one.blank_answer for one in made] == ["undefined", "zero", "zero"]
+    with pytest.raises(UserError, match="option 'threshold' belongs to semantic_similarity, and none of"):
+        create(["rouge_l"], threshold=0.5)
+    with pytest.raises(UserError, match="option 'blank_anser' is not known: did you mean blank_answer"):
+        create(["rouge_l"], blank_anser="zero")
+
+
+def test_an_installed_package_offers_metrics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "offering.py").write_text("def offered(answer, references):\n    return 0.5\n")
+    info = tmp_path / "offering-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: offering\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[answerkey.metrics]\noffered_one = offering:offered\nbleu = offering:x\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    entry_point_metrics.cache_clear()
+    try:
+        assert list(entry_point_metrics()) == ["offered_one"]
+        [made] = create(["offered_one"])
+        assert (made.name, made.spec) == ("offered", "offering:offered")
+        with pytest.raises(UserError, match="did you mean offered_one"):
+            create(["ofered_one"])
+    finally:
+        entry_point_metrics.cache_clear()

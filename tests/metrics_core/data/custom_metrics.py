@@ -1,0 +1,49 @@
+"""Metrics as users write them, for the tests."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from answerkey.metrics_core import Field, Metric, Sample, Scored, metric, option
+
+
+@dataclass(frozen=True)
+class Politeness(Metric):
+    """Whether an answer is polite, and how much of it is."""
+
+    name = "politeness"
+    fields = (Field("polite", "1 where polite", binary=True), Field("share", "polite words of all words"))
+
+    threshold: float = option(0.5, description="share of polite words from which an answer is polite", ge=0, le=1)
+
+    def score(self, sample: Sample) -> Scored:
+        words = (sample.answer or "").lower().split()
+        share = words.count("please") / len(words)
+        return Scored({"polite": float(share >= self.threshold), "share": share}, details={"words": len(words)})
+
+
+@dataclass(frozen=True)
+class Fragile(Metric):
+    """Raises, or has impossible values, for some answers."""
+
+    name = "fragile"
+    fields = (Field("grade"),)
+
+    def score(self, sample: Sample) -> float | dict[str, float] | None:
+        values = {"big": 1.5, "nan": float("nan"), "other": {"grad": 1.0}, "none": None}
+        if sample.answer == "boom":
+            raise RuntimeError("cannot\nbear this")
+        return values.get(sample.answer or "", 1.0)  # type: ignore[return-value]
+
+
+@metric
+def short(answer: str, references: Sequence[str], *, words: int = 3) -> bool:
+    """The answer is short."""
+    return len(answer.split()) <= words
+
+
+def first_letter(answer: str, references: Sequence[str]) -> float:
+    """The answer starts like a reference."""
+    return float(any(answer[0] == reference[0] for reference in references))
+
+
+NOT_ONE = 7

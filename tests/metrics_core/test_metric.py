@@ -1,0 +1,168 @@
+"""What the base class promises to metrics of users: options, checks, outcomes and signatures."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from answerkey.metrics_core import Failed, Field, Metric, Sample, Scored, Undefined, option
+from answerkey.metrics_core.metrics.rouge_l import RougeL
+
+
+@dataclass(frozen=True)
+class Fixed(Metric):
+    """Scores what it is told to."""
+
+    name = "fixed"
+    fields = (Field("grade", low=-1.0),)
+
+    value: Any = option(0.5)
+    note: str = option("", signed=False)
+
+    def score(self, sample: Sample) -> Any:
+        if isinstance(self.value, Exception):
+            raise self.value
+        return self.value
+
+
+def outcome(value: object, answer: str | None = "a", **options: Any) -> object:
+    [measured] = Fixed(value=value, **options).measure([Sample("1", answer, ["r"])])
+    return measured.outcome
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (0.25, Scored({"grade": 0.25})),
+        (True, Scored({"grade": 1.0})),
+        ({"grade": -1}, Scored({"grade": -1.0})),
+        (Scored({"grade": 1.0}, "why", {"n": 1}), Scored({"grade": 1.0}, "why", {"n": 1})),
+        (Undefined("nothing to say"), Undefined("nothing to say")),
+        (None, Undefined("the metric has no value for this sample")),
+        (1.5, Failed("value", "grade is 1.5, outside -1.0 to 1.0")),
+        (float("nan"), Failed("value", "grade is nan, outside -1.0 to 1.0")),
+        ({"grad": 1.0}, Failed("value", "values for grad; expected grade")),
+        (ValueError("no\nway"), Failed("exception", "ValueError: no way")),
+        ("high", Failed("exception", "ValueError: could not convert string to float: 'high'")),
+    ],
+)
+def test_what_score_returns_or_raises_becomes_an_outcome(value: object, expected: object) -> None:
+    assert outcome(value) == expected
+
+
+def test_details_that_no_table_can_hold_fail_the_sample() -> None:
+    failed = outcome(Scored({"grade": 1.0}, details={"set": {1}}))
+    assert isinstance(failed, Failed)
+    assert failed.message == "TypeError: Object of type set is not JSON serializable"
+
+
+def test_a_failure_is_that_of_its_sample_alone() -> None:
+    @dataclass(frozen=True)
+    class Picky(Fixed):
+        def score(self, sample: Sample) -> float:
+            return 1 / len((sample.answer or "").replace("x", ""))
+
+    measured = Picky().measure([Sample("1", "a"), Sample("2", "x", ["r"]), Sample("3", "ab", ["r"])])
+    assert [m.status for m in measured] == ["undefined", "failed", "scored"]
+    assert measured[1].reason == "exception: ZeroDivisionError: division by zero"
+
+
+def test_samples_without_what_a_metric_needs_are_not_scored() -> None:
+    @dataclass(frozen=True)
+    class Answers(Fixed):
+        needs = frozenset(("answer",))
+
+    @dataclass(frozen=True)
+    class Questions(Fixed):
+        needs = frozenset(("question",))
+
+    def statuses(metric: Metric) -> list[tuple[str, str | None]]:
+        rows = [Sample("1", "a", ["r"], "q"), Sample("2", " ", ["r"]), Sample("3", "a", [" "], "q"), Sample("4", None)]
+        return [(m.status, m.reason) for m in metric.measure(rows)]
+
+    no_reference = ("undefined", "no reference: every reference is missing or blank")
+    no_question = ("undefined", "no question: it is missing or blank")
+    blank, scored = ("scored", "blank answer"), ("scored", None)
+    assert statuses(Fixed()) == [scored, blank, no_reference, no_reference]
+    assert statuses(Answers()) == [scored, blank, scored, blank]
+    assert statuses(Answers(blank_answer="undefined"))[1] == ("undefined", "blank answer")
+    assert statuses(Questions()) == [scored, no_question, scored, no_question]
+
+
+def test_the_signature_changes_with_version_and_options_and_names_the_code() -> None:
+    @dataclass(frozen=True)
+    class Later(Fixed):
+        version = 2
+
+    assert Fixed().signature == f"fixed|v1|code:{Fixed.__module__}:Fixed|value:0.5|blank:zero"
+    assert Fixed(value=[1, "a|b"]).signature.endswith('|value:[1,%20"a%7Cb"]|blank:zero')
+    assert "|v2|" in Later().signature
+    texts = [Fixed(value="x" * n).signature for n in (80, 81, 82)]
+    assert len(set(texts)) == 3
+    assert max(map(len, texts)) < 200
+    # What changes no number is left out; another name is another metric.
+    assert Fixed(note="a").signature == Fixed().signature
+    assert Fixed(alias="other").signature.startswith("other|v1|")
+
+
+def test_an_alias_is_the_name_of_one_instance() -> None:
+    strict = RougeL(alias="strict")
+    assert (strict.name, RougeL.name, replace(strict, blank_answer="undefined").name) == ("strict", "rouge_l", "strict")
+    assert [m.metric for m in strict.measure([Sample("1", "a", ["a"])])] == ["strict"]
+    assert (strict.spec, RougeL().spec) == ("strict=rouge_l", "rouge_l")
+
+
+def test_what_is_no_metric_is_refused_where_it_is_made() -> None:
+    class Undecorated(Fixed):
+        limit: float = 0.5
+
+    @dataclass(frozen=True)
+    class Twice(Fixed):
+        fields = (Field("a"), Field("a"))
+
+    @dataclass(frozen=True)
+    class Spaced(Fixed):
+        name = "my metric"
+
+    @dataclass(frozen=True)
+    class Silent(Metric):
+        name = "silent"
+        fields = (Field("a"),)
+
+    for cls, message in (
+        (Undecorated, r"Undecorated.limit is no option yet: decorate the class with @dataclass\(frozen=True\)"),
+        (Twice, "Twice must declare fields, each with a name of its own"),
+        (Spaced, "Spaced is named 'my metric': a name is made of a-z, 0-9 and _"),
+        (Silent, r"Silent must have score\(sample\), or measure\(samples\)"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            cls()
+    with pytest.raises(ValueError, match="field 'A b': a name is made of"):
+        Field("A b")
+    for low, high in ((0.0, 0.0), (1.0, 0.0), (0.0, float("inf")), (float("nan"), 1.0)):
+        with pytest.raises(ValueError, match="is no range"):
+            Field("a", "", low, high)
+
+
+def test_options_are_checked_and_brought_to_their_type() -> None:
+    @dataclass(frozen=True)
+    class Limited(Fixed):
+        most: int = option(3, ge=1, le=9)
+        mode: str = option("a", pattern="^[ab]$")
+        names: tuple[str, ...] = option(())
+
+    assert Limited(most="4", names=["x"]) == Limited(most=4, names=("x",))  # type: ignore[arg-type]
+    for options, message in (
+        ({"most": 0}, "most is 0; it should be greater than or equal to 1"),
+        ({"most": "many"}, "most is 'many'; it should be a valid integer"),
+        ({"mode": "c"}, "mode is 'c'; String should match pattern"),
+        ({"blank_answer": "one"}, "blank_answer is 'one', expected zero or undefined"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Limited(**options)
+    assert [one.name for one in Limited.options()] == ["value", "note", "most", "mode", "names", "blank_answer"]
+
+
+def test_a_metric_is_described_by_its_docstring() -> None:
+    assert Fixed.described() == "Scores what it is told to."
+    assert RougeL.described() == RougeL.summary
