@@ -113,7 +113,9 @@ def _class_of(
         "__module__": function.__module__,
         "__qualname__": function.__qualname__,
     }
-    made = make_dataclass(called, options, bases=(FunctionMetric,), namespace=namespace, frozen=True)
+    made: type[FunctionMetric] = make_dataclass(
+        called, options, bases=(FunctionMetric,), namespace=namespace, frozen=True
+    )
     made.__module__ = function.__module__
     if all(one.default is not MISSING for one in made.options()):
         made()  # checks name and fields where the metric is written, not where it is used

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from answerkey.metrics_core import METRICS, Options, Sample, create, evaluate
+from answerkey.metrics_core import METRICS, Sample, create, evaluate
 from answerkey.metrics_core.text import words
 
 LEXICAL = [name for name, info in METRICS.items() if info.kind == "lexical"]
@@ -264,6 +264,5 @@ def test_nothing_is_dropped_in_scripts_without_spaces(said: str, other: str) -> 
 
 @pytest.mark.parametrize("policy", ["zero", "undefined"])
 def test_the_laws_hold_under_both_policies_for_blank_answers(policy: str) -> None:
-    options = Options(blank_answer=policy)  # type: ignore[arg-type]
-    for measurement in evaluate([Sample("1", "Нет, -5.", ["  нет, −5.\n"])], LEXICAL, options=options):
+    for measurement in evaluate([Sample("1", "Нет, -5.", ["  нет, −5.\n"])], LEXICAL, blank_answer=policy):
         assert measurement.values == each(1.0)[measurement.metric]
