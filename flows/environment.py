@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from answerkey.tasks.publish.server import has_server
@@ -47,3 +51,31 @@ def prepare(home: Home) -> None:
         folder = Path(os.environ.setdefault("PREFECT_HOME", str(home.folder.resolve() / "prefect")))
         # Prefect makes the last folder only, and its server dies without.
         folder.mkdir(parents=True, exist_ok=True)
+
+
+def prepare_run(home: Home, *, quiet: bool) -> None:
+    """Give Prefect a home for a run that is started here, and show progress on standard error unless `quiet`."""
+    prepare(home)
+    # Our own lines tell the user what happens; Prefect's go to its server, where they belong.
+    os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    handler.setLevel(logging.WARNING if quiet else logging.INFO)
+    logger = logging.getLogger("answerkey")
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+
+
+@contextmanager
+def started_here() -> Iterator[None]:
+    """Around the call of a flow: says what takes long, and gives the run the tag by which housekeeping knows it."""
+    if not has_server():
+        logging.getLogger("answerkey").info(
+            "starting a temporary Prefect server (10 to 20 seconds; PREFECT_API_URL names one that runs)"
+        )
+    from prefect import tags
+
+    from answerkey.tasks.dead_runs import TAG
+
+    with tags(TAG):
+        yield

@@ -4,36 +4,16 @@ from __future__ import annotations
 
 from prefect import State, flow, tags
 from prefect.runtime import flow_run
-from pydantic import Field
 
 from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.forms.judging import Judging
-from answerkey.flows.forms.parameters import Data, Form, Limits, Scoring
+from answerkey.flows.forms.parameters import Data, Limits, Scoring, Waiting
 from answerkey.flows.run_log import log
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.estimate import Estimate
 from answerkey.tasks.dead_runs import TAG
 from answerkey.tasks.releases.registered import Registration, claimed, note_attempt, pending, source_of
 from answerkey.tasks.warehouse.home import Home
-
-
-class Waiting(Form):
-    """Which of the registered releases."""
-
-    release: str = Field(
-        "",
-        title="Release",
-        description="A registered release (gpt-5, or faq/gpt-5), or a registration. Empty: all without a report.",
-        json_schema_extra={"position": 0},
-    )
-    at_most: int = Field(
-        10,
-        ge=1,
-        title="At most",
-        description="How many this run evaluates. The next run goes on with the others.",
-        json_schema_extra={"position": 1},
-    )
-
 
 _WAITING, _SCORING, _JUDGING, _LIMITS = Waiting(), Scoring(), Judging(), Limits()
 

@@ -2,6 +2,6 @@
 
 import sys
 
-from answerkey.flows.cli.parser import main
+from answerkey.flows.cli.main import main
 
 sys.exit(main())

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from answerkey.flows.cli.serving import POOL
+from answerkey.flows.cli.server import POOL
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.dead_runs import TAG
 from answerkey.tasks.warehouse.home import Home

@@ -6,6 +6,8 @@ import os
 from collections import Counter
 from dataclasses import dataclass
 
+from answerkey.flows import environment
+from answerkey.flows.cli.options import HOME, HomeOption
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.publish.server import has_server
 from answerkey.tasks.reports.manifest import versions
@@ -22,6 +24,16 @@ class Finding:
     name: str
     ok: bool
     text: str
+
+
+def doctor(*, home: HomeOption = HOME) -> int:
+    """Check versions, models, the judge, the warehouse and the server, and give the remedy for each problem."""
+    environment.prepare(home)
+    from answerkey.flows.terminal.reports import print_findings
+
+    findings = examine(home)
+    print_findings(findings)
+    return 0 if all(finding.ok for finding in findings) else 1
 
 
 def examine(home: Home) -> list[Finding]:

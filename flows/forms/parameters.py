@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal, cast
+from collections.abc import Mapping
+from typing import Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.metric import BlankAnswer
 from answerkey.metrics_core.metrics.semantic_similarity import Aggregation
-from answerkey.metrics_core.registry import METRICS, Options
+from answerkey.metrics_core.registry import METRICS, Options, create
 from answerkey.tasks.load.columns import parse_map
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.validate.contract import Contract
@@ -30,6 +31,22 @@ MetricName = Literal[
 DEFAULT_METRICS = cast(list[MetricName], list(METRICS))
 """All: they cost nothing, unless somebody names a judge that does."""
 JUDGE_METRICS = cast(list[MetricName], [name for name, info in METRICS.items() if info.kind == "judge"])
+
+
+SILENT = {
+    "judges": "write PROVIDER/MODEL or PROVIDER/MODEL@http://address, for instance openai/gpt-4o-mini; or offline",
+    "api_base": "write the address of a server, for instance http://127.0.0.1:8080/v1, without a password",
+    "model": "write PROVIDER/MODEL or PROVIDER/MODEL@http://address, for instance openai/gpt-4o-mini",
+    "key_from": "say where the key is (env:NAME, secret:BLOCK or variable:NAME); never give the key itself",
+}
+"""The message for fields that may hold a secret by mistake: it repeats nothing of what was typed."""
+
+
+def wrong_value(error: Mapping[str, Any]) -> str:
+    """What one of pydantic's errors says of a value."""
+    if error["type"] == "literal_error":
+        return f"choose from {error['ctx']['expected'].replace(' or ', ', ')}".replace("'", "")
+    return str(error["msg"]).removeprefix("Value error, ")
 
 
 class Form(BaseModel):
@@ -151,6 +168,12 @@ class Scoring(Form):
         json_schema_extra={"position": 6},
     )
 
+    @field_validator("metrics", mode="before")
+    @classmethod
+    def _known(cls, metrics: Any) -> Any:
+        create([str(name) for name in metrics] if isinstance(metrics, list | tuple) else [])
+        return metrics
+
     @property
     def asks_judges(self) -> bool:
         """Whether any of the metrics needs one; the offline judge counts."""
@@ -208,3 +231,21 @@ class Limits(Form):
     def contract(self) -> Contract:
         """The same as validation takes it."""
         return Contract(**self.model_dump(exclude={"min_coverage"}))
+
+
+class Waiting(Form):
+    """Which of the registered releases."""
+
+    release: str = Field(
+        "",
+        title="Release",
+        description="A registered release (gpt-5, or faq/gpt-5), or a registration. Empty: all without a report.",
+        json_schema_extra={"position": 0},
+    )
+    at_most: int = Field(
+        10,
+        ge=1,
+        title="At most",
+        description="How many this run evaluates. The next run goes on with the others.",
+        json_schema_extra={"position": 1},
+    )

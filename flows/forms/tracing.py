@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from answerkey.flows.cli.arguments import SILENT, wrong_value
 from answerkey.flows.forms.judging import Judging, preflight
-from answerkey.flows.forms.parameters import Form, Scoring
+from answerkey.flows.forms.parameters import SILENT, Form, Scoring, wrong_value
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE
 from answerkey.metrics_core.llm.access import Access

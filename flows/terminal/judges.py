@@ -18,7 +18,7 @@ from answerkey.metrics_core.measurement import Scored
 from answerkey.tasks.publish.artifacts import number
 
 if TYPE_CHECKING:
-    from answerkey.flows.cli.trial import Trial
+    from answerkey.flows.cli.judge import Trial
 
 _LABEL = 9
 

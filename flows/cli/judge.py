@@ -1,4 +1,4 @@
-"""A judge tried on one answer: the same metrics, prompts and ledger as an evaluation, and no server."""
+"""`answerkey judge`: a judge tried on one answer, with the metrics, prompts and ledger of an evaluation."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
-from answerkey.flows.cli.arguments import names
+from cyclopts import Parameter
+
+from answerkey.flows.cli.options import HOME, JUDGING, AsJson, Flags, HomeOption, command, listed
 from answerkey.flows.forms.judging import Judging
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.details import DECIDED_BY
@@ -33,6 +36,33 @@ class Trial:
     about: str = ""
 
 
+@command
+def judge(
+    question: Annotated[str, Parameter(metavar="QUESTION", help="The question; may be empty.")],
+    reference: Annotated[str, Parameter(metavar="REFERENCE", help="An answer known to be right.")],
+    answer: Annotated[str, Parameter(metavar="ANSWER", help="The answer to judge.")],
+    /,
+    judging: Annotated[Judging, Flags("Judge", JUDGING.names, omit=("max_calls", "max_cost_usd", "dry_run"))],
+    *,
+    references: Annotated[
+        list[str] | None, Parameter("--reference", metavar="TEXT", help="Another answer known to be right.")
+    ] = None,
+    metric: Annotated[
+        str,
+        Parameter("--metric", metavar="A,B", show_default="meaning_match,ground_truth_similarity", help="What to ask."),
+    ] = "",
+    as_json: AsJson = False,
+    home: HomeOption = HOME,
+) -> int:
+    """Ask judges about one answer, as an evaluation would. Replies are kept in the ledger, and not paid for twice."""
+    from answerkey.flows.terminal.judges import print_trials
+
+    texts = [reference, *(references or ())]
+    trials = ask_about(question, texts, answer, metrics_of(metric), judging, home)
+    print_trials(trials, texts, as_json=as_json)
+    return 0 if all(trial.measurement.status in ("scored", "undefined") for trial in trials) else 1
+
+
 def metrics_of(text: str) -> list[str]:
     """The metrics named in `text`, or all that need a judge.
 
@@ -40,10 +70,10 @@ def metrics_of(text: str) -> list[str]:
         UserError: one of them needs none.
     """
     known = [name for name, info in METRICS.items() if info.kind == "judge"]
-    chosen = names(text) or known
-    if wrong := [name for name in chosen if name not in known]:
+    given = listed(text) or known
+    if wrong := [name for name in given if name not in known]:
         raise UserError(f"--metric {wrong[0]}: choose from {', '.join(known)}")
-    return chosen
+    return given
 
 
 def ask_about(

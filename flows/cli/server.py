@@ -1,5 +1,8 @@
-"""A Prefect server and a worker as children of this process: started one after the other, and ended with it, unless it
-is killed by force."""
+"""`answerkey serve` and `answerkey deploy`: the flows on a Prefect server.
+
+`serve` starts a server and a worker as children of this process, one after the other; they end with it, unless it is
+killed by force.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +18,13 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Annotated, Literal
 
+from cyclopts import Parameter
+
+from answerkey.flows.cli.options import HOME, HomeOption
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.publish.server import has_server
 from answerkey.tasks.warehouse.home import Home
 
 POOL = "answerkey"
@@ -28,6 +36,77 @@ _PATIENCE_S = 20.0
 
 class Stopped(Exception):
     """Somebody pressed Ctrl-C, or ended the process."""
+
+
+def serve(
+    *,
+    port: Annotated[int, Parameter("--port", help="Of the server; the next one is for the pages.")] = 4200,
+    home: HomeOption = HOME,
+) -> int:
+    """Start a Prefect server on this machine, deploy all flows, and run what is started there, until Ctrl-C."""
+    home = Home(home.folder.resolve())
+    environment = server_environment(home, port)
+    try:
+        with stopping_on_signals():
+            _serve(home, port, environment)
+    except Stopped:
+        print("stopped; reports, runs and schedules are kept", flush=True)
+        return 0
+    return 1
+
+
+def _serve(home: Home, port: int, environment: dict[str, str]) -> None:
+    print(f"starting a Prefect server on port {port} (the first time takes half a minute)", flush=True)
+    with server(home, port, environment) as prefect:
+        # Prefect reads them when it is imported, which is now.
+        os.environ.update(environment)
+        from answerkey.flows.cli.deploying import ROOT, deploy_all, make_automations, make_pool
+
+        make_pool()
+        deploy_all(home, environment)
+        make_automations()
+        log = home.folder / "prefect" / "worker.log"
+        command = ["-m", "prefect", "worker", "start", "--pool", POOL, "--type", "process"]
+        with (
+            page_server(home, port + 1, environment) as pages,
+            running(command, environment, log, ROOT) as worker,
+        ):
+            print(f"ready: http://127.0.0.1:{port}  (home {home}; Ctrl-C stops it)", flush=True)
+            wait_for(prefect, worker, pages)
+            raise UserError(f"the server or the worker ended by itself; the logs in {log.parent} say why")
+
+
+def deploy(
+    *,
+    notify: Annotated[
+        str,
+        Parameter(
+            "--notify",
+            metavar="TYPE/NAME",
+            help="The Prefect block that notifies people of failed gates and incomplete runs, for instance "
+            "slack-webhook/team.",
+        ),
+    ] = "",
+    pool: Annotated[
+        Literal["process", "docker"],
+        Parameter("--pool", help="Where runs work: in processes of the worker's machine, or each in a container."),
+    ] = "process",
+    home: HomeOption = HOME,
+) -> int:
+    """Make the work pool, the deployments and the automations, or bring them up to date."""
+    if not has_server():
+        raise UserError("no Prefect server is named: set PREFECT_API_URL, or use `answerkey serve`")
+    from answerkey.flows.cli.deploying import deploy_all, make_automations, make_pool
+
+    work_pool = make_pool(pool)
+    deploy_all(home, dict(os.environ), work_pool)
+    made = make_automations(notify)
+    print(f"deployed to {os.environ.get('PREFECT_API_URL', 'the server of your Prefect profile')}; automations:")
+    print("\n".join(f"  {name}" for name in made))
+    if not notify:
+        print("no one is notified; --notify TYPE/NAME names a Prefect block that does")
+    print(f"start a worker with: prefect worker start --pool {work_pool}")
+    return 0
 
 
 @contextmanager

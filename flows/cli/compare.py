@@ -1,0 +1,266 @@
+"""The commands about reports and pairs of them: `report`, `compare`, `diff` and `history`. None needs a server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
+
+from answerkey.flows.cli.options import (
+    HOME,
+    OUTPUT,
+    AsJson,
+    Baseline,
+    Dataset,
+    Flags,
+    HomeOption,
+    Policy,
+    command,
+)
+from answerkey.flows.forms.comparing import Comparing
+from answerkey.metrics_core.errors import UserError
+
+if TYPE_CHECKING:
+    from answerkey.metrics_core.comparison import Comparison
+    from answerkey.tasks.gate.verdicts import Gated
+    from answerkey.tasks.reports.report import Report
+    from answerkey.tasks.warehouse.home import Home
+
+OLD_OR_NEW = "A report (faq/gpt-4/v2), or a release (gpt-4), which stands for its newest report."
+OldReport = Annotated[str, Parameter(metavar="OLD", help=OLD_OR_NEW)]
+NewReport = Annotated[str, Parameter(metavar="NEW", help="Likewise.")]
+
+
+def report(
+    report_ids: Annotated[
+        list[str] | None,
+        Parameter(metavar="ID", help="faq/gpt-4/v2, or gpt-4 for its newest. Without one: those of the newest run."),
+    ] = None,
+    /,
+    *,
+    listed: Annotated[bool, Parameter("--list", help="List the reports, or those whose id starts with ID.")] = False,
+    by: Annotated[
+        str | None,
+        Parameter("--by", metavar="METRIC.FIELD", help="What the slices show (else token overlap recall)."),
+    ] = None,
+    baseline: Baseline = "",
+    policy: Policy = "",
+    html: Annotated[
+        Path | None, Parameter("--html", group=OUTPUT, help="Write a page about these reports, for a browser.")
+    ] = None,
+    as_json: AsJson = False,
+    home: HomeOption = HOME,
+) -> int:
+    """Print reports from the warehouse."""
+    from answerkey.flows.terminal.reports import print_list, print_reports
+    from answerkey.tasks.gate.verdicts import exit_code
+    from answerkey.tasks.reports.names import report_named
+    from answerkey.tasks.reports.report import latest_run, list_reports, read_reports
+
+    if listed:
+        print_list([row for prefix in report_ids or [""] for row in list_reports(home, prefix)], as_json=as_json)
+        return 0
+    ids = [report_named(home, one) for one in report_ids or ()] or latest_run(home)
+    if not ids:
+        raise UserError(f"{home}: no reports yet; run `answerkey evaluate` first")
+    if not (html or baseline or policy):
+        print_reports(read_reports(home, ids), as_json=as_json, with_checks=True, by=by)
+        return 0
+    ids, pairs, gates = _against(home, ids, baseline, policy)
+    if html:
+        write_page(home, ids, html, pairs, gates, by)
+        print(html)
+    else:
+        _print_against(read_reports(home, ids), pairs, gates, as_json=as_json, by=by)
+    return exit_code(gates)
+
+
+@command
+def compare(
+    comparing: Annotated[Comparing, Flags("Comparison", positional={"old": "OLD", "new": "NEW"})],
+    /,
+    *,
+    by_slice: Annotated[bool, Parameter("--by-slice", group=OUTPUT, help="Print every slice too.")] = False,
+    samples: Annotated[
+        int,
+        Parameter(
+            "--samples", group=OUTPUT, help="Print the samples that changed most in the first field, this many of them."
+        ),
+    ] = 0,
+    moved: Annotated[
+        Literal["both", "better", "worse"], Parameter("--moved", group=OUTPUT, help="Which way those samples moved.")
+    ] = "both",
+    as_json: AsJson = False,
+    home: HomeOption = HOME,
+) -> int:
+    """Compare two reports on the samples that both have, keep the result, and print it."""
+    from answerkey.flows.terminal.comparisons import pair_json, print_pairs
+    from answerkey.tasks.compare.compare import compare as compare_reports
+    from answerkey.tasks.compare.examples import largest_changes
+    from answerkey.tasks.reports.names import pair_named
+
+    if samples < 0:
+        raise UserError(f"--samples {samples}: give a count")
+    ids = pair_named(home, comparing.old, comparing.new, comparing.dataset)
+    pair = compare_reports(
+        home, *ids, fields=comparing.fields, primary=comparing.primary, seed=comparing.seed, level=comparing.level
+    )
+    shown = next((row.name for row in pair.overall if row.difference is not None), "")
+    changed = largest_changes(home, *ids, shown, direction=moved, limit=samples if shown else 0)
+    if as_json:
+        from dataclasses import asdict
+
+        content = {**pair_json(pair), **({"samples": [asdict(one) for one in changed]} if samples else {})}
+        print(json.dumps(content, indent=2, ensure_ascii=False))
+    else:
+        print_pairs([pair], by_slice=by_slice, samples=changed)
+    return 0
+
+
+def diff(
+    old: OldReport,
+    new: NewReport,
+    /,
+    *,
+    dataset: Dataset = "",
+    as_json: AsJson = False,
+    home: HomeOption = HOME,
+) -> int:
+    """Tell apart what moved the numbers: rows, references, answers, judge, prompt, parser, code."""
+    from answerkey.flows.terminal.comparisons import print_difference
+    from answerkey.tasks.compare.attribution import diff as diff_reports
+    from answerkey.tasks.reports.names import pair_named
+
+    print_difference(diff_reports(home, *pair_named(home, old, new, dataset)), as_json=as_json)
+    return 0
+
+
+def history(
+    metric_field: Annotated[
+        str,
+        Parameter(metavar="METRIC.FIELD", help="For instance label.correct. Of a rule: else its metric's main field."),
+    ] = "",
+    /,
+    *,
+    rule: Annotated[str, Parameter("--rule", help="The traces that this rule has scored, by time.")] = "",
+    by: Annotated[Literal["day", "week", "month"], Parameter("--by", help="The length of a period of a rule.")] = "day",
+    dataset: Dataset = "",
+    as_json: AsJson = False,
+    home: HomeOption = HOME,
+) -> int:
+    """A score in every report of a data set, or of the traces of a rule by time; oldest first."""
+    from answerkey.flows.terminal.comparisons import print_history
+    from answerkey.flows.terminal.traces import print_over_time
+    from answerkey.tasks.reports.history import history as history_of
+    from answerkey.tasks.traces.summary import over_time
+
+    if rule:
+        name, periods = over_time(home, rule, metric_field, by)
+        print_over_time(rule, name, periods, by=by, as_json=as_json)
+        return 0
+    if not metric_field:
+        raise UserError("history: name a METRIC.FIELD, for instance label.correct, or a rule with --rule")
+    print_history(metric_field, history_of(home, metric_field, dataset), as_json=as_json)
+    return 0
+
+
+def _against(
+    home: Home, report_ids: Sequence[str], baseline: str, policy: str
+) -> tuple[list[str], list[Comparison], list[Gated]]:
+    """The reports with the baseline before them, how each compares with it, and what the gate says of each.
+
+    Without a baseline each report is compared with the one before it.
+
+    Raises:
+        UserError: there is no such baseline, nothing to compare with it, or a policy without one.
+    """
+    from itertools import pairwise
+
+    from answerkey.tasks.compare.compare import compare, primary_field
+    from answerkey.tasks.gate.gate import gate, read_policy
+    from answerkey.tasks.reports.names import report_named
+    from answerkey.tasks.reports.report import read_reports
+
+    ids = list(dict.fromkeys(report_ids))
+    if not baseline:
+        if policy:
+            raise UserError("--policy: a gate needs a release to compare with; name it with --baseline")
+        return ids, [compare(home, old, new) for old, new in pairwise(ids)], []
+    rules = read_policy(policy) if policy else None
+    old = report_named(home, baseline, read_reports(home, ids[:1])[0].dataset)
+    news = [new for new in ids if new != old]
+    if not news:
+        raise UserError(f"--baseline {baseline}: this is {old} itself; name a report to compare with it")
+    pairs = [
+        compare(home, old, new, primary=primary_field(home, (old, new), rules.primary.field) if rules else "")
+        for new in news
+    ]
+    return [old, *news], pairs, [gate(home, old, new, rules) for new in news] if rules else []
+
+
+def write_page(
+    home: Home,
+    report_ids: Sequence[str],
+    file: Path,
+    pairs: Sequence[Comparison],
+    gates: Sequence[Gated],
+    primary: str | None = None,
+) -> None:
+    """Write a page for the browser.
+
+    Raises:
+        UserError: it cannot be written there.
+    """
+    from answerkey.tasks.publish.page.build import build_page
+    from answerkey.tasks.publish.page.html import write
+
+    page = build_page(home, report_ids, comparisons=pairs, gates=gates, primary=primary)
+    try:
+        write(page, file)
+    except OSError as error:
+        raise UserError(f"{file}: cannot be written: {error.strerror or error}") from error
+
+
+def print_compared_reports(home: Home, report_ids: Sequence[str], *, as_json: bool, gated: bool = False) -> int:
+    """Print reports with their baseline. Returns the exit code of the gate, 0 if the run was not `gated`."""
+    from answerkey.tasks.compare.compare import stored_comparisons
+    from answerkey.tasks.gate import verdicts
+    from answerkey.tasks.reports.report import read_reports
+
+    pairs, gates = stored_comparisons(home, report_ids), verdicts.stored(home, report_ids)
+    _print_against(read_reports(home, report_ids), pairs, gates, as_json=as_json)
+    return verdicts.exit_code(gates, asked=gated)
+
+
+def _print_against(
+    reports: Sequence[Report],
+    pairs: Sequence[Comparison],
+    gates: Sequence[Gated],
+    *,
+    as_json: bool,
+    by: str | None = None,
+) -> None:
+    """The reports, then how they compare with a baseline, then what the gate says."""
+    from dataclasses import asdict
+
+    from answerkey.flows.terminal.comparisons import pair_json, print_pairs
+    from answerkey.flows.terminal.gates import print_verdict
+    from answerkey.flows.terminal.reports import print_reports
+
+    if as_json:
+        content = {
+            "reports": [asdict(one) for one in reports],
+            "comparisons": [pair_json(pair) for pair in pairs],
+            "verdicts": [gated.as_dict() for gated in gates],
+        }
+        print(json.dumps(content, indent=2, ensure_ascii=False))
+        return
+    print_reports(reports, as_json=False, by=by)
+    print()
+    print_pairs(pairs, by_slice=False)
+    for gated in gates:
+        print()
+        print_verdict(gated)

@@ -1,0 +1,17 @@
+"""`answerkey completion`: commands and options completed by the shell."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+
+def completion(
+    shell: Annotated[Literal["bash", "zsh", "fish"], Parameter(metavar="SHELL", help="Which shell.")], /
+) -> int:
+    """Print the script that completes commands and options in a shell."""
+    from answerkey.flows.cli.main import make_app
+
+    print(make_app().generate_completion(shell=shell))
+    return 0

@@ -1,0 +1,143 @@
+"""`answerkey evaluate` and `answerkey metrics`, and what every command that evaluates shares."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+from answerkey.flows.cli.options import (
+    DATA,
+    HOME,
+    JUDGING,
+    LIMITS,
+    SCORING,
+    AsJson,
+    Baseline,
+    HomeOption,
+    NoPage,
+    Policy,
+    Quiet,
+    absolute,
+    check_files,
+    command,
+)
+from answerkey.flows.environment import prepare_run, started_here
+from answerkey.flows.forms.judging import Judging, preflight
+from answerkey.flows.forms.parameters import Data, Limits, Scoring
+from answerkey.metrics_core.errors import UserError
+
+if TYPE_CHECKING:
+    from answerkey.metrics_core.judges.estimate import Estimate
+    from answerkey.tasks.warehouse.home import Home
+
+
+@command
+def evaluate(  # noqa: PLR0913
+    data: Annotated[Data, DATA],
+    /,
+    scoring: Annotated[Scoring, SCORING],
+    judging: Annotated[Judging, JUDGING],
+    limits: Annotated[Limits, LIMITS],
+    *,
+    baseline: Baseline = "",
+    policy: Policy = "",
+    no_page: NoPage = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    home: HomeOption = HOME,
+) -> int:
+    """Run the flow and print the reports, or what the judges would cost."""
+    from answerkey.tasks.load.load import dataset_name
+
+    check_files(data.answers, data.references)
+    prepare_run(home, quiet=quiet)
+    data = data.model_copy(update={"answers": absolute(data.answers), "references": absolute(data.references)})
+    dataset_name(data.source())
+    check_scoring(scoring, judging)
+    policy = checked_policy(policy, baseline)
+    with started_here():
+        from answerkey.flows.evaluate_release import evaluate_release
+
+        found = evaluate_release(
+            data, scoring, judging, limits, str(home), baseline, policy, page=not no_page
+        )  # fmt: skip
+    return print_result(
+        found, home, dry_run=judging.dry_run, as_json=as_json, compared=bool(baseline), gated=bool(policy)
+    )
+
+
+def check_scoring(scoring: Scoring, judging: Judging) -> None:
+    """Find out whether the metrics and judges can be used, before a server is started for them.
+
+    Raises:
+        UserError: a metric or model is not there, a judge cannot be asked, or options contradict each other.
+    """
+    from answerkey.metrics_core.registry import create
+
+    # A signature names the model, so a model that is not there is found before anything starts.
+    _ = [metric.signature for metric in create(scoring.metrics, scoring.options(""))]
+    if scoring.asks_judges:
+        preflight(judging.options(), judging.key_from)
+        return
+    given = {"--judge": judging.judges, "--cascade": judging.cascade, "--dry-run": judging.dry_run}
+    if option := next((name for name, value in given.items() if value), None):
+        raise UserError(f"{option}: none of the metrics needs a judge; add meaning_match or ground_truth_similarity")
+
+
+def checked_policy(policy: str, baseline: str) -> str:
+    """The policy as the flow takes it: a path that holds from any folder, or the text itself.
+
+    Raises:
+        UserError: it cannot be read, or there is no baseline to decide against.
+    """
+    from answerkey.tasks.gate.gate import is_text, read_policy
+
+    if not policy:
+        return ""
+    if not baseline:
+        raise UserError("--policy: a gate needs a release to compare with; name it with --baseline")
+    read_policy(policy)
+    return policy if is_text(policy) else absolute(policy)
+
+
+def print_result(
+    result: Any, home: Home, *, dry_run: bool, as_json: bool, compared: bool = False, gated: bool = False
+) -> int:
+    """Print the result of a run: its reports, how they compare, or what it would have asked. Returns the exit code."""
+    from answerkey.flows.cli.compare import print_compared_reports
+    from answerkey.flows.terminal.judges import print_estimates
+    from answerkey.flows.terminal.reports import print_reports
+    from answerkey.tasks.reports.report import read_reports
+
+    if dry_run:
+        print_estimates(cast("list[Estimate]", result), as_json=as_json)
+    elif result and compared:
+        return print_compared_reports(home, result, as_json=as_json, gated=gated)
+    elif result or as_json:
+        print_reports(read_reports(home, result) if result else [], as_json=as_json)
+    return 0
+
+
+def metrics(*, as_json: AsJson = False) -> int:
+    """Print the catalogue of metrics."""
+    from answerkey.flows.terminal.reports import print_metrics
+    from answerkey.metrics_core.registry import METRICS
+
+    catalogue = [(name, cls.described(), cls()) for name, cls in METRICS.items()]
+    if not as_json:
+        print_metrics(catalogue)
+        return 0
+    rows = [
+        {
+            "metric": name,
+            "summary": summary,
+            "needs": sorted(metric.needs),
+            "fields": [
+                {"name": f.name, "description": f.description, "low": f.low, "high": f.high} for f in metric.fields
+            ],
+            "signature": metric.signature,
+        }
+        for name, summary, metric in catalogue
+    ]
+    print(json.dumps(rows, indent=2, ensure_ascii=False))
+    return 0

@@ -1,0 +1,189 @@
+"""`answerkey gate` and `answerkey calibrate`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from answerkey.flows.cli.compare import NewReport, OldReport, write_page
+from answerkey.flows.cli.options import HOME, OUTPUT, AsJson, Dataset, HomeOption, heading
+from answerkey.metrics_core.errors import UserError
+
+if TYPE_CHECKING:
+    from answerkey.metrics_core.gate.policy import Policy
+    from answerkey.tasks.gate.verdicts import Gated
+    from answerkey.tasks.warehouse.home import Home
+
+_POLICY = heading("Policy: either a file, or the options")
+_RULES = (
+    "'METRIC.FIELD >= -0.03', 'METRIC.FIELD[column=value] >= -0.05', 'level METRIC.FIELD >= 0.8', "
+    "'kappa METRIC.FIELD >= 0.6' or 'coverage >= 0.95'. May be repeated."
+)
+
+
+def gate(  # noqa: PLR0913
+    old: OldReport,
+    new: NewReport,
+    /,
+    *,
+    dataset: Dataset = "",
+    policy: Annotated[
+        str, Parameter("--policy", group=_POLICY, help="A YAML file with the keys primary, margin and rules.")
+    ] = "",
+    primary: Annotated[
+        str | None, Parameter("--primary", group=_POLICY, metavar="METRIC.FIELD", help="The field that decides.")
+    ] = None,
+    margin: Annotated[
+        float | None, Parameter("--margin", group=_POLICY, help="The loss of that field that does not matter.")
+    ] = None,
+    rule: Annotated[list[str] | None, Parameter("--rule", group=_POLICY, help=_RULES)] = None,
+    to_json: Annotated[
+        str | None, Parameter("--json", group=OUTPUT, help="Write the verdict as JSON to this file; - prints it.")
+    ] = None,
+    junit: Annotated[
+        str | None, Parameter("--junit", group=OUTPUT, help="Write the verdict as JUnit XML to this file.")
+    ] = None,
+    html: Annotated[
+        Path | None,
+        Parameter("--html", group=OUTPUT, help="Write a page about both reports, with the verdict on top."),
+    ] = None,
+    self_test: Annotated[
+        bool,
+        Parameter(
+            "--self-test",
+            group=OUTPUT,
+            help="Simulate the gate on these samples: how often it raises a false alarm, and how often it sees a loss.",
+        ),
+    ] = False,
+    seed: Annotated[int, Parameter("--seed", group=OUTPUT, help="Of the self-test.")] = 0,
+    home: HomeOption = HOME,
+) -> int:
+    """May the new release ship? Decides by a policy, and says how sure that is.
+
+    The exit code is that of the verdict: 0 PASS, 1 FAIL, 3 INCONCLUSIVE (too few samples), 4 INCOMPLETE (something is
+    missing). A self-test that could be made has the exit code 0.
+    """
+    rules = _policy(policy, primary, margin, rule or [])
+    from answerkey.flows.terminal.gates import print_self_test, print_verdict
+    from answerkey.tasks.gate.gate import gate as decide
+    from answerkey.tasks.gate.gate import gate_self_test
+    from answerkey.tasks.gate.junit import junit as as_junit
+    from answerkey.tasks.gate.verdicts import EXIT_CODES
+
+    if self_test:
+        for option, file in (("--junit", junit), ("--html", html)):
+            if file:
+                raise UserError(f"{option}: a self-test has no verdict to write; leave one of the two out")
+        tested = gate_self_test(home, old, new, rules, dataset, seed=seed)
+        if not _written_as_json(to_json, asdict(tested)):
+            print_self_test(tested)
+        return 0
+    gated = decide(home, old, new, rules, dataset)
+    if junit:
+        _write(junit, as_junit(gated))
+    if html:
+        _write_page(home, gated, html)
+    if not _written_as_json(to_json, gated.as_dict()):
+        print_verdict(gated)
+    return EXIT_CODES[gated.verdict.outcome]
+
+
+def _write_page(home: Home, gated: Gated, file: Path) -> None:
+    """About both reports; where there is no baseline, about the new one alone."""
+    from answerkey.tasks.compare.compare import compare, primary_field
+    from answerkey.tasks.reports.names import is_known
+
+    ids = [one for one in (gated.old, gated.new) if is_known(home, one)]
+    pairs = [compare(home, *ids, primary=primary_field(home, ids, gated.primary))] if len(ids) > 1 else []
+    write_page(home, ids, file, pairs, [gated])
+
+
+def calibrate(
+    name: Annotated[
+        str, Parameter(metavar="METRIC.FIELD", help="What to calibrate, for instance meaning_match.match.")
+    ],
+    /,
+    *,
+    report: Annotated[
+        list[str] | None,
+        Parameter("--report", help="A report, or the name of a release. May be repeated. Without: the newest run."),
+    ] = None,
+    labels: Annotated[
+        str,
+        Parameter(
+            "--labels",
+            help="A file with id, label and release. If it has a column score, those scores are calibrated.",
+        ),
+    ] = "",
+    mapping: Annotated[
+        list[str] | None,
+        Parameter(
+            "--map",
+            metavar="KEY=PATH",
+            help="Where a column of that file is: id, release, label, second (another annotator), score, cluster.",
+        ),
+    ] = None,
+    seed: Annotated[int, Parameter("--seed", help="Of the bootstrap.")] = 0,
+    as_json: AsJson = False,
+    home: HomeOption = HOME,
+) -> int:
+    """Compare a metric or judge with human labels: those that came with the answers, or of a file.
+
+    The result is kept, and a gate can demand it.
+    """
+    from answerkey.flows.terminal.gates import print_calibration
+    from answerkey.tasks.gate.calibrate import calibration, columns_of
+    from answerkey.tasks.gate.calibrations import keep
+
+    if mapping and not labels:
+        raise UserError("--map says where columns of --labels FILE are, and there is no such file given")
+    result = calibration(home, name, reports=report or [], labels=labels, mapping=mapping or [], seed=seed)
+    keep(home, result)
+    if as_json:
+        about: dict[str, Any] = {"metric": result.name, "signature": result.signature, "reports": result.report_ids}
+        about |= {"labels": result.labels, "n_without_score": result.n_without_score}
+        parts = [columns_of(result, part) for part in result.parts]
+        print(json.dumps({**about, "calibrations": parts}, indent=2, ensure_ascii=False, allow_nan=False))
+    else:
+        print_calibration(result)
+    return 0
+
+
+def _policy(policy: str, primary: str | None, margin: float | None, rules: list[str]) -> Policy:
+    from answerkey.tasks.gate.gate import read_policy
+
+    given = [
+        name for name, value in (("primary", primary), ("margin", margin), ("rule", rules)) if value not in (None, [])
+    ]
+    if policy and given:
+        raise UserError(f"--policy and --{given[0]}: write the policy in the file or in options, not in both")
+    if policy:
+        return read_policy(policy)
+    if not given:
+        raise UserError("a gate needs a policy: --policy FILE, or --primary METRIC.FIELD --margin X")
+    from answerkey.metrics_core.gate.policy import parse_policy
+
+    return parse_policy({"primary": primary, "margin": margin, "rules": rules}, "options")
+
+
+def _written_as_json(where: str | None, content: dict[str, Any]) -> bool:
+    """Write `content` if that is asked for; whether it took the place of the text."""
+    if where is None:
+        return False
+    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
+    if where == "-":
+        print(text)
+        return True
+    _write(where, text + "\n")
+    return False
+
+
+def _write(file: str, text: str) -> None:
+    try:
+        Path(file).write_text(text, encoding="utf-8", errors="backslashreplace")
+    except OSError as error:
+        raise UserError(f"{file}: cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,215 @@
+"""The commands, and the one place where errors become messages and exit codes.
+
+Answers at once: a command's own module is imported when the command is run, or its help is asked for.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError, Group, Parameter
+
+from answerkey.flows.cli.options import heading, shown, what_is_wrong
+from answerkey.metrics_core.errors import UserError
+
+EXIT_CODES = {
+    0: "done; a gate says PASS",
+    1: "doctor, judge or the ledger has a problem; a gate says FAIL",
+    2: "bad input: one line on standard error says what is wrong",
+    3: "a gate says INCONCLUSIVE: there are too few samples",
+    4: "a gate says INCOMPLETE: something that it needs is missing",
+    130: "stopped with Ctrl-C; what was scored is kept",
+}
+"""What the exit code of every command means."""
+
+EXIT_BAD_INPUT = 2
+
+_COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
+    "Evaluate": {
+        "evaluate": (
+            "evaluate", "Score the answers of one or more releases and report.",
+            "answerkey evaluate answers.csv",
+            "answerkey evaluate answers.jsonl --references questions.jsonl --map release=model --slice lang",
+            "answerkey evaluate answers.csv --judge openai/gpt-4o-mini --dry-run",
+        ),
+        "rerun": (
+            "releases", "Make a report again with another judge, threshold or metrics.\n\n"
+            "The new report is the next version, from the same answers. What is not given stays as in the report.",
+            "answerkey rerun faq/gpt-4/v2 --judge openai/gpt-4o-mini --max-cost 5",
+            "answerkey rerun gpt-4 --only-failed",
+        ),
+        "generate": (
+            "generate", "Ask a model all questions of a data set, and register its answers.\n\n"
+            "Replies are kept in the ledger: no question is paid for twice. With --evaluate the release is "
+            "evaluated at once, with the options for scoring, judges and limits.",
+            "answerkey generate --dataset questions.jsonl --model openai/gpt-4o-mini --release mini --dry-run",
+            "answerkey generate --dataset faq --model openai/gpt-4o-mini --release mini --evaluate --baseline gpt-4",
+        ),
+        "score-traces": (
+            "traces", "Score logged traces by rules: new ones, or a range.",
+            "answerkey score-traces rules --dry-run",
+            "answerkey score-traces rules",
+            "answerkey score-traces rules --rule faq-meaning --since 2026-11-01 --until 2026-12-01",
+        ),
+        "judge": (
+            "judge", "Try a judge on one answer.\n\n"
+            "The metrics, prompts and ledger are those of an evaluation: a reply is not paid for twice.",
+            'answerkey judge "Capital of France?" "Paris" "It is Paris."',
+            'answerkey judge "Capital of France?" "Paris" "Lyon" --judge openai/gpt-4o-mini --repeats 3',
+        ),
+    },
+    "Read and compare": {
+        "report": (
+            "compare", "Show reports.",
+            "answerkey report --list",
+            "answerkey report gpt-5 --baseline gpt-4 --html page.html",
+        ),
+        "compare": (
+            "compare", "Is the new release better or worse than the old one?\n\n"
+            "Compares two reports, sample by sample, on the samples that both have a score for.",
+            "answerkey compare gpt-4 gpt-5",
+            "answerkey compare gpt-4 gpt-5 --primary meaning_match.match --samples 5",
+        ),
+        "diff": (
+            "compare", "Why did a number move? What differs between two reports.\n\n"
+            "Tells apart what moved the numbers: rows, references, answers, judge, prompt, parser, code.",
+            "answerkey diff faq/gpt-4/v1 faq/gpt-4/v2",
+        ),
+        "history": (
+            "compare", "A score over releases and report versions.\n\n"
+            "Of every report of a data set, or of the traces of a rule by time; oldest first.",
+            "answerkey history label.correct --dataset faq",
+            "answerkey history --rule faq-meaning --by week",
+        ),
+        "gate": (
+            "gate", "Decide by a policy whether a release may ship.\n\n"
+            "The exit code is that of the verdict: 0 PASS, 1 FAIL, 3 INCONCLUSIVE (too few samples), 4 INCOMPLETE "
+            "(something is missing); 2 is bad input. A self-test that could be made exits with 0.",
+            "answerkey gate gpt-4 gpt-5 --primary meaning_match.match --margin 0.02",
+            "answerkey gate faq/gpt-4/v2 faq/gpt-5/v1 --policy gate.yaml --junit gate.xml",
+            "answerkey gate gpt-4 gpt-5 --policy gate.yaml --self-test",
+        ),
+        "calibrate": (
+            "gate", "Compare a metric or judge with human labels.\n\n"
+            "The labels are those that came with the answers, or of a file. The result is kept, and a gate can "
+            "demand it.",
+            "answerkey calibrate meaning_match.match",
+            "answerkey calibrate meaning_match.match --labels labels.csv --map second=annotator_2",
+        ),
+    },
+    "Releases": {
+        "register-release": (
+            "releases", "Keep the answers of a release, to be evaluated.\n\n"
+            "Tells the Prefect server, if there is one. The same again changes nothing. Without references, those "
+            "of the data set's newest evaluation are used.",
+            "answerkey register-release gpt-5 --dataset faq --answers answers.csv",
+        ),
+        "evaluate-registered": (
+            "releases", "Evaluate every registered release without a report.\n\n"
+            "A second time does nothing.",
+            "answerkey evaluate-registered",
+            "answerkey evaluate-registered faq/gpt-5 --baseline gpt-4 --policy gate.yaml",
+        ),
+    },
+    "Set up": {
+        "serve": (
+            "server", "Start a Prefect server with all flows on this machine.",
+            "answerkey serve --port 4300",
+        ),
+        "deploy": (
+            "server", "Deploy all flows and automations to the server at PREFECT_API_URL.",
+            "answerkey deploy --pool docker --notify slack-webhook/team",
+        ),
+        "metrics": (
+            "evaluate", "What each metric is, its fields and what it needs.",
+            "answerkey metrics --json",
+        ),
+        "doctor": (
+            "doctor", "Check versions, models, the judge, the warehouse and the server.",
+            "answerkey doctor",
+        ),
+        "completion": (
+            "completion", "Print the script that completes commands and options in a shell.",
+            "answerkey completion bash > ~/.local/share/bash-completion/completions/answerkey",
+        ),
+    },
+}  # fmt: skip
+"""Command: the module that has it, what it does, and examples."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code, one of `EXIT_CODES`."""
+    try:
+        return _run(list(sys.argv[1:] if arguments is None else arguments))
+    except UserError as error:
+        return _failed(error, EXIT_BAD_INPUT)
+    except BrokenPipeError:
+        # The reader of our output has gone (`| head`).
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        from answerkey.metrics_core.llm.ledger import LedgerError
+
+        if not isinstance(error, LedgerError):
+            raise
+        return _failed(error, 1)
+    except KeyboardInterrupt:
+        return _failed("stopped; what was scored so far is kept, run the same command again", 130)
+
+
+def _run(arguments: list[str]) -> int:
+    app = make_app()
+    if not arguments:
+        app.help_print([])
+        return EXIT_BAD_INPUT
+    try:
+        return int(app(arguments) or 0)
+    except CycloptsError as error:
+        problem = what_is_wrong(error)
+    # Not as the cause: a traceback of it could show what was typed.
+    raise UserError(problem)
+
+
+def make_app() -> App:
+    """The command line with all its commands, none of them imported."""
+    app = App(
+        name="answerkey",
+        help="Did the new model release answer better or worse than the last one, measured against answers known to "
+        "be right?",
+        help_epilogue="`answerkey COMMAND --help` has the options and examples of a command.",
+        version=_version,
+        version_flags=["--version"],
+        help_flags=["--help", "-h"],
+        help_format="plaintext",
+        default_parameter=Parameter(negative="", allow_repeating=True, show_default=shown),
+        group_arguments=heading("Arguments"),
+        group_parameters=heading("Options"),
+        print_error=False,
+        exit_on_error=False,
+        suppress_keyboard_interrupt=False,
+        result_action="return_value",
+    )
+    for place, (title, commands) in enumerate(_COMMANDS.items()):
+        group = Group(title, sort_key=place)
+        for name, (module, summary, *examples) in commands.items():
+            app.command(
+                f"answerkey.flows.cli.{module}:{name.replace('-', '_')}",
+                name=name,
+                help=summary,
+                group=group,
+                help_epilogue="\n".join(["Examples:", *(f"  {example}" for example in examples)]),
+            )
+    return app
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return f"answerkey {version('answerkey')}"
+
+
+def _failed(message: object, code: int) -> int:
+    print(f"answerkey: {message}", file=sys.stderr)
+    return code

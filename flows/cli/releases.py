@@ -1,0 +1,120 @@
+"""`answerkey register-release`, `evaluate-registered` and `rerun`."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from typing import Annotated
+
+from answerkey.flows.cli.evaluate import check_scoring, checked_policy, print_result
+from answerkey.flows.cli.options import (
+    DATA,
+    HOME,
+    JUDGING,
+    LIMITS,
+    SCORING,
+    AsJson,
+    Baseline,
+    Flags,
+    HomeOption,
+    NoPage,
+    Policy,
+    Quiet,
+    absolute,
+    check_files,
+    command,
+)
+from answerkey.flows.environment import prepare_run, started_here
+from answerkey.flows.forms.judging import Judging
+from answerkey.flows.forms.parameters import Data, Limits, Scoring, Waiting
+from answerkey.flows.forms.rerunning import Rerunning, again
+from answerkey.tasks.publish.server import has_server
+
+
+@command
+def register_release(
+    data: Annotated[
+        Data,
+        Flags("Data", DATA.names, {"release": "NAME"}, repeated=DATA.repeated, required=("release", "dataset")),
+    ],
+    /,
+    *,
+    as_json: AsJson = False,
+    home: HomeOption = HOME,
+) -> int:
+    """Keep the answers of a release and what its evaluation needs, and tell the Prefect server, if there is one.
+
+    The same again changes nothing. References are taken from the data set's newest evaluation where none are given.
+    """
+    from dataclasses import asdict
+
+    from answerkey.tasks.releases.register import register
+
+    check_files(data.answers, data.references)
+    data = data.model_copy(update={"answers": absolute(data.answers), "references": absolute(data.references)})
+    logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    made = register(home, data.source())
+    if as_json:
+        print(json.dumps(asdict(made), indent=2, ensure_ascii=False))
+        return 0
+    state = f"has the report {made.report_id}" if made.report_id else "waits for its evaluation"
+    print(f"{made.name} is registered as {made.registration} and {state}")
+    if not made.report_id and not has_server():
+        print(f"evaluate it with: answerkey evaluate-registered {made.name} --home {home}")
+    return 0
+
+
+@command
+def evaluate_registered(  # noqa: PLR0913
+    waiting: Annotated[Waiting, Flags("Releases", positional={"release": "NAME"})],
+    /,
+    scoring: Annotated[Scoring, SCORING],
+    judging: Annotated[Judging, JUDGING],
+    limits: Annotated[Limits, LIMITS],
+    *,
+    baseline: Baseline = "",
+    policy: Policy = "",
+    no_page: NoPage = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    home: HomeOption = HOME,
+) -> int:
+    """Evaluate every registered release that has no report yet. A second time does nothing."""
+    from answerkey.tasks.releases.registered import pending
+
+    prepare_run(home, quiet=quiet)
+    check_scoring(scoring, judging)
+    policy = checked_policy(policy, baseline)
+    pending(home, waiting.release)
+    with started_here():
+        from answerkey.flows.evaluate_registered import evaluate_registered as flow
+
+        result = flow(waiting, scoring, judging, limits, str(home), baseline, policy, page=not no_page)
+    return print_result(
+        result, home, dry_run=judging.dry_run, as_json=as_json, compared=bool(baseline), gated=bool(policy)
+    )
+
+
+@command
+def rerun(
+    rerunning: Annotated[Rerunning, Flags("Rerun", JUDGING.names, {"report": "REPORT"})],
+    /,
+    *,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    home: HomeOption = HOME,
+) -> int:
+    """Make the next version of a report from the same answers. What is not given stays as in the report."""
+    from answerkey.tasks.reports.names import report_named
+    from answerkey.tasks.reports.report import read_reports
+
+    prepare_run(home, quiet=quiet)
+    # Whatever is wrong is said before a server is started for it.
+    [report] = read_reports(home, [report_named(home, rerunning.report)])
+    again(report.manifest, rerunning)
+    with started_here():
+        from answerkey.flows.rerun_report import rerun_report
+
+        result = rerun_report(rerunning, str(home))
+    return print_result(result, home, dry_run=rerunning.dry_run, as_json=as_json)

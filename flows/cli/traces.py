@@ -1,0 +1,41 @@
+"""`answerkey score-traces`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, cast
+
+from answerkey.flows.cli.options import HOME, AsJson, Flags, HomeOption, Quiet, absolute, command
+from answerkey.flows.environment import prepare_run, started_here
+from answerkey.flows.forms.tracing import Tracing, jobs
+
+if TYPE_CHECKING:
+    from answerkey.tasks.traces.funnel import Funnel
+    from answerkey.tasks.traces.preview import Preview
+
+
+@command
+def score_traces(
+    traces: Annotated[Tracing, Flags("Traces", {"only": "rule"}, {"rules": "RULES"}, repeated=("rules", "only"))],
+    /,
+    *,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    home: HomeOption = HOME,
+) -> int:
+    """Score the logged traces that rules take: a source, filters, a sample, a metric, a judge."""
+    from answerkey.flows.terminal.traces import print_funnels, print_previews
+
+    prepare_run(home, quiet=quiet)
+    traces = traces.model_copy(update={"rules": [absolute(place) for place in traces.rules]})
+    traces.window()
+    # Before Prefect is imported: what is wrong with a rule is said at once.
+    jobs(traces, home, "")
+    with started_here():
+        from answerkey.flows.score_traces import score_traces as run
+
+        result = run(traces, str(home))
+    if traces.dry_run:
+        print_previews(cast("list[Preview]", result), as_json=as_json)
+    else:
+        print_funnels(cast("list[Funnel]", result), as_json=as_json)
+    return 0
