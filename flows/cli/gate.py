@@ -19,10 +19,50 @@ if TYPE_CHECKING:
     from answerkey.tasks.warehouse.home import Home
 
 _POLICY = heading("Policy: either a file, or the options")
-_RULES = (
-    "'METRIC.FIELD >= -0.03', 'METRIC.FIELD[column=value] >= -0.05', 'level METRIC.FIELD >= 0.8', "
-    "'kappa METRIC.FIELD >= 0.6' or 'coverage >= 0.95'. May be repeated."
-)
+_PolicyFile = Annotated[
+    str, Parameter("--policy", group=_POLICY, metavar="FILE", help="YAML with the keys primary, margin and rules.")
+]
+_Primary = Annotated[
+    str | None, Parameter("--primary", group=_POLICY, metavar="METRIC.FIELD", help="The field that decides.")
+]
+_Margin = Annotated[
+    float | None, Parameter("--margin", group=_POLICY, metavar="X", help="The loss of that field that does not matter.")
+]
+_Rules = Annotated[
+    list[str] | None,
+    Parameter(
+        "--rule",
+        group=_POLICY,
+        metavar="RULE",
+        help="'METRIC.FIELD >= -0.03', 'METRIC.FIELD[column=value] >= -0.05', 'level METRIC.FIELD >= 0.8', "
+        "'kappa METRIC.FIELD >= 0.6' or 'coverage >= 0.95'. May be repeated.",
+    ),
+]
+_ToJson = Annotated[
+    str | None,
+    Parameter(
+        "--json",
+        group=OUTPUT,
+        metavar="FILE",
+        allow_leading_hyphen=True,
+        help="Write the verdict as JSON to this file; - prints it.",
+    ),
+]
+_ToJunit = Annotated[
+    str | None, Parameter("--junit", group=OUTPUT, metavar="FILE", help="Write the verdict as JUnit XML to this file.")
+]
+_ToHtml = Annotated[
+    Path | None,
+    Parameter("--html", group=OUTPUT, metavar="FILE", help="Write a page about both reports, with the verdict on top."),
+]
+_SelfTest = Annotated[
+    bool,
+    Parameter(
+        "--self-test",
+        group=OUTPUT,
+        help="Simulate the gate on these samples: how often it raises a false alarm, and how often it sees a loss.",
+    ),
+]
 
 
 def gate(  # noqa: PLR0913
@@ -31,42 +71,18 @@ def gate(  # noqa: PLR0913
     /,
     *,
     dataset: Dataset = "",
-    policy: Annotated[
-        str, Parameter("--policy", group=_POLICY, help="A YAML file with the keys primary, margin and rules.")
-    ] = "",
-    primary: Annotated[
-        str | None, Parameter("--primary", group=_POLICY, metavar="METRIC.FIELD", help="The field that decides.")
-    ] = None,
-    margin: Annotated[
-        float | None, Parameter("--margin", group=_POLICY, help="The loss of that field that does not matter.")
-    ] = None,
-    rule: Annotated[list[str] | None, Parameter("--rule", group=_POLICY, help=_RULES)] = None,
-    to_json: Annotated[
-        str | None, Parameter("--json", group=OUTPUT, help="Write the verdict as JSON to this file; - prints it.")
-    ] = None,
-    junit: Annotated[
-        str | None, Parameter("--junit", group=OUTPUT, help="Write the verdict as JUnit XML to this file.")
-    ] = None,
-    html: Annotated[
-        Path | None,
-        Parameter("--html", group=OUTPUT, help="Write a page about both reports, with the verdict on top."),
-    ] = None,
-    self_test: Annotated[
-        bool,
-        Parameter(
-            "--self-test",
-            group=OUTPUT,
-            help="Simulate the gate on these samples: how often it raises a false alarm, and how often it sees a loss.",
-        ),
-    ] = False,
-    seed: Annotated[int, Parameter("--seed", group=OUTPUT, help="Of the self-test.")] = 0,
+    policy: _PolicyFile = "",
+    primary: _Primary = None,
+    margin: _Margin = None,
+    rule: _Rules = None,
+    to_json: _ToJson = None,
+    junit: _ToJunit = None,
+    html: _ToHtml = None,
+    self_test: _SelfTest = False,
+    seed: Annotated[int, Parameter("--seed", group=OUTPUT, metavar="N", help="Of the self-test.")] = 0,
     home: HomeOption = HOME,
 ) -> int:
-    """May the new release ship? Decides by a policy, and says how sure that is.
-
-    The exit code is that of the verdict: 0 PASS, 1 FAIL, 3 INCONCLUSIVE (too few samples), 4 INCOMPLETE (something is
-    missing). A self-test that could be made has the exit code 0.
-    """
+    """May the new release ship? Decides by a policy, and says how sure that is."""
     rules = _policy(policy, primary, margin, rule or [])
     from answerkey.flows.terminal.gates import print_self_test, print_verdict
     from answerkey.tasks.gate.gate import gate as decide

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.flows.cli.comparison_commands import print_compared_reports
+from answerkey.flows.cli.compare import print_compared_reports
 from answerkey.metrics_core.statistics.intervals import tango
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.warehouse.home import Home

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from answerkey.flows.cli.parser import _parser
+from answerkey.flows.cli.main import make_app
 from tests.flows.conftest import ROOT
 
 FOLDER = ROOT / "deployments/docker"
@@ -49,10 +49,9 @@ def test_every_service_waits_for_one_that_can_be_healthy() -> None:
 def test_the_commands_of_the_services_are_ours(pool: str) -> None:
     commands = [one["command"] for one in COMPOSE["services"].values() if "command" in one]
     ours = [command[1:] for command in commands if command[0] == "answerkey"]
-    chosen = [
-        _parser().parse_args([re.sub(r"\$\{ANSWERKEY_POOL:-process\}", pool, word) for word in one]) for one in ours
-    ]
-    assert [(one.command, one.pool) for one in chosen] == [("deploy", pool)]
+    words = [[re.sub(r"\$\{ANSWERKEY_POOL:-process\}", pool, word) for word in one] for one in ours]
+    calls = [make_app().parse_args(one)[:2] for one in words]
+    assert [(function.__name__, bound.arguments["pool"]) for function, bound in calls] == [("deploy", pool)]
 
 
 def test_the_image_copies_what_is_there() -> None:
