@@ -60,7 +60,7 @@ def _serve(home: Home, port: int, environment: dict[str, str]) -> None:
     with server(home, port, environment) as prefect:
         # Prefect reads them when it is imported, which is now.
         os.environ.update(environment)
-        from answerkey.flows.cli.deploying import ROOT, deploy_all, make_automations, make_pool
+        from answerkey.flows.cli.deploying import deploy_all, make_automations, make_pool, project_folder
 
         make_pool()
         deploy_all(home, environment)
@@ -69,7 +69,7 @@ def _serve(home: Home, port: int, environment: dict[str, str]) -> None:
         command = ["-m", "prefect", "worker", "start", "--pool", POOL, "--type", "process"]
         with (
             page_server(home, port + 1, environment) as pages,
-            running(command, environment, log, ROOT) as worker,
+            running(command, environment, log, project_folder()) as worker,
         ):
             print(f"ready: http://127.0.0.1:{port}  (home {home}; Ctrl-C stops it)", flush=True)
             wait_for(prefect, worker, pages)

@@ -9,8 +9,8 @@ from answerkey.flows.environment import prepare_run, started_here
 from answerkey.flows.forms.tracing import Tracing, jobs
 
 if TYPE_CHECKING:
-    from answerkey.tasks.traces.funnel import Funnel
-    from answerkey.tasks.traces.preview import Preview
+    from answerkey.tasks.traces.score import Preview
+    from answerkey.tasks.traces.summary import Funnel
 
 
 @command
