@@ -5,13 +5,12 @@ from __future__ import annotations
 from prefect import flow, task
 from prefect.cache_policies import NO_CACHE
 
-from answerkey.tasks.gate.calibrate import Calibrating, calibration
-from answerkey.tasks.gate.calibrations import keep
+from answerkey.tasks.gate.calibrate import Calibration, calibrate, store_calibration
 from answerkey.tasks.publish.artifacts import artifact_key
 from answerkey.tasks.warehouse.home import Home
 
-_calibrate = task(name="calibrate", task_run_name="calibrate {name}", cache_policy=NO_CACHE)(calibration)
-_keep = task(name="keep calibration", task_run_name="keep calibration", cache_policy=NO_CACHE)(keep)
+_calibrate = task(name="calibrate", task_run_name="calibrate {name}", cache_policy=NO_CACHE)(calibrate)
+_keep = task(name="keep calibration", task_run_name="keep calibration", cache_policy=NO_CACHE)(store_calibration)
 
 
 _NEWEST: list[str] = []
@@ -51,7 +50,7 @@ def calibrate_judge(
     return found.signature
 
 
-def _show(found: Calibrating) -> None:
+def _show(found: Calibration) -> None:
     from prefect.artifacts import create_table_artifact
 
     from answerkey.tasks.gate.calibrate import columns_of

@@ -15,7 +15,7 @@ from answerkey.metrics_core.registry import Options
 from answerkey.tasks import steps
 from answerkey.tasks.compare.compare import primary_field
 from answerkey.tasks.gate.gate import check_fields, read_policy
-from answerkey.tasks.gate.verdicts import Gated
+from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.reports.names import report_named
 from answerkey.tasks.warehouse.home import Home
 
@@ -42,7 +42,7 @@ def conclude(
     old = report_named(home, baseline, dataset) if baseline else ""
     news = [new for new in report_ids if new != old]
     pairs: list[Comparison] = []
-    gates: list[Gated] = []
+    gates: list[ReleaseVerdict] = []
     for new in news if old else ():
         primary = primary_field(home, (old, new), policy.primary.field) if policy else ""
         pairs.append(steps.compare_step(home, old, new, primary=primary))
@@ -56,7 +56,7 @@ def conclude(
     steps.announce_step(home, report_ids, gates)
 
 
-def decide(home: Home, old: str, new: str, policy: Policy) -> Gated:
+def decide(home: Home, old: str, new: str, policy: Policy) -> ReleaseVerdict:
     """What the gate says about two reports. No verdict fails the run: that the release is bad is a result."""
     gated = steps.gate_step(home, old, new, policy)
     outcome = gated.verdict.outcome

@@ -25,7 +25,7 @@ from answerkey.metrics_core.errors import UserError
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.comparison import Comparison
-    from answerkey.tasks.gate.verdicts import Gated
+    from answerkey.tasks.gate.verdicts import ReleaseVerdict
     from answerkey.tasks.reports.report import Report
     from answerkey.tasks.warehouse.home import Home
 
@@ -169,7 +169,7 @@ def history(
 
 def _against(
     home: Home, report_ids: Sequence[str], baseline: str, policy: str
-) -> tuple[list[str], list[Comparison], list[Gated]]:
+) -> tuple[list[str], list[Comparison], list[ReleaseVerdict]]:
     """The reports with the baseline before them, how each compares with it, and what the gate says of each.
 
     Without a baseline each report is compared with the one before it.
@@ -206,7 +206,7 @@ def write_page(
     report_ids: Sequence[str],
     file: Path,
     pairs: Sequence[Comparison],
-    gates: Sequence[Gated],
+    gates: Sequence[ReleaseVerdict],
     primary: str | None = None,
 ) -> None:
     """Write a page for the browser.
@@ -227,18 +227,18 @@ def write_page(
 def print_compared_reports(home: Home, report_ids: Sequence[str], *, as_json: bool, gated: bool = False) -> int:
     """Print reports with their baseline. Returns the exit code of the gate, 0 if the run was not `gated`."""
     from answerkey.tasks.compare.compare import stored_comparisons
-    from answerkey.tasks.gate import verdicts
+    from answerkey.tasks.gate.verdicts import exit_code, stored_verdicts
     from answerkey.tasks.reports.report import read_reports
 
-    pairs, gates = stored_comparisons(home, report_ids), verdicts.stored(home, report_ids)
+    pairs, gates = stored_comparisons(home, report_ids), stored_verdicts(home, report_ids)
     _print_against(read_reports(home, report_ids), pairs, gates, as_json=as_json)
-    return verdicts.exit_code(gates, asked=gated)
+    return exit_code(gates, asked=gated)
 
 
 def _print_against(
     reports: Sequence[Report],
     pairs: Sequence[Comparison],
-    gates: Sequence[Gated],
+    gates: Sequence[ReleaseVerdict],
     *,
     as_json: bool,
     by: str | None = None,

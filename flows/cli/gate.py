@@ -15,7 +15,7 @@ from answerkey.metrics_core.errors import UserError
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.gate.policy import Policy
-    from answerkey.tasks.gate.verdicts import Gated
+    from answerkey.tasks.gate.verdicts import ReleaseVerdict
     from answerkey.tasks.warehouse.home import Home
 
 _POLICY = heading("Policy: either a file, or the options")
@@ -87,8 +87,8 @@ def gate(  # noqa: PLR0913
     from answerkey.flows.terminal.gates import print_self_test, print_verdict
     from answerkey.tasks.gate.gate import gate as decide
     from answerkey.tasks.gate.gate import gate_self_test
-    from answerkey.tasks.gate.junit import junit as as_junit
     from answerkey.tasks.gate.verdicts import EXIT_CODES
+    from answerkey.tasks.gate.verdicts import junit as as_junit
 
     if self_test:
         for option, file in (("--junit", junit), ("--html", html)):
@@ -108,7 +108,7 @@ def gate(  # noqa: PLR0913
     return EXIT_CODES[gated.verdict.outcome]
 
 
-def _write_page(home: Home, gated: Gated, file: Path) -> None:
+def _write_page(home: Home, gated: ReleaseVerdict, file: Path) -> None:
     """About both reports; where there is no baseline, about the new one alone."""
     from answerkey.tasks.compare.compare import compare, primary_field
     from answerkey.tasks.reports.names import is_known
@@ -152,13 +152,13 @@ def calibrate(
     The result is kept, and a gate can demand it.
     """
     from answerkey.flows.terminal.gates import print_calibration
-    from answerkey.tasks.gate.calibrate import calibration, columns_of
-    from answerkey.tasks.gate.calibrations import keep
+    from answerkey.tasks.gate.calibrate import calibrate as calibrate_metric
+    from answerkey.tasks.gate.calibrate import columns_of, store_calibration
 
     if mapping and not labels:
         raise UserError("--map says where columns of --labels FILE are, and there is no such file given")
-    result = calibration(home, name, reports=report or [], labels=labels, mapping=mapping or [], seed=seed)
-    keep(home, result)
+    result = calibrate_metric(home, name, reports=report or [], labels=labels, mapping=mapping or [], seed=seed)
+    store_calibration(home, result)
     if as_json:
         about: dict[str, Any] = {"metric": result.name, "signature": result.signature, "reports": result.report_ids}
         about |= {"labels": result.labels, "n_without_score": result.n_without_score}

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from answerkey.metrics_core.gate.simulate import SelfTest
-    from answerkey.tasks.gate.calibrate import Calibrating
-    from answerkey.tasks.gate.verdicts import Gated
+    from answerkey.tasks.gate.calibrate import Calibration
+    from answerkey.tasks.gate.verdicts import ReleaseVerdict
 
 _STYLES = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold yellow", "INCOMPLETE": "bold magenta"}
 
 
-def print_verdict(gated: Gated) -> None:
+def print_verdict(gated: ReleaseVerdict) -> None:
     """The verdict and its sentence, then a line a rule."""
     verdict = gated.verdict
     table = plain_table()
@@ -60,7 +60,7 @@ def print_self_test(tested: SelfTest) -> None:
     )
 
 
-def print_calibration(found: Calibrating) -> None:
+def print_calibration(found: Calibration) -> None:
     """How far the metric agrees with people, on all releases and each; the means with its errors allowed for."""
     graded = any(part.threshold for part in found.parts)
     table = plain_table(f"{_printable(found.name)} against labels of people ({_printable(found.labels)})")
@@ -91,7 +91,7 @@ def print_calibration(found: Calibrating) -> None:
     show(table, *([_corrected(found)] if found.corrected else []), *lines)
 
 
-def _corrected(found: Calibrating) -> Table:
+def _corrected(found: Calibration) -> Table:
     table = plain_table("mean of each release, raw and corrected for these errors (PPI++)")
     table.add_column("release", overflow="fold")
     for name in ("raw", "corrected", "labelled", "scored only"):

@@ -15,7 +15,7 @@ _FOLDS = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Calibration:
+class HumanAgreement:
     """One metric field against labels.
 
     Attributes:
@@ -62,7 +62,7 @@ class Labelled:
         )
 
 
-def calibrate(rows: Labelled, *, seed: int = 0, level: float = LEVEL) -> list[Calibration]:
+def human_agreement(rows: Labelled, *, seed: int = 0, level: float = LEVEL) -> list[HumanAgreement]:
     """Calibrate over all releases together, then on each of them.
 
     Releases share questions, and what is hard to judge is hard in every release, so intervals are clustered.
@@ -73,14 +73,14 @@ def calibrate(rows: Labelled, *, seed: int = 0, level: float = LEVEL) -> list[Ca
     binary = set(rows.scores) <= {0, 1}
     names = list(dict.fromkeys(rows.releases))
     parts = [(None, rows), *((name, rows.of(name)) for name in names)]
-    return [_calibrate(name, part, binary, seed, level) for name, part in parts]
+    return [_agreement_of(name, part, binary, seed, level) for name, part in parts]
 
 
-def _calibrate(release: str | None, rows: Labelled, binary: bool, seed: int, level: float) -> Calibration:
+def _agreement_of(release: str | None, rows: Labelled, binary: bool, seed: int, level: float) -> HumanAgreement:
     scores, truth = np.asarray(rows.scores, np.float64), np.asarray(rows.labels, np.float64)
     clusters = list(rows.clusters)
     verdicts = scores if binary else _cross_fitted(scores, truth, clusters)
-    return Calibration(
+    return HumanAgreement(
         release,
         len(scores),
         len(set(clusters)),

@@ -7,19 +7,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.calibration import Calibration, Labelled, calibrate
+from answerkey.metrics_core.gate.evidence import Calibrated, Missing
+from answerkey.metrics_core.judges.calibration import HumanAgreement, Labelled, human_agreement
 from answerkey.metrics_core.statistics.clustered import codes_of, mean, mean_interval, numbers, proportion_interval
-from answerkey.metrics_core.statistics.intervals import Estimate
+from answerkey.metrics_core.statistics.intervals import Estimate, Interval
 from answerkey.metrics_core.statistics.ppi import PredictionPowered, ppi_mean
-from answerkey.tasks.gate.labels_file import LabelRow, read_labels
+from answerkey.tasks.compare.attribution import signature_changes
+from answerkey.tasks.gate.labels import LabelRow, read_labels
 from answerkey.tasks.reports.labels import LABEL, MOST_LABELLED
 from answerkey.tasks.reports.names import report_named
 from answerkey.tasks.reports.report import Report, latest_run, read_reports
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.sql import statements
 
 
 @dataclass(frozen=True, slots=True)
-class Corrected:
+class CorrectedMean:
     """A release's mean as the metric gives it, and as people would have given it (PPI++), both with intervals.
 
     Holds where the labelled answers are a random sample of the release's.
@@ -31,7 +34,7 @@ class Corrected:
 
 
 @dataclass(frozen=True, slots=True)
-class Calibrating:
+class Calibration:
     """What a calibration found.
 
     Attributes:
@@ -47,8 +50,8 @@ class Calibrating:
     signature: str
     report_ids: tuple[str, ...]
     labels: str
-    parts: tuple[Calibration, ...]
-    corrected: tuple[Corrected, ...]
+    parts: tuple[HumanAgreement, ...]
+    corrected: tuple[CorrectedMean, ...]
     n_without_score: int
     seed: int
 
@@ -66,13 +69,15 @@ class _Row:
 STORED = "stored"
 """In the signature of scores that a labels file brings."""
 
+_SQL = statements(__name__)
+
 OWN_LABELS = "answers.correct"
 """Where labels are from that came with the answers."""
 
 
-def calibration(
+def calibrate(
     home: Home, name: str, *, reports: Sequence[str] = (), labels: str = "", mapping: Sequence[str] = (), seed: int = 0
-) -> Calibrating:
+) -> Calibration:
     """Compare METRIC.FIELD `name` with labels of people.
 
     Args:
@@ -119,15 +124,7 @@ def _signature(reports: Sequence[Report], name: str) -> str:
 def _scores(home: Home, report: Report, metric: str, field: str) -> list[_Row]:
     with home.warehouse.reading() as warehouse:
         found = warehouse.execute(
-            """
-            SELECT s.sample_id, s.release, s."value", a.correct, s.dataset || ' ' || coalesce(m."cluster", s.sample_id)
-            FROM scores s
-            LEFT JOIN answers a ON a.dataset = s.dataset AND a.release = s.release AND a.sample_id = s.sample_id
-                AND a.answers_version = ?
-            LEFT JOIN samples m ON m.dataset = s.dataset AND m.dataset_version = s.dataset_version
-                AND m.sample_id = s.sample_id
-            WHERE s.report_id = ? AND s.metric = ? AND s.field = ? ORDER BY s.sample_id
-            """,
+            _SQL["scores"],
             [report.answers_version, report.report_id, metric, field],
         ).fetchall()
     return [_Row(*row) for row in found]
@@ -153,7 +150,7 @@ def _with_labels(rows: list[_Row], given: Sequence[LabelRow], file: str, reports
 
 def _calibrated(
     name: str, signature: str, report_ids: tuple[str, ...], labels: str, rows: list[_Row], seed: int
-) -> Calibrating:
+) -> Calibration:
     both = [row for row in rows if row.score is not None and row.correct is not None]
     if not both:
         raise UserError(f"{name}: no answer has a score and a label; map a label column, or give --labels FILE")
@@ -165,19 +162,19 @@ def _calibrated(
         [row.second for row in both],
     )
     releases = dict.fromkeys(row.release for row in both) if report_ids else {}
-    return Calibrating(
+    return Calibration(
         name,
         signature,
         report_ids,
         labels,
-        tuple(calibrate(labelled, seed=seed)),
+        tuple(human_agreement(labelled, seed=seed)),
         tuple(_corrected(release, [row for row in rows if row.release == release]) for release in releases),
         sum(row.score is None and row.correct is not None for row in rows),
         seed,
     )
 
 
-def _corrected(release: str, rows: list[_Row]) -> Corrected:
+def _corrected(release: str, rows: list[_Row]) -> CorrectedMean:
     """PPI++ over all answers of a release that have a score."""
     scored = [row for row in rows if row.score is not None]
     scores = numbers([row.score for row in rows if row.score is not None], "scores")
@@ -186,10 +183,10 @@ def _corrected(release: str, rows: list[_Row]) -> Corrected:
     binary = bool(set(scores.tolist()) <= {0.0, 1.0})
     interval = proportion_interval(scores, codes) if binary else mean_interval(scores, codes)
     labels = [None if row.correct is None else float(row.correct) for row in scored]
-    return Corrected(release, Estimate(mean(scores), interval), ppi_mean(scores, labels, clusters=clusters))
+    return CorrectedMean(release, Estimate(mean(scores), interval), ppi_mean(scores, labels, clusters=clusters))
 
 
-def by_own_labels(home: Home, report: Report, names: Sequence[str]) -> dict[str, Corrected]:
+def by_own_labels(home: Home, report: Report, names: Sequence[str]) -> dict[str, CorrectedMean]:
     """By METRIC.FIELD of `names`: the mean of the report as people would have given it, who labelled a part of it.
 
     Nothing where people labelled none of the answers, or enough of them: then the labels speak for themselves.
@@ -207,7 +204,7 @@ def by_own_labels(home: Home, report: Report, names: Sequence[str]) -> dict[str,
     return found
 
 
-def columns_of(found: Calibrating, part: Calibration) -> dict[str, Any]:
+def columns_of(found: Calibration, part: HumanAgreement) -> dict[str, Any]:
     """One part as the columns of the table `calibrations`, by name; also what --json prints."""
     agreed, ceiling = part.agreement, part.ceiling
     corrected = next((one for one in found.corrected if one.release == part.release), None)
@@ -238,3 +235,50 @@ def columns_of(found: Calibrating, part: Calibration) -> dict[str, Any]:
         row[name] = estimate.value if estimate else None
         row[f"{name}_low"], row[f"{name}_high"] = (interval.low, interval.high) if interval else (None, None)
     return row
+
+
+def store_calibration(home: Home, found: Calibration) -> None:
+    """Write a calibration, one row over all releases and one for each. Older ones stay, and the newest counts."""
+    metric, _, field = found.name.partition(".")
+    about = {
+        "metric": metric, "field": field, "signature": found.signature, "report_ids": list(found.report_ids),
+        "labels": found.labels, "seed": found.seed,
+    }  # fmt: skip
+    with home.warehouse.writing() as warehouse:
+        for part in found.parts:
+            row = {**about, **columns_of(found, part)}
+            places = ", ".join("?" * len(row))
+            warehouse.execute(
+                f"INSERT INTO calibrations (created_at, {', '.join(row)}) VALUES (now(), {places})", list(row.values())
+            )
+
+
+def calibrations_of(home: Home, reports: Sequence[Report], name: str) -> tuple[Calibrated | Missing, ...]:
+    """The newest calibration of METRIC.FIELD `name` on the release of each report, with the signature it has there.
+
+    A calibration with another signature has expired: another judge, prompt or parser errs in another way. One on other
+    releases does not count: a judge may be kind to one release and hard on another.
+    """
+    how = " ".join(["run answerkey calibrate", name, *(f"--report {report.report_id}" for report in reports)])
+    return tuple(_calibration_of(home, report, name, how) for report in reports)
+
+
+def _calibration_of(home: Home, report: Report, name: str, how: str) -> Calibrated | Missing:
+    metric, _, field = name.partition(".")
+    signature = report.manifest["signatures"].get(metric)
+    with home.warehouse.reading() as warehouse:
+        rows = warehouse.execute(
+            _SQL["newest"],
+            [metric, field, signature, report.release],
+        ).fetchall()
+    if not rows or signature is None:
+        return Missing(f"it was never calibrated; {how}")
+    [(release, calibrated, n, kappa, low, high, labels)] = rows
+    if calibrated != signature:
+        what = ", ".join(str(change) for change in signature_changes(calibrated, signature))
+        return Missing(f"its calibration on answers of {release} has expired ({what}); {how}")
+    if release != report.release:
+        return Missing(f"it was calibrated on answers of {release}, and not on those of {report.release}; {how}")
+    source = "that came with the answers" if labels == OWN_LABELS else f"of {labels}"
+    interval = None if low is None else Interval(low, high, "delta-log-t")
+    return Calibrated(release, None if kappa is None else Estimate(kappa, interval), n, source)

@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.gate.evidence import Evidence
+from answerkey.metrics_core.gate.evidence import Coverage, Evidence, Mask, Missing, PairedScores
 from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict, apply_policy
 from answerkey.metrics_core.gate.policy import Policy, parse_policy
 from answerkey.metrics_core.gate.simulate import SelfTest, self_test
-from answerkey.metrics_core.registry import Options, create
-from answerkey.tasks.gate.evidence import evidence
-from answerkey.tasks.gate.verdicts import Gated, store
+from answerkey.metrics_core.registry import METRICS, Options, create
+from answerkey.tasks.compare.compare import USES_FACTS
+from answerkey.tasks.compare.paired_samples import (
+    CORPUS_BLEU,
+    SCORED,
+    STATUSES,
+    FieldScores,
+    PairedSamples,
+    pair_samples,
+)
+from answerkey.tasks.compare.warnings import differing_methods
+from answerkey.tasks.gate.calibrate import calibrations_of
+from answerkey.tasks.gate.verdicts import ReleaseVerdict, store_verdict
 from answerkey.tasks.reports.labels import LABEL
-from answerkey.tasks.reports.names import is_known, pair_named, report_named
-from answerkey.tasks.reports.report import read_reports
+from answerkey.tasks.reports.names import is_known, labels, pair_named, report_named
+from answerkey.tasks.reports.report import Report, read_reports
 from answerkey.tasks.warehouse.home import Home
+
+_WANTED = tuple(STATUSES.index(name) for name in ("scored", "failed", "skipped"))
+"""What a sample is that the metric has something to say about."""
 
 
 def is_text(policy: str) -> bool:
@@ -59,7 +75,7 @@ def check_fields(policy: Policy, metrics: Sequence[str], options: Options) -> No
             raise UserError(f"policy: {name}: this run will not have such a field; {hint}")
 
 
-def gate(home: Home, old: str, new: str, policy: Policy, dataset: str = "") -> Gated:
+def gate(home: Home, old: str, new: str, policy: Policy, dataset: str = "") -> ReleaseVerdict:
     """Decide whether the release of report `new` may ship in place of that of `old`, and keep what was decided.
 
     Args:
@@ -71,20 +87,20 @@ def gate(home: Home, old: str, new: str, policy: Policy, dataset: str = "") -> G
             is missing is no bad input: the verdict is then INCOMPLETE, and never a PASS.
     """
     gated = _decided(home, old, new, policy, dataset)
-    store(home, gated)
+    store_verdict(home, gated)
     return gated
 
 
-def _decided(home: Home, old: str, new: str, policy: Policy, dataset: str) -> Gated:
+def _decided(home: Home, old: str, new: str, policy: Policy, dataset: str) -> ReleaseVerdict:
     primary, margin = policy.primary.field, abs(policy.primary.floor)
     if not is_known(home, old):
         new = report_named(home, new, dataset)
         sentence = f"there is no report or release {old} in {home} to compare {new} with; evaluate the baseline first"
         rules = tuple(RuleOutcome(rule.text, "INCOMPLETE", "there is no baseline") for rule in policy.rules)
         sentence = f"whether {new} may ship cannot be said: {sentence}"
-        return Gated(old, new, primary, margin, Verdict("INCOMPLETE", sentence, rules))
+        return ReleaseVerdict(old, new, primary, margin, Verdict("INCOMPLETE", sentence, rules))
     old, new, found = _evidence(home, old, new, policy, dataset)
-    return Gated(old, new, primary, margin, apply_policy(policy, found))
+    return ReleaseVerdict(old, new, primary, margin, apply_policy(policy, found))
 
 
 def gate_self_test(home: Home, old: str, new: str, policy: Policy, dataset: str = "", *, seed: int = 0) -> SelfTest:
@@ -105,3 +121,103 @@ def _evidence(home: Home, old: str, new: str, policy: Policy, dataset: str) -> t
     if before.dataset != after.dataset:
         raise UserError(f"{old} is about {before.dataset}, and {new} about {after.dataset}")
     return old, new, evidence(home, before, after, policy)
+
+
+@dataclass(frozen=True, slots=True)
+class _Field:
+    """One field in both reports, and which samples are the same in both; masks of shape (samples,)."""
+
+    columns: FieldScores
+    same: Mask
+    binary: bool
+    low: float
+    high: float
+
+
+def evidence(home: Home, old: Report, new: Report, policy: Policy) -> Evidence:
+    """Scores, coverage and calibrations of all fields that `policy` names; a field that has none gets the reason."""
+    samples = pair_samples(home, old, new)
+    names = labels((old, new))
+    fields = {name: _field(samples, name) for name in policy.fields}
+    masks = {name: (in_old, in_new) for name, in_old, in_new in samples.members()}
+    return Evidence(
+        names[old.report_id],
+        names[new.report_id],
+        {(name, slice_): _column(fields[name], slice_, masks) for name, slice_ in policy.needs},
+        {name: _coverage(samples, field, names) for name, field in fields.items() if isinstance(field, _Field)},
+        {name: calibrations_of(home, (old, new), name) for name in policy.fields if policy.kappa(name)},
+        None if samples.clusters is None else samples.clusters.astype(np.intp),
+    )
+
+
+def _field(samples: PairedSamples, name: str) -> _Field | Missing:
+    metric, _, field = name.partition(".")
+    for report in (samples.old, samples.new):
+        names = [f"{score.metric}.{score.field}" for score in report.overall]
+        if name not in names:
+            near = difflib.get_close_matches(name, names, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"it has {', '.join(names)}"
+            return Missing(f"{report.report_id} has no such field; {hint}")
+    if why := differing_methods(samples.old, samples.new).get(metric):
+        return Missing(f"{why}; evaluate both releases with the same settings")
+    if (metric, field) == CORPUS_BLEU:
+        return Missing("it is one number for a whole release, and a gate needs one for each sample; take bleu.bleu")
+    columns = samples.scores(metric, field)
+    known = [side[status == SCORED] for side, status in _sides(columns)]
+    binary = all(np.isin(values, (0, 1)).all() for values in known)
+    same = ~(samples.changed | samples.facts_changed) if metric in USES_FACTS else ~samples.changed
+    return _Field(columns, same, binary, *_range(metric, field))
+
+
+def _sides(columns: FieldScores) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    return (columns.old, columns.old_status), (columns.new, columns.new_status)
+
+
+def _range(metric: str, field: str) -> tuple[float, float]:
+    """Of the field; a field of a model of the user's has the widest of its metric."""
+    if metric not in METRICS:
+        return 0.0, 1.0
+    fields = {one.name: one for one in METRICS[metric]().fields}
+    if field in fields:
+        return fields[field].low, fields[field].high
+    return min(one.low for one in fields.values()), max(one.high for one in fields.values())
+
+
+def _column(field: _Field | Missing, slice_: str, masks: dict[str, tuple[Mask, Mask]]) -> PairedScores | Missing:
+    if isinstance(field, Missing):
+        return field
+    if slice_ not in masks:
+        near = difflib.get_close_matches(slice_, masks, n=1)
+        hint = f"did you mean {near[0]}?" if near else "evaluate with --slice"
+        return Missing(f"the two reports have no slice {slice_} in common; {hint}")
+    in_old, in_new = masks[slice_]
+    before, after = in_old & (field.columns.old_status == SCORED), in_new & (field.columns.new_status == SCORED)
+    both = before & after & field.same
+    return PairedScores(
+        np.where(both, field.columns.old, np.nan),
+        np.where(both, field.columns.new, np.nan),
+        np.where(after, field.columns.new, np.nan),
+        field.binary,
+        field.low,
+        field.high,
+    )
+
+
+def _coverage(samples: PairedSamples, field: _Field, names: Mapping[str, str]) -> tuple[Coverage, ...]:
+    """Of the samples that the field has something to say about in either report, those with a comparable number.
+
+    A sample that is undefined in both has nothing to say (no reference, no label). One that is undefined or absent in
+    one only counts against that one: leaving answers out must not pay.
+    """
+    columns = field.columns
+    wanted = np.isin(columns.old_status, _WANTED) | np.isin(columns.new_status, _WANTED)
+    parts = []
+    for report, (_, status) in zip((samples.old, samples.new), _sides(columns), strict=True):
+        scored = wanted & (status == SCORED) & field.same
+        counts = np.bincount(status[wanted], minlength=len(STATUSES))
+        missing = {name: int(n) for name, n in zip(STATUSES, counts, strict=True) if n and name != "scored"}
+        changed = int((wanted & (status == SCORED) & ~field.same).sum())
+        if changed:
+            missing["changed in the data set"] = changed
+        parts.append(Coverage(names[report.report_id], int(wanted.sum()), int(scored.sum()), missing))
+    return tuple(parts)

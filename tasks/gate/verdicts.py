@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
+from xml.etree import ElementTree
 
 from answerkey.metrics_core.gate.gate import PRECEDENCE, Outcome, RuleOutcome, Verdict
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.sql import statements
 
 EXIT_CODES: Mapping[str, int] = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3, "INCOMPLETE": 4}
 """What the command ends with; 2 is bad input."""
+_TAGS = {"FAIL": "failure", "INCONCLUSIVE": "failure", "INCOMPLETE": "error"}
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML 1.0 cannot hold, not even escaped."""
 
 
 @dataclass(frozen=True, slots=True)
-class Gated:
+class ReleaseVerdict:
     """A verdict and the ids of the reports that it is about; `old` is the name that was asked for if there is none.
 
     `primary` is the METRIC.FIELD that decides, and `margin` the loss of it that is tolerated.
@@ -40,7 +46,7 @@ class Gated:
         }
 
 
-def store(home: Home, gated: Gated) -> None:
+def store_verdict(home: Home, gated: ReleaseVerdict) -> None:
     """Keep a verdict in the warehouse, beside those that were said before."""
     said = gated.verdict
     rules = json.dumps([asdict(rule) for rule in said.rules], allow_nan=False)
@@ -52,18 +58,15 @@ def store(home: Home, gated: Gated) -> None:
         )
 
 
-def stored(home: Home, new_report_ids: Sequence[str]) -> tuple[Gated, ...]:
+def stored_verdicts(home: Home, new_report_ids: Sequence[str]) -> tuple[ReleaseVerdict, ...]:
     """The newest verdict about each pair of reports whose new one is one of `new_report_ids`, in that order."""
     with home.warehouse.reading() as warehouse:
         rows = warehouse.execute(
-            'SELECT old_report, new_report, "primary", margin, outcome, sentence, rules FROM verdicts '
-            "WHERE new_report IN (SELECT unnest(?)) "
-            "QUALIFY row_number() OVER (PARTITION BY old_report, new_report ORDER BY created_at DESC, rowid DESC) = 1 "
-            "ORDER BY list_position(?, new_report), created_at, rowid",
+            statements(__name__)["newest"],
             [list(new_report_ids)] * 2,
         ).fetchall()
     return tuple(
-        Gated(old, new, primary, margin, Verdict(outcome, sentence, _rules(rules)))
+        ReleaseVerdict(old, new, primary, margin, Verdict(outcome, sentence, _rules(rules)))
         for old, new, primary, margin, outcome, sentence, rules in rows
     )
 
@@ -72,17 +75,51 @@ def _rules(text: str) -> tuple[RuleOutcome, ...]:
     return tuple(RuleOutcome(**rule) for rule in json.loads(text))
 
 
-def exit_code(gates: Sequence[Gated], *, asked: bool = False) -> int:
+def exit_code(gates: Sequence[ReleaseVerdict], *, asked: bool = False) -> int:
     """What a command ends with: the code of the worst verdict. A gate that was `asked` and said nothing is no pass."""
     if not gates:
         return EXIT_CODES["INCOMPLETE"] if asked else 0
     return EXIT_CODES[worst(gates)]
 
 
-def worst(gates: Sequence[Gated]) -> Outcome:
+def worst(gates: Sequence[ReleaseVerdict]) -> Outcome:
     """What several verdicts come to: a release that fails outweighs one of which too little is known.
 
     Raises:
         ValueError: there is no verdict.
     """
     return min((gated.verdict.outcome for gated in gates), key=PRECEDENCE.index)
+
+
+def junit(gated: ReleaseVerdict) -> str:
+    """One suite: a rule that holds passes, one that is not shown to hold is a failure, a gap in the evidence an error.
+
+    Names come from data, and may hold anything: characters that XML has no place for become U+FFFD.
+    """
+    rules = gated.verdict.rules
+    tags = [_TAGS.get(rule.outcome) for rule in rules]
+    suite = ElementTree.Element(
+        "testsuite",
+        name=_xml(f"answerkey gate {gated.old} {gated.new}"),
+        tests=str(len(rules)),
+        failures=str(tags.count("failure")),
+        errors=str(tags.count("error")),
+        skipped="0",
+        time="0",
+    )
+    for rule, tag in zip(rules, tags, strict=True):
+        case = ElementTree.SubElement(suite, "testcase", classname="answerkey.gate", name=_xml(rule.rule), time="0")
+        if tag:
+            found = ElementTree.SubElement(
+                case, tag, type=rule.outcome, message=_xml(f"{rule.outcome}: {rule.sentence}")
+            )
+            found.text = _xml(rule.sentence)
+    ElementTree.SubElement(suite, "system-out").text = _xml(f"{gated.verdict.outcome}: {gated.verdict.sentence}")
+    whole = ElementTree.Element("testsuites")
+    whole.append(suite)
+    ElementTree.indent(whole)
+    return ElementTree.tostring(whole, encoding="unicode", xml_declaration=False) + "\n"
+
+
+def _xml(text: str) -> str:
+    return _NOT_XML.sub("\ufffd", text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from answerkey.metrics_core.gate.gate import Outcome
-from answerkey.tasks.gate.verdicts import Gated
+from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.events import emit
 from answerkey.tasks.reports.report import Report, read_reports
 from answerkey.tasks.warehouse.home import Home
@@ -20,7 +20,7 @@ RUN_INCOMPLETE = "answerkey.run.incomplete"
 """A report is PARTIAL: rows of some metric have no score."""
 
 
-def announce(home: Home, report_ids: Sequence[str], gates: Iterable[Gated] = ()) -> list[str]:
+def announce(home: Home, report_ids: Sequence[str], gates: Iterable[ReleaseVerdict] = ()) -> list[str]:
     """Emit an event for each verdict, and one for each report that is PARTIAL; return the names of those sent.
 
     The resource is `answerkey.release.DATASET.RELEASE`. Every payload has dataset, release and report; that of a

@@ -11,7 +11,7 @@ from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.registry import METRICS
 from answerkey.tasks.gate.calibrate import by_own_labels
-from answerkey.tasks.gate.verdicts import Gated
+from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page import read
 from answerkey.tasks.publish.page.command import command
 from answerkey.tasks.publish.page.model import Corrected, Field, Page, Release
@@ -35,7 +35,7 @@ def build_page(
     report_ids: Sequence[str],
     *,
     comparisons: Sequence[Comparison] = (),
-    gates: Sequence[Gated] = (),
+    gates: Sequence[ReleaseVerdict] = (),
     primary: str | None = None,
     most_samples: int = MOST_SAMPLES,
 ) -> Page:
@@ -76,7 +76,7 @@ def _page(
     names: Sequence[str],
     headlines: tuple[str, ...],
     comparisons: tuple[Comparison, ...],
-    gates: tuple[Gated, ...],
+    gates: tuple[ReleaseVerdict, ...],
     means: Sequence[Corrected],
     most_samples: int,
 ) -> Page:

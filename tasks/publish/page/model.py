@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from answerkey.metrics_core.comparison import ALL, Comparison
 from answerkey.metrics_core.gate.gate import PRECEDENCE
-from answerkey.tasks.gate.verdicts import Gated
+from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.reports.history import Moment
 from answerkey.tasks.reports.report import Report, Score
 
@@ -224,7 +224,7 @@ class Page:
     headlines: tuple[str, ...]
     fields: tuple[Field, ...]
     releases: tuple[Release, ...]
-    gates: tuple[Gated, ...]
+    gates: tuple[ReleaseVerdict, ...]
     summary: str
     warnings: tuple[Warning, ...]
     comparisons: tuple[Comparison, ...]

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.sample import content_hash
-from answerkey.tasks.gate.verdicts import Gated
+from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.artifacts import artifact_key, literal
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.html import write
@@ -31,7 +31,7 @@ def publish_run(
     home: Home,
     report_ids: Sequence[str],
     comparisons: Sequence[Comparison] = (),
-    gates: Sequence[Gated] = (),
+    gates: Sequence[ReleaseVerdict] = (),
     *,
     drawn: bool = True,
 ) -> str:
@@ -51,7 +51,7 @@ def publish_run(
 
 
 def publish_pair(
-    home: Home, comparison: Comparison, gates: Sequence[Gated] = (), *, primary: str = "", drawn: bool = True
+    home: Home, comparison: Comparison, gates: Sequence[ReleaseVerdict] = (), *, primary: str = "", drawn: bool = True
 ) -> str:
     """One page about two reports that were compared; `primary` is the field that decides, if one was declared.
 
@@ -69,7 +69,7 @@ def _publish(
     home: Home,
     report_ids: Sequence[str],
     comparisons: Sequence[Comparison],
-    gates: Sequence[Gated],
+    gates: Sequence[ReleaseVerdict],
     file: Path | None,
     key: str,
     primary: str | None = None,
@@ -95,7 +95,7 @@ def _link(file: Path) -> str:
     return f"{place}/{quote(file.as_posix())}" if place else ""
 
 
-def _publish_verdict(gated: Gated) -> None:
+def _publish_verdict(gated: ReleaseVerdict) -> None:
     from prefect.artifacts import create_markdown_artifact
 
     said = gated.verdict

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from answerkey.metrics_core.judges.calibration import Labelled, calibrate
+from answerkey.metrics_core.judges.calibration import Labelled, human_agreement
 from answerkey.metrics_core.statistics.agreement import agreement, auroc, best_threshold
 
 
@@ -19,7 +19,7 @@ def graded(n: int, signal: float, seed: int = 0) -> Labelled:
 def test_verdicts_are_compared_as_they_are() -> None:
     rows = Labelled([1.0, 1.0, 0.0, 0.0] * 10, [True, False, False, True] * 5 + [True, True, False, False] * 5,
                     ["a"] * 20 + ["b"] * 20, list(range(20)) * 2)  # fmt: skip
-    whole, first, second = calibrate(rows)
+    whole, first, second = human_agreement(rows)
     assert (whole.release, first.release, second.release) == (None, "a", "b")
     assert (whole.n, whole.clusters, whole.auroc, whole.threshold) == (40, 20, None, None)
     assert whole.agreement == agreement(rows.scores, rows.labels, clusters=rows.clusters)
@@ -31,7 +31,7 @@ def test_verdicts_are_compared_as_they_are() -> None:
 
 def test_graded_scores_get_a_threshold_that_their_question_did_not_teach() -> None:
     rows = graded(1000, 2.0)
-    whole = calibrate(rows)[0]
+    whole = human_agreement(rows)[0]
     assert whole.auroc == auroc(rows.scores, rows.labels, clusters=rows.clusters)
     assert whole.threshold == best_threshold(rows.scores, rows.labels, clusters=rows.clusters)
     assert whole.threshold
@@ -43,7 +43,7 @@ def test_graded_scores_get_a_threshold_that_their_question_did_not_teach() -> No
 def test_a_score_that_knows_nothing_has_no_kappa_to_show_for_it() -> None:
     learned, seen = [], []
     for seed in range(20):
-        whole = calibrate(graded(100, 0.0, seed))[0]
+        whole = human_agreement(graded(100, 0.0, seed))[0]
         assert whole.agreement
         assert whole.threshold
         learned.append(whole.agreement.kappa.value if whole.agreement.kappa else 0.0)
@@ -55,13 +55,13 @@ def test_a_score_that_knows_nothing_has_no_kappa_to_show_for_it() -> None:
 
 @pytest.mark.parametrize("labels", [[True] * 4, [False] * 4])
 def test_labels_that_are_all_the_same_define_no_threshold(labels: list[bool]) -> None:
-    found = calibrate(Labelled([0.1, 0.2, 0.3, 0.4], labels, ["a"] * 4, list("wxyz")))[0]
+    found = human_agreement(Labelled([0.1, 0.2, 0.3, 0.4], labels, ["a"] * 4, list("wxyz")))[0]
     assert (found.agreement, found.auroc, found.threshold) == (None, None, None)
 
 
 def test_the_ceiling_is_what_two_people_reach() -> None:
     rows = Labelled([1.0] * 6, [True, True, False, False, True, True], ["a"] * 6, list(range(6)),
                     [True, False, False, False, None, None])  # fmt: skip
-    ceiling = calibrate(rows)[0].ceiling
+    ceiling = human_agreement(rows)[0].ceiling
     assert ceiling
     assert (ceiling.n, ceiling.accuracy.value) == (4, 0.75)

@@ -11,10 +11,9 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.policy import parse_policy
 from answerkey.metrics_core.statistics.agreement import agreement
 from answerkey.metrics_core.statistics.ppi import ppi_mean
-from answerkey.tasks.gate.calibrate import Calibrating, calibration, columns_of
-from answerkey.tasks.gate.calibrations import keep
+from answerkey.tasks.gate.calibrate import Calibration, calibrate, columns_of, store_calibration
 from answerkey.tasks.gate.gate import gate
-from answerkey.tasks.gate.labels_file import read_labels
+from answerkey.tasks.gate.labels import read_labels
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.gating_help import Made, warehouse
 from tests.tasks.staging_help import jsonl, query
@@ -38,7 +37,7 @@ def judged(release: str, n: int = 400, labelled: int = 400, seed: int = 0, error
 def test_the_labels_that_came_with_the_answers(tmp_path: Path) -> None:
     made = judged("a"), judged("b", seed=1)
     ids = warehouse(tmp_path, made)
-    found = calibration(Home(tmp_path), FIELD, reports=["a", "b"])
+    found = calibrate(Home(tmp_path), FIELD, reports=["a", "b"])
     assert (found.report_ids, found.labels, found.signature) == (tuple(ids), "answers.correct", "judge|v1|prompt:aaa")
     whole, a, _ = found.parts
     scores = [*made[0].scores[FIELD].values(), *made[1].scores[FIELD].values()]
@@ -50,7 +49,7 @@ def test_the_labels_that_came_with_the_answers(tmp_path: Path) -> None:
 def test_a_part_of_the_labels_corrects_the_mean_of_all(tmp_path: Path) -> None:
     made = judged("a", n=1000, labelled=100, errors=0.15)
     warehouse(tmp_path, [made])
-    [corrected] = calibration(Home(tmp_path), FIELD, reports=["a"]).corrected
+    [corrected] = calibrate(Home(tmp_path), FIELD, reports=["a"]).corrected
     scores = [float(v or 0) for v in made.scores[FIELD].values()]
     labels = [made.labels.get(name) for name in made.scores[FIELD]]
     assert corrected.corrected == ppi_mean(scores, [None if v is None else float(v) for v in labels])
@@ -70,7 +69,7 @@ def test_what_is_kept_can_be_demanded_until_the_signature_changes(tmp_path: Path
     assert before.rules[1].sentence.endswith(
         "it was never calibrated; run answerkey calibrate judge.match --report faq/a/v1 --report faq/b/v1"
     )
-    keep(Home(tmp_path), found := calibration(Home(tmp_path), FIELD, reports=["a", "b"]))
+    store_calibration(Home(tmp_path), found := calibrate(Home(tmp_path), FIELD, reports=["a", "b"]))
     after = gate(Home(tmp_path), "a", "b", rules).verdict
     assert after.outcome == "PASS"
     kappas = [part.agreement.kappa.value for part in found.parts[1:]]  # type: ignore[union-attr]
@@ -82,7 +81,7 @@ def test_what_is_kept_can_be_demanded_until_the_signature_changes(tmp_path: Path
     assert set(columns_of(found, found.parts[0])) <= columns
     other = tmp_path / "other"
     warehouse(other, [judged("a", judge="judge|v1|prompt:bbb"), judged("b", judge="judge|v1|prompt:bbb")])
-    keep(Home(other), found)
+    store_calibration(Home(other), found)
     expired = gate(Home(other), "a", "b", rules).verdict
     assert expired.outcome == "INCOMPLETE"
     assert "its calibration on answers of a has expired (prompt aaa → bbb); run answerkey" in expired.rules[1].sentence
@@ -96,7 +95,7 @@ def test_a_file_of_labels_takes_the_place_of_those_in_the_answers(tmp_path: Path
         for i, (name, value) in enumerate(list(made.scores[FIELD].items())[:20])
     ]
     file = jsonl(tmp_path / "labels.jsonl", [*rows, {"id": "q0030", "label": "nan"}, {"id": "gone", "label": 1}])
-    found = calibration(Home(tmp_path / "home"), FIELD, reports=["a"], labels=file)
+    found = calibrate(Home(tmp_path / "home"), FIELD, reports=["a"], labels=file)
     [whole, _] = found.parts
     assert whole.agreement
     assert (whole.n, whole.agreement.accuracy.value, found.n_without_score, found.labels) == (20, 1.0, 1, file)
@@ -129,10 +128,10 @@ def test_what_cannot_be_calibrated_says_why(tmp_path: Path) -> None:
         ({"name": FIELD, "reports": ["a", "b"]}, "faq/b/v1 and faq/a/v1 were not scored in the same way; name one"),
     ):
         with pytest.raises(UserError, match=line):
-            calibration(Home(tmp_path), **arguments)  # type: ignore[arg-type]
+            calibrate(Home(tmp_path), **arguments)  # type: ignore[arg-type]
     file = jsonl(tmp_path / "labels.jsonl", [{"id": "elsewhere", "label": 1}])
     with pytest.raises(UserError, match="no label is about an answer of these reports; the first is 'elsewhere'"):
-        calibration(Home(tmp_path), FIELD, reports=["a"], labels=file)
+        calibrate(Home(tmp_path), FIELD, reports=["a"], labels=file)
 
 
 @pytest.mark.parametrize(
@@ -167,6 +166,6 @@ def test_two_annotators_and_a_graded_score_of_nq301(shared: Path, tmp_path: Path
     assert whole.threshold.interval.low <= whole.threshold.value <= whole.threshold.interval.high
 
 
-def stored(shared: Path, tmp_path: Path, judge: str, *more: str) -> Calibrating:
+def stored(shared: Path, tmp_path: Path, judge: str, *more: str) -> Calibration:
     paths = ["id=meta.question_id", "release=model", "label=human_label", f"score=meta.{judge}", *more]
-    return calibration(Home(tmp_path), f"{judge}.match", labels=str(shared / "data/nq301/nq301.jsonl"), mapping=paths)
+    return calibrate(Home(tmp_path), f"{judge}.match", labels=str(shared / "data/nq301/nq301.jsonl"), mapping=paths)

@@ -11,11 +11,9 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict
 from answerkey.metrics_core.gate.policy import Policy, parse_policy
 from answerkey.metrics_core.registry import Options
-from answerkey.tasks.gate.calibrate import calibration
-from answerkey.tasks.gate.calibrations import keep
+from answerkey.tasks.gate.calibrate import calibrate, store_calibration
 from answerkey.tasks.gate.gate import check_fields, gate, gate_self_test, read_policy
-from answerkey.tasks.gate.junit import junit
-from answerkey.tasks.gate.verdicts import EXIT_CODES, Gated, stored, worst
+from answerkey.tasks.gate.verdicts import EXIT_CODES, ReleaseVerdict, junit, stored_verdicts, worst
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.gating_help import Made, Scores, evouna, warehouse
@@ -28,7 +26,9 @@ def policy(margin: float = 0.02, *rules: str, primary: str = FIELD) -> Policy:
     return parse_policy({"primary": primary, "margin": margin, "rules": list(rules)}, "x")
 
 
-def decided(home: Path, old: Scores, new: Scores, rules: Policy, **both: Mapping[str, Mapping[str, str]]) -> Gated:
+def decided(
+    home: Path, old: Scores, new: Scores, rules: Policy, **both: Mapping[str, Mapping[str, str]]
+) -> ReleaseVerdict:
     ids = warehouse(home, [Made("old", {FIELD: old}, **both), Made("new", {FIELD: new}, **both)])  # type: ignore[arg-type]
     return gate(Home(home), *ids, rules)
 
@@ -125,7 +125,7 @@ def test_the_reports_of_a_real_run(tmp_path: Path) -> None:
     found = gate(Home(tmp_path / "home"), "old", "new", rules).verdict
     assert [rule.outcome for rule in found.rules] == ["PASS", "FAIL", "PASS", "PASS"]
     assert [rule.value for rule in found.rules] == pytest.approx([-0.1, -0.1, 0.9, 1.0])
-    assert calibration(Home(tmp_path / "home"), "exact_match.match").parts[0].n == 600
+    assert calibrate(Home(tmp_path / "home"), "exact_match.match").parts[0].n == 600
 
 
 def test_policy_files(tmp_path: Path) -> None:
@@ -166,12 +166,12 @@ def test_a_policy_is_refused_before_anything_is_scored_if_the_run_cannot_have_it
 def test_verdicts_are_kept_and_the_newest_counts(tmp_path: Path) -> None:
     ids = warehouse(tmp_path, [Made(n, {FIELD: scores(500, wrong)}) for n, wrong in (("old", 50), ("new", 150))])
     first = gate(Home(tmp_path), *ids, policy())
-    assert stored(Home(tmp_path), [ids[1]]) == (first,)
+    assert stored_verdicts(Home(tmp_path), [ids[1]]) == (first,)
     second = gate(Home(tmp_path), *ids, policy(0.5))
     missing = gate(Home(tmp_path), "gone", "new", policy())
     assert (second.verdict.outcome, second.margin) == ("PASS", 0.5)
-    assert stored(Home(tmp_path), [ids[1]]) == (second, missing)
-    assert stored(Home(tmp_path), [ids[0]]) == ()
+    assert stored_verdicts(Home(tmp_path), [ids[1]]) == (second, missing)
+    assert stored_verdicts(Home(tmp_path), [ids[0]]) == ()
     kept = query(tmp_path, "SELECT old_report, outcome, rules->0->>'outcome' FROM verdicts ORDER BY created_at")
     assert kept == [(ids[0], "FAIL", "FAIL"), (ids[0], "PASS", "PASS"), ("gone", "INCOMPLETE", "INCOMPLETE")]
     assert worst([second, missing]) == "INCOMPLETE"
@@ -198,7 +198,7 @@ def test_a_judge_is_calibrated_on_both_releases_or_not_at_all(tmp_path: Path) ->
         "judge.match: it was never calibrated; run"
         in gate(Home(tmp_path), "old", "new", rules).verdict.rules[1].sentence
     )
-    keep(Home(tmp_path), calibration(Home(tmp_path), name, reports=["old"]))
+    store_calibration(Home(tmp_path), calibrate(Home(tmp_path), name, reports=["old"]))
     found = gate(Home(tmp_path), "old", "new", rules).verdict
     assert (found.outcome, found.rules[1].outcome) == ("INCOMPLETE", "INCOMPLETE")
     assert found.rules[1].sentence == (
@@ -211,7 +211,7 @@ def test_a_judge_is_calibrated_on_both_releases_or_not_at_all(tmp_path: Path) ->
     ):
         rows = [{"id": f"q{i:04}", "label": int(i >= 50 if wrong == 50 else i % 2)} for i in range(500)]
         people = jsonl(tmp_path / f"people{wrong}.jsonl", rows)
-        keep(Home(tmp_path), calibration(Home(tmp_path), name, reports=["new"], labels=people))
+        store_calibration(Home(tmp_path), calibrate(Home(tmp_path), name, reports=["new"], labels=people))
         found = gate(Home(tmp_path), "old", "new", rules).verdict
         assert (found.outcome, found.rules[1].outcome) == (outcome, outcome)
         assert found.rules[1].sentence.startswith(words)
@@ -222,7 +222,7 @@ def test_junit_has_a_case_a_rule_and_survives_any_name() -> None:
     nasty = '<script>alert(1)</script> "><img onerror=x> & \x00\x1b[31m \ud800 ]]> \u202e'
     outcomes = ("PASS", "FAIL", "INCONCLUSIVE", "INCOMPLETE")
     rules = tuple(RuleOutcome(f"rule {nasty} {one}", one, f"why {nasty}") for one in outcomes)
-    written = junit(Gated(nasty, "new", FIELD, 0.02, Verdict("FAIL", nasty, rules))).encode()
+    written = junit(ReleaseVerdict(nasty, "new", FIELD, 0.02, Verdict("FAIL", nasty, rules))).encode()
     [suite] = ElementTree.fromstring(written)
     assert [suite.get(name) for name in ("tests", "failures", "errors")] == ["4", "2", "1"]
     cases = suite.findall("testcase")

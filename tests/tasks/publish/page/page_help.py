@@ -6,7 +6,7 @@ from typing import Any
 
 from answerkey.metrics_core.comparison import FieldComparison
 from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict
-from answerkey.tasks.gate.verdicts import Gated
+from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.model import (
     Answers,
     Check,
@@ -75,7 +75,7 @@ def field_comparison(name: str = FIELDS[0], **changes: Any) -> FieldComparison:
 
 
 RULE = RuleOutcome("rouge_l.recall >= -0.02", "FAIL", "It lost 0.1.", -0.1, -0.15, -0.05, 10)
-VERDICT = Gated("old", "new", FIELDS[0], 0.02, Verdict("FAIL", "New loses more than the margin.", (RULE,)))
+VERDICT = ReleaseVerdict("old", "new", FIELDS[0], 0.02, Verdict("FAIL", "New loses more than the margin.", (RULE,)))
 
 
 def page(n: int = 4, names: Sequence[str] = ("old", "new"), text: Callable[[str, int], str] | None = None) -> Page:

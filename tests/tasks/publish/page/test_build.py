@@ -12,9 +12,8 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.gate import Verdict
 from answerkey.metrics_core.statistics.agreement import Confusion
 from answerkey.metrics_core.statistics.ppi import ppi_mean, rogan_gladen
-from answerkey.tasks.gate.calibrate import calibration
-from answerkey.tasks.gate.calibrations import keep
-from answerkey.tasks.gate.verdicts import Gated
+from answerkey.tasks.gate.calibrate import calibrate, store_calibration
+from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.html import render
@@ -174,7 +173,7 @@ def test_long_texts_are_cut_when_all_of_them_do_not_fit(
 
 def test_pairs_and_verdict_pass_through_under_the_names_of_the_page(home: Path, done: Done) -> None:
     compared = Comparison(*done.ids, (field_comparison("label.correct"),), ("careful",))
-    gated = Gated(*done.ids, "label.correct", 0.05, Verdict("PASS", "It may ship."))
+    gated = ReleaseVerdict(*done.ids, "label.correct", 0.05, Verdict("PASS", "It may ship."))
     made = build_page(Home(home), done.ids, comparisons=[compared], gates=[gated])
     assert (made.comparisons[0].old, made.comparisons[0].new, made.comparisons[0].margin) == ("old", "new", 0.05)
     assert made.gates == (replace(gated, old="old", new="new"),)
@@ -221,8 +220,8 @@ def test_few_labels_do_not_decide(tmp_path: Path) -> None:
 
 
 def test_agreement_with_people_is_that_of_the_newest_calibration(home: Path, done: Done) -> None:
-    keep(Home(home), calibration(Home(home), "rouge_l.recall", reports=done.ids))
-    keep(Home(home), found := calibration(Home(home), "rouge_l.recall", reports=done.ids))
+    store_calibration(Home(home), calibrate(Home(home), "rouge_l.recall", reports=done.ids))
+    store_calibration(Home(home), found := calibrate(Home(home), "rouge_l.recall", reports=done.ids))
     made = build_page(Home(home), done.ids)
     assert [(one.field, one.release, one.n) for one in made.agreements] == [
         ("rouge_l.recall", None, 13),
@@ -266,7 +265,7 @@ def test_where_people_labelled_a_part_the_mean_that_they_would_give_is_there_wit
     html = render(made)
     assert "Means as people would have given them" in html and 'aria-label="Agreement with people"' not in html
     # A calibration of the same report says the same, once.
-    keep(Home(tmp_path), calibration(Home(tmp_path), "exact_match.match", reports=["part"]))
+    store_calibration(Home(tmp_path), calibrate(Home(tmp_path), "exact_match.match", reports=["part"]))
     again = build_page(Home(tmp_path), done.ids)
     assert [(mean.release, mean.corrected) for mean in again.corrected] == [("part", pytest.approx(one.corrected))]
 
@@ -285,7 +284,7 @@ def test_errors_that_a_judge_makes_on_labelled_answers_are_carried_over_to_those
     for row in plain:
         del row["correct"]
     done = run(tmp_path, Source(jsonl(tmp_path / "plain.jsonl", plain)), ["exact_match"])
-    keep(Home(tmp_path), calibration(Home(tmp_path), "exact_match.match", reports=labelled.ids))
+    store_calibration(Home(tmp_path), calibrate(Home(tmp_path), "exact_match.match", reports=labelled.ids))
     made = build_page(Home(tmp_path), done.ids)
     [one] = made.corrected
     expected = rogan_gladen(36, 50, Confusion(36, 3, 4, 27))

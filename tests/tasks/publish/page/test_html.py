@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.gate.gate import Verdict
-from answerkey.tasks.gate.verdicts import Gated
+from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.html import by_slice, for_script, name_of_test, one_sided, render, write
 from answerkey.tasks.publish.page.model import Agreement, Corrected, Estimate, Page
 from tests.tasks.publish.page.page_help import FIELDS, VERDICT, field_comparison, page, score
@@ -151,7 +151,7 @@ def test_the_verdict_stands_first_with_its_rules(plain: str) -> None:
 
 
 def test_several_releases_have_a_verdict_each_the_last_one_first() -> None:
-    passed = Gated("old", "mid", FIELDS[0], 0.02, Verdict("PASS", "It may ship."))
+    passed = ReleaseVerdict("old", "mid", FIELDS[0], 0.02, Verdict("PASS", "It may ship."))
     html = render(replace(page(), gates=(passed, VERDICT)))
     assert html.index("New loses more than the margin.") < html.index("It may ship.")
     assert html.count('<section class="verdict') == 1 and html.count('<div id="verdict-') == 1

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from answerkey.metrics_core.comparison import Comparison
-from answerkey.tasks.gate.verdicts import Gated
+from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish import announce
 from answerkey.tasks.publish.page.markdown import as_markdown
@@ -88,7 +88,7 @@ def test_automations_are_told_of_verdicts_and_of_reports_that_are_partial(
     done = run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", rows)), ["exact_match"], failing={"exact_match"})
     sent: list[tuple[str, str, dict[str, Any]]] = []
     monkeypatch.setattr(announce, "emit", lambda *one: sent.append(one) or True)
-    gated = Gated(done.ids[0], done.ids[1], "exact_match.match", 0.02, VERDICT.verdict)
+    gated = ReleaseVerdict(done.ids[0], done.ids[1], "exact_match.match", 0.02, VERDICT.verdict)
     assert announce.announce(Home(tmp_path), done.ids[1:], [gated]) == [
         "answerkey.gate.failed",
         "answerkey.run.incomplete",

@@ -1,0 +1,14 @@
+-- name: scores
+-- Every score of one field of a report, with the human label of the answer and the cluster of the sample.
+SELECT s.sample_id, s.release, s."value", a.correct, s.dataset || ' ' || coalesce(m."cluster", s.sample_id)
+FROM scores s
+LEFT JOIN answers a ON a.dataset = s.dataset AND a.release = s.release AND a.sample_id = s.sample_id
+    AND a.answers_version = ?
+LEFT JOIN samples m ON m.dataset = s.dataset AND m.dataset_version = s.dataset_version AND m.sample_id = s.sample_id
+WHERE s.report_id = ? AND s.metric = ? AND s.field = ? ORDER BY s.sample_id
+
+-- name: newest
+-- The newest calibration of a field: rather with this signature, then rather on this release.
+SELECT release, signature, n, kappa, kappa_low, kappa_high, labels FROM calibrations
+WHERE metric = ? AND field = ? AND release IS NOT NULL
+ORDER BY signature = ? DESC, release = ? DESC, created_at DESC LIMIT 1
