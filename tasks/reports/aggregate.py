@@ -1,4 +1,4 @@
-"""Make the report tables of a run: one report a release, in one transaction, never changing an older one."""
+"""Make the report tables of a run: one report per release, in one transaction, never changing an older one."""
 
 from __future__ import annotations
 
@@ -7,18 +7,25 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from answerkey.metrics_core.judges.details import DECIDED_BY, OUT_OF_DEPTH
 from answerkey.metrics_core.metric import Field
+from answerkey.metrics_core.metrics.bleu import BleuStats, corpus_bleu
 from answerkey.metrics_core.registry import Options, create
-from answerkey.metrics_core.statistics.intervals import Interval, cluster_t, student_t, wilson
+from answerkey.metrics_core.statistics.intervals import Interval, bootstrap, cluster_t, student_t, wilson
 from answerkey.tasks.reports.commit import Committed, ReleaseVersion
-from answerkey.tasks.reports.corpus_bleu import corpus_bleu_rows
-from answerkey.tasks.reports.coverage import settle_reports
-from answerkey.tasks.reports.judged_by import note_judges
-from answerkey.tasks.reports.labels import LABEL, LABEL_FIELD, LABEL_SIGNATURE, has_labels, label_scores
+from answerkey.tasks.reports.labels import LABEL, LABEL_FIELD, LABEL_SIGNATURE, NOT_LABELLED
+from answerkey.tasks.reports.manifest import SEED, most_frequent
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.sql import statements
 
 if TYPE_CHECKING:
     import duckdb
+    import numpy as np
+
+_SQL = statements(__name__)
+BLEU = "bleu"
+_MOST_GROUPS = 2_000
+"""Groups of rows that the interval of corpus BLEU is resampled from."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,153 +58,95 @@ def aggregate(
     fields = {(metric.name, field.name): field for metric in chosen for field in metric.fields}
     signatures = {metric.name: metric.signature for metric in chosen}
     with home.warehouse.writing() as warehouse:
-        if labelled := has_labels(warehouse, committed):
+        if labelled := _has_labels(warehouse, committed):
             fields = {(LABEL, LABEL_FIELD.name): LABEL_FIELD} | fields
             signatures = {LABEL: LABEL_SIGNATURE} | signatures
-        _new_reports(warehouse, committed, {**manifest, "signatures": signatures})
-        _fields(warehouse, list(fields), signatures)
-        _insert_scores(warehouse, committed)
+        reports = _add_reports(warehouse, committed, {**manifest, "signatures": signatures})
+        _add_scores(warehouse, reports, [key for key in fields if key[0] != LABEL], signatures)
         if labelled:
-            label_scores(warehouse, committed)
-        _rows_for_aggregates(warehouse, committed)
-        _insert_aggregates(warehouse, fields)
-        corpus_bleu_rows(warehouse)
-        settle_reports(warehouse, min_coverage)
-        note_judges(warehouse)
-        return _refs(warehouse)
+            _add_labels(warehouse, reports)
+        _add_aggregates(warehouse, reports, committed, fields)
+        if BLEU in signatures:
+            _add_corpus_bleu(warehouse, reports, signatures[BLEU])
+        _settle(warehouse, reports, list(fields), min_coverage)
+        _note_judges(warehouse, reports, signatures)
+        return tuple(ReportRef(*row) for row in warehouse.execute(_SQL["made"], {"reports": reports}).fetchall())
 
 
-def _new_reports(warehouse: duckdb.DuckDBPyConnection, committed: Committed, manifest: Mapping[str, Any]) -> None:
-    warehouse.execute(
-        "CREATE OR REPLACE TEMP TABLE new_reports (report_id VARCHAR, release VARCHAR, answers_version VARCHAR)"
-    )
+def _has_labels(warehouse: duckdb.DuckDBPyConnection, committed: Committed) -> bool:
+    """Whether people have labelled any answer of the run."""
+    found = [
+        warehouse.execute(_SQL["has_labels"], _key(committed, release)).fetchall() for release in committed.releases
+    ]
+    return any(labelled for [(labelled,)] in found)
+
+
+def _key(committed: Committed, release: ReleaseVersion) -> dict[str, str]:
+    return {
+        "dataset": committed.dataset,
+        "release": release.release,
+        "answers_version": release.answers_version,
+    }
+
+
+def _add_reports(warehouse: duckdb.DuckDBPyConnection, committed: Committed, manifest: Mapping[str, Any]) -> list[str]:
+    """Write the rows of `reports`; return their ids."""
+    reports = []
     for release in committed.releases:
-        [(version,)] = warehouse.execute(
-            "SELECT coalesce(max(version), 0) + 1 FROM reports WHERE dataset = ? AND release = ?",
-            [committed.dataset, release.release],
-        ).fetchall()
-        report_id = f"{committed.dataset}/{release.release}/v{version}"
+        about: dict[str, Any] = {"dataset": committed.dataset, "release": release.release}
+        [(version,)] = warehouse.execute(_SQL["next_version"], about).fetchall()
         content = {**manifest, "answers_version": release.answers_version, "n_rows": release.n_rows}
-        if "rerun_of" not in content and (earlier := _of_this_run(warehouse, committed, release, manifest)):
-            content["rerun_of"] = earlier
-        warehouse.execute(
-            "INSERT INTO new_reports VALUES (?, ?, ?)", [report_id, release.release, release.answers_version]
-        )
-        warehouse.execute(
-            "INSERT INTO reports (report_id, dataset, dataset_version, release, version, created_at, status, manifest, "
-            "answers_version, run_id) VALUES (?, ?, ?, ?, ?, now(), 'COMPLETE', ?, ?, ?)",
-            [
-                report_id, committed.dataset, committed.dataset_version, release.release, version,
-                json.dumps(content, ensure_ascii=False), release.answers_version, content.get("run_id"),
-            ],
-        )  # fmt: skip
+        run_id = content.get("run_id")
+        # The report that this very run made before it failed further on and was retried.
+        earlier = warehouse.execute(_SQL["report_of_run"], {**about, "run_id": run_id}).fetchone()
+        if "rerun_of" not in content and earlier:
+            content["rerun_of"] = earlier[0]
+        reports.append(f"{committed.dataset}/{release.release}/v{version}")
+        about |= {"report_id": reports[-1], "dataset_version": committed.dataset_version, "version": version}
+        about |= {"answers_version": release.answers_version, "run_id": run_id}
+        warehouse.execute(_SQL["add_report"], {**about, "manifest": json.dumps(content, ensure_ascii=False)})
+    return reports
 
 
-def _of_this_run(
-    warehouse: duckdb.DuckDBPyConnection, committed: Committed, release: ReleaseVersion, manifest: Mapping[str, Any]
-) -> str | None:
-    """The report that this very run made before it failed further on and was retried."""
-    found = warehouse.execute(
-        "SELECT report_id FROM reports WHERE dataset = ? AND release = ? AND run_id = ? ORDER BY version DESC LIMIT 1",
-        [committed.dataset, release.release, manifest.get("run_id")],
-    ).fetchone()
-    return found[0] if found else None
-
-
-def _fields(
-    warehouse: duckdb.DuckDBPyConnection, fields: Sequence[tuple[str, str]], signatures: Mapping[str, str]
+def _add_scores(
+    warehouse: duckdb.DuckDBPyConnection,
+    reports: list[str],
+    fields: Sequence[tuple[str, str]],
+    signatures: Mapping[str, str],
 ) -> None:
     warehouse.execute(
-        "CREATE OR REPLACE TEMP TABLE fields (place INTEGER, metric VARCHAR, signature VARCHAR, field VARCHAR)"
-    )
-    for place, (metric, field) in enumerate(fields):
-        warehouse.execute("INSERT INTO fields VALUES (?, ?, ?, ?)", [place, metric, signatures[metric], field])
-
-
-def _insert_scores(warehouse: duckdb.DuckDBPyConnection, committed: Committed) -> None:
-    # A row that nobody measured was left out on purpose: --only-failed scores nothing new. Labels are not measured.
-    # A question without an answer has failed before anything could be scored.
-    warehouse.execute(
-        """
-        INSERT INTO scores
-        SELECT n.report_id, a.dataset, ?, a.release, a.sample_id, f.metric, f.field,
-               CASE WHEN m.status = 'scored' THEN map_extract(m."values", f.field)[1] END,
-               CASE WHEN a.missing_because IS NOT NULL THEN 'failed' ELSE coalesce(m.status, 'skipped') END,
-               CASE WHEN a.missing_because IS NOT NULL
-                        THEN concat('unanswered (', split_part(a.missing_because, ':', 1), ')')
-                    WHEN m.status IS NULL THEN 'not scored yet: only failed rows were asked for'
-                    ELSE m.reason END,
-               f.signature
-        FROM new_reports n
-        JOIN answers a ON a.dataset = ? AND a.release = n.release AND a.answers_version = n.answers_version
-        JOIN fields f ON f.metric <> ?
-        LEFT JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature
-        """,
-        [committed.dataset_version, committed.dataset, LABEL],
+        _SQL["add_scores"],
+        {
+            "reports": reports,
+            "metrics": [metric for metric, _ in fields],
+            "fields": [field for _, field in fields],
+            "signatures": [signatures[metric] for metric, _ in fields],
+        },
     )
 
 
-def _rows_for_aggregates(warehouse: duckdb.DuckDBPyConnection, committed: Committed) -> None:
-    """The table `places`: every row of the new reports once for 'all' and once a slice.
-
-    `unit` is what is independent: the cluster, or the row itself. Sums are taken per `grp`, which is the unit
-    only where there are clusters, so that a million independent rows make one sum and not a million.
-    """
-    key = {"dataset": committed.dataset, "version": committed.dataset_version}
-    [(clustered,)] = warehouse.execute(
-        'SELECT count("cluster") > 0 FROM samples WHERE dataset = $dataset AND dataset_version = $version',
-        key,
-    ).fetchall()
-    warehouse.execute(
-        """
-        CREATE OR REPLACE TEMP TABLE places AS
-        SELECT n.report_id, n.release, a.sample_id, a.sample_key,
-               coalesce('cluster ' || s."cluster", 'sample ' || a.sample_id) AS unit,
-               CASE WHEN $clustered THEN unit ELSE '' END AS grp, $clustered AS clustered,
-               unnest(list_prepend('all', [key || '=' || a.slices[key] for key in map_keys(a.slices)])) AS slice
-        FROM new_reports n
-        JOIN answers a ON a.dataset = $dataset AND a.release = n.release AND a.answers_version = n.answers_version
-        LEFT JOIN samples s
-            ON s.dataset = $dataset AND s.dataset_version = $version AND s.sample_id = a.sample_id
-        """,
-        {**key, "clustered": clustered},
-    )
+def _add_labels(warehouse: duckdb.DuckDBPyConnection, reports: list[str]) -> None:
+    about = {"metric": LABEL, "field": LABEL_FIELD.name, "signature": LABEL_SIGNATURE, "reason": NOT_LABELLED}
+    warehouse.execute(_SQL["add_labels"], {"reports": reports, **about})
 
 
-_AGGREGATES = """
-WITH sums AS (
-    SELECT p.report_id, any_value(p.release) AS release, s.metric, s.field, p.slice, p.grp,
-           any_value(p.clustered) AS clustered, count(*) AS n, count(s."value") AS n_scored,
-           count(*) FILTER (s.status = 'failed') AS n_failed,
-           count(*) FILTER (s.status = 'undefined') AS n_undefined,
-           count(*) FILTER (s.status = 'skipped') AS n_skipped,
-           sum(s."value") AS total, sum(s."value" * s."value") AS squares
-    FROM places p JOIN scores s USING (report_id, sample_id)
-    GROUP BY ALL
-), means AS (
-    SELECT *, fsum(total) OVER w / nullif(sum(n_scored) OVER w, 0) AS mean FROM sums
-    WINDOW w AS (PARTITION BY report_id, metric, field, slice)
-)
-SELECT report_id, any_value(release), metric, field, slice, sum(n)::BIGINT, sum(n_scored)::BIGINT,
-       sum(n_failed)::BIGINT, sum(n_undefined)::BIGINT, sum(n_skipped)::BIGINT, any_value(mean),
-       sum(squares - 2 * mean * total + n_scored * mean * mean) AS deviations,
-       sum((total - mean * n_scored) ** 2) AS residuals,
-       count(*) FILTER (n_scored > 0) AS clusters, bool_or(clustered) AS clustered
-FROM means GROUP BY report_id, metric, field, slice
-"""
-
-
-def _insert_aggregates(warehouse: duckdb.DuckDBPyConnection, fields: Mapping[tuple[str, str], Field]) -> None:
+def _add_aggregates(
+    warehouse: duckdb.DuckDBPyConnection,
+    reports: list[str],
+    committed: Committed,
+    fields: Mapping[tuple[str, str], Field],
+) -> None:
     places = {key: place for place, key in enumerate(fields)}
-    rows = warehouse.execute(_AGGREGATES).fetchall()
+    about = {"dataset": committed.dataset, "dataset_version": committed.dataset_version}
+    rows = warehouse.execute(_SQL["aggregates"], {"reports": reports, **about}).fetchall()
     for row in sorted(rows, key=lambda row: (row[0], places[row[2], row[3]], row[4])):
         report_id, release, metric, field, slice_, total, scored, failed, undefined, skipped, mean = row[:11]
-        about = fields[metric, field]
-        interval = None if mean is None else _interval(about, mean, scored, *row[11:])
+        of_field = fields[metric, field]
+        interval = None if mean is None else _interval(of_field, mean, scored, *row[11:])
         low, high, method = interval or (None, None, None)
-        bounds = _bounds(about, mean or 0.0, scored, failed + skipped)
+        bounds = _bounds(of_field, mean or 0.0, scored, failed + skipped)
         warehouse.execute(
-            f"INSERT INTO report_scores VALUES ({', '.join('?' * 17)})",
+            _SQL["add_aggregate"],
             [
                 report_id, release, metric, field, slice_, total, scored, failed, undefined, skipped,
                 scored / total, mean, low, high, method, *bounds,
@@ -228,9 +177,91 @@ def _bounds(field: Field, mean: float, n_scored: int, n_missing: int) -> tuple[f
     return tuple((mean * n_scored + end * n_missing) / n for end in (field.low, field.high))  # type: ignore[return-value]
 
 
-def _refs(warehouse: duckdb.DuckDBPyConnection) -> tuple[ReportRef, ...]:
-    rows = warehouse.execute(
-        "SELECT report_id, n.release, status, message "
-        "FROM new_reports n JOIN reports USING (report_id) ORDER BY n.rowid"
-    ).fetchall()
-    return tuple(ReportRef(*row) for row in rows)
+def _add_corpus_bleu(warehouse: duckdb.DuckDBPyConnection, reports: list[str], signature: str) -> None:
+    """Add a row `bleu.corpus_bleu` to `report_scores` for every new report and slice that has sentence BLEU.
+
+    It is made of the statistics that the metric `bleu` left with every answer.
+    """
+    import numpy as np
+
+    groups: dict[tuple[str, str], list[tuple[int, ...]]] = {}
+    about = {"reports": reports, "signature": signature, "most_groups": _MOST_GROUPS}
+    for report_id, slice_, *numbers in warehouse.execute(_SQL["bleu_statistics"], about).fetchall():
+        groups.setdefault((report_id, slice_), []).append(tuple(numbers))
+    for (report_id, slice_), rows in groups.items():
+        stats = np.array(rows, dtype=np.int64)
+        low, high, method = bootstrap(stats, _corpus_bleu, seed=SEED) or (None, None, None)
+        values = {"mean": _corpus_bleu(stats.sum(axis=0)), "low": low, "high": high, "method": method}
+        place = {"report_id": report_id, "slice": slice_, "metric": BLEU, "field": BLEU}
+        warehouse.execute(_SQL["add_corpus_bleu"], {**place, **values})
+
+
+def _corpus_bleu(numbers: np.ndarray) -> float:
+    return corpus_bleu(BleuStats.of_flat([int(number) for number in numbers]))
+
+
+def _settle(
+    warehouse: duckdb.DuckDBPyConnection, reports: list[str], fields: Sequence[tuple[str, str]], min_coverage: float
+) -> None:
+    """Give every new report its status and its message.
+
+    PARTIAL: of some metric rows were skipped, or fewer than `min_coverage` (0 to 1) of the rows that should have a
+    score have one.
+    """
+    first = {metric: field for metric, field in reversed(fields)}
+    about = {"reports": reports, "metrics": list(dict.fromkeys(metric for metric, _ in fields))}
+    with_fields = {**about, "fields": [first[metric] for metric in about["metrics"]]}
+    reasons: dict[tuple[str, str], list[tuple[str, int]]] = {}
+    for report_id, metric, why, n in warehouse.execute(_SQL["reasons"], with_fields).fetchall():
+        reasons.setdefault((report_id, metric), []).append((why, n))
+    partial: set[str] = set()
+    messages: dict[str, list[str]] = {}
+    for report_id, metric, wanted, scored, skipped in warehouse.execute(_SQL["coverage"], about).fetchall():
+        if skipped or (wanted and scored / wanted < min_coverage):
+            partial.add(report_id)
+        if scored < wanted:
+            why = most_frequent(reasons[report_id, metric])
+            messages.setdefault(report_id, []).append(f"{metric}: {wanted - scored:,} of {wanted:,} not scored: {why}")
+    # A report that is partial has rows without a score, so it has a message.
+    for report_id, lines in messages.items():
+        status = "PARTIAL" if report_id in partial else "COMPLETE"
+        warehouse.execute(_SQL["settle"], {"report_id": report_id, "status": status, "message": "; ".join(lines)})
+
+
+def _note_judges(warehouse: duckdb.DuckDBPyConnection, reports: list[str], signatures: Mapping[str, str]) -> None:
+    """Write into the manifest of every new report, under `judge`, what the offline judge did for it, by metric.
+
+    `decided`: of a cascade, how many answers it decided (`offline`) and how many were left (`judge`).
+    `out_of_depth`: for how many answers it warns of its own verdict, by reason, and `of` how many.
+    """
+    offline = {metric: signature for metric, signature in signatures.items() if ":offline@" in signature}
+    if not offline:
+        return
+    about = {
+        "reports": reports,
+        "metrics": list(offline),
+        "signatures": list(offline.values()),
+        "decided_by": DECIDED_BY,
+        "out_of_depth": OUT_OF_DEPTH,
+    }
+    by_report: dict[str, dict[str, dict[str, Any]]] = {}
+    for report_id, metric, decided_by, why, n in warehouse.execute(_SQL["decisions"], about).fetchall():
+        noted = by_report.setdefault(report_id, {"decided": {}, "out_of_depth": {}})
+        if decided_by:
+            counts = noted["decided"].setdefault(metric, {"offline": 0, "judge": 0})
+            counts[decided_by] += n
+        depth = noted["out_of_depth"].setdefault(metric, {"of": 0, "why": {}})
+        depth["of"] += n
+        if why:
+            depth["why"][why] = depth["why"].get(why, 0) + n
+    for report_id, noted in by_report.items():
+        [(text,)] = warehouse.execute(_SQL["manifest"], {"report_id": report_id}).fetchall()
+        manifest = json.loads(text)
+        telling = {key: _telling(by_metric) for key, by_metric in noted.items()}
+        manifest.setdefault("judge", {}).update({key: value for key, value in telling.items() if value})
+        content = json.dumps(manifest, ensure_ascii=False)
+        warehouse.execute(_SQL["set_manifest"], {"report_id": report_id, "manifest": content})
+
+
+def _telling(by_metric: Mapping[str, Any]) -> dict[str, Any]:
+    return {metric: counts for metric, counts in by_metric.items() if counts.get("why", counts)}

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import answerkey.metrics_core
-from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
+from answerkey.metrics_core.judges.options import OFFLINE, OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.ledger import FILE, Ledger, Spent
 from answerkey.metrics_core.registry import METRICS
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.load import Loaded
-from answerkey.tasks.reports.corpus_bleu import SEED
 from answerkey.tasks.score.plan import Plan
 from answerkey.tasks.validate.validate import Validation
+
+SEED = 20_240_101
+"""Of the bootstrap of corpus BLEU."""
+
+_MOST_REASONS = 3
 
 LIBRARIES = (
     "duckdb", "sacrebleu", "rapidfuzz", "regex", "numpy", "scipy", "sentence-transformers", "torch",
@@ -115,3 +119,38 @@ def code_revision() -> str:
     folder = Path(answerkey.metrics_core.__file__).parent
     files = sorted(folder.rglob("*.py"))
     return content_hash([[str(f.relative_to(folder)), f.read_text(encoding="utf-8")] for f in files])[:12]
+
+
+def saved(manifest: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Answers of a report that the first judge of a cascade decided, and calls that this saved; None without one."""
+    judge = manifest.get("judge") or {}
+    if "decided" not in judge:
+        return None
+    decided = sum(counts["offline"] for counts in judge["decided"].values())
+    return decided, decided * len(judge["judges"]) * judge["repeats"]
+
+
+def named(manifest: Mapping[str, Any]) -> str:
+    """Who judged a report, in a few words: the offline judge with how far it agrees with people; "" without a judge."""
+    judge = manifest.get("judge") or {}
+    models = ", ".join(name for name in judge.get("judges", ()) if name != OFFLINE)
+    return "; then ".join(filter(None, (judge.get("about", ""), models)))
+
+
+def depth_warnings(manifest: Mapping[str, Any]) -> list[str]:
+    """For each metric in which the offline judge was out of its depth, a sentence."""
+    found = (manifest.get("judge") or {}).get("out_of_depth") or {}
+    return [_sentence(metric, counts) for metric, counts in found.items()]
+
+
+def _sentence(metric: str, counts: Mapping[str, Any]) -> str:
+    why = most_frequent(sorted(counts["why"].items(), key=lambda pair: (-pair[1], pair[0])))
+    n = sum(counts["why"].values())
+    return f"{metric}: the offline judge is out of its depth on {n:,} of {counts['of']:,} answers: {why}"
+
+
+def most_frequent(reasons: Sequence[tuple[str, int]]) -> str:
+    """The first few reasons with their numbers of rows, and how many rows have others."""
+    first = [f"{n:,} {why}" for why, n in reasons[:_MOST_REASONS]]
+    rest = sum(n for _, n in reasons[_MOST_REASONS:])
+    return ", ".join([*first, *([f"{rest:,} for other reasons"] if rest else [])])

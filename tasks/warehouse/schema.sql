@@ -373,7 +373,14 @@ JOIN answers a
 LEFT JOIN samples s
     ON s.dataset = r.dataset AND s.dataset_version = r.dataset_version AND s.sample_id = a.sample_id;
 
--- For people: one row a sample and metric, with the texts beside the numbers.
+-- The same once for 'all' and once per slice. `unit` is what is independent: the cluster, or the row itself.
+CREATE OR REPLACE VIEW report_slices AS
+SELECT
+    report_id, release, sample_id, sample_key, coalesce('cluster ' || "cluster", 'sample ' || sample_id) AS unit,
+    unnest(list_prepend('all', [key || '=' || slices[key] for key in map_keys(slices)])) AS slice
+FROM report_answers;
+
+-- For people: one row per sample and metric, with the texts beside the numbers.
 CREATE OR REPLACE VIEW sample_scores AS
 SELECT
     s.report_id, s.release, s.sample_id, a.question, a."references", a.answer, a.correct, s.metric,

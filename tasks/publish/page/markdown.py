@@ -13,7 +13,7 @@ from answerkey.tasks.publish.artifacts import literal, number
 from answerkey.tasks.publish.page.html import by_slice, environment
 from answerkey.tasks.publish.page.model import Estimate, Page
 from answerkey.tasks.publish.page.text import visible
-from answerkey.tasks.reports.judged_by import named
+from answerkey.tasks.reports.manifest import named
 from answerkey.tasks.reports.report import Score
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from answerkey.metrics_core.comparison import Comparison, FieldComparison
 from answerkey.metrics_core.statistics.intervals import LEVEL
 from answerkey.tasks.publish.page.model import Check, Release, Warning
 from answerkey.tasks.publish.page.text import number, percent, signed
-from answerkey.tasks.reports.judged_by import depth_warnings
+from answerkey.tasks.reports.manifest import depth_warnings
 from answerkey.tasks.reports.report import Score
 
 _LARGE_QUARANTINE = 0.05

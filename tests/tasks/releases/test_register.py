@@ -108,7 +108,7 @@ def test_what_could_not_be_evaluated_is_refused_and_leaves_nothing(
     from dataclasses import replace
 
     with pytest.raises(UserError) as caught:
-        register(tmp_path / "home", replace(source, **change))  # type: ignore[arg-type]
+        register(Home(tmp_path / "home"), replace(source, **change))  # type: ignore[arg-type]
     assert message in str(caught.value)
     assert pending(Home(tmp_path / "home")) == []
     assert list((tmp_path / "home").glob("registered/*")) == []

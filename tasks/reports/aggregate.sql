@@ -1,0 +1,144 @@
+-- name: has_labels
+SELECT count(*) > 0 FROM answers
+WHERE dataset = $dataset AND release = $release AND answers_version = $answers_version AND correct IS NOT NULL
+
+-- name: next_version
+SELECT coalesce(max(version), 0) + 1 FROM reports WHERE dataset = $dataset AND release = $release
+
+-- name: report_of_run
+SELECT report_id FROM reports
+WHERE dataset = $dataset AND release = $release AND run_id = $run_id ORDER BY version DESC LIMIT 1
+
+-- name: add_report
+INSERT INTO reports BY NAME
+SELECT $report_id AS report_id, $dataset AS dataset, $dataset_version AS dataset_version, $release AS release,
+       $version AS version, now() AS created_at, 'COMPLETE' AS status, $manifest AS manifest,
+       $answers_version AS answers_version, $run_id AS run_id
+
+-- name: add_scores
+-- A row without a measurement was left out on purpose: --only-failed scores nothing new. A question without an answer
+-- has failed before anything could be scored.
+INSERT INTO scores BY NAME
+WITH fields AS (
+    SELECT unnest($metrics) AS metric, unnest($fields) AS field, unnest($signatures) AS signature
+)
+SELECT r.report_id, a.dataset, r.dataset_version, a.release, a.sample_id, f.metric, f.field,
+       CASE WHEN m.status = 'scored' THEN map_extract(m."values", f.field)[1] END AS "value",
+       CASE WHEN a.missing_because IS NOT NULL THEN 'failed' ELSE coalesce(m.status, 'skipped') END AS status,
+       CASE WHEN a.missing_because IS NOT NULL
+                THEN concat('unanswered (', split_part(a.missing_because, ':', 1), ')')
+            WHEN m.status IS NULL THEN 'not scored yet: only failed rows were asked for'
+            ELSE m.reason END AS reason,
+       f.signature
+FROM reports r
+JOIN answers a ON a.dataset = r.dataset AND a.release = r.release AND a.answers_version = r.answers_version
+CROSS JOIN fields f
+LEFT JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature
+WHERE r.report_id IN (SELECT unnest($reports))
+
+-- name: add_labels
+-- The label of people is a metric like any other; it is not measured, it came with the answer.
+INSERT INTO scores BY NAME
+SELECT r.report_id, a.dataset, r.dataset_version, a.release, a.sample_id, $metric AS metric, $field AS field,
+       a.correct::DOUBLE AS "value", if(a.correct IS NULL, 'undefined', 'scored') AS status,
+       if(a.correct IS NULL, $reason, NULL) AS reason, $signature AS signature
+FROM reports r
+JOIN answers a ON a.dataset = r.dataset AND a.release = r.release AND a.answers_version = r.answers_version
+WHERE r.report_id IN (SELECT unnest($reports))
+
+-- name: aggregates
+-- Sums are taken per `grp`, which is the unit only where there are clusters, so that a million independent rows make one
+-- sum and not a million.
+WITH sampled AS (
+    SELECT count("cluster") > 0 AS clustered FROM samples
+    WHERE dataset = $dataset AND dataset_version = $dataset_version
+), sums AS (
+    SELECT p.report_id, any_value(p.release) AS release, s.metric, s.field, p.slice,
+           if(clustered, p.unit, '') AS grp, any_value(clustered) AS clustered,
+           count(*) AS n, count(s."value") AS n_scored,
+           count(*) FILTER (s.status = 'failed') AS n_failed,
+           count(*) FILTER (s.status = 'undefined') AS n_undefined,
+           count(*) FILTER (s.status = 'skipped') AS n_skipped,
+           sum(s."value") AS total, sum(s."value" * s."value") AS squares
+    FROM report_slices p JOIN scores s USING (report_id, sample_id), sampled
+    WHERE p.report_id IN (SELECT unnest($reports)) AND s.report_id IN (SELECT unnest($reports))
+    GROUP BY p.report_id, s.metric, s.field, p.slice, grp
+), means AS (
+    SELECT *, fsum(total) OVER w / nullif(sum(n_scored) OVER w, 0) AS mean FROM sums
+    WINDOW w AS (PARTITION BY report_id, metric, field, slice)
+)
+SELECT report_id, any_value(release), metric, field, slice, sum(n)::BIGINT, sum(n_scored)::BIGINT,
+       sum(n_failed)::BIGINT, sum(n_undefined)::BIGINT, sum(n_skipped)::BIGINT, any_value(mean),
+       sum(squares - 2 * mean * total + n_scored * mean * mean) AS deviations,
+       sum((total - mean * n_scored) ** 2) AS residuals,
+       count(*) FILTER (n_scored > 0) AS clusters, bool_or(clustered) AS clustered
+FROM means GROUP BY report_id, metric, field, slice
+
+-- name: add_aggregate
+INSERT INTO report_scores (
+    report_id, release, metric, field, slice, n_total, n_scored, n_failed, n_undefined, n_skipped, coverage, mean,
+    ci_low, ci_high, ci_method, bound_low, bound_high
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+-- name: bleu_statistics
+-- Summed over clusters, or rows, which are resampled. Past `most_groups` of them they are put into as many random groups
+-- first: the variance of a sum over independent groups is the same, and a million rows take no longer than two thousand.
+WITH stats AS (
+    SELECT p.report_id, p.slice, p.unit, hash(p.unit) % $most_groups AS bucket,
+           CAST(json_extract(m.details, '$.stats') AS BIGINT[]) AS numbers
+    FROM report_slices p
+    JOIN measurements m ON m.sample_key = p.sample_key AND m.signature = $signature AND m.status = 'scored'
+    WHERE p.report_id IN (SELECT unnest($reports))
+), sizes AS (SELECT report_id, slice, count(DISTINCT unit) AS n FROM stats GROUP BY ALL)
+SELECT report_id, slice,
+       sum(numbers[1])::BIGINT, sum(numbers[2])::BIGINT, sum(numbers[3])::BIGINT, sum(numbers[4])::BIGINT,
+       sum(numbers[5])::BIGINT, sum(numbers[6])::BIGINT, sum(numbers[7])::BIGINT, sum(numbers[8])::BIGINT,
+       sum(numbers[9])::BIGINT, sum(numbers[10])::BIGINT
+FROM stats JOIN sizes USING (report_id, slice)
+GROUP BY report_id, slice, CASE WHEN n > $most_groups THEN bucket::VARCHAR ELSE unit END
+ORDER BY report_id, slice, min(unit)
+
+-- name: add_corpus_bleu
+-- Counts and coverage are those of the sentence scores; there are no bounds, since a missing answer has no lowest corpus
+-- BLEU of its own.
+INSERT INTO report_scores BY NAME
+SELECT report_id, release, metric, 'corpus_bleu' AS field, slice, n_total, n_scored, n_failed, n_undefined, n_skipped,
+       coverage, $mean AS mean, $low AS ci_low, $high AS ci_high, $method AS ci_method
+FROM report_scores WHERE report_id = $report_id AND slice = $slice AND metric = $metric AND field = $field
+
+-- name: coverage
+-- All fields of a metric have the same rows. What needs no score (undefined) need not be covered.
+SELECT report_id, metric, max(n_total - n_undefined), max(n_scored), max(n_skipped)
+FROM report_scores
+WHERE slice = 'all' AND report_id IN (SELECT unnest($reports))
+GROUP BY report_id, metric ORDER BY report_id, list_position($metrics, metric)
+
+-- name: reasons
+SELECT report_id, metric, if(status = 'failed', split_part(reason, ':', 1), reason) AS why, count(*) AS n
+FROM scores
+JOIN (SELECT unnest($metrics) AS metric, unnest($fields) AS field) USING (metric, field)
+WHERE status IN ('failed', 'skipped') AND report_id IN (SELECT unnest($reports))
+GROUP BY ALL ORDER BY n DESC, why
+
+-- name: settle
+UPDATE reports SET status = $status, message = $message WHERE report_id = $report_id
+
+-- name: decisions
+-- All fields of a metric have the same details.
+SELECT a.report_id, f.metric, coalesce(json_extract_string(m.details, '$.' || $decided_by), ''),
+       coalesce(json_extract_string(m.details, '$.' || $out_of_depth), ''), count(*)
+FROM report_answers a
+CROSS JOIN (SELECT unnest($metrics) AS metric, unnest($signatures) AS signature) f
+JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature AND m.status = 'scored'
+WHERE a.report_id IN (SELECT unnest($reports))
+GROUP BY ALL ORDER BY ALL
+
+-- name: manifest
+SELECT manifest FROM reports WHERE report_id = $report_id
+
+-- name: set_manifest
+UPDATE reports SET manifest = $manifest WHERE report_id = $report_id
+
+-- name: made
+SELECT report_id, release, status, message FROM reports
+WHERE report_id IN (SELECT unnest($reports)) ORDER BY list_position($reports, report_id)
