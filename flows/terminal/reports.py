@@ -17,8 +17,8 @@ from answerkey.metrics_core.judges.estimate import Estimate, total
 from answerkey.metrics_core.judges.options import OFFLINE
 from answerkey.metrics_core.llm.access import Limits
 from answerkey.tasks.publish.artifacts import interval, number
-from answerkey.tasks.reports.manifest import depth_warnings, saved
 from answerkey.tasks.reports.labels import LABEL
+from answerkey.tasks.reports.manifest import depth_warnings, saved
 from answerkey.tasks.reports.report import Report, Score
 
 if TYPE_CHECKING:
