@@ -25,9 +25,9 @@ from answerkey.metrics_core.evaluate import evaluate
 from answerkey.metrics_core.judges.judge_metric import request
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
+from answerkey.metrics_core.llm.litellm import litellm
 from answerkey.metrics_core.llm.model import ModelRef
-from answerkey.metrics_core.llm.providers import litellm
-from answerkey.metrics_core.llm.terms import Offer
+from answerkey.metrics_core.llm.response_format import ResponseFormat
 from answerkey.metrics_core.measurement import Measurement
 from answerkey.metrics_core.metrics.meaning_match import PROMPT, _fields
 from answerkey.metrics_core.sample import Sample
@@ -77,7 +77,7 @@ async def _bare(model: str, url: str, n_calls: int, concurrency: int) -> tuple[f
 
     async def work() -> None:
         for one in asked:
-            settings = Offer("json_schema").settings(one, one.max_tokens)
+            settings = ResponseFormat("json_schema").settings(one, one.max_tokens)
             await litellm().acompletion(
                 model=model, messages=list(one.messages), api_base=url, api_key="none", **settings
             )

@@ -10,7 +10,7 @@ from answerkey.flows.forms.judging import Judging
 from answerkey.flows.forms.parameters import Data, Limits, Scoring, Waiting
 from answerkey.flows.run_log import log
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.estimate import Estimate
+from answerkey.metrics_core.llm.cost import Cost
 from answerkey.tasks.dead_runs import TAG
 from answerkey.tasks.releases.registered import Registration, claimed, note_attempt, pending, source_of
 from answerkey.tasks.warehouse.home import Home
@@ -41,7 +41,7 @@ def evaluate_registered(
     baseline: str = "",
     policy: str = "",
     page: bool = True,
-) -> list[str] | list[Estimate]:
+) -> list[str] | list[Cost]:
     """Evaluate what is registered and has no report, one release after the other; return the ids of the reports.
 
     Starting it twice does nothing twice: a release that has a report, or that another run is evaluating, is left.
@@ -61,7 +61,7 @@ def evaluate_registered(
     todo = pending(place, waiting.release, waiting.at_most)
     if not todo:
         log.info(f"nothing to do: {waiting.release or 'every registered release'} has a report")
-    found: list[str] | list[Estimate] = []
+    found: list[str] | list[Cost] = []
     problems = []
     for registration in todo:
         with claimed(place, registration) as mine:
@@ -73,7 +73,7 @@ def evaluate_registered(
                 continue
             # A run within a run does not get its tags by itself, and housekeeping goes by them.
             with tags(TAG):
-                state: State[list[str] | list[Estimate]] = evaluate_release(
+                state: State[list[str] | list[Cost]] = evaluate_release(
                     _data(place, mine), scoring, judging, limits, home, baseline, policy, page, return_state=True
                 )
             problem = None if state.is_completed() else state.message or state.name

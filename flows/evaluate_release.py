@@ -23,9 +23,9 @@ from answerkey.flows.publishing import conclude, policy_of
 from answerkey.flows.run_log import log
 from answerkey.flows.terminal.reports import dollars, price, what_it_costs
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.estimate import Estimate, total
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.access import Access
+from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.registry import METRICS
 from answerkey.tasks import steps
 from answerkey.tasks.load.load import Loaded, Source, dataset_name
@@ -72,7 +72,7 @@ def evaluate_release(
     baseline: str = "",
     policy: str = "",
     page: bool = True,
-) -> list[str] | list[Estimate]:
+) -> list[str] | list[Cost]:
     """Evaluate releases and return the ids of their reports; after a dry run, what the judges would be asked.
 
     Args:
@@ -131,7 +131,7 @@ def work_folder(home: Home, run_id: str) -> Path:
     return home.scratch / run_id
 
 
-def carry_out(run: Run, flow_name: str) -> list[str] | list[Estimate]:
+def carry_out(run: Run, flow_name: str) -> list[str] | list[Cost]:
     """All steps of an evaluation, for the flow run that calls; and the row in `runs` that says how it ended."""
     dataset, dry_run = dataset_name(run.source), run.judging.dry_run
     with recorded(run.home, run.run_id, flow_name, dataset, run.parameters, dry_run=dry_run):
@@ -142,7 +142,7 @@ def carry_out(run: Run, flow_name: str) -> list[str] | list[Estimate]:
             shutil.rmtree(run.work, ignore_errors=True)
 
 
-def _evaluate(run: Run) -> list[str] | list[Estimate]:
+def _evaluate(run: Run) -> list[str] | list[Cost]:
     home, source, scoring = run.home, run.source, run.scoring
     access = Access(ledger=home.ledger, run=run.run_id)
     options = scoring.options(str(home.folder / "embeddings"), _judge(run), access)
@@ -189,12 +189,12 @@ def _judge(run: Run) -> JudgeOptions:
     return options
 
 
-def _foresee(plan: Plan, dataset: str) -> list[Estimate]:
+def _foresee(plan: Plan, dataset: str) -> list[Cost]:
     estimates = list(steps.foresee_step(plan))
     rows = [{**asdict(one), "cost_usd": dollars(one.cost_usd)} for one in estimates]
     create_table_artifact(rows, key=f"dry-run-{artifact_key(dataset)}", description="What the judges would be asked")
     calls = sum(one.calls for one in estimates)
-    log.info(f"dry run: {calls:,} calls, {price(total(estimates))}; nobody was asked, and nothing was scored")
+    log.info(f"dry run: {calls:,} calls, {price(total_usd(estimates))}; nobody was asked, and nothing was scored")
     return estimates
 
 

@@ -20,7 +20,7 @@ from answerkey.flows.publishing import policy_of
 from answerkey.flows.run_log import log
 from answerkey.flows.terminal.generated import counts, tally
 from answerkey.flows.terminal.reports import dollars, price, what_it_costs
-from answerkey.metrics_core.judges.estimate import Estimate, total
+from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.llm.litellm import check
 from answerkey.tasks import steps
 from answerkey.tasks.publish.artifacts import artifact_key
@@ -62,7 +62,7 @@ def generate_answers(
     judging: Judging = _JUDGING,
     limits: Limits = _LIMITS,
     home: str = ".answerkey",
-) -> Made | Estimate:
+) -> Made | Cost:
     """Ask a model all questions of a data set, and register its answers; after a dry run, say what it would cost.
 
     What was answered once is never asked again: not by a run that goes on after a limit or a kill, nor by the next.
@@ -88,7 +88,7 @@ def generate_answers(
             made = _generate(place, found, asking, generating, work)
     finally:
         shutil.rmtree(work, ignore_errors=True)
-    if isinstance(made, Estimate) or not afterwards.evaluate:
+    if isinstance(made, Cost) or not afterwards.evaluate:
         return made
     found_reports = evaluate_registered(
         Waiting(release=made.registration, at_most=1), scoring, judging, limits, home, afterwards.baseline,
@@ -108,14 +108,14 @@ def _check(asking: Asking, afterwards: Afterwards, scoring: Scoring, judging: Ju
     policy_of(afterwards.policy, afterwards.baseline, scoring.metrics, scoring.options("", judge))
 
 
-def _generate(home: Home, found: QuestionSet, asking: Asking, form: Generating, work: Path) -> Made | Estimate:
+def _generate(home: Home, found: QuestionSet, asking: Asking, form: Generating, work: Path) -> Made | Cost:
     check_release(home, found.dataset, form.release, asking)
     estimate = steps.foresee_answers_step(found, asking, work)
     if form.dry_run:
         row = {**asdict(estimate), "cost_usd": dollars(estimate.cost_usd)}
         key = f"dry-run-{artifact_key(found.dataset)}"
         create_table_artifact([row], key=key, description="What the model would be asked")
-        log.info(f"dry run: {estimate.calls:,} calls, {price(total([estimate]))}; the model was not asked")
+        log.info(f"dry run: {estimate.calls:,} calls, {price(total_usd([estimate]))}; the model was not asked")
         return estimate
     log.info(what_it_costs([asking.model.label], asking.limits, [estimate]))
     # A concurrency limit of that name holds the asking back, as it does for judges.

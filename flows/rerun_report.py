@@ -7,7 +7,7 @@ from prefect.runtime import flow_run
 
 from answerkey.flows.evaluate_release import Run, carry_out, score_runner, this_run, work_folder
 from answerkey.flows.forms.rerunning import Rerunning, again
-from answerkey.metrics_core.judges.estimate import Estimate
+from answerkey.metrics_core.llm.cost import Cost
 from answerkey.tasks import steps
 from answerkey.tasks.reports.names import report_named
 from answerkey.tasks.reports.report import read_reports
@@ -28,7 +28,7 @@ def _run_name() -> str:
     validate_parameters=True,
     task_runner=score_runner(),
 )
-def rerun_report(rerun: Rerunning, home: str = ".answerkey", page: bool = True) -> list[str] | list[Estimate]:
+def rerun_report(rerun: Rerunning, home: str = ".answerkey", page: bool = True) -> list[str] | list[Cost]:
     """Make the next version of a report, from the answers and references that it was made from.
 
     Nothing is paid for twice: what judges said is in the ledger. The new report names the old one.

@@ -17,7 +17,7 @@ from answerkey.flows.forms.tracing import Job, Tracing, jobs
 from answerkey.flows.run_log import log
 from answerkey.flows.terminal.reports import dollars, price
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.estimate import total
+from answerkey.metrics_core.llm.cost import total_usd
 from answerkey.tasks import steps
 from answerkey.tasks.reports.commit import recorded
 from answerkey.tasks.score.plan import MAX_CHUNKS
@@ -126,7 +126,7 @@ def _preview(todo: Sequence[Job], home: Home, run_id: str, window: Window) -> li
     ]
     create_table_artifact(rows, key="dry-run-score-traces", description="Which traces the rules would score")
     calls = sum(one.calls for one in estimates)
-    log.info(f"dry run: {calls:,} calls, {price(total(estimates))}; nobody was asked, and nothing was scored")
+    log.info(f"dry run: {calls:,} calls, {price(total_usd(estimates))}; nobody was asked, and nothing was scored")
     if problems:
         raise UserError("\n".join(problems))
     return previews

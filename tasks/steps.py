@@ -22,8 +22,7 @@ from answerkey.tasks.publish.page import publish as page
 from answerkey.tasks.releases import export as stored
 from answerkey.tasks.releases import generate
 from answerkey.tasks.reports import aggregate, commit
-from answerkey.tasks.score import estimate as foresee
-from answerkey.tasks.score import plan, score
+from answerkey.tasks.score import estimate, plan, score
 from answerkey.tasks.score import shard as parts
 from answerkey.tasks.traces import score as trace_score
 from answerkey.tasks.traces import summary as trace_summary
@@ -45,7 +44,7 @@ record_step = task(name="record validation", task_run_name="record validation", 
     commit.record_validation
 )
 foresee_answers_step = task(name="foresee answers", task_run_name="foresee answers", cache_policy=NO_CACHE)(
-    generate.foresee_answers
+    generate.estimate_answers
 )
 generate_step = task(
     name="generate",
@@ -57,7 +56,7 @@ generate_step = task(
 )(generate.generate)
 register_step = task(name="register", task_run_name="register", cache_policy=NO_CACHE)(generate.register_generated)
 plan_step = task(name="plan", task_run_name="plan", cache_policy=NO_CACHE)(plan.plan)
-foresee_step = task(name="foresee", task_run_name="foresee", cache_policy=NO_CACHE)(foresee.foresee)
+foresee_step = task(name="foresee", task_run_name="foresee", cache_policy=NO_CACHE)(estimate.estimate_costs)
 score_step = task(
     name="score",
     task_run_name="score {chunk.metric}, {chunk.n_rows} rows",

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from answerkey.metrics_core.llm.fence import fenced
+from answerkey.metrics_core.llm.untrusted import fenced
 from tests.judge_server import KINDS, Body, JudgeProcess, JudgeServer, Reply, agreeable, data_of, scheduled
 
 VERDICT = '{"verdict": "match", "reason": "the same"}'

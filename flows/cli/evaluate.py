@@ -27,7 +27,7 @@ from answerkey.flows.forms.parameters import Data, Limits, Scoring
 from answerkey.metrics_core.errors import UserError
 
 if TYPE_CHECKING:
-    from answerkey.metrics_core.judges.estimate import Estimate
+    from answerkey.metrics_core.llm.cost import Cost
     from answerkey.tasks.warehouse.home import Home
 
 
@@ -110,7 +110,7 @@ def print_result(
     from answerkey.tasks.reports.report import read_reports
 
     if dry_run:
-        print_estimates(cast("list[Estimate]", result), as_json=as_json)
+        print_estimates(cast("list[Cost]", result), as_json=as_json)
     elif result and compared:
         return print_compared_reports(home, result, as_json=as_json, gated=gated)
     elif result or as_json:

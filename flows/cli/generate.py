@@ -56,7 +56,7 @@ def generate(  # noqa: PLR0913
     """
     from answerkey.flows.terminal.generated import print_generated
     from answerkey.flows.terminal.judges import print_estimates
-    from answerkey.metrics_core.judges.estimate import Estimate
+    from answerkey.metrics_core.llm.cost import Cost
     from answerkey.tasks.releases.registered import registrations
 
     prepare_run(home, quiet=quiet)
@@ -73,7 +73,7 @@ def generate(  # noqa: PLR0913
         from answerkey.flows.generate_answers import generate_answers
 
         made = generate_answers(questions, generating, afterwards, scoring, judging, limits, str(home))
-    if isinstance(made, Estimate):
+    if isinstance(made, Cost):
         print_estimates([made], as_json=as_json, whom="the model")
         return 0
     reports = list(made.report_ids)

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from answerkey.flows.terminal.reports import dollars, plain_table, price, show
 from answerkey.metrics_core.judges.details import OUT_OF_DEPTH
-from answerkey.metrics_core.judges.estimate import Estimate, total
+from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.llm.untrusted import one_line
 from answerkey.metrics_core.measurement import Scored
 from answerkey.tasks.publish.artifacts import number
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _LABEL = 9
 
 
-def print_estimates(estimates: Sequence[Estimate], *, as_json: bool, whom: str = "the judges") -> None:
+def print_estimates(estimates: Sequence[Cost], *, as_json: bool, whom: str = "the judges") -> None:
     """A dry run: a line a metric, and the total."""
     if as_json:
         print(json.dumps([asdict(estimate) for estimate in estimates], indent=2))
@@ -40,7 +40,7 @@ def print_estimates(estimates: Sequence[Estimate], *, as_json: bool, whom: str =
     calls, known, asked, answered = (sum(getattr(one, name) for one in estimates) for name in names)
     page.add_section()
     tokens = f"{_rough(asked)}/{_rough(answered)}"
-    page.add_row("total", "", f"{calls:,}", f"{known:,}", tokens, dollars(total(estimates)))
+    page.add_row("total", "", f"{calls:,}", f"{known:,}", tokens, dollars(total_usd(estimates)))
     decided = [f"{one.metric}: the offline judge decides {one.offline:,}" for one in estimates if one.offline]
     show(page, *decided, "nobody was asked; tokens of replies are guessed, and failed calls come on top")
 

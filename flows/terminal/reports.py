@@ -13,9 +13,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.estimate import Estimate, total
 from answerkey.metrics_core.judges.options import OFFLINE
 from answerkey.metrics_core.llm.access import Limits
+from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.tasks.publish.artifacts import interval, number
 from answerkey.tasks.reports.labels import LABEL
 from answerkey.tasks.reports.manifest import depth_warnings, saved
@@ -112,14 +112,14 @@ def price(cost: float | None) -> str:
     return "price unknown" if cost is None else dollars(cost)
 
 
-def what_it_costs(models: Sequence[str], limits: Limits, estimates: Sequence[Estimate]) -> str:
+def what_it_costs(models: Sequence[str], limits: Limits, estimates: Sequence[Cost]) -> str:
     """Whom a run will ask, how often, what it may cost, and its limits, in a sentence."""
     calls, known = (sum(getattr(one, name) for one in estimates) for name in ("calls", "in_ledger"))
     limited = [f"{limits.max_calls:,} calls"] if limits.max_calls is not None else []
     limited += [dollars(limits.max_cost_usd)] if limits.max_cost_usd is not None else []
     return (
         f"{', '.join(models)} will be asked {calls:,} times ({known:,} replies are in the ledger), about "
-        f"{price(total(estimates))}; limit: {' and '.join(limited) or 'none'}"
+        f"{price(total_usd(estimates))}; limit: {' and '.join(limited) or 'none'}"
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from answerkey.metrics_core.embeddings.encoder import API_REVISION, Encoded, EncoderError, EncodingFailed
-from answerkey.metrics_core.llm.providers import litellm, retry_after
+from answerkey.metrics_core.llm.litellm import litellm, retry_after
 
 ATTEMPTS = 3
 _FIRST_WAIT_SECONDS = 1.0

@@ -13,17 +13,15 @@ from functools import cached_property
 from typing import ClassVar
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.estimate import Foreseen, Replies
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.judges.prompt import Prompt
-from answerkey.metrics_core.judges.votes import SPREAD, Vote, verdict
+from answerkey.metrics_core.judges.votes import SPREAD, Vote, combine
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
-from answerkey.metrics_core.llm.caller import Caller
-from answerkey.metrics_core.llm.client import Client
-from answerkey.metrics_core.llm.fence import fenced
+from answerkey.metrics_core.llm.client import Bill, BudgetUsedUp, Client, NoUsableReply
+from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.request import Request
-from answerkey.metrics_core.llm.turn import Bill, BudgetUsedUp, NoVerdict
+from answerkey.metrics_core.llm.untrusted import fenced
 from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Usage
 from answerkey.metrics_core.metric import Field, Kind, Metric, degenerate, identical_reference, option
 from answerkey.metrics_core.sample import Sample
@@ -130,11 +128,11 @@ class JudgeMetric(Metric):
         """What one judge says about one sample.
 
         Raises:
-            NoVerdict, BudgetUsedUp, LedgerError: as `Client.ask`.
+            NoUsableReply, BudgetUsedUp, LedgerError: as `Client.ask`.
         """
 
     @abstractmethod
-    def foresee(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[Foreseen]:
+    def expected_calls(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[ExpectedCall]:
         """The calls that `vote` makes, those that the ledger answers included."""
 
 
@@ -169,7 +167,7 @@ class _Work:
         if not self._seats:
             raise UserError(f"{metric.name}: no judge is named: give one, like openai/gpt-4o-mini")
         self._total, self._done, self._failed = total, 0, 0
-        self._caller: Caller | None = None
+        self._client: Client | None = None
 
     async def judge(self, samples: Sequence[Sample]) -> list[Judged]:
         from answerkey.metrics_core.llm import loop as runtime
@@ -178,7 +176,8 @@ class _Work:
             check(self._options, self._access.api_key)
 
         limits = self._options.limits
-        async with runtime.client(self._access, limits, "judge", checked) as (client, self._caller):
+        async with runtime.connect(self._access, limits, "judge", checked) as client:
+            self._client = client
             return await runtime.each(samples, lambda sample: self._one(client, sample), self._options.concurrency)
 
     async def _one(self, client: Client, sample: Sample) -> Judged:
@@ -190,7 +189,7 @@ class _Work:
                 for (judge, repeat), bill in zip(self._seats, bills, strict=True)
             ]
         main, votes = self._metric.main, [task.result() for task in tasks]
-        outcome = verdict(votes, self._options.jury, main.name, binary=main.binary)
+        outcome = combine(votes, self._options.jury, main.name, binary=main.binary)
         self._done += 1
         self._failed += isinstance(outcome, Failed)
         bill = Bill.total(bills)
@@ -201,7 +200,7 @@ class _Work:
     async def _vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Vote:
         try:
             outcome = await self._metric.vote(client, sample, judge, repeat, bill)
-        except NoVerdict as error:
+        except NoUsableReply as error:
             outcome = Failed(error.code, error.message, bill.calls)
         except BudgetUsedUp as error:
             outcome = Skipped(str(error))
@@ -209,9 +208,9 @@ class _Work:
 
     def say_how_far(self) -> None:
         # Work that waits for its turn has nothing to say.
-        if self._caller is None or not (self._done or self._caller.calls):
+        if self._client is None or not (self._done or self._client.calls):
             return
         _log.info(
-            f"{self._metric.name}: {self._done:,}/{self._total:,} samples, {self._caller.tally()}, "
+            f"{self._metric.name}: {self._done:,}/{self._total:,} samples, {self._client.tally()}, "
             f"{self._failed:,} failed"
         )

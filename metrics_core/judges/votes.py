@@ -32,7 +32,7 @@ class Vote:
         return {**row, "vote": None, "reason": self.outcome.reason}
 
 
-def verdict(votes: Sequence[Vote], jury: Jury, main: str, *, binary: bool) -> Outcome:
+def combine(votes: Sequence[Vote], jury: Jury, main: str, *, binary: bool) -> Outcome:
     """The outcome of all votes, decided on the field `main` (of range 0 to 1).
 
     A single vote is the outcome. Otherwise the values are those of the vote that decided, or means where several

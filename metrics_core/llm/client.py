@@ -1,41 +1,201 @@
-"""Ask judges: from the ledger where they have answered, over the network where not, and never twice."""
+"""Ask models: from the ledger where they have replied before, over the network where not, and never twice.
+
+This is the only layer of retries:
+
+- A rate limit (429, or a 503 that names a time) slows down all calls to the model, and the call is made again.
+- Transient errors (5xx, a time-out, a broken connection, an empty reply) are retried after a growing, jittered wait,
+  `ATTEMPTS` times at most.
+- A server that refuses the format or a parameter is asked without it, now and later.
+- A reply that was cut off gets more room once; an unreadable one is sent back for repair once.
+- Everything else fails at once; if it concerns the model and not the question (a wrong key), for all questions.
+- A model that has not replied at all by the time ten questions have used up their attempts is not asked again.
+
+Nothing is retried after the deadline of a question.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TypeVar
+import math
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
-from answerkey.metrics_core.llm.caller import Caller
-from answerkey.metrics_core.llm.ledger import Ledger, Origin
+from answerkey.metrics_core.llm.access import Limits
+from answerkey.metrics_core.llm.ledger import Budget, Ledger, Origin, Status
+from answerkey.metrics_core.llm.litellm import CallError, Reply, abilities, send
 from answerkey.metrics_core.llm.model import ModelRef
+from answerkey.metrics_core.llm.rate_limit import Queue, Signal, Ticket
 from answerkey.metrics_core.llm.reply import Unreadable
-from answerkey.metrics_core.llm.request import Request, repair
-from answerkey.metrics_core.llm.turn import Bill, Heard, NoVerdict, Turn
+from answerkey.metrics_core.llm.request import Message, Request, repair
+from answerkey.metrics_core.llm.response_format import FormatNegotiation, ResponseFormat
 
 T = TypeVar("T")
 
-_POLL_S = 0.2
+ATTEMPTS = 6
+
+_FIRST_WAIT_S = 0.5
+_LONGEST_WAIT_S = 30.0
+_BUDGET_POLL_S = 0.1
+_CLAIM_POLL_S = 0.2
 _MORE_ROOM = 4
+"""How many times as many tokens a reply may have after it was cut off."""
+
+_BYTES_PER_TOKEN = 2.0
+"""Low, so that the upper bound of what a call may cost is too high rather than too low. Bytes, since one character of
+Chinese can be more than one token."""
+
+_ENOUGH_LOST = 10
+"""Questions without a reply after all attempts, before the first reply of a run: the model is not there."""
+
+_MAYBE_A_FILTER = ("http_403", "http_404")
+_SIGNALS: Mapping[str, Signal] = {"limited": "limited", "trouble": "trouble"}
+
+
+class NoUsableReply(Exception):
+    """A model was asked and gave nothing that can be used."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code, self.message = code, message
+
+
+class BudgetUsedUp(Exception):
+    """The model was not asked, because the run has spent what it may spend."""
+
+
+@dataclass(slots=True)
+class Bill:
+    """What one sample has cost, and the requests that its result rests on.
+
+    >>> Bill.total([Bill(calls=1, cost_usd=0.5), Bill(calls=2, cost_usd=None)])
+    Bill(calls=3, tokens_in=0, tokens_out=0, cost_usd=None, requests=[])
+    """
+
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost_usd: float | None = 0.0
+    requests: list[str] = field(default_factory=list)
+
+    def add(self, reply: Reply | None) -> None:
+        """A reply, if one came back."""
+        if reply is None:
+            return
+        self.tokens_in += reply.tokens_in
+        self.tokens_out += reply.tokens_out
+        known = self.cost_usd is not None and reply.cost_usd is not None
+        self.cost_usd = self.cost_usd + reply.cost_usd if known else None  # type: ignore[operator]
+
+    @classmethod
+    def total(cls, bills: Sequence[Bill]) -> Bill:
+        """The sum; its cost is unknown if one is."""
+        costs = [bill.cost_usd for bill in bills]
+        return cls(
+            sum(bill.calls for bill in bills),
+            sum(bill.tokens_in for bill in bills),
+            sum(bill.tokens_out for bill in bills),
+            None if None in costs else sum(cost for cost in costs if cost is not None),
+            [key for bill in bills for key in bill.requests],
+        )
+
+
+@dataclass(slots=True)
+class Attempt:
+    """One question while it is being asked. Everything from `messages` on changes from call to call.
+
+    `kind` is ask, longer (more room for the reply) or repair (the model is shown what was wrong); `calls` counts all.
+    The clock of the deadline starts with the first call, at `started`.
+    """
+
+    model: ModelRef
+    request: Request
+    bill: Bill
+    messages: tuple[Message, ...]
+    max_tokens: int
+    kind: str = "ask"
+    response_format: ResponseFormat = field(default_factory=lambda: ResponseFormat("text"))
+    calls: int = 0
+    started: float | None = None
+
+    @property
+    def most_usd(self) -> float | None:
+        """What the next call may cost at most, in dollars; None if the price is unknown."""
+        price = abilities(self.model.model).price
+        if price is None:
+            return None
+        size = sum(len(message["content"].encode()) for message in self.messages)
+        return size / _BYTES_PER_TOKEN * price[0] + self.max_tokens * price[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Response(Generic[T]):
+    """A reply, and either what it says or why it cannot be read."""
+
+    reply: Reply
+    value: T | None
+    problem: Unreadable | None
+
+
+@dataclass(slots=True)
+class _Standing:
+    """What a run has learned about one model: whether it ever replied, and why it is not asked any more."""
+
+    queue: Queue
+    replied: bool = False
+    lost: int = 0
+    given_up: tuple[str, str] | None = None
 
 
 class Client:
-    """Asks judges on behalf of one run. Lives on one event loop."""
+    """Asks models on behalf of one run. Lives on one event loop.
 
-    def __init__(self, ledger: Ledger, caller: Caller) -> None:
-        self._ledger, self._caller = ledger, caller
-        self._asking: dict[str, asyncio.Future[NoVerdict | None]] = {}
+    Args:
+        ledger: has the replies so far, and gets every call.
+        run: what the budget is counted for.
+        limits: of the run.
+        noun: what messages call a model.
+        queues: the queue of each model.
+        formats: what each model accepts, as learned so far; the flag says whether a format is asked for at all.
+    """
 
-    async def ask(self, judge: ModelRef, request: Request, read: Callable[[str], T], bill: Bill) -> T:
-        """The judge's reply to a request, as `read` reads it.
+    def __init__(
+        self, ledger: Ledger, run: str, limits: Limits, noun: str, queues: Callable[[ModelRef], Queue],
+        formats: Callable[[ModelRef, bool], FormatNegotiation],
+    ) -> None:  # fmt: skip
+        self._ledger, self._limits, self._noun = ledger, limits, noun
+        self._queues, self._formats = queues, formats
+        self._budget = Budget(run, limits.max_calls, limits.max_cost_usd)
+        self._asking: dict[str, asyncio.Future[NoUsableReply | None]] = {}
+        self._standings: dict[ModelRef, _Standing] = {}
+        # Calls that may cost this much or more were refused for good.
+        self._too_dear, self._used_up = math.inf, ""
+        self._total = Bill()
+
+    @property
+    def calls(self) -> int:
+        """How many were made so far."""
+        return self._total.calls
+
+    def tally(self) -> str:
+        """What was spent so far and how fast it goes, for people."""
+        limits = [standing.queue.limit for standing in self._standings.values()]
+        flying, most = sum(limit.in_flight for limit in limits), sum(limit.limit for limit in limits)
+        cost = "price unknown" if self._total.cost_usd is None else f"${self._total.cost_usd:.4f}"
+        return f"{self._total.calls:,} calls, {cost}, {flying} at once of {most}"
+
+    async def ask(self, model: ModelRef, request: Request, read: Callable[[str], T], bill: Bill) -> T:
+        """The model's reply to a request, as `read` reads it.
 
         Args:
             read: raises `Unreadable` for a reply that cannot be used.
-            bill: gets what is paid, also where nothing comes of it.
+            bill: gets what is paid, even if nothing comes of it.
 
         Raises:
-            NoVerdict: the judge gave no usable reply.
-            BudgetUsedUp: the budget forbids to ask.
+            NoUsableReply: the model gave no usable reply.
+            BudgetUsedUp: the budget forbids the call.
             LedgerError: the ledger cannot be used.
         """
         key = request.key
@@ -48,19 +208,21 @@ class Client:
                 failure = await asyncio.shield(self._asking[key])
                 if failure is not None:
                     # What failed for one with all retries would fail for each that waited, one after the other.
-                    raise NoVerdict(failure.code, failure.message)
+                    raise NoUsableReply(failure.code, failure.message)
             elif self._ledger.claim(key):
                 break
             else:
                 # Another process is asking the same.
-                await asyncio.sleep(_POLL_S)
+                await asyncio.sleep(_CLAIM_POLL_S)
         self._asking[key] = asyncio.get_running_loop().create_future()
         failure = None
         try:
             # Between the look and the claim, another process may have got the reply.
             known = self._known(key, read)
-            return await self._converse(judge, request, read, bill) if known is None else known[0]
-        except NoVerdict as error:
+            if known is not None:
+                return known[0]
+            return await self._converse(Attempt(model, request, bill, request.messages, request.max_tokens), read)
+        except NoUsableReply as error:
             failure = error
             raise
         finally:
@@ -85,28 +247,211 @@ class Client:
             # An earlier version of the reader could read it.
             return None
 
-    async def _converse(self, judge: ModelRef, request: Request, read: Callable[[str], T], bill: Bill) -> T:
-        """One call where all goes well; a reply that is cut off gets more room once, an unreadable one one repair."""
-        turn = Turn(judge, request, bill, request.messages, request.max_tokens)
-        done = {turn.kind}
+    async def _converse(self, attempt: Attempt, read: Callable[[str], T]) -> T:
+        """One call if all goes well; a cut-off reply gets more room once, an unreadable one is sent back once."""
+        done = {attempt.kind}
         while True:
-            heard = await self._caller.call(turn, read)
-            if heard.problem is None:
-                return heard.value  # type: ignore[return-value]
-            turn.kind = _remedy(heard, done)
-            done.add(turn.kind)
-            if turn.kind == "longer":
-                turn.max_tokens *= _MORE_ROOM
+            response = await self._retry(attempt, read)
+            if response.problem is None:
+                return response.value  # type: ignore[return-value]
+            attempt.kind = _remedy(response, done)
+            done.add(attempt.kind)
+            if attempt.kind == "longer":
+                attempt.max_tokens *= _MORE_ROOM
             else:
-                turn.messages = repair(turn.messages, heard.reply.text, heard.problem.message)
+                attempt.messages = repair(attempt.messages, response.reply.text, response.problem.message)
+
+    async def _retry(self, attempt: Attempt, read: Callable[[str], T]) -> Response[T]:
+        """Call until there is a reply, readable or not."""
+        formats, troubles = self._formats_of(attempt), 0
+        standing = self._standing(attempt.model)
+        other: ResponseFormat | None = None
+        while True:
+            try:
+                response = await self._call(attempt, standing, other, read)
+            except CallError as error:
+                if error.kind == "refused":
+                    other = formats.after_refusal(attempt.response_format, error)
+                    if other is None:
+                        raise NoUsableReply(error.code, error.message) from error
+                elif error.kind == "trouble":
+                    troubles += 1
+                    await self._back_off(attempt, standing, troubles, error)
+                elif error.kind != "limited":
+                    self._give_up(standing, error)
+                    raise NoUsableReply(error.code, error.message) from error
+            else:
+                formats.accepted(attempt.response_format)
+                standing.replied = True
+                return response
+
+    def _formats_of(self, attempt: Attempt) -> FormatNegotiation:
+        return self._formats(attempt.model, bool(attempt.request.schema))
+
+    def _standing(self, model: ModelRef) -> _Standing:
+        if model not in self._standings:
+            self._standings[model] = _Standing(self._queues(model))
+        return self._standings[model]
+
+    def _give_up(self, standing: _Standing, error: CallError) -> None:
+        # A model that replies has the right address and name: then it was a filter, and about this text.
+        if error.kind == "fatal" and not (error.code in _MAYBE_A_FILTER and standing.replied):
+            standing.given_up = error.code, f"not asked, since the {self._noun} refuses every call: {error.message}"
+
+    async def _back_off(self, attempt: Attempt, standing: _Standing, troubles: int, error: CallError) -> None:
+        wait = min(_FIRST_WAIT_S * 2 ** (troubles - 1), _LONGEST_WAIT_S) * random.uniform(0.5, 1.5)
+        if troubles == ATTEMPTS and not standing.replied:
+            standing.lost += 1
+            if standing.lost >= _ENOUGH_LOST:
+                standing.given_up = error.code, f"not asked, since the {self._noun} never replies: {error.message}"
+        if troubles == ATTEMPTS or wait >= self._seconds_left(attempt):
+            raise NoUsableReply(error.code, f"{error.message} (the last of {attempt.calls} calls)") from error
+        await asyncio.sleep(wait)
+
+    async def _call(
+        self, attempt: Attempt, standing: _Standing, other: ResponseFormat | None, read: Callable[[str], T]
+    ) -> Response[T]:
+        """One call: a slot in the queue, a permit of the budget, and both ends of the call written down."""
+        most_usd = attempt.most_usd
+        # Checked before and after the wait: thousands that will not be asked need not queue for it.
+        self._check(attempt, standing, most_usd)
+        ticket = await self._enter(standing.queue, attempt)
+        signal: Signal = "neutral"
+        wait: float | None = None
+        try:
+            self._check(attempt, standing, most_usd)
+            # Not before: other questions may have learned in the meantime what the model accepts.
+            attempt.response_format = other or self._formats_of(attempt).first()
+            call_id = await self._permit(attempt, most_usd)
+            attempt.calls += 1
+            for bill in (attempt.bill, self._total):
+                bill.calls += 1
+            started, reply = time.monotonic(), None
+            try:
+                reply = await self._send(attempt)
+                response, signal = parse(reply, read, plain=not attempt.request.schema), "ok"
+                status, outcome = _success(response)
+                return response
+            except BaseException as error:
+                status, outcome = "error", _failure(error)
+                if isinstance(error, CallError):
+                    signal, wait = _SIGNALS.get(error.kind, "neutral"), error.retry_after
+                raise
+            finally:
+                # No await between the reply and this: a process that is killed now loses only the calls in flight.
+                result = {"seconds": time.monotonic() - started, **_paid(reply), **outcome}
+                self._ledger.finish(self._budget, call_id, status, most_usd, result)
+                for bill in (attempt.bill, self._total):
+                    bill.add(reply)
+        finally:
+            standing.queue.leave(ticket, signal, wait)
+
+    def _check(self, attempt: Attempt, standing: _Standing, most_usd: float | None) -> None:
+        if standing.given_up:
+            raise NoUsableReply(*standing.given_up)
+        if (most_usd or 0.0) >= self._too_dear:
+            raise BudgetUsedUp(self._used_up)
+        if self._seconds_left(attempt) <= 0:
+            text = f"the {self._limits.deadline_s:g} s of one question were over after {attempt.calls} calls"
+            raise NoUsableReply("deadline", text)
+
+    async def _enter(self, queue: Queue, attempt: Attempt) -> Ticket:
+        try:
+            # The first call may wait as long as it takes; the clock of the question starts with it.
+            async with asyncio.timeout(None if attempt.started is None else self._seconds_left(attempt)):
+                ticket = await queue.enter(again=attempt.started is not None)
+        except TimeoutError as error:
+            within = f"{self._limits.deadline_s:g} s and {attempt.calls} calls"
+            raise NoUsableReply("deadline", f"no turn within {within}: the {self._noun} limits the rate") from error
+        if attempt.started is None:
+            attempt.started = time.monotonic()
+        return ticket
+
+    async def _permit(self, attempt: Attempt, most_usd: float | None) -> str:
+        request = attempt.request
+        call = {
+            "request_key": request.key, "judge": request.model, "prompt": request.prompt, "kind": attempt.kind,
+            "attempt": attempt.calls + 1, "format": attempt.response_format.format,
+        }  # fmt: skip
+        while True:
+            permit, call_id = self._ledger.start(self._budget, call, most_usd)
+            if permit == "go":
+                return call_id
+            if permit == "wait" and self._seconds_left(attempt) > 0:
+                await asyncio.sleep(_BUDGET_POLL_S)
+                continue
+            self._used_up = _used_up(self._budget, permit)
+            if permit != "wait":
+                self._too_dear = min(self._too_dear, (most_usd or 0.0) if permit == "max_cost" else 0.0)
+            raise BudgetUsedUp(self._used_up)
+
+    async def _send(self, attempt: Attempt) -> Reply:
+        timeout = max(0.001, min(self._limits.timeout_s, self._seconds_left(attempt)))
+        settings = attempt.response_format.settings(attempt.request, attempt.max_tokens)
+        return await send(attempt.model, attempt.messages, settings, timeout)
+
+    def _seconds_left(self, attempt: Attempt) -> float:
+        gone = 0.0 if attempt.started is None else time.monotonic() - attempt.started
+        return self._limits.deadline_s - gone
 
 
-def _remedy(heard: Heard[T], done: set[str]) -> str:
-    problem = heard.problem
+def parse(reply: Reply, read: Callable[[str], T], *, plain: bool = False) -> Response[T]:
+    """What `read` makes of a reply; `plain`: of one that is any text, which may end wherever its room did.
+
+    Raises:
+        CallError: there is nothing to read.
+    """
+    if reply.finish_reason == "content_filter":
+        raise CallError("permanent", "content_filter", "the provider's filter stopped the reply")
+    if not reply.text.strip() and reply.finish_reason != "length":
+        raise CallError("trouble", "empty_reply", "the reply is empty")
+    try:
+        value = read(reply.text)
+        if not plain and reply.finish_reason == "length" and reply.text.rpartition("}")[2].strip("` \n"):
+            # What was cut off may have been the real object, and what was read only a quotation.
+            raise Unreadable("truncated", "the reply went on after its JSON object and was cut off")
+    except Unreadable as problem:
+        return Response(reply, None, problem)
+    return Response(reply, value, None)
+
+
+def _remedy(response: Response[T], done: set[str]) -> str:
+    problem = response.problem
     assert problem is not None
-    cut_off = problem.code == "truncated" or heard.reply.finish_reason == "length"
+    cut_off = problem.code == "truncated" or response.reply.finish_reason == "length"
     if cut_off and problem.repairable and "longer" not in done:
         return "longer"
     if problem.repairable and "repair" not in done:
         return "repair"
-    raise NoVerdict(problem.code, problem.message)
+    raise NoUsableReply(problem.code, problem.message)
+
+
+def _paid(reply: Reply | None) -> dict[str, Any]:
+    """The columns of the ledger for what came back, which is recorded and counted whatever becomes of it."""
+    if reply is None:
+        return {}
+    return {
+        "tokens_in": reply.tokens_in, "tokens_out": reply.tokens_out, "cost_usd": reply.cost_usd,
+        "model": reply.model, "fingerprint": reply.fingerprint, "finish_reason": reply.finish_reason,
+        "reply": reply.text,
+    }  # fmt: skip
+
+
+def _failure(error: BaseException) -> dict[str, Any]:
+    code, message = ("cancelled", "the run was stopped")
+    if isinstance(error, CallError):
+        code, message = error.code, error.message
+    elif not isinstance(error, asyncio.CancelledError):
+        code, message = "defect", f"{type(error).__name__}: {error}"
+    return {"code": code, "message": message}
+
+
+def _success(response: Response[Any]) -> tuple[Status, dict[str, Any]]:
+    problem = response.problem
+    return ("usable", {}) if problem is None else ("unreadable", {"code": problem.code, "message": problem.message})
+
+
+def _used_up(budget: Budget, permit: str) -> str:
+    if permit == "max_calls":
+        return f"budget used up: {budget.max_calls:,} calls (max_calls)"
+    return f"budget used up: ${budget.max_cost_usd:g} (max_cost)"

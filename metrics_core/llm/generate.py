@@ -1,7 +1,6 @@
 """Answers of a model under test: prompts filled from a template, asked through litellm, and never twice.
 
-It is the judges' machinery with another reader: an answer is whatever text comes back. So the ledger, the pacing, the
-retries, the deadline and the budget are theirs as well.
+An answer is whatever text comes back. Ledger, rate limit, retries, deadline and budget are those of `client`.
 """
 
 from __future__ import annotations
@@ -14,17 +13,15 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.estimate import Estimate, Foreseen, ToCome, known_replies
 from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import NO_ACCESS, NO_LIMITS, Access, Limits
-from answerkey.metrics_core.llm.caller import Caller
-from answerkey.metrics_core.llm.client import Client
+from answerkey.metrics_core.llm.client import Bill, BudgetUsedUp, Client, NoUsableReply
+from answerkey.metrics_core.llm.cost import Cost, CostCounter, ExpectedCall, known_replies
 from answerkey.metrics_core.llm.ledger import Origin
 from answerkey.metrics_core.llm.litellm import abilities, check
 from answerkey.metrics_core.llm.model import ModelRef
+from answerkey.metrics_core.llm.reply import Unreadable
 from answerkey.metrics_core.llm.request import Request
-from answerkey.metrics_core.llm.strict_json import Unreadable
-from answerkey.metrics_core.llm.turn import Bill, BudgetUsedUp, NoVerdict
 from answerkey.metrics_core.text import is_blank
 
 PROMPT = "answer@1"
@@ -33,7 +30,7 @@ PROMPT = "answer@1"
 _PLACE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _PARAMETERS = ("temperature", "seed", "max_tokens")
 _GUESSED_TOKENS = 150
-"""Of an answer whose length nobody knows yet."""
+"""Of an answer whose length is not known yet."""
 
 _log = logging.getLogger("answerkey")
 
@@ -43,6 +40,9 @@ def placeholders(template: str) -> tuple[str, ...]:
 
     Raises:
         UserError: a brace stands alone, or there is nothing between two.
+
+    >>> placeholders("{question} Answer in {lang}.")
+    ('question', 'lang')
     """
     names: dict[str, None] = {}
     for place in _PLACE.finditer(template):
@@ -57,7 +57,11 @@ def placeholders(template: str) -> tuple[str, ...]:
 
 
 def filled(template: str, values: Mapping[str, str]) -> str:
-    """A template with the values of its placeholders; what looks like a placeholder in a value stays as it is."""
+    """A template with the values of its placeholders; what looks like a placeholder in a value stays as it is.
+
+    >>> filled("{question} Reply as {{'answer': ...}}", {"question": "What is {x}?"})
+    "What is {x}? Reply as {'answer': ...}"
+    """
 
     def text(place: re.Match[str]) -> str:
         return place[0][0] if place[1] is None else values[place[1].strip()]
@@ -117,8 +121,8 @@ def generate(
     return runtime.run(work.generate(requests), work.say_how_far)
 
 
-def foresee(requests: Iterable[Request], model: ModelRef, ledger: str | None = None) -> Estimate:
-    """What `generate` would ask and cost. Nobody is asked, and no ledger is made.
+def estimate_cost(requests: Iterable[Request], model: ModelRef, ledger: str | None = None) -> Cost:
+    """What `generate` will ask and cost. No call is made, and no ledger is created.
 
     Raises:
         UserError: litellm does not know the provider.
@@ -126,17 +130,17 @@ def foresee(requests: Iterable[Request], model: ModelRef, ledger: str | None = N
     """
     count = 0
     with known_replies(ledger) as replies:
-        calls = ToCome(replies)
+        counter = CostCounter(replies)
         for request in requests:
             count += 1
-            calls.add(Foreseen(model, request, min(request.max_tokens, _GUESSED_TOKENS)))
-        return calls.estimate("answers", count)
+            counter.add(ExpectedCall(model, request, min(request.max_tokens, _GUESSED_TOKENS)))
+        return counter.cost("answers", count)
 
 
 def left_out(model: ModelRef) -> tuple[str, ...]:
-    """The parameters that the model does not take, as far as litellm and this process know."""
+    """The parameters that the model does not accept, as far as litellm and this process know."""
     taken = abilities(model.model).parameters
-    refused = runtime.terms_of(model, structured=False).first().without
+    refused = runtime.formats_of(model, structured=False).first().without
     return tuple(name for name in _PARAMETERS if name in refused or name not in taken)
 
 
@@ -147,33 +151,34 @@ class _Work:
         self._model, self._limits = model, limits
         self._access = access if access.run else replace(access, run=uuid.uuid4().hex)
         self._total, self._done, self._failed = total, 0, 0
-        self._caller: Caller | None = None
+        self._client: Client | None = None
 
     async def generate(self, requests: Sequence[Request]) -> list[Answer]:
         def checked() -> None:
             check([self._model], self._limits, "model")
 
-        async with runtime.client(self._access, self._limits, "model", checked) as (client, self._caller):
+        async with runtime.connect(self._access, self._limits, "model", checked) as client:
+            self._client = client
             return await runtime.each(requests, lambda one: self._answer(client, one), self._limits.concurrency)
 
     async def _answer(self, client: Client, request: Request) -> Answer:
         bill = Bill()
         try:
             text = await client.ask(self._model, request, _read, bill)
-        except NoVerdict as error:
+        except NoUsableReply as error:
             self._failed += 1
-            found = Answer(None, "failed", f"{error.code}: {error.message}", bill)
+            answer = Answer(None, "failed", f"{error.code}: {error.message}", bill)
         except BudgetUsedUp as error:
-            found = Answer(None, "skipped", str(error), bill)
+            answer = Answer(None, "skipped", str(error), bill)
         else:
-            found = Answer(text, "generated" if bill.calls else "from_ledger", None, bill, client.origin(request))
+            answer = Answer(text, "generated" if bill.calls else "from_ledger", None, bill, client.origin(request))
         self._done += 1
-        return found
+        return answer
 
     def say_how_far(self) -> None:
-        if self._caller is None or not (self._done or self._caller.calls):
+        if self._client is None or not (self._done or self._client.calls):
             return
-        _log.info(f"answers: {self._done:,}/{self._total:,} questions, {self._caller.tally()}, {self._failed:,} failed")
+        _log.info(f"answers: {self._done:,}/{self._total:,} questions, {self._client.tally()}, {self._failed:,} failed")
 
 
 def _read(reply: str) -> str:

@@ -1,25 +1,30 @@
-"""One call through litellm, with its errors sorted by what the caller should do. Nothing is retried here."""
+"""litellm, made quiet, and one call through it, its errors sorted by what to do about them. Nothing is retried here."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import logging
+import math
 import os
 import re
+import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any, Literal
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import Limits
 from answerkey.metrics_core.llm.model import ModelRef, provider_address
-from answerkey.metrics_core.llm.providers import litellm, retry_after
 from answerkey.metrics_core.llm.request import Message
 from answerkey.metrics_core.llm.untrusted import storable
 
 Kind = Literal["limited", "trouble", "refused", "permanent", "fatal"]
 """What an error means: slow down; try again; not in this format, or not these parameters; this request is hopeless;
-every request to this judge is."""
+every request to this model is."""
 
 _TRANSIENT = frozenset((408, 409, 425, 500, 502, 503, 504, 520, 522, 524, 529))
 _FATAL = frozenset((401, 402, 403, 404))
@@ -60,7 +65,61 @@ class CallError(Exception):
         self.retry_after, self.parameter, self.about_format = retry_after, parameter, about_format
 
 
-async def send(judge: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any], timeout_s: float) -> Reply:
+def litellm() -> Any:
+    """The module, imported when it is first needed (seconds), with its logging, downloads and retries off.
+
+    Ask for it wherever it is called: what it reports of its calls is switched off for the context that asks.
+    """
+    module, reporting = _quiet()
+    if reporting is not None:
+        reporting.set(True)
+    return module
+
+
+@cache
+def _quiet() -> tuple[Any, ContextVar[bool] | None]:
+    # Otherwise the import asks the network for prices.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    import litellm as module
+
+    # Two lines a call otherwise, in the log of whoever shows more than warnings.
+    for name in ("LiteLLM", "httpx", "openai"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    module.telemetry = False
+    module.suppress_debug_info = True
+    # Where a call's `max_retries=0` is taken for "not given", this is what counts.
+    module.DEFAULT_MAX_RETRIES = 0  # type: ignore[attr-defined]
+    # Every full collection would walk litellm's price tables, which takes a quarter of the time of a call.
+    gc.collect()
+    gc.freeze()
+    try:
+        # After each call litellm draws up a report for loggers that nobody has named here, in a task that can outlive
+        # its loop. This is its switch for calls that are not to be reported; other versions may have none.
+        from litellm._internal_context import is_internal_call
+    except ImportError:
+        return module, None
+    return module, is_internal_call
+
+
+def retry_after(error: Exception) -> float | None:
+    """Seconds that a server asks to wait, in the error that litellm made of its answer; None where it does not."""
+    # litellm keeps the server's headers here, and gives `error.response` empty ones.
+    headers = getattr(error, "litellm_response_headers", None) or {}
+    for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+        text = str(headers.get(name) or "")
+        try:
+            seconds = float(text) * unit
+        except ValueError:
+            try:
+                seconds = parsedate_to_datetime(text).timestamp() - time.time()
+            except (ValueError, OverflowError):
+                continue
+        if math.isfinite(seconds):
+            return max(seconds, 0.0)
+    return None
+
+
+async def send(model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any], timeout_s: float) -> Reply:
     """Make one call; `settings` are litellm's arguments (temperature, seed, max_tokens, response_format).
 
     Raises:
@@ -70,21 +129,21 @@ async def send(judge: ModelRef, messages: Sequence[Message], settings: Mapping[s
         # litellm's timeout ends a silent server; ours also one that sends a byte now and then.
         async with asyncio.timeout(timeout_s):
             response = await litellm().acompletion(
-                model=judge.model, messages=list(messages), timeout=timeout_s, num_retries=0, max_retries=0,
-                drop_params=True, **_address(judge), **settings,
+                model=model.model, messages=list(messages), timeout=timeout_s, num_retries=0, max_retries=0,
+                drop_params=True, **_address(model), **settings,
             )  # fmt: skip
     except TimeoutError as error:
         raise CallError("trouble", "timeout", f"no reply within {timeout_s:g} s") from error
     except Exception as error:
-        raise _sorted(error, judge, timeout_s) from error
+        raise _sorted(error, model, timeout_s) from error
     return _reply(response)
 
 
-def _address(judge: ModelRef) -> dict[str, str]:
-    arguments = {"api_base": judge.api_base} if judge.api_base else {}
-    if judge.api_key:
-        arguments["api_key"] = judge.api_key
-    elif judge.api_base and not (judge.api_base == provider_address(judge.model) and _has_key(judge.model)):
+def _address(model: ModelRef) -> dict[str, str]:
+    arguments = {"api_base": model.api_base} if model.api_base else {}
+    if model.api_key:
+        arguments["api_key"] = model.api_key
+    elif model.api_base and not (model.api_base == provider_address(model.model) and _has_key(model.model)):
         # The provider's key in the environment is not for whoever is at another address; and a server of the user's
         # own often wants none, which the client libraries will not believe.
         arguments["api_key"] = KEYLESS
@@ -107,10 +166,10 @@ def _reply(response: Any) -> Reply:
     )
 
 
-def _sorted(error: Exception, judge: ModelRef, timeout_s: float) -> CallError:
+def _sorted(error: Exception, model: ModelRef, timeout_s: float) -> CallError:
     # litellm's errors carry a status, whatever class they are; a broken connection has 500 or none.
     status = getattr(error, "status_code", None)
-    message = _one_line(str(error), judge)
+    message = _one_line(str(error), model)
     if status != 408 and _is_broken(error):
         return CallError("trouble", "connection", message)
     if isinstance(status, int):
@@ -152,9 +211,9 @@ def _by_status(error: Exception, status: int, message: str, timeout_s: float) ->
     return CallError("fatal" if status in _FATAL else "permanent", code, message)
 
 
-def _one_line(text: str, judge: ModelRef) -> str:
+def _one_line(text: str, model: ModelRef) -> str:
     """The error without line breaks and without any key or password that it may quote."""
-    for secret in _secrets(judge):
+    for secret in _secrets(model):
         text = text.replace(secret, "***")
     # Providers quote keys in part: sk-ab***yz.
     text = re.sub(r"\b((sk|pk|key)[-_]|Bearer )[\w*.-]{6,}", "***", text)
@@ -164,10 +223,10 @@ def _one_line(text: str, judge: ModelRef) -> str:
     return " ".join(storable(text).split())[:500]
 
 
-def _secrets(judge: ModelRef) -> list[str]:
+def _secrets(model: ModelRef) -> list[str]:
     found = [value for name, value in os.environ.items() if name.endswith(("_API_KEY", "_TOKEN", "_SECRET"))]
     # A word in the environment may stand in any message; what was given as the key is one, however short.
-    found = [value for value in found if len(value) >= 8] + [judge.api_key or ""]
+    found = [value for value in found if len(value) >= 8] + [model.api_key or ""]
     return sorted(filter(None, found), key=len, reverse=True)
 
 
@@ -227,16 +286,16 @@ def check(models: Iterable[ModelRef], limits: Limits, noun: str) -> None:
             )
 
 
-def missing_key(judge: ModelRef) -> str | None:
-    """The environment variable that this judge's provider needs and that is not set; None if it can be asked."""
-    if judge.api_key or judge.api_base or _has_key(judge.model):
+def missing_key(model: ModelRef) -> str | None:
+    """The environment variable that this model's provider needs and that is not set; None if it can be asked."""
+    if model.api_key or model.api_base or _has_key(model.model):
         return None
-    return " or ".join(litellm().validate_environment(judge.model)["missing_keys"])
+    return " or ".join(litellm().validate_environment(model.model)["missing_keys"])
 
 
-def count_tokens(judge: ModelRef, text: str) -> int:
+def count_tokens(model: ModelRef, text: str) -> int:
     """How many tokens a text is, by the tokenizer that litellm has for the model, or a general one."""
-    return len(litellm().encode(model=judge.model, text=text))
+    return len(litellm().encode(model=model.model, text=text))
 
 
 def _has_key(model: str) -> bool:

@@ -1,4 +1,4 @@
-"""The event loop that all calls to judges run on: one thread a process, so that all runs in it share the pacing.
+"""The event loop that all calls to models run on: one thread per process, so that all its runs share the rate limits.
 
 Metrics are called from scripts, notebooks and worker threads, with or without a loop of their own; none of those
 loops is ever touched.
@@ -16,14 +16,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from answerkey.metrics_core.llm.access import Access, Limits
-from answerkey.metrics_core.llm.caller import Caller
 from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.ledger import Ledger
 from answerkey.metrics_core.llm.litellm import abilities
 from answerkey.metrics_core.llm.model import ModelRef
-from answerkey.metrics_core.llm.pacing import Pacing
-from answerkey.metrics_core.llm.queue import Gate
-from answerkey.metrics_core.llm.terms import Terms
+from answerkey.metrics_core.llm.rate_limit import AdaptiveLimit, Queue
+from answerkey.metrics_core.llm.response_format import FormatNegotiation
 from answerkey.metrics_core.sample import content_hash
 
 S = TypeVar("S")
@@ -34,23 +32,23 @@ _GAP_S = 0.002
 that the last request leaves when the first could have been answered."""
 
 _FIRST_PAUSE_S = 0.25
-"""A lone 429 among successes should not hold up everybody for long; a provider that means it makes this double."""
+"""A lone 429 among successes should not hold up every call for long; a provider that means it doubles this."""
 
 _CLEAN_UP_S = 5.0
 
 _AT_ONCE = 4
 """Questions worked on at once, for each call that may be in flight: enough for those that wait before they try again.
-More would only hold memory, and keep other processes from requests that are nobody's turn yet."""
+More would only use memory, and keep other processes from requests that are not due yet."""
 
 _starting = threading.Lock()
-_gates: dict[tuple[ModelRef, str, int], Gate] = {}
-_terms: dict[tuple[ModelRef, bool], Terms] = {}
+_queues: dict[tuple[ModelRef, str, int], Queue] = {}
+_formats: dict[tuple[ModelRef, bool], FormatNegotiation] = {}
 
 
 def run(work: Coroutine[Any, Any, T], tick: Callable[[], None], every_s: float = 5.0) -> T:
-    """Do `work` on the judges' loop and wait for it; call `tick` now and then while waiting.
+    """Do `work` on the loop of the models and wait for it; call `tick` now and then while waiting.
 
-    A caller that is interrupted cancels the work, and waits until it has written down what it leaves.
+    A caller that is interrupted cancels the work, and waits until its calls in flight are recorded.
     """
     ended = threading.Event()
 
@@ -72,50 +70,46 @@ def run(work: Coroutine[Any, Any, T], tick: Callable[[], None], every_s: float =
 
 
 @asynccontextmanager
-async def client(
-    access: Access, limits: Limits, noun: str, check: Callable[[], None]
-) -> AsyncIterator[tuple[Client, Caller]]:
+async def connect(access: Access, limits: Limits, noun: str, check: Callable[[], None]) -> AsyncIterator[Client]:
     """A client for one run, with the ledger open as long as it is used.
 
     `check` raises before the first call if the models cannot be called. It imports litellm, which takes seconds, so
-    it is not called where the ledger has all replies. Messages call the models by `noun`.
+    it is not called if the ledger has all replies. Messages call a model by `noun`.
     """
     checked = cache(check)
 
-    def terms(model: ModelRef, structured: bool) -> Terms:
+    def formats(model: ModelRef, structured: bool) -> FormatNegotiation:
         checked()
-        return terms_of(model, structured=structured)
+        return formats_of(model, structured=structured)
 
     ledger = Ledger(Path(access.ledger) if access.ledger else None)
     try:
-        gates = cache(lambda model: gate(model, limits.concurrency))
-        caller = Caller(access.run, limits, noun, ledger, gates, terms)
-        yield Client(ledger, caller), caller
+        yield Client(ledger, access.run, limits, noun, lambda model: queue_of(model, limits.concurrency), formats)
     finally:
         ledger.close()
 
 
-def gate(judge: ModelRef, concurrency: int) -> Gate:
-    """The queue before a judge; all runs of this process with the same key stand in the same one."""
+def queue_of(model: ModelRef, concurrency: int) -> Queue:
+    """The queue of a model; all runs of this process with the same key wait in the same one."""
     # The key is part of what a provider limits, and is itself kept nowhere.
-    place = judge, content_hash(judge.api_key), concurrency
-    if place not in _gates:
-        _gates[place] = Gate(Pacing(concurrency, gap=_GAP_S, first_pause=_FIRST_PAUSE_S))
-    return _gates[place]
+    place = model, content_hash(model.api_key), concurrency
+    if place not in _queues:
+        _queues[place] = Queue(AdaptiveLimit(concurrency, gap=_GAP_S, first_pause=_FIRST_PAUSE_S))
+    return _queues[place]
 
 
 async def each(items: Sequence[S], work: Callable[[S], Awaitable[T]], concurrency: int) -> list[T]:
     """The results of `work` for all items, in their order, as many at a time as keep `concurrency` calls in flight.
 
     Raises:
-        Exception: the first that `work` raises; one broken ledger, or one mistake of ours, says it all.
+        Exception: the first that `work` raises; one broken ledger, or one defect, stands for all.
     """
-    found: dict[int, T] = {}
+    results: dict[int, T] = {}
     rest = iter(enumerate(items))
 
     async def worker() -> None:
         for place, item in rest:
-            found[place] = await work(item)
+            results[place] = await work(item)
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -123,7 +117,7 @@ async def each(items: Sequence[S], work: Callable[[S], Awaitable[T]], concurrenc
                 group.create_task(worker())
     except BaseExceptionGroup as error:
         raise _first(error) from error
-    return [found[place] for place in range(len(items))]
+    return [results[place] for place in range(len(items))]
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -131,12 +125,12 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return _first(error) if isinstance(error, BaseExceptionGroup) else error
 
 
-def terms_of(model: ModelRef, *, structured: bool) -> Terms:
+def formats_of(model: ModelRef, *, structured: bool) -> FormatNegotiation:
     """What a model accepts, as this process has learned. `structured`: whether a format is asked for at all."""
     place = model, structured
-    if place not in _terms:
-        _terms[place] = Terms(takes_format=structured and abilities(model.model).takes_format)
-    return _terms[place]
+    if place not in _formats:
+        _formats[place] = FormatNegotiation(takes_format=structured and abilities(model.model).takes_format)
+    return _formats[place]
 
 
 def _loop() -> asyncio.AbstractEventLoop:
@@ -148,5 +142,5 @@ def _loop() -> asyncio.AbstractEventLoop:
 @cache
 def _the_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
-    threading.Thread(target=loop.run_forever, name="judges", daemon=True).start()
+    threading.Thread(target=loop.run_forever, name="models", daemon=True).start()
     return loop

@@ -1,26 +1,24 @@
-"""Reading a judge's reply: tolerant about what stands around the verdict, strict about there being one.
+"""Reading the reply of a model: tolerant about what surrounds the JSON object, strict about there being one.
 
-A judge wraps its JSON in prose, repeats it, or stops in the middle; the text that it judged may have talked it
-into writing a second verdict. Whatever cannot be read as one verdict is an `Unreadable` that says why, never a
-guess. All functions take time linear in the length of the reply.
+A model wraps its JSON in prose, repeats it, or stops in the middle; a text that it was given may have talked it into
+writing a second object. Whatever cannot be read as one object that means one thing is `Unreadable` with a reason,
+never a guess. All functions take time linear in the length of the reply.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from answerkey.metrics_core.llm.strict_json import Code, Unreadable, load, same
-from answerkey.metrics_core.llm.untrusted import cut, one_line, quoted
-
-__all__ = ["Code", "Score", "Unreadable", "number_of", "read_object", "read_scores", "reason_of"]
+from answerkey.metrics_core.llm.untrusted import LONGEST_QUOTE, cut, one_line, quoted
 
 LONGEST_REASON = 2_000
 DEEPEST = 64
-"""Brackets within brackets: far more than a verdict needs, far less than Python's own limit."""
+"""Brackets within brackets: far more than a reply needs, far less than Python's own limit."""
 
 # A citation such as [1] opens nothing, so at the top level a bracket counts only right before an object.
 _TOP = re.compile(r"[{}]|\[(?=\s*+\{)")
@@ -34,6 +32,38 @@ _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _WORDS = dict.fromkeys(("true", "yes", "on", "t", "y", "pass"), 1.0) | dict.fromkeys(
     ("false", "no", "off", "f", "n", "fail"), 0.0
 )
+
+# fmt: off
+Code = Literal[
+    "no_answer", "not_json", "not_object", "no_score_fields", "conflict", "truncated", "unreadable", "null",
+    "inconsistent", "ids", "no_room",
+]
+# fmt: on
+"""What is wrong with a reply. `inconsistent` and `ids` are for what a caller checks, `no_room` for a plain
+answer that was cut off before it began."""
+
+
+class Unreadable(Exception):
+    """A reply that cannot be used. `str` of it is the message.
+
+    The message is one line for people and for the call that asks again: it says what was wrong and
+    shows at most a short quotation of the reply (see `untrusted.quoted`).
+    """
+
+    def __init__(self, code: Code, message: str) -> None:
+        self.code = code
+        self.message = one_line(message)
+        super().__init__(code, self.message)
+
+    def __str__(self) -> str:
+        return self.message
+
+    @property
+    def repairable(self) -> bool:
+        """Whether asking once more may help. Not after a conflict: the model was of two minds, or was talked into one.
+        Nor if more room would make it another request.
+        """
+        return self.code not in ("conflict", "no_room")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +179,66 @@ def reason_of(reply_object: Mapping[str, Any]) -> str:
     if isinstance(reason, list):
         reason = ", ".join(part.strip() for part in reason if isinstance(part, str))
     return cut(one_line(reason), LONGEST_REASON) if isinstance(reason, str) else ""
+
+
+def load(text: str) -> Any:
+    """The value of a JSON text. Line breaks within strings are allowed: models write them.
+
+    Raises:
+        Unreadable: "not_json", also for NaN and Infinity; "unreadable" for a number that no float holds and for
+            nesting that Python cannot follow; "conflict" for one key with different values.
+    """
+    try:
+        return _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        near = quoted(text[error.pos : error.pos + LONGEST_QUOTE // 2])
+        raise Unreadable("not_json", f"the JSON is not valid: {error.msg}, at {near}") from None
+    except RecursionError:
+        raise Unreadable("unreadable", "the JSON is nested too deeply") from None
+
+
+def same(left: Any, right: Any) -> bool:
+    """Whether two JSON values mean the same."""
+    if left is right:
+        return True
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same(value, right[key]) for key, value in left.items())
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise Unreadable("unreadable", f"the number {quoted(digits)} is too large")
+    return number
+
+
+def _whole(digits: str) -> int:
+    _finite(digits)
+    return int(digits)
+
+
+def _no_constant(name: str) -> float:
+    raise Unreadable("not_json", f"{name} is not JSON")
+
+
+def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        if not same(result.setdefault(key, value), value):
+            raise Unreadable("conflict", f"the reply gives the key {quoted(key)} two values")
+    return result
+
+
+_DECODER = json.JSONDecoder(
+    strict=False,
+    object_pairs_hook=_unambiguous,
+    parse_int=_whole,
+    parse_float=_finite,
+    parse_constant=_no_constant,
+)
 
 
 def _without_thoughts(reply: str) -> str:

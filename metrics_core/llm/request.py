@@ -1,4 +1,4 @@
-"""What a judge, or a model under test, is asked: everything that could change its reply, and nothing else."""
+"""What a model is asked: everything that could change its reply, and nothing else."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 
-from answerkey.metrics_core.llm.fence import encoded
 from answerkey.metrics_core.llm.reply import Unreadable, read_object
+from answerkey.metrics_core.llm.untrusted import encoded
 from answerkey.metrics_core.sample import content_hash
 
 Message = dict[str, str]
@@ -19,23 +19,26 @@ _NOT_SHOWN = "(This reply is left out.)"
 
 @dataclass(frozen=True)
 class Request:
-    """One question to one judge.
+    """One question to one model.
 
     `key` addresses the reply in the ledger. Every field is in it, so that whatever is asked differently is
     asked anew. How the request travels (timeouts, structured output or not) is not: the reply answers the
     same question.
 
     Args:
-        judge: `ModelRef.label`.
+        model: `ModelRef.label`.
         prompt: name and version of the prompt.
         system: the instructions.
         user: the data, fenced.
         schema: JSON schema of the reply, as JSON text. Empty: the reply is any text.
         temperature, seed, max_tokens: as the provider is asked; the seed counts the repeats.
-        repeat: which of several askings.
+        repeat: which of several identical questions.
+
+    >>> Request("openai/m", "p@1", "", "Hi", "").key == Request("openai/m", "p@1", "", "Hi", "", repeat=1).key
+    False
     """
 
-    judge: str
+    model: str
     prompt: str
     system: str
     user: str
@@ -60,7 +63,7 @@ class Request:
 def repair(messages: Sequence[Message], reply: str, problem: str) -> tuple[Message, ...]:
     """The messages that ask for the same again, because the reply could not be used.
 
-    A reply may repeat the text that it judges, and outside the fence that would be words of our own. So of the
+    A reply may repeat the text that it was given, and outside the fence that would be words of our own. So of the
     reply no more than an object is shown, encoded like the fields, and the problem without what it quotes.
     """
     said = {"role": "assistant", "content": _shown(reply)}

@@ -1,9 +1,17 @@
-"""Text that a model wrote, made fit to be shown: in a message, a terminal, a database, another request."""
+"""Text that others wrote: made fit to be shown (in a message, a terminal, a database), and fenced in a prompt as data
+between two lines that the text cannot write.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
+from collections.abc import Mapping
+
+import regex
+
+from answerkey.metrics_core.sample import content_hash
 
 LONGEST_QUOTE = 60
 
@@ -11,9 +19,21 @@ _REPLACED = {"Cc": " ", "Zl": " ", "Zp": " ", "Cf": "", "Cs": "\ufffd"}
 _JOINERS = "\u200c\u200d"  # these two belong to the spelling of Persian, of Indian scripts and of emoji
 _MARKUP = str.maketrans(dict.fromkeys('<>`"', " "))
 
+# Brackets and backticks could open or close something; so could a square bracket before a name with a capital or a
+# slash, since [INST] and [/INST] are control tokens of some models wherever they stand (no JSON has one there but
+# in a text). The rest is what a model reads and a person does not see: controls, format characters (zero width,
+# bidi, tags), private use, variation selectors, unassigned characters.
+_HIDDEN = r"\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}"
+_ESCAPED = regex.compile(rf"[<>`{_HIDDEN}]+|\[(?=/|[a-z]*[A-Z])")
+_BLOCK = re.compile(r"^<data-([0-9a-f]{32})>\n([^\n]*)\n</data-\1>$", re.MULTILINE)
+
 
 def one_line(text: str) -> str:
-    """One line that reads as it looks: white space folded, no controls, no format characters, no lone surrogates."""
+    """One line that reads as it looks: white space folded, no controls, no format characters, no lone surrogates.
+
+    >>> one_line(" It is\\n\\x1b[31m Paris.")
+    'It is [31m Paris.'
+    """
     if not text.isprintable():
         text = "".join(
             character if character in _JOINERS else _REPLACED.get(unicodedata.category(character), character)
@@ -28,7 +48,11 @@ def storable(text: str) -> str:
 
 
 def cut(text: str, longest: int) -> str:
-    """At most `longest` characters of a text; the last is an ellipsis where something is missing."""
+    """At most `longest` characters of a text; the last is an ellipsis if something is missing.
+
+    >>> cut("a long reply", 6)
+    'a lon…'
+    """
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
@@ -37,3 +61,50 @@ def quoted(value: object) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     plain = " ".join(one_line(text[: 2 * LONGEST_QUOTE]).translate(_MARKUP).split())
     return f'"{cut(plain, LONGEST_QUOTE)}"'
+
+
+def fenced(fields: Mapping[str, object]) -> str:
+    """Three lines: an opening line, the fields as one line of JSON, a closing line. No line break at the end.
+
+    Names are sorted, so equal fields give equal text. `json.loads` of the middle line gives the fields back; only
+    the two halves of a character beyond U+FFFF, should a text hold them apart, come back as that character.
+    The outer lines carry the hash of the middle one, so no text can contain the closing line of its own fence.
+
+    Raises:
+        TypeError: a value that JSON does not have.
+        ValueError: NaN or infinity.
+
+    >>> fenced({"answer": "Paris <b>"}).splitlines()[1]
+    '{"answer": "Paris \\\\u003cb\\\\u003e"}'
+    """
+    line = encoded(fields)
+    nonce = content_hash(line)
+    return f"<data-{nonce}>\n{line}\n</data-{nonce}>"
+
+
+def encoded(fields: Mapping[str, object]) -> str:
+    """The line of `fenced`: JSON without anything that could open, close or hide.
+
+    Raises:
+        TypeError, ValueError: as `fenced`.
+    """
+    plain = json.dumps(fields, ensure_ascii=False, allow_nan=False, sort_keys=True)
+    line: str = _ESCAPED.sub(lambda match: _escape(match[0]), plain)
+    return line
+
+
+def nonce_of(text: str) -> str:
+    """The nonce of the first block of `fenced` in a text: 32 hexadecimal digits.
+
+    Raises:
+        ValueError: there is no such block; one whose line was changed does not count.
+    """
+    for block in _BLOCK.finditer(text):
+        if block[1] == content_hash(block[2]):
+            return block[1]
+    raise ValueError("the text holds no fenced block")
+
+
+def _escape(text: str) -> str:
+    units = text.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(rf"\u{units[start : start + 4]}" for start in range(0, len(units), 4))

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from answerkey.metrics_core.judges.estimate import Foreseen, Replies
 from answerkey.metrics_core.judges.facts import (
     DECOMPOSE,
     MATCH,
@@ -27,11 +26,11 @@ from answerkey.metrics_core.judges.facts import (
 )  # fmt: skip
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
 from answerkey.metrics_core.judges.prompt import Prompt
-from answerkey.metrics_core.llm.client import Client
+from answerkey.metrics_core.llm.client import Bill, Client
+from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable
 from answerkey.metrics_core.llm.request import Request
-from answerkey.metrics_core.llm.turn import Bill
 from answerkey.metrics_core.measurement import Outcome, Scored, Undefined
 from answerkey.metrics_core.metric import Field, degenerate
 from answerkey.metrics_core.sample import Sample
@@ -87,19 +86,19 @@ class GroundTruthSimilarity(JudgeMetric):
             for _, text in sample.usable_references
         ]
 
-    def foresee(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[Foreseen]:
+    def expected_calls(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[ExpectedCall]:
         """The decompositions that are not known, and the matching; for that, unknown facts stand as one."""
         calls, exact = [], True
         references: list[Sequence[str]] = [own] if (own := merged(sample.facts)) else []
         if not references:
             texts = (text for _, text in sample.usable_references)
             for (first, asked), text in zip(self._decompositions(sample), texts, strict=True):
-                calls.append(Foreseen(first, asked, _FACTS_OUT))
+                calls.append(ExpectedCall(first, asked, _FACTS_OUT))
                 facts = _facts_of(replies(asked.key))
                 references.append((text,) if facts is None else facts)
                 exact = exact and facts is not None
         matching = request(MATCH, match_fields(sample.question, references, sample.answer or ""), judge, repeat)
-        return [*calls, Foreseen(judge, matching, _MATCH_OUT, exact)]
+        return [*calls, ExpectedCall(judge, matching, _MATCH_OUT, exact)]
 
 
 def _facts_of(reply: str | None) -> tuple[str, ...] | None:

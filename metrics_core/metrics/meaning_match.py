@@ -9,13 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
-from answerkey.metrics_core.judges.estimate import Foreseen, Replies
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
 from answerkey.metrics_core.judges.prompt import Prompt, load_prompt
-from answerkey.metrics_core.llm.client import Client
+from answerkey.metrics_core.llm.client import Bill, Client
+from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable, read_object, read_scores, reason_of
-from answerkey.metrics_core.llm.turn import Bill
 from answerkey.metrics_core.measurement import Outcome, Scored
 from answerkey.metrics_core.metric import Field
 from answerkey.metrics_core.sample import Sample
@@ -78,9 +77,9 @@ class MeaningMatch(JudgeMetric):
         details = {"verdict": found.verdict, "rule": found.rule, "reference": index}
         return Scored({"match": float(found.verdict == "match")}, found.reason, details)
 
-    def foresee(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[Foreseen]:
+    def expected_calls(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[ExpectedCall]:
         """The one call."""
-        return [Foreseen(judge, request(PROMPT, _fields(sample), judge, repeat), _TOKENS_OUT)]
+        return [ExpectedCall(judge, request(PROMPT, _fields(sample), judge, repeat), _TOKENS_OUT)]
 
 
 def _fields(sample: Sample) -> dict[str, object]:

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.estimate import Estimate
 from answerkey.metrics_core.llm.access import Access, Limits
-from answerkey.metrics_core.llm.generate import Answer, Prompting, foresee, left_out
+from answerkey.metrics_core.llm.cost import Cost
+from answerkey.metrics_core.llm.generate import Answer, Prompting, estimate_cost, left_out
 from answerkey.metrics_core.llm.generate import generate as ask
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.request import Request
@@ -132,14 +132,14 @@ def check_release(home: Home, dataset: str, release: str, asking: Asking) -> Non
     check_settings(answers_file(home, dataset, release), f"{dataset}/{release}", _settings(asking))
 
 
-def foresee_answers(found: QuestionSet, asking: Asking, work: Path) -> Estimate:
+def estimate_answers(found: QuestionSet, asking: Asking, work: Path) -> Cost:
     """What `generate` would ask and cost. Nobody is asked.
 
     Raises:
         UserError: as `questions`; or litellm does not know the provider.
         LedgerError: the ledger cannot be read.
     """
-    return foresee(
+    return estimate_cost(
         _requests(asking, questions(found, asking.prompting.template, work)), asking.model, asking.access.ledger
     )
 

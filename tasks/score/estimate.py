@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from answerkey.metrics_core.judges.estimate import Estimate, estimate
+from answerkey.metrics_core.judges.estimate import estimate_cost
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
+from answerkey.metrics_core.llm.cost import Cost
 from answerkey.metrics_core.registry import METRICS, create, workload
 from answerkey.tasks.score.plan import Plan
 from answerkey.tasks.score.shard import Chunk, samples_of
 
 
-def foresee(plan: Plan) -> tuple[Estimate, ...]:
+def estimate_costs(plan: Plan) -> tuple[Cost, ...]:
     """One estimate for every judge metric of the plan, also where it has nothing left to ask, or asks nobody.
 
     Raises:
@@ -20,11 +21,11 @@ def foresee(plan: Plan) -> tuple[Estimate, ...]:
     return tuple(_estimate(name, [chunk for chunk in plan.chunks if chunk.metric == name]) for name in names)
 
 
-def _estimate(name: str, chunks: list[Chunk]) -> Estimate:
+def _estimate(name: str, chunks: list[Chunk]) -> Cost:
     if not chunks:
-        return Estimate(name, 0, 0, 0, 0, 0, 0.0)
+        return Cost(name, 0, 0, 0, 0, 0, 0.0)
     if workload(name, chunks[0].options) != "judge":
-        return Estimate(name, sum(chunk.n_rows for chunk in chunks), 0, 0, 0, 0, 0.0)
+        return Cost(name, sum(chunk.n_rows for chunk in chunks), 0, 0, 0, 0, 0.0)
     [metric] = create([name], chunks[0].options)
     assert isinstance(metric, JudgeMetric)
-    return estimate(metric, (sample for chunk in chunks for samples in samples_of(chunk) for sample in samples))
+    return estimate_cost(metric, (sample for chunk in chunks for samples in samples_of(chunk) for sample in samples))

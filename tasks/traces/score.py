@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.estimate import Estimate
+from answerkey.metrics_core.llm.cost import Cost
 from answerkey.metrics_core.registry import Options, create
 from answerkey.tasks.load.columns import ColumnMap, value
 from answerkey.tasks.load.sources import Raw, parse_line, without_secrets
@@ -21,7 +21,7 @@ from answerkey.tasks.load.stage import Reference, Stager, refused
 from answerkey.tasks.load.staging import quarantine_schema, staged_schema
 from answerkey.tasks.reports.commit import commit_measurements
 from answerkey.tasks.reports.judge_calls import collect_calls, insert_calls
-from answerkey.tasks.score.estimate import foresee
+from answerkey.tasks.score.estimate import estimate_costs
 from answerkey.tasks.score.plan import MAX_CHUNKS, Plan, plan
 from answerkey.tasks.traces.rules import MAPPED, Rule
 from answerkey.tasks.traces.select import Selection, Window, select
@@ -249,7 +249,7 @@ class Preview:
     quarantined: int
     taken: int
     measured: int
-    estimate: Estimate | None
+    estimate: Cost | None
     traces: tuple[Shown, ...]
 
 
@@ -262,7 +262,7 @@ def preview(prepared: Prepared) -> Preview:
     """
     selection = prepared.selection
     taken, shown = _taken(prepared)
-    estimates = foresee(prepared.plan) if prepared.plan else ()
+    estimates = estimate_costs(prepared.plan) if prepared.plan else ()
     return Preview(
         rule=prepared.rule.name,
         metric=prepared.rule.metric,

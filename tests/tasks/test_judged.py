@@ -18,7 +18,7 @@ from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.markdown import as_markdown
 from answerkey.tasks.reports.judge_calls import collect_calls, insert_calls
 from answerkey.tasks.reports.report import read_reports
-from answerkey.tasks.score.estimate import foresee
+from answerkey.tasks.score.estimate import estimate_costs
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.score import score
 from answerkey.tasks.score.shard import Chunk
@@ -240,7 +240,7 @@ def test_what_is_foreseen_is_what_happens(tmp_path: Path, server: JudgeServer) -
 
     def planned() -> tuple[tuple[str, int, int, int, bool], ...]:
         made = plan(loaded.staged, Home(tmp_path), tmp_path / "work", [*BOTH, "bleu"], options, only_failed=False)
-        found = foresee(made)
+        found = estimate_costs(made)
         assert all(one.cost_usd is None for one in found if one.calls)
         return tuple((one.metric, one.samples, one.calls, one.in_ledger, one.tokens_in > 0) for one in found)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 
 from answerkey.metrics_core import Sample
-from answerkey.metrics_core.llm.fence import fenced
+from answerkey.metrics_core.llm.untrusted import fenced
 
 CLAIMS = {
     phrase: (matter, value)

@@ -11,8 +11,9 @@ import pytest
 
 from answerkey.metrics_core import Sample
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.estimate import Estimate, estimate, total
+from answerkey.metrics_core.judges.estimate import estimate_cost
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
+from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.llm.ledger import FILE
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
@@ -56,15 +57,15 @@ def test_as_many_calls_are_made_as_were_foreseen(
 ) -> None:  # fmt: skip
     server = judge_server(agreeable)
     asked = options(server, *models, repeats=repeats, ledger=str(tmp_path / "home")).metric(metric)
-    foreseen = estimate(asked, SAMPLES)
+    foreseen = estimate_cost(asked, SAMPLES)
     assert (foreseen.metric, foreseen.samples, foreseen.in_ledger) == (metric.name, 8, 0)
     assert foreseen.calls == calls[metric.name]
     assert (server.n_requests, list(tmp_path.iterdir())) == (0, [])
     asked.measure(SAMPLES)
     assert server.n_requests == foreseen.calls
-    again = estimate(asked, SAMPLES)
+    again = estimate_cost(asked, SAMPLES)
     nothing = {"calls": 0, "tokens_in": 0, "tokens_out": 0, "cost_usd": 0.0}
-    assert again == Estimate(metric.name, 8, in_ledger=foreseen.calls, **nothing)  # type: ignore[arg-type]
+    assert again == Cost(metric.name, 8, in_ledger=foreseen.calls, **nothing)  # type: ignore[arg-type]
 
 
 def test_what_the_ledger_has_is_not_foreseen(judge_server: Serve, tmp_path: Path) -> None:
@@ -73,7 +74,7 @@ def test_what_the_ledger_has_is_not_foreseen(judge_server: Serve, tmp_path: Path
     metric.measure(SAMPLES[:1])
     assert server.n_requests == 2
     before = sqlite3.connect(tmp_path / FILE).execute("SELECT * FROM calls").fetchall()
-    foreseen = estimate(metric, SAMPLES)
+    foreseen = estimate_cost(metric, SAMPLES)
     assert (foreseen.calls, foreseen.in_ledger) == (5, 2)
     assert sqlite3.connect(tmp_path / FILE).execute("SELECT * FROM calls").fetchall() == before
     metric.measure(SAMPLES)
@@ -84,7 +85,7 @@ def test_replies_that_could_not_be_read_are_asked_for_again(judge_server: Serve,
     server = judge_server(lambda _body: "I would rather not say.")
     metric = options(server, ledger=str(tmp_path)).metric(MeaningMatch)
     metric.measure(SAMPLES[:1])
-    assert estimate(metric, SAMPLES[:1]).calls == 1
+    assert estimate_cost(metric, SAMPLES[:1]).calls == 1
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -92,7 +93,7 @@ def test_tokens_and_cost_are_of_the_right_order(metric: type[JudgeMetric], judge
     """The server counts four characters a token, which is about what a tokenizer makes of English."""
     server = judge_server(agreeable)
     asked = options(server, "gpt-4o-mini").metric(metric)
-    foreseen = estimate(asked, SAMPLES)
+    foreseen = estimate_cost(asked, SAMPLES)
     found = asked.measure(SAMPLES)
     tokens_in = sum(one.usage.tokens_in for one in found)
     tokens_out = sum(one.usage.tokens_out for one in found)
@@ -105,22 +106,22 @@ def test_tokens_and_cost_are_of_the_right_order(metric: type[JudgeMetric], judge
 
 def test_a_cost_is_unknown_as_soon_as_one_price_is(judge_server: Serve) -> None:
     server = judge_server(agreeable)
-    known = estimate(options(server, "gpt-4o-mini").metric(MeaningMatch), SAMPLES)
-    unknown = estimate(options(server, "our-own").metric(MeaningMatch), SAMPLES)
-    both = estimate(options(server, "gpt-4o-mini", "our-own").metric(MeaningMatch), SAMPLES)
+    known = estimate_cost(options(server, "gpt-4o-mini").metric(MeaningMatch), SAMPLES)
+    unknown = estimate_cost(options(server, "our-own").metric(MeaningMatch), SAMPLES)
+    both = estimate_cost(options(server, "gpt-4o-mini", "our-own").metric(MeaningMatch), SAMPLES)
     assert known.cost_usd is not None
     assert known.cost_usd > 0.0
     assert (unknown.cost_usd, both.cost_usd) == (None, None)
     assert (unknown.calls, both.calls) == (4, 8)
-    assert total([known, known]) == pytest.approx(2 * known.cost_usd)
-    assert total([known, unknown]) is None
-    assert total([]) == 0.0
+    assert total_usd([known, known]) == pytest.approx(2 * known.cost_usd)
+    assert total_usd([known, unknown]) is None
+    assert total_usd([]) == 0.0
 
 
 def test_nothing_to_ask_costs_nothing(judge_server: Serve) -> None:
     metric = options(judge_server(agreeable), "our-own").metric(MeaningMatch)
-    assert estimate(metric, SAMPLES[5:]) == Estimate("meaning_match", 3, 0, 0, 0, 0, 0.0)
-    assert estimate(metric, iter([])) == Estimate("meaning_match", 0, 0, 0, 0, 0, 0.0)
+    assert estimate_cost(metric, SAMPLES[5:]) == Cost("meaning_match", 3, 0, 0, 0, 0, 0.0)
+    assert estimate_cost(metric, iter([])) == Cost("meaning_match", 0, 0, 0, 0, 0, 0.0)
 
 
 def test_a_metric_for_models_without_one_is_refused() -> None:
@@ -134,10 +135,10 @@ def test_a_cascade_foresees_only_what_would_be_asked(judge_server: Serve) -> Non
     def cascade(accepted: float) -> CascadeMeaningMatch:
         return CascadeMeaningMatch(asked.judge.model_copy(update={"cascade": accepted}), access=asked.access)
 
-    whole = estimate(asked.metric(MeaningMatch), SAMPLES)
-    none = estimate(cascade(1e-9), SAMPLES)
+    whole = estimate_cost(asked.metric(MeaningMatch), SAMPLES)
+    none = estimate_cost(cascade(1e-9), SAMPLES)
     assert none == whole
-    found = estimate(cascade(0.3), SAMPLES)
+    found = estimate_cost(cascade(0.3), SAMPLES)
     # Five answers need judging, and two of them are equal: four requests.
     assert (whole.calls, whole.offline) == (4, 0)
     assert (found.calls, found.offline, found.cost_usd) == (0, 5, 0.0)

@@ -30,7 +30,7 @@ from answerkey.metrics_core.judges.facts import (
     rows,
 )
 from answerkey.metrics_core.judges.prompt import load_prompt
-from answerkey.metrics_core.llm import fence
+from answerkey.metrics_core.llm import untrusted
 from answerkey.metrics_core.llm.reply import Unreadable
 
 Links = dict[str, tuple[list[str], list[str]]]
@@ -547,4 +547,4 @@ def test_the_material_of_a_request() -> None:
         ],
         "answer": "A",
     }
-    assert json.loads(fence.fenced(fields).splitlines()[1]) == fields
+    assert json.loads(untrusted.fenced(fields).splitlines()[1]) == fields

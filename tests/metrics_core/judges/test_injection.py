@@ -11,7 +11,7 @@ import pytest
 
 from answerkey.metrics_core import Failed, JudgeOptions, Measurement, Sample, evaluate
 from answerkey.metrics_core.judges import judge_metric as panel
-from answerkey.metrics_core.llm import client, fence
+from answerkey.metrics_core.llm import client, untrusted
 from tests.judge_server import Body, Brain, JudgeServer, Reply, data_of
 from tests.metrics_core.judges.injection_corpus import ALL, ATTACKS, CLAIMS, TOPICS, YES, Attack
 from tests.metrics_core.judges.obeying_judge import ObeyingJudge
@@ -180,12 +180,12 @@ def unescaped(text: str) -> str:
 
 def lines_as_they_are(fields: Mapping[str, object]) -> str:
     """The marker lines with raw texts between them, in place of JSON."""
-    opening, _, closing = fence.fenced(fields).split("\n")
+    opening, _, closing = untrusted.fenced(fields).split("\n")
     return f"{opening}\n{raw(fields)}\n{closing}"
 
 
 def test_the_suite_notices_a_fence_that_escapes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fence, "_escape", unescaped)
+    monkeypatch.setattr(untrusted, "_escape", unescaped)
     flips, _ = flipped("meaning_match")
     assert len(flips) >= 30
     assert {attack.kind for attack in flips.values()} >= {
@@ -200,8 +200,8 @@ def test_the_suite_notices_markers_around_text_that_is_not_encoded(monkeypatch: 
 
 
 def test_the_suite_notices_control_tokens_in_square_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = fence._escape
-    monkeypatch.setattr(fence, "_escape", lambda text: text if text == "[" else whole(text))
+    whole = untrusted._escape
+    monkeypatch.setattr(untrusted, "_escape", lambda text: text if text == "[" else whole(text))
     assert [attack.text[:7] for attack in flipped("meaning_match")[0].values()] == ["[/INST]", "[SYSTEM"]
 
 

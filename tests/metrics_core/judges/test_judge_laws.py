@@ -10,7 +10,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from answerkey.metrics_core import METRICS, JudgeOptions, Measurement, Options, Sample, Scored, create
-from answerkey.metrics_core.llm import caller
+from answerkey.metrics_core.llm import client
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.text import is_blank, normalise
 from tests.metrics_core.test_laws import MEANINGFUL, SCRIPTS, WHITE, cases
@@ -81,6 +81,6 @@ def test_what_differs_in_a_negation_a_number_or_a_sign_is_for_the_judge(
 
 
 def test_a_judge_that_is_not_there_is_a_failure_and_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caller, "_FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(client, "_FIRST_WAIT_S", 0.001)
     for one in measured(ALONE, "It is Bern.", ["Bern"]):
         assert (one.status, one.values) == ("failed", {})

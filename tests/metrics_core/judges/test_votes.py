@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.metrics_core.judges.options import Jury
-from answerkey.metrics_core.judges.votes import SPREAD, Vote, verdict
+from answerkey.metrics_core.judges.votes import SPREAD, Vote, combine
 from answerkey.metrics_core.measurement import Failed, Outcome, Scored, Skipped, Undefined
 
 JURIES: tuple[Jury, ...] = get_args(Jury)
@@ -49,7 +49,7 @@ TABLE = [values for seats in (2, 3, 4) for values in product((0.0, 1.0, None), r
 @pytest.mark.parametrize("jury", JURIES)
 @pytest.mark.parametrize("values", TABLE, ids=lambda values: "".join("-" if v is None else f"{v:g}" for v in values))
 def test_yes_and_no(values: tuple[float | None, ...], jury: Jury) -> None:
-    outcome = verdict(of(values), jury, "match", binary=True)
+    outcome = combine(of(values), jury, "match", binary=True)
     outcomes = possible(values, jury, (0.0, 1.0))
     if len(outcomes) > 1:
         assert isinstance(outcome, Failed)
@@ -71,7 +71,7 @@ def test_yes_and_no(values: tuple[float | None, ...], jury: Jury) -> None:
 @pytest.mark.parametrize("jury", JURIES)
 @pytest.mark.parametrize("outcome", [scored(1.0), scored(0.25), LOST, Undefined("no facts"), Skipped("budget used up")])
 def test_a_single_vote_is_the_outcome(outcome: Outcome, jury: Jury) -> None:
-    assert verdict(votes(outcome), jury, "match", binary=False) is outcome
+    assert combine(votes(outcome), jury, "match", binary=False) is outcome
 
 
 SHARES = st.sampled_from([0.0, 0.25, 0.3, 0.5, 0.75, 1.0])
@@ -82,7 +82,7 @@ SHARES = st.sampled_from([0.0, 0.25, 0.3, 0.5, 0.75, 1.0])
 def test_shares_are_decided_where_no_missing_vote_could_change_them(values: list[float | None], jury: Jury) -> None:
     # Each way of combining rises with every vote, so the ends say what lies between them.
     low, high = (possible(values, jury, [end]) for end in (0.0, 1.0))
-    outcome = verdict(of(values), jury, "match", binary=False)
+    outcome = combine(of(values), jury, "match", binary=False)
     if low == high:
         assert isinstance(outcome, Scored)
         assert outcome.values["match"] == pytest.approx(low.pop(), abs=1e-15)
@@ -93,7 +93,7 @@ def test_shares_are_decided_where_no_missing_vote_could_change_them(values: list
 
 @given(values=st.lists(st.floats(0.0, 1.0), min_size=2, max_size=7), jury=st.sampled_from(JURIES))
 def test_all_fields_come_from_the_votes_that_decided(values: list[float], jury: Jury) -> None:
-    outcome = verdict(of(values), jury, "match", binary=False)
+    outcome = combine(of(values), jury, "match", binary=False)
     assert isinstance(outcome, Scored)
     assert 0.0 <= outcome.values["match"] <= 1.0
     pairs = sorted((value, place / 10) for place, value in enumerate(values))
@@ -113,14 +113,14 @@ def test_the_order_of_the_votes_does_not_change_the_number(
     values: list[float | None], jury: Jury, data: st.DataObject
 ) -> None:
     def number(some: Sequence[float | None]) -> float | str:
-        outcome = verdict(of(some), jury, "match", binary=False)
+        outcome = combine(of(some), jury, "match", binary=False)
         return outcome.code if isinstance(outcome, Failed) else outcome.values["match"]  # type: ignore[union-attr]
 
     assert number(data.draw(st.permutations(values))) == number(values)
 
 
 def test_the_vote_that_decided_gives_reason_and_evidence_and_all_votes_are_shown() -> None:
-    outcome = verdict(votes(scored(1.0), LOST, scored(0.0), scored(0.0)), "unanimous", "match", binary=True)
+    outcome = combine(votes(scored(1.0), LOST, scored(0.0), scored(0.0)), "unanimous", "match", binary=True)
     assert isinstance(outcome, Scored)
     assert outcome.reason == "unanimous of 4 votes: because 0"
     assert outcome.details == {
@@ -136,7 +136,7 @@ def test_the_vote_that_decided_gives_reason_and_evidence_and_all_votes_are_shown
 
 
 def test_the_vote_nearest_to_a_mean_speaks_for_it() -> None:
-    outcome = verdict(votes(scored(0.0), scored(0.5), scored(0.75)), "mean", "match", binary=False)
+    outcome = combine(votes(scored(0.0), scored(0.5), scored(0.75)), "mean", "match", binary=False)
     assert isinstance(outcome, Scored)
     assert (outcome.details["evidence"], outcome.reason) == (0.5, "mean of 3 votes: because 0.5")
 
@@ -144,15 +144,15 @@ def test_the_vote_nearest_to_a_mean_speaks_for_it() -> None:
 @pytest.mark.parametrize("jury", JURIES)
 def test_a_vote_that_the_budget_forbade_leaves_the_sample_for_a_later_run(jury: Jury) -> None:
     skipped = Skipped("budget used up: 3 calls (max_calls)")
-    assert verdict(votes(scored(0.0), skipped, scored(0.0), LOST), jury, "match", binary=True) is skipped
+    assert combine(votes(scored(0.0), skipped, scored(0.0), LOST), jury, "match", binary=True) is skipped
 
 
 def test_no_number_is_made_where_there_is_nothing_to_judge() -> None:
     nothing = Undefined("no facts")
-    assert verdict(votes(nothing, nothing), "majority", "match", binary=False) is nothing
-    half = verdict(votes(nothing, scored(1.0)), "majority", "match", binary=False)
+    assert combine(votes(nothing, nothing), "majority", "match", binary=False) is nothing
+    half = combine(votes(nothing, scored(1.0)), "majority", "match", binary=False)
     assert half == Failed("missing_votes", "1 of 2 votes are missing; openai/j0: no facts", 2)
-    assert isinstance(verdict(votes(nothing, LOST), "mean", "match", binary=False), Failed)
+    assert isinstance(combine(votes(nothing, LOST), "mean", "match", binary=False), Failed)
     # Three others agree without it.
-    most = verdict(votes(nothing, *[scored(1.0)] * 3), "majority", "match", binary=True)
+    most = combine(votes(nothing, *[scored(1.0)] * 3), "majority", "match", binary=True)
     assert most.values == {"match": 1.0, SPREAD: 0.0}  # type: ignore[union-attr]

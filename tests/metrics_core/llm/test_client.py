@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.metrics_core.llm.litellm import CallError
-from answerkey.metrics_core.llm.terms import Offer, Terms
+from answerkey.metrics_core.llm.response_format import FormatNegotiation, ResponseFormat
 from tests.judge_server import Body, JudgeServer
 from tests.metrics_core.judges.asking import (
     KEY,
@@ -201,13 +201,13 @@ def test_a_refused_format_costs_no_sample_and_is_remembered(
 
 
 def test_who_asked_before_others_found_out_asks_as_they_do() -> None:
-    terms = Terms(takes_format=True)
+    negotiation = FormatNegotiation(takes_format=True)
     wordless = CallError("refused", "http_400", "Bad request")
-    early, late = terms.first(), terms.first()
-    terms.accepted(terms.after_refusal(early, wordless) or early)
-    assert terms.after_refusal(late, wordless) == terms.first() == Offer("json_object")
+    early, late = negotiation.first(), negotiation.first()
+    negotiation.accepted(negotiation.after_refusal(early, wordless) or early)
+    assert negotiation.after_refusal(late, wordless) == negotiation.first() == ResponseFormat("json_object")
     # From now on such a refusal is about the request.
-    assert terms.after_refusal(terms.first(), wordless) is None
+    assert negotiation.after_refusal(negotiation.first(), wordless) is None
 
 
 def test_a_strict_schema_is_asked_for_first(judge_server: Serve, tmp_path: Path) -> None:

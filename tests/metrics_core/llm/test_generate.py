@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import Access, Limits
-from answerkey.metrics_core.llm.generate import Prompting, filled, foresee, generate, left_out, placeholders
+from answerkey.metrics_core.llm.generate import Prompting, estimate_cost, filled, generate, left_out, placeholders
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
@@ -160,14 +160,14 @@ def test_as_many_calls_are_made_as_were_foreseen(tmp_path: Path) -> None:
     with JudgeServer(echo) as server:
         asked = options(server, "openai/gpt-4o-mini", ledger=str(tmp_path / "home"))
         questions = [*requests(asked, 5), *requests(asked, 2)]
-        before = foresee(questions, asked.model, asked.access.ledger)
+        before = estimate_cost(questions, asked.model, asked.access.ledger)
         assert (before.samples, before.calls, before.in_ledger, server.n_requests) == (7, 5, 0, 0)
         assert before.cost_usd is not None and before.cost_usd > 0
         assert list(tmp_path.iterdir()) == []
         generate(questions[:3], *asked)
         assert (
-            foresee(questions, asked.model, asked.access.ledger).calls,
-            foresee(questions, asked.model, asked.access.ledger).in_ledger,
+            estimate_cost(questions, asked.model, asked.access.ledger).calls,
+            estimate_cost(questions, asked.model, asked.access.ledger).in_ledger,
         ) == (2, 3)
         generate(questions, *asked)
         assert server.n_requests == 5

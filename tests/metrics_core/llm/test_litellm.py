@@ -121,7 +121,7 @@ def test_a_message_says_what_is_wrong_in_the_words_of_the_provider() -> None:
 
 
 def test_a_provider_that_nobody_knows_is_refused_before_any_call() -> None:
-    with pytest.raises(UserError, match=r"judge 'nobody/x': litellm knows no such provider; write PROVIDER/MODEL, "):
+    with pytest.raises(UserError, match=r"'nobody/x': litellm knows no such provider; write PROVIDER/MODEL, "):
         abilities("nobody/x")
 
 

@@ -100,7 +100,7 @@ def test_one_loop_for_scripts_threads_and_those_with_a_loop_of_their_own() -> No
     for thread in threads:
         thread.join()
     [(_, name)] = found
-    assert name == "judges"
+    assert name == "models"
 
 
 FIRST_AT_ONCE = """
@@ -116,7 +116,7 @@ def first():
 threads = [threading.Thread(target=first) for _ in range(24)]
 for thread in threads: thread.start()
 for thread in threads: thread.join()
-print(len(found), sum(thread.name == "judges" for thread in threading.enumerate()))
+print(len(found), sum(thread.name == "models" for thread in threading.enumerate()))
 """
 
 
@@ -128,16 +128,16 @@ def test_threads_that_come_first_at_once_get_the_same_loop() -> None:
 
 def test_all_who_ask_one_judge_with_one_key_stand_in_one_queue() -> None:
     judge = ModelRef("openai/j", "http://h/v1", "sk-first-key")
-    gate = runtime.gate(judge, 8)
-    assert runtime.gate(ModelRef("openai/j", "http://h/v1", "sk-first-key"), 8) is gate
+    queue = runtime.queue_of(judge, 8)
+    assert runtime.queue_of(ModelRef("openai/j", "http://h/v1", "sk-first-key"), 8) is queue
     others = [
-        runtime.gate(ModelRef("openai/j", "http://h/v1", "sk-second-key"), 8),
-        runtime.gate(ModelRef("openai/j", "http://g/v1", "sk-first-key"), 8),
-        runtime.gate(ModelRef("openai/k", "http://h/v1", "sk-first-key"), 8),
-        runtime.gate(judge, 9),
+        runtime.queue_of(ModelRef("openai/j", "http://h/v1", "sk-second-key"), 8),
+        runtime.queue_of(ModelRef("openai/j", "http://g/v1", "sk-first-key"), 8),
+        runtime.queue_of(ModelRef("openai/k", "http://h/v1", "sk-first-key"), 8),
+        runtime.queue_of(judge, 9),
     ]
-    assert len({id(one) for one in (gate, *others)}) == 5
-    assert gate.pacing.limit == 8
+    assert len({id(one) for one in (queue, *others)}) == 5
+    assert queue.limit.limit == 8
 
 
 @pytest.mark.usefixtures("interruptible")

@@ -10,11 +10,11 @@ import pytest
 
 from answerkey.metrics_core import Failed, JudgeOptions, Options, Sample, Scored, Undefined, create, evaluate
 from answerkey.metrics_core.judges.judge_metric import check, request
-from answerkey.metrics_core.llm import caller
+from answerkey.metrics_core.llm import client
 from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
+from answerkey.metrics_core.llm.client import Bill, NoUsableReply
 from answerkey.metrics_core.llm.reply import Score, read_scores
-from answerkey.metrics_core.llm.turn import Bill, NoVerdict
 from answerkey.metrics_core.metrics.meaning_match import PROMPT, Rule
 from tests.judge_server import Body, JudgeServer, Reply, data_of
 from tests.metrics_core.judges.measuring import judged
@@ -142,7 +142,7 @@ def test_only_a_match_is_worth_one_and_each_verdict_has_its_rules(verdict: str, 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client asks a server that said nothing again at once: six times in all."""
-    monkeypatch.setattr(caller, "_FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(client, "_FIRST_WAIT_S", 0.001)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -182,7 +182,7 @@ def read_over_http(server: JudgeServer, declared: list[str]) -> dict[str, Score]
     [(judge, _)] = options.seats()
 
     async def ask() -> dict[str, Score]:
-        async with runtime.client(NO_ACCESS, options.limits, "judge", lambda: check(options)) as (client, _):
+        async with runtime.connect(NO_ACCESS, options.limits, "judge", lambda: check(options)) as client:
             asked = request(PROMPT, {"answer": "a"}, judge)
             return await client.ask(judge, asked, lambda reply: read_scores(reply, declared), Bill())
 
@@ -196,7 +196,7 @@ def test_golden_parser_with_the_declared_names(index: int, shared: Path, judge_s
     server = judge_server(lambda _: case["reply"])
     status = case.get("status")
     if status in {"no_score_fields", "not_object", "no_answer"}:
-        with pytest.raises(NoVerdict) as caught:
+        with pytest.raises(NoUsableReply) as caught:
             read_over_http(server, case["declared"])
         # What is empty never comes to the reader: the client takes it for a fault of the server.
         assert caught.value.code == ("empty_reply" if status == "no_answer" else status)

@@ -24,7 +24,7 @@ from answerkey.tasks.releases.generate import (
     Asking,
     Generated,
     check_answered,
-    foresee_answers,
+    estimate_answers,
     generate,
     register_generated,
 )
@@ -81,7 +81,7 @@ def test_answers_are_kept_in_order_with_how_they_were_made(
 ) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
     asked = asking(server, home)
-    foreseen = foresee_answers(found, asked, work)
+    foreseen = estimate_answers(found, asked, work)
     assert (foreseen.samples, foreseen.calls, foreseen.in_ledger, server.n_requests) == (4, 4, 0, 0)
     made = generate(Home(home), found, asked, "gpt 5", work)
     assert server.n_requests == made.calls == foreseen.calls

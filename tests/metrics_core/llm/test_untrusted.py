@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from answerkey.metrics_core.llm.fence import fenced, nonce_of
+from answerkey.metrics_core.llm.untrusted import fenced, nonce_of
 from answerkey.metrics_core.sample import content_hash
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))

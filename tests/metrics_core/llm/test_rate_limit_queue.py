@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.metrics_core.llm.pacing import Pacing, Signal
-from answerkey.metrics_core.llm.queue import Gate
+from answerkey.metrics_core.llm.rate_limit import AdaptiveLimit, Queue, Signal
 
 
 class Jumping(selectors.DefaultSelector):
@@ -48,8 +47,8 @@ def now() -> float:
 class Visitors:
     """Calls that note when they were let in, and stay until they are told how they went."""
 
-    def __init__(self, gate: Gate) -> None:
-        self.gate = gate
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
         self.came: list[tuple[str, float]] = []
         self.ends: dict[str, asyncio.Future[tuple[Signal, float | None]]] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
@@ -65,14 +64,14 @@ class Visitors:
 
     async def _call(self, name: str, again: bool) -> None:
         self.ends[name] = asyncio.get_running_loop().create_future()
-        ticket = await self.gate.enter(again=again)
+        ticket = await self.queue.enter(again=again)
         self.came.append((name, now()))
         try:
             signal, wait = await self.ends[name]
         except asyncio.CancelledError:
-            self.gate.leave(ticket, "neutral")
+            self.queue.leave(ticket, "neutral")
             raise
-        self.gate.leave(ticket, signal, wait)
+        self.queue.leave(ticket, signal, wait)
 
     @property
     def order(self) -> str:
@@ -86,7 +85,7 @@ async def settle() -> None:
 
 def test_first_come_first_served() -> None:
     async def work() -> None:
-        visitors = Visitors(Gate(Pacing(2)))
+        visitors = Visitors(Queue(AdaptiveLimit(2)))
         await visitors.send(*"abcdef")
         assert visitors.order == "ab"
         for name in "abcdef":
@@ -98,7 +97,7 @@ def test_first_come_first_served() -> None:
 
 def test_who_comes_again_goes_before_who_never_had_a_turn() -> None:
     async def work() -> None:
-        visitors = Visitors(Gate(Pacing(1)))
+        visitors = Visitors(Queue(AdaptiveLimit(1)))
         await visitors.send(*"abc")
         await visitors.send(*"xy", again=True)
         await visitors.send("d")
@@ -111,7 +110,7 @@ def test_who_comes_again_goes_before_who_never_had_a_turn() -> None:
 
 def test_a_pause_holds_everybody_for_exactly_as_long_as_was_asked() -> None:
     async def work() -> None:
-        visitors = Visitors(Gate(Pacing(4, start=2)))
+        visitors = Visitors(Queue(AdaptiveLimit(4, start=2)))
         await visitors.send(*"abcd")
         await visitors.end("a", "limited", 7.5)
         await visitors.end("b")
@@ -126,7 +125,7 @@ def test_a_pause_holds_everybody_for_exactly_as_long_as_was_asked() -> None:
 
 def test_a_pause_that_grows_while_they_wait_is_honoured() -> None:
     async def work() -> None:
-        visitors = Visitors(Gate(Pacing(4, start=2)))
+        visitors = Visitors(Queue(AdaptiveLimit(4, start=2)))
         await visitors.send(*"abc")
         await visitors.end("a", "limited", 1.0)
         await asyncio.sleep(0.5)
@@ -139,7 +138,7 @@ def test_a_pause_that_grows_while_they_wait_is_honoured() -> None:
 
 def test_starts_keep_their_distance() -> None:
     async def work() -> None:
-        visitors = Visitors(Gate(Pacing(8, gap=0.25)))
+        visitors = Visitors(Queue(AdaptiveLimit(8, gap=0.25)))
         await visitors.send(*"abcd")
         await asyncio.sleep(2.0)
         assert visitors.came == [("a", 0.0), ("b", 0.25), ("c", 0.5), ("d", 0.75)]
@@ -149,7 +148,7 @@ def test_starts_keep_their_distance() -> None:
 
 def test_who_leaves_the_queue_is_not_waited_for() -> None:
     async def work() -> None:
-        visitors = Visitors(Gate(Pacing(1)))
+        visitors = Visitors(Queue(AdaptiveLimit(1)))
         await visitors.send(*"abcd")
         for name in "bc":
             visitors.tasks[name].cancel()
@@ -157,40 +156,40 @@ def test_who_leaves_the_queue_is_not_waited_for() -> None:
         await visitors.end("a")
         assert visitors.order == "ad"
         await visitors.end("d")
-        assert visitors.gate.pacing.in_flight == 0
+        assert visitors.queue.limit.in_flight == 0
 
     run(work())
 
 
 def test_a_turn_that_comes_together_with_a_cancellation_goes_to_the_next() -> None:
     async def work() -> None:
-        visitors = Visitors(Gate(Pacing(1)))
+        visitors = Visitors(Queue(AdaptiveLimit(1)))
         await visitors.send(*"abc")
         # In one step of the loop: the turn is b's, and b is cancelled before it can know.
         visitors.ends["a"].set_result(("ok", None))
         await asyncio.sleep(0)
-        assert visitors.gate.pacing.in_flight == 1
+        assert visitors.queue.limit.in_flight == 1
         visitors.tasks["b"].cancel()
         await settle()
         assert (visitors.tasks["b"].cancelled(), visitors.order) == (True, "ac")
         await visitors.end("c")
-        assert visitors.gate.pacing.in_flight == 0
+        assert visitors.queue.limit.in_flight == 0
 
     run(work())
 
 
 def test_a_time_limit_on_waiting_leaves_nothing_behind() -> None:
     async def work() -> None:
-        visitors = Visitors(Gate(Pacing(1)))
+        visitors = Visitors(Queue(AdaptiveLimit(1)))
         await visitors.send("a")
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(3.0):
-                await visitors.gate.enter()
+                await visitors.queue.enter()
         assert now() == 3.0
         await visitors.send("b")
         await visitors.end("a")
         await visitors.end("b")
-        assert (visitors.order, visitors.gate.pacing.in_flight) == ("ab", 0)
+        assert (visitors.order, visitors.queue.limit.in_flight) == ("ab", 0)
 
     run(work())
 
@@ -198,20 +197,20 @@ def test_a_time_limit_on_waiting_leaves_nothing_behind() -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_in_any_confusion_nobody_is_lost_and_the_limit_holds(seed: int) -> None:
     dice = random.Random(seed)
-    gate = Gate(Pacing(6, start=3, gap=0.01))
+    queue = Queue(AdaptiveLimit(6, start=3, gap=0.01))
     signals: list[Signal] = ["ok", "ok", "ok", "limited", "trouble", "neutral"]
     served: list[int] = []
 
     async def call(number: int) -> None:
         for attempt in range(dice.randint(1, 3)):
-            ticket = await gate.enter(again=attempt > 0)
-            assert gate.pacing.in_flight <= 6
+            ticket = await queue.enter(again=attempt > 0)
+            assert queue.limit.in_flight <= 6
             signal: Signal = "neutral"
             try:
                 await asyncio.sleep(dice.uniform(0.0, 0.5))
                 signal = dice.choice(signals)
             finally:
-                gate.leave(ticket, signal, dice.choice([None, 0.0, 0.3]) if signal == "limited" else None)
+                queue.leave(ticket, signal, dice.choice([None, 0.0, 0.3]) if signal == "limited" else None)
         served.append(number)
 
     async def work() -> None:
@@ -225,8 +224,8 @@ def test_in_any_confusion_nobody_is_lost_and_the_limit_holds(seed: int) -> None:
         ended = await asyncio.gather(*tasks, return_exceptions=True)
         assert {type(one) for one in ended} <= {type(None), asyncio.CancelledError}
         assert len(served) == sum(one is None for one in ended) > 60
-        assert gate.pacing.in_flight == 0
+        assert queue.limit.in_flight == 0
         # And it is still open.
-        gate.leave(await gate.enter(), "ok")
+        queue.leave(await queue.enter(), "ok")
 
     run(work())

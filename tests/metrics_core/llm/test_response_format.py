@@ -9,11 +9,11 @@ import pytest
 
 from answerkey.metrics_core.llm.litellm import CallError
 from answerkey.metrics_core.llm.request import Request
-from answerkey.metrics_core.llm.terms import Offer, Terms
+from answerkey.metrics_core.llm.response_format import FormatNegotiation, ResponseFormat
 
 REQUEST = Request("openai/j", "p@1", "Judge this.", "data", '{"type": "object"}', seed=3)
 
-SCHEMA, OBJECT, TEXT = Offer("json_schema"), Offer("json_object"), Offer("text")
+SCHEMA, OBJECT, TEXT = ResponseFormat("json_schema"), ResponseFormat("json_object"), ResponseFormat("text")
 NO_SEED, NO_HEAT = frozenset({"seed"}), frozenset({"temperature"})
 
 BARE = CallError("refused", "http_400", "Bad request.")
@@ -27,7 +27,7 @@ def settings(**changes: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("offer", "expected"),
+    ("offered", "expected"),
     [
         (TEXT, settings()),
         (OBJECT, settings(response_format={"type": "json_object"})),
@@ -40,11 +40,11 @@ def settings(**changes: Any) -> dict[str, Any]:
                 }
             ),
         ),
-        (Offer("text", NO_SEED | NO_HEAT), {"max_tokens": 50}),
+        (ResponseFormat("text", NO_SEED | NO_HEAT), {"max_tokens": 50}),
     ],
 )
-def test_an_offer_as_the_arguments_of_a_call(offer: Offer, expected: dict[str, Any]) -> None:
-    assert offer.settings(REQUEST, 50) == expected
+def test_an_offer_as_the_arguments_of_a_call(offered: ResponseFormat, expected: dict[str, Any]) -> None:
+    assert offered.settings(REQUEST, 50) == expected
 
 
 @pytest.mark.parametrize(
@@ -54,30 +54,30 @@ def test_an_offer_as_the_arguments_of_a_call(offer: Offer, expected: dict[str, A
         ([BARE, BARE, BARE], [SCHEMA, OBJECT, TEXT, None]),
         ([FORMAT, FORMAT, FORMAT], [SCHEMA, OBJECT, TEXT, None]),
         # A parameter that is named is left out first, and only once.
-        ([SEED, BARE], [SCHEMA, Offer("json_schema", NO_SEED), Offer("json_object", NO_SEED)]),
-        ([SEED, SEED], [SCHEMA, Offer("json_schema", NO_SEED), Offer("json_object", NO_SEED)]),
+        ([SEED, BARE], [SCHEMA, ResponseFormat("json_schema", NO_SEED), ResponseFormat("json_object", NO_SEED)]),
+        ([SEED, SEED], [SCHEMA, ResponseFormat("json_schema", NO_SEED), ResponseFormat("json_object", NO_SEED)]),
         (
             [FORMAT, HEAT, SEED, FORMAT, BARE],
             [
                 SCHEMA,
                 OBJECT,
-                Offer("json_object", NO_HEAT),
-                Offer("json_object", NO_HEAT | NO_SEED),
-                Offer("text", NO_HEAT | NO_SEED),
+                ResponseFormat("json_object", NO_HEAT),
+                ResponseFormat("json_object", NO_HEAT | NO_SEED),
+                ResponseFormat("text", NO_HEAT | NO_SEED),
                 None,
             ],
         ),
     ],
 )
-def test_a_judge_that_has_not_answered_yet(errors: list[CallError], offers: list[Offer | None]) -> None:
-    terms = Terms(takes_format=True)
-    found: list[Offer | None] = [terms.first()]
+def test_a_judge_that_has_not_answered_yet(errors: list[CallError], offers: list[ResponseFormat | None]) -> None:
+    negotiation = FormatNegotiation(takes_format=True)
+    found: list[ResponseFormat | None] = [negotiation.first()]
     for error in errors:
         assert found[-1] is not None
-        found.append(terms.after_refusal(found[-1], error))
+        found.append(negotiation.after_refusal(found[-1], error))
     assert found == offers
     # Nothing was accepted, so nothing is remembered.
-    assert terms.first() == SCHEMA
+    assert negotiation.first() == SCHEMA
 
 
 @pytest.mark.parametrize(
@@ -89,59 +89,61 @@ def test_a_judge_that_has_not_answered_yet(errors: list[CallError], offers: list
         (TEXT, TEXT, FORMAT, None),
         (SCHEMA, SCHEMA, FORMAT, OBJECT),
         (OBJECT, OBJECT, FORMAT, TEXT),
-        (SCHEMA, SCHEMA, SEED, Offer("json_schema", NO_SEED)),
-        (Offer("json_schema", NO_SEED), Offer("json_schema", NO_SEED), SEED, None),
+        (SCHEMA, SCHEMA, SEED, ResponseFormat("json_schema", NO_SEED)),
+        (ResponseFormat("json_schema", NO_SEED), ResponseFormat("json_schema", NO_SEED), SEED, None),
         # Asked before the others found out: straight to what they found.
         (TEXT, SCHEMA, BARE, TEXT),
         (TEXT, OBJECT, FORMAT, TEXT),
-        (Offer("json_object", NO_HEAT), SCHEMA, FORMAT, Offer("json_object", NO_HEAT)),
+        (ResponseFormat("json_object", NO_HEAT), SCHEMA, FORMAT, ResponseFormat("json_object", NO_HEAT)),
     ],
 )
-def test_a_judge_that_has_answered(accepted: Offer, refused: Offer, error: CallError, other: Offer | None) -> None:
-    terms = Terms(takes_format=True)
-    terms.accepted(accepted)
-    assert terms.first() == accepted
-    assert terms.after_refusal(refused, error) == other
+def test_a_judge_that_has_answered(
+    accepted: ResponseFormat, refused: ResponseFormat, error: CallError, other: ResponseFormat | None
+) -> None:
+    negotiation = FormatNegotiation(takes_format=True)
+    negotiation.accepted(accepted)
+    assert negotiation.first() == accepted
+    assert negotiation.after_refusal(refused, error) == other
 
 
 def test_a_model_that_is_known_to_take_no_format_is_asked_in_words() -> None:
-    terms = Terms(takes_format=False)
-    assert terms.first() == TEXT
-    assert terms.after_refusal(TEXT, BARE) is None
+    negotiation = FormatNegotiation(takes_format=False)
+    assert negotiation.first() == TEXT
+    assert negotiation.after_refusal(TEXT, BARE) is None
 
 
 def test_one_odd_request_does_not_lower_the_format_for_all() -> None:
     """It was sent before the first answer came, refused for what it says, and taken once something else had changed."""
-    terms = Terms(takes_format=True)
-    odd = terms.after_refusal(terms.first(), BARE)
+    negotiation = FormatNegotiation(takes_format=True)
+    odd = negotiation.after_refusal(negotiation.first(), BARE)
     assert odd == OBJECT
-    terms.accepted(SCHEMA)  # another request, in the meantime
-    terms.accepted(odd)
-    assert terms.first() == SCHEMA
+    negotiation.accepted(SCHEMA)  # another request, in the meantime
+    negotiation.accepted(odd)
+    assert negotiation.first() == SCHEMA
 
 
 def test_a_server_that_takes_its_word_back_is_believed() -> None:
     """A server behind the same address may be another one tomorrow."""
-    terms = Terms(takes_format=True)
-    terms.accepted(SCHEMA)
-    other = terms.after_refusal(SCHEMA, FORMAT)
+    negotiation = FormatNegotiation(takes_format=True)
+    negotiation.accepted(SCHEMA)
+    other = negotiation.after_refusal(SCHEMA, FORMAT)
     assert other == OBJECT
-    terms.accepted(other)
-    assert terms.first() == OBJECT
+    negotiation.accepted(other)
+    assert negotiation.first() == OBJECT
 
 
 def test_what_is_left_out_stays_left_out() -> None:
-    terms = Terms(takes_format=True)
-    other = terms.after_refusal(SCHEMA, SEED)
+    negotiation = FormatNegotiation(takes_format=True)
+    other = negotiation.after_refusal(SCHEMA, SEED)
     assert other is not None
-    terms.accepted(other)
-    assert terms.first() == Offer("json_schema", NO_SEED)
+    negotiation.accepted(other)
+    assert negotiation.first() == ResponseFormat("json_schema", NO_SEED)
 
 
 def test_the_ladder_ends_after_five_steps_whatever_is_said() -> None:
     for error in (BARE, FORMAT, SEED, HEAT):
-        offer: Offer | None = SCHEMA
-        terms, steps = Terms(takes_format=True), 0
-        while offer is not None:
-            offer, steps = terms.after_refusal(offer, error), steps + 1
+        offered: ResponseFormat | None = SCHEMA
+        negotiation, steps = FormatNegotiation(takes_format=True), 0
+        while offered is not None:
+            offered, steps = negotiation.after_refusal(offered, error), steps + 1
         assert steps <= 5

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.metrics_core.llm.pacing import Change, Pacing, Signal, Ticket
+from answerkey.metrics_core.llm.rate_limit import AdaptiveLimit, Change, Signal, Ticket
 
 
-def fill(pacing: Pacing, now: float) -> list[Ticket]:
+def fill(pacing: AdaptiveLimit, now: float) -> list[Ticket]:
     """Start as many calls as there is room for."""
     tickets = []
     while pacing.ready_in(now) == 0.0:
@@ -19,20 +19,20 @@ def fill(pacing: Pacing, now: float) -> list[Ticket]:
     return tickets
 
 
-def end_all(pacing: Pacing, tickets: list[Ticket], now: float, signal: Signal = "ok") -> None:
+def end_all(pacing: AdaptiveLimit, tickets: list[Ticket], now: float, signal: Signal = "ok") -> None:
     for ticket in tickets:
         pacing.end(ticket, now, signal)
 
 
-def clean_round(pacing: Pacing, now: float) -> int:
+def clean_round(pacing: AdaptiveLimit, now: float) -> int:
     """The limit after a full round of successes."""
     end_all(pacing, fill(pacing, now), now)
     return pacing.limit
 
 
-def refused_once(ceiling: int, start: int) -> Pacing:
+def refused_once(ceiling: int, start: int) -> AdaptiveLimit:
     """A pacing that was refused at `start` at time 0 and has nothing in flight; it may start again at 1.0."""
-    pacing = Pacing(ceiling, start)
+    pacing = AdaptiveLimit(ceiling, start)
     tickets = fill(pacing, 0.0)
     pacing.end(tickets.pop(), 0.0, "limited")
     end_all(pacing, tickets, 0.0, "neutral")
@@ -44,7 +44,7 @@ def refused_once(ceiling: int, start: int) -> Pacing:
 
 @pytest.mark.parametrize(("start", "floor", "limit"), [(16, 1, 8), (3, 1, 3), (0, 2, 2), (8, 8, 8)])
 def test_start_is_clipped_into_the_bounds(start: int, floor: int, limit: int) -> None:
-    assert Pacing(8, start, floor).limit == limit
+    assert AdaptiveLimit(8, start, floor).limit == limit
 
 
 @pytest.mark.parametrize(
@@ -52,11 +52,11 @@ def test_start_is_clipped_into_the_bounds(start: int, floor: int, limit: int) ->
 )
 def test_impossible_bounds_are_refused(ceiling: int, floor: int, gap: float) -> None:
     with pytest.raises(ValueError, match=f"not floor={floor}, ceiling={ceiling}, gap={gap}"):
-        Pacing(ceiling, floor=floor, gap=gap)
+        AdaptiveLimit(ceiling, floor=floor, gap=gap)
 
 
 def test_a_full_endpoint_says_none_until_a_call_ends() -> None:
-    pacing = Pacing(2)
+    pacing = AdaptiveLimit(2)
     first, _ = fill(pacing, 0.0)
     assert (pacing.in_flight, pacing.ready_in(0.0), pacing.ready_in(1e9)) == (2, None, None)
     pacing.end(first, 1.0, "neutral")
@@ -64,7 +64,7 @@ def test_a_full_endpoint_says_none_until_a_call_ends() -> None:
 
 
 def test_starting_without_room_raises() -> None:
-    pacing = Pacing(1)
+    pacing = AdaptiveLimit(1)
     pacing.start(0.0)
     with pytest.raises(RuntimeError, match="ask ready_in first"):
         pacing.start(0.0)
@@ -72,7 +72,7 @@ def test_starting_without_room_raises() -> None:
 
 
 def test_a_ticket_ends_once_and_where_it_was_started() -> None:
-    pacing, other = Pacing(4), Pacing(4)
+    pacing, other = AdaptiveLimit(4), AdaptiveLimit(4)
     ticket, twin = pacing.start(0.0), pacing.start(0.0)
     pacing.end(ticket, 1.0, "ok")
     for wrong in (ticket, other.start(0.0)):
@@ -84,7 +84,7 @@ def test_a_ticket_ends_once_and_where_it_was_started() -> None:
 
 
 def test_the_gap_lies_between_two_starts() -> None:
-    pacing = Pacing(4, gap=0.25)
+    pacing = AdaptiveLimit(4, gap=0.25)
     pacing.start(10.0)
     assert (pacing.ready_in(10.0), pacing.ready_in(10.125), pacing.ready_in(10.25)) == (0.25, 0.125, 0.0)
 
@@ -93,21 +93,21 @@ def test_the_gap_lies_between_two_starts() -> None:
 
 
 def test_slow_start_doubles_the_limit_each_round_up_to_the_ceiling() -> None:
-    pacing = Pacing(100, start=16)
+    pacing = AdaptiveLimit(100, start=16)
     assert [clean_round(pacing, float(second)) for second in range(4)] == [32, 64, 100, 100]
     assert pacing.history[:2] == [Change(0.0, 17, "slow start"), Change(0.0, 18, "slow start")]
     assert len(pacing.history) == 84
 
 
 def test_the_history_keeps_the_last_200_changes() -> None:
-    pacing = Pacing(1000, start=16)
+    pacing = AdaptiveLimit(1000, start=16)
     for second in range(6):
         clean_round(pacing, float(second))
     assert [change.limit for change in pacing.history] == list(range(801, 1001))
 
 
 def test_slow_start_goes_only_as_far_as_the_limit_is_used() -> None:
-    pacing = Pacing(100, start=10)
+    pacing = AdaptiveLimit(100, start=10)
     for second in range(50):  # 10 calls at once are all the work there is
         end_all(pacing, [pacing.start(float(second)) for _ in range(10)], float(second))
     assert pacing.limit == 20  # the first round used its 10, no later one 16 of 20
@@ -117,7 +117,7 @@ def test_slow_start_goes_only_as_far_as_the_limit_is_used() -> None:
 
 
 def test_trouble_in_slow_start_holds_growth_for_a_round() -> None:
-    pacing = Pacing(100, start=4)
+    pacing = AdaptiveLimit(100, start=4)
     first, second, *others = fill(pacing, 0.0)
     pacing.end(first, 0.0, "ok")
     assert pacing.limit == 5
@@ -136,20 +136,20 @@ def test_trouble_in_slow_start_holds_growth_for_a_round() -> None:
 def test_a_refusal_cuts_to_seven_tenths_rounded_down_but_not_below_the_floor(
     start: int, floor: int, limit: int
 ) -> None:
-    pacing = Pacing(100, start, floor)
+    pacing = AdaptiveLimit(100, start, floor)
     pacing.end(pacing.start(5.0), 5.0, "limited")
     assert pacing.limit == limit
     assert pacing.history == [Change(5.0, limit, "limited, pause 1 s")]
 
 
 def test_a_refusal_at_the_floor_is_noted_too() -> None:
-    pacing = Pacing(1)
+    pacing = AdaptiveLimit(1)
     pacing.end(pacing.start(0.0), 0.0, "limited", 7.5)
     assert pacing.history == [Change(0.0, 1, "limited, pause 7.5 s")]
 
 
 def test_calls_from_before_the_cut_do_not_cut_again() -> None:
-    pacing = Pacing(100, start=100)
+    pacing = AdaptiveLimit(100, start=100)
     tickets = fill(pacing, 0.0)
     end_all(pacing, tickets[:40], 0.5, "limited")
     assert (pacing.limit, pacing.in_flight, len(pacing.history)) == (70, 60, 1)
@@ -162,7 +162,7 @@ def test_calls_from_before_the_cut_do_not_cut_again() -> None:
 
 
 def test_after_a_cut_the_calls_too_many_run_out() -> None:
-    pacing = Pacing(10, start=10)
+    pacing = AdaptiveLimit(10, start=10)
     tickets = fill(pacing, 0.0)
     pacing.end(tickets.pop(), 0.0, "limited")
     assert (pacing.limit, pacing.in_flight, pacing.ready_in(5.0)) == (7, 9, None)
@@ -173,7 +173,7 @@ def test_after_a_cut_the_calls_too_many_run_out() -> None:
 
 
 def test_trouble_and_neutral_never_cut() -> None:
-    pacing = Pacing(16)
+    pacing = AdaptiveLimit(16)
     end_all(pacing, fill(pacing, 0.0), 0.0, "trouble")
     end_all(pacing, fill(pacing, 0.0), 0.0, "neutral")
     assert (pacing.limit, pacing.in_flight, pacing.ready_in(0.0), pacing.history) == (16, 0, 0.0, [])
@@ -183,7 +183,7 @@ def test_trouble_and_neutral_never_cut() -> None:
 
 
 def test_the_pause_doubles_up_to_a_minute_while_everything_is_refused() -> None:
-    pacing, now, pauses = Pacing(16), 0.0, []
+    pacing, now, pauses = AdaptiveLimit(16), 0.0, []
     for _ in range(9):
         pacing.end(pacing.start(now), now, "limited")
         pauses.append(pacing.ready_in(now))
@@ -213,13 +213,13 @@ def test_a_success_of_a_younger_call_begins_the_pauses_anew() -> None:
     ],
 )
 def test_retry_after_is_followed_within_reason(retry_after: float | None, pause: float) -> None:
-    pacing = Pacing(16)
+    pacing = AdaptiveLimit(16)
     pacing.end(pacing.start(0.0), 0.0, "limited", retry_after)
     assert pacing.ready_in(0.0) == pause
 
 
 def test_retry_after_that_did_not_help_does_not_shorten_the_pause() -> None:
-    pacing, now, pauses = Pacing(16), 0.0, []
+    pacing, now, pauses = AdaptiveLimit(16), 0.0, []
     for retry_after in (0.0, 0.0, 3.0, 10.0):
         pacing.end(pacing.start(now), now, "limited", retry_after)
         pauses.append(pacing.ready_in(now))
@@ -228,7 +228,7 @@ def test_retry_after_that_did_not_help_does_not_shorten_the_pause() -> None:
 
 
 def test_only_a_longer_retry_after_of_the_same_episode_moves_the_pause() -> None:
-    pacing = Pacing(16)
+    pacing = AdaptiveLimit(16)
     first, second, third, fourth, *others = fill(pacing, 0.0)
     pacing.end(first, 0.0, "limited", 10.0)
     pacing.end(second, 1.0, "limited", 5.0)
@@ -242,7 +242,7 @@ def test_only_a_longer_retry_after_of_the_same_episode_moves_the_pause() -> None
 
 
 def test_a_cut_does_not_shorten_a_pause_either() -> None:
-    pacing = Pacing(16)
+    pacing = AdaptiveLimit(16)
     first, second, *others = fill(pacing, 0.0)
     pacing.end(first, 0.0, "limited")
     end_all(pacing, others, 0.0, "neutral")
@@ -302,7 +302,7 @@ def test_the_round_after_trouble_counts_what_is_still_in_flight_as_used() -> Non
 
 
 def test_successes_of_calls_from_before_the_cut_are_not_part_of_the_round() -> None:
-    pacing = Pacing(128, start=20)
+    pacing = AdaptiveLimit(128, start=20)
     first, *old = fill(pacing, 0.0)
     pacing.end(first, 0.0, "limited")
     end_all(pacing, old[:6], 0.0, "neutral")
@@ -323,7 +323,7 @@ def test_what_was_refused_is_tried_again_once_the_episode_is_paid_for() -> None:
 
 
 def test_each_refusal_of_an_episode_is_paid_for() -> None:
-    pacing = Pacing(128, 5)
+    pacing = AdaptiveLimit(128, 5)
     *refused, last = fill(pacing, 0.0)
     end_all(pacing, refused, 0.0, "limited")
     pacing.end(last, 0.0, "neutral")
@@ -348,7 +348,7 @@ def test_a_wall_that_stands_cuts_again() -> None:
 
 
 def test_an_endpoint_that_refuses_everything_for_a_while_does_not_lower_the_wall() -> None:
-    pacing = Pacing(128, start=64)
+    pacing = AdaptiveLimit(128, start=64)
     for now in (0.0, 1.0, 3.0):
         pacing.end(pacing.start(now), now, "limited")
     assert pacing.limit == 21
@@ -382,7 +382,7 @@ class Provider:
     refusal: float = 0.2
     retry_after: float | None = None
 
-    def answers(self, pacing: Pacing, until: float, seed: int = 0) -> list[Answer]:
+    def answers(self, pacing: AdaptiveLimit, until: float, seed: int = 0) -> list[Answer]:
         """What it says to a caller that never runs out of work."""
         rng = random.Random(seed)
         events: list[tuple[float, int, Ticket | None, Signal, float]] = []
@@ -422,13 +422,13 @@ def refusals(answers: list[Answer], since: float, until: float) -> float:
 @pytest.mark.parametrize("capacity", [1, 4, 20, 64, 200])
 def test_a_hidden_capacity_is_found_and_used(capacity: int, refusal: float, retry_after: float | None) -> None:
     provider = Provider(lambda now: capacity, refusal=refusal, retry_after=retry_after)
-    answers = provider.answers(Pacing(128), 120.0)
+    answers = provider.answers(AdaptiveLimit(128), 120.0)
     assert utilisation(answers, 30.0, 120.0, min(capacity, 128)) >= 0.8
     assert refusals(answers, 30.0, 120.0) <= 0.045
 
 
 def test_slow_answers_change_nothing() -> None:
-    answers = Provider(lambda now: 20, latency=5.0, refusal=0.05).answers(Pacing(128), 3000.0)
+    answers = Provider(lambda now: 20, latency=5.0, refusal=0.05).answers(AdaptiveLimit(128), 3000.0)
     assert utilisation(answers, 500.0, 3000.0, 20) >= 0.8
     assert refusals(answers, 500.0, 3000.0) <= 0.045
 
@@ -436,7 +436,7 @@ def test_slow_answers_change_nothing() -> None:
 @pytest.mark.parametrize("refusal", [0.2, 0.02])
 def test_a_capacity_that_falls_and_comes_back_is_followed(refusal: float) -> None:
     provider = Provider(lambda now: 8 if 60.0 <= now < 120.0 else 64, refusal=refusal)
-    answers = provider.answers(Pacing(128), 200.0)
+    answers = provider.answers(AdaptiveLimit(128), 200.0)
     assert max(a.limit for a in answers if 75.0 <= a.at < 120.0) <= 16
     assert utilisation(answers, 75.0, 120.0, 8) >= 0.75
     assert refusals(answers, 75.0, 120.0) <= 0.05
@@ -446,7 +446,7 @@ def test_a_capacity_that_falls_and_comes_back_is_followed(refusal: float) -> Non
 
 
 def test_an_outage_of_refusals_is_survived() -> None:
-    answers = Provider(lambda now: 0 if 60.0 <= now < 90.0 else 64).answers(Pacing(128), 200.0)
+    answers = Provider(lambda now: 0 if 60.0 <= now < 90.0 else 64).answers(AdaptiveLimit(128), 200.0)
     assert sum(a.signal == "limited" for a in answers if 61.0 <= a.at < 90.0) <= 250
     assert utilisation(answers, 140.0, 200.0, 64) >= 0.75
 
@@ -480,7 +480,7 @@ def test_the_laws_hold_for_any_sequence(
     steps: list[tuple[float, int, list[tuple[int, Signal, float | None]]]],
 ) -> None:
     floor = min(floor, ceiling)
-    pacing, now, open_, pause, started = Pacing(ceiling, start, floor, gap), 0.0, list[Ticket](), 0.0, -1.0
+    pacing, now, open_, pause, started = AdaptiveLimit(ceiling, start, floor, gap), 0.0, list[Ticket](), 0.0, -1.0
     for wait, starts, ends in steps:
         now += wait
         for _ in range(starts):

@@ -1,4 +1,6 @@
-"""How many calls may be in flight to one endpoint: a state machine without a clock, a loop or a thread of its own.
+"""How many calls may be in flight to one endpoint, and the queue of those that wait.
+
+The limit is a state machine without a clock, a loop or a thread of its own:
 
 Additive increase, multiplicative decrease (Chiu and Jain 1989) after a slow start, as TCP does it, and one thing more.
 A refusal costs a pause as long as many calls, so a limit that climbs into the same wall every few rounds would mostly
@@ -9,6 +11,7 @@ about 4 % refusals) and REST times the length of the pause (at most about 11 % p
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections import deque
 from dataclasses import dataclass
@@ -38,7 +41,7 @@ class Ticket:
     epoch: int
 
 
-class Pacing:
+class AdaptiveLimit:
     """The limit of calls in flight, from `floor` to `ceiling`, as the endpoint's answers move it.
 
     `now` is in seconds of any clock that does not run backwards. `start` is clipped into [floor, ceiling]. `gap` is
@@ -172,3 +175,52 @@ class Pacing:
     def _set(self, limit: int, now: float, why: str) -> None:
         self._limit = limit
         self._changes.append(Change(now, limit, why))
+
+
+class Queue:
+    """Calls wait here, first come, first served, as long as `limit` says. Lives on one event loop."""
+
+    def __init__(self, limit: AdaptiveLimit) -> None:
+        self.limit = limit
+        self._waiting: deque[asyncio.Future[Ticket]] = deque()
+        self._again: deque[asyncio.Future[Ticket]] = deque()
+        self._alarm: asyncio.TimerHandle | None = None
+
+    async def enter(self, *, again: bool = False) -> Ticket:
+        """Wait for a slot. Whoever gets one must `leave`.
+
+        A caller that comes `again` goes before all that were never admitted: its clock is running, theirs are not.
+        """
+        slot: asyncio.Future[Ticket] = asyncio.get_running_loop().create_future()
+        (self._again if again else self._waiting).append(slot)
+        self._admit()
+        try:
+            return await slot
+        except asyncio.CancelledError:
+            # Cancelled between being granted a slot and resuming: the slot goes back.
+            if slot.done() and not slot.cancelled():
+                self.leave(slot.result(), "neutral")
+            raise
+
+    def leave(self, ticket: Ticket, signal: Signal, retry_after: float | None = None) -> None:
+        """Report how a call went, and admit others."""
+        self.limit.end(ticket, asyncio.get_running_loop().time(), signal, retry_after)
+        self._admit()
+
+    def _admit(self) -> None:
+        loop = asyncio.get_running_loop()
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        while queue := self._again or self._waiting:
+            if queue[0].done():
+                queue.popleft()
+                continue
+            now = loop.time()
+            wait = self.limit.ready_in(now)
+            if wait is None:
+                return
+            if wait > 0:
+                self._alarm = loop.call_later(wait, self._admit)
+                return
+            queue.popleft().set_result(self.limit.start(now))

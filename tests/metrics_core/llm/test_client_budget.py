@@ -15,9 +15,9 @@ import pytest
 
 from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import Limits
+from answerkey.metrics_core.llm.client import Bill, BudgetUsedUp, NoUsableReply
 from answerkey.metrics_core.llm.ledger import FILE
 from answerkey.metrics_core.llm.request import Request
-from answerkey.metrics_core.llm.turn import Bill, BudgetUsedUp, NoVerdict
 from tests.judge_server import Body, JudgeServer, Reply
 from tests.metrics_core.judges.asking import (
     Setup,
@@ -48,10 +48,7 @@ def asked(judge: Setup, *reads: Callable[[str], object], limits: Limits | None =
 
     async def work() -> list[object]:
         request = Request(who.label, "p@1", "Judge this.", "data", '{"type": "object"}')
-        async with runtime.client(judge.access, limits or judge.judge.limits, "judge", lambda: None) as (
-            client,
-            _caller,
-        ):
+        async with runtime.connect(judge.access, limits or judge.judge.limits, "judge", lambda: None) as client:
             return await asyncio.gather(
                 *(client.ask(who, request, read, bill) for read in reads), return_exceptions=True
             )
@@ -102,8 +99,8 @@ def test_two_readers_of_one_request_pay_once(judge_server: Serve) -> None:
 def test_all_who_waited_fail_with_the_one_who_asked(judge_server: Serve) -> None:
     server = judge_server(lambda _body: "no JSON", latency=0.05, faults=always("context"))
     found, bill = asked(options(server), *[str.upper] * 20)
-    assert {type(one) for one in found} == {NoVerdict}
-    assert {one.code for one in found if isinstance(one, NoVerdict)} == {"too_long"}
+    assert {type(one) for one in found} == {NoUsableReply}
+    assert {one.code for one in found if isinstance(one, NoUsableReply)} == {"too_long"}
     assert server.n_requests == bill.calls == 1
 
 
@@ -142,17 +139,17 @@ def test_a_filter_that_refuses_one_text_does_not_end_the_run(judge_server: Serve
 def test_a_judge_that_is_not_there_is_given_up(
     judge_server: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("answerkey.metrics_core.llm.caller._FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("answerkey.metrics_core.llm.client._FIRST_WAIT_S", 0.001)
     server = judge_server(match, faults=always("error_503"))
     found = ask(samples(400), options(server, ledger=str(tmp_path), concurrency=2))
     assert {failure(one).code for one in found} == {"http_503"}
     assert sum(failure(one).attempts for one in found) == server.n_requests < 200
-    assert failure(found[-1]).message.startswith("not asked, since the judge answers nobody: ")
+    assert failure(found[-1]).message.startswith("not asked, since the judge never replies: ")
     assert failure(found[-1]).attempts == 0
 
 
 def test_a_judge_that_has_answered_is_not_given_up(judge_server: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("answerkey.metrics_core.llm.caller._FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr("answerkey.metrics_core.llm.client._FIRST_WAIT_S", 0.001)
     server = judge_server(match, faults=lambda _n, body: "error_500" if 0 < number_of(body) < 13 else None)
     found = ask(samples(20), options(server, concurrency=1))
     assert [one.status for one in found] == ["scored"] + ["failed"] * 12 + ["scored"] * 7

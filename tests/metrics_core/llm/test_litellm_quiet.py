@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.metrics_core.llm.providers import retry_after
+from answerkey.metrics_core.llm.litellm import retry_after
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -32,7 +32,7 @@ class Watch:
             set_at_import.append(os.environ.get("LITELLM_LOCAL_MODEL_COST_MAP"))
 sys.meta_path.insert(0, Watch())
 
-from answerkey.metrics_core.llm.providers import litellm
+from answerkey.metrics_core.llm.litellm import litellm
 before = "litellm" in sys.modules
 library = litellm()
 print(json.dumps({

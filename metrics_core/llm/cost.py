@@ -1,0 +1,111 @@
+"""What calls will cost, before any is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from answerkey.metrics_core.llm.ledger import FILE, Ledger
+from answerkey.metrics_core.llm.litellm import abilities, count_tokens
+from answerkey.metrics_core.llm.model import ModelRef
+from answerkey.metrics_core.llm.request import Request
+
+Replies = Callable[[str], str | None]
+"""The usable reply to a request, by its key, if the ledger has one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedCall:
+    """A call that will be made unless the ledger has the reply. `tokens_out` is a guess.
+
+    `exact` is False if the request depends on a reply that does not exist yet; then it stands for one of about the
+    same length.
+    """
+
+    model: ModelRef
+    request: Request
+    tokens_out: int
+    exact: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one metric, or the answers of a model, will cost. `cost_usd` is None if a price is unknown.
+
+    `calls` is exact if no call fails and every reply can be read at once. Tokens are counted by the tokenizer that
+    litellm has for the model; those of the replies are guessed. `offline`: samples that are decided without a call.
+    """
+
+    metric: str
+    samples: int
+    calls: int
+    in_ledger: int
+    tokens_in: int
+    tokens_out: int
+    cost_usd: float | None
+    offline: int = 0
+
+
+@contextmanager
+def known_replies(ledger: str | None) -> Iterator[Replies]:
+    """The replies in the ledger of this folder. If there is no ledger, none is created.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    folder = Path(ledger) if ledger else None
+    opened = Ledger(folder) if folder and (folder / FILE).exists() else None
+    try:
+        yield opened.reply if opened else lambda _key: None
+    finally:
+        if opened:
+            opened.close()
+
+
+class CostCounter:
+    """Adds up expected calls, each distinct request once."""
+
+    def __init__(self, replies: Replies) -> None:
+        self._replies = replies
+        self._seen: set[str] = set()
+        self._known = self._tokens_in = self._tokens_out = 0
+        self._cost: float | None = 0.0
+
+    def add(self, call: ExpectedCall) -> None:
+        """One more call, unless the same request was added before."""
+        key, request = call.request.key, call.request
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        if call.exact and self._replies(key) is not None:
+            self._known += 1
+            return
+        tokens_in = _prompt_tokens(call.model, request.system) + count_tokens(call.model, request.user)
+        self._tokens_in, self._tokens_out = self._tokens_in + tokens_in, self._tokens_out + call.tokens_out
+        price = abilities(call.model.model).price
+        if self._cost is None or price is None:
+            self._cost = None
+        else:
+            self._cost += tokens_in * price[0] + call.tokens_out * price[1]
+
+    def cost(self, name: str, samples: int, offline: int = 0) -> Cost:
+        """All of them together, for this metric and this many samples."""
+        spent = self._tokens_in, self._tokens_out, self._cost
+        return Cost(name, samples, len(self._seen) - self._known, self._known, *spent, offline)
+
+
+# Prompts are long and few.
+_prompt_tokens = lru_cache(maxsize=64)(count_tokens)
+
+
+def total_usd(costs: Sequence[Cost]) -> float | None:
+    """The dollars of all together; None if one is unknown.
+
+    >>> total_usd([Cost("a", 1, 1, 0, 10, 5, 0.25), Cost("b", 1, 1, 0, 10, 5, 0.5)])
+    0.75
+    """
+    dollars = [cost.cost_usd for cost in costs]
+    return None if None in dollars else sum(one for one in dollars if one is not None)
