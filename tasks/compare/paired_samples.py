@@ -165,7 +165,7 @@ def pair_samples(home: Home, old: Report, new: Report) -> PairedSamples:
     """Put the samples of two reports side by side."""
     parameters = _parameters(old, new)
     with home.warehouse.reading() as warehouse:
-        found: dict[str, Any] = warehouse.execute(_SQL["sides"] + _SQL["samples"], parameters).fetchnumpy()
+        found: dict[str, Any] = warehouse.execute(_SQL["sides"] + "\n" + _SQL["samples"], parameters).fetchnumpy()
         slices = tuple(_slices(warehouse, parameters))
     masks: dict[str, Any] = {name: found[name].astype(bool) for name in _MASKS}
     return PairedSamples(
@@ -195,11 +195,11 @@ def _parameters(old: Report, new: Report) -> dict[str, Any]:
 
 def _slices(warehouse: duckdb.DuckDBPyConnection, parameters: dict[str, Any]) -> Iterator[Slices]:
     by_column: dict[str, list[str]] = {}
-    for column, value in warehouse.execute(_SQL["sides"] + _SQL["slice_values"], parameters).fetchall():
+    for column, value in warehouse.execute(_SQL["sides"] + "\n" + _SQL["slice_values"], parameters).fetchall():
         by_column.setdefault(column, []).append(value)
     for column, values in by_column.items():
         codes: dict[str, Any] = warehouse.execute(
-            _SQL["sides"] + _SQL["slice_codes"], {**parameters, "column": column, "values": values}
+            _SQL["sides"] + "\n" + _SQL["slice_codes"], {**parameters, "column": column, "values": values}
         ).fetchnumpy()
         yield Slices(column, tuple(values), codes["old"].astype(np.int32), codes["new"].astype(np.int32))
 

@@ -37,9 +37,10 @@ SELECT e.key, e.value FROM (SELECT unnest(map_entries(new_slices)) AS e FROM sid
 ORDER BY key, value
 
 -- name: slice_codes
-SELECT coalesce(list_position($values, old_slices[$column]), 0) - 1 AS old,
-       coalesce(list_position($values, new_slices[$column]), 0) - 1 AS new
-FROM sides ORDER BY sample_id
+, codes AS (SELECT unnest($values) AS value, generate_subscripts($values, 1) - 1 AS code)
+SELECT coalesce(co.code, -1) AS old, coalesce(cn.code, -1) AS new FROM sides
+LEFT JOIN codes co ON co.value = old_slices[$column] LEFT JOIN codes cn ON cn.value = new_slices[$column]
+ORDER BY sample_id
 
 -- name: scores
 -- Every sample of a report has a row for each of its fields.

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from answerkey.tasks.publish.page.model import Answers, Samples
 from answerkey.tasks.reports.report import Report
+from answerkey.tasks.warehouse.sql import statements
 
 if TYPE_CHECKING:
     import duckdb
@@ -22,8 +24,8 @@ MOST_CHARS = 40_000_000
 
 _CAPS = (500_000, 100_000, 20_000, 4_000, 1_000, 200)
 _DIGITS = 4
+_SQL = statements(__name__)
 _EVIDENCE = ("rule", "votes", "facts", "abstained")
-_HAS_EVIDENCE = " OR ".join(f"json_exists(m.details, '$.{key}')" for key in _EVIDENCE)
 
 
 def read_samples(
@@ -37,129 +39,83 @@ def read_samples(
 
     Questions and references are those of the last report that has the sample.
     """
-    n_total = _choose(warehouse, reports, primary, most)
+    metric, _, field = primary.partition(".")
+    ids = [report.report_id for report in reports]
+    [(n_total,)] = warehouse.execute(_SQL["count"], {"reports": ids}).fetchall()
     about = warehouse.execute(
-        'SELECT sample_id, question, coalesce("references", []), coalesce(facts, []) FROM page_samples ORDER BY place'
+        _SQL["samples"], {"reports": ids, "metric": metric, "field": field, "most": most}
     ).fetchall()
-    cap = _cap(warehouse)
+    shown = _Shown(warehouse, [row[0] for row in about])
+    cap = _cap(shown, ids)
     return Samples(
         n_total=n_total,
-        ids=tuple(row[0] for row in about),
+        ids=tuple(shown.ids),
         questions=tuple(row[1] for row in about),
         references=tuple(tuple(text or "" for text in row[2]) for row in about),
         facts=tuple(tuple(text or "" for text in row[3]) for row in about),
-        slices=_slices(warehouse, len(about)),
-        answers=tuple(_answers(warehouse, report, labels[report.report_id], len(about), cap) for report in reports),
+        slices=_slices(shown, ids),
+        answers=tuple(_answers(shown, report, labels[report.report_id], cap) for report in reports),
     )
 
 
-def _choose(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report], primary: str, most: int) -> int:
-    """Make `page_samples` and `page_answers` of the chosen samples; return how many samples there are in all."""
-    warehouse.execute(
-        "CREATE OR REPLACE TEMP TABLE page_reports "
-        "(turn INTEGER, report_id VARCHAR, dataset VARCHAR, dataset_version VARCHAR, release VARCHAR, "
-        "answers_version VARCHAR)"
-    )
-    for turn, report in enumerate(reports):
-        key = [turn, report.report_id, report.dataset, report.dataset_version, report.release]
-        warehouse.execute("INSERT INTO page_reports VALUES (?, ?, ?, ?, ?, ?)", [*key, report.answers_version])
-    warehouse.execute(
-        "CREATE OR REPLACE TEMP VIEW page_all AS SELECT p.turn, p.report_id, p.dataset_version, a.* "
-        "FROM page_reports p JOIN answers a USING (dataset, release, answers_version)"
-    )
-    metric, _, field = primary.partition(".")
-    warehouse.execute(
-        """
-        CREATE OR REPLACE TEMP TABLE page_samples AS
-        WITH newest AS (
-            SELECT sample_id, arg_max(dataset_version, turn) AS dataset_version, any_value(dataset) AS dataset
-            FROM page_all GROUP BY sample_id
-        ), moves AS (
-            SELECT sample_id, max("value") - min("value") AS move
-            FROM scores JOIN page_reports USING (report_id) WHERE metric = $metric AND field = $field
-            GROUP BY sample_id
-        ), chosen AS (
-            SELECT sample_id, dataset, dataset_version FROM newest LEFT JOIN moves USING (sample_id)
-            ORDER BY move DESC NULLS LAST, sample_id LIMIT $most
-        )
-        SELECT (row_number() OVER (ORDER BY sample_id) - 1)::INTEGER AS place, sample_id, s.question, s."references",
-               s.facts
-        FROM chosen LEFT JOIN samples s USING (dataset, dataset_version, sample_id)
-        """,
-        {"metric": metric, "field": field, "most": most},
-    )
-    warehouse.execute(
-        "CREATE OR REPLACE TEMP TABLE page_answers AS FROM page_all SEMI JOIN page_samples USING (sample_id)"
-    )
-    [(n,)] = warehouse.execute("SELECT count(DISTINCT sample_id) FROM page_all").fetchall()
-    return int(n)
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """The samples that are on the page, by their place, and where to read about them."""
+
+    warehouse: duckdb.DuckDBPyConnection
+    ids: list[str]
+
+    def rows(self, name: str, reports: Sequence[str], **parameters: object) -> list[Any]:
+        """The rows of a statement about these samples in `reports`."""
+        known = {"ids": self.ids, "reports": list(reports), **parameters}
+        return self.warehouse.execute(f"{_SQL['places']}\n{_SQL[name]}", known).fetchall()
 
 
-def _cap(warehouse: duckdb.DuckDBPyConnection) -> int:
+def _cap(shown: _Shown, reports: Sequence[str]) -> int:
     """The largest of `_CAPS` at which all answers fit, or the smallest."""
     for cap in _CAPS:
-        [(chars,)] = warehouse.execute(
-            "SELECT coalesce(sum(least(length(answer), ?)), 0) FROM page_answers", [cap]
-        ).fetchall()
+        [(chars,)] = shown.rows("length", reports, cap=cap)
         if chars <= MOST_CHARS:
             return cap
     return _CAPS[-1]
 
 
-def _slices(warehouse: duckdb.DuckDBPyConnection, n: int) -> dict[str, tuple[str | None, ...]]:
-    rows = warehouse.execute(
-        """
-        SELECT name, place, arg_max(part, turn) FROM (
-            SELECT p.place, a.turn, unnest(map_keys(a.slices)) AS name, unnest(map_values(a.slices)) AS part
-            FROM page_answers a JOIN page_samples p USING (sample_id)
-        ) GROUP BY name, place
-        """
-    ).fetchall()
+def _slices(shown: _Shown, reports: Sequence[str]) -> dict[str, tuple[str | None, ...]]:
     columns: dict[str, list[str | None]] = {}
-    for name, place, part in rows:
-        columns.setdefault(name, [None] * n)[place] = part
+    for name, place, part in shown.rows("slices", reports):
+        columns.setdefault(name, [None] * len(shown.ids))[place] = part
     return {name: tuple(columns[name]) for name in sorted(columns)}
 
 
-def _answers(warehouse: duckdb.DuckDBPyConnection, report: Report, label: str, n: int, cap: int) -> Answers:
+def _answers(shown: _Shown, report: Report, label: str, cap: int) -> Answers:
+    n = len(shown.ids)
     texts: list[str | None] = [None] * n
     correct: list[bool | None] = [None] * n
     cut: dict[int, int] = {}
     present = set()
-    for place, text, length, right in warehouse.execute(
-        "SELECT place, left(answer, ?), length(answer), correct FROM page_answers JOIN page_samples USING (sample_id) "
-        "WHERE report_id = ?",
-        [cap, report.report_id],
-    ).fetchall():
+    for place, text, length, right in shown.rows("answers", [report.report_id], cap=cap):
         texts[place], correct[place] = text, right
         present.add(place)
         if length is not None and length > cap:
             cut[place] = length
-    reasons, unscored = _words(warehouse, report)
+    reasons, unscored = _words(shown, report)
     return Answers(
         release=label,
         texts=tuple(texts),
         correct=tuple(correct),
-        values=_values(warehouse, report, n),
+        values=_values(shown, report),
         unscored=unscored,
         reasons=reasons,
-        evidence=_evidence(warehouse, report),
+        evidence=_evidence(shown, report),
         absent=tuple(sorted(set(range(n)) - present)),
         cut=cut,
     )
 
 
-def _values(warehouse: duckdb.DuckDBPyConnection, report: Report, n: int) -> dict[str, tuple[float | None, ...]]:
-    rows = warehouse.execute(
-        """
-        SELECT metric || '.' || field, list(place ORDER BY place), list(round("value", ?) ORDER BY place)
-        FROM scores JOIN page_samples USING (sample_id) WHERE report_id = ? GROUP BY ALL
-        """,
-        [_DIGITS, report.report_id],
-    ).fetchall()
+def _values(shown: _Shown, report: Report) -> dict[str, tuple[float | None, ...]]:
     columns = {}
-    for name, places, numbers in rows:
-        column: list[float | None] = [None] * n
+    for name, places, numbers in shown.rows("values", [report.report_id], digits=_DIGITS):
+        column: list[float | None] = [None] * len(shown.ids)
         for place, number in zip(places, numbers, strict=True):
             column[place] = number
         columns[name] = tuple(column)
@@ -170,14 +126,10 @@ _Reasons = dict[str, dict[int, str]]
 _Unscored = dict[str, dict[int, tuple[str, str]]]
 
 
-def _words(warehouse: duckdb.DuckDBPyConnection, report: Report) -> tuple[_Reasons, _Unscored]:
+def _words(shown: _Shown, report: Report) -> tuple[_Reasons, _Unscored]:
     reasons: _Reasons = {}
     unscored: _Unscored = {}
-    for metric, place, status, reason in warehouse.execute(
-        "SELECT DISTINCT metric, place, status, reason FROM scores JOIN page_samples USING (sample_id) "
-        "WHERE report_id = ? AND (reason IS NOT NULL OR status <> 'scored')",
-        [report.report_id],
-    ).fetchall():
+    for metric, place, status, reason in shown.rows("reasons", [report.report_id]):
         if status == "scored":
             reasons.setdefault(metric, {})[place] = reason
         else:
@@ -185,15 +137,13 @@ def _words(warehouse: duckdb.DuckDBPyConnection, report: Report) -> tuple[_Reaso
     return reasons, unscored
 
 
-def _evidence(warehouse: duckdb.DuckDBPyConnection, report: Report) -> dict[str, dict[int, dict[str, Any]]]:
+def _evidence(shown: _Shown, report: Report) -> dict[str, dict[int, dict[str, Any]]]:
     """What judges wrote down: the rule, the votes, the facts with what became of them."""
-    found: dict[str, dict[int, dict[str, Any]]] = {}
-    for metric, place, details in warehouse.execute(
-        "SELECT m.metric, p.place, m.details FROM page_answers a JOIN page_samples p USING (sample_id) "
-        "JOIN measurements m USING (sample_key) WHERE a.report_id = ? AND m.signature = ANY(?) "
-        f"AND m.status = 'scored' AND ({_HAS_EVIDENCE})",
-        [report.report_id, list(report.manifest["signatures"].values())],
-    ).fetchall():
+    evidence: dict[str, dict[int, dict[str, Any]]] = {}
+    signatures = list(report.manifest["signatures"].values())
+    for metric, place, details in shown.rows(
+        "evidence", [report.report_id], signatures=signatures, keys=list(_EVIDENCE)
+    ):
         kept = {key: value for key, value in json.loads(details).items() if key in _EVIDENCE and value is not None}
-        found.setdefault(metric, {})[place] = kept
-    return found
+        evidence.setdefault(metric, {})[place] = kept
+    return evidence

@@ -1,0 +1,56 @@
+-- name: count
+SELECT count(DISTINCT a.sample_id)
+FROM reports r JOIN answers a USING (dataset, release, answers_version) WHERE r.report_id IN (SELECT unnest($reports))
+
+-- name: samples
+-- The $most samples whose score moves most between the reports; the texts are those of the last report that has them.
+WITH answered AS (
+    SELECT a.sample_id, r.dataset, r.dataset_version, list_position($reports, r.report_id) AS turn
+    FROM reports r JOIN answers a USING (dataset, release, answers_version)
+    WHERE r.report_id IN (SELECT unnest($reports))
+), newest AS (
+    SELECT sample_id, arg_max(dataset_version, turn) AS dataset_version, any_value(dataset) AS dataset
+    FROM answered GROUP BY sample_id
+), moves AS (
+    SELECT sample_id, max("value") - min("value") AS move FROM scores
+    WHERE report_id IN (SELECT unnest($reports)) AND metric = $metric AND field = $field GROUP BY sample_id
+), chosen AS (
+    SELECT sample_id, dataset, dataset_version FROM newest LEFT JOIN moves USING (sample_id)
+    ORDER BY move DESC NULLS LAST, sample_id LIMIT $most
+)
+SELECT sample_id, s.question, coalesce(s."references", []), coalesce(s.facts, [])
+FROM chosen LEFT JOIN samples s USING (dataset, dataset_version, sample_id) ORDER BY sample_id
+
+-- name: places
+-- The answers to the samples $ids, with the place of each sample. The beginning of the statements below.
+WITH places AS (SELECT unnest($ids) AS sample_id, unnest(range(len($ids))) AS place),
+page_answers AS (
+    SELECT p.place, r.report_id, list_position($reports, r.report_id) AS turn,
+           a.sample_id, a.sample_key, a.answer, a.correct, a.slices
+    FROM reports r JOIN answers a USING (dataset, release, answers_version) JOIN places p USING (sample_id)
+    WHERE r.report_id IN (SELECT unnest($reports))
+)
+
+-- name: length
+SELECT coalesce(sum(least(length(answer), $cap)), 0) FROM page_answers
+
+-- name: slices
+SELECT name, place, arg_max(part, turn) FROM (
+    SELECT place, turn, unnest(map_keys(slices)) AS name, unnest(map_values(slices)) AS part FROM page_answers
+) GROUP BY name, place
+
+-- name: answers
+SELECT place, left(answer, $cap), length(answer), correct FROM page_answers
+
+-- name: values
+SELECT metric || '.' || field, list(place ORDER BY place), list(round("value", $digits) ORDER BY place)
+FROM scores JOIN places USING (sample_id) WHERE report_id IN (SELECT unnest($reports)) GROUP BY ALL
+
+-- name: reasons
+SELECT DISTINCT metric, place, status, reason FROM scores JOIN places USING (sample_id)
+WHERE report_id IN (SELECT unnest($reports)) AND (reason IS NOT NULL OR status <> 'scored')
+
+-- name: evidence
+SELECT m.metric, a.place, m.details FROM page_answers a JOIN measurements m USING (sample_key)
+WHERE m.signature IN (SELECT unnest($signatures)) AND m.status = 'scored'
+    AND list_has_any(json_keys(m.details), $keys)
