@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,13 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.load.columns import ColumnMap, Key, complete
+from answerkey.metrics_core.sample import Sample, content_hash
+from answerkey.metrics_core.text import is_blank
+from answerkey.tasks.load.columns import ColumnMap, Key, as_text, as_texts, complete, value
 from answerkey.tasks.load.sources import Raw, read, without_secrets
-from answerkey.tasks.load.stage import Reference, Stager, refused
-from answerkey.tasks.load.staging import quarantine_schema, staged_schema
+from answerkey.tasks.warehouse.store import parquet_writer
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 LOOK_AHEAD = 100
 """Rows from which columns are recognised: the first row alone may lack some."""
@@ -181,44 +182,235 @@ def _load_references(source: Source, out: Path, notes: list[str]) -> tuple[dict[
         if known.setdefault(reference.sample_id, reference) != reference:
             raise UserError(
                 f"{source.references}: id {reference.sample_id!r} comes again in row {raw.row} with other content; "
-                "keep one row an id"
+                "keep one row per id"
             )
     return known, _write_references(known.values(), out / "references.parquet")
 
 
 def _write(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path) -> int:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     n_rows = 0
-    rejected: list[dict[str, Any]] = []
-    with pq.ParquetWriter(_part(staged), staged_schema()) as writer:
+    with parquet_writer(rejects, quarantine_schema()) as bad, parquet_writer(staged, staged_schema()) as good:
         while batch := list(itertools.islice(rows, _BATCH)):
             n_rows += len(batch)
-            good = []
+            taken, rejected = [], []
             for raw in batch:
                 try:
-                    good.append(stager.stage(raw))
+                    taken.append(stager.stage(raw))
                 except ValueError as error:
                     rejected.append(refused(raw, str(error)))
-            writer.write_table(pa.Table.from_pylist(good, schema=staged_schema()))
-    pq.write_table(pa.Table.from_pylist(rejected, schema=quarantine_schema()), _part(rejects))
-    for file in (staged, rejects):
-        os.replace(_part(file), file)
+            good.write_table(pa.Table.from_pylist(taken, schema=staged_schema()))
+            if rejected:
+                bad.write_table(pa.Table.from_pylist(rejected, schema=quarantine_schema()))
     return n_rows
 
 
 def _write_references(references: Iterable[Reference], file: Path) -> str:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     names = ("sample_id", "question", "references", "facts", "cluster", "sample_hash")
     schema = pa.schema([staged_schema().field(name) for name in names])
     rows = [{**{name: getattr(r, name) for name in names[:-1]}, "sample_hash": r.hash} for r in references]
-    pq.write_table(pa.Table.from_pylist(rows, schema=schema), _part(file))
-    os.replace(_part(file), file)
+    with parquet_writer(file, schema) as writer:
+        writer.write_table(pa.Table.from_pylist(rows, schema=schema))
     return str(file)
 
 
-def _part(file: Path) -> Path:
-    return file.with_name(file.name + ".part")
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The part of a sample that does not depend on any release."""
+
+    sample_id: str
+    question: str | None
+    references: tuple[str, ...]
+    facts: tuple[str, ...]
+    cluster: str | None
+    slices: tuple[tuple[str, str | None], ...] = ()
+
+    @classmethod
+    def of(cls, raw: Raw, columns: ColumnMap, source: str) -> Reference:
+        """The reference of one row of a references file.
+
+        Raises:
+            UserError: the row cannot be read or has no id.
+        """
+        try:
+            if raw.record is None:
+                raise ValueError(raw.error)
+            fields = sample_fields(raw.record, columns)
+            slices = tuple((path, clean(as_text(value(raw.record, path)))) for path in columns.slices)
+        except ValueError as error:
+            # A data set with a hole would silently shrink every release; better to stop.
+            raise UserError(f"{source}, row {raw.row}: {error}; mend or remove the row") from error
+        if not fields["sample_id"]:
+            raise UserError(f"{source}, row {raw.row}: the id is missing; give every row one")
+        return cls(**fields, slices=slices)
+
+    @property
+    def hash(self) -> str:
+        """`sample_hash`: what the data set version is made of."""
+        return content_hash([self.sample_id, self.question, self.references, self.facts, self.cluster])
+
+
+def sample_fields(record: Mapping[str, Any], columns: ColumnMap) -> dict[str, Any]:
+    """The fields of `Reference` found in a record.
+
+    Raises:
+        ValueError: a column is not a text, or not a list of texts.
+    """
+    paths = columns.paths
+    return {
+        "sample_id": clean(_text(record, paths, "id")),
+        "question": clean(_text(record, paths, "question")),
+        "references": _texts(record, paths, "references"),
+        "facts": _texts(record, paths, "facts"),
+        "cluster": clean(_text(record, paths, "cluster")),
+    }
+
+
+def _text(record: Mapping[str, Any], paths: Mapping[Key, str], key: Key) -> str | None:
+    try:
+        return as_text(value(record, paths.get(key)))
+    except ValueError as error:
+        raise ValueError(f"{key} ({paths[key]}) {error}") from error
+
+
+def _texts(record: Mapping[str, Any], paths: Mapping[Key, str], key: Key) -> tuple[str, ...]:
+    try:
+        return tuple(clean(text) or "" for text in as_texts(value(record, paths.get(key))))
+    except ValueError as error:
+        raise ValueError(f"{key} ({paths[key]}) {error}") from error
+
+
+def clean(text: str | None) -> str | None:
+    """Lone surrogates, which no file format can hold, become U+FFFD for validation to find."""
+    if text is None or text.isascii():
+        return text
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class Stager:
+    """Turns one raw row into one staged row."""
+
+    columns: ColumnMap
+    release: str
+    known: Mapping[str, Reference] | None
+
+    def stage(self, raw: Raw) -> dict[str, Any]:
+        """The staged row.
+
+        Raises:
+            ValueError: the row has no record, or a column of it is not a text.
+        """
+        if raw.record is None:
+            raise ValueError(raw.error)
+        record, paths = raw.record, self.columns.paths
+        own = Reference(**sample_fields(record, self.columns))
+        reference = self._joined(own)
+        if not reference.sample_id and "id" not in paths:
+            reference = replace(own, sample_id=content_hash([own.question, own.references]))
+        # A references file may hold references only; what was asked then stands beside the answer.
+        question = own.question if reference.question is None else reference.question
+        answer = clean(_text(record, paths, "answer"))
+        missing = clean(_text(record, paths, "missing_because")) if is_blank(answer) else None
+        missing = None if is_blank(missing) else missing
+        key = Sample(reference.sample_id, answer, reference.references, question, reference.facts).key
+        return {
+            "row": raw.row,
+            "sample_id": reference.sample_id,
+            "release": self.release or clean(_text(record, paths, "release")),
+            "question": question,
+            "answer": answer,
+            "missing_because": missing,
+            "references": reference.references,
+            "facts": reference.facts,
+            "cluster": reference.cluster,
+            "label": clean(_text(record, paths, "label")),
+            "correct": None,
+            "slices": self._slices(record, reference),
+            # An answer that is not there is no blank one: it has no measurement, and takes none from another release.
+            "sample_key": key if missing is None else content_hash([key, "missing"]),
+            "sample_hash": reference.hash,
+        }
+
+    def _joined(self, own: Reference) -> Reference:
+        """The row of the references file. An id that it lacks has no references, and validation says so."""
+        if self.known is None:
+            return own
+        return self.known.get(own.sample_id) or replace(own, references=(), facts=())
+
+    def _slices(self, record: Mapping[str, Any], reference: Reference) -> list[tuple[str, str]]:
+        known = dict(reference.slices)
+        found = []
+        for path in self.columns.slices:
+            text = clean(as_text(value(record, path)))
+            text = known.get(path) if text is None else text
+            found.append((path, "(none)" if text is None else text))
+        return found
+
+
+def refused(raw: Raw, reason: str) -> dict[str, Any]:
+    """The quarantine row of a raw row that could not be staged."""
+    text = raw.text if raw.record is None else json.dumps(raw.record, ensure_ascii=False, default=str)
+    return {
+        "row": raw.row,
+        "sample_id": None,
+        "release": None,
+        "rule": "unreadable",
+        "reason": clean(reason),
+        "raw": clean(text),
+    }
+
+
+def staged_schema() -> pa.Schema:
+    """Columns of `staged.parquet`, and of `accepted.parquet` after validation.
+
+    `missing_because` says why a question that was asked got no answer; NULL where it got one, or nothing is known.
+    `row` is 1-based in the source (the line of a JSONL file, the data row of a table). `label` is the text
+    that the source gave, unparsed; `correct` is the label as validation understood it. `sample_key` hashes
+    what a score depends on, `sample_hash` the answer-independent part that the data set version is made of.
+    """
+    import pyarrow as pa
+
+    text, texts = pa.string(), pa.list_(pa.string())
+    return pa.schema(
+        [
+            ("row", pa.int64()),
+            ("sample_id", text),
+            ("release", text),
+            ("question", text),
+            ("answer", text),
+            ("missing_because", text),
+            ("references", texts),
+            ("facts", texts),
+            ("cluster", text),
+            ("label", text),
+            ("correct", pa.bool_()),
+            ("slices", pa.map_(text, text)),
+            ("sample_key", text),
+            ("sample_hash", text),
+        ]
+    )
+
+
+def quarantine_schema() -> pa.Schema:
+    """Columns of a quarantine file: where the row came from, the rule it broke, why, and the row itself."""
+    import pyarrow as pa
+
+    text = pa.string()
+    return pa.schema(
+        [
+            ("row", pa.int64()),
+            ("sample_id", text),
+            ("release", text),
+            ("rule", text),
+            ("reason", text),
+            ("raw", text),
+        ]
+    )

@@ -16,9 +16,8 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.metrics_core.registry import Options, create
 from answerkey.tasks.load.columns import ColumnMap, value
+from answerkey.tasks.load.load import Reference, Stager, quarantine_schema, refused, staged_schema
 from answerkey.tasks.load.sources import Raw, parse_line, without_secrets
-from answerkey.tasks.load.stage import Reference, Stager, refused
-from answerkey.tasks.load.staging import quarantine_schema, staged_schema
 from answerkey.tasks.reports.commit import commit_measurements
 from answerkey.tasks.reports.judge_calls import collect_calls, insert_calls
 from answerkey.tasks.score.estimate import estimate_costs
@@ -27,9 +26,9 @@ from answerkey.tasks.traces.rules import MAPPED, Rule
 from answerkey.tasks.traces.select import Selection, Window, select
 from answerkey.tasks.traces.summary import Funnel, main_field, mean_of_run
 from answerkey.tasks.validate.contract import Contract
-from answerkey.tasks.validate.quarantine import writing
 from answerkey.tasks.validate.validate import validate
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.store import parquet_writer
 from answerkey.tasks.warehouse.warehouse import one_file
 
 if TYPE_CHECKING:
@@ -126,7 +125,7 @@ def stage(rule: Rule, home: Home, selection: Selection, out: Path) -> Staged:
     stager = _stager(rule, home)
     found: dict[str, int] = dict.fromkeys(rule.mapping, 0)
     n_staged = 0
-    with writing(str(staged), staged_schema()) as good, writing(str(rejects), quarantine_schema()) as bad:
+    with parquet_writer(str(staged), staged_schema()) as good, parquet_writer(str(rejects), quarantine_schema()) as bad:
         for batch in _batches(selection.taken):
             rows, refusals = _parted(stager, rule, batch, found)
             n_staged += len(rows)

@@ -16,7 +16,7 @@ Severity = Literal["critical", "warning"]
 Row = Mapping[str, object]
 """A staged row."""
 Marks = Mapping[str, int]
-"""What `checks.sql` measured of a staged row."""
+"""What `measures.sql` measured of a staged row."""
 Reason = Callable[[Row, Marks], str]
 
 
@@ -198,7 +198,7 @@ _REFERENCES_OPTIONAL = Rule(
     "without a reference: metrics that need one leave them undefined",
 )
 _LABEL_TEXTS = ("", "nan", "null", "none", "n/a", "na", "-")
-"""Texts that stand for "no label", in the order in which `checks.sql` numbers them from 1."""
+"""Texts that stand for "no label", in the order in which `measures.sql` numbers them from 1."""
 
 
 def _label_texts(numbers: Iterable[int]) -> str:

@@ -1,32 +1,40 @@
 """Validation: each staged row is accepted, or goes to quarantine with the rule it broke and the reason.
 
-DuckDB measures the texts (`checks.sql`), Great Expectations judges the numbers (`expectations.py`) by the
-rules of `contract.py`, and the rows are then parted in one pass over the file.
+DuckDB measures the texts (`measures.sql`), Great Expectations checks the numbers (`suite.py`) against the
+rules of `contract.py`, and the rows are then split in one pass over the file.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import tempfile
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
-from answerkey.tasks.load.staging import quarantine_schema, staged_schema
+from answerkey.tasks.load.load import quarantine_schema, staged_schema
 from answerkey.tasks.validate.contract import Bound, Contract, Rule, Severity, row_rules
-from answerkey.tasks.validate.quarantine import Group, copy_rejects, part, releases_without_rows, row_bytes, writing
 from answerkey.tasks.validate.suite import breaking
+from answerkey.tasks.warehouse.sql import text
+from answerkey.tasks.warehouse.store import parquet_writer
 from answerkey.tasks.warehouse.warehouse import one_file
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     import pandas as pd
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
     from answerkey.tasks.validate.suite import Positions
 
+_BATCH_BYTES = 32 * 2**20
+_MAX_BATCH_ROWS = 50_000
+_REFUSED_ROWS = 5_000  # at once as Python objects, which weigh many times more
+_WHY_CHARS = 200
 _VECTOR_ROWS = 2_048  # that one thread of DuckDB has in work
 _MAX_RELEASES = 100  # more are usually a wrong mapping, and one line each would drown the report
 
@@ -64,6 +72,16 @@ class Validation:
     broken: str | None
 
 
+@dataclass(slots=True)
+class Group:
+    """Rows in quarantine under one rule: how many, the first row numbers, and what is wrong (one line)."""
+
+    rule: str
+    count: int
+    rows: list[int]
+    why: str
+
+
 def validate(staged: str, rejects: str | None, out_dir: str, contract: Contract) -> Validation:
     """Part the rows of `staged` into `accepted.parquet` and `quarantine.parquet` under `out_dir`.
 
@@ -87,9 +105,9 @@ def validate(staged: str, rejects: str | None, out_dir: str, contract: Contract)
     refusals = [(rule, rows) for rule, rows in zip(rules, broken_by, strict=True) if rule.reason]
     bits = _bits(len(frame), refusals)
     accepted, quarantine = (os.path.join(out_dir, f"{name}.parquet") for name in ("accepted", "quarantine"))
-    with writing(quarantine, quarantine_schema()) as out, writing(accepted, staged_schema()) as good:
-        unread = copy_rejects(rejects, out) if rejects else {}
-        part(staged, frame, bits, [rule for rule, _ in refusals], good, out)
+    with parquet_writer(quarantine, quarantine_schema()) as out, parquet_writer(accepted, staged_schema()) as good:
+        unread = _copy_rejects(rejects, out) if rejects else {}
+        _split(staged, frame, bits, [rule for rule, _ in refusals], good, out)
 
     n_unread = sum(group.count for group in unread.values())
     n_rows = len(frame) + n_unread
@@ -108,7 +126,7 @@ def validate(staged: str, rejects: str | None, out_dir: str, contract: Contract)
 
 
 def _lost_releases(accepted: str, quarantine: str) -> Iterator[Check]:
-    for release, count in releases_without_rows(accepted, quarantine):
+    for release, count in _releases_without_rows(accepted, quarantine):
         told = f"release {release!r}: all its rows ({count:,}) are in quarantine, so it gets no report"
         yield Check("release_scored", "warning", False, count, count, told, release)
 
@@ -117,10 +135,10 @@ def _measure(staged: str, scratch: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """One row of numbers for each staged row, in the order of the file, and one for each release."""
     import duckdb
 
-    sql = resources.files("answerkey.tasks.validate").joinpath("measures.sql").read_text(encoding="utf-8")
+    sql = text("answerkey.tasks.validate", "measures.sql")
     threads = min(4, os.cpu_count() or 1)
     # Room for the hash tables, which spill, and for a few copies of the texts in work, which cannot.
-    memory = 256 * 2**20 + 8 * threads * _VECTOR_ROWS * row_bytes(staged)
+    memory = 256 * 2**20 + 8 * threads * _VECTOR_ROWS * _row_bytes(staged)
     with tempfile.TemporaryDirectory(dir=scratch, prefix="duckdb-") as spill:
         limits: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": f"{memory // 2**20}MiB",
@@ -259,3 +277,104 @@ def _places(first: Sequence[int], total: int) -> str:
 
 def _percent(share: float) -> str:
     return f"{100 * share:.4g} %"
+
+
+def _row_bytes(path: str) -> int:
+    """Bytes of a row, at least 1: the mean of that row group of a Parquet file where the mean is largest."""
+    import pyarrow.parquet as pq
+
+    meta = pq.read_metadata(path)
+    groups = (meta.row_group(i) for i in range(meta.num_row_groups))
+    return max((group.total_byte_size // max(group.num_rows, 1) for group in groups), default=0) + 1
+
+
+def _batches(path: str) -> Iterator[pa.RecordBatch]:
+    """The rows in their order, in batches of a bounded number of bytes."""
+    import pyarrow.parquet as pq
+
+    rows = min(max(_BATCH_BYTES // _row_bytes(path), 64), _MAX_BATCH_ROWS)
+    with pq.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
+        yield from file.iter_batches(batch_size=rows, use_threads=False)
+
+
+def _copy_rejects(rejects: str, out: pq.ParquetWriter) -> dict[str, Group]:
+    """Rows that the reader gave up, by the rule that it named."""
+    groups: dict[str, Group] = {}
+    for batch in _batches(rejects):
+        out.write_batch(batch.select(out.schema.names))
+        columns = (batch[name].to_pylist() for name in ("rule", "row", "reason"))
+        for rule, row, reason in zip(*columns, strict=True):
+            if rule not in groups:
+                groups[rule] = Group(rule, 0, [], textwrap.shorten(reason, _WHY_CHARS, placeholder="..."))
+            group = groups[rule]
+            group.count += 1
+            if len(group.rows) < 3 and row is not None:
+                group.rows.append(row)
+    return groups
+
+
+def _split(
+    staged: str,
+    frame: pd.DataFrame,
+    bits: npt.NDArray[np.int32],
+    rules: Sequence[Rule],
+    good: pq.ParquetWriter,
+    out: pq.ParquetWriter,
+) -> None:
+    """Write each staged row to `good` or, with its first rule and all its reasons, to `out`.
+
+    `frame` and `bits` have one entry a staged row, in the order of the file: what was measured, and the rules
+    that the row breaks, bit i for `rules[i]`. `correct` is filled from what the label was understood as.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    labels = frame["label_value"].to_numpy()
+    start = 0
+    for batch in _batches(staged):
+        here = slice(start, start + batch.num_rows)
+        start += batch.num_rows
+        kept = bits[here] == 0
+        correct = pa.array(labels[here] == 1, mask=labels[here] < 0)
+        rows = batch.select(good.schema.names)
+        rows = rows.set_column(rows.schema.get_field_index("correct"), "correct", correct)
+        if kept.any():
+            good.write_batch(rows.filter(pa.array(kept)))
+        refused = np.flatnonzero(~kept)
+        for some in (refused[i : i + _REFUSED_ROWS] for i in range(0, len(refused), _REFUSED_ROWS)):
+            fields = batch.take(pa.array(some)).to_pylist()
+            marks = frame.iloc[here].iloc[some].to_dict("records")
+            broken = bits[here][some].tolist()
+            lines = [_line(*line, rules) for line in zip(fields, marks, broken, strict=True)]
+            out.write_batch(pa.RecordBatch.from_pylist(lines, schema=out.schema))
+
+
+def _line(row: dict[str, Any], marks: dict[Any, Any], bits: int, rules: Sequence[Rule]) -> dict[str, Any]:
+    """A row of the quarantine file."""
+    broken = [rule for bit, rule in enumerate(rules) if bits >> bit & 1]
+    reasons = [rule.reason(row, marks) for rule in broken if rule.reason]
+    also = [f"also {rule.name}: {reason}" for rule, reason in zip(broken[1:], reasons[1:], strict=True)]
+    row["slices"] = None if row["slices"] is None else dict(row["slices"])
+    return {
+        "row": row["row"],
+        "sample_id": row["sample_id"],
+        "release": row["release"],
+        "rule": broken[0].name,
+        "reason": "; ".join([reasons[0], *also]),
+        "raw": json.dumps(row, ensure_ascii=False),
+    }
+
+
+def _releases_without_rows(accepted: str, quarantine: str) -> list[tuple[str, int]]:
+    """Releases of which every row is in quarantine, with the number of rows: they will have no report."""
+    import duckdb
+
+    with duckdb.connect() as db:
+        lost = db.execute(
+            """
+            SELECT release, count(*) FROM read_parquet(?) WHERE release IS NOT NULL
+            AND release NOT IN (SELECT DISTINCT release FROM read_parquet(?)) GROUP BY release ORDER BY release
+            """,
+            [one_file(quarantine), one_file(accepted)],
+        ).fetchall()
+    return [(str(release), int(count)) for release, count in lost]

@@ -8,7 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 UNFINISHED = ".part"
 """The end of the name of a file that is being written. One that a killed process left is removed by `prune`."""
@@ -45,6 +49,15 @@ class Store:
             shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink(missing_ok=True)
+
+
+@contextmanager
+def parquet_writer(path: str | Path, schema: pa.Schema) -> Iterator[pq.ParquetWriter]:
+    """A writer whose file is published at `path` when it is whole; see `whole`."""
+    import pyarrow.parquet as pq
+
+    with whole(path) as unfinished, pq.ParquetWriter(unfinished, schema) as writer:
+        yield writer
 
 
 @contextmanager

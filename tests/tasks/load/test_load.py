@@ -76,7 +76,7 @@ def test_an_id_with_two_contents_in_the_references_file(tmp_path: Path) -> None:
     bad = jsonl(tmp_path / "q.jsonl", [*QUESTIONS, {**QUESTIONS[0], "references": ["Lyon"]}])
     with pytest.raises(UserError) as error:
         stage(tmp_path, ANSWERS, references=bad)
-    assert str(error.value) == f"{bad}: id 'q1' comes again in row 3 with other content; keep one row an id"
+    assert str(error.value) == f"{bad}: id 'q1' comes again in row 3 with other content; keep one row per id"
 
 
 @pytest.mark.parametrize(

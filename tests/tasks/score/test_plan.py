@@ -14,8 +14,7 @@ from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.registry import METRICS, Options, create
 from answerkey.metrics_core.sample import content_hash
-from answerkey.tasks.load.load import Loaded, Source
-from answerkey.tasks.load.staging import staged_schema
+from answerkey.tasks.load.load import Loaded, Source, staged_schema
 from answerkey.tasks.reports.commit import commit
 from answerkey.tasks.score.plan import MAX_CHUNKS, Plan, plan
 from answerkey.tasks.score.shard import fail_chunk, samples_of, score_chunk

@@ -22,12 +22,13 @@ import regex
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import content_hash
 from answerkey.metrics_core.text import is_blank
-from answerkey.tasks.load.staging import quarantine_schema, staged_schema
-from answerkey.tasks.validate import quarantine
+from answerkey.tasks.load.load import quarantine_schema, staged_schema
 from answerkey.tasks.validate import suite as expectations
+from answerkey.tasks.validate import validate as validation
 from answerkey.tasks.validate.contract import Bound, Contract
 from answerkey.tasks.validate.suite import breaking
 from answerkey.tasks.validate.validate import Check, Validation, validate
+from answerkey.tasks.warehouse.store import parquet_writer
 
 LENIENT = Contract(max_quarantined=1.0)
 
@@ -640,8 +641,8 @@ def test_chunks_and_batches_change_nothing(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "parts").mkdir()
     whole = run(tmp_path / "whole", staged)
     monkeypatch.setattr(expectations, "CHUNK_ROWS", 10)
-    monkeypatch.setattr(quarantine, "_MAX_BATCH_ROWS", 7)
-    monkeypatch.setattr(quarantine, "_REFUSED_ROWS", 2)
+    monkeypatch.setattr(validation, "_MAX_BATCH_ROWS", 7)
+    monkeypatch.setattr(validation, "_REFUSED_ROWS", 2)
     parts = run(tmp_path / "parts", staged)
     assert parts.accepted == whole.accepted
     assert parts.quarantine == whole.quarantine
@@ -708,7 +709,7 @@ def test_folders_with_pattern_characters(tmp_path: Path) -> None:
 def test_a_file_appears_only_when_it_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "accepted.parquet"
     path.write_text("earlier")
-    with pytest.raises(RuntimeError, match="in the middle"), quarantine.writing(str(path), staged_schema()):
+    with pytest.raises(RuntimeError, match="in the middle"), parquet_writer(str(path), staged_schema()):
         raise RuntimeError("in the middle")
     assert path.read_text() == "earlier"
     assert os.listdir(tmp_path) == ["accepted.parquet"]
