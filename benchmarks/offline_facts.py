@@ -21,7 +21,7 @@ from scipy.optimize import linear_sum_assignment
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from answerkey.metrics_core.judges.fact_comparison import compared  # noqa: E402
+from answerkey.metrics_core.judges.facts import compared  # noqa: E402
 from answerkey.metrics_core.offline_judge.claims import (  # noqa: E402
     Asked,
     claims_of,

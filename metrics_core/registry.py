@@ -20,7 +20,6 @@ from typing import Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.function_metric import metric
-from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.metric import BlankAnswer, Kind, Metric
@@ -188,26 +187,9 @@ def _made(one: str | Callable[..., Any], changes: Mapping[str, object], used: se
     if alias:
         given["alias"] = alias
     try:
-        made = replace(there, **given) if isinstance(there, Metric) else there(**given)
+        return replace(there, **given) if isinstance(there, Metric) else there(**given)
     except (TypeError, ValueError) as error:
         raise UserError(f"metric {label}: {error}") from error
-    cache = changes.get("embedding_cache")
-    return _offline(made, cache if isinstance(cache, str) else None)
-
-
-def _offline(made: Metric, cache: str | None) -> Metric:
-    if not isinstance(made, JudgeMetric) or not (made.judge.offline or made.judge.cascade):
-        return made
-    from answerkey.metrics_core.offline_judge import ground_truth_similarity, meaning_match
-
-    blank = made.blank_answer
-    if made.name == "meaning_match" and made.judge.cascade:
-        return meaning_match.CascadeMeaningMatch(made.judge, cache, access=made.access, blank_answer=blank)
-    if made.name == "meaning_match":
-        return meaning_match.OfflineMeaningMatch(cache, blank_answer=blank)
-    if made.judge.offline:
-        return ground_truth_similarity.OfflineGroundTruthSimilarity(cache, blank_answer=blank)
-    return made
 
 
 def _parsed(spec: str) -> tuple[str, str, dict[str, object]]:

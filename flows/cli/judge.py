@@ -13,8 +13,8 @@ from cyclopts import Parameter
 from answerkey.flows.cli.options import HOME, JUDGING, AsJson, Flags, HomeOption, command, listed
 from answerkey.flows.forms.judging import Judging
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.details import DECIDED_BY
 from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.judges.votes import DECIDED_BY
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.ledger import Ledger
 from answerkey.metrics_core.measurement import Measurement

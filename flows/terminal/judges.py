@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from answerkey.flows.terminal.reports import dollars, plain_table, price, show
-from answerkey.metrics_core.judges.details import OUT_OF_DEPTH
+from answerkey.metrics_core.judges.votes import OUT_OF_DEPTH
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.llm.untrusted import one_line
 from answerkey.metrics_core.measurement import Scored

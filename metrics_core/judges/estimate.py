@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from answerkey.metrics_core.judges.details import DECIDED_BY
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
+from answerkey.metrics_core.judges.votes import DECIDED_BY
 from answerkey.metrics_core.llm.cost import Cost, CostCounter, known_replies
 from answerkey.metrics_core.measurement import Outcome, Scored
 from answerkey.metrics_core.sample import Sample

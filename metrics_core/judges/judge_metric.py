@@ -1,4 +1,4 @@
-"""What the metrics that ask judges share: who is asked, when nobody need be, and how a vote becomes a measurement."""
+"""Base class of the metrics scored by judges: by language models, by the offline judge, or by both in a cascade."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ import logging
 import time
 import uuid
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar
 
-from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.judges.prompt import Prompt
 from answerkey.metrics_core.judges.votes import SPREAD, Vote, combine
@@ -40,15 +39,20 @@ class JudgeMetric(Metric):
     """A metric whose numbers come from judges.
 
     Args:
-        judge: which judges to ask, how, and what they may cost.
+        judge: which judges to ask, how, and what they may cost. With the offline judge, which is the default, no model
+            API is called, nothing is paid, and equal samples always get equal scores.
+        embedding_cache: a folder for the embeddings of earlier calls; it changes no number.
         access: the key, the ledger and the run; it changes no number.
     """
 
     judge: JudgeOptions = option(
         OFFLINE_JUDGE, title="Judge", description="which judges to ask, how, and what they may cost"
     )
+    embedding_cache: str | None = option(
+        None, title="Embedding cache", description="a folder for the embeddings of earlier calls", signed=False
+    )
     _: KW_ONLY
-    # Not an option: nobody sets it in a form, and it changes no number.
+    # Not an option: it is in no form, and changes no number.
     access: Access = field(default=NO_ACCESS, compare=False)
 
     kind = "judge"
@@ -58,6 +62,8 @@ class JudgeMetric(Metric):
     others: ClassVar[tuple[Field, ...]] = ()
     identical: ClassVar[Mapping[str, str]] = {}
     """Details of an answer that equals a reference."""
+    cascades: ClassVar[bool] = False
+    """Whether the offline judge can decide first; see `JudgeOptions.cascade`."""
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
@@ -75,44 +81,66 @@ class JudgeMetric(Metric):
 
     @property
     def signature(self) -> str:
-        """For instance `meaning_match|v1|judge:openai/gpt-4o-mini|prompt:3fa2c1|parser:1|t:0|seed:0|blank:zero`."""
+        """For instance `meaning_match|v1|judge:openai/gpt-4o-mini|prompt:3fa2c1|parser:1|t:0|seed:0|blank:zero`,
+        or `meaning_match|v1|judge:offline@1:3fa2c1|blank:zero`.
+        """
+        who = self._offline() if self.judge.offline else self._online()
+        return f"{self.name}|v1|judge:{who}|blank:{self.blank_answer}"
+
+    def _offline(self) -> str:
+        from answerkey.metrics_core.offline_judge import matcher
+
+        return matcher.signature()
+
+    def _online(self) -> str:
         seats = self.judge.seats()
         judges, votes = ",".join(judge.label for judge, repeat in seats if not repeat), len(seats)
         prompts = ",".join(prompt.version for prompt in self.prompts)
         jury = f"|jury:{self.judge.jury}|repeats:{self.judge.repeats}" if votes > 1 else ""
-        return (
-            f"{self.name}|v1|judge:{judges or 'none'}|prompt:{prompts}|parser:{PARSER}|t:0|seed:0{jury}"
-            f"|blank:{self.blank_answer}"
-        )
+        first = f"|first:{JudgeMetric._offline(self)}|cascade:{self.accepted_error:g}" if self.accepted_error else ""
+        return f"{judges}|prompt:{prompts}|parser:{PARSER}|t:0|seed:0{jury}{first}"
+
+    @property
+    def accepted_error(self) -> float:
+        """The share of errors that is accepted where the offline judge decides first, 0 to .5; 0: it does not."""
+        return self.judge.cascade if self.cascades else 0.0
 
     def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
         """Score `samples`: same length, same order.
 
         Raises:
-            UserError: no judge is named, or one of them cannot be asked.
+            UserError: a judge cannot be asked.
             LedgerError: the ledger cannot be used.
+            EncoderError: the embedding model of the offline judge is not available.
         """
-        from answerkey.metrics_core.llm import loop as runtime
-
-        signature = self.signature
+        started = time.perf_counter()
         local = self.known(samples)
         pending = [sample for sample, known in zip(samples, local, strict=True) if known is None]
-        judged: Iterable[Judged] = ()
-        if pending:
-            work = _Work(self, len(pending))
-            judged = runtime.run(work.judge(pending), work.say_how_far)
-        rest = iter(judged)
+        judged = iter(self._judged(pending, started) if pending else ())
+        signature = self.signature
+        known_already = Usage(), False, ()
         return [
-            Measurement(sample.sample_id, self.name, signature, *((known, Usage(), False, ()) if known else next(rest)))
+            Measurement(sample.sample_id, self.name, signature, *((known, *known_already) if known else next(judged)))
             for sample, known in zip(samples, local, strict=True)
         ]
 
+    def _judged(self, samples: Sequence[Sample], started: float) -> list[Judged]:
+        if self.judge.offline:
+            outcomes = self.judge_offline(samples)
+            # Samples are judged together, so each gets an equal part of the time.
+            usage = Usage((time.perf_counter() - started) / len(samples))
+            return [(outcome, usage, False, ()) for outcome in outcomes]
+        from answerkey.metrics_core.llm import loop as runtime
+
+        work = _Work(self, len(samples))
+        return runtime.run(work.judge(samples), work.say_how_far)
+
     def known(self, samples: Sequence[Sample]) -> list[Outcome | None]:
-        """For each sample the outcome where nobody need be asked, else None."""
+        """For each sample the outcome if no judge need be asked, else None."""
         return [self.without_judge(sample) for sample in samples]
 
     def without_judge(self, sample: Sample) -> Outcome | None:
-        """The outcome where nobody need be asked: nothing to judge, or the answer is a reference; None otherwise."""
+        """The outcome if no judge is needed: nothing to judge, or the answer is a reference; None otherwise."""
         known = degenerate(sample, self.fields, self.blank_answer)
         if known is not None:
             return known
@@ -124,8 +152,12 @@ class JudgeMetric(Metric):
         return Scored(values, "the answer is the reference but for its form", details)
 
     @abstractmethod
+    def judge_offline(self, samples: Sequence[Sample]) -> list[Outcome]:
+        """What the offline judge says about samples that need a judge; same length, same order."""
+
+    @abstractmethod
     async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
-        """What one judge says about one sample.
+        """What one language model says about one sample.
 
         Raises:
             NoUsableReply, BudgetUsedUp, LedgerError: as `Client.ask`.
@@ -133,7 +165,7 @@ class JudgeMetric(Metric):
 
     @abstractmethod
     def expected_calls(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[ExpectedCall]:
-        """The calls that `vote` makes, those that the ledger answers included."""
+        """The calls that `vote` makes, including those that the ledger answers."""
 
 
 def request(prompt: Prompt, fields: dict[str, object], judge: ModelRef, repeat: int = 0) -> Request:
@@ -164,8 +196,6 @@ class _Work:
         self._options, access = metric.judge, metric.access
         self._access = access if access.run else replace(access, run=uuid.uuid4().hex)
         self._seats = metric.judge.seats(access.api_key)
-        if not self._seats:
-            raise UserError(f"{metric.name}: no judge is named: give one, like openai/gpt-4o-mini")
         self._total, self._done, self._failed = total, 0, 0
         self._client: Client | None = None
 

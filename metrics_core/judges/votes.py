@@ -1,4 +1,4 @@
-"""Votes: several judges, or one several times, become one outcome. Ties and missing votes are never hidden."""
+"""Votes of several judges, or repeats of one, become one outcome. Ties and missing votes are never hidden."""
 
 from __future__ import annotations
 
@@ -12,6 +12,10 @@ from answerkey.metrics_core.measurement import Failed, Outcome, Scored, Skipped,
 
 SPREAD = "spread"
 """The field beside a jury's scores: its highest vote less its lowest."""
+OUT_OF_DEPTH = "out_of_depth"
+"""In the details: why the offline judge should not be trusted on this sample."""
+DECIDED_BY = "decided_by"
+"""In the details of a cascade: `offline`, or `judge`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ A judge takes the texts apart and says which facts agree; matching, bookkeeping 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -14,15 +13,12 @@ from typing import ClassVar
 from answerkey.metrics_core.judges.facts import (
     DECOMPOSE,
     MATCH,
-    Comparison,
-    Matches,
-    best,
     decompose_fields,
     match_fields,
     merged,
+    outcome_of,
     read_facts,
     read_matches,
-    rows,
 )  # fmt: skip
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
 from answerkey.metrics_core.judges.prompt import Prompt
@@ -31,7 +27,7 @@ from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable
 from answerkey.metrics_core.llm.request import Request
-from answerkey.metrics_core.measurement import Outcome, Scored, Undefined
+from answerkey.metrics_core.measurement import Outcome
 from answerkey.metrics_core.metric import Field, degenerate
 from answerkey.metrics_core.sample import Sample
 
@@ -48,7 +44,12 @@ class GroundTruthSimilarity(JudgeMetric):
     references at once. Facts that the sample brings stand for the references, and save the first call.
 
     `details`: `reference` (index of the best one; None: the sample's own facts), the counts, `abstained`,
-    `similarities` by reference, and `facts`, one row a fact (see `comparison.rows`).
+    `similarities` by reference, and `facts`, one row per fact (see `judges.facts.rows`). There is no cascade: whatever
+    `judge.cascade` says, the judges are asked about everything.
+
+    >>> [measured] = GroundTruthSimilarity().measure([Sample("1", "", ["Paris"], "What is the capital of France?")])
+    >>> measured.values["similarity"], measured.reason
+    (0.0, 'blank answer')
     """
 
     name = "ground_truth_similarity"
@@ -61,14 +62,25 @@ class GroundTruthSimilarity(JudgeMetric):
         Field("fact_f1", "harmonic mean of the two"),
     )
 
+    def _offline(self) -> str:
+        from answerkey.metrics_core.offline_judge.facts import GRAMMAR
+
+        return f"{super()._offline()}|grammar:{GRAMMAR}"
+
+    def judge_offline(self, samples: Sequence[Sample]) -> list[Outcome]:
+        """Facts by a grammar, matched by rules and the offline matcher."""
+        from answerkey.metrics_core.offline_judge import similarity
+
+        return similarity.judge(samples, self.embedding_cache)
+
     def without_judge(self, sample: Sample) -> Outcome | None:
-        """As for every judge metric, but that facts can stand for references."""
+        """As for every judge metric, except that facts can stand in for references."""
         if sample.facts and not sample.usable_references:
             return degenerate(replace(sample, references=sample.facts), self.fields, self.blank_answer)
         return super().without_judge(sample)
 
     async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
-        """Take apart what nobody has taken apart yet, then match."""
+        """Decompose the references that are not yet in the ledger, then match."""
         references: list[tuple[str, ...]] = [own] if (own := merged(sample.facts)) else []
         indices: list[int | None] = [None]
         if not references:
@@ -108,38 +120,3 @@ def _facts_of(reply: str | None) -> tuple[str, ...] | None:
         return read_facts(reply)
     except Unreadable:
         return None
-
-
-def outcome_of(matches: Matches, references: Sequence[Sequence[str]], indices: Sequence[int | None]) -> Outcome:
-    """The outcome from the best of the compared references; undefined where no text states a fact.
-
-    Args:
-        references: the facts of each; `indices`: which reference of the sample it is, None for the sample's own facts.
-    """
-    found = best(matches)
-    if found is None:
-        return Undefined("no facts: neither the answer nor a reference states one")
-    place, comparison = found
-    values = (comparison.similarity, comparison.precision, comparison.recall, comparison.f1)
-    details = {
-        "reference": indices[place],
-        "n_reference": comparison.n_reference,
-        "n_answer": comparison.n_answer,
-        "n_matched": comparison.matched,
-        "abstained": matches.abstained,
-        "similarities": [one.similarity for one in matches.by_reference],
-        "facts": rows(comparison, references[place], matches.answer_facts),
-    }
-    names = [field.name for field in (GroundTruthSimilarity.main, *GroundTruthSimilarity.others)]
-    return Scored({n: v or 0.0 for n, v in zip(names, values, strict=True)}, _reason(comparison, matches), details)
-
-
-def _reason(comparison: Comparison, matches: Matches) -> str:
-    if matches.abstained:
-        return "the answer abstains"
-    larger = max(comparison.n_reference, comparison.n_answer)
-    against = Counter(name[0] for name, (status, _) in comparison.fates().items() if status == "contradicted")
-    # A contradiction has a fact on each side; it is one, not two.
-    contradicted = max(against.values(), default=0)
-    beside = f", {contradicted} contradicted" if contradicted else ""
-    return f"{comparison.matched} of {larger} facts match{beside}"

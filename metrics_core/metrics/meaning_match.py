@@ -1,23 +1,30 @@
 """Meaning match: does the answer say the same essential thing as one of the references?
 
-The judge picks a verdict and the rule that decided it from closed lists; whether that is a match is for the code.
+The judge picks a verdict and the rule that decided it from closed lists; the code decides whether that is a match.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
 from answerkey.metrics_core.judges.prompt import Prompt, load_prompt
+from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH, SPREAD
 from answerkey.metrics_core.llm.client import Bill, Client
 from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable, read_object, read_scores, reason_of
-from answerkey.metrics_core.measurement import Outcome, Scored
+from answerkey.metrics_core.measurement import Measurement, Outcome, Scored
 from answerkey.metrics_core.metric import Field
 from answerkey.metrics_core.sample import Sample
+
+if TYPE_CHECKING:
+    from answerkey.metrics_core.offline_judge.matcher import Match
+
+_log = logging.getLogger("answerkey")
 
 Verdict = Literal["match", "mismatch", "partial", "hedged", "multiple_alternatives", "refusal"]
 """Only `match` is worth 1."""
@@ -58,8 +65,17 @@ _TOKENS_OUT = 80
 class MeaningMatch(JudgeMetric):
     """Whether the answer says the same essential thing as any of the references: `match` is 0 or 1, with a reason.
 
-    `details` say the `verdict`, the `rule` that decided and the index of the `reference` that matched. One call a
+    `details` hold the `verdict`, the `rule` that decided and the index of the `reference` that matched. One call per
     sample and vote; none for blank answers, missing references, and answers that equal a reference but for form.
+
+    The offline judge adds the calibrated `probability` that people would call it a match, and `out_of_depth` where it
+    should not be trusted; its `rule` is "model" if no rule decided. In a cascade (`judge.cascade`) the offline judge
+    decides first, and the judges are asked only where its probabilities leave both verdicts open at the accepted
+    error; `decided_by` says which of them decided.
+
+    >>> [measured] = MeaningMatch().measure([Sample("1", "paris.", ["Paris"], "What is the capital of France?")])
+    >>> measured.values, measured.details["rule"]
+    ({'match': 1.0}, 'same_text')
     """
 
     name = "meaning_match"
@@ -67,6 +83,53 @@ class MeaningMatch(JudgeMetric):
     prompts: ClassVar[tuple[Prompt, ...]] = (PROMPT,)
     main: ClassVar[Field] = Field("match", "1 where the answer means what a reference means", binary=True)
     identical: ClassVar[Mapping[str, str]] = {"verdict": "match", "rule": "formatting"}
+    cascades: ClassVar[bool] = True
+
+    def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
+        """As every judge metric; in a cascade, what the judges decided is marked."""
+        measured = super().measure(samples)
+        return (
+            [_decided_by_judge(one) if one.requests else one for one in measured] if self.accepted_error else measured
+        )
+
+    def known(self, samples: Sequence[Sample]) -> list[Outcome | None]:
+        """The outcomes that need no judge; in a cascade, also where the offline judge is decided."""
+        outcomes = super().known(samples)
+        pending = [place for place, outcome in enumerate(outcomes) if outcome is None]
+        if not (pending and self.accepted_error):
+            return outcomes
+        from answerkey.metrics_core.offline_judge import matcher
+
+        matches = self._match([samples[place] for place in pending])
+        for place, match in zip(pending, matches, strict=True):
+            if not matcher.undecided(match, self.accepted_error):
+                outcomes[place] = self._decided_offline(match, samples[place])
+        asked = outcomes.count(None)
+        _log.info(
+            f"{self.name}: the offline matcher decided {len(pending) - asked:,} of {len(pending):,} answers at an "
+            f"accepted error of {self.accepted_error:.3g}; the other {asked:,} go to the judge"
+        )
+        return outcomes
+
+    def judge_offline(self, samples: Sequence[Sample]) -> list[Outcome]:
+        """One verdict per sample."""
+        return [_scored(match, sample) for match, sample in zip(self._match(samples), samples, strict=True)]
+
+    def _match(self, samples: Sequence[Sample]) -> list[Match]:
+        from answerkey.metrics_core.offline_judge import matcher
+
+        pairs = [
+            matcher.Pair(
+                sample.question or "", sample.answer or "", tuple(text for _, text in sample.usable_references)
+            )
+            for sample in samples
+        ]
+        return matcher.match(pairs, cache_dir=self.embedding_cache)
+
+    def _decided_offline(self, match: Match, sample: Sample) -> Scored:
+        scored = _scored(match, sample)
+        spread = {SPREAD: 0.0} if len(self.fields) > 1 else {}
+        return replace(scored, values={**scored.values, **spread}, details={**scored.details, DECIDED_BY: "offline"})
 
     async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """One call: all references at once."""
@@ -80,6 +143,25 @@ class MeaningMatch(JudgeMetric):
     def expected_calls(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[ExpectedCall]:
         """The one call."""
         return [ExpectedCall(judge, request(PROMPT, _fields(sample), judge, repeat), _TOKENS_OUT)]
+
+
+def _scored(match: Match, sample: Sample) -> Scored:
+    index = sample.usable_references[match.reference][0] if match.match else None
+    details = {
+        "verdict": match.verdict,
+        "rule": match.rule,
+        "probability": round(match.probability, 4),
+        "reference": index,
+        **({OUT_OF_DEPTH: match.out_of_depth} if match.out_of_depth else {}),
+    }
+    return Scored({"match": float(match.match)}, match.reason, details)
+
+
+def _decided_by_judge(measured: Measurement) -> Measurement:
+    outcome = measured.outcome
+    if not isinstance(outcome, Scored):
+        return measured
+    return replace(measured, outcome=replace(outcome, details={**outcome.details, DECIDED_BY: "judge"}))
 
 
 def _fields(sample: Sample) -> dict[str, object]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Literal
 
-from answerkey.metrics_core.judges.fact_comparison import Comparison, compared
+from answerkey.metrics_core.judges.facts import Comparison, compared
 from answerkey.metrics_core.offline_judge.alignment import HIT, alike
 from answerkey.metrics_core.offline_judge.claims import Asked, Claim
 from answerkey.metrics_core.offline_judge.matcher import Match, Pair

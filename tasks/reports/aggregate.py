@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from answerkey.metrics_core.judges.details import DECIDED_BY, OUT_OF_DEPTH
+from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH
 from answerkey.metrics_core.metric import Field
 from answerkey.metrics_core.metrics.bleu import BleuStats, corpus_bleu
 from answerkey.metrics_core.registry import Options, create

@@ -10,14 +10,12 @@ from typing import Any
 import pytest
 
 from answerkey.metrics_core import Sample
-from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.estimate import estimate_cost
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.llm.ledger import FILE
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
-from answerkey.metrics_core.offline_judge.meaning_match import CascadeMeaningMatch
 from tests.judge_server import JudgeServer, agreeable
 from tests.metrics_core.judges.asking import Setup, setup
 
@@ -124,16 +122,11 @@ def test_nothing_to_ask_costs_nothing(judge_server: Serve) -> None:
     assert estimate_cost(metric, iter([])) == Cost("meaning_match", 0, 0, 0, 0, 0, 0.0)
 
 
-def test_a_metric_for_models_without_one_is_refused() -> None:
-    with pytest.raises(UserError, match=r"^meaning_match: no judge is named: give one, like openai/gpt-4o-mini$"):
-        MeaningMatch().measure(SAMPLES)
-
-
 def test_a_cascade_foresees_only_what_would_be_asked(judge_server: Serve) -> None:
     asked = options(judge_server(agreeable), "our-own")
 
-    def cascade(accepted: float) -> CascadeMeaningMatch:
-        return CascadeMeaningMatch(asked.judge.model_copy(update={"cascade": accepted}), access=asked.access)
+    def cascade(accepted: float) -> MeaningMatch:
+        return MeaningMatch(asked.judge.model_copy(update={"cascade": accepted}), access=asked.access)
 
     whole = estimate_cost(asked.metric(MeaningMatch), SAMPLES)
     none = estimate_cost(cascade(1e-9), SAMPLES)

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
-from answerkey.metrics_core.judges.fact_comparison import one_to_one
 from answerkey.metrics_core.judges.facts import (
     DECOMPOSE,
     MATCH,
@@ -25,6 +24,7 @@ from answerkey.metrics_core.judges.facts import (
     decompose_fields,
     match_fields,
     merged,
+    one_to_one,
     read_facts,
     read_matches,
     rows,

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import ClassVar
 
-from answerkey.metrics_core.judges.details import OUT_OF_DEPTH
-from answerkey.metrics_core.judges.facts import Matches, merged
-from answerkey.metrics_core.judges.judge_metric import JudgeMetric
+from answerkey.metrics_core.judges.facts import Matches, merged, outcome_of
+from answerkey.metrics_core.judges.votes import OUT_OF_DEPTH
 from answerkey.metrics_core.measurement import Outcome, Scored
-from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity, outcome_of
 from answerkey.metrics_core.offline_judge import matcher
 from answerkey.metrics_core.offline_judge.claims import Asked, Claim, claims_of, refined, says_yes_or_no
-from answerkey.metrics_core.offline_judge.facts import GRAMMAR, Fact, facts_of
+from answerkey.metrics_core.offline_judge.facts import Fact, facts_of
 from answerkey.metrics_core.offline_judge.links import Links
 from answerkey.metrics_core.offline_judge.matcher import out_of_depth
-from answerkey.metrics_core.offline_judge.measured import OfflineMetric
 from answerkey.metrics_core.offline_judge.model import load
 from answerkey.metrics_core.offline_judge.reading import read
 from answerkey.metrics_core.offline_judge.stance import is_refusal
@@ -25,32 +21,22 @@ from answerkey.metrics_core.sample import Sample
 from answerkey.metrics_core.text import normalise
 
 
-@dataclass(frozen=True)
-class OfflineGroundTruthSimilarity(OfflineMetric):
-    """Matched facts over the larger number of facts, with precision, recall and F1, from the best reference.
+def judge(samples: Sequence[Sample], cache_dir: str | None = None) -> list[Outcome]:
+    """The outcome of `ground_truth_similarity` for samples that have an answer and a reference; same length and order.
 
-    A grammar takes texts apart (`offline.facts`); two facts match if each follows from the other, given the question.
-    The matching is one-to-one. Facts that the sample brings stand for the references, as they are. `details` are those
-    of `GroundTruthSimilarity`, with `out_of_depth` where it applies.
+    A grammar takes texts apart (see `facts`); two facts match if each follows from the other, given the question. The
+    matching is one-to-one. Facts that the sample brings stand in for the references, as they are. All open pairs of
+    all samples go to the matcher at once.
+
+    Raises:
+        EncoderError: the embedding model of the matcher is not available.
     """
-
-    name = GroundTruthSimilarity.name
-    summary = GroundTruthSimilarity.summary
-    twin_of: ClassVar[type[JudgeMetric]] = GroundTruthSimilarity
-
-    @property
-    def signature(self) -> str:
-        """For instance `ground_truth_similarity|v1|judge:offline@1:3fa2c1|grammar:1|blank:zero`."""
-        return f"{self.name}|v1|judge:{matcher.signature()}|grammar:{GRAMMAR}|blank:{self.blank_answer}"
-
-    def judge(self, samples: Sequence[Sample]) -> list[Outcome]:
-        """All open pairs of all samples go to the matcher at once."""
-        cases = [_Case.of(sample) for sample in samples]
-        pairs = [pair for case in cases for links in case.links for pair in links.pairs()]
-        found = iter(matcher.match(pairs, cache_dir=self.cache_dir) if pairs else ())
-        for links in (links for case in cases for links in case.links):
-            links.settle(found)
-        return [case.outcome() for case in cases]
+    cases = [_Case.of(sample) for sample in samples]
+    pairs = [pair for case in cases for links in case.links for pair in links.pairs()]
+    matches = iter(matcher.match(pairs, cache_dir=cache_dir) if pairs else ())
+    for links in (links for case in cases for links in case.links):
+        links.settle(matches)
+    return [case.outcome() for case in cases]
 
 
 @dataclass(frozen=True, slots=True)
