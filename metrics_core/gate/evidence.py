@@ -25,7 +25,11 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Evidence that is not available: why, and what to do about it, as part of a sentence."""
+    """Evidence that is not available: why, and what to do about it, as part of a sentence.
+
+    >>> Missing("v2 has no such field").reason
+    'v2 has no such field'
+    """
 
     reason: str
 
@@ -81,6 +85,9 @@ class Calibrated:
     """How far a metric agrees with human labels on the answers of `release`; kappa is None where undefined.
 
     `n` answers have a label; `source` says where the labels come from, as part of a sentence.
+
+    >>> Calibrated("v2", Estimate(0.7, Interval(0.6, 0.8, "delta-log-t")), 200, "of the report").kappa.value
+    0.7
     """
 
     release: str
@@ -100,6 +107,9 @@ class Evidence:
         calibrations: by field, for those that the policy wants calibrated: on the old release and on the new one. A
             judge makes other mistakes on other answers, so neither stands in for the other.
         clusters: (samples,): samples with the same number are not independent; None where all samples are.
+
+    >>> Evidence("v1", "v2", scores={}, coverage={"rouge_l.f1": (Coverage("v2", 200, 190),)}).new
+    'v2'
     """
 
     old: str
@@ -115,6 +125,11 @@ class RuleStatistic:
     """The statistic that a rule puts a floor under: a mean, or a difference of two `means`, from `n` samples.
 
     `changes` are the samples' differences, or their scores, of shape (n,); `codes` their clusters.
+
+    >>> same = np.zeros(100)
+    >>> statistic = statistic_of(PairedScores(same, same, same, binary=True), None, difference=True)
+    >>> statistic.value, round(statistic.interval().high, 3)
+    (0.0, 0.037)
     """
 
     value: float
@@ -151,7 +166,12 @@ class RuleStatistic:
 
 
 def statistic_of(column: PairedScores, clusters: Codes | None, *, difference: bool) -> RuleStatistic | None:
-    """The difference new - old, or the mean of the new release alone; None if no sample has a number."""
+    """The difference new - old, or the mean of the new release alone; None if no sample has a number.
+
+    >>> nothing = np.full(3, np.nan)
+    >>> statistic_of(PairedScores(nothing, nothing, nothing, binary=True), None, difference=True) is None
+    True
+    """
     known = np.isfinite(column.old) if difference else np.isfinite(column.own)
     if not known.any():
         return None

@@ -44,6 +44,9 @@ class RuleOutcome:
     `value` is the statistic that the rule bounds (a difference, a mean, a kappa, the lowest coverage), `low` and `high`
     its 95 % interval, `n` the samples; None where there is none. `needed` estimates how many samples like these would
     decide.
+
+    >>> RuleOutcome("coverage >= 0.95", "PASS", "all 200 samples have a number", 1.0, n=200).outcome
+    'PASS'
     """
 
     rule: str
@@ -58,7 +61,11 @@ class RuleOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The decision of a gate, in one sentence that a release manager can act on, and the rules behind it."""
+    """The decision of a gate, in one sentence that a release manager can act on, and the rules behind it.
+
+    >>> Verdict("PASS", "v2 may ship in place of v1.").outcome in PRECEDENCE
+    True
+    """
 
     outcome: Outcome
     sentence: str

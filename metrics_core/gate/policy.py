@@ -59,7 +59,11 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The rules of a gate. The first is that of the primary field, with the margin."""
+    """The rules of a gate. The first is that of the primary field, with the margin.
+
+    >>> Policy((Rule("difference", "rouge_l.f1", ALL, -0.02), Rule("coverage", "", ALL, 0.95))).coverage
+    0.95
+    """
 
     rules: tuple[Rule, ...]
 

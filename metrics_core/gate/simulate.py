@@ -39,6 +39,10 @@ class OperatingPoint:
         loss: mean of old - new in the simulated releases, in the units of the primary field.
         n: samples of each simulated pair; `n_runs`: pairs.
         passed, failed: shares of PASS and of FAIL; `stated_pass`, `stated_fail`: the same by formula, or None.
+
+    >>> rate = Estimate(0.02, wilson(10, 500))
+    >>> OperatingPoint("equal", loss=0.0, n=1000, n_runs=500, passed=rate, failed=rate).failed.value
+    0.02
     """
 
     name: Literal["equal", "margin", "loss", "enough"]
@@ -53,7 +57,11 @@ class OperatingPoint:
 
 @dataclass(frozen=True, slots=True)
 class SelfTest:
-    """The operating points, and the rules about differences that were simulated; `n` samples form `units` clusters."""
+    """The operating points, and the rules about differences that were simulated; `n` samples form `units` clusters.
+
+    >>> SelfTest(n=1000, units=200, rules=("rouge_l.f1 >= -0.02",), points=()).units
+    200
+    """
 
     n: int
     units: int

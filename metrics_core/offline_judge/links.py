@@ -64,7 +64,13 @@ def _by_words(ours: Claim, theirs: Claim, *, bare: bool) -> Relation:
 
 
 def rivals(ours: Claim, theirs: Claim, question: Asked) -> bool:
-    """Whether two different facts fill the same slot with values of one kind that have nothing in common."""
+    """Whether two different facts fill the same slot with values of one kind that have nothing in common.
+
+    >>> from answerkey.metrics_core.offline_judge.facts import Fact
+    >>> question = Asked.of("Which river?")
+    >>> rivals(Claim.of(Fact("the Aire"), question), Claim.of(Fact("the Don"), question), question)
+    True
+    """
     alike_written = ours.value[:1].isupper() == theirs.value[:1].isupper()
     return _same_slot(ours, theirs, question) and alike_written and not _shared(ours, theirs)
 

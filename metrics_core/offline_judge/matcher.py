@@ -85,7 +85,12 @@ def _not_english(question: Text, answer: Text) -> bool:
 
 
 def explained(row: Mapping[str, float], *, matched: bool) -> tuple[Verdict, str]:
-    """The verdict from the closed list, and the features that support it most plainly."""
+    """The verdict from the closed list, and the features that support it most plainly.
+
+    >>> [seen] = look([Pair("What do bees make?", "wax", ("honey",))])
+    >>> explained(seen.values[0], matched=False)[0]
+    'mismatch'
+    """
     reasons = [text for holds, text in (_for(row) if matched else _against(row)) if holds][:2]
     reason = "; ".join(reasons)
     if matched:
@@ -161,6 +166,9 @@ class Match:
         reason: in plain words.
         reference: index of the reference that matched, or came closest.
         out_of_depth: why the verdict should not be trusted here, or "".
+
+    >>> Match(True, 0.97, "match", "alias", "the answer uses another name of the reference", 0).match
+    True
     """
 
     match: bool
@@ -174,14 +182,24 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A pair as the model sees it, by reference: the features, and the ruling of a rule, if any."""
+    """A pair as the model sees it, by reference: the features, and the ruling of a rule, if any.
+
+    >>> [seen] = look([Pair("Who wrote it?", "Ada", ("Ada", "Eve"))])
+    >>> len(seen.values), seen.rulings[0].rule
+    (2, 'same_text')
+    """
 
     values: tuple[dict[str, float], ...]
     rulings: tuple[Ruling | None, ...]
 
 
 def look(pairs: Sequence[Pair], cache_dir: str | None = None) -> list[Seen]:
-    """The features of every pair and reference; all texts are embedded in one call."""
+    """The features of every pair and reference; all texts are embedded in one call.
+
+    >>> [seen] = look([Pair("Who wrote it?", "It was Ada.", ("Ada",))])
+    >>> seen.values[0]["recall"]
+    1.0
+    """
     cases = [_cases(pair) for pair in pairs]
     near = [[focus(case.answer, case.reference, case.question) for case in some] for some in cases]
     roles = [
@@ -201,7 +219,12 @@ def look(pairs: Sequence[Pair], cache_dir: str | None = None) -> list[Seen]:
 
 
 def matrix(seen: Sequence[Seen], names: Sequence[str]) -> Matrix:
-    """The features `names` as columns; rows: the references of the first pair, then of the second, ..."""
+    """The features `names` as columns; rows: the references of the first pair, then of the second, ...
+
+    >>> seen = look([Pair("Who wrote it?", "It was Ada.", ("Ada", "Eve"))])
+    >>> matrix(seen, ["recall", "refusal"]).shape
+    (2, 2)
+    """
     return np.array([[row[name] for name in names] for one in seen for row in one.values], np.float64)
 
 

@@ -26,6 +26,9 @@ class Trees:
     """Boosted regression trees on the logit scale, padded to one size: every array has the shape (trees, nodes).
 
     A row goes left where its feature is at most the threshold; `feature` is -1 in leaves.
+
+    >>> load().trees.sums(np.zeros((3, len(load().features)))).shape
+    (3,)
     """
 
     feature: npt.NDArray[np.intp]
@@ -119,7 +122,11 @@ def load() -> Model:
 
 
 def parse(found: dict[str, Any], revision: str = "") -> Model:
-    """A model from the content of its file."""
+    """A model from the content of its file.
+
+    >>> parse(json.loads(FILE.read_bytes())).features == load().features
+    True
+    """
     return Model(
         tuple(found["features"]),
         _trees(found["trees"]),

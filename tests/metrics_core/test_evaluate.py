@@ -1,5 +1,6 @@
 """The one call of the library: order, processes, options, speed; and the examples in the docstrings."""
 
+import ast
 import doctest
 import importlib
 import os
@@ -10,6 +11,7 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -19,6 +21,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.evaluate import spawned_pool
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.metrics.answer_correctness import AnswerCorrectness
+from answerkey.metrics_core.offline_judge.rules import RuleId
 
 LEXICAL = [name for name, cls in METRICS.items() if cls.kind == "lexical"]
 PACKAGE = Path(answerkey.metrics_core.__file__).parent
@@ -176,6 +179,30 @@ def test_the_examples_in_docstrings(name: str) -> None:
 
 def test_the_public_ways_in_have_examples() -> None:
     assert {"answerkey.metrics_core.evaluate", "answerkey.metrics_core.text"} <= set(modules_with_examples())
+
+
+MODELS = [
+    ("api", "ApiEncoder"), ("packaged", "MultilingualEncoder"), ("transformer", "TransformerEncoder"),
+    ("transformer", "load_minilm"),
+]  # fmt: skip
+"""Whose examples would need files, a network, or seconds."""
+
+
+@pytest.mark.parametrize("folder", ["embeddings", "gate", "offline_judge", "statistics"])
+def test_every_public_name_has_an_example(folder: str) -> None:
+    lacking = [
+        f"{path.stem}.{node.name}"
+        for path in (PACKAGE / folder).glob("*.py")
+        for node in ast.parse(path.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        and not node.name.startswith("_")
+        and ">>> " not in ast.unparse(node)
+    ]
+    # A rule has its examples in the table of its test; metrics are described in docs/metrics.md.
+    rules = {f"rules.{rule}" for rule in get_args(RuleId)}
+    metrics = {"ground_truth_similarity", "meaning_match", "measured"}
+    own = {name for name in lacking if name not in rules and name.partition(".")[0] not in metrics}
+    assert own == ({f"{module}.{name}" for module, name in MODELS} if folder == "embeddings" else set())
 
 
 def test_work_is_done_in_another_process() -> None:
