@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -10,11 +10,22 @@ from typing import TYPE_CHECKING
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.registry import METRICS
+from answerkey.metrics_core.statistics.agreement import Confusion
+from answerkey.metrics_core.statistics.ppi import rogan_gladen
 from answerkey.tasks.gate.calibrate import by_own_labels
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
-from answerkey.tasks.publish.page import read
 from answerkey.tasks.publish.page.command import command
-from answerkey.tasks.publish.page.model import Corrected, Field, Page, Release
+from answerkey.tasks.publish.page.model import (
+    Agreement,
+    Check,
+    Corrected,
+    Distribution,
+    Failure,
+    Field,
+    Page,
+    Refused,
+    Release,
+)
 from answerkey.tasks.publish.page.samples import MOST_SAMPLES, read_samples
 from answerkey.tasks.publish.page.warnings import summary, warnings
 from answerkey.tasks.reports.history import moments
@@ -22,10 +33,15 @@ from answerkey.tasks.reports.labels import LABEL, LABEL_FIELD, MOST_LABELLED
 from answerkey.tasks.reports.names import labels as labels_of
 from answerkey.tasks.reports.report import Report, read_reports
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.sql import statements
 
 if TYPE_CHECKING:
     import duckdb
 
+_SQL = statements(__name__)
+BINS = 20
+_MOST_REFUSED = 100
+_RAW_CHARS = 2_000
 _LABEL = f"{LABEL}.{LABEL_FIELD.name}"
 _JUDGES = ("meaning_match.match", "ground_truth_similarity.similarity")
 
@@ -81,11 +97,11 @@ def _page(
     most_samples: int,
 ) -> Page:
     labels, primary = labels_of(reports), headlines[0]
-    lengths = read.median_lengths(warehouse, reports)
-    binary = read.binary_fields(warehouse, reports)
-    checks = read.checks(warehouse, reports)
-    n_quarantined, refused = read.quarantine(warehouse, reports)
-    agreements, calibrated = read.agreements(warehouse, reports, labels, binary)
+    lengths = _median_lengths(warehouse, reports)
+    binary = _binary_fields(warehouse, reports)
+    checks = _checks(warehouse, reports)
+    n_quarantined, refused = _quarantine(warehouse, reports)
+    agreements, calibrated = _agreements(warehouse, reports, labels, binary)
     releases = tuple(
         Release(labels[report.report_id], report, command(report.manifest["parameters"]), lengths[report.report_id])
         for report in reports
@@ -101,8 +117,8 @@ def _page(
         summary=summary(releases, comparisons, primary),
         warnings=warnings(releases, comparisons, checks, n_quarantined),
         comparisons=comparisons,
-        distributions=read.distributions(warehouse, labels, binary),
-        failures=read.failures(warehouse, labels),
+        distributions=_distributions(warehouse, labels, binary),
+        failures=_failures(warehouse, labels),
         checks=checks,
         n_quarantined=n_quarantined,
         quarantine=refused,
@@ -166,3 +182,123 @@ def _field(name: str, reports: Sequence[Report], binary: bool) -> Field:
     found = [report.manifest["signatures"].get(metric) for report in reports]
     known = {LABEL: LABEL_FIELD.description} | {name: cls.described() for name, cls in METRICS.items()}
     return Field(name, metric, known.get(metric, ""), tuple(dict.fromkeys(filter(None, found))), binary)
+
+
+def _median_lengths(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> dict[str, float | None]:
+    """By report id: the median length of the answers in characters; None where there is no answer."""
+    found = {}
+    for report in reports:
+        [(median,)] = warehouse.execute(
+            _SQL["median_length"],
+            [report.dataset, report.release, report.answers_version],
+        ).fetchall()
+        found[report.report_id] = median
+    return found
+
+
+def _binary_fields(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> set[str]:
+    """The fields, as METRIC.FIELD, whose every score in these reports is 0 or 1."""
+    rows = warehouse.execute(
+        _SQL["binary_fields"],
+        [[report.report_id for report in reports]],
+    ).fetchall()
+    return {str(row[0]) for row in rows}
+
+
+def _distributions(
+    warehouse: duckdb.DuckDBPyConnection, labels: Mapping[str, str], binary: set[str]
+) -> tuple[Distribution, ...]:
+    """Counts of every field of the reports in `labels` (id to label). Bins span 0 to 1, or more where values do."""
+    rows = warehouse.execute(
+        _SQL["distributions"],
+        {"ids": list(labels), "bins": BINS},
+    ).fetchall()
+    spans: dict[tuple[str, str], tuple[float, float]] = {}
+    bins: dict[tuple[str, str], dict[int | None, int]] = {}
+    for report_id, name, low, high, bin_, n in rows:
+        spans[name, report_id] = (low, high)
+        bins.setdefault((name, report_id), {})[bin_] = n
+    found = []
+    for name, report_id in sorted(bins, key=lambda key: (key[0], list(labels).index(key[1]))):
+        counts = [bins[name, report_id].get(place, 0) for place in range(BINS)]
+        if name in binary:
+            counts = [sum(counts[:-1]), counts[-1]]
+        missing = bins[name, report_id].get(None, 0)
+        found.append(Distribution(name, labels[report_id], *spans[name, report_id], tuple(counts), missing))
+    return tuple(found)
+
+
+def _failures(warehouse: duckdb.DuckDBPyConnection, labels: Mapping[str, str]) -> tuple[Failure, ...]:
+    """Rows without a score, by metric, status and reason, the most frequent first."""
+    rows = warehouse.execute(
+        _SQL["failures"],
+        [list(labels)],
+    ).fetchall()
+    return tuple(Failure(labels[row[0]], *row[1:]) for row in rows)
+
+
+def _checks(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> tuple[Check, ...]:
+    """What was checked in the runs of these reports, on their releases or on all; what failed comes first."""
+    rows = warehouse.execute(
+        _SQL["checks"],
+        [_runs(reports), [report.release for report in reports]],
+    ).fetchall()
+    return tuple(dict.fromkeys(Check(*row) for row in rows))
+
+
+def _quarantine(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> tuple[int, tuple[Refused, ...]]:
+    """How many rows the runs of these reports refused, and the first of them."""
+    parameters = [_runs(reports), [report.release for report in reports]]
+    [(n,)] = warehouse.execute(_SQL["n_quarantined"], parameters).fetchall()
+    rows = warehouse.execute(_SQL["quarantine"], [_RAW_CHARS, *parameters, _MOST_REFUSED]).fetchall()
+    return n, tuple(Refused(*row) for row in rows)
+
+
+def _agreements(
+    warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report], labels: Mapping[str, str], binary: set[str]
+) -> tuple[tuple[Agreement, ...], tuple[Corrected, ...]]:
+    """The newest calibration of each field and release with the signature that the reports have of its metric.
+
+    Corrected means are those of a report of the page. Where the calibration is of another report of the release, for
+    instance on another data set, the errors that it found are carried over, for the fields that are `binary`.
+    """
+    signatures = {signature for report in reports for signature in report.manifest["signatures"].values()}
+    rows = warehouse.execute(
+        _SQL["agreements"],
+        {"signatures": list(signatures), "releases": [report.release for report in reports]},
+    ).fetchall()
+    found, means = [], []
+    for field, release, source, n, n_unlabelled, report_ids, base_rate, *numbers in rows:
+        kappa, sensitivity, specificity, bias, ceiling, raw, corrected = zip(*[iter(numbers)] * 3, strict=True)
+        of_release = [report for report in reports if report.release == release]
+        own = next((report for report in of_release if report.report_id in report_ids), None)
+        shown = own or next(iter(of_release), None)
+        name = labels[shown.report_id] if shown else None
+        one = Agreement(field, name, source, n, kappa, sensitivity, specificity, bias, ceiling)
+        found.append(one)
+        if own and name and corrected[0] is not None:
+            means.append(Corrected(field, name, raw, corrected, n, n_unlabelled, "PPI++"))
+        elif not own and shown and field in binary and base_rate is not None:
+            means += _carried_over(one, shown, base_rate)
+    return tuple(found), tuple(means)
+
+
+def _carried_over(one: Agreement, report: Report, base_rate: float) -> list[Corrected]:
+    """The mean of `report` corrected for the errors that the judge makes on other answers of the release, if it can."""
+    score = next((score for score in report.overall if f"{score.metric}.{score.field}" == one.field), None)
+    if score is None or score.mean is None or one.sensitivity[0] is None or one.specificity[0] is None:
+        return []
+    # The counts behind the rates.
+    ones = round(one.n * base_rate)
+    right, caught = round(one.sensitivity[0] * ones), round(one.specificity[0] * (one.n - ones))
+    counts = Confusion(right, one.n - ones - caught, ones - right, caught)
+    found = rogan_gladen(round(score.mean * score.n_scored), score.n_scored, counts)
+    if found is None or found.interval is None:
+        return []
+    corrected = (found.value, found.interval.low, found.interval.high)
+    raw = (score.mean, score.ci_low, score.ci_high)
+    return [Corrected(one.field, str(one.release), raw, corrected, one.n, score.n_scored, "Rogan-Gladen")]
+
+
+def _runs(reports: Sequence[Report]) -> list[str]:
+    return list(dict.fromkeys(report.run_id for report in reports))

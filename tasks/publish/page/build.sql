@@ -1,0 +1,55 @@
+-- name: median_length
+SELECT median(length(answer)) FROM answers WHERE dataset = ? AND release = ? AND answers_version = ?
+
+-- name: binary_fields
+SELECT metric || '.' || field FROM scores WHERE report_id = ANY(?) AND status = 'scored'
+GROUP BY ALL HAVING bool_and("value" IN (0, 1))
+
+-- name: distributions
+WITH chosen AS (
+    SELECT report_id, metric || '.' || field AS name, "value" AS x FROM scores WHERE report_id = ANY($ids)
+), spans AS (
+    SELECT name, least(0, floor(coalesce(min(x), 0) * 5) / 5) AS low,
+           greatest(1, ceil(coalesce(max(x), 1) * 5) / 5) AS high
+    FROM chosen GROUP BY name
+), binned AS (
+    SELECT report_id, name, low, high, x,
+           -- What has no score is in no bin: least() would pass over the NULL, and put it into the last one.
+           if(x IS NULL, NULL, least($bins - 1, floor((x - low) / (high - low) * $bins))::INTEGER) AS bin
+    FROM chosen JOIN spans USING (name)
+)
+SELECT report_id, name, any_value(low), any_value(high), bin, count(*) FROM binned
+GROUP BY report_id, name, bin
+
+-- name: failures
+WITH rows AS (
+    SELECT DISTINCT report_id, metric, sample_id, status, coalesce(reason, '') AS reason
+    FROM scores WHERE report_id = ANY(?) AND status <> 'scored'
+)
+SELECT report_id, metric, status, reason, count(*) AS n FROM rows
+GROUP BY ALL ORDER BY status, n DESC, metric, reason LIMIT 200
+
+-- name: checks
+SELECT rule, severity, release, success, n_checked, n_failed, message FROM validations
+WHERE run_id = ANY(?) AND (release IS NULL OR release = ANY(?))
+ORDER BY success, severity, rowid
+
+-- name: agreements
+SELECT metric || '.' || field, release, labels, n, n_unlabelled, report_ids, base_rate, kappa, kappa_low, kappa_high,
+       sensitivity, sensitivity_low, sensitivity_high,
+       specificity, specificity_low, specificity_high,
+       bias, bias_low, bias_high,
+       ceiling_kappa, ceiling_kappa_low, ceiling_kappa_high,
+       raw_mean, raw_mean_low, raw_mean_high,
+       ppi_mean, ppi_mean_low, ppi_mean_high
+FROM calibrations
+WHERE signature = ANY($signatures) AND (release IS NULL OR release = ANY($releases))
+QUALIFY row_number() OVER (PARTITION BY metric, field, release ORDER BY created_at DESC, rowid DESC) = 1
+ORDER BY metric, field, release IS NOT NULL, list_position($releases, release)
+
+-- name: n_quarantined
+SELECT count(*) FROM quarantine WHERE run_id = ANY(?) AND (release IS NULL OR release = ANY(?))
+
+-- name: quarantine
+SELECT source, "row", sample_id, release, rule, reason, left(raw, ?) FROM quarantine
+WHERE run_id = ANY(?) AND (release IS NULL OR release = ANY(?)) ORDER BY rowid LIMIT ?
