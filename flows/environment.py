@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from answerkey.tasks.publish.server import has_server
+from answerkey.tasks.server import has_server
 from answerkey.tasks.warehouse.home import Home
 
 _QUIET = {

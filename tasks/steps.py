@@ -13,12 +13,9 @@ from prefect.client.schemas.objects import State, TaskRun
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.compare import compare
-from answerkey.tasks.compare import text as comparison_text
 from answerkey.tasks.gate import gate
 from answerkey.tasks.load import load
-from answerkey.tasks.publish import announce
-from answerkey.tasks.publish import artifacts as publish
-from answerkey.tasks.publish.page import publish as page
+from answerkey.tasks.publish import artifacts, events
 from answerkey.tasks.releases import export as stored
 from answerkey.tasks.releases import generate
 from answerkey.tasks.reports import aggregate, commit
@@ -72,12 +69,14 @@ commit_step = task(name="commit", task_run_name="commit", cache_policy=NO_CACHE)
 aggregate_step = task(name="aggregate", task_run_name="aggregate", cache_policy=NO_CACHE)(aggregate.aggregate)
 compare_step = task(name="compare", task_run_name="compare", cache_policy=NO_CACHE)(compare.compare)
 publish_comparison_step = task(name="publish comparison", task_run_name="publish comparison", cache_policy=NO_CACHE)(
-    comparison_text.publish_comparison
+    artifacts.publish_comparison
 )
 gate_step = task(name="gate", task_run_name="gate", cache_policy=NO_CACHE)(gate.gate)
-publish_step = task(name="publish", task_run_name="publish", cache_policy=NO_CACHE)(publish.publish)
-publish_run_step = task(name="publish page", task_run_name="publish page", cache_policy=NO_CACHE)(page.publish_run)
-publish_pair_step = task(name="publish page", task_run_name="publish page", cache_policy=NO_CACHE)(page.publish_pair)
+publish_step = task(name="publish", task_run_name="publish", cache_policy=NO_CACHE)(artifacts.publish_scores)
+publish_run_step = task(name="publish page", task_run_name="publish page", cache_policy=NO_CACHE)(artifacts.publish_run)
+publish_pair_step = task(name="publish page", task_run_name="publish page", cache_policy=NO_CACHE)(
+    artifacts.publish_pair
+)
 prepare_traces_step = task(name="prepare", task_run_name="prepare {rule.name}", cache_policy=NO_CACHE)(
     trace_score.prepare
 )
@@ -88,4 +87,4 @@ commit_traces_step = task(name="commit", task_run_name="commit {prepared.rule.na
     trace_score.commit
 )
 publish_traces_step = task(name="publish", task_run_name="publish", cache_policy=NO_CACHE)(trace_summary.publish)
-announce_step = task(name="announce", task_run_name="announce", cache_policy=NO_CACHE)(announce.announce)
+announce_step = task(name="announce", task_run_name="announce", cache_policy=NO_CACHE)(events.announce)

@@ -16,7 +16,7 @@ from answerkey.metrics_core.gate.policy import KEYS, RuleKind
 from answerkey.metrics_core.registry import METRICS
 from answerkey.tasks.gate.gate import read_policy
 from answerkey.tasks.gate.verdicts import EXIT_CODES
-from answerkey.tasks.publish.announce import GATE, RUN_INCOMPLETE
+from answerkey.tasks.publish.events import GATE_EVENTS, RUN_INCOMPLETE
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [
@@ -122,5 +122,5 @@ def test_the_exit_codes_and_events_of_the_document_are_those_of_the_code() -> No
     assert {name: int(code) for code, name in codes.items()} == EXIT_CODES
     first, *others = re.findall(r"`(answerkey\.gate\.\w+|\.\w+)`", text)
     named = {first, *(first.rpartition(".")[0] + other for other in others)}
-    assert named == set(GATE.values())
+    assert named == set(GATE_EVENTS.values())
     assert f"`{RUN_INCOMPLETE}`" in text

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from answerkey.flows import environment
 from answerkey.flows.cli.options import HOME, HomeOption
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.publish.server import has_server
 from answerkey.tasks.reports.manifest import versions
+from answerkey.tasks.server import has_server
 from answerkey.tasks.warehouse.home import Home
 
 _PAIR = ("The cat did not sit on the mat.", "The cat sat on the old mat.")

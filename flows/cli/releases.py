@@ -29,7 +29,7 @@ from answerkey.flows.environment import prepare_run, started_here
 from answerkey.flows.forms.judging import Judging
 from answerkey.flows.forms.parameters import Data, Limits, Scoring, Waiting
 from answerkey.flows.forms.rerunning import Rerunning, again
-from answerkey.tasks.publish.server import has_server
+from answerkey.tasks.server import has_server
 
 
 @command

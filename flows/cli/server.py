@@ -24,7 +24,7 @@ from cyclopts import Parameter
 
 from answerkey.flows.cli.options import HOME, HomeOption
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.publish.server import has_server
+from answerkey.tasks.server import has_server
 from answerkey.tasks.warehouse.home import Home
 
 POOL = "answerkey"
@@ -130,7 +130,7 @@ def stopping_on_signals() -> Iterator[None]:
 
 def server_environment(home: Home, port: int) -> dict[str, str]:
     """The environment of everything that belongs to the server on `port`."""
-    from answerkey.tasks.publish.page.publish import PAGES
+    from answerkey.tasks.publish.artifacts import PAGES
 
     return {
         **os.environ,
@@ -194,7 +194,7 @@ def page_server(home: Home, port: int, environment: Mapping[str, str]) -> Iterat
     Raises:
         UserError: the port is taken, or nothing starts on it.
     """
-    from answerkey.tasks.publish.page.publish import FOLDER
+    from answerkey.tasks.publish.artifacts import FOLDER
 
     _check_port(port)
     folder = home.folder / FOLDER

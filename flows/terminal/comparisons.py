@@ -15,8 +15,7 @@ from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison, 
 from answerkey.metrics_core.llm.untrusted import cut, one_line
 from answerkey.tasks.compare.attribution import CAUSES, Difference, Movement
 from answerkey.tasks.compare.examples import LargestChange
-from answerkey.tasks.compare.text import only_one, people_note, table
-from answerkey.tasks.publish.artifacts import number
+from answerkey.tasks.publish.text import number, only_one, people_note, table
 from answerkey.tasks.reports.history import Moment
 
 _LONGEST_TEXT = 400

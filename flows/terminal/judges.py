@@ -15,7 +15,7 @@ from answerkey.metrics_core.judges.votes import OUT_OF_DEPTH
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.llm.untrusted import one_line
 from answerkey.metrics_core.measurement import Scored
-from answerkey.tasks.publish.artifacts import number
+from answerkey.tasks.publish.text import number
 
 if TYPE_CHECKING:
     from answerkey.flows.cli.judge import Trial

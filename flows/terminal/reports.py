@@ -16,7 +16,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import OFFLINE
 from answerkey.metrics_core.llm.access import Limits
 from answerkey.metrics_core.llm.cost import Cost, total_usd
-from answerkey.tasks.publish.artifacts import interval, number
+from answerkey.tasks.publish.text import interval, number
 from answerkey.tasks.reports.labels import LABEL
 from answerkey.tasks.reports.manifest import depth_warnings, saved
 from answerkey.tasks.reports.report import Report, Score

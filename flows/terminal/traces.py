@@ -12,7 +12,7 @@ from rich.table import Table
 from answerkey.flows.terminal.comparisons import Axis
 from answerkey.flows.terminal.reports import dollars, plain_table, show
 from answerkey.metrics_core.llm.untrusted import cut, one_line
-from answerkey.tasks.publish.artifacts import number
+from answerkey.tasks.publish.text import number
 from answerkey.tasks.traces.score import Preview
 from answerkey.tasks.traces.summary import BUCKETS, Funnel, Period, ends
 

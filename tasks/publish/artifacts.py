@@ -1,28 +1,44 @@
-"""Show a run's scores in the Prefect UI, a table a report; and how numbers and names look in artifacts."""
+"""What the Prefect UI shows of a run: tables of scores and differences, verdicts, and the page.
+
+The warehouse stays the record. The page itself is a file beside it; the UI has its content as markdown.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
+from answerkey.metrics_core.comparison import Comparison
+from answerkey.metrics_core.sample import content_hash
+from answerkey.tasks.gate.verdicts import ReleaseVerdict
+from answerkey.tasks.publish.page.build import build_page
+from answerkey.tasks.publish.page.html import write
+from answerkey.tasks.publish.page.markdown import as_markdown, rules_table
+from answerkey.tasks.publish.page.samples import MOST_SAMPLES
+from answerkey.tasks.publish.text import interval, literal, number, table
 from answerkey.tasks.reports.aggregate import ReportRef
-from answerkey.tasks.reports.report import Report, Score, read_reports
+from answerkey.tasks.reports.report import Report, read_reports
 from answerkey.tasks.warehouse.home import Home
 
+FOLDER = "pages"
+PAGES = "ANSWERKEY_PAGES"
+"""Environment variable with the address under which the folder `pages` can be opened, if it can."""
 
-def publish(home: Home, reports: Sequence[ReportRef]) -> None:
+_LONGEST_NAME = 80
+"""In bytes: two names and their versions make one name of a file, which may have 255."""
+
+
+def publish_scores(home: Home, reports: Sequence[ReportRef]) -> None:
     """Make a table artifact of every report. The warehouse stays the record."""
     from prefect.artifacts import create_table_artifact
 
     for report in read_reports(home, [ref.report_id for ref in reports]):
         key = artifact_key(f"{report.dataset}-{report.release}")
         create_table_artifact(table_rows(report), key=f"scores-{key}", description=f"Scores of {report.report_id}")
-
-
-def artifact_key(name: str) -> str:
-    """A name as Prefect's artifact keys must be: lower-case letters, digits and single dashes."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"
 
 
 def table_rows(report: Report) -> list[dict[str, Any]]:
@@ -39,16 +55,108 @@ def table_rows(report: Report) -> list[dict[str, Any]]:
     ]
 
 
-def number(value: float | None) -> str:
-    """Three decimals, or a dash where there is no number."""
-    return "–" if value is None else f"{value:.3f}"
+def publish_comparison(comparison: Comparison) -> None:
+    """Make a table artifact of the comparison in the Prefect UI. The warehouse stays the record."""
+    from prefect.artifacts import create_table_artifact
+
+    key = artifact_key(f"{_unversioned(comparison.old)}-{_unversioned(comparison.new)}")
+    head, cells = table(comparison.overall)
+    rows = [dict(zip(head, row, strict=True)) for row in cells]
+    create_table_artifact(rows, key=f"differences-{key}", description=f"{comparison.old} against {comparison.new}")
 
 
-def interval(score: Score) -> str:
-    """The interval as `0.710 – 0.731`, or a dash."""
-    return "–" if score.ci_low is None else f"{number(score.ci_low)} – {number(score.ci_high)}"
+def _unversioned(report_id: str) -> str:
+    return report_id.rpartition("/")[0]
 
 
-def literal(text: str) -> str:
-    """Text from data, as markdown shows it literally."""
-    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", text.replace("\n", " "))
+def publish_run(
+    home: Home,
+    report_ids: Sequence[str],
+    comparisons: Sequence[Comparison] = (),
+    gates: Sequence[ReleaseVerdict] = (),
+    *,
+    drawn: bool = True,
+) -> str:
+    """One page about the reports of a run, and about the baseline that it was compared with.
+
+    Args:
+        report_ids: the baseline first, if there is one; the last one names the page.
+        drawn: write the file; without it there is the markdown alone.
+
+    Returns:
+        The absolute path of the file, empty if none was written.
+    """
+    last = read_reports(home, report_ids[-1:])[0]
+    file = home.folder / FOLDER / file_name(last.dataset) / f"{_named(last)}.html"
+    key = artifact_key(f"report-{last.dataset}-{last.release}")
+    return _publish(home, report_ids, comparisons, gates, file if drawn else None, key)
+
+
+def publish_pair(
+    home: Home, comparison: Comparison, gates: Sequence[ReleaseVerdict] = (), *, primary: str = "", drawn: bool = True
+) -> str:
+    """One page about two reports that were compared; `primary` is the field that decides, if one was declared.
+
+    Returns as `publish_run`.
+    """
+    old, new = read_reports(home, [comparison.old, comparison.new])
+    file = home.folder / FOLDER / file_name(new.dataset) / f"{_named(new)}-against-{_named(old)}.html"
+    key = artifact_key(f"comparison-{old.dataset}-{old.release}-{new.dataset}-{new.release}")
+    return _publish(
+        home, [comparison.old, comparison.new], [comparison], gates, file if drawn else None, key, primary or None
+    )
+
+
+def _publish(
+    home: Home,
+    report_ids: Sequence[str],
+    comparisons: Sequence[Comparison],
+    gates: Sequence[ReleaseVerdict],
+    file: Path | None,
+    key: str,
+    primary: str | None = None,
+) -> str:
+    from prefect.artifacts import create_markdown_artifact
+
+    for gated in gates:
+        _publish_verdict(gated)
+    # The samples are on the page alone.
+    most_samples = MOST_SAMPLES if file else 0
+    page = build_page(
+        home, report_ids, comparisons=comparisons, gates=gates, primary=primary, most_samples=most_samples
+    )
+    path = str(write(page, file).resolve()) if file else ""
+    link = _link(file.relative_to(home.folder / FOLDER)) if file else ""
+    create_markdown_artifact(as_markdown(page, path, link), key=key, description=path or ", ".join(report_ids))
+    return path
+
+
+def _link(file: Path) -> str:
+    """The address of a file in `pages`, if it has one."""
+    place = os.environ.get(PAGES, "").rstrip("/")
+    return f"{place}/{quote(file.as_posix())}" if place else ""
+
+
+def _publish_verdict(gated: ReleaseVerdict) -> None:
+    from prefect.artifacts import create_markdown_artifact
+
+    said = gated.verdict
+    text = f"# {said.outcome}\n\n**{literal(said.sentence)}**\n\n{rules_table(said.rules)}\n"
+    releases = "-".join(report_id.rpartition("/")[0] or report_id for report_id in (gated.old, gated.new))
+    create_markdown_artifact(text, key=artifact_key(f"verdict-{releases}"), description=f"{said.outcome}: {gated.new}")
+
+
+def _named(report: Report) -> str:
+    return f"{file_name(report.release)}-v{report.version}"
+
+
+def file_name(name: str) -> str:
+    """A name from data as the name of a file or a folder: one that was changed gets a hash, so that none is another."""
+    short = re.sub(r"[^\w.-]+", "-", name).encode("utf-8", "replace")[:_LONGEST_NAME].decode("utf-8", "ignore")
+    kept = short.strip("-.")
+    return kept if kept and kept == name else f"{kept}-{content_hash(name)[:6]}".lstrip("-")
+
+
+def artifact_key(name: str) -> str:
+    """A name as Prefect's artifact keys must be: lower-case letters, digits and single dashes."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"

@@ -1,14 +1,29 @@
-"""Tell a Prefect server what happened, so that its automations can act on it. Nobody waits for what they do."""
+"""Events for the automations of a Prefect server. Nothing here waits for what an automation does."""
 
 from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from answerkey.tasks.publish.server import has_server
+from answerkey.tasks.reports.report import Report, read_reports
+from answerkey.tasks.server import has_server
+from answerkey.tasks.warehouse.home import Home
+
+if TYPE_CHECKING:
+    from answerkey.metrics_core.gate.gate import Outcome
+    from answerkey.tasks.gate.verdicts import ReleaseVerdict
 
 RELEASE_REGISTERED = "answerkey.release.registered"
+GATE_EVENTS: dict[Outcome, str] = {
+    "PASS": "answerkey.gate.passed",
+    "FAIL": "answerkey.gate.failed",
+    "INCONCLUSIVE": "answerkey.gate.inconclusive",
+    "INCOMPLETE": "answerkey.gate.incomplete",
+}
+RUN_INCOMPLETE = "answerkey.run.incomplete"
+"""A report is PARTIAL: rows of some metric have no score."""
 
 _log = logging.getLogger("answerkey")
 
@@ -43,3 +58,29 @@ def emit(event: str, resource_id: str, payload: Mapping[str, object]) -> bool:
         _log.warning(f"the event {event} did not reach the Prefect server: {error}")
         return False
     return True
+
+
+def announce(home: Home, report_ids: Sequence[str], gates: Iterable[ReleaseVerdict] = ()) -> list[str]:
+    """Emit an event for each verdict, and one for each report that is PARTIAL; return the names of those sent.
+
+    The resource is `answerkey.release.DATASET.RELEASE`. Every payload has dataset, release and report; that of a
+    verdict also baseline, outcome and sentence, that of a report also status and message.
+    """
+    gates = tuple(gates)
+    by_id = {one.report_id: one for one in read_reports(home, [*report_ids, *(gated.new for gated in gates)])}
+    sent = []
+    for gated in gates:
+        said = gated.verdict
+        more = {"baseline": gated.old, "outcome": said.outcome, "sentence": said.sentence}
+        sent += _emit(GATE_EVENTS[said.outcome], by_id[gated.new], more)
+    for report_id in report_ids:
+        report = by_id[report_id]
+        if report.status == "PARTIAL":
+            sent += _emit(RUN_INCOMPLETE, report, {"status": report.status, "message": report.message or ""})
+    return sent
+
+
+def _emit(event: str, report: Report, more: dict[str, str]) -> list[str]:
+    about = {"dataset": report.dataset, "release": report.release, "report": report.report_id}
+    there = emit(event, f"answerkey.release.{report.dataset}.{report.release}", about | more)
+    return [event] if there else []

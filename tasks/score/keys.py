@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.publish.server import has_server
+from answerkey.tasks.server import has_server
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient

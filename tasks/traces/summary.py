@@ -10,7 +10,8 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metric import Field
 from answerkey.metrics_core.registry import create
 from answerkey.metrics_core.statistics.intervals import Interval, student_t, wilson
-from answerkey.tasks.publish.artifacts import artifact_key, literal, number
+from answerkey.tasks.publish.artifacts import artifact_key
+from answerkey.tasks.publish.text import literal, number
 from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:

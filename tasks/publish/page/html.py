@@ -14,7 +14,6 @@ from markupsafe import Markup
 
 from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison
 from answerkey.metrics_core.gate.gate import RuleOutcome
-from answerkey.tasks.compare.text import people_note
 from answerkey.tasks.publish.page import charts
 from answerkey.tasks.publish.page.model import Page, as_json
 from answerkey.tasks.publish.page.text import (
@@ -26,6 +25,7 @@ from answerkey.tasks.publish.page.text import (
     typeset,
     visible,
 )
+from answerkey.tasks.publish.text import people_note
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.gate.gate import RuleOutcome
-from answerkey.tasks.compare.text import only_one, people_note, table
-from answerkey.tasks.publish.artifacts import literal, number
 from answerkey.tasks.publish.page.html import by_slice, environment
 from answerkey.tasks.publish.page.model import Estimate, Page
 from answerkey.tasks.publish.page.text import visible
+from answerkey.tasks.publish.text import literal, number, only_one, people_note, table
 from answerkey.tasks.reports.manifest import named
 from answerkey.tasks.reports.report import Score
 

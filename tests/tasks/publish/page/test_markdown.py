@@ -1,20 +1,10 @@
-"""The page as markdown, where it is put, and what automations are told."""
+"""The page as markdown."""
 
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
-
-import pytest
 
 from answerkey.metrics_core.comparison import Comparison
-from answerkey.tasks.gate.verdicts import ReleaseVerdict
-from answerkey.tasks.load.load import Source
-from answerkey.tasks.publish import announce
 from answerkey.tasks.publish.page.markdown import as_markdown
-from answerkey.tasks.publish.page.publish import file_name
-from answerkey.tasks.warehouse.home import Home
 from tests.tasks.publish.page.page_help import VERDICT, field_comparison, page
-from tests.tasks.staging_help import jsonl, run
 
 
 def test_it_has_everything_but_plots_and_samples() -> None:
@@ -50,60 +40,6 @@ def test_text_from_data_stays_text() -> None:
     shown = "\\<img src=x onerror=alert(1)\\> \\[a\\](javascript:b) \\| \\`c\\` \\[RLO\\]\\*d\\* \\# e"
     assert f"- **Warning:** warning {shown}" in text
     assert not [line for line in text.splitlines() if line.startswith("# ") and line != "# set"]
-
-
-@pytest.mark.parametrize("name", ["gpt-4", "GPT_4.1", "модель"])
-def test_a_plain_name_is_the_name_of_the_file(name: str) -> None:
-    assert file_name(name) == name
-
-
-def test_no_name_leaves_the_folder_or_is_that_of_another() -> None:
-    odd = [
-        "..",
-        ".",
-        "",
-        "a/b",
-        "a b",
-        "a-b",
-        "../../etc",
-        "x" * 300,
-        "x" * 301,
-        "\x00",
-        "я" * 99,
-        "\ud800",
-        "a\n",
-        ".hidden",
-        "-",
-    ]
-    found = [file_name(name) for name in odd]
-    assert len(set(found)) == len(odd)
-    assert all(name and "/" not in name and "\x00" not in name and len(name.encode()) < 100 for name in found)
-    assert not any(name.startswith(".") for name in found)
-
-
-def test_automations_are_told_of_verdicts_and_of_reports_that_are_partial(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = [{"id": f"{i}", "reference": "yes", "answer": "yes", "release": name} for i in range(4) for name in "ab"]
-    done = run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", rows)), ["exact_match"], failing={"exact_match"})
-    sent: list[tuple[str, str, dict[str, Any]]] = []
-    monkeypatch.setattr(announce, "emit", lambda *one: sent.append(one) or True)
-    gated = ReleaseVerdict(done.ids[0], done.ids[1], "exact_match.match", 0.02, VERDICT.verdict)
-    assert announce.announce(Home(tmp_path), done.ids[1:], [gated]) == [
-        "answerkey.gate.failed",
-        "answerkey.run.incomplete",
-    ]
-    about = {"dataset": "d", "release": "b", "report": "d/b/v1"}
-    assert sent == [
-        (
-            "answerkey.gate.failed", "answerkey.release.d.b",
-            about | {"baseline": "d/a/v1", "outcome": "FAIL", "sentence": "New loses more than the margin."},
-        ),
-        (
-            "answerkey.run.incomplete", "answerkey.release.d.b",
-            about | {"status": "PARTIAL", "message": "exact_match: 4 of 4 not scored: 4 task"},
-        ),
-    ]  # fmt: skip
 
 
 def test_it_names_the_judge() -> None:

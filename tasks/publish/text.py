@@ -1,11 +1,12 @@
-"""A comparison in plain words, for the terminal and for the Prefect UI."""
+"""Numbers and comparisons in plain words, for the terminal and for the Prefect UI."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison
-from answerkey.tasks.publish.artifacts import artifact_key, number
+from answerkey.tasks.reports.report import Score
 
 HEAD = ("field", "rows", "old", "new", "difference", "p adjusted", "verdict", "fixed/broken")
 PEOPLE = "as people would"
@@ -29,7 +30,7 @@ def _cells(row: FieldComparison, *, people: bool) -> tuple[str, ...]:
         _size(row.difference, row.low, row.high),
         *([_size(row.people, row.people_low, row.people_high)] if people else []),
         chance(row.p_adjusted),
-        verdict(row),
+        finding(row),
         "–" if row.fixed is None else f"{row.fixed:,}/{row.broken:,}",
     )
 
@@ -50,7 +51,7 @@ def chance(p: float | None) -> str:
     return "<0.001" if p < 0.0005 else f"{p:.3f}"
 
 
-def verdict(row: FieldComparison) -> str:
+def finding(row: FieldComparison) -> str:
     """What may be said: better, worse, or not shown to differ, with what would have been seen."""
     if row.finding is None:
         return f"not compared: {row.note}"
@@ -95,15 +96,16 @@ def people_note(comparison: Comparison) -> str | None:
     )
 
 
-def publish_comparison(comparison: Comparison) -> None:
-    """Make a table artifact of the comparison in the Prefect UI. The warehouse stays the record."""
-    from prefect.artifacts import create_table_artifact
-
-    key = artifact_key(f"{_unversioned(comparison.old)}-{_unversioned(comparison.new)}")
-    head, cells = table(comparison.overall)
-    rows = [dict(zip(head, row, strict=True)) for row in cells]
-    create_table_artifact(rows, key=f"differences-{key}", description=f"{comparison.old} against {comparison.new}")
+def number(value: float | None) -> str:
+    """Three decimals, or a dash where there is no number."""
+    return "–" if value is None else f"{value:.3f}"
 
 
-def _unversioned(report_id: str) -> str:
-    return report_id.rpartition("/")[0]
+def interval(score: Score) -> str:
+    """The interval as `0.710 – 0.731`, or a dash."""
+    return "–" if score.ci_low is None else f"{number(score.ci_low)} – {number(score.ci_high)}"
+
+
+def literal(text: str) -> str:
+    """Text from data, as markdown shows it literally."""
+    return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", text.replace("\n", " "))

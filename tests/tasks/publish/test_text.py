@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from answerkey.metrics_core.comparison import Comparison, FieldComparison
-from answerkey.tasks.compare.text import HEAD, PEOPLE, chance, only_one, people_note, table, verdict
+from answerkey.tasks.publish.text import HEAD, PEOPLE, chance, finding, only_one, people_note, table
 
 ROW = FieldComparison(
     "label", "correct", "all", n_common=1618, n_only_old=3, n_only_new=0, old=0.7843, new=0.7855, difference=0.0012,
@@ -51,7 +51,7 @@ def test_what_people_would_find_has_a_column_where_it_is_known() -> None:
     ],
 )
 def test_verdicts(row: FieldComparison, words: str) -> None:
-    assert verdict(row) == words
+    assert finding(row) == words
 
 
 def test_a_chance_is_never_nought() -> None:

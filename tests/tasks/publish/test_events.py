@@ -1,0 +1,38 @@
+"""What automations learn of a run."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from answerkey.tasks.gate.verdicts import ReleaseVerdict
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.publish import events
+from answerkey.tasks.warehouse.home import Home
+from tests.tasks.publish.page.page_help import VERDICT
+from tests.tasks.staging_help import jsonl, run
+
+
+def test_automations_are_told_of_verdicts_and_of_reports_that_are_partial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"id": f"{i}", "reference": "yes", "answer": "yes", "release": name} for i in range(4) for name in "ab"]
+    done = run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", rows)), ["exact_match"], failing={"exact_match"})
+    sent: list[tuple[str, str, dict[str, Any]]] = []
+    monkeypatch.setattr(events, "emit", lambda *one: sent.append(one) or True)
+    gated = ReleaseVerdict(done.ids[0], done.ids[1], "exact_match.match", 0.02, VERDICT.verdict)
+    assert events.announce(Home(tmp_path), done.ids[1:], [gated]) == [
+        "answerkey.gate.failed",
+        "answerkey.run.incomplete",
+    ]
+    about = {"dataset": "d", "release": "b", "report": "d/b/v1"}
+    assert sent == [
+        (
+            "answerkey.gate.failed", "answerkey.release.d.b",
+            about | {"baseline": "d/a/v1", "outcome": "FAIL", "sentence": "New loses more than the margin."},
+        ),
+        (
+            "answerkey.run.incomplete", "answerkey.release.d.b",
+            about | {"status": "PARTIAL", "message": "exact_match: 4 of 4 not scored: 4 task"},
+        ),
+    ]  # fmt: skip
