@@ -60,11 +60,11 @@ class EmbeddingCache:
     def get(self, encoder: Encoder, texts: Sequence[str]) -> dict[str, Embedded]:
         """The embeddings of those of `texts` that are in the cache."""
         by_hash = {_hash(text): text for text in texts}
-        found: dict[str, Embedded] = {}
+        known: dict[str, Embedded] = {}
         with self._tolerantly("read"), self._open() as db:
             for key, chunks, vector in _rows(db, _identity(encoder), list(by_hash)):
-                found[by_hash[key]] = Embedded(_unpacked(vector), chunks)
-        return found
+                known[by_hash[key]] = Embedded(_unpacked(vector), chunks)
+        return known
 
     def put(self, encoder: Encoder, embeddings: Mapping[str, Embedded]) -> None:
         """Store `embeddings`, in one transaction. Entries that exist already are left as they are."""

@@ -247,9 +247,9 @@ def _encode_all(
             continue
         fresh = _encode_batch(encoder, {text: chunked[text] for text in batch}, result)
         result.by_text.update(fresh)
-        all_failed = all(isinstance(found, Failed) for found in fresh.values())
+        all_failed = all(isinstance(embedding, Failed) for embedding in fresh.values())
         failures = failures + 1 if all_failed else 0
-        vectors = {text: found for text, found in fresh.items() if isinstance(found, Embedded)}
+        vectors = {text: embedding for text, embedding in fresh.items() if isinstance(embedding, Embedded)}
         if cache is not None and vectors:
             cache.put(encoder, vectors)
 

@@ -108,8 +108,8 @@ class MultilingualEncoder:
 
     def pieces(self, text: str) -> Sequence[str | None]:
         """SentencePiece pieces."""
-        found = self._tokenizer.encode(text, out_type=str, add_bos=False, add_eos=False)
-        return [None if piece == self._unknown else piece for piece in found]
+        tokens = self._tokenizer.encode(text, out_type=str, add_bos=False, add_eos=False)
+        return [None if piece == self._unknown else piece for piece in tokens]
 
     def encode(self, texts: Sequence[str]) -> Encoded:
         """Embeddings of length 1, shape (texts, 512)."""

@@ -148,21 +148,21 @@ class RuleStatistic:
             return difference_interval(self.changes, self.codes, binary=self.binary, span=span, level=level)
         if self.binary:
             return proportion_interval(self.changes, self.codes, level)
-        found = mean_interval(self.changes, self.codes, span=self.high - self.low, level=level)
-        return found and found.clipped(self.low, self.high)
+        unclipped = mean_interval(self.changes, self.codes, span=self.high - self.low, level=level)
+        return unclipped and unclipped.clipped(self.low, self.high)
 
     def interval_if_equal(self, level: float = LEVEL) -> Interval | None:
         """Roughly the interval of the difference if the releases were equally good and changed as many answers.
 
         Changes in both directions spread more around 0 than changes in one direction around their mean.
         """
-        found = self.interval(level)
+        observed = self.interval(level)
         sums, centred = (unit_sums(part, self.codes) for part in (self.changes, self.changes - mean(self.changes)))
         spread = float(centred @ centred)
-        if found is None or spread <= 1e-12 * float(sums @ sums):
-            return found
-        half = (found.high - found.low) / 2 * math.sqrt(float(sums @ sums) / spread)
-        return Interval(-half, half, found.method)
+        if observed is None or spread <= 1e-12 * float(sums @ sums):
+            return observed
+        half = (observed.high - observed.low) / 2 * math.sqrt(float(sums @ sums) / spread)
+        return Interval(-half, half, observed.method)
 
 
 def statistic_of(column: PairedScores, clusters: Codes | None, *, difference: bool) -> RuleStatistic | None:

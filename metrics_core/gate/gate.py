@@ -127,14 +127,14 @@ def _failing(statistics: Mapping[Rule, RuleStatistic], family: int) -> set[Rule]
     failing: set[Rule] = set()
     while family > len(failing):
         level = 1 - (1 - LEVEL) / (family - len(failing))
-        found = {
+        newly_failing = {
             rule
             for rule, statistic in statistics.items()
             if rule not in failing and decide(_from(statistic.interval(level), rule.floor), 0.0) == "FAIL"
         }
-        if not found:
+        if not newly_failing:
             break
-        failing |= found
+        failing |= newly_failing
     return failing
 
 
@@ -149,8 +149,8 @@ def _gaps(field: str, policy: Policy, evidence: Evidence) -> Iterator[_Gap]:
         if part.share < policy.coverage:
             yield _Gap("INCOMPLETE", f"only {_counted(part)} have a comparable number")
     rule = policy.kappa(field)
-    if rule and (found := _kappa(rule, evidence)).outcome != "PASS":
-        yield _Gap(found.outcome, found.sentence)
+    if rule and (kappa := _kappa(rule, evidence)).outcome != "PASS":
+        yield _Gap(kappa.outcome, kappa.sentence)
 
 
 def _score(
@@ -159,15 +159,15 @@ def _score(
     if isinstance(statistic, Missing):
         return RuleOutcome(rule.text, "INCOMPLETE", f"{_name(rule)}: {statistic.reason}")
     interval = statistic.interval()
-    found = decide(_from(interval, rule.floor), 0.0)
-    outcome: Outcome = "FAIL" if failed else "PASS" if found == "PASS" else "INCONCLUSIVE"
+    decision = decide(_from(interval, rule.floor), 0.0)
+    outcome: Outcome = "FAIL" if failed else "PASS" if decision == "PASS" else "INCONCLUSIVE"
     needed = None
     if gap:
         outcome, tail = gap.outcome, f"this decides nothing, because {gap.reason}"
     else:
         needed = _needed(rule, statistic) if outcome == "INCONCLUSIVE" else None
         tail = _meaning(rule, statistic, outcome, needed)
-        if outcome == "INCONCLUSIVE" and found == "FAIL":
+        if outcome == "INCONCLUSIVE" and decision == "FAIL":
             tail += f" (it is below the floor, but among {family} rules not surely enough)"
     low, high = (interval.low, interval.high) if interval else (None, None)
     sentence = f"{_numbers(rule, statistic, interval)}; {tail}"
@@ -249,27 +249,27 @@ def _kappa(rule: Rule, evidence: Evidence) -> RuleOutcome:
     return min(outcomes, key=lambda one: (PRECEDENCE.index(one.outcome), one.value is not None, one.value or 0.0))
 
 
-def _kappa_on(rule: Rule, found: Calibrated | Missing, n_releases: int) -> RuleOutcome:
-    if isinstance(found, Missing):
-        return RuleOutcome(rule.text, "INCOMPLETE", f"{rule.field}: {found.reason}")
-    if found.kappa is None:
+def _kappa_on(rule: Rule, calibration: Calibrated | Missing, n_releases: int) -> RuleOutcome:
+    if isinstance(calibration, Missing):
+        return RuleOutcome(rule.text, "INCOMPLETE", f"{rule.field}: {calibration.reason}")
+    if calibration.kappa is None:
         reason = "all labels, or all verdicts, are the same, which defines no kappa"
-        return RuleOutcome(rule.text, "INCOMPLETE", f"{rule.field} on {found.release}: {reason}")
-    value, interval = found.kappa
+        return RuleOutcome(rule.text, "INCOMPLETE", f"{rule.field} on {calibration.release}: {reason}")
+    value, interval = calibration.kappa
     low, high = (interval.low, interval.high) if interval else (-1.0, 1.0)
-    span = f"95 % interval {low:.3f} to {high:.3f}, {found.n:,} labels {found.source}"
-    numbers = f"kappa of {rule.field} on {found.release} is {value:.3f} ({span})"
+    span = f"95 % interval {low:.3f} to {high:.3f}, {calibration.n:,} labels {calibration.source}"
+    numbers = f"kappa of {rule.field} on {calibration.release} is {value:.3f} ({span})"
     outcome: Outcome = "PASS" if low >= rule.floor else "INCOMPLETE" if high < rule.floor else "INCONCLUSIVE"
     needed = None
     if outcome == "INCONCLUSIVE" and interval and value > rule.floor:
-        needed = needed_to_decide(interval, value - rule.floor, found.n)
+        needed = needed_to_decide(interval, value - rule.floor, calibration.n)
     meaning = {
         "PASS": f"at least {rule.floor:g} is shown{', and on the other release as well' if n_releases > 1 else ''}",
         "INCOMPLETE": f"it is below {rule.floor:g}, so take another judge or prompt",
         "INCONCLUSIVE": f"at least {rule.floor:g} is not shown"
         + (f", and about {needed:,} labels would do" if needed else ""),
     }[outcome]
-    return RuleOutcome(rule.text, outcome, f"{numbers}; {meaning}", value, low, high, found.n, needed)
+    return RuleOutcome(rule.text, outcome, f"{numbers}; {meaning}", value, low, high, calibration.n, needed)
 
 
 def _name(rule: Rule) -> str:

@@ -163,11 +163,11 @@ def _texts(content: Mapping[object, object]) -> Sequence[object]:
 def _rule(text: object) -> Rule | str:
     """The rule, or what is wrong with it."""
     # YAML makes a mapping of a line with a colon and a blank in it.
-    found = _RULE.fullmatch(text.strip()) if isinstance(text, str) else None
-    if found is None:
+    matched = _RULE.fullmatch(text.strip()) if isinstance(text, str) else None
+    if matched is None:
         quotes = " in quotes" if isinstance(text, Mapping) else ""
         return f"rule {_shown(text)}: not understood; {_HOW}{quotes}"
-    word, field, slice_, number = found.groups()
+    word, field, slice_, number = matched.groups()
     kind: RuleKind = "coverage" if field == "coverage" else _KINDS[word]
     try:
         floor = float(number)

@@ -210,12 +210,12 @@ def _initials(tokens: Sequence[str]) -> str:
 
 def _acronyms(text: Text) -> frozenset[str]:
     """Words written entirely in capitals, without dots, in lower case."""
-    found = set()
+    acronyms = set()
     for word in text.raw.split():
         letters = "".join(c for c in word if c.isalpha())
         if len(letters) >= 2 and letters.isupper() and len(letters) <= 7:
-            found.add(letters.lower())
-    return frozenset(found)
+            acronyms.add(letters.lower())
+    return frozenset(acronyms)
 
 
 def _compact(text: Text) -> str | None:

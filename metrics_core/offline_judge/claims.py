@@ -230,14 +230,14 @@ def _value(text: str, core: frozenset[str]) -> str:
 
 
 def _numbers(text: Text) -> frozenset[float]:
-    found = set()
+    values = set()
     for number in text.numbers:
         first = text.tokens[number.start]
         # "the odd one out" names no number.
         if number.value != 1.0 or first[0].isdigit():
             below = number.start > 0 and text.tokens[number.start - 1] in ("minus", "минус")
-            found.add(-number.value if below else number.value)
-    return frozenset(found)
+            values.add(-number.value if below else number.value)
+    return frozenset(values)
 
 
 def _spelled(text: Text) -> frozenset[str]:
@@ -331,16 +331,16 @@ def _covered(wanted: Claim, *claims: Claim) -> bool:
 def _joined(group: Sequence[_Phrase], claim: Claim, question: Asked) -> _Phrase:
     start, stop = group[0].start, group[-1].stop
     said = claim.fact.text[start:stop].strip(" ,")
-    found = Claim.of(Fact(said), question)
+    read_alone = Claim.of(Fact(said), question)
     before, after = ("… " if start else ""), (" …" if stop < len(claim.fact.text) else "")
     shown = replace(
-        found,
+        read_alone,
         fact=Fact(f"{before}{said}{after}", claim.fact.item),
         part=claim.part,
         bare=True,
         negated=claim.negated,
         denies=claim.denies,
-        limits=found.limits | (claim.limits & {"unsure"}),
+        limits=read_alone.limits | (claim.limits & {"unsure"}),
     )
     return _Phrase(start, stop, shown)
 

@@ -114,13 +114,13 @@ _CHATTER = re.compile(
 
 def _sentences(line: str) -> list[str]:
     """The sentences of a line; abbreviations and initials end none."""
-    found: list[str] = []
+    result: list[str] = []
     for piece in sentences(line):
-        if found and _ABBREVIATION.search(found[-1]):
-            found[-1] = f"{found[-1]} {piece}"
+        if result and _ABBREVIATION.search(result[-1]):
+            result[-1] = f"{result[-1]} {piece}"
         else:
-            found.append(piece)
-    return found
+            result.append(piece)
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ def facts_of(text: str, question: str | None = None) -> tuple[Fact, ...]:
     >>> [fact.text for fact in facts_of("Amy likes apples, berries and plums.", "What fruits does Amy like?")]
     ['Amy likes apples', 'Amy likes berries', 'Amy likes plums']
     """
-    found: dict[str, Fact] = {}
+    by_form: dict[str, Fact] = {}
     for claim, listed in _claims(text):
         held = _hold(claim, question)
         clauses = list(_clauses(held))
@@ -225,8 +225,8 @@ def facts_of(text: str, question: str | None = None) -> tuple[Fact, ...]:
             for fact in items(clause, question):
                 shown, item = _released(fact.text), _released(fact.item or listed)
                 if words(shown):
-                    found.setdefault(normalise(shown), Fact(shown, item))
-    return tuple(found.values())
+                    by_form.setdefault(normalise(shown), Fact(shown, item))
+    return tuple(by_form.values())
 
 
 def _claims(text: str) -> Iterator[tuple[str, str]]:
@@ -292,11 +292,11 @@ def _hold(claim: str, question: str | None) -> str:
     examples = _SUCH_AS.search(claim)
     if examples and first_verb(claim[examples.end() :]) is None:
         claim = f"{claim[: examples.start()]}: {claim[examples.end() :]}"
-    claim = _KEPT_TOGETHER.sub(lambda found: _held(found[0]), claim)
+    claim = _KEPT_TOGETHER.sub(lambda matched: _held(matched[0]), claim)
     asked = normalise(question or "")
-    for found in list(re.finditer(r"(\w[\w'’-]*) (?:and|и) (\w[\w'’-]*)", claim)):
-        if normalise(found[0]) in asked:
-            claim = claim.replace(found[0], _held(found[0]))
+    for matched in list(re.finditer(r"(\w[\w'’-]*) (?:and|и) (\w[\w'’-]*)", claim)):
+        if normalise(matched[0]) in asked:
+            claim = claim.replace(matched[0], _held(matched[0]))
     return claim
 
 
@@ -330,9 +330,9 @@ def _clauses(claim: str) -> Iterator[str]:
 def _pieces(claim: str) -> Iterator[tuple[str, str]]:
     """What stands between joints, each with the joint before it."""
     end, joint = 0, ""
-    for found in _CLAUSE.finditer(claim):
-        yield claim[end : found.start()], joint
-        end, joint = found.end(), found[0]
+    for mark in _CLAUSE.finditer(claim):
+        yield claim[end : mark.start()], joint
+        end, joint = mark.end(), mark[0]
     yield claim[end:], joint
 
 
@@ -362,11 +362,11 @@ def _with_subject(left: str, right: str) -> str:
 
 def _timed(clause: str, question: str | None) -> Iterator[str]:
     """Where the question asks for a time beside other things, the time at the end of a clause is a fact of its own."""
-    found = _WHEN.search(clause)
+    at_end = _WHEN.search(clause)
     several = len(parts_of(question)) > 1 and _TIME.search(question or "")
-    if found and several and _says_more(clause[: found.start()]):
-        yield clause[: found.start()]
-        yield found[0]
+    if at_end and several and _says_more(clause[: at_end.start()]):
+        yield clause[: at_end.start()]
+        yield at_end[0]
     else:
         yield clause
 
@@ -392,16 +392,16 @@ def _without_insertions(claim: str) -> Iterator[str]:
             yield f"{subject} {after}"
             yield f"{subject} {'is' if opener.isascii() else '—'} {inner}"
             return
-    found = _RELATIVE.search(claim)
-    if found is None or first_verb(claim[found.end() :]) is None:
+    opening = _RELATIVE.search(claim)
+    if opening is None or first_verb(claim[opening.end() :]) is None:
         yield claim
         return
-    main = claim[: found.start()]
-    if not found[0].isascii() and not _last_noun(main)[:1].isupper():
+    main = claim[: opening.start()]
+    if not opening[0].isascii() and not _last_noun(main)[:1].isupper():
         # Russian sets a comma before every relative clause; after a common noun it mostly belongs to it.
         yield claim
         return
-    inner, _, after = claim[found.end() :].partition(", ")
+    inner, _, after = claim[opening.end() :].partition(", ")
     whole = first_verb(main) is not None
     if not whole and first_verb(after) is None:
         yield claim

@@ -211,9 +211,9 @@ def _form(case: Case, near: Text) -> dict[str, float]:
 
 def _asked(case: Case) -> dict[str, float]:
     kind, of = question_kind(case.question), text_kind(case.reference)
-    found = {f"asks_{name}": float(kind == name) for name in ("who", "when", "where", "how_many", "why", "closed")}
-    found |= {f"reference_{name}": float(of == name) for name in ("date", "number", "name")}
-    return found
+    features = {f"asks_{name}": float(kind == name) for name in ("who", "when", "where", "how_many", "why", "closed")}
+    features |= {f"reference_{name}": float(of == name) for name in ("date", "number", "name")}
+    return features
 
 
 ENCODER = "use-multilingual"
@@ -235,7 +235,7 @@ def texts_to_embed(case: Case, near: Text) -> dict[str, str]:
     """
     question, reference = case.question.raw, case.reference.raw
     head, close = _cut(case.head.raw), _cut(near.raw)
-    found = {
+    by_role = {
         "reference": reference,
         "question": question,
         "head": head,
@@ -245,22 +245,22 @@ def texts_to_embed(case: Case, near: Text) -> dict[str, str]:
         "asked_focus": f"{question} {close}",
     }
     for i, span in enumerate(spans(case, near)):
-        found[f"span{i}"] = span
-        found[f"asked_span{i}"] = f"{question} {span}"
+        by_role[f"span{i}"] = span
+        by_role[f"asked_span{i}"] = f"{question} {span}"
     if case.residue:
-        found["residue"] = _cut(
+        by_role["residue"] = _cut(
             " ".join(t for t, s in zip(case.head.tokens, case.head.stems, strict=True) if s in case.residue)
         )
     aligned = align(case.reference, case.answer, case.question)
     absent = frozenset(aligned.missing)
     tokens = dict.fromkeys(t for t, s in zip(case.reference.tokens, case.reference.stems, strict=True) if s in absent)
-    found |= {f"missing{i}": token for i, token in enumerate(list(tokens)[:_MOST_MISSING])}
+    by_role |= {f"missing{i}": token for i, token in enumerate(list(tokens)[:_MOST_MISSING])}
     if tokens:
         have = dict.fromkeys(
             near.tokens[i] for i in near.content if near.stems[i] not in frozenset(case.question.stems)
         )
-        found |= {f"word{i}": token for i, token in enumerate(list(have)[:_MOST_WORDS])}
-    return found
+        by_role |= {f"word{i}": token for i, token in enumerate(list(have)[:_MOST_WORDS])}
+    return by_role
 
 
 def spans(case: Case, near: Text) -> list[str]:
@@ -289,8 +289,8 @@ def unit_vectors(wanted: Iterable[str], cache_dir: str | None) -> Mapping[str, V
     ((512,), 1.0)
     """
     cache = EmbeddingCache(Path(cache_dir)) if cache_dir else None
-    found = embed(load_encoder(ENCODER), wanted, cache).by_text
-    return {text: _unit(e.vector) for text, e in found.items() if isinstance(e, Embedded)}
+    embeddings = embed(load_encoder(ENCODER), wanted, cache).by_text
+    return {text: _unit(e.vector) for text, e in embeddings.items() if isinstance(e, Embedded)}
 
 
 def embedding_features(roles: Mapping[str, str], known: Mapping[str, Vector]) -> dict[str, float]:

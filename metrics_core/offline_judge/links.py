@@ -134,10 +134,10 @@ def _same_name(name: Claim, described: Claim) -> bool:
     words = name.value.split()
     if not name.bare or not words or not all(word[:1].isupper() for word in words) or name.numbers != described.numbers:
         return False
-    before, found, after = described.value.partition(name.value)
+    before, inside, after = described.value.partition(name.value)
     lead = [word for word in before.split() if word[:1].islower()]
     others = [word for word in before.split() if word[:1].isupper()]
-    return bool(found) and not after.strip(" ,.") and bool(lead) and len(others) <= 1 and not set(lead) & PREPOSITIONS
+    return bool(inside) and not after.strip(" ,.") and bool(lead) and len(others) <= 1 and not set(lead) & PREPOSITIONS
 
 
 _MOST_ASKED = 3
@@ -170,12 +170,12 @@ class Links:
         links = cls(question, ours, theirs, [set() for _ in ours], [set() for _ in ours])
         unsure: dict[int, list[int]] = {}
         for i, j in product(range(len(ours)), range(len(theirs))):
-            found = relation(ours[i], theirs[j], question)
-            if found == "same":
+            how = relation(ours[i], theirs[j], question)
+            if how == "same":
                 links.same[i].add(j)
-            elif found == "against":
+            elif how == "against":
                 links.against[i].add(j)
-            elif found == "unsure":
+            elif how == "unsure":
                 unsure.setdefault(i, []).append(j)
         taken = {j for chosen in links.same for j in chosen}
         for i, candidates in unsure.items():
@@ -193,9 +193,9 @@ class Links:
         ours, theirs, question = self.ours[i].value, self.theirs[j].value, self.question.text
         return Pair(question, theirs, (ours,)), Pair(question, ours, (theirs,))
 
-    def settle(self, found: Iterable[Match]) -> None:
+    def settle(self, judged: Iterable[Match]) -> None:
         """Use the verdicts on `pairs`: two facts are the same if each matches the other."""
-        rest = iter(found)
+        rest = iter(judged)
         for i, j in self.open:
             there, back = next(rest), next(rest)
             if there.match and back.match:

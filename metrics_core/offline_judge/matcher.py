@@ -78,9 +78,9 @@ def _foreign(text: Text) -> bool:
 
 def _not_english(question: Text, answer: Text) -> bool:
     """More function words of other languages than of English; or none of either in many words."""
-    found = frozenset(question.tokens) | frozenset(answer.tokens)
-    english, other = len(found & _ENGLISH), len(found & _OTHER)
-    unknown = not english and len(found) >= _ENOUGH_WORDS and not question.names and not answer.names
+    tokens = frozenset(question.tokens) | frozenset(answer.tokens)
+    english, other = len(tokens & _ENGLISH), len(tokens & _OTHER)
+    unknown = not english and len(tokens) >= _ENOUGH_WORDS and not question.names and not answer.names
     return other > english or unknown
 
 
@@ -279,7 +279,7 @@ def signature() -> str:
     return f"offline@{RULES_VERSION}:{load().revision}"
 
 
-def undecided(found: Match, accepted_error: float) -> bool:
+def undecided(judged: Match, accepted_error: float) -> bool:
     """Whether the verdict is open if a share of at most `accepted_error` (0..1) of all verdicts may be wrong.
 
     Split conformal prediction (Vovk et al. 2005): for each error, the model file has the border above which the
@@ -290,9 +290,9 @@ def undecided(found: Match, accepted_error: float) -> bool:
     >>> undecided(sure, accepted_error=0.05)
     False
     """
-    if found.out_of_depth and found.rule == "model":
+    if judged.out_of_depth and judged.rule == "model":
         return True
-    return max(found.probability, 1 - found.probability) <= load().border(accepted_error)
+    return max(judged.probability, 1 - judged.probability) <= load().border(accepted_error)
 
 
 def _verdict(pair: Pair, seen: Seen, probabilities: Sequence[float], model: Model) -> Match:

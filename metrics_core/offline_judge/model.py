@@ -121,35 +121,35 @@ def load() -> Model:
     return parse(json.loads(data), hashlib.sha256(data).hexdigest()[:6])
 
 
-def parse(found: dict[str, Any], revision: str = "") -> Model:
+def parse(data: dict[str, Any], revision: str = "") -> Model:
     """A model from the content of its file.
 
     >>> parse(json.loads(FILE.read_bytes())).features == load().features
     True
     """
     return Model(
-        tuple(found["features"]),
-        _trees(found["trees"]),
-        float(found["base"]),
-        float(found["scale"]),
-        float(found["slope"]),
-        float(found["offset"]),
-        dict(found["rules"]),
-        tuple(found["errors"]),
-        tuple(found["borders"]),
-        dict(found["limits"]),
-        dict(found["trained_on"]),
+        tuple(data["features"]),
+        _trees(data["trees"]),
+        float(data["base"]),
+        float(data["scale"]),
+        float(data["slope"]),
+        float(data["offset"]),
+        dict(data["rules"]),
+        tuple(data["errors"]),
+        tuple(data["borders"]),
+        dict(data["limits"]),
+        dict(data["trained_on"]),
         revision,
     )
 
 
-def _trees(found: list[dict[str, list[float]]]) -> Trees:
+def _trees(trees: list[dict[str, list[float]]]) -> Trees:
     """Trees as lists of nodes; the root is node 0, a leaf has the feature -1."""
-    size = max(len(tree["feature"]) for tree in found)
+    size = max(len(tree["feature"]) for tree in trees)
 
     def padded(name: str, dtype: Any) -> Any:
-        table = np.zeros((len(found), size), dtype)
-        for i, tree in enumerate(found):
+        table = np.zeros((len(trees), size), dtype)
+        for i, tree in enumerate(trees):
             table[i, : len(tree[name])] = tree[name]
         return table
 

@@ -100,8 +100,8 @@ def digits(token: str) -> float | None:
         return float(token)
     if "," in token and _PLAIN.fullmatch(token.replace(",", ".")):
         return float(token.replace(",", "."))
-    found = _ORDINAL_DIGITS.fullmatch(token) or _DECADE.fullmatch(token)
-    return float(found[1]) if found else None
+    matched = _ORDINAL_DIGITS.fullmatch(token) or _DECADE.fullmatch(token)
+    return float(matched[1]) if matched else None
 
 
 @lru_cache(maxsize=65_536)
@@ -113,8 +113,8 @@ def ordinal_word(token: str) -> int | None:
     """
     if token in _ORDINALS_EN:
         return _ORDINALS_EN[token]
-    found = _ORDINAL_RU.fullmatch(token)
-    return _ORDINAL_STEMS_RU[found[1]] if found else None
+    matched = _ORDINAL_RU.fullmatch(token)
+    return _ORDINAL_STEMS_RU[matched[1]] if matched else None
 
 
 def roman(token: str) -> int | None:
@@ -135,7 +135,7 @@ def numbers(tokens: Sequence[str]) -> list[Number]:
     >>> [number.value for number in numbers(("twenty", "one", "dogs", "3.5", "million"))]
     [21.0, 3500000.0]
     """
-    found: list[Number] = []
+    result: list[Number] = []
     at = 0
     while at < len(tokens):
         below = tokens[at] in _MINUS and at + 1 < len(tokens)
@@ -143,9 +143,9 @@ def numbers(tokens: Sequence[str]) -> list[Number]:
         if number is None:
             at += 1
         else:
-            found.append(number)
+            result.append(number)
             at = number.stop
-    return found
+    return result
 
 
 def _negative(number: Number | None) -> Number | None:
@@ -298,16 +298,16 @@ def dates(tokens: Sequence[str]) -> list[Date]:
     >>> [date.year for date in dates(("1851", "to", "1900s"))]
     [1851, 1900]
     """
-    found: list[Date] = []
+    result: list[Date] = []
     at = 0
     while at < len(tokens):
         date = _numeric(tokens, at) or _with_month(tokens, at) or _century(tokens, at) or _year_alone(tokens, at)
         if date is None:
             at += 1
         else:
-            found.append(date)
+            result.append(date)
             at = date.stop
-    return found
+    return result
 
 
 def _whole(token: str) -> int | None:
@@ -457,22 +457,22 @@ def quantities(tokens: Sequence[str], numbers: Sequence[Number]) -> list[Quantit
     >>> quantities(tokens, numbers(tokens))
     [Quantity(value=73.0, unit='inch')]
     """
-    found: list[Quantity] = []
+    result: list[Quantity] = []
     stop = 0
     for number in numbers:
         after = tokens[number.stop] if number.stop < len(tokens) else ""
         before = tokens[number.start - 1] if number.start else ""
-        if after == "in" and found and found[-1].unit == "foot":
+        if after == "in" and result and result[-1].unit == "foot":
             # "6 ft 1 in"; anywhere else it is the preposition.
             after = "inch"
         unit = UNIT_WORDS.get(after) or (UNIT_WORDS.get(before, "") if not before.isalnum() else "")
         one = Quantity(number.value, unit)
-        if found and number.start <= stop + 2 and (joined := _joined(found[-1], one)):
-            found[-1] = joined
+        if result and number.start <= stop + 2 and (joined := _joined(result[-1], one)):
+            result[-1] = joined
         else:
-            found.append(one)
+            result.append(one)
         stop = number.stop
-    return found
+    return result
 
 
 def _joined(first: Quantity, second: Quantity) -> Quantity | None:
@@ -494,5 +494,5 @@ def clock(normal: str) -> int | None:
     >>> clock("it starts at 19:30")
     450
     """
-    found = {int(hour) % 12 * 60 + int(minute) for hour, minute in _CLOCK.findall(normal)}
-    return found.pop() if len(found) == 1 else None
+    times = {int(hour) % 12 * 60 + int(minute) for hour, minute in _CLOCK.findall(normal)}
+    return times.pop() if len(times) == 1 else None

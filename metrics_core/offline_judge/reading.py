@@ -91,7 +91,7 @@ def read(text: str) -> Text:
     """
     raw = clean(text)
     normal = _CONTRACTED.sub(" not", normalise(raw))
-    normal = _SPACED_THOUSANDS.sub(lambda found: found[0].replace(" ", ""), normal)
+    normal = _SPACED_THOUSANDS.sub(lambda matched: matched[0].replace(" ", ""), normal)
     tokens = _tokens(normal)
     content = tuple(i for i, token in enumerate(tokens) if token not in FUNCTION_WORDS)
     return Text(
@@ -214,7 +214,7 @@ def _without(token: str, endings: tuple[str, ...]) -> str:
 
 def _names(raw: str) -> list[str]:
     """Stems of capitalised words; the first word of a sentence only where the next one is capitalised too."""
-    found: list[str] = []
+    names: list[str] = []
     for sentence in sentences(raw):
         parts = sentence.split()
         for i, part in enumerate(parts):
@@ -223,8 +223,8 @@ def _names(raw: str) -> list[str]:
                 continue
             following = parts[i + 1].lstrip("\"'“”«(")[:1].isupper() if i + 1 < len(parts) else False
             if i > 0 or following or len(parts) == 1:
-                found += map(stem, _tokens(normalise(bare)))
-    return [name for name in found if name not in FUNCTION_WORDS]
+                names += map(stem, _tokens(normalise(bare)))
+    return [name for name in names if name not in FUNCTION_WORDS]
 
 
 QuestionKind = Literal["who", "when", "where", "how_many", "why", "which", "closed", "other"]

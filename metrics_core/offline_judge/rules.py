@@ -195,8 +195,8 @@ def only_quantity(text: Text, given: frozenset[str]) -> Quantity | None:
     >>> only_quantity(read("the answer is 5 km"), frozenset())
     Quantity(value=5.0, unit='kilometre')
     """
-    found = quantities(text.tokens, text.numbers)
-    if len(found) != 1:
+    named = quantities(text.tokens, text.numbers)
+    if len(named) != 1:
         return None
     spelled = {i for number in text.numbers for i in range(number.start, number.stop)}
     for i in text.content:
@@ -204,7 +204,7 @@ def only_quantity(text: Text, given: frozenset[str]) -> Quantity | None:
         if i not in spelled and token not in UNIT_WORDS and stem not in given and stem not in SHELL_WORDS:
             return None
     loose = [UNIT_WORDS[token] for token in text.tokens if token in UNIT_WORDS]
-    return found[0] if found[0].unit or len(set(loose)) != 1 else Quantity(found[0].value, loose[0])
+    return named[0] if named[0].unit or len(set(loose)) != 1 else Quantity(named[0].value, loose[0])
 
 
 def _has_reference(case: Case, text: Text) -> bool:
@@ -343,11 +343,11 @@ def other_list(case: Case) -> Ruling | None:
     if len(items) < 2 or not (several or only_numbers) or case.reference.dates or not case.residue or not clear(case):
         return None
     said, wanted = case.answer.stems, case.reference.stems
-    found = [any(alike(one, other) >= HIT for one in item for other in said) for item in items]
+    present = [any(alike(one, other) >= HIT for one in item for other in said) for item in items]
     others = [one for one in case.residue if not any(alike(one, stem) >= HIT for stem in wanted)]
-    if len(said) > len(wanted) + len(case.question.stems) or not (any(found) or numbers & wanted_numbers):
+    if len(said) > len(wanted) + len(case.question.stems) or not (any(present) or numbers & wanted_numbers):
         return None
-    if (not others and not all(found)) or (only_numbers and numbers != wanted_numbers):
+    if (not others and not all(present)) or (only_numbers and numbers != wanted_numbers):
         return Ruling("other_list", "partial", "the answer does not list what the reference lists")
     return None
 
@@ -356,14 +356,14 @@ def other_number(case: Case) -> Ruling | None:
     """Both name a number of the same kind of thing, a time of day, an identifier, or what a number tells apart, and
     another one.
     """
-    found = Ruling("other_number", "mismatch", "the answer names another number")
+    ruling = Ruling("other_number", "mismatch", "the answer names another number")
     times = clock(case.reference.normal), clock(case.answer.normal)
     if (None not in times and times[0] != times[1]) or _other_identifier(case):
-        return found
+        return ruling
     if case.reference.dates:
         return None
     if _other_label(case):
-        return found
+        return ruling
     wanted, said = (
         quantities(case.reference.tokens, case.reference.numbers),
         quantities(case.head.tokens, case.head.numbers),
@@ -374,7 +374,7 @@ def other_number(case: Case) -> Ruling | None:
     if len(wanted) != 1 or len(said) != 1 or any(q.near(wanted[0]) for q in everywhere):
         return None
     asks = frozenset(UNIT_WORDS[token] for token in case.question.tokens if token in UNIT_WORDS)
-    return found if said[0].rivals(wanted[0], asks) and _about_the_same(case) else None
+    return ruling if said[0].rivals(wanted[0], asks) and _about_the_same(case) else None
 
 
 def _other_identifier(case: Case) -> bool:

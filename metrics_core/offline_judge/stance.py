@@ -41,8 +41,8 @@ def shelled(sentence: str) -> str:
     >>> shelled("The answer is twenty")
     'twenty'
     """
-    found = _SHELL.match(sentence.lower())
-    rest = sentence[found.end() :].strip() if found else sentence
+    shell = _SHELL.match(sentence.lower())
+    rest = sentence[shell.end() :].strip() if shell else sentence
     return rest or sentence
 
 
@@ -147,6 +147,6 @@ def bounds(text: Text, question: Text) -> frozenset[str]:
     >>> sorted(bounds(read("more than 95, probably"), read("How old is he?")))
     ['above', 'unsure']
     """
-    found = {name for name, pattern in _LIMITS.items() if pattern.search(text.normal)}
+    set_by_text = {name for name, pattern in _LIMITS.items() if pattern.search(text.normal)}
     given = {name for name, pattern in _LIMITS.items() if pattern.search(question.normal)}
-    return frozenset(found - given) | ({"unsure"} if hedges(text.normal) else frozenset())
+    return frozenset(set_by_text - given) | ({"unsure"} if hedges(text.normal) else frozenset())

@@ -195,10 +195,10 @@ def sum_interval(
     if scale is not None and carriers:
         centre, reach = scale.forward(value), margin * scale.slope(value)
         return Interval(scale.back(centre - reach), scale.back(centre + reach), name)
-    found = Interval(value - margin, value + margin, name)
+    plain = Interval(value - margin, value + margin, name)
     if carriers >= min(normal_quantile(level) ** 2, n / 4):
-        return found
-    return max(found, unseen(value, span, n, level) or found, key=lambda interval: interval.high)
+        return plain
+    return max(plain, unseen(value, span, n, level) or plain, key=lambda interval: interval.high)
 
 
 def _carriers(sums: Floats, squares: float, most: float) -> float:

@@ -85,8 +85,8 @@ def exchange(
 
     def extreme(exchanged: Floats) -> np.ndarray:
         moved = exchanged @ moves
-        found = [abs(statistic(after - m) - statistic(before + m)) for m in moved]
-        return np.array(found) >= least
+        differences = [abs(statistic(after - m) - statistic(before + m)) for m in moved]
+        return np.array(differences) >= least
 
     return _share(extreme, len(moves), seed, permutations)
 

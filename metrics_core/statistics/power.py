@@ -19,7 +19,7 @@ SMALLEST_EFFECT = 1e-4
 """A smaller difference would take a thousand million rows."""
 
 
-def minimum_detectable(found: PairedDifference, *, power: float = POWER, level: float = LEVEL) -> float | None:
+def minimum_detectable(measured: PairedDifference, *, power: float = POWER, level: float = LEVEL) -> float | None:
     """The minimum detectable effect of a comparison: the smallest true difference that its test shows with `power`.
 
     None where it is unknown: a single row, scores that did not change at all, a statistic that is not a mean.
@@ -29,15 +29,15 @@ def minimum_detectable(found: PairedDifference, *, power: float = POWER, level: 
     >>> round(minimum_detectable(found), 3)
     0.078
     """
-    if found.test == "mcnemar" and found.fixed is not None and found.broken is not None:
-        return detectable_share(found.n, (found.fixed + found.broken) / found.n, power=power, level=level)
-    if not found.sd:
+    if measured.test == "mcnemar" and measured.fixed is not None and measured.broken is not None:
+        return detectable_share(measured.n, (measured.fixed + measured.broken) / measured.n, power=power, level=level)
+    if not measured.sd:
         return None
     return detectable_mean(
-        found.n,
-        found.sd,
-        design_effect=found.design_effect,
-        cluster_size=found.n / found.units,
+        measured.n,
+        measured.sd,
+        design_effect=measured.design_effect,
+        cluster_size=measured.n / measured.units,
         power=power,
         level=level,
     )
