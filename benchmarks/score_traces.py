@@ -32,12 +32,12 @@ _RULES = """\
 rules:
   - name: words
     source: log.jsonl
-    filters: [metadata.environment = production]
+    where: metadata.environment = 'production'
     mapping: {{input: input.question, output: output.text, ground_truth: metadata.expected}}
     metric: token_overlap
   - name: rouge
     source: log.jsonl
-    filters: [metadata.environment = staging, metadata.ms < 4000]
+    where: metadata.environment = 'staging' AND metadata.ms < 4000
     sampling: {rate}
     mapping: {{input: input.question, output: output.text, ground_truth: metadata.expected}}
     metric: rouge_l

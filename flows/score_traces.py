@@ -38,7 +38,7 @@ def _run_name() -> str:
 
 @flow(
     name="score-traces",
-    description="Score new logged traces by rules: filters, a sample, a metric.",
+    description="Score new logged traces by rules: a condition, a sample, a metric.",
     flow_run_name=_run_name,
     retries=0,
     persist_result=False,

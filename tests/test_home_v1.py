@@ -3,17 +3,23 @@
 import gzip
 import json
 import math
+import re
 import shutil
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from answerkey.flows.cli import main
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.load import Source
+from answerkey.tasks.traces.rules import load_rules
+from answerkey.tasks.traces.select import Window
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import query, run
+from tests.tasks.traces.tracing_help import run as run_rule
 
 FIXTURE = Path(__file__).parent / "fixtures" / "home_v1"
 PRINTED = [json.loads(line) for line in (FIXTURE / "expected.jsonl").read_text(encoding="utf-8").splitlines()]
@@ -91,3 +97,19 @@ def test_every_table_keeps_its_rows(home: Path) -> None:
         pass
     after = counts()
     assert {name: after.get(name) for name in before} == before
+
+
+def test_a_rule_with_a_condition_takes_the_traces_that_its_filters_took(home: Path) -> None:
+    with pytest.raises(UserError) as error:
+        load_rules(["data/rules.yaml"])
+    [line] = str(error.value).splitlines()
+    rules = Path("data/rules.yaml")
+    text = rules.read_text(encoding="utf-8")
+    rules.write_text(re.sub(r"filters:.*", lambda _: line.partition("  ")[2], text), encoding="utf-8")
+    funnels = "SELECT n_seen, n_filtered, n_sampled_out, n_scored, n_undefined FROM trace_funnels WHERE rule = $1"
+    for rule in load_rules([str(rules)]):
+        [before] = query(home, funnels, [rule.name])
+        assert run_rule(home, rule).seen == 0
+        funnel = run_rule(home, rule, Window(since=datetime(2020, 1, 1, tzinfo=UTC)))
+        counts = (funnel.seen, funnel.filtered, funnel.sampled_out, funnel.scored, funnel.undefined)
+        assert (counts, funnel.again, funnel.measured) == (before, funnel.seen, 0)

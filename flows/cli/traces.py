@@ -22,7 +22,7 @@ def score_traces(
     quiet: Quiet = False,
     home: HomeOption = HOME,
 ) -> int:
-    """Score the logged traces that rules take: a source, filters, a sample, a metric, a judge."""
+    """Score the logged traces that rules take: a source, a condition, a sample, a metric, a judge."""
     from answerkey.flows.terminal.traces import print_funnels, print_previews
 
     prepare_run(home, quiet=quiet)

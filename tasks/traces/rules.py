@@ -4,8 +4,7 @@ name: faq-meaning
 source: ../logs/*.jsonl
 id: trace_id
 time: start_time
-filters:
-  - metadata.environment = production
+where: metadata.environment = 'production' AND metadata.duration_ms < 5000
 sampling: 0.1
 mapping:
   question: input.question
@@ -18,6 +17,7 @@ judge: openai/gpt-4o-mini
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,14 +29,14 @@ import yaml
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.registry import METRICS, create
-from answerkey.tasks.traces.filters import Filter, parse_filter
+from answerkey.tasks.traces.condition import Condition, names_in, of_filter, parse_condition
 from answerkey.tasks.traces.source import absolute, path_problem
 
 MAPPED = ("question", "answer", "references", "facts", "key")
 _DOCUMENT = {"input": "question", "output": "answer", "ground_truth": "references"}
 """The names that the document of the metric meaning match gives its variables."""
 KEYS = (
-    "name", "description", "enabled", "source", "id", "time", "start", "late_days", "filters", "sampling", "mapping",
+    "name", "description", "enabled", "source", "id", "time", "start", "late_days", "where", "sampling", "mapping",
     "dataset", "metric", "options", "judge",
 )  # fmt: skip
 """What a rule may say."""
@@ -86,7 +86,7 @@ class Rule:
         mapping: paths into a trace: question, answer, references, facts; `key` joins the data set.
         id: path of the trace's id; `time`: of when it happened.
         enabled: False: its traces are counted, and not scored.
-        filters: all must hold.
+        where: conditions that must all hold.
         sampling: share of the traces that fit, 0 to 1.
         dataset: in the warehouse; its newest version has the references, joined by `mapping.key`. Empty: the trace has
             them.
@@ -104,7 +104,7 @@ class Rule:
     id: str = "id"
     time: str = "start_time"
     enabled: bool = True
-    filters: tuple[Filter, ...] = ()
+    where: tuple[Condition, ...] = ()
     sampling: float = 1.0
     dataset: str = ""
     start: datetime | None = None
@@ -178,7 +178,9 @@ def _problems(located: Located) -> Iterator[tuple[str, str]]:
         yield "", f"a rule has the keys {', '.join(_NEEDED)} and more, and here is {_kind(content)}"
         return
     for key in content:
-        if key not in KEYS:
+        if key == "filters":
+            yield key, _filters_problem(content[key])
+        elif key not in KEYS:
             yield key, f"{key}: a rule has no such key; {_choose(key, KEYS)}"
     for key in _NEEDED:
         if content.get(key) in (None, ""):
@@ -187,20 +189,36 @@ def _problems(located: Located) -> Iterator[tuple[str, str]]:
     for key in ("id", "time"):
         if key in content and (wrong := path_problem(content[key])):
             yield key, f"{key}: {wrong}"
-    filters = content.get("filters", [])
-    for place, one in enumerate(filters if isinstance(filters, list) else []):
-        try:
-            parse_filter(one)
-        except UserError as error:
-            yield f"filters[{place}]", f"filters: {error}"
+    yield from _where_problems(content)
     yield from _mapping_problems(content)
     yield from _metric_problems(content)
+
+
+def _filters_problem(filters: object) -> str:
+    """What to write in place of the filters that rules had in the first version."""
+    conditions = [of_filter(one) for one in filters] if isinstance(filters, list) else []
+    written = " AND ".join(filter(None, conditions)) or "metadata.environment = 'production'"
+    return f"filters: rules have conditions in SQL now; replace it with this line:  where: {json.dumps(written)}"
+
+
+def _where_problems(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    given = content.get("where")
+    conditions = []
+    for place, one in enumerate(given if isinstance(given, list) else [] if given is None else [given]):
+        try:
+            conditions.append(parse_condition(one))
+        except UserError as error:
+            yield f"where[{place}]", f"where: {error}"
+    try:
+        names_in(conditions)
+    except UserError as error:
+        yield "where", f"where: {error}"
 
 
 def _plain_problems(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     kinds: Mapping[str, tuple[type, str]] = {
         "name": (str, "a text"), "description": (str, "a text"), "source": (str, "a text"), "dataset": (str, "a text"),
-        "enabled": (bool, "true or false"), "filters": (list, "a list of texts"), "options": (dict, "keys and values"),
+        "enabled": (bool, "true or false"), "options": (dict, "keys and values"),
     }  # fmt: skip
     for key, (kind, called) in kinds.items():
         if content.get(key) is not None and not isinstance(content[key], kind):
@@ -275,12 +293,12 @@ def _kind(value: object) -> str:
 
 def _rule(located: Located) -> Rule:
     given = {key: value for key, value in located.content.items() if value is not None and key != "description"}
-    judge = given.get("judge", {})
+    judge, where = given.get("judge", {}), given.get("where", ())
     given |= {
         "start": _instant(given.get("start")),
         "source": absolute(given["source"], Path(located.file).parent),
         "mapping": {_DOCUMENT.get(key, key): path for key, path in given["mapping"].items()},
-        "filters": tuple(map(parse_filter, given.get("filters", ()))),
+        "where": tuple(map(parse_condition, [where] if isinstance(where, str) else where)),
         "judge": judge if isinstance(judge, dict) else {"judges": [judge] if isinstance(judge, str) else judge},
     }
     return Rule(**given, located=located)

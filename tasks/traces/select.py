@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -11,17 +12,23 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import steps
-from answerkey.tasks.load.sources import without_secrets
-from answerkey.tasks.traces import filters
+from answerkey.tasks.load.sources import URL, without_secrets
+from answerkey.tasks.traces.condition import names_in, struct, time_limit, verdict
 from answerkey.tasks.traces.rules import Rule
-from answerkey.tasks.traces.source import traces_in
+from answerkey.tasks.traces.source import Relation, traces_in
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import one_file, quoted, scratch
 
 if TYPE_CHECKING:
     import duckdb
 
+_SQL = statements(__name__)
 _LONGEST_ID = 1_000
+_UNKNOWN = "cannot be evaluated: "
+_CAST = "give its values a type, like try_cast(metadata.duration_ms AS DOUBLE) < 5000"
+_LIMIT_S = 1_800.0
+"""For reading a source and evaluating the conditions of a rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +80,13 @@ def select(rule: Rule, home: Home, out: Path, window: Window) -> Selection:
         make_macros(connection)
         watermark = _known(connection, rule, home, out)
         try:
-            _decide(connection, rule, window, watermark)
+            with time_limit(connection, _LIMIT_S):
+                _decide(connection, rule, out, window, watermark)
+        except duckdb.InterruptException as error:
+            raise UserError(
+                f"{rule.located.where('where')}: where: not done after {_LIMIT_S:,.0f} s; simplify the condition, or "
+                "split the source"
+            ) from error
         except (duckdb.IOException, duckdb.CatalogException, duckdb.InvalidInputException) as error:
             said = str(error).strip().splitlines()[0]
             if "maximum_object_size" in said:
@@ -81,43 +94,15 @@ def select(rule: Rule, home: Home, out: Path, window: Window) -> Selection:
             raise UserError(without_secrets(f"{rule.source}: cannot be read: {said}")) from error
         rows, found = _found(connection, rule)
         _check_columns(rule, rows, found)
-        notes = tuple(_notes(rule, rows, found))
+        notes = tuple(_notes(connection, rule, rows, found))
         if not window.backfill:
-            connection.execute(_ADD_UNREAD, {"enabled": rule.enabled})
+            connection.execute(_SQL["add_unread"], {"enabled": rule.enabled})
         return _written(connection, out, watermark, notes)
-
-
-_MACROS = r"""
--- A text that holds JSON is read as JSON on the way.
-CREATE OR REPLACE TEMP MACRO opened(j) AS
-    CASE json_type(j) WHEN 'VARCHAR' THEN try_cast(json_extract_string(j, '$') AS JSON) ELSE j END;
-
--- A value as the text it stands for; what is not there, or null, is an empty text.
-CREATE OR REPLACE TEMP MACRO text_of(j) AS coalesce(json_extract_string(j, '$'), '');
-
-CREATE OR REPLACE TEMP MACRO number_in(t) AS
-    CASE WHEN isfinite(try_cast(t AS DOUBLE)) THEN try_cast(t AS DOUBLE) END;
-
--- ISO 8601, in UTC where it names no zone, or seconds, milliseconds, microseconds or nanoseconds since 1970, which
--- are told apart by their size. Small numbers, as durations and counters are, are no instants.
-CREATE OR REPLACE TEMP MACRO since_1970(n) AS
-    CASE WHEN n < 1e8 OR n >= 2e20 THEN NULL
-         WHEN n < 1e11 THEN to_timestamp(n)
-         WHEN n < 1e14 THEN to_timestamp(n / 1e3)
-         WHEN n < 1e17 THEN to_timestamp(n / 1e6)
-         ELSE to_timestamp(n / 1e9) END;
--- DuckDB wants the seconds, which ISO 8601 does not.
-CREATE OR REPLACE TEMP MACRO to_the_second(t) AS regexp_replace(t, '^(.{10}[T ]\d\d:\d\d)(Z|[+-].*)?$', '\1:00\2');
-CREATE OR REPLACE TEMP MACRO usual(t) AS CASE WHEN t < TIMESTAMPTZ '9999-01-01' THEN t END;
-CREATE OR REPLACE TEMP MACRO instant_in(t) AS usual(
-    CASE WHEN regexp_matches(t, '^\d{4}-\d\d-\d\d') THEN try_cast(to_the_second(t) AS TIMESTAMPTZ)
-         ELSE since_1970(number_in(t)) END);
-"""
 
 
 def make_macros(connection: duckdb.DuckDBPyConnection) -> None:
     """Make the macros that the statements use. The session's time zone must be UTC."""
-    connection.execute(_MACROS)
+    connection.execute(_SQL["macros"])
 
 
 def _known(connection: duckdb.DuckDBPyConnection, rule: Rule, home: Home, out: Path) -> datetime | None:
@@ -139,60 +124,45 @@ def instant(microseconds: int | None) -> datetime | None:
     return None if microseconds is None else datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=microseconds)
 
 
-_DECIDE = """
-CREATE TEMP TABLE decided AS
-WITH typed AS (
-    SELECT file, "row", trace, json_type(trace) AS kind, [h0 IS NOT NULL, h1 IS NOT NULL{wanted}] AS found,
-           CASE WHEN json_type(h0) NOT IN ('OBJECT', 'ARRAY', 'BOOLEAN') THEN trim(text_of(h0)) ELSE '' END AS given_id,
-           given_id <> '' AND length(given_id) <= {longest_id} AS usable_id,
-           CASE WHEN usable_id THEN given_id ELSE '#' || md5(trace::VARCHAR) END AS trace_id,
-           instant_in(text_of(h1)) AS time, {broken} AS broken
-    FROM ({followed})
-), judged AS (
-    SELECT *, CASE
-        WHEN kind <> 'OBJECT' THEN 'the row is a JSON ' || lower(kind) || ', not an object'
-        WHEN NOT usable_id THEN 'the id (' || $id_path || ') is missing, or is no text or number of a usual length'
-        WHEN time IS NULL
-            THEN 'the time (' || $time_path || ') is missing, or is neither ISO 8601 nor seconds since 1970'
-        END AS problem
-    FROM typed
-)
-SELECT file, "row", trace_id, time, found, outcome IS NOT NULL AS again, {looked_at} AS looked_at,
-       CASE WHEN NOT $enabled THEN 'disabled' WHEN problem IS NOT NULL THEN 'quarantined'
-            WHEN broken IS NOT NULL THEN 'filtered' WHEN NOT {sampled} THEN 'sampled_out' ELSE 'sampled' END AS bucket,
-       CASE bucket WHEN 'quarantined' THEN problem WHEN 'filtered' THEN broken END AS reason,
-       CASE WHEN looked_at AND bucket IN ('quarantined', 'sampled') THEN trace::VARCHAR END AS trace
-FROM judged LEFT JOIN known USING (trace_id)
-"""
-
-# A text that is no JSON is known again by its hash.
-_ADD_UNREAD = """
-INSERT INTO decided BY NAME
-SELECT file, "row", '#' || md5(text) AS trace_id, false AS again, true AS looked_at,
-       CASE WHEN $enabled THEN 'quarantined' ELSE 'disabled' END AS bucket, why AS reason, text AS trace
-FROM unread WHERE '#' || md5(text) NOT IN (SELECT trace_id FROM known)
-"""
-
-
-def _decide(connection: duckdb.DuckDBPyConnection, rule: Rule, window: Window, watermark: datetime | None) -> None:
+def _decide(
+    connection: duckdb.DuckDBPyConnection, rule: Rule, out: Path, window: Window, watermark: datetime | None
+) -> None:
     """The table `decided`: every row of the source that is JSON, and what the rule makes of it."""
     relation = traces_in(connection, rule.source)
-    wanted = _filtered_paths(rule)
-    followed, bound = followed_paths([rule.id, rule.time, *wanted], f"({relation.query})")
-    columns = {path: f"h{place}" for place, path in enumerate(wanted, start=2)}
-    broken, values = filters.first_broken(rule.filters, columns)
+    if not URL.match(rule.source):
+        _close(connection, relation, out)
+    names = names_in(rule.where)
+    followed, bound = followed_paths([rule.id, rule.time, *map(".".join, names)], f"({relation.query})")
+    columns = [f"h{place}" for place in range(2, 2 + len(names))]
+    broken, texts = _first_broken(rule)
     taken, hashed = in_sample("trace_id", rule.name, rule.sampling)
     looked_at, ends = _looked_at(rule, window, watermark)
-    query = _DECIDE.format(
-        wanted="".join(f", {column} IS NOT NULL" for column in columns.values()), longest_id=_LONGEST_ID,
-        broken=broken, followed=followed, looked_at=looked_at, sampled=f"({taken})",
+    query = _SQL["decide"].format(
+        wanted="".join(f", {column} IS NOT NULL" for column in columns), longest_id=_LONGEST_ID,
+        logged=struct(rule.where, columns), broken=broken, followed=followed, looked_at=looked_at,
+        verdicts="".join(f", {verdict(one)} AS fits{n}" for n, one in enumerate(rule.where)), sampled=f"({taken})",
     )  # fmt: skip
     about = {"id_path": rule.id, "time_path": rule.time, "enabled": rule.enabled}
-    connection.execute(query, {**relation.bound, **bound, **values, **hashed, **ends, **about})
+    connection.execute(query, {**relation.bound, **bound, **texts, **hashed, **ends, **about})
 
 
-def _filtered_paths(rule: Rule) -> list[str]:
-    return list(dict.fromkeys(one.path for one in rule.filters))
+def _close(connection: duckdb.DuckDBPyConnection, relation: Relation, out: Path) -> None:
+    """From here on the session reaches the folders of the source and `out`, and nothing else."""
+    files = [file for bound in relation.bound.values() if isinstance(bound, list) for file in bound]
+    folders = sorted({str(Path(file).absolute().parent) for file in files} | {str(out.absolute())})
+    connection.execute(f"SET allowed_directories = [{', '.join(map(quoted, folders))}]")
+    connection.execute("SET autoload_known_extensions = false")
+    connection.execute("SET enable_external_access = false")
+
+
+def _first_broken(rule: Rule) -> tuple[str, dict[str, str]]:
+    """An expression with the first condition that a trace does not fit, NULL where it fits all; and its parameters."""
+    cases = [
+        f"WHEN fits{n} IS NULL THEN $unknown || $where{n} WHEN NOT fits{n} THEN $where{n}"
+        for n in range(len(rule.where))
+    ]
+    texts = {f"where{n}": one.text for n, one in enumerate(rule.where)}
+    return (f"CASE {' '.join(cases)} END", {**texts, "unknown": _UNKNOWN}) if cases else ("NULL::VARCHAR", {})
 
 
 def _looked_at(rule: Rule, window: Window, watermark: datetime | None) -> tuple[str, Mapping[str, Any]]:
@@ -214,7 +184,7 @@ def _looked_at(rule: Rule, window: Window, watermark: datetime | None) -> tuple[
 
 def _found(connection: duckdb.DuckDBPyConnection, rule: Rule) -> tuple[int, dict[str, int]]:
     """How many rows there are, and how many have something at each path that the rule decides by."""
-    ways = [rule.id, rule.time, *_filtered_paths(rule)]
+    ways = [rule.id, rule.time, *map(".".join, names_in(rule.where))]
     counts = ", ".join(f"count(*) FILTER (found[{place}])" for place in range(1, len(ways) + 1))
     [(rows, *numbers)] = connection.execute(f"SELECT count(*), {counts} FROM decided").fetchall()
     return rows, dict(zip(ways, numbers, strict=True))
@@ -234,11 +204,18 @@ def _check_columns(rule: Rule, rows: int, found: Mapping[str, int]) -> None:
             )
 
 
-def _notes(rule: Rule, rows: int, found: Mapping[str, int]) -> Iterator[str]:
-    # What must be empty is often in no trace at all.
-    for path in dict.fromkeys(one.path for one in rule.filters if one.operator != "is empty"):
-        if rows and not found[path]:
-            yield f"{rule.name}: none of the {rows:,} rows has anything at {path!r}, which a filter looks at"
+def _notes(connection: duckdb.DuckDBPyConnection, rule: Rule, rows: int, found: Mapping[str, int]) -> Iterator[str]:
+    for name in map(".".join, names_in(rule.where)):
+        # What must be absent is often in no trace at all.
+        wanted_absent = any(re.search(rf"{re.escape(name)}\s+is\s+null", one.text, re.IGNORECASE) for one in rule.where)
+        if rows and not found[name] and not wanted_absent:
+            yield f"{rule.name}: none of the {rows:,} rows has anything at {name!r}, which a condition looks at"
+    unknown = "SELECT reason, count(*) FROM decided WHERE starts_with(reason, $unknown) GROUP BY reason ORDER BY reason"
+    for reason, n in connection.execute(unknown, {"unknown": _UNKNOWN}).fetchall():
+        problem = f"{reason.removeprefix(_UNKNOWN)!r} cannot be evaluated for {n:,} of {rows:,} rows"
+        if n == rows:
+            raise UserError(f"{rule.located.where('where')}: where: {problem}; {_CAST}")
+        yield f"{rule.name}: {problem}, which are filtered; {_CAST}"
 
 
 def _written(

@@ -24,7 +24,7 @@ By = Literal["day", "week", "month"]
 
 BUCKETS: Mapping[str, str] = {
     "disabled": "the rule is switched off",
-    "filtered": "do not fit a filter",
+    "filtered": "do not meet the condition",
     "sampled_out": "not in the sample",
     "quarantined": "cannot be scored",
     "scored": "have a number",

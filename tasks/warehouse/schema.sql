@@ -324,7 +324,7 @@ CREATE TABLE IF NOT EXISTS trace_outcomes (
     trace_id    VARCHAR NOT NULL,       -- of the source; # and a hash of the row where it has none
     "time"      TIMESTAMPTZ,            -- when the trace happened; NULL: it does not say
     outcome     VARCHAR NOT NULL,       -- disabled, filtered, sampled_out, quarantined, scored, undefined, failed, skipped
-    reason      VARCHAR,                -- the filter that it does not fit, or as in `measurements`
+    reason      VARCHAR,                -- the condition that it does not meet, or as in `measurements`
     metric      VARCHAR NOT NULL,       -- its name
     signature   VARCHAR NOT NULL,       -- as in `measurements`
     sample_key  VARCHAR,                -- as in `measurements`; NULL: not taken
@@ -343,7 +343,7 @@ CREATE TABLE IF NOT EXISTS trace_funnels (
     until         TIMESTAMPTZ,          -- of a backfill: traces before; NULL in both: the run was about new traces
     n_seen        BIGINT NOT NULL,      -- traces that the run looked at
     n_disabled    BIGINT NOT NULL,      -- the rule is switched off
-    n_filtered    BIGINT NOT NULL,      -- they do not fit a filter
+    n_filtered    BIGINT NOT NULL,      -- they do not meet a condition
     n_sampled_out BIGINT NOT NULL,      -- they fit, and are not in the sample
     n_quarantined BIGINT NOT NULL,      -- they cannot be scored; they are in `quarantine`
     n_scored      BIGINT NOT NULL,      -- they have a number

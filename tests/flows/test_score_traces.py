@@ -36,7 +36,7 @@ def rules(tmp_path: Path, judge: JudgeServer) -> Path:
     """Three rules on one log: words, a judge with a budget, and one that is switched off."""
     traces = [trace(n, output="wrong" if n % 4 == 0 else f"It is {n}") for n in range(40)]
     log(tmp_path / "log.jsonl", [*traces, trace(40, env="staging"), "no json"])
-    shared = {"source": "../log.jsonl", "mapping": MAPPING, "filters": ["env = production"]}
+    shared = {"source": "../log.jsonl", "mapping": MAPPING, "where": "env = 'production'"}
     asked = {"judges": [f"openai/gpt-4o-mini@{judge.url}"], "key_from": "env:KEY_OF_THE_TEST", "max_calls": 6}
     content = [
         {"name": "words", "metric": "token_overlap", **shared},

@@ -28,8 +28,8 @@ def test_three_rules_over_many_traces(tmp_path: Path) -> None:
         (trace(n % DISTINCT, id=f"t{n}", env=environments[n % 10], ms=n % 100) for n in range(N)),
     )
     rules = {
-        "words": rule(tmp_path, name="words", metric="token_overlap", filters=["env = staging", "ms < 50"]),
-        "tenth": rule(tmp_path, name="tenth", metric="contains", sampling=0.1, filters=["env = production"]),
+        "words": rule(tmp_path, name="words", metric="token_overlap", where="env = 'staging' AND ms < 50"),
+        "tenth": rule(tmp_path, name="tenth", metric="contains", sampling=0.1, where="env = 'production'"),
         "judged": rule(tmp_path, name="judged", metric="meaning_match", judge="openai/some-model", sampling=0.005),
     }
     with JudgeServer(wordy) as judge:
@@ -53,7 +53,7 @@ def test_three_rules_over_many_traces(tmp_path: Path) -> None:
     assert counts(second["tenth"]) == {"seen": 50, "filtered": 50}
 
     tenth = taken(tmp_path, "tenth")
-    fifth = rule(tmp_path, name="tenth", metric="contains", sampling=0.2, filters=["env = production"])
+    fifth = rule(tmp_path, name="tenth", metric="contains", sampling=0.2, where="env = 'production'")
     run(tmp_path, fifth, Window(since=datetime(2026, 1, 1, tzinfo=UTC)))
     assert tenth < taken(tmp_path, "tenth") and abs(len(taken(tmp_path, "tenth")) - 3_600) < 3 * 54
     assert query(tmp_path, "SELECT rule, count(*) FROM trace_funnels GROUP BY rule ORDER BY rule") == [

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.flows.terminal.traces import print_funnels
-from answerkey.tasks.traces.filters import OPERATORS
+from answerkey.tasks.traces.condition import parse_condition
 from answerkey.tasks.traces.rules import KEYS, load_rules
 from tests.tasks.staging_help import query
 from tests.tasks.traces.tracing_help import run
@@ -22,13 +22,15 @@ def block(kind: str) -> str:
     return str(found)
 
 
-def test_the_rule_is_one_and_every_key_and_operator_is_there(tmp_path: Path) -> None:
+def test_the_rule_and_the_conditions_can_be_read_and_every_key_is_there(tmp_path: Path) -> None:
     (tmp_path / "rule.yaml").write_text(block("yaml"), encoding="utf-8")
     [read] = load_rules([str(tmp_path / "rule.yaml")])
-    assert (read.name, read.sampling, len(read.filters), read.judge["max_calls"]) == ("faq-meaning", 0.1, 4, 500)
+    assert (read.name, read.sampling, len(read.where), read.judge["max_calls"]) == ("faq-meaning", 0.1, 3, 500)
     shown = set(re.findall(r"^([a-z_]+):", block("yaml"), re.MULTILINE)) | set(re.findall(r"`([a-z_]+)`", PAGE))
     assert set(KEYS) - shown == {"description"}
-    assert [one for one in OPERATORS if f"`{one}`" not in PAGE] == []
+    conditions = re.findall(r"`([^`]+)`", PAGE.split("| to select traces |")[1].split("\n\n")[0])
+    assert len(conditions) > 10
+    assert all(parse_condition(one).names for one in conditions)
 
 
 def test_the_table_is_what_the_examples_give_and_the_queries_run(

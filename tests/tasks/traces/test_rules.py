@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.traces.filters import parse_filter
+from answerkey.tasks.traces.condition import parse_condition
 from answerkey.tasks.traces.rules import load_rules
 
 GOOD = """\
@@ -18,9 +18,9 @@ id: trace.id
 time: started
 start: 2026-11-01
 late_days: 2
-filters:
-  - metadata.env = production
-  - tags contains billing
+where:
+  - metadata.env = 'production'
+  - list_contains(tags, 'billing')
 sampling: 0.1
 mapping:
   input: input.question
@@ -54,7 +54,10 @@ def test_a_rule_with_everything(tmp_path: Path) -> None:
     # Relative to the file, wherever the run starts; the names of the document mean the same.
     assert rule.source == str(tmp_path / "logs" / "*.jsonl")
     assert rule.mapping == {"question": "input.question", "answer": "output.text", "key": "metadata.question_id"}
-    assert rule.filters == (parse_filter("metadata.env = production"), parse_filter("tags contains billing"))
+    assert rule.where == (
+        parse_condition("metadata.env = 'production'"),
+        parse_condition("list_contains(tags, 'billing')"),
+    )
     assert (rule.id, rule.time, rule.start, rule.late_days) == (
         "trace.id",
         "started",
@@ -62,7 +65,7 @@ def test_a_rule_with_everything(tmp_path: Path) -> None:
         2,
     )
     assert rule.judge == {"judges": ["openai/gpt-4o-mini"]} and rule.options == {"blank_answer": "undefined"}
-    assert rule.located.where("filters[1]").endswith("a.yaml:11")
+    assert rule.located.where("where[1]").endswith("a.yaml:11")
 
 
 def test_the_least_that_a_rule_needs_and_several_in_a_file(tmp_path: Path) -> None:
@@ -75,7 +78,7 @@ def test_the_least_that_a_rule_needs_and_several_in_a_file(tmp_path: Path) -> No
         ("b", "9"),
         ("c", "4"),
     ]
-    assert (rules[0].id, rules[0].time, rules[0].enabled, rules[0].sampling, rules[0].filters) == (
+    assert (rules[0].id, rules[0].time, rules[0].enabled, rules[0].sampling, rules[0].where) == (
         "id",
         "start_time",
         True,
@@ -89,12 +92,12 @@ def test_the_least_that_a_rule_needs_and_several_in_a_file(tmp_path: Path) -> No
 
 def test_everything_wrong_is_told_at_once(tmp_path: Path) -> None:
     text = GOOD.replace("sampling: 0.1", "sampling: 1.5").replace("metric: meaning_match", "metric: meaning_mach")
-    text = text.replace("enabled", "enabeld").replace("contains", "containz").replace("id: trace.id", "id: $..id")
+    text = text.replace("enabled", "enabeld").replace("list_co", "lst_co").replace("id: trace.id", "id: $..id")
     assert problems(tmp_path, text) == [
         "3: enabeld: a rule has no such key; did you mean enabled?",
         "12: sampling: 1.5 must be a share between 0 (none) and 1 (all)",
         "5: id: '$..id' names several values; write the way to one, like messages[0].text",
-        "11: filters: 'tags containz billing': no operator between spaces is known here: did you mean \"contains\"?",
+        "11: where: \"lst_contains(tags, 'billing')\": Scalar Function with name lst_contains does not exist",
         "18: metric: metric 'meaning_mach' is not known: did you mean meaning_match?",
     ]
 
@@ -127,6 +130,15 @@ def test_everything_wrong_is_told_at_once(tmp_path: Path) -> None:
             "20: judge: rouge_l asks none; remove it, or choose a metric that",
         ),
         ("judge: openai", "judge: 5 #", "20: judge: must be PROVIDER/MODEL, or keys and values, and here is a number"),
+        ("  - metadata.env =", "  - metadata.env", "10: where: \"metadata.env 'production'\": Type with name env does"),
+        ("  - metadata.env =", "  - Tags[1] =", "9: where: Tags and tags differ only in case; keep one"),
+        ("  - metadata.env =", "  - 5 #", "10: where: 5 must be a condition in SQL, like metadata.environment ="),
+        (
+            "where:\n  - metadata.env = 'production'\n  - list_contains(tags, 'billing')",
+            "filters: [metadata.env = production, ms < 5]",
+            "9: filters: rules have conditions in SQL now; replace it with this line:  where: "
+            "\"metadata.env = 'production' AND ms < 5\"",
+        ),
         ("metric: meaning_match", "name: again", "18: name: stands here twice, first in line 1; keep one"),
         ("id: trace.id", "id: [", "7: not YAML: "),
         (GOOD, "", "1: a rule has the keys name, source, mapping, metric and more, and here is nothing"),

@@ -12,6 +12,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.score.score import score
 from answerkey.tasks.traces import score as scoring
+from answerkey.tasks.traces import select as selecting
 from answerkey.tasks.traces.select import Window, sampled
 from answerkey.tasks.traces.summary import Funnel
 from answerkey.tasks.warehouse.home import Home
@@ -39,7 +40,7 @@ def test_every_trace_ends_somewhere_and_the_counts_add_up(tmp_path: Path) -> Non
         trace(14, expected=None), trace(15, output=""), trace(16, output="bro\ufffdken"), trace(17, id=None),
         trace(18, start_time="soon"), trace(19, output=["a", "list"]), "no json",
     ])  # fmt: skip
-    funnel = run(tmp_path, rule(tmp_path, filters=["env = production"], sampling=1))
+    funnel = run(tmp_path, rule(tmp_path, where="env = 'production'", sampling=1))
     assert counts(funnel) == {"seen": 21, "filtered": 4, "quarantined": 5, "scored": 11, "undefined": 1, "measured": 12}
     # "7 indeed" does not stand in "It is 7": all 0, and so is a blank answer.
     assert (funnel.field, funnel.mean, funnel.low) == ("match", 0.0, 0.0)
@@ -51,7 +52,7 @@ def test_every_trace_ends_somewhere_and_the_counts_add_up(tmp_path: Path) -> Non
         "scored", "filtered", "undefined", "scored", "quarantined",
     )  # fmt: skip
     reasons = dict(query(tmp_path, "SELECT trace_id, reason FROM trace_outcomes WHERE reason IS NOT NULL"))
-    assert reasons["t12"] == "env = production"
+    assert reasons["t12"] == "env = 'production'"
     assert reasons["t14"] == "no reference: every reference is missing or blank"
     scores = query(tmp_path, "SELECT trace_id, field, \"value\" FROM trace_scores WHERE trace_id = 't3'")
     assert scores == [("t3", "match", 0.0)]
@@ -125,7 +126,7 @@ def test_a_trace_from_the_future_moves_the_watermark_to_now_at_most(tmp_path: Pa
 
 
 def test_a_rule_looks_back_as_far_as_it_says(tmp_path: Path) -> None:
-    given = rule(tmp_path, late_days=1, filters=["env = production"], start="2026-11-02")
+    given = rule(tmp_path, late_days=1, where="env = 'production'", start="2026-11-02")
     log(
         tmp_path / "log.jsonl",
         [trace(0), trace(1440 * 2, env="staging"), trace(1440 * 5), trace(1440 * 5, id="b", env="x")],
@@ -187,11 +188,11 @@ def test_one_id_several_times(tmp_path: Path) -> None:
     log(tmp_path / "log.jsonl", [
         trace(0), trace(0), trace(1), trace(1, output="something else"), trace(2), trace(2, env="staging"),
     ])  # fmt: skip
-    funnel = run(tmp_path, rule(tmp_path, filters=["env = production"]))
+    funnel = run(tmp_path, rule(tmp_path, where="env = 'production'"))
     # The same again is one too many; of two that differ nobody knows which is right.
     assert counts(funnel) == {"seen": 6, "filtered": 1, "quarantined": 3, "scored": 2, "measured": 2}
     assert outcomes(tmp_path) == {"t0": "scored", "t1": "quarantined", "t2": "scored"}
-    assert counts(run(tmp_path, rule(tmp_path, filters=["env = production"]))) == {}
+    assert counts(run(tmp_path, rule(tmp_path, where="env = 'production'"))) == {}
 
 
 def test_equal_answers_are_measured_once_and_shared_with_evaluations(tmp_path: Path) -> None:
@@ -253,18 +254,46 @@ def test_a_path_that_leads_nowhere_is_a_mistake_in_the_rule(tmp_path: Path) -> N
         run(tmp_path, rule(tmp_path, time="created"), days("2026-11-01/"))
     # A value that no trace has at a mapped path may come later: it is told, and stops nothing.
     one, _, _ = prepared(
-        tmp_path, rule(tmp_path, mapping={**MAPPING, "references": "expcted"}, filters=["environ != x"])
+        tmp_path, rule(tmp_path, mapping={**MAPPING, "references": "expcted"}, where="environ IS DISTINCT FROM 'x'")
     )
-    assert one.selection.notes == ("r: none of the 2 rows has anything at 'environ', which a filter looks at",)
+    assert one.selection.notes == ("r: none of the 2 rows has anything at 'environ', which a condition looks at",)
     assert one.staged.notes[0].endswith(
         "none of the 2 sampled traces has anything at 'expcted', which is mapped to references"
     )
 
 
+def test_a_condition_that_cannot_be_evaluated_is_no_condition_that_fails(tmp_path: Path) -> None:
+    log(tmp_path / "log.jsonl", [trace(0, ms=5), trace(1, ms="5"), trace(2, ms=[]), trace(3), trace(4, ms=7)])
+    one, _, _ = prepared(tmp_path, rule(tmp_path, where="ms < 6"))
+    assert one.selection.notes == (
+        "r: 'ms < 6' cannot be evaluated for 2 of 5 rows, which are filtered; give its values a type, like "
+        "try_cast(metadata.duration_ms AS DOUBLE) < 5000",
+    )
+    assert counts(run(tmp_path, rule(tmp_path, where="ms < 6"))) == {
+        "seen": 5, "filtered": 4, "scored": 1, "measured": 1,
+    }  # fmt: skip
+    reasons = "SELECT reason, count(*) FROM trace_outcomes WHERE outcome = 'filtered' GROUP BY reason ORDER BY reason"
+    assert query(tmp_path, reasons) == [("cannot be evaluated: ms < 6", 2), ("ms < 6", 2)]
+    with pytest.raises(UserError) as error:
+        prepared(tmp_path, rule(tmp_path, name="wrong", where=["env = 'production'", "length(output) > 3"]))
+    assert str(error.value) == (
+        f"{tmp_path / 'wrong.yaml'}:8: where: 'length(output) > 3' cannot be evaluated for 5 of 5 rows; give its "
+        "values a type, like try_cast(metadata.duration_ms AS DOUBLE) < 5000"
+    )
+
+
+def test_a_condition_that_takes_too_long_stops_the_rule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log(tmp_path / "log.jsonl", [trace(n) for n in range(20)])
+    monkeypatch.setattr(selecting, "_LIMIT_S", 0.3)
+    slow = "len(list_filter(range(100_000_000 + length(output::VARCHAR)), lambda i: sin(i) > 2)) = 0"
+    with pytest.raises(UserError, match=r"r.yaml:\d+: where: not done after 0 s; simplify the condition, or split the"):
+        prepared(tmp_path, rule(tmp_path, where=slow))
+
+
 def test_a_path_that_must_be_empty_may_lead_nowhere(tmp_path: Path) -> None:
     log(tmp_path / "log.jsonl", [trace(0)])
-    one, _, _ = prepared(tmp_path, rule(tmp_path, filters=["error is empty", "eror is not empty"]))
-    assert one.selection.notes == ("r: none of the 1 rows has anything at 'eror', which a filter looks at",)
+    one, _, _ = prepared(tmp_path, rule(tmp_path, where=["error IS NULL", "eror <> ''"]))
+    assert one.selection.notes == ("r: none of the 1 rows has anything at 'eror', which a condition looks at",)
 
 
 def test_a_row_that_no_reader_can_hold_is_told_with_its_file(tmp_path: Path) -> None:

@@ -1,0 +1,166 @@
+"""Conditions on traces: which are accepted, and which traces fit, as DuckDB sees it."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.traces.condition import names_in, of_filter, parse_condition, struct, time_limit, verdict
+
+
+@pytest.fixture(scope="module")
+def connection() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as opened:
+        opened.execute("SET TimeZone = 'UTC'")
+        yield opened
+
+
+NOTHING = object()
+
+
+def fits(connection: duckdb.DuckDBPyConnection, text: str, value: Any) -> bool | None:
+    """Whether a trace with a value at `a` fits a condition; None where that cannot be evaluated."""
+    condition = parse_condition(text)
+    given = "NULL::JSON" if value is NOTHING else "$j::JSON"
+    bound = {} if value is NOTHING else {"j": json.dumps(value)}
+    row = struct([condition], ["j"] * len(condition.names))
+    query = f"SELECT {verdict(condition)} FROM (SELECT {row} AS logged FROM (SELECT {given} AS j))"
+    [(found,)] = connection.execute(query, bound).fetchall()
+    assert found in (True, False, None)
+    return found  # type: ignore[no-any-return]
+
+
+FITTING: list[tuple[str, list[Any], list[Any], list[Any]]] = [
+    # condition, what fits, what does not, what it cannot be evaluated for
+    ("a = 'x'", ["x"], ["X", "xy", None, NOTHING], [1, ["x"], True]),
+    ("a = 5", [5, 5.0], [5.5, None, NOTHING], ["x", [5]]),
+    ("a = 9007199254740993", [9007199254740993], [9007199254740992, 9007199254740994], []),
+    ("a", [True], [False, None, NOTHING], ["x"]),
+    ("NOT a", [False], [True, None, NOTHING], []),
+    ("a IS DISTINCT FROM 'x'", ["y", None, NOTHING], ["x"], []),
+    ("a <> 'x'", ["y"], ["x", None, NOTHING], []),
+    ("a > 5", [5.1, 1e9], [5, None, NOTHING], ["x", "6", [9]]),
+    ("a::DOUBLE > 5", [5.1, "6"], [5, "5.0", None, NOTHING], ["x", [9]]),
+    ("a BETWEEN 1 AND 2", [1, 1.5, 2], [0, 3, None], ["x"]),
+    ("a IN ('x', 'y')", ["x", "y"], ["z", None, NOTHING], []),
+    ("a LIKE 'b%'", ["bill"], ["x", None, NOTHING], []),
+    ("a IS NULL", [None, NOTHING], ["x", 0, [], {}], []),
+    ("lower(a) = 'ü'", ["Ü", "ü"], ["u", None], []),
+    ("a[1] = 'x'", [["x", "y"]], [["y"], [], None], []),
+    ("a.b[2].c = 'x'", [{"b": [{}, {"c": "x"}]}], [{"b": [{"c": "x"}]}, {}, None], []),
+    ("list_contains(a::VARCHAR[], 'x')", [["x", "y"]], [["y"], [], None, NOTHING], ["x"]),
+    ("len(list_filter(a::VARCHAR[], lambda one: one LIKE 'x%')) > 0", [["y", "xy"]], [["y"], None], []),
+    ("a::TIMESTAMPTZ >= '2026-11-01'", ["2026-11-01T00:00:00Z"], ["2026-10-31T23:59:59Z", None], ["soon"]),
+]
+
+
+@pytest.mark.parametrize(("text", "fitting", "others", "unknown"), FITTING)
+def test_what_fits(
+    connection: duckdb.DuckDBPyConnection, text: str, fitting: list[Any], others: list[Any], unknown: list[Any]
+) -> None:
+    name = "a.b" if "a.b" in text else "a"
+    held = {True: fitting, False: others, None: unknown}
+    if name == "a.b":
+        held = {key: [(one or {}).get("b") for one in values] for key, values in held.items()}
+    assert {key: [fits(connection, text, one) for one in values] for key, values in held.items()} == {
+        key: [key] * len(values) for key, values in held.items()
+    }
+
+
+@given(st.text(min_size=1))
+def test_a_value_is_a_value_whatever_it_says(connection: duckdb.DuckDBPyConnection, value: str) -> None:
+    value = value.encode("utf-8", "replace").decode().replace("\0", "0")
+    literal = "'" + value.replace("'", "''") + "'"
+    assert fits(connection, f"a = {literal}", value) is True
+    assert fits(connection, f"a = {literal}", value + "x") is False
+
+
+def test_a_name_is_a_key_of_the_trace_and_nothing_else() -> None:
+    # Columns of the statement around it, its own struct, functions without brackets, and letters of two bytes.
+    text = "file = 'ж' AND logged.trace = 1 AND \"two words\" = 'file' AND ключ.имя = 2 -- x"
+    condition = parse_condition(text)
+    assert condition.names == (("file",), ("logged", "trace"), ("two words",), ("ключ", "имя"))
+    assert condition.sql == (
+        "logged.file = 'ж' AND logged.logged.trace = 1 AND logged.\"two words\" = 'file' AND logged.ключ.имя = 2 -- x"
+    )
+    both = [parse_condition("a.b = 1 AND c = 2"), parse_condition("a = 3")]
+    assert names_in(both) == (("c",), ("a",))
+    with pytest.raises(UserError, match=r"^Env.a and env.a differ only in case; keep one$|^Env and env differ only"):
+        names_in([parse_condition("Env.a = 1"), parse_condition("env.a = 1")])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (5, "5 must be a condition in SQL, like metadata.environment = 'production'"),
+        (" ", "must be a condition in SQL"),
+        ("metadata.env = ", "syntax error at or near"),
+        ("a = 1; DROP TABLE t", "syntax error at or near"),
+        ("a = 1) OR (SELECT true", "subquery is not allowed"),
+        ("a = 1) GROUP BY (b", "must be one condition, like a = 1 AND b = 2"),
+        ("a = 1) UNION SELECT * FROM t WHERE (true", "must be one condition"),
+        ("EXISTS (FROM '/etc/passwd')", "subquery is not allowed in a condition on a trace"),
+        ("a IN (SELECT content FROM read_text('/etc/passwd'))", "subquery is not allowed"),
+        ("row_number() OVER () < 5", "window is not allowed"),
+        ("COLUMNS(*) = 5", "star is not allowed"),
+        ("#1 = 5", "positional reference is not allowed"),
+        ("a = $1", "parameter is not allowed"),
+        ("sum(a) > 5", "aggregates are not allowed"),
+        ("random() < 0.5", "volatile"),
+        ("lower(a) + 2 > 1", "No function matches the given name"),
+        ("lowr(a) = 'x'", "Scalar Function with name lowr does not exist"),
+        ("getenv('HOME') = 'x'", "does not exist"),
+        ("a.lower() = 'x'", "write lower(a) in place of a.lower()"),
+    ],
+)
+def test_what_is_no_condition(text: object, said: str) -> None:
+    with pytest.raises(UserError) as error:
+        parse_condition(text)
+    assert said in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_what_takes_too_long_is_interrupted(connection: duckdb.DuckDBPyConnection) -> None:
+    endless = "SELECT count(*) FROM range(1_000_000_000_000) t(i) WHERE i % 7 = 3 AND sqrt(i) > 5"
+    with time_limit(connection, 0.2), pytest.raises(duckdb.InterruptException):
+        connection.execute(endless).fetchall()
+    with time_limit(connection, 30.0):
+        assert connection.execute("SELECT 1").fetchall() == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fitting", "others"),
+    [
+        ("metadata.env = production", "metadata.env = 'production'", [], []),
+        ("a = x", "a = 'x'", ["x"], ["X", 1, None, NOTHING, ["x"]]),
+        ("a = it's", "a = 'it''s'", ["it's"], ["its"]),
+        ("a = 5", "a = 5", [5, 5.0], ["x", None]),
+        ("a = true", "a = true", [True], [False, None]),
+        ("a != x", "a IS DISTINCT FROM 'x'", ["y", None, NOTHING], ["x"]),
+        ("a >= 0.5", "a >= 0.5", [0.5, 1], [0.4, "x", None, NOTHING]),
+        ("a[0].b c = x", "a[1].\"b c\" = 'x'", [[{"b c": "x"}]], [[], None]),
+        ("a > 2026-11-01", "a::TIMESTAMPTZ > '2026-11-01'", ["2026-11-01T00:00:01Z"], ["2026-11-01", "soon", None]),
+        ("a contains Bill", "contains(lower(a::VARCHAR), 'bill')", ["my BILL", ["x", "billing"]], ["x", None, []]),
+        ("a not contains x", "NOT coalesce(contains(lower(a::VARCHAR), 'x'), false)", ["y", None, []], ["X", ["ax"]]),
+        ("a starts with Ab", "starts_with(lower(a::VARCHAR), 'ab')", ["abc", "AB"], ["cab", None]),
+        ("a ends with yz", "ends_with(lower(a::VARCHAR), 'yz')", ["xYZ"], ["yza", None]),
+        ("a is empty", "coalesce(trim(a::VARCHAR), '') IN ('', '[]', '{}')", ["", " ", None, NOTHING, []], ["x", 0]),
+        ("a is not empty", "trim(a::VARCHAR) NOT IN ('', '[]', '{}')", ["x", 0, ["x"]], ["", None, NOTHING, []]),
+    ],
+)
+def test_a_filter_of_the_first_version_has_a_condition_for_the_same_traces(
+    connection: duckdb.DuckDBPyConnection, old: str, new: str, fitting: list[Any], others: list[Any]
+) -> None:
+    assert of_filter(old) == new
+    assert [one for one in fitting if not fits(connection, new, one)] == []
+    assert [one for one in others if fits(connection, new, one)] == []
+
+
+@pytest.mark.parametrize("text", [5, "metadata.env", "a == 5"])
+def test_what_was_no_filter_has_none(text: object) -> None:
+    assert of_filter(text) == ""
