@@ -26,7 +26,6 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.cost import Cost, total_usd
-from answerkey.metrics_core.registry import METRICS
 from answerkey.tasks import steps
 from answerkey.tasks.load.load import Loaded, Source, dataset_name
 from answerkey.tasks.publish.artifacts import artifact_key
@@ -145,8 +144,9 @@ def carry_out(run: Run, flow_name: str) -> list[str] | list[Cost]:
 def _evaluate(run: Run) -> list[str] | list[Cost]:
     home, source, scoring = run.home, run.source, run.scoring
     access = Access(ledger=home.ledger, run=run.run_id)
-    options = scoring.options(str(home.folder / "embeddings"), _judge(run), access)
-    policy = policy_of(run.policy, run.baseline, scoring.metrics, options)
+    judge = _judge(run)
+    metrics = scoring.create(str(home.folder / "embeddings"), judge, access)
+    policy = policy_of(run.policy, run.baseline, metrics)
     loaded = steps.load_step(source, run.work)
     for note in loaded.notes:
         log.info(note)
@@ -157,23 +157,19 @@ def _evaluate(run: Run) -> list[str] | list[Cost]:
         raise UserError(f"{source.answers}: {validation.broken}")
     if run.baseline:
         check_baseline(home, run.baseline, loaded.dataset, validation.accepted)
-    plan = steps.plan_step(
-        validation.accepted, home, run.work, scoring.metrics, options, only_failed=scoring.only_failed
-    )
+    plan = steps.plan_step(validation.accepted, home, run.work, metrics, only_failed=scoring.only_failed)
     if run.judging.dry_run:
         return _foresee(plan, loaded.dataset)
-    _say_what_it_costs(plan, options.judge)
+    _say_what_it_costs(plan, judge)
     parts = _score(plan, run.judging.key_from)
     committed = steps.commit_step(home, run.run_id, source.answers, loaded, validation.accepted, parts)
     _rename(committed.dataset, [release.release for release in committed.releases])
-    made = manifest(run.run_id, run.parameters, loaded, validation, plan, options.judge, access)
+    made = manifest(run.run_id, run.parameters, loaded, validation, plan, judge, access)
     if run.rerun_of:
         made |= {"rerun_of": run.rerun_of}
     if generation := run.generation or generation_of(source.answers):
         made |= {"generation": generation}
-    reports = steps.aggregate_step(
-        home, committed, scoring.metrics, options, made, min_coverage=run.limits.min_coverage
-    )
+    reports = steps.aggregate_step(home, committed, metrics, made, min_coverage=run.limits.min_coverage)
     steps.publish_step(home, reports)
     report_ids = [report.report_id for report in reports]
     conclude(home, committed.dataset, report_ids, baseline=run.baseline, policy=policy, page=run.page)
@@ -200,7 +196,7 @@ def _foresee(plan: Plan, dataset: str) -> list[Cost]:
 
 def _say_what_it_costs(plan: Plan, judge: JudgeOptions) -> None:
     """Naming a judge is consent to ask it; what that comes to is said before it starts."""
-    left = any(rows for metric, rows in plan.n_todo if METRICS[metric].kind == "judge")
+    left = any(chunk.metric.kind == "judge" for chunk in plan.chunks)
     if left and not judge.offline:
         log.info(what_it_costs(judge.labels, judge.limits, steps.foresee_step(plan)))
 
@@ -220,7 +216,7 @@ def _score(plan: Plan, key_from: str) -> list[str]:
     log.info(
         "scoring " + ", ".join(f"{metric} ({todo[metric]:,} new, {known:,} known)" for metric, known in plan.n_known)
     )
-    spawn = worth_spawning(plan.n_todo)
+    spawn = worth_spawning(plan.chunks)
     parts = fan_out(plan.chunks, lambda _chunk: key_from, spawn=spawn, remedy="run again with --only-failed")
     return list(parts.values())
 

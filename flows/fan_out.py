@@ -11,7 +11,7 @@ from prefect.futures import PrefectFuture, as_completed
 
 from answerkey.flows.run_log import log
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.registry import workload
+from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.tasks import steps
 from answerkey.tasks.score.score import in_good_order
 from answerkey.tasks.score.shard import Chunk
@@ -44,9 +44,10 @@ def fan_out(chunks: Sequence[Chunk], key_from: Callable[[Chunk], str], *, spawn:
 
 def _tags(chunk: Chunk) -> list[str]:
     """`judge-openai` for a chunk that asks such a judge: a concurrency limit of that name holds it back."""
-    if workload(chunk.metric, chunk.options) != "judge":
+    metric = chunk.metric
+    if not isinstance(metric, JudgeMetric) or metric.workload != "judge":
         return []
-    return sorted({"judge-" + judge.model.partition("/")[0] for judge, _ in chunk.options.judge.seats()})
+    return sorted({"judge-" + judge.model.partition("/")[0] for judge, _ in metric.judge.seats()})
 
 
 def _part(future: PrefectFuture[str], chunk: Chunk, remedy: str) -> str:
@@ -57,5 +58,5 @@ def _part(future: PrefectFuture[str], chunk: Chunk, remedy: str) -> str:
     if isinstance(outcome, UserError):
         raise outcome
     problem = f"{type(outcome).__name__}: {outcome}"
-    log.warning(f"{chunk.metric}: {chunk.n_rows:,} rows failed: {problem}; {remedy}")
+    log.warning(f"{chunk.metric.name}: {chunk.n_rows:,} rows failed: {problem}; {remedy}")
     return steps.fail_step(chunk, problem)

@@ -11,7 +11,7 @@ from answerkey.flows.run_log import log
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.policy import Policy
-from answerkey.metrics_core.registry import Options
+from answerkey.metrics_core.metric import Metric
 from answerkey.tasks import steps
 from answerkey.tasks.compare.compare import primary_field
 from answerkey.tasks.gate.gate import check_fields, read_policy
@@ -20,7 +20,7 @@ from answerkey.tasks.reports.names import report_named
 from answerkey.tasks.warehouse.home import Home
 
 
-def policy_of(text: str, baseline: str, metrics: Sequence[str], options: Options) -> Policy | None:
+def policy_of(text: str, baseline: str, metrics: Sequence[Metric]) -> Policy | None:
     """The policy that was given as a path or as its text, before anything is loaded; None where there is none.
 
     Raises:
@@ -31,7 +31,7 @@ def policy_of(text: str, baseline: str, metrics: Sequence[str], options: Options
     if not baseline:
         raise UserError("a policy needs a baseline: name the release that the new one is to replace")
     policy = read_policy(text)
-    check_fields(policy, metrics, options)
+    check_fields(policy, metrics)
     return policy
 
 

@@ -69,12 +69,11 @@ def score_traces(traces: Tracing = _TRACING, home: str = ".answerkey") -> list[F
 
 def _score(todo: Sequence[Job], home: Home, run_id: str, window: Window) -> list[Funnel]:
     prepared, problems = _prepared(todo, home, run_id, window)
-    key_from = {job.options.access.run: job.key_from for job in todo}
+    keys = {job.rule.name: job.key_from for job in todo}
+    key_from = {chunk.part: keys[one.rule.name] for one in prepared if one.plan for chunk in one.plan.chunks}
     chunks = [chunk for one in prepared if one.plan for chunk in one.plan.chunks]
-    spawn = worth_spawning(pair for one in prepared if one.plan for pair in one.plan.n_todo)
-    parts = fan_out(
-        chunks, lambda chunk: key_from[chunk.options.access.run], spawn=spawn, remedy="the next run tries again"
-    )
+    spawn = worth_spawning(chunks)
+    parts = fan_out(chunks, lambda chunk: key_from[chunk.part], spawn=spawn, remedy="the next run tries again")
     funnels = []
     for one in prepared:
         own = [parts[chunk.part] for chunk in (one.plan.chunks if one.plan else ())]
@@ -94,7 +93,7 @@ def _prepared(todo: Sequence[Job], home: Home, run_id: str, window: Window) -> t
     for job in todo:
         out = _folder(home, run_id, job.rule.name)
         try:
-            one = steps.prepare_traces_step(job.rule, job.options, home, out, window, most=most)
+            one = steps.prepare_traces_step(job.rule, job.metric, home, out, window, most=most)
         except UserError as error:
             problems.append(str(error))
             continue

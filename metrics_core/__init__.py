@@ -9,7 +9,7 @@ from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.measurement import Failed, Measurement, Scored, Skipped, Undefined, Usage
 from answerkey.metrics_core.metric import Field, Metric, option
-from answerkey.metrics_core.registry import METRICS, Options, create
+from answerkey.metrics_core.registry import METRICS, create
 from answerkey.metrics_core.sample import Sample
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "JudgeOptions",
     "Measurement",
     "Metric",
-    "Options",
     "Sample",
     "Scored",
     "Skipped",

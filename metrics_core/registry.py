@@ -13,26 +13,23 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.function_metric import metric
-from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
-from answerkey.metrics_core.llm.access import NO_ACCESS, Access
-from answerkey.metrics_core.metric import BlankAnswer, Kind, Metric
+from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.metrics.answer_correctness import AnswerCorrectness
 from answerkey.metrics_core.metrics.bleu import Bleu
 from answerkey.metrics_core.metrics.chrf import Chrf
 from answerkey.metrics_core.metrics.contains import Contains
-from answerkey.metrics_core.metrics.continuous_eval import Profile
 from answerkey.metrics_core.metrics.exact_match import ExactMatch
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 from answerkey.metrics_core.metrics.rouge_l import RougeL
-from answerkey.metrics_core.metrics.semantic_similarity import Aggregation, SemanticSimilarity
+from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
 from answerkey.metrics_core.metrics.token_overlap import TokenOverlap
 
 METRICS: Mapping[str, type[Metric]] = {
@@ -63,32 +60,15 @@ _WORDS: Mapping[str, object] = {"true": True, "false": False, "none": None}
 _BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options of all metrics of this package in one bag, for those that pass names and options apart.
-
-    `profile` swaps in the old numbers of `answer_correctness` for people who migrate. `embedding_cache` is a
-    folder; it changes no number. `judge` is for the metrics that need one: unless it names a model, the offline judge.
-    `access` opens the models (key, ledger, run) and changes no number either.
-    """
-
-    profile: Profile | None = None
-    blank_answer: BlankAnswer = "zero"
-    embedding_models: tuple[str, ...] = ()
-    aggregation: Aggregation = "mean"
-    threshold: float | None = None
-    tolerance: float = 0.1
-    embedding_cache: str | None = None
-    judge: JudgeOptions = OFFLINE_JUDGE
-    access: Access = NO_ACCESS
-
-
-def create(metrics: Iterable[MetricLike], options: Options | None = None, /, **changes: object) -> list[Metric]:
+def create(
+    metrics: Iterable[MetricLike], where_they_fit: Mapping[str, object] | None = None, /, **options: object
+) -> list[Metric]:
     """The metrics that `metrics` stand for, in that order, each once.
 
     Args:
         metrics: names, specs, metrics, classes of metrics, functions.
-        changes: options for those that are not given as an object and have them; what a spec says comes first.
+        where_they_fit: options for those that are not given as an object and have them; what a spec says comes first.
+        options: the same, but each must fit at least one of the metrics.
 
     Raises:
         UserError: a metric is not known or cannot be loaded, an option does not fit a metric or belongs to none of
@@ -100,7 +80,7 @@ def create(metrics: Iterable[MetricLike], options: Options | None = None, /, **c
     """
     used: set[str] = set()
     made: dict[str, Metric] = {}
-    given = changes if options is None else {name: getattr(options, name) for name in options.__slots__}
+    given = {**(where_they_fit or {}), **options}
     for one in metrics:
         known = one if isinstance(one, Metric) else _made(one, given, used)
         other = made.setdefault(known.name, known)
@@ -109,15 +89,9 @@ def create(metrics: Iterable[MetricLike], options: Options | None = None, /, **c
                 f"two metrics are called {known.name!r}: give one another name, for instance "
                 f"my_{known.name}={known.target}"
             )
-    if options is None and (unused := given.keys() - used):
+    if unused := options.keys() - used:
         raise UserError(_unused_message(sorted(unused)[0], list(made.values())))
     return list(made.values())
-
-
-def workload(name: str, options: Options) -> Kind:
-    """What the work of the metric called `name` is like with these options."""
-    [made] = create([name], options)
-    return made.workload
 
 
 def load(target: str) -> type[Metric] | Metric:
@@ -173,7 +147,7 @@ def split_specs(text: str) -> list[str]:
     return [part.strip() for part in parts if part.strip()]
 
 
-def _made(one: str | Callable[..., Any], changes: Mapping[str, object], used: set[str]) -> Metric:
+def _made(one: str | Callable[..., Any], options: Mapping[str, object], used: set[str]) -> Metric:
     alias, target, own = _parsed(one) if isinstance(one, str) else ("", "", {})
     there = load(target) if isinstance(one, str) else as_metric(one, getattr(one, "__name__", repr(one)))
     label, names = target or there.name, {field.name for field in there.options()}
@@ -181,9 +155,9 @@ def _made(one: str | Callable[..., Any], changes: Mapping[str, object], used: se
     if wrong := sorted(own.keys() - names):
         raise UserError(f"metric {label}: {_unknown_option(wrong[0], names)}")
     # What a metric holds already was said by whoever made it.
-    shared = {} if isinstance(there, Metric) else {name: changes[name] for name in changes.keys() & settable}
+    shared = {} if isinstance(there, Metric) else {name: options[name] for name in options.keys() & settable}
     used.update(shared)
-    given: dict[str, Any] = {**{name: value for name, value in shared.items() if value != ()}, **own}
+    given: dict[str, Any] = {**shared, **own}
     if alias:
         given["alias"] = alias
     try:

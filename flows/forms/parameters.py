@@ -3,35 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
-from answerkey.metrics_core.metric import BlankAnswer
+from answerkey.metrics_core.metric import BlankAnswer, Metric
 from answerkey.metrics_core.metrics.semantic_similarity import Aggregation
-from answerkey.metrics_core.registry import METRICS, Options, create
+from answerkey.metrics_core.registry import METRICS, create
 from answerkey.tasks.load.columns import parse_map
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.validate.contract import Contract
-
-MetricName = Literal[
-    "answer_correctness",
-    "rouge_l",
-    "token_overlap",
-    "bleu",
-    "chrf",
-    "exact_match",
-    "contains",
-    "semantic_similarity",
-    "meaning_match",
-    "ground_truth_similarity",
-]
-DEFAULT_METRICS = cast(list[MetricName], list(METRICS))
-"""All: they cost nothing, unless somebody names a judge that does."""
-JUDGE_METRICS = cast(list[MetricName], [name for name, info in METRICS.items() if info.kind == "judge"])
-
 
 SILENT = {
     "judges": "write PROVIDER/MODEL or PROVIDER/MODEL@http://address, for instance openai/gpt-4o-mini; or offline",
@@ -121,8 +104,8 @@ class Data(Form):
 class Scoring(Form):
     """How to score."""
 
-    metrics: list[MetricName] = Field(
-        default_factory=lambda: list(DEFAULT_METRICS),
+    metrics: list[str] = Field(
+        default_factory=lambda: list(METRICS),
         title="Metrics",
         description="What to compute. meaning_match and ground_truth_similarity need a judge: the offline one, which "
         "is free, unless another one is named.",
@@ -177,20 +160,28 @@ class Scoring(Form):
     @property
     def asks_judges(self) -> bool:
         """Whether any of the metrics needs one; the offline judge counts."""
-        return any(metric in JUDGE_METRICS for metric in self.metrics)
+        return any(metric.kind == "judge" for metric in create(self.metrics))
 
-    def options(self, embedding_cache: str, judge: JudgeOptions = OFFLINE_JUDGE, access: Access = NO_ACCESS) -> Options:
-        """The same as the scoring library's options."""
-        return Options(
-            profile=None if self.profile == "default" else self.profile,
-            blank_answer=self.blank_answer,
-            embedding_models=tuple(self.embedding_models),
-            aggregation=self.aggregation,
-            threshold=self.threshold or None,
-            embedding_cache=embedding_cache,
-            judge=judge,
-            access=access,
-        )
+    def create(
+        self, embedding_cache: str = "", judge: JudgeOptions = OFFLINE_JUDGE, access: Access = NO_ACCESS
+    ) -> list[Metric]:
+        """The metrics, each with those of the options that it has.
+
+        Raises:
+            UserError: a metric is not known or cannot be loaded, or an option does not fit one.
+        """
+        options = {
+            "profile": None if self.profile == "default" else self.profile,
+            "blank_answer": self.blank_answer,
+            "aggregation": self.aggregation,
+            "threshold": self.threshold or None,
+            "embedding_cache": embedding_cache or None,
+            "judge": judge,
+            "access": access,
+        }
+        if self.embedding_models:
+            options["embedding_models"] = tuple(self.embedding_models)
+        return create(self.metrics, options)
 
 
 class Limits(Form):

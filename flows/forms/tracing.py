@@ -15,7 +15,7 @@ from answerkey.flows.forms.parameters import SILENT, Form, Scoring, wrong_value
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE
 from answerkey.metrics_core.llm.access import Access
-from answerkey.metrics_core.registry import METRICS, Options, create
+from answerkey.metrics_core.metric import Metric
 from answerkey.tasks.traces.rules import Rule, load_rules
 from answerkey.tasks.traces.score import newest_version
 from answerkey.tasks.traces.select import Window
@@ -94,7 +94,7 @@ class Job:
     """A rule with everything that it takes to run it; `key_from` says where the key of its judges is."""
 
     rule: Rule
-    options: Options
+    metric: Metric
     key_from: str
 
 
@@ -114,20 +114,19 @@ def _job(rule: Rule, home: Home, run_id: str) -> Job:
         _check_dataset(rule, home)
     scoring = _form(rule, "options", Scoring, rule.options, metrics=[rule.metric])
     judge, key_from = OFFLINE_JUDGE, ""
-    if METRICS[rule.metric].kind == "judge":
+    if scoring.asks_judges:
         judging = _form(rule, "judge", Judging, rule.judge)
         with _told_at(rule, "judge"):
             judge, key_from = judging.options(), judging.key_from
             if rule.enabled:
                 preflight(judge, key_from)
     # Each rule has a budget of its own.
-    options = scoring.options(
-        str(home.folder / "embeddings"), judge, Access(ledger=home.ledger, run=f"{run_id}/{rule.name}")
-    )
+    access = Access(ledger=home.ledger, run=f"{run_id}/{rule.name}")
     with _told_at(rule, "options"):
+        [metric] = scoring.create(str(home.folder / "embeddings"), judge, access)
         # A signature names the model, so a model that is not there is found before anything starts.
-        _ = [metric.signature for metric in create([rule.metric], options)]
-    return Job(rule, options, key_from)
+        _ = metric.signature
+    return Job(rule, metric, key_from)
 
 
 @contextmanager

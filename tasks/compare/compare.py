@@ -13,7 +13,6 @@ import numpy.typing as npt
 from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.votes import SPREAD
-from answerkey.metrics_core.registry import METRICS
 from answerkey.metrics_core.statistics.intervals import LEVEL
 from answerkey.metrics_core.statistics.multiple_testing import benjamini_hochberg, holm
 from answerkey.metrics_core.statistics.paired import PairedDifference, paired_difference, sign_flip
@@ -207,7 +206,8 @@ def _compare_field(
     same_sample = ~(samples.changed | samples.facts_changed) if metric in USES_FACTS else ~samples.changed
     both = (scores.old_status == SCORED) & (scores.new_status == SCORED) & same_sample
     binary = all(np.isin(side[both], (0, 1)).all() for side in (scores.old, scores.new))
-    range_ = None if binary else span(metric, field)
+    low, high = samples.new.range(metric, field)
+    range_ = None if binary else high - low
     for slice_, in_old, in_new in samples.members():
         before, after = in_old & (scores.old_status == SCORED), in_new & (scores.new_status == SCORED)
         common = before & after & same_sample
@@ -225,7 +225,7 @@ def _compare_field(
             difference = _difference(samples, scores, common, range_, settings, slice_)
         row = _field_comparison(metric, field, slice_, difference, about, settings)
         if labels and slice_ == ALL and not bleu and metric != LABEL:
-            row = replace(row, **_people(samples, scores, labels, common, span(metric, field), settings.level))
+            row = replace(row, **_people(samples, scores, labels, common, high - low, settings.level))
         yield row
 
 
@@ -316,15 +316,6 @@ def _needed(found: PairedDifference, mde: float | None, level: float) -> int | N
         cluster_size=found.n / found.units,
         level=level,
     )
-
-
-def span(metric: str, field: str) -> float:
-    """The length of the range that a field's numbers lie in: 1, or 2 for cosines."""
-    if metric not in METRICS:
-        return 1.0
-    known = {one.name: one.high - one.low for one in METRICS[metric]().fields}
-    # A field of its own for each embedding model: it is named after the model, and has the range of the others.
-    return known.get(field, max(known.values()))
 
 
 def _store(home: Home, comparison: Comparison, *, seed: int) -> None:

@@ -14,7 +14,7 @@ from answerkey.metrics_core.gate.evidence import Coverage, Evidence, Mask, Missi
 from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict, apply_policy
 from answerkey.metrics_core.gate.policy import Policy, parse_policy
 from answerkey.metrics_core.gate.simulate import SelfTest, self_test
-from answerkey.metrics_core.registry import METRICS, Options, create
+from answerkey.metrics_core.metric import Metric
 from answerkey.tasks.compare.compare import USES_FACTS
 from answerkey.tasks.compare.paired_samples import (
     CORPUS_BLEU,
@@ -61,13 +61,13 @@ def read_policy(policy: str) -> Policy:
     return parse_policy(content, where)
 
 
-def check_fields(policy: Policy, metrics: Sequence[str], options: Options) -> None:
+def check_fields(policy: Policy, metrics: Sequence[Metric]) -> None:
     """Find out before anything is scored whether a run with these metrics can have all that the policy asks.
 
     Raises:
         UserError: it names a field that the run will not have. Labels are in the data, so nothing is said of theirs.
     """
-    known = [f"{metric.name}.{one.name}" for metric in create(metrics, options) for one in metric.fields]
+    known = [f"{metric.name}.{one.name}" for metric in metrics for one in metric.fields]
     for name in policy.fields:
         if name not in known and name.partition(".")[0] != LABEL:
             near = difflib.get_close_matches(name, known, n=1)
@@ -166,21 +166,11 @@ def _field(samples: PairedSamples, name: str) -> _Field | Missing:
     known = [side[status == SCORED] for side, status in _sides(columns)]
     binary = all(np.isin(values, (0, 1)).all() for values in known)
     same = ~(samples.changed | samples.facts_changed) if metric in USES_FACTS else ~samples.changed
-    return _Field(columns, same, binary, *_range(metric, field))
+    return _Field(columns, same, binary, *samples.new.range(metric, field))
 
 
 def _sides(columns: FieldScores) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     return (columns.old, columns.old_status), (columns.new, columns.new_status)
-
-
-def _range(metric: str, field: str) -> tuple[float, float]:
-    """Of the field; a field of a model of the user's has the widest of its metric."""
-    if metric not in METRICS:
-        return 0.0, 1.0
-    fields = {one.name: one for one in METRICS[metric]().fields}
-    if field in fields:
-        return fields[field].low, fields[field].high
-    return min(one.low for one in fields.values()), max(one.high for one in fields.values())
 
 
 def _column(field: _Field | Missing, slice_: str, masks: dict[str, tuple[Mask, Mask]]) -> PairedScores | Missing:

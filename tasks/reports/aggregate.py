@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH
-from answerkey.metrics_core.metric import Field
+from answerkey.metrics_core.metric import Field, Metric
 from answerkey.metrics_core.metrics.bleu import BleuStats, corpus_bleu
-from answerkey.metrics_core.registry import Options, create
 from answerkey.metrics_core.statistics.intervals import Interval, bootstrap, cluster_t, student_t, wilson
 from answerkey.tasks.reports.commit import Committed, ReleaseVersion
 from answerkey.tasks.reports.labels import LABEL, LABEL_FIELD, LABEL_SIGNATURE, NOT_LABELLED
@@ -41,8 +40,7 @@ class ReportRef:
 def aggregate(
     home: Home,
     committed: Committed,
-    metrics: Sequence[str],
-    options: Options,
+    metrics: Sequence[Metric],
     manifest: Mapping[str, Any],
     *,
     min_coverage: float = 0.95,
@@ -54,9 +52,8 @@ def aggregate(
     `min_coverage` is the share of rows (0 to 1), of those that should have a score, that every metric must have
     scored for a report to be COMPLETE.
     """
-    chosen = create(metrics, options)
-    fields = {(metric.name, field.name): field for metric in chosen for field in metric.fields}
-    signatures = {metric.name: metric.signature for metric in chosen}
+    fields = {(metric.name, field.name): field for metric in metrics for field in metric.fields}
+    signatures = {metric.name: metric.signature for metric in metrics}
     with home.warehouse.writing() as warehouse:
         if labelled := _has_labels(warehouse, committed):
             fields = {(LABEL, LABEL_FIELD.name): LABEL_FIELD} | fields

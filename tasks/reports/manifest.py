@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,7 +14,7 @@ import answerkey.metrics_core
 from answerkey.metrics_core.judges.options import OFFLINE, OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.ledger import FILE, Ledger, Spent
-from answerkey.metrics_core.registry import METRICS
+from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.load import Loaded
 from answerkey.tasks.score.plan import Plan
@@ -55,14 +56,25 @@ def manifest(
             "accepted": validation.n_accepted,
             "quarantined": validation.n_quarantined,
         },
-        "signatures": dict(plan.signatures),
+        "signatures": {metric.name: metric.signature for metric in plan.metrics},
+        "metrics": {metric.name: _declared(metric) for metric in plan.metrics},
         "seed": SEED,
         "versions": versions(),
         "code": code_revision(),
         "notes": list(loaded.notes),
     }
-    asked = any(METRICS[metric].kind == "judge" for metric, _ in plan.signatures)
+    asked = any(metric.kind == "judge" for metric in plan.metrics)
     return content | ({"judge": _judge(judge, access)} if asked else {})
+
+
+def _declared(metric: Metric) -> dict[str, Any]:
+    """What a report must know of a metric to be read where the metric's code is not."""
+    return {
+        "spec": metric.spec,
+        "kind": metric.kind,
+        "summary": metric.described(),
+        "fields": [asdict(field) for field in metric.fields],
+    }
 
 
 def _judge(options: JudgeOptions, access: Access) -> dict[str, Any]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.metric import Field, Kind
+from answerkey.metrics_core.registry import METRICS
 from answerkey.tasks.warehouse.home import Home
 
 
@@ -33,6 +35,15 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricNote:
+    """What a report keeps of a metric."""
+
+    kind: Kind
+    summary: str
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """A report with its aggregates, checks and quarantine counts.
 
@@ -53,6 +64,26 @@ class Report:
     scores: tuple[Score, ...]
     checks: tuple[tuple[str, str, bool, str], ...]
     quarantined: tuple[tuple[str, int], ...]
+
+    def metric(self, name: str) -> MetricNote | None:
+        """What the metric called `name` is; None for one that is not a metric of the report.
+
+        Reports keep it themselves, since the code of a metric may be gone; those of the first version did not, and
+        had metrics of this package only.
+        """
+        if note := self.manifest.get("metrics", {}).get(name):
+            return MetricNote(note["kind"], note["summary"], tuple(Field(**one) for one in note["fields"]))
+        if name not in METRICS:
+            return None
+        return MetricNote(METRICS[name].kind, METRICS[name].described(), METRICS[name]().fields)
+
+    def range(self, metric: str, field: str) -> tuple[float, float]:
+        """The lowest and highest possible value of a field; of one that is not known, the widest of its metric."""
+        note = self.metric(metric)
+        if note is None:
+            return 0.0, 1.0
+        fields = [one for one in note.fields if one.name == field] or note.fields
+        return min(one.low for one in fields), max(one.high for one in fields)
 
     @property
     def overall(self) -> tuple[Score, ...]:

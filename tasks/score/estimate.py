@@ -5,7 +5,7 @@ from __future__ import annotations
 from answerkey.metrics_core.judges.estimate import estimate_cost
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.llm.cost import Cost
-from answerkey.metrics_core.registry import METRICS, create, workload
+from answerkey.metrics_core.metric import Metric
 from answerkey.tasks.score.plan import Plan
 from answerkey.tasks.score.shard import Chunk, samples_of
 
@@ -17,15 +17,11 @@ def estimate_costs(plan: Plan) -> tuple[Cost, ...]:
         UserError: litellm does not know the provider of a judge.
         LedgerError: the ledger cannot be read.
     """
-    names = [metric for metric, _ in plan.n_todo if METRICS[metric].kind == "judge"]
-    return tuple(_estimate(name, [chunk for chunk in plan.chunks if chunk.metric == name]) for name in names)
+    judged = [metric for metric in plan.metrics if metric.kind == "judge"]
+    return tuple(_estimate(metric, [chunk for chunk in plan.chunks if chunk.metric == metric]) for metric in judged)
 
 
-def _estimate(name: str, chunks: list[Chunk]) -> Cost:
-    if not chunks:
-        return Cost(name, 0, 0, 0, 0, 0, 0.0)
-    if workload(name, chunks[0].options) != "judge":
-        return Cost(name, sum(chunk.n_rows for chunk in chunks), 0, 0, 0, 0, 0.0)
-    [metric] = create([name], chunks[0].options)
-    assert isinstance(metric, JudgeMetric)
+def _estimate(metric: Metric, chunks: list[Chunk]) -> Cost:
+    if not isinstance(metric, JudgeMetric) or metric.workload != "judge" or not chunks:
+        return Cost(metric.name, sum(chunk.n_rows for chunk in chunks), 0, 0, 0, 0, 0.0)
     return estimate_cost(metric, (sample for chunk in chunks for samples in samples_of(chunk) for sample in samples))

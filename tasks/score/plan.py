@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from answerkey.metrics_core.metric import Kind
-from answerkey.metrics_core.registry import Options, create, workload
+from answerkey.metrics_core.judges.judge_metric import JudgeMetric
+from answerkey.metrics_core.metric import Kind, Metric
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.score.shard import Chunk, part_schema
 from answerkey.tasks.warehouse.home import Home
@@ -34,10 +34,10 @@ _GROUP_ROWS = 2_048
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The chunks to score, and what each metric can take from earlier runs."""
+    """The chunks to score, and what each metric can take from earlier runs: pairs of its name and a number of rows."""
 
     chunks: tuple[Chunk, ...]
-    signatures: tuple[tuple[str, str], ...]
+    metrics: tuple[Metric, ...]
     n_samples: int
     n_known: tuple[tuple[str, int], ...]
     n_todo: tuple[tuple[str, int], ...]
@@ -47,8 +47,7 @@ def plan(
     accepted: str,
     home: Home,
     out: Path,
-    metrics: Sequence[str],
-    options: Options,
+    metrics: Sequence[Metric],
     *,
     only_failed: bool,
     most: int = MAX_CHUNKS,
@@ -61,35 +60,33 @@ def plan(
 
     Raises:
         UserError: a judge is written in a way that none is.
-        ValueError: the options hold a judge's key, which would travel with every chunk.
+        ValueError: a metric holds a judge's key, which would travel with every chunk.
     """
-    if options.access.api_key is not None:
+    if any(isinstance(metric, JudgeMetric) and metric.access.api_key is not None for metric in metrics):
         raise ValueError("a judge's key does not travel: give score() the name of the place where it is kept")
-    chosen = create(metrics, options)
-    needs, n_samples = _needs(accepted, home, out, [metric.signature for metric in chosen], only_failed=only_failed)
+    needs, n_samples = _needs(accepted, home, out, [metric.signature for metric in metrics], only_failed=only_failed)
     share = max(1, most // len(metrics))
     chunks: list[Chunk] = []
-    for metric, need in zip(chosen, needs, strict=True):
-        kind = workload(metric.name, options)
-        options.judge.seats()
+    for metric, need in zip(metrics, needs, strict=True):
+        kind = metric.workload
         # What judges said is in the ledger. A part would only stand in the way of a rerun with more budget.
         folder = _part_folder(out if kind == "judge" else home.folder, metric.signature, need.contents)
         size = _chunk_size(need.n_todo, _CHUNK_ROWS[kind], share)
         chunks += [
             Chunk(
-                metric.name, options, str(out / TODO), first, count, str(folder / f"{first}-{first + count}.parquet"),
+                metric, str(out / TODO), first, count, str(folder / f"{first}-{first + count}.parquet"),
                 need.places,
             )
             for first in range(0, need.n_todo, size)
             for count in [min(size, need.n_todo - first)]
         ]  # fmt: skip
-    named = [(metric.name, metric.signature, need) for metric, need in zip(chosen, needs, strict=True)]
+    named = [(metric.name, need) for metric, need in zip(metrics, needs, strict=True)]
     return Plan(
         tuple(chunks),
-        tuple((name, signature) for name, signature, _ in named),
+        tuple(metrics),
         n_samples,
-        tuple((name, need.n_known) for name, _, need in named),
-        tuple((name, need.n_todo) for name, _, need in named),
+        tuple((name, need.n_known) for name, need in named),
+        tuple((name, need.n_todo) for name, need in named),
     )
 
 

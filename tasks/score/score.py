@@ -11,7 +11,6 @@ from functools import cache
 
 from answerkey.metrics_core.evaluate import spawned_pool
 from answerkey.metrics_core.metric import Kind
-from answerkey.metrics_core.registry import METRICS, workload
 from answerkey.tasks.score.keys import key
 from answerkey.tasks.score.shard import Chunk, score_chunk
 
@@ -20,9 +19,9 @@ _SPAWN_ROWS = 20_000
 """Below this many lexical rows a run stays in one process: starting others takes longer than the work."""
 
 
-def worth_spawning(todo: Iterable[tuple[str, int]]) -> bool:
-    """Whether there is enough to score, as pairs of metric and rows, for more than one process."""
-    return sum(rows for metric, rows in todo if METRICS[metric].kind == "lexical") > _SPAWN_ROWS
+def worth_spawning(chunks: Iterable[Chunk]) -> bool:
+    """Whether there is enough to score for more than one process."""
+    return sum(chunk.n_rows for chunk in chunks if chunk.metric.workload == "lexical") > _SPAWN_ROWS
 
 
 def score(chunk: Chunk, *, spawn: bool, key_from: str = "") -> str:
@@ -37,7 +36,7 @@ def score(chunk: Chunk, *, spawn: bool, key_from: str = "") -> str:
     Raises:
         UserError: there is no key where `key_from` says, or a judge cannot be asked.
     """
-    kind = workload(chunk.metric, chunk.options)
+    kind = chunk.metric.workload
     if kind == "judge":
         return score_chunk(chunk, key(key_from))
     if kind == "semantic":
@@ -62,7 +61,7 @@ def in_good_order(chunks: Sequence[Chunk]) -> list[Chunk]:
     """
     by_kind: dict[Kind, list[Chunk]] = {"semantic": [], "judge": [], "lexical": []}
     for chunk in chunks:
-        by_kind[workload(chunk.metric, chunk.options)].append(chunk)
+        by_kind[chunk.metric.workload].append(chunk)
     semantic, judge = by_kind["semantic"], by_kind["judge"]
     return [*semantic[:1], *judge[:1], *by_kind["lexical"], *_in_turns(judge[1:], semantic[1:])]
 

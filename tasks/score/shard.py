@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.measurement import Failed, Measurement, Skipped
 from answerkey.metrics_core.metric import Metric
-from answerkey.metrics_core.registry import Options, create
 from answerkey.metrics_core.sample import Sample
 from answerkey.tasks.warehouse.store import whole
 
@@ -30,11 +30,10 @@ class Chunk:
     The texts are in the file `todo`, which all metrics of a run share. `places` is the file with the places of the rows
     in it that this metric needs, in ascending order; None: it needs all of them.
 
-    It goes wherever the work is done, so its options hold no key of a judge.
+    It goes wherever the work is done, so its metric holds no key of a judge.
     """
 
-    metric: str
-    options: Options
+    metric: Metric
     todo: str
     first: int
     n_rows: int
@@ -74,18 +73,18 @@ def score_chunk(chunk: Chunk, api_key: str | None = None) -> str:
     """
     part = Path(chunk.part)
     if not part.is_file():
-        access = replace(chunk.options.access, api_key=api_key)
-        [metric] = create([chunk.metric], replace(chunk.options, access=access))
+        metric = chunk.metric
+        if isinstance(metric, JudgeMetric):
+            metric = replace(metric, access=replace(metric.access, api_key=api_key))
         _write(part, (metric.measure(samples) for samples in samples_of(chunk)))
     return chunk.part
 
 
 def fail_chunk(chunk: Chunk, message: str) -> str:
     """Write down that every row of a chunk failed, so that the run goes on and a rerun tries them again."""
-    [metric] = create([chunk.metric], chunk.options)
     failed = Failed("task", message)
     part = Path(chunk.part).with_suffix(".failed.parquet")
-    _write(part, ([_failed(sample, metric, failed) for sample in samples] for samples in samples_of(chunk)))
+    _write(part, ([_failed(sample, chunk.metric, failed) for sample in samples] for samples in samples_of(chunk)))
     return str(part)
 
 

@@ -28,7 +28,7 @@ from typing import Any
 import yaml
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.registry import METRICS, create
+from answerkey.metrics_core.registry import create
 from answerkey.tasks.traces.condition import Condition, names_in, of_filter, parse_condition
 from answerkey.tasks.traces.source import absolute, path_problem
 
@@ -272,11 +272,11 @@ def _metric_problems(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if not metric:
         return
     try:
-        create([str(metric)])
+        [made] = create([str(metric)])
     except UserError as error:
         yield "metric", f"metric: {error}"
         return
-    if judge is not None and METRICS[str(metric)].kind != "judge":
+    if judge is not None and made.kind != "judge":
         yield "judge", f"judge: {metric} asks none; remove it, or choose a metric that does"
     if judge is not None and not isinstance(judge, str | list | dict):
         yield "judge", f"judge: must be PROVIDER/MODEL, or keys and values, and here is {_kind(judge)}"

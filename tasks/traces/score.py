@@ -14,7 +14,7 @@ from filelock import FileLock, Timeout
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.cost import Cost
-from answerkey.metrics_core.registry import Options, create
+from answerkey.metrics_core.metric import Metric
 from answerkey.tasks.load.columns import ColumnMap, value
 from answerkey.tasks.load.load import Reference, Stager, quarantine_schema, refused, staged_schema
 from answerkey.tasks.load.sources import Raw, parse_line, without_secrets
@@ -95,11 +95,11 @@ class Prepared:
         return sum(rows for _, rows in self.plan.n_todo) if self.plan else 0
 
 
-def prepare(rule: Rule, options: Options, home: Home, out: Path, window: Window, *, most: int = MAX_CHUNKS) -> Prepared:
+def prepare(rule: Rule, metric: Metric, home: Home, out: Path, window: Window, *, most: int = MAX_CHUNKS) -> Prepared:
     """Select the traces of a rule, stage them, and plan their scoring. Nothing in the warehouse changes.
 
     Args:
-        options: of the rule's metric, without a judge's key.
+        metric: that of the rule, without a judge's key.
         out: a folder for this rule in this run alone.
         most: chunks that the rule may have.
 
@@ -110,8 +110,7 @@ def prepare(rule: Rule, options: Options, home: Home, out: Path, window: Window,
     staged = stage(rule, home, selection, out)
     planned = None
     if staged.accepted:
-        planned = plan(staged.accepted, home, out, [rule.metric], options, only_failed=False, most=most)
-    [metric] = create([rule.metric], options)
+        planned = plan(staged.accepted, home, out, [metric], only_failed=False, most=most)
     return Prepared(rule, window, metric.signature, selection, staged, planned)
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.registry import METRICS
 from answerkey.metrics_core.statistics.agreement import Confusion
 from answerkey.metrics_core.statistics.ppi import rogan_gladen
 from answerkey.tasks.gate.calibrate import by_own_labels
@@ -180,8 +179,9 @@ def _named(comparison: Comparison, names: dict[str, str], margin: float | None) 
 def _field(name: str, reports: Sequence[Report], binary: bool) -> Field:
     metric = name.partition(".")[0]
     found = [report.manifest["signatures"].get(metric) for report in reports]
-    known = {LABEL: LABEL_FIELD.description} | {name: cls.described() for name, cls in METRICS.items()}
-    return Field(name, metric, known.get(metric, ""), tuple(dict.fromkeys(filter(None, found))), binary)
+    notes = [note for report in reports if (note := report.metric(metric))]
+    summary = LABEL_FIELD.description if metric == LABEL else notes[0].summary if notes else ""
+    return Field(name, metric, summary, tuple(dict.fromkeys(filter(None, found))), binary)
 
 
 def _median_lengths(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> dict[str, float | None]:
