@@ -105,7 +105,7 @@ def _check(asking: Asking, afterwards: Afterwards, scoring: Scoring, judging: Ju
     judge = judging.options()
     if scoring.asks_judges:
         preflight(judge, judging.key_from)
-    policy_of(afterwards.policy, afterwards.baseline, scoring.metrics, scoring.options("", judge))
+    policy_of(afterwards.policy, afterwards.baseline, scoring.create(judge=judge))
 
 
 def _generate(home: Home, found: QuestionSet, asking: Asking, form: Generating, work: Path) -> Made | Cost:

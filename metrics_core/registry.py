@@ -83,6 +83,8 @@ def create(
     given = {**(where_they_fit or {}), **options}
     for one in metrics:
         known = one if isinstance(one, Metric) else _made(one, given, used)
+        if known.target != known.name and not isinstance(known, METRICS.get(known.name, Metric)):
+            raise UserError(f"{known.name} is the name of another metric: give {known.target} a name of its own")
         other = made.setdefault(known.name, known)
         if other != known:
             raise UserError(
@@ -122,29 +124,6 @@ def load(target: str) -> type[Metric] | Metric:
 def entry_point_metrics() -> Mapping[str, EntryPoint]:
     """The metrics that other installed packages offer, by name; ours come first where names clash."""
     return {one.name: one for one in entry_points(group=GROUP) if one.name not in METRICS}
-
-
-def split_specs(text: str) -> list[str]:
-    """A comma-separated list of specs; commas in brackets and quotes separate nothing.
-
-    >>> split_specs("rouge_l, x=a.b:C(d=1, e='f,g') ,bleu")
-    ['rouge_l', "x=a.b:C(d=1, e='f,g')", 'bleu']
-    """
-    parts, depth, quoted = [""], 0, ""
-    for mark in text:
-        if quoted:
-            quoted = "" if mark == quoted else quoted
-        elif mark in "'\"":
-            quoted = mark
-        elif mark in "([{":
-            depth += 1
-        elif mark in ")]}":
-            depth -= 1
-        elif mark == "," and not depth:
-            parts.append("")
-            continue
-        parts[-1] += mark
-    return [part.strip() for part in parts if part.strip()]
 
 
 def _made(one: str | Callable[..., Any], options: Mapping[str, object], used: set[str]) -> Metric:

@@ -72,10 +72,8 @@ def check_scoring(scoring: Scoring, judging: Judging) -> None:
     Raises:
         UserError: a metric or model is not there, a judge cannot be asked, or options contradict each other.
     """
-    from answerkey.metrics_core.registry import create
-
     # A signature names the model, so a model that is not there is found before anything starts.
-    _ = [metric.signature for metric in create(scoring.metrics, scoring.options(""))]
+    _ = [metric.signature for metric in scoring.create()]
     if scoring.asks_judges:
         preflight(judging.options(), judging.key_from)
         return

@@ -19,7 +19,7 @@ from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.ledger import Ledger
 from answerkey.metrics_core.measurement import Measurement
 from answerkey.metrics_core.offline_judge.matcher import about
-from answerkey.metrics_core.registry import METRICS, Options, create
+from answerkey.metrics_core.registry import METRICS, create
 from answerkey.metrics_core.sample import Sample
 from answerkey.tasks.score.keys import key
 from answerkey.tasks.warehouse.home import Home
@@ -92,7 +92,7 @@ def ask_about(
 
 def _measure(name: str, sample: Sample, options: JudgeOptions, access: Access) -> Trial:
     cache = str(Path(access.ledger or "") / "embeddings")
-    [metric] = create([name], Options(judge=options, access=access, embedding_cache=cache))
+    [metric] = create([name], {"judge": options, "access": access, "embedding_cache": cache})
     [measurement] = metric.measure([sample])
     if not measurement.requests:
         offline = options.offline or measurement.details.get(DECIDED_BY) == "offline"

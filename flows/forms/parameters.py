@@ -107,8 +107,9 @@ class Scoring(Form):
     metrics: list[str] = Field(
         default_factory=lambda: list(METRICS),
         title="Metrics",
-        description="What to compute. meaning_match and ground_truth_similarity need a judge: the offline one, which "
-        "is free, unless another one is named.",
+        description="What to compute: names (see `answerkey metrics`), or metrics of your own by import path, like "
+        "my_package.metrics:Politeness(threshold=0.9). meaning_match and ground_truth_similarity need a judge: the "
+        "offline one, which is free, unless another one is named.",
         min_length=1,
         json_schema_extra={"position": 0},
     )
@@ -170,7 +171,7 @@ class Scoring(Form):
         Raises:
             UserError: a metric is not known or cannot be loaded, or an option does not fit one.
         """
-        options = {
+        options: dict[str, object] = {
             "profile": None if self.profile == "default" else self.profile,
             "blank_answer": self.blank_answer,
             "aggregation": self.aggregation,

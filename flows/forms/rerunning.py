@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, Field, ValidationError
 
 from answerkey.flows.forms.judging import ADDRESS_PATTERN, JUDGE_PATTERN, PLACE_PATTERN, Judging
-from answerkey.flows.forms.parameters import Form, Limits, MetricName, Scoring
+from answerkey.flows.forms.parameters import Form, Limits, Scoring
 from answerkey.metrics_core.errors import UserError
 
 _AS_IN_THE_REPORT = -1.0
@@ -28,7 +28,7 @@ class Rerunning(Form):
         examples=["faq/gpt-4/v2"],
         json_schema_extra={"position": 0},
     )
-    metrics: list[MetricName] = Field(
+    metrics: list[str] = Field(
         default_factory=list,
         title="Metrics",
         description="Those to have in the new report. Empty: those of the old one.",

@@ -169,7 +169,7 @@ def test_a_failed_chunk_is_reported_and_only_it_is_scored_again(cli: Cli, answer
 
 def _block_the_part_of(metric: str, answers: Path, home: Path, tmp_path: Path) -> Path:
     """Put a folder where the part of a metric's first chunk will be written, so that every attempt fails."""
-    from answerkey.metrics_core.registry import Options
+    from answerkey.metrics_core.registry import create
     from answerkey.tasks.load.load import Source, load
     from answerkey.tasks.score.plan import plan
     from answerkey.tasks.validate.contract import Contract
@@ -177,7 +177,7 @@ def _block_the_part_of(metric: str, answers: Path, home: Path, tmp_path: Path) -
 
     loaded = load(Source(str(answers)), tmp_path / "work")
     validation = validate(loaded.staged, loaded.rejects, str(tmp_path / "work"), Contract())
-    planned = plan(validation.accepted, Home(home), tmp_path / "work", [metric], Options(), only_failed=False)
+    planned = plan(validation.accepted, Home(home), tmp_path / "work", create([metric], {}), only_failed=False)
     [chunk] = planned.chunks
     Path(chunk.part).mkdir(parents=True)
     return Path(chunk.part)

@@ -17,7 +17,7 @@ from prefect.variables import Variable
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
-from answerkey.metrics_core.registry import Options
+from answerkey.metrics_core.registry import create
 from answerkey.tasks import steps
 from answerkey.tasks.score.keys import key, settings
 from answerkey.tasks.score.plan import plan
@@ -91,11 +91,12 @@ def test_a_task_looks_its_key_up_and_shows_it_to_nobody(tmp_path: Path, ask: Any
     Secret(value=KEY).save("my-judge")
     rows = [{"id": str(i), "question": "?", "answer": f"a {i}", "references": ["a"]} for i in range(3)]
     with JudgeServer(agreeable) as judge:
-        options = Options(
+        options = dict(
             judge=JudgeOptions(judges=(f"openai/m@{judge.url}",)), access=Access(ledger=str(tmp_path), run="r")
         )
         loaded = stage(tmp_path / "staged", rows)
-        made = plan(loaded.staged, Home(tmp_path), tmp_path / "work", ["meaning_match"], options, only_failed=False)
+        metrics = create(["meaning_match"], options)
+        made = plan(loaded.staged, Home(tmp_path), tmp_path / "work", metrics, only_failed=False)
 
         @flow(name="judged", task_runner=ThreadPoolTaskRunner(max_workers=2))  # type: ignore[arg-type]
         def judged() -> list[str]:

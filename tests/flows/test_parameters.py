@@ -5,28 +5,27 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
-from answerkey.flows.forms.parameters import DEFAULT_METRICS, JUDGE_METRICS, Data, Limits, MetricName, Scoring
+from answerkey.flows.forms.parameters import Data, Limits, Scoring
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.metrics.continuous_eval import PROFILES
-from answerkey.metrics_core.registry import METRICS, Options
+from answerkey.metrics_core.registry import METRICS, create
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.validate.contract import Contract
 
 
 def test_the_form_offers_every_metric_and_profile() -> None:
-    assert list(get_args(MetricName)) == list(METRICS) == DEFAULT_METRICS
+    assert Scoring().metrics == list(METRICS)
     assert get_args(Scoring.model_fields["profile"].annotation) == ("default", *PROFILES)
 
 
 def test_all_metrics_are_the_default_since_the_offline_judge_is_free() -> None:
     assert Scoring().metrics == list(METRICS)
-    assert JUDGE_METRICS == ["meaning_match", "ground_truth_similarity"]
     assert not Scoring(metrics=["contains"]).asks_judges
     assert Scoring(metrics=["contains", "meaning_match"]).asks_judges
 
 
 def test_untouched_forms_are_the_library_s_defaults() -> None:
-    assert Scoring().options("cache") == Options(embedding_cache="cache")
+    assert Scoring().create("cache") == create(METRICS, {"embedding_cache": "cache"})
     assert Limits().contract() == Contract()
     assert Data(answers="a.csv").source() == Source("a.csv")
 
@@ -40,9 +39,10 @@ def test_choices_reach_the_library() -> None:
         threshold=0.7,
     )
     judge = JudgeOptions(judges=("openai/a",))
-    assert scoring.options("c", judge) == Options(
-        "continuous_eval_v0_3", "undefined", ("minilm",), "min", 0.7, embedding_cache="c", judge=judge
-    )
+    assert scoring.create("c", judge) == create(
+        METRICS, profile="continuous_eval_v0_3", blank_answer="undefined", embedding_models=("minilm",),
+        aggregation="min", threshold=0.7, embedding_cache="c", judge=judge,
+    )  # fmt: skip
     limits = Limits(max_quarantined=0.5, missing_tolerance=0.1, length_drift=2.0, min_coverage=0.5)
     assert limits.contract() == Contract(max_quarantined=0.5, missing_tolerance=0.1, length_drift=2.0)
     data = Data(answers="a.csv", references="r.csv", columns=["id=meta.id"], reference_columns=["id=key"], slices=["x"])

@@ -2,17 +2,17 @@
 
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from answerkey.metrics_core import METRICS, Options, create
+from answerkey.metrics_core import METRICS, create
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.metrics.rouge_l import RougeL
-from answerkey.metrics_core.registry import entry_point_metrics, workload
+from answerkey.metrics_core.registry import entry_point_metrics
 
 
 def test_the_catalogue_in_the_order_of_reports() -> None:
@@ -46,11 +46,13 @@ def test_a_metric_goes_by_the_name_that_users_write(name: str) -> None:
 
 
 def test_the_offline_judge_is_work_for_this_machine() -> None:
-    online = Options(judge=JudgeOptions(judges=("openai/a",)))
-    assert {workload(name, Options()) for name in ("meaning_match", "ground_truth_similarity")} == {"semantic"}
-    assert {workload(name, online) for name in ("meaning_match", "ground_truth_similarity")} == {"judge"}
-    cascade = replace(online, judge=online.judge.model_copy(update={"cascade": 0.02}))
-    assert (workload("meaning_match", cascade), workload("bleu", cascade)) == ("judge", "lexical")
+    def workloads(judge: JudgeOptions) -> list[str]:
+        return [one.workload for one in create(["meaning_match", "ground_truth_similarity", "bleu"], judge=judge)]
+
+    online = JudgeOptions(judges=("openai/a",))
+    assert workloads(JudgeOptions()) == ["semantic", "semantic", "lexical"]
+    assert workloads(online) == ["judge", "judge", "lexical"]
+    assert workloads(online.model_copy(update={"cascade": 0.02})) == ["judge", "judge", "lexical"]
 
 
 def test_metrics_come_in_the_order_asked_for_and_once() -> None:
@@ -74,37 +76,32 @@ def test_an_unknown_name_is_answered_with_a_suggestion(name: str, message: str) 
     assert "\n" not in str(caught.value)
 
 
-def test_the_default_options_change_nothing() -> None:
-    assert Options() == Options(profile=None, blank_answer="zero")
-    assert [m.signature for m in create(list(METRICS))] == [m.signature for m in create(list(METRICS), Options())]
-
-
 def test_options_that_change_numbers_change_signatures() -> None:
-    def signature(name: str, options: Options) -> str:
+    def signature(name: str, options: dict[str, Any]) -> str:
         [metric] = create([name], options)
         return metric.signature
 
     lexical = {
         signature("answer_correctness", options)
         for options in (
-            Options(),
-            Options(blank_answer="undefined"),
-            Options(profile="continuous_eval_v0_2"),
-            Options(profile="continuous_eval_v0_3"),
-            Options(profile="continuous_eval_v0_3", blank_answer="undefined"),
+            {},
+            dict(blank_answer="undefined"),
+            dict(profile="continuous_eval_v0_2"),
+            dict(profile="continuous_eval_v0_3"),
+            dict(profile="continuous_eval_v0_3", blank_answer="undefined"),
         )
     }
     assert len(lexical) == 5
     # The profile belongs to the basket alone.
-    assert signature("rouge_l", Options(profile="continuous_eval_v0_2")) == signature("rouge_l", Options())
+    assert signature("rouge_l", dict(profile="continuous_eval_v0_2")) == signature("rouge_l", {})
     # A folder for embeddings is no part of a number.
-    assert signature("rouge_l", Options(embedding_cache="x")) == signature("rouge_l", Options())
+    assert signature("rouge_l", dict(embedding_cache="x")) == signature("rouge_l", {})
 
 
 def test_options_of_judges_change_signatures_where_they_change_numbers() -> None:
     def signature(access: Access = NO_ACCESS, **changes: object) -> str:
         judge = JudgeOptions(**{"judges": ("openai/a",), **changes})  # type: ignore[arg-type]
-        [metric] = create(["meaning_match"], Options(judge=judge, access=access))
+        [metric] = create(["meaning_match"], dict(judge=judge, access=access))
         return metric.signature
 
     plain = signature()

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from answerkey.metrics_core import METRICS, JudgeOptions, Options, create
+from answerkey.metrics_core import METRICS, JudgeOptions, create
 
 CASES = [
     json.loads(line)
@@ -18,7 +18,7 @@ def made(metric: str, options: dict[str, Any]) -> tuple[str, list[str]]:
     if "judge" in given:
         judge = {name: tuple(value) if isinstance(value, list) else value for name, value in given["judge"].items()}
         given["judge"] = JudgeOptions(**judge)
-    [one] = create([metric], Options(**given))
+    [one] = create([metric], given)
     return one.signature, [field.name for field in one.fields]
 
 

@@ -5,16 +5,15 @@ from typing import Any
 
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
-from answerkey.metrics_core.registry import Options
 from tests.judge_brains import Body, data_of, sentences
 
 MODEL = "openai/some-model"
 
 
-def judged(url: str, **changes: Any) -> Options:
+def judged(url: str, **changes: Any) -> dict[str, Any]:
     """Options that ask one model at `url`."""
     access = Access(**{name: changes.pop(name) for name in ("ledger", "run") if name in changes})
-    return Options(judge=JudgeOptions(judges=(f"{MODEL}@{url}",), **changes), access=access)
+    return dict(judge=JudgeOptions(judges=(f"{MODEL}@{url}",), **changes), access=access)
 
 
 def wordy(body: Body) -> str:

@@ -3,15 +3,16 @@
 import json
 import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow.parquet as pq
 
+from answerkey.metrics_core.judges.options import OFFLINE_JUDGE
 from answerkey.metrics_core.llm.access import Access
-from answerkey.metrics_core.registry import Options
+from answerkey.metrics_core.registry import MetricLike, create
 from answerkey.tasks.load.load import Loaded, Source, load
 from answerkey.tasks.reports.aggregate import ReportRef, aggregate
 from answerkey.tasks.reports.commit import Committed, commit, record_validation
@@ -46,36 +47,39 @@ class Done:
 def run(
     home: Path,
     source: Source,
-    metrics: Sequence[str] = ("rouge_l",),
+    metrics: Sequence[MetricLike] = ("rouge_l",),
     *,
     only_failed: bool = False,
     failing: Collection[str] = (),
     contract: Contract | None = None,
     parameters: Mapping[str, Any] | None = None,
-    options: Options | None = None,
+    options: dict[str, Any] | None = None,
     min_coverage: float = 0.95,
 ) -> Done:
     """Load, validate, plan, score, commit and aggregate. Chunks of `failing` metrics are written down as failed.
 
     Judges get the ledger in `home`, and the run for their budget.
     """
-    run_id, options = uuid.uuid4().hex, options or Options()
-    options = replace(options, access=Access(ledger=str(home), run=run_id))
+    run_id = uuid.uuid4().hex
+    access = Access(ledger=str(home), run=run_id)
+    made_of = create(metrics, {**(options or {}), "access": access})
     work = home / "runs" / run_id
     loaded = load(source, work)
     validation = validate(loaded.staged, loaded.rejects, str(work), contract or Contract())
     record_validation(Home(home), run_id, source.answers, loaded, validation)
     assert validation.broken is None, validation.broken
-    planned = plan(validation.accepted, Home(home), work, metrics, options, only_failed=only_failed)
+    planned = plan(validation.accepted, Home(home), work, made_of, only_failed=only_failed)
     parts = [score_or_fail(chunk, failing) for chunk in planned.chunks]
     committed = commit(Home(home), run_id, source.answers, loaded, validation.accepted, parts)
-    made = manifest(run_id, parameters or {}, loaded, validation, planned, options.judge, options.access)
-    reports = aggregate(Home(home), committed, metrics, options, made, min_coverage=min_coverage)
+    made = manifest(
+        run_id, parameters or {}, loaded, validation, planned, (options or {}).get("judge", OFFLINE_JUDGE), access
+    )
+    reports = aggregate(Home(home), committed, made_of, made, min_coverage=min_coverage)
     return Done(run_id, loaded, validation, planned, committed, reports)
 
 
 def score_or_fail(chunk: Chunk, failing: Collection[str]) -> str:
-    if chunk.metric in failing:
+    if chunk.metric.name in failing:
         return fail_chunk(chunk, "TimeoutError: no answer")
     return score(chunk, spawn=False)
 

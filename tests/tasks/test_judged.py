@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.ledger import COLUMNS, Budget, Ledger
-from answerkey.metrics_core.registry import Options
+from answerkey.metrics_core.registry import create
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.markdown import as_markdown
@@ -119,7 +120,7 @@ def test_a_run_that_died_before_its_commit_has_paid_for_the_next(tmp_path: Path,
     loaded = stage(tmp_path / "staged", ROWS)
     options = judged(server.url, ledger=str(tmp_path), run="died")
     made = plan(
-        loaded.staged, Home(tmp_path), tmp_path / "runs" / "died", ["meaning_match"], options, only_failed=False
+        loaded.staged, Home(tmp_path), tmp_path / "runs" / "died", create(["meaning_match"], options), only_failed=False
     )
     for chunk in made.chunks:
         score(chunk, spawn=False)
@@ -208,10 +209,10 @@ def test_the_manifest_says_who_judged_and_what_it_cost(tmp_path: Path, server: J
     assert "judge" not in read_reports(Home(tmp_path), without.ids)[0].manifest
 
 
-def chunk_of(tmp_path: Path, options: Options) -> Chunk:
+def chunk_of(tmp_path: Path, options: dict[str, Any]) -> Chunk:
     loaded = stage(tmp_path / "staged", ROWS)
-    options = replace(options, access=Access(ledger=str(tmp_path), run="r"))
-    [one] = plan(loaded.staged, Home(tmp_path), tmp_path / "work", ["meaning_match"], options, only_failed=False).chunks
+    metrics = create(["meaning_match"], {**options, "access": Access(ledger=str(tmp_path), run="r")})
+    [one] = plan(loaded.staged, Home(tmp_path), tmp_path / "work", metrics, only_failed=False).chunks
     return one
 
 
@@ -239,7 +240,9 @@ def test_what_is_foreseen_is_what_happens(tmp_path: Path, server: JudgeServer) -
     options = judged(server.url, ledger=str(tmp_path), run="foreseen")
 
     def planned() -> tuple[tuple[str, int, int, int, bool], ...]:
-        made = plan(loaded.staged, Home(tmp_path), tmp_path / "work", [*BOTH, "bleu"], options, only_failed=False)
+        made = plan(
+            loaded.staged, Home(tmp_path), tmp_path / "work", create([*BOTH, "bleu"], options), only_failed=False
+        )
         found = estimate_costs(made)
         assert all(one.cost_usd is None for one in found if one.calls)
         return tuple((one.metric, one.samples, one.calls, one.in_ledger, one.tokens_in > 0) for one in found)

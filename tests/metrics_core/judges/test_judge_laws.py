@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from answerkey.metrics_core import METRICS, JudgeOptions, Measurement, Options, Sample, Scored, create
+from answerkey.metrics_core import METRICS, JudgeOptions, Measurement, Sample, Scored, create
 from answerkey.metrics_core.llm import client
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.text import is_blank, normalise
@@ -24,7 +24,7 @@ in_every_script = pytest.mark.parametrize("script", SCRIPTS)
 
 
 def metrics(options: JudgeOptions) -> list[Metric]:
-    return create(JUDGED, Options(judge=options))
+    return create(JUDGED, dict(judge=options))
 
 
 def measured(options: JudgeOptions, answer: str | None, references: list[str]) -> list[Measurement]:
@@ -83,4 +83,4 @@ def test_what_differs_in_a_negation_a_number_or_a_sign_is_for_the_judge(
 def test_a_judge_that_is_not_there_is_a_failure_and_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_FIRST_WAIT_S", 0.001)
     for one in measured(ALONE, "It is Bern.", ["Bern"]):
-        assert (one.status, one.values) == ("failed", {})
+        assert (one.status, one.values) == ("failed")

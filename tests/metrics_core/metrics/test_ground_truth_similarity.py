@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.metrics_core import Failed, JudgeOptions, Options, Sample, Scored, Undefined, create
+from answerkey.metrics_core import Failed, JudgeOptions, Sample, Scored, Undefined, create
 from answerkey.metrics_core.judges.facts import DECOMPOSE, MATCH
 from tests.judge_server import Body, Brain, JudgeServer, data_of
 from tests.metrics_core.judges.measuring import asked_with, judged
@@ -507,7 +507,7 @@ def test_repeats_compare_anew_and_take_apart_once(judge_server: Start) -> None:
     ],
 )
 def test_signatures(options: Mapping[str, Any], judge: str, jury: str) -> None:
-    [metric] = create(["ground_truth_similarity"], Options(judge=JudgeOptions(**options)))
+    [metric] = create(["ground_truth_similarity"], dict(judge=JudgeOptions(**options)))
     prompts = f"{DECOMPOSE.version},{MATCH.version}"
     expected = f"ground_truth_similarity|v1|judge:{judge}|prompt:{prompts}|parser:1|t:0|seed:0{jury}|blank:zero"
     assert metric.signature == expected

@@ -2,7 +2,7 @@
 
 import pytest
 
-from answerkey.metrics_core import METRICS, Measurement, Options, Sample, create, evaluate
+from answerkey.metrics_core import METRICS, Measurement, Sample, create, evaluate
 from answerkey.metrics_core.errors import UserError
 
 LEXICAL = [name for name, info in METRICS.items() if info.kind == "lexical"]
@@ -34,7 +34,7 @@ def test_a_blank_answer_is_a_wrong_answer_or_left_out(name: str, policy: str, an
     if policy == "zero":
         assert (measurement.status, measurement.values) == ("scored", constant(name, 0.0))
     else:
-        assert (measurement.status, measurement.values, measurement.details) == ("undefined", {}, {})
+        assert (measurement.status, measurement.values, measurement.details) == ("undefined", {})
 
 
 @each_policy
@@ -230,10 +230,10 @@ def test_signatures_name_everything_that_changes_the_number() -> None:
 @each_metric
 def test_the_policy_is_in_the_signature_and_an_unknown_one_is_refused(name: str) -> None:
     [zero] = create([name])
-    [undefined] = create([name], Options(blank_answer="undefined"))
+    [undefined] = create([name], dict(blank_answer="undefined"))
     assert undefined.signature == zero.signature.replace("blank:zero", "blank:undefined") != zero.signature
     with pytest.raises(UserError, match=f"metric {name}: blank_answer is 'maybe', expected zero or undefined"):
-        create([name], Options(blank_answer="maybe"))  # type: ignore[arg-type]
+        create([name], dict(blank_answer="maybe"))  # type: ignore[arg-type]
 
 
 @each_metric

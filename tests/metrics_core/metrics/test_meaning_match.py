@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 
-from answerkey.metrics_core import Failed, JudgeOptions, Options, Sample, Scored, Undefined, create, evaluate
+from answerkey.metrics_core import Failed, JudgeOptions, Sample, Scored, Undefined, create, evaluate
 from answerkey.metrics_core.judges.judge_metric import check, request
 from answerkey.metrics_core.llm import client
 from answerkey.metrics_core.llm import loop as runtime
@@ -447,15 +447,15 @@ def test_usage_is_what_all_calls_of_a_sample_took(judge_server: Start) -> None:
     ],
 )
 def test_signatures(options: JudgeOptions, signature: str) -> None:
-    [metric] = create(["meaning_match"], Options(judge=options))
+    [metric] = create(["meaning_match"], dict(judge=options))
     assert metric.signature == f"meaning_match|v1|judge:{signature.replace(':P', f':{PROMPT.version}')}"
-    [other] = create(["meaning_match"], Options(judge=options, blank_answer="undefined"))
+    [other] = create(["meaning_match"], dict(judge=options, blank_answer="undefined"))
     assert other.signature == metric.signature.replace("blank:zero", "blank:undefined")
 
 
 def test_what_changes_no_number_is_in_no_signature() -> None:
-    plain = Options(judge=JudgeOptions(judges=("openai/m",)))
+    plain = dict(judge=JudgeOptions(judges=("openai/m",)))
     limited = JudgeOptions(judges=("openai/m",), concurrency=3, timeout_s=1, deadline_s=2, max_calls=1)
-    other = Options(judge=limited, access=Access("sk-1", run="r"))
+    other = dict(judge=limited, access=Access("sk-1", run="r"))
     signatures = {create(["meaning_match"], options)[0].signature for options in (plain, other)}
     assert len(signatures) == 1

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from answerkey.metrics_core import Options, Sample, create
+from answerkey.metrics_core import Sample, create
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.measurement import Measurement
 from answerkey.metrics_core.offline_judge import matcher
@@ -52,7 +52,7 @@ def measure(judge_server: Serve, monkeypatch: pytest.MonkeyPatch) -> Callable[..
 
     def run(**changes: Any) -> list[Measurement]:
         judge = JudgeOptions(**{"judges": (f"openai/m@{server.url}",), "cascade": 0.05, **changes})
-        [metric] = create(["meaning_match"], Options(judge=judge, embedding_cache="kept"))
+        [metric] = create(["meaning_match"], dict(judge=judge, embedding_cache="kept"))
         return metric.measure(SAMPLES)
 
     run.server = server  # type: ignore[attr-defined]
@@ -98,9 +98,9 @@ def test_a_judge_that_is_down_fails_only_what_it_is_asked(measure: Callable[...,
 
 def test_signatures_name_both_judges_and_the_error() -> None:
     judge = JudgeOptions(judges=("openai/m",), cascade=0.02)
-    match, similarity = create(["meaning_match", "ground_truth_similarity"], Options(judge=judge))
+    match, similarity = create(["meaning_match", "ground_truth_similarity"], dict(judge=judge))
     parts = dict(part.split(":", 1) for part in match.signature.split("|")[2:])
     assert (parts["judge"], parts["first"], parts["cascade"]) == ("openai/m", matcher.signature(), "0.02")
     # There is no cascade for facts: the judge is asked about all, and nothing is measured again for it.
-    [plain] = create(["ground_truth_similarity"], Options(judge=judge.model_copy(update={"cascade": 0.0})))
+    [plain] = create(["ground_truth_similarity"], dict(judge=judge.model_copy(update={"cascade": 0.0})))
     assert similarity.signature == plain.signature

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import Phase, assume, given, settings
 from hypothesis import strategies as st
 
-from answerkey.metrics_core import Options, Sample, create
+from answerkey.metrics_core import Sample, create
 from answerkey.metrics_core.measurement import Measurement
 from answerkey.metrics_core.text import words
 
@@ -56,7 +56,7 @@ some = settings(max_examples=15, phases=(Phase.explicit, Phase.reuse, Phase.gene
 
 
 def measured(*samples: Sample, blank: str = "zero") -> list[Measurement]:
-    metrics = create(NAMES, Options(blank_answer=blank))  # type: ignore[arg-type]
+    metrics = create(NAMES, dict(blank_answer=blank))  # type: ignore[arg-type]
     return [found for metric in metrics for found in metric.measure(samples)]
 
 
@@ -141,10 +141,10 @@ def test_the_same_twice_with_and_without_kept_embeddings(tmp_path: Path) -> None
         Sample("1", "It was Ada.", ["Ada Brown", "Eve"], "Who wrote it?"),
         Sample("2", "Rome", ["Paris"], "Where?"),
     ]
-    kept = Options(embedding_cache=str(tmp_path / "cache"))
+    kept = dict(embedding_cache=str(tmp_path / "cache"))
     runs = [
         [(m.signature, m.outcome) for metric in create(NAMES, options) for m in metric.measure(samples)]
-        for options in (Options(), kept, kept)
+        for options in ({}, kept, kept)
     ]
     assert runs[0] == runs[1] == runs[2]
     assert list((tmp_path / "cache").iterdir())

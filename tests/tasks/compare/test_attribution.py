@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.registry import Options
 from answerkey.tasks.compare.attribution import Changed, Difference, Movement, SignatureChange, diff, signature_changes
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import answer, release
@@ -40,7 +39,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     new[30]["correct"] = not new[30]["correct"]
     new[31]["answer"] = None
     release(folder, "a", old[:36], METRICS, parameters={"scoring": {"blank_answer": "zero"}})
-    options = Options(blank_answer="undefined")
+    options = dict(blank_answer="undefined")
     release(
         folder, "a", new[3:], METRICS, options=options, failing={"exact_match"},
         parameters={"scoring": {"blank_answer": "undefined"}, "data": {"answers": "https://u:secret@host/a?token=1"}},

@@ -8,7 +8,6 @@ from scipy import stats
 
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.registry import Options
 from answerkey.metrics_core.statistics.intervals import tango
 from answerkey.metrics_core.statistics.power import detectable_share, needed_for_share
 from answerkey.metrics_core.statistics.ppi import ppi_difference
@@ -218,7 +217,7 @@ def test_the_same_version_without_some_answers_is_one_warning(tmp_path: Path) ->
 def test_another_signature_is_not_compared(tmp_path: Path) -> None:
     rows = [answer(i, "yes" if i else None, True) for i in range(6)]
     release(tmp_path, "old", rows)
-    release(tmp_path, "new", rows, options=Options(blank_answer="undefined"))
+    release(tmp_path, "new", rows, options=dict(blank_answer="undefined"))
     pair = compare(Home(tmp_path), "d/old/v1", "d/new/v1")
     row = row_of(pair, "exact_match.match")
     assert (row.n_common, row.old, row.new, row.difference, row.p) == (0, None, None, None, None)

@@ -10,7 +10,7 @@ import pytest
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict
 from answerkey.metrics_core.gate.policy import Policy, parse_policy
-from answerkey.metrics_core.registry import Options
+from answerkey.metrics_core.registry import create
 from answerkey.tasks.gate.calibrate import calibrate, store_calibration
 from answerkey.tasks.gate.gate import check_fields, gate, gate_self_test, read_policy
 from answerkey.tasks.gate.verdicts import EXIT_CODES, ReleaseVerdict, junit, stored_verdicts, worst
@@ -154,13 +154,13 @@ def test_a_policy_may_be_its_own_text() -> None:
 
 
 def test_a_policy_is_refused_before_anything_is_scored_if_the_run_cannot_have_its_fields() -> None:
-    check_fields(policy(0.02, "rouge_l.recall >= -0.03"), ["rouge_l"], Options())
+    check_fields(policy(0.02, "rouge_l.recall >= -0.03"), create(["rouge_l"]))
     with pytest.raises(
         UserError, match=r"rouge_l.recal: this run will not have such a field; did you mean rouge_l.rec"
     ):
-        check_fields(policy(primary="rouge_l.recal"), ["rouge_l", "bleu"], Options())
+        check_fields(policy(primary="rouge_l.recal"), create(["rouge_l", "bleu"]))
     with pytest.raises(UserError, match=r"meaning_match.match: this run will not have such a field; it has bleu.bleu"):
-        check_fields(policy(0.02, "kappa meaning_match.match >= 0.6"), ["bleu"], Options())
+        check_fields(policy(0.02, "kappa meaning_match.match >= 0.6"), create(["bleu"]))
 
 
 def test_verdicts_are_kept_and_the_newest_counts(tmp_path: Path) -> None:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-import answerkey.tasks.score.shard
 from answerkey.metrics_core import Sample
 from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Undefined
-from answerkey.metrics_core.registry import Options, create
+from answerkey.metrics_core.metrics.rouge_l import RougeL
+from answerkey.metrics_core.registry import create
 from answerkey.tasks.load.load import Loaded, Source
 from answerkey.tasks.reports.commit import Committed, commit, finish_run, record_validation, start_run
 from answerkey.tasks.score.plan import plan
@@ -32,7 +32,7 @@ TABLES = ("datasets", "samples", "answers", "measurements")
 
 
 def scored(tmp_path: Path, loaded: Loaded, *, fail: bool = False, home: str = "home") -> list[str]:
-    made = plan(loaded.staged, Home(tmp_path / home), tmp_path / "plan", ["rouge_l"], Options(), only_failed=False)
+    made = plan(loaded.staged, Home(tmp_path / home), tmp_path / "plan", create(["rouge_l"], {}), only_failed=False)
     return [fail_chunk(chunk, "no answer") if fail else score_chunk(chunk) for chunk in made.chunks]
 
 
@@ -116,20 +116,15 @@ OUTCOMES: list[Outcome] = [
 
 @pytest.mark.parametrize("first", OUTCOMES, ids=lambda outcome: type(outcome).__name__)
 @pytest.mark.parametrize("second", OUTCOMES, ids=lambda outcome: type(outcome).__name__)
-def test_what_has_no_number_replaces_only_what_has_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: Outcome, second: Outcome
-) -> None:
+def test_what_has_no_number_replaces_only_what_has_none(tmp_path: Path, first: Outcome, second: Outcome) -> None:
     loaded = stage(tmp_path, ROWS[:1])
-    [metric] = create(["rouge_l"])
     # Two runs planned the same row; the second commits last.
     runs = []
     for number, outcome in enumerate((first, second)):
         out = tmp_path / str(number)
-        made = plan(loaded.staged, Home(tmp_path / "home"), out, ["rouge_l"], Options(), only_failed=False)
+        made = plan(loaded.staged, Home(tmp_path / "home"), out, create(["rouge_l"], {}), only_failed=False)
         [chunk] = made.chunks
-        says = Says("rouge_l", metric.signature, outcome)
-        monkeypatch.setattr(answerkey.tasks.score.shard, "create", lambda *_, says=says: [says])
-        runs.append(score_chunk(replace(chunk, part=str(out / "part.parquet"))))
+        runs.append(score_chunk(replace(chunk, metric=Says(outcome), part=str(out / "part.parquet"))))
     committed(tmp_path, loaded, runs[:1], "first")
     committed(tmp_path, loaded, runs[1:], "second")
     stays = isinstance(first, Scored | Undefined) and isinstance(second, Failed | Skipped)
@@ -139,15 +134,14 @@ def test_what_has_no_number_replaces_only_what_has_none(
 
 
 @dataclass(frozen=True)
-class Says:
-    """A metric that says the same of everything."""
+class Says(RougeL):
+    """Says the same of everything."""
 
-    name: str
-    signature: str
-    outcome: Outcome
+    says: Any = None
 
     def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
-        return [Measurement(sample.sample_id, self.name, self.signature, self.outcome) for sample in samples]
+        signature = RougeL().signature
+        return [Measurement(sample.sample_id, self.name, signature, self.says) for sample in samples]
 
 
 def test_a_commit_that_breaks_changes_nothing_and_keeps_the_parts(tmp_path: Path) -> None:

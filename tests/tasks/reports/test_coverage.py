@@ -1,15 +1,12 @@
 """A report is complete when enough rows have a score, and says which have none and why."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-import answerkey.tasks.score.shard
-from answerkey.metrics_core import Sample
+from answerkey.metrics_core import METRICS, Metric, Sample
 from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Undefined
-from answerkey.metrics_core.registry import create
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.markdown import as_markdown
@@ -23,34 +20,25 @@ NOTHING = Undefined("no reference")
 BUDGET = Skipped("budget used up: 80 calls (max_calls)")
 
 
-@dataclass(frozen=True)
-class Says:
-    """A metric that gives each sample the outcome that its answer numbers."""
+def says(name: str, outcomes: Sequence[Outcome]) -> Metric:
+    """The metric called `name`, which gives each sample the outcome that its answer numbers."""
 
-    name: str
-    signature: str
-    outcomes: Sequence[Outcome]
+    class Says(METRICS[name]):  # type: ignore[misc]
+        def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
+            return [
+                Measurement(sample.sample_id, self.name, self.signature, outcomes[int(sample.answer or "")])
+                for sample in samples
+            ]
 
-    def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
-        return [
-            Measurement(sample.sample_id, self.name, self.signature, self.outcomes[int(sample.answer or "")])
-            for sample in samples
-        ]
+    return Says()
 
 
-def reported(
-    home: Path, monkeypatch: pytest.MonkeyPatch, outcomes: dict[str, list[Outcome]], min_coverage: float = 0.95
-) -> tuple[str, str | None]:
+def reported(home: Path, outcomes: dict[str, list[Outcome]], min_coverage: float = 0.95) -> tuple[str, str | None]:
     """The status and the message of a report on these outcomes by metric."""
     rows = [{"id": str(i), "answer": str(i), "reference": "x"} for i in range(max(map(len, outcomes.values())))]
 
-    def made(names: Sequence[str], *_: object) -> list[Says]:
-        [metric] = create(names)
-        return [Says(metric.name, metric.signature, outcomes[metric.name])]
-
-    monkeypatch.setattr(answerkey.tasks.score.shard, "create", made)
     source = Source(jsonl(home / "d.jsonl", rows), release="r")
-    done = run(home, source, list(outcomes), min_coverage=min_coverage, contract=Contract())
+    done = run(home, source, [says(*one) for one in outcomes.items()], min_coverage=min_coverage, contract=Contract())
     [ref] = done.reports
     [report] = read_reports(Home(home), done.ids)
     assert (ref.status, ref.message) == (report.status, report.message)
@@ -94,24 +82,24 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_status_and_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+def test_status_and_message(tmp_path: Path, name: str) -> None:
     outcomes, status, message = CASES[name]
-    assert reported(tmp_path, monkeypatch, {"contains": outcomes}) == (status, message)
+    assert reported(tmp_path, {"contains": outcomes}) == (status, message)
 
 
-def test_the_weakest_metric_decides_and_each_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_weakest_metric_decides_and_each_is_named(tmp_path: Path) -> None:
     outcomes = {
         "exact_match": [GOOD] * 40,
         "contains": [GOOD] * 39 + [failed("timeout")],
         "rouge_l": [Scored({"precision": 1.0, "recall": 1.0, "f1": 1.0})] * 30 + [failed("http_503")] * 10,
     }
     message = "contains: 1 of 40 not scored: 1 timeout; rouge_l: 10 of 40 not scored: 10 http_503"
-    assert reported(tmp_path / "a", monkeypatch, outcomes) == ("PARTIAL", message)
+    assert reported(tmp_path / "a", outcomes) == ("PARTIAL", message)
     # Exactly as much as is asked for is enough; nothing makes up for a skipped row.
-    assert reported(tmp_path / "b", monkeypatch, outcomes, 0.75) == ("COMPLETE", message)
-    assert reported(tmp_path / "c", monkeypatch, outcomes, 0.76) == ("PARTIAL", message)
+    assert reported(tmp_path / "b", outcomes, 0.75) == ("COMPLETE", message)
+    assert reported(tmp_path / "c", outcomes, 0.76) == ("PARTIAL", message)
     skipped = {"contains": [GOOD] * 39 + [BUDGET]}
-    assert reported(tmp_path / "d", monkeypatch, skipped, 0.0)[0] == "PARTIAL"
+    assert reported(tmp_path / "d", skipped, 0.0)[0] == "PARTIAL"
 
 
 def test_every_release_has_its_own(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.registry import Options
 from answerkey.tasks.reports.history import history
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import answer, release
@@ -16,9 +15,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("history")
     release(folder, "old", [answer(i, "yes" if i else None, True) for i in range(4)])
     release(folder, "new", [answer(i, "yes") for i in range(4)])
-    release(
-        folder, "old", [answer(i, "yes" if i else None) for i in range(4)], options=Options(blank_answer="undefined")
-    )
+    release(folder, "old", [answer(i, "yes" if i else None) for i in range(4)], options=dict(blank_answer="undefined"))
     return folder
 
 

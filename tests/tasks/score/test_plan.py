@@ -12,7 +12,7 @@ import pytest
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
-from answerkey.metrics_core.registry import METRICS, Options, create
+from answerkey.metrics_core.registry import METRICS, create
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.load import Loaded, Source, staged_schema
 from answerkey.tasks.reports.commit import commit
@@ -28,12 +28,12 @@ ROWS = [
 
 
 def planned(tmp_path: Path, loaded: Loaded, *metrics: str, only_failed: bool = False, **options: str) -> Plan:
-    chosen = Options(**options)  # type: ignore[arg-type]
-    return plan(loaded.staged, Home(tmp_path / "home"), tmp_path / "plan", metrics, chosen, only_failed=only_failed)
+    made = create(metrics, options)
+    return plan(loaded.staged, Home(tmp_path / "home"), tmp_path / "plan", made, only_failed=only_failed)
 
 
 def committed(tmp_path: Path, loaded: Loaded, made: Plan, failing: str = "") -> None:
-    parts = [fail_chunk(c, "no answer") if c.metric == failing else score_chunk(c) for c in made.chunks]
+    parts = [fail_chunk(c, "no answer") if c.metric.name == failing else score_chunk(c) for c in made.chunks]
     commit(Home(tmp_path / "home"), "run", "source", loaded, loaded.staged, parts)
 
 
@@ -45,13 +45,16 @@ def test_everything_is_to_do_at_first_and_nothing_after(tmp_path: Path) -> None:
         (("bleu", 0), ("rouge_l", 0)),
         (("bleu", 8), ("rouge_l", 8)),
     )
-    assert [(chunk.metric, chunk.n_rows) for chunk in first.chunks] == [("bleu", 8), ("rouge_l", 8)]
-    assert dict(first.signatures)["rouge_l"] == "rouge_l|v1|tok:unicode1|refs:best|blank:zero"
+    assert [(chunk.metric.name, chunk.n_rows) for chunk in first.chunks] == [("bleu", 8), ("rouge_l", 8)]
+    assert (
+        next(one.signature for one in first.metrics if one.name == "rouge_l")
+        == "rouge_l|v1|tok:unicode1|refs:best|blank:zero"
+    )
     committed(tmp_path, loaded, first)
     again = planned(tmp_path, loaded, "bleu", "rouge_l", "contains")
     assert again.n_known == (("bleu", 8), ("rouge_l", 8), ("contains", 0))
     assert again.n_todo == (("bleu", 0), ("rouge_l", 0), ("contains", 8))
-    assert [chunk.metric for chunk in again.chunks] == ["contains"]
+    assert [chunk.metric.name for chunk in again.chunks] == ["contains"]
 
 
 def test_new_and_changed_rows_alone_are_to_do(tmp_path: Path) -> None:
@@ -169,17 +172,17 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("n_metrics", [1, 3, 8])
 def test_the_chunks_stay_few(tmp_path: Path, many: str, n_metrics: int) -> None:
     names = list(METRICS)[:n_metrics]
-    made = plan(many, Home(tmp_path), tmp_path / "work", names, Options(), only_failed=False)
+    made = plan(many, Home(tmp_path), tmp_path / "work", create(names, {}), only_failed=False)
     assert n_metrics <= len(made.chunks) <= MAX_CHUNKS
     assert len({chunk.part for chunk in made.chunks}) == len(made.chunks)
     for name in names:
-        chunks = [chunk for chunk in made.chunks if chunk.metric == name]
+        chunks = [chunk for chunk in made.chunks if chunk.metric.name == name]
         ends = [chunk.first + chunk.n_rows for chunk in chunks]
         assert [chunk.first for chunk in chunks] == [0, *ends[:-1]] and ends[-1] == 100_000
         assert min(chunk.n_rows for chunk in chunks[:-1]) >= 5_000
 
 
-JUDGED = Options(judge=JudgeOptions(judges=("openai/some-model",)))
+JUDGED = dict(judge=JudgeOptions(judges=("openai/some-model",)))
 
 
 @pytest.mark.parametrize(
@@ -196,8 +199,8 @@ JUDGED = Options(judge=JudgeOptions(judges=("openai/some-model",)))
 def test_judges_get_small_chunks(tmp_path: Path, many: str, rows: int, names: list[str], sizes: list[int]) -> None:
     some = tmp_path / "some.parquet"
     pq.write_table(pq.read_table(many).slice(0, rows), some)
-    made = plan(str(some), Home(tmp_path), tmp_path / "work", names, JUDGED, only_failed=False)
-    judged = [chunk for chunk in made.chunks if chunk.metric == "meaning_match"]
+    made = plan(str(some), Home(tmp_path), tmp_path / "work", create(names, JUDGED), only_failed=False)
+    judged = [chunk for chunk in made.chunks if chunk.metric.name == "meaning_match"]
     assert [chunk.n_rows for chunk in judged] == sizes
     # What they said is in the ledger, so a part serves one run only and lies with it.
     assert {Path(chunk.part).parents[1] for chunk in judged} == {tmp_path / "work" / "parts"}
@@ -206,26 +209,26 @@ def test_judges_get_small_chunks(tmp_path: Path, many: str, rows: int, names: li
 def test_parts_of_the_offline_judge_outlive_a_run_that_was_killed(tmp_path: Path) -> None:
     loaded = stage(tmp_path, ROWS)
     [chunk] = plan(
-        loaded.staged, Home(tmp_path), tmp_path / "work", ["meaning_match"], Options(), only_failed=False
+        loaded.staged, Home(tmp_path), tmp_path / "work", create(["meaning_match"], {}), only_failed=False
     ).chunks  # fmt: skip
     assert Path(chunk.part).parents[1] == tmp_path / "parts"
 
 
 def test_a_judge_that_is_none_is_refused_and_a_key_does_not_travel(tmp_path: Path) -> None:
     loaded = stage(tmp_path, ROWS)
-    wrong = Options(judge=JudgeOptions(judges=("some-model",)))
+    wrong = dict(judge=JudgeOptions(judges=("some-model",)))
     with pytest.raises(
         UserError, match="judge 'some-model': write PROVIDER/MODEL, for instance openai/gpt-4o-mini, or"
     ):
-        plan(loaded.staged, Home(tmp_path), tmp_path / "plan", ["meaning_match"], wrong, only_failed=False)
-    options = Options(judge=JudgeOptions(judges=("openai/some-model",)), access=Access("sk-secret"))
+        plan(loaded.staged, Home(tmp_path), tmp_path / "plan", create(["meaning_match"], wrong), only_failed=False)
+    options = dict(judge=JudgeOptions(judges=("openai/some-model",)), access=Access("sk-secret"))
     with pytest.raises(ValueError, match="a judge's key does not travel") as error:
-        plan(loaded.staged, Home(tmp_path), tmp_path / "plan", ["bleu"], options, only_failed=False)
+        plan(loaded.staged, Home(tmp_path), tmp_path / "plan", create(["meaning_match"], options), only_failed=False)
     assert "sk-secret" not in str(error.value)
 
 
 def test_rows_are_scored_in_the_order_of_their_ids(tmp_path: Path, many: str) -> None:
-    [*chunks] = plan(many, Home(tmp_path), tmp_path / "work", ["bleu"], Options(), only_failed=False).chunks
+    [*chunks] = plan(many, Home(tmp_path), tmp_path / "work", create(["bleu"], {}), only_failed=False).chunks
     assert pq.read_table(chunks[0].todo, columns=["sample_id"]).column(0).to_pylist() == [
         f"{i:05}" for i in range(100_000)
     ]

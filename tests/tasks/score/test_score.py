@@ -1,15 +1,19 @@
 """In which order and where chunks are scored."""
 
+from dataclasses import replace
+from typing import Any
+
 from answerkey.metrics_core.judges.options import JudgeOptions
-from answerkey.metrics_core.registry import Options
+from answerkey.metrics_core.registry import create
 from answerkey.tasks.score.score import in_good_order, worth_spawning
 from answerkey.tasks.score.shard import Chunk
 
-ASKED = Options(judge=JudgeOptions(judges=("openai/a",)))
+ASKED = dict(judge=JudgeOptions(judges=("openai/a",)))
 
 
-def chunk(metric: str, number: int, options: Options = ASKED) -> Chunk:
-    return Chunk(metric, options, "todo.parquet", number, 1, f"{number}.parquet")
+def chunk(metric: str, number: int, options: dict[str, Any] = ASKED) -> Chunk:
+    [made] = create([metric], options)
+    return Chunk(made, "todo.parquet", number, 1, f"{number}.parquet")
 
 
 def test_a_model_works_beside_the_processes_and_keeps_no_second_thread_waiting() -> None:
@@ -31,11 +35,14 @@ def test_a_judge_and_a_model_start_at_once_and_take_turns_when_the_words_are_don
 
 
 def test_the_offline_judge_is_a_model() -> None:
-    offline = [chunk("meaning_match", number, Options()) for number in range(2)]
+    offline = [chunk("meaning_match", number, {}) for number in range(2)]
     lexical = [chunk("bleu", number) for number in range(2)]
     assert in_good_order([*lexical, *offline]) == [offline[0], *lexical, offline[1]]
 
 
 def test_only_lexical_rows_are_worth_processes() -> None:
-    assert not worth_spawning([("bleu", 20_000), ("semantic_similarity", 1_000_000), ("meaning_match", 1_000_000)])
-    assert worth_spawning([("bleu", 10_001), ("chrf", 10_000)])
+    def rows(**n_rows: int) -> list[Chunk]:
+        return [replace(chunk(metric, 0), n_rows=n) for metric, n in n_rows.items()]
+
+    assert not worth_spawning(rows(bleu=20_000, semantic_similarity=1_000_000, meaning_match=1_000_000))
+    assert worth_spawning(rows(bleu=10_001, chrf=10_000))

@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import answerkey.tasks.score.score
-import answerkey.tasks.score.shard
 from answerkey.metrics_core import Sample, evaluate
-from answerkey.metrics_core.registry import Options, create
+from answerkey.metrics_core.measurement import Measurement
+from answerkey.metrics_core.metrics.contains import Contains
+from answerkey.metrics_core.metrics.rouge_l import RougeL
+from answerkey.metrics_core.registry import create
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.score import score
 from answerkey.tasks.score.shard import Chunk, fail_chunk, part_schema, samples_of, score_chunk
@@ -33,7 +35,7 @@ ROWS = [
 
 def chunk(tmp_path: Path, metric: str = "bleu", rows: list[dict[str, Any]] = ROWS) -> Chunk:
     staged = stage(tmp_path, rows).staged
-    [one] = plan(staged, Home(tmp_path / "home"), tmp_path / "plan", [metric], Options(), only_failed=False).chunks
+    [one] = plan(staged, Home(tmp_path / "home"), tmp_path / "plan", create([metric], {}), only_failed=False).chunks
     return one
 
 
@@ -58,43 +60,35 @@ def test_a_part_holds_what_the_library_measures(tmp_path: Path, metric: str) -> 
     assert pq.read_schema(todo.part).equals(part_schema())
 
 
-def test_a_part_that_is_there_is_kept_without_asking_the_metric(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_part_that_is_there_is_kept_without_asking_the_metric(tmp_path: Path) -> None:
     todo = chunk(tmp_path)
     score_chunk(todo)
     before = (Path(todo.part).stat().st_mtime_ns, Path(todo.part).read_bytes())
 
-    def asked(*_: object) -> None:
-        raise AssertionError("the metric was asked")
+    class Asked(RougeL):
+        def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
+            raise AssertionError("the metric was asked")
 
-    monkeypatch.setattr(answerkey.tasks.score.shard, "create", asked)
-    assert score_chunk(todo) == todo.part
+    assert score_chunk(replace(todo, metric=Asked())) == todo.part
     assert (Path(todo.part).stat().st_mtime_ns, Path(todo.part).read_bytes()) == before
 
 
-def test_a_chunk_that_breaks_leaves_no_part_and_can_be_tried_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_chunk_that_breaks_leaves_no_part_and_can_be_tried_again(tmp_path: Path) -> None:
     rows = [{"id": str(i), "answer": f"a{i}", "references": ["a"]} for i in range(6_000)]
     todo = chunk(tmp_path, "contains", rows)
     assert (todo.first, todo.n_rows, len(list(samples_of(todo)))) == (0, 6_000, 3)
-    [metric] = create(["contains"], Options())
+    calls: list[int] = []
 
-    class Breaks:
-        signature, calls = metric.signature, 0
-
-        def measure(self, samples: list[Sample]) -> Any:
-            self.calls += 1
-            if self.calls == 2:
+    class Breaks(Contains):
+        def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
+            calls.append(len(samples))
+            if len(calls) == 2:
                 raise OSError("no space left on device")
-            return metric.measure(samples)
+            return super().measure(samples)
 
-    monkeypatch.setattr(answerkey.tasks.score.shard, "create", lambda *_: [Breaks()])
     with pytest.raises(OSError, match="no space left"):
-        score_chunk(todo)
+        score_chunk(replace(todo, metric=Breaks()))
     assert not Path(todo.part).exists()
-    monkeypatch.undo()
     assert len({row["sample_key"] for row in rows_of(score_chunk(todo))}) == 6_000
 
 

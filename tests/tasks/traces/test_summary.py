@@ -1,13 +1,11 @@
 """Scores over time: the mean of a rule's traces by day, week and month, with the interval of its kind."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from answerkey.flows.terminal.traces import print_over_time
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.registry import Options
 from answerkey.metrics_core.statistics.intervals import student_t, wilson
 from answerkey.tasks.traces import score as scoring
 from answerkey.tasks.traces.score import preview
@@ -74,7 +72,7 @@ def test_numbers_of_two_methods_are_told_apart(home: Path, tmp_path: Path) -> No
     log(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True)])
     run(tmp_path, rule(tmp_path))
     log(tmp_path / "log.jsonl", [at("2026-11-02", 1, right=True)], mode="a")
-    run(tmp_path, rule(tmp_path), options=replace(Options(), blank_answer="undefined"))
+    run(tmp_path, rule(tmp_path), options={"blank_answer": "undefined"})
     assert [one.methods for one in over_time(Home(tmp_path), "r")[1]] == [1, 2]
 
 
@@ -82,7 +80,7 @@ def test_numbers_of_two_methods_in_one_period_are_told(tmp_path: Path, capsys: p
     log(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True)])
     run(tmp_path, rule(tmp_path))
     log(tmp_path / "log.jsonl", [at("2026-11-01", 1, right=True)], mode="a")
-    run(tmp_path, rule(tmp_path), options=replace(Options(), blank_answer="undefined"))
+    run(tmp_path, rule(tmp_path), options={"blank_answer": "undefined"})
     name, found = over_time(Home(tmp_path), "r")
     assert [(one.start, one.methods) for one in found] == [("2026-11-01", 2)]
     print_over_time("r", name, found, by="day", as_json=False)

@@ -6,7 +6,6 @@ import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 import yaml
 
 from answerkey.metrics_core.llm.access import Access
-from answerkey.metrics_core.registry import Options
+from answerkey.metrics_core.registry import create
 from answerkey.tasks.score.score import score
 from answerkey.tasks.traces.rules import Rule, load_rules
 from answerkey.tasks.traces.score import Prepared, commit, prepare
@@ -57,21 +56,21 @@ def rule(folder: Path, **changes: Any) -> Rule:
 
 
 def prepared(
-    home: Path, given: Rule, window: Window = NOW, options: Options | None = None
+    home: Path, given: Rule, window: Window = NOW, options: dict[str, Any] | None = None
 ) -> tuple[Prepared, Path, str]:
     """Everything before the first score, the folder of the rule in the run, and the run's id."""
     run_id = uuid.uuid4().hex
-    options = options or Options()
-    options = replace(options, access=Access(ledger=str(home), run=f"{run_id}/{given.name}"))
+    access = Access(ledger=str(home), run=f"{run_id}/{given.name}")
+    [metric] = create([given.metric], {**(options or {}), "access": access})
     out = home / "runs" / run_id / given.name
-    return prepare(given, options, Home(home), out, window), out, run_id
+    return prepare(given, metric, Home(home), out, window), out, run_id
 
 
 def run(
     home: Path,
     given: Rule,
     window: Window = NOW,
-    options: Options | None = None,
+    options: dict[str, Any] | None = None,
     before_commit: Callable[[], object] = lambda: None,
 ) -> Funnel:
     """All steps of a rule's run."""
