@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -122,7 +121,7 @@ def test_a_jury_keeps_the_facts_of_the_vote_that_decided(tmp_path: Path) -> None
         run(tmp_path, Source(jsonl(tmp_path / "faq.jsonl", ROWS[:2])), [METRIC], options=options)
         # Taken apart once, and matched three times; the new answer likewise.
         assert server.n_requests == 1 + 3 + 3
-        run(tmp_path, Source(jsonl(tmp_path / "faq.jsonl", ROWS[:2])), [METRIC], options=replace(options))
+        run(tmp_path, Source(jsonl(tmp_path / "faq.jsonl", ROWS[:2])), [METRIC], options=options)
         assert server.n_requests == 7
     found = query(tmp_path, "SELECT release, side, count(*) FROM report_facts GROUP BY ALL ORDER BY ALL")
     assert found == [("new", "answer", 4), ("new", "reference", 6), ("old", "answer", 6), ("old", "reference", 6)]

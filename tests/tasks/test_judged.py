@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -196,7 +195,7 @@ def test_the_manifest_says_who_judged_and_what_it_cost(tmp_path: Path, server: J
         "max_calls": 50, "max_cost_usd": None,
     }  # fmt: skip
     options = judged(server.url, repeats=3, jury="mean")
-    priced = replace(options, judge=options.judge.model_copy(update={"judges": (f"openai/gpt-4o-mini@{server.url}",)}))
+    priced = {**options, "judge": options["judge"].model_copy(update={"judges": (f"openai/gpt-4o-mini@{server.url}",)})}
     known = run(tmp_path, source(tmp_path), ["meaning_match"], options=priced)
     [report] = read_reports(Home(tmp_path), known.ids)
     judge = report.manifest["judge"]

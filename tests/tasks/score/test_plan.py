@@ -77,7 +77,7 @@ def test_the_texts_are_written_once_for_all_metrics(tmp_path: Path) -> None:
     assert made.n_todo == (("bleu", 2), ("rouge_l", 8), ("contains", 8))
     assert {chunk.todo for chunk in made.chunks} == {str(tmp_path / "plan" / "todo.parquet")}
     assert len(list((tmp_path / "plan").glob("todo*"))) == 2
-    answers = {chunk.metric: [s.answer for samples in samples_of(chunk) for s in samples] for chunk in made.chunks}
+    answers = {chunk.metric.name: [s.answer for samples in samples_of(chunk) for s in samples] for chunk in made.chunks}
     assert answers["bleu"] == ["other q2", "other q3"]
     assert answers["rouge_l"] == answers["contains"] == [row["answer"] for row in changed]
     assert [row["sample_key"] for row in rows_of(score_chunk(made.chunks[0]))] == [
@@ -102,7 +102,7 @@ def test_what_failed_is_tried_again(tmp_path: Path) -> None:
     failed = planned(tmp_path, loaded, "bleu", "chrf", only_failed=True)
     assert failed.n_todo == (("bleu", 0), ("chrf", 5))
     [chunk] = failed.chunks
-    assert chunk.metric == "chrf"
+    assert chunk.metric.name == "chrf"
     assert [row["sample_id"] for row in rows_of(chunk.todo)] == ["q0", "q1", "q2", "q3", "q4"]
     committed(tmp_path, loaded, failed)
     counts = query(tmp_path / "home", "SELECT metric, status, count(*) FROM measurements GROUP BY ALL ORDER BY ALL")
