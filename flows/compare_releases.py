@@ -12,7 +12,7 @@ from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks import steps
 from answerkey.tasks.compare.compare import primary_field
 from answerkey.tasks.gate.gate import read_policy
-from answerkey.tasks.reports.names import pair_named
+from answerkey.tasks.reports.report import pair_named
 from answerkey.tasks.warehouse.home import Home
 
 

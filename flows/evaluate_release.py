@@ -29,10 +29,10 @@ from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.tasks import steps
 from answerkey.tasks.load.load import Loaded, Source, dataset_name
 from answerkey.tasks.publish.artifacts import artifact_key
-from answerkey.tasks.releases.generated import generation_of
+from answerkey.tasks.releases.provenance import generation_of
 from answerkey.tasks.reports.commit import recorded
 from answerkey.tasks.reports.manifest import manifest
-from answerkey.tasks.reports.names import check_baseline
+from answerkey.tasks.reports.report import check_baseline
 from answerkey.tasks.score.plan import Plan
 from answerkey.tasks.score.score import worth_spawning
 from answerkey.tasks.validate.validate import Validation

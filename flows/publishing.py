@@ -16,7 +16,7 @@ from answerkey.tasks import steps
 from answerkey.tasks.compare.compare import primary_field
 from answerkey.tasks.gate.gate import check_fields, read_policy
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
-from answerkey.tasks.reports.names import report_named
+from answerkey.tasks.reports.report import report_named
 from answerkey.tasks.warehouse.home import Home
 
 

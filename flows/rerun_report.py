@@ -9,8 +9,7 @@ from answerkey.flows.evaluate_release import Run, carry_out, score_runner, this_
 from answerkey.flows.forms.rerunning import Rerunning, again
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.tasks import steps
-from answerkey.tasks.reports.names import report_named
-from answerkey.tasks.reports.report import read_reports
+from answerkey.tasks.reports.report import read_reports, report_named
 from answerkey.tasks.warehouse.home import Home
 
 

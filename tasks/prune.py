@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from answerkey.tasks.releases.registered import FOLDER
+from answerkey.tasks.releases.register import FOLDER
 from answerkey.tasks.warehouse.home import Home
 
 

@@ -57,8 +57,7 @@ def report(
     """Print reports from the warehouse."""
     from answerkey.flows.terminal.reports import print_list, print_reports
     from answerkey.tasks.gate.verdicts import exit_code
-    from answerkey.tasks.reports.names import report_named
-    from answerkey.tasks.reports.report import latest_run, list_reports, read_reports
+    from answerkey.tasks.reports.report import latest_run, list_reports, read_reports, report_named
 
     if listed:
         print_list([row for prefix in report_ids or [""] for row in list_reports(home, prefix)], as_json=as_json)
@@ -100,7 +99,7 @@ def compare(
     from answerkey.flows.terminal.comparisons import pair_json, print_pairs
     from answerkey.tasks.compare.compare import compare as compare_reports
     from answerkey.tasks.compare.examples import largest_changes
-    from answerkey.tasks.reports.names import pair_named
+    from answerkey.tasks.reports.report import pair_named
 
     if samples < 0:
         raise UserError(f"--samples {samples}: give a count")
@@ -132,7 +131,7 @@ def diff(
     """Tell apart what moved the numbers: rows, references, answers, judge, prompt, parser, code."""
     from answerkey.flows.terminal.comparisons import print_difference
     from answerkey.tasks.compare.attribution import diff as diff_reports
-    from answerkey.tasks.reports.names import pair_named
+    from answerkey.tasks.reports.report import pair_named
 
     print_difference(diff_reports(home, *pair_named(home, old, new, dataset)), as_json=as_json)
     return 0
@@ -154,7 +153,7 @@ def history(
     """A score in every report of a data set, or of the traces of a rule by time; oldest first."""
     from answerkey.flows.terminal.comparisons import print_history
     from answerkey.flows.terminal.traces import print_over_time
-    from answerkey.tasks.reports.history import history as history_of
+    from answerkey.tasks.reports.report import history as history_of
     from answerkey.tasks.traces.summary import over_time
 
     if rule:
@@ -181,8 +180,7 @@ def _against(
 
     from answerkey.tasks.compare.compare import compare, primary_field
     from answerkey.tasks.gate.gate import gate, read_policy
-    from answerkey.tasks.reports.names import report_named
-    from answerkey.tasks.reports.report import read_reports
+    from answerkey.tasks.reports.report import read_reports, report_named
 
     ids = list(dict.fromkeys(report_ids))
     if not baseline:

@@ -111,7 +111,7 @@ def gate(  # noqa: PLR0913
 def _write_page(home: Home, gated: ReleaseVerdict, file: Path) -> None:
     """About both reports; where there is no baseline, about the new one alone."""
     from answerkey.tasks.compare.compare import compare, primary_field
-    from answerkey.tasks.reports.names import is_known
+    from answerkey.tasks.reports.report import is_known
 
     ids = [one for one in (gated.old, gated.new) if is_known(home, one)]
     pairs = [compare(home, *ids, primary=primary_field(home, ids, gated.primary))] if len(ids) > 1 else []

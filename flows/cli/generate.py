@@ -57,7 +57,7 @@ def generate(  # noqa: PLR0913
     from answerkey.flows.terminal.generated import print_generated
     from answerkey.flows.terminal.judges import print_estimates
     from answerkey.metrics_core.llm.cost import Cost
-    from answerkey.tasks.releases.registered import registrations
+    from answerkey.tasks.releases.register import registrations
 
     prepare_run(home, quiet=quiet)
     is_file = "::" in questions.dataset or Path(questions.dataset).is_file()

@@ -81,7 +81,7 @@ def evaluate_registered(  # noqa: PLR0913
     home: HomeOption = HOME,
 ) -> int:
     """Evaluate every registered release that has no report yet. A second time does nothing."""
-    from answerkey.tasks.releases.registered import pending
+    from answerkey.tasks.releases.register import pending
 
     prepare_run(home, quiet=quiet)
     check_scoring(scoring, judging)
@@ -106,8 +106,7 @@ def rerun(
     home: HomeOption = HOME,
 ) -> int:
     """Make the next version of a report from the same answers. What is not given stays as in the report."""
-    from answerkey.tasks.reports.names import report_named
-    from answerkey.tasks.reports.report import read_reports
+    from answerkey.tasks.reports.report import read_reports, report_named
 
     prepare_run(home, quiet=quiet)
     # Whatever is wrong is said before a server is started for it.

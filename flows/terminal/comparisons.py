@@ -16,7 +16,7 @@ from answerkey.metrics_core.llm.untrusted import cut, one_line
 from answerkey.tasks.compare.attribution import CAUSES, Difference, Movement
 from answerkey.tasks.compare.examples import LargestChange
 from answerkey.tasks.publish.text import number, only_one, people_note, table
-from answerkey.tasks.reports.history import Moment
+from answerkey.tasks.reports.report import Moment
 
 _LONGEST_TEXT = 400
 _VERDICT, _GAP = 19, 3

@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from answerkey.flows.terminal.reports import plain_table, price, show
 from answerkey.tasks.releases.generate import Generated
-from answerkey.tasks.releases.registered import Registration
+from answerkey.tasks.releases.register import Registration
 
 
 def counts(made: Generated) -> list[tuple[str, int]]:

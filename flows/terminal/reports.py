@@ -17,9 +17,8 @@ from answerkey.metrics_core.judges.options import OFFLINE
 from answerkey.metrics_core.llm.access import Limits
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.tasks.publish.text import interval, number
-from answerkey.tasks.reports.labels import LABEL
 from answerkey.tasks.reports.manifest import depth_warnings, saved
-from answerkey.tasks.reports.report import Report, Score
+from answerkey.tasks.reports.report import LABEL, Report, Score
 
 if TYPE_CHECKING:
     from answerkey.flows.cli.doctor import Finding

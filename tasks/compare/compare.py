@@ -29,8 +29,7 @@ from answerkey.tasks.compare.paired_samples import (
     pair_samples,
 )
 from answerkey.tasks.compare.warnings import comparison_warnings, differing_methods
-from answerkey.tasks.reports.labels import LABEL, LABEL_FIELD, MOST_LABELLED
-from answerkey.tasks.reports.report import Report, read_reports
+from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, MOST_LABELLED, Report, read_reports
 from answerkey.tasks.warehouse.home import Home
 
 USES_FACTS = ("ground_truth_similarity",)

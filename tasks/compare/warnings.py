@@ -8,8 +8,7 @@ import numpy as np
 
 from answerkey.tasks.compare.attribution import signature_changes
 from answerkey.tasks.compare.paired_samples import PairedSamples
-from answerkey.tasks.reports.names import labels
-from answerkey.tasks.reports.report import Report, Score
+from answerkey.tasks.reports.report import Report, Score, labels
 
 LENGTH_RATIO = 1.5
 """Of median answer lengths, either way: above it length alone moves the scores that reward overlap."""

@@ -14,9 +14,7 @@ from answerkey.metrics_core.statistics.intervals import Estimate, Interval
 from answerkey.metrics_core.statistics.ppi import PredictionPowered, ppi_mean
 from answerkey.tasks.compare.attribution import signature_changes
 from answerkey.tasks.gate.labels import LabelRow, read_labels
-from answerkey.tasks.reports.labels import LABEL, MOST_LABELLED
-from answerkey.tasks.reports.names import report_named
-from answerkey.tasks.reports.report import Report, latest_run, read_reports
+from answerkey.tasks.reports.report import LABEL, MOST_LABELLED, Report, latest_run, read_reports, report_named
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 

@@ -27,9 +27,7 @@ from answerkey.tasks.compare.paired_samples import (
 from answerkey.tasks.compare.warnings import differing_methods
 from answerkey.tasks.gate.calibrate import calibrations_of
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, store_verdict
-from answerkey.tasks.reports.labels import LABEL
-from answerkey.tasks.reports.names import is_known, labels, pair_named, report_named
-from answerkey.tasks.reports.report import Report, read_reports
+from answerkey.tasks.reports.report import LABEL, Report, is_known, labels, pair_named, read_reports, report_named
 from answerkey.tasks.warehouse.home import Home
 
 _WANTED = tuple(STATUSES.index(name) for name in ("scored", "failed", "skipped"))

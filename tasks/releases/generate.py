@@ -7,7 +7,6 @@ budget stopped, is simply started again. The file is written anew each time, who
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -24,13 +23,13 @@ from answerkey.metrics_core.llm.generate import generate as ask
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.request import Request
 from answerkey.tasks.load.load import Source
-from answerkey.tasks.releases.generated import answers_file, check_settings, generation_of, write_manifest
+from answerkey.tasks.releases.provenance import answers_file, check_settings, generation_of, write_manifest
 from answerkey.tasks.releases.questions import Question, QuestionSet, questions
-from answerkey.tasks.releases.register import register
-from answerkey.tasks.releases.registered import Registration
+from answerkey.tasks.releases.register import Registration, register
 from answerkey.tasks.reports.manifest import spent_by, versions
 from answerkey.tasks.score.keys import MODEL, key
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.store import whole
 
 NOTHING_TO_ASK = "the question is blank"
 
@@ -157,16 +156,10 @@ def generate(home: Home, found: QuestionSet, asking: Asking, release: str, work:
     check_release(home, found.dataset, release, asking)
     opened = asking.with_key()
     file, tally = answers_file(home, found.dataset, release), _Tally()
-    file.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = file.with_name(f"{file.name}.{os.getpid()}.part")
     rest = questions(found, asking.prompting.template, work)
-    try:
-        with unfinished.open("w", encoding="utf-8") as out:
-            while batch := list(islice(rest, _BATCH)):
-                _answer(batch, opened, tally, out)
-        os.replace(unfinished, file)
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with whole(file) as unfinished, unfinished.open("w", encoding="utf-8") as out:
+        while batch := list(islice(rest, _BATCH)):
+            _answer(batch, opened, tally, out)
     spent = spent_by(asking.access)
     made = Generated(
         found.dataset, release, str(file), tally.status.total(), tally.status["generated"],

@@ -1,28 +1,63 @@
-"""Take a release in to be evaluated: keep its answers, and what its evaluation needs, under hashes of their content."""
+"""The registry of releases to evaluate: a table that is the record, and a claim that one run at a time has.
+
+An event that is lost costs nothing, because the nightly run finds what has no report; one that comes twice does
+nothing, because only one run at a time has a registration, and it looks first.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import itertools
 import json
 import os
 import shutil
 import uuid
-from collections.abc import Mapping
-from contextlib import closing
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import content_hash
-from answerkey.tasks.load.columns import Key, complete
+from answerkey.tasks.load.columns import Key, complete, parse_map
 from answerkey.tasks.load.load import LOOK_AHEAD, Source, dataset_name, load
 from answerkey.tasks.load.sources import read
+from answerkey.tasks.publish.events import RELEASE_REGISTERED, emit
 from answerkey.tasks.releases.export import stored_references
-from answerkey.tasks.releases.generated import keep_manifest
-from answerkey.tasks.releases.registered import FOLDER, Registration, announce, insert
+from answerkey.tasks.releases.provenance import keep_manifest
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.sql import statements
+from answerkey.tasks.warehouse.store import whole
 from answerkey.tasks.warehouse.warehouse import one_file, scratch
+
+FOLDER = "registered"
+_SQL = statements(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A row of the table `registered`; see schema.sql."""
+
+    registration: str
+    dataset: str
+    release: str
+    answers: str
+    references: str | None
+    columns: tuple[str, ...]
+    reference_columns: tuple[str, ...]
+    slices: tuple[str, ...]
+    source: str
+    registered_at: str
+    attempts: int
+    message: str | None
+    report_id: str | None
+
+    @property
+    def name(self) -> str:
+        """DATASET/RELEASE."""
+        return f"{self.dataset}/{self.release}"
 
 
 def register(home: Home, source: Source) -> Registration:
@@ -54,8 +89,8 @@ def register(home: Home, source: Source) -> Registration:
         "", dataset, source.release, answers, references, _pairs(kept.paths), _pairs(kept.reference_paths),
         tuple(kept.slices), source.answers, "", 0, None, None,
     )  # fmt: skip
-    made = insert(home, replace(made, registration=_identity(made)))
-    announce(home, made)
+    made = _insert(home, replace(made, registration=_identity(made)))
+    _announce(home, made)
     return made
 
 
@@ -115,9 +150,8 @@ def _store(file: str, folder: Path) -> str:
         digest = hashlib.file_digest(content, "sha256").hexdigest()[:20]
     name = f"{digest}{Path(file).suffix.lower()}"
     if not (folder / name).exists():
-        unfinished = folder / f"{name}.{os.getpid()}.part"
-        shutil.copyfile(file, unfinished)
-        os.replace(unfinished, folder / name)
+        with whole(folder / name) as unfinished:
+            shutil.copyfile(file, unfinished)
     return name
 
 
@@ -132,3 +166,112 @@ def _identity(made: Registration) -> str:
 
 def _pairs(paths: Mapping[Key, str]) -> tuple[str, ...]:
     return tuple(f"{key}={path}" for key, path in paths.items())
+
+
+def _announce(home: Home, registration: Registration) -> bool:
+    """Emit the event of a registration, and return whether a server has it."""
+    payload = {
+        "registration": registration.registration,
+        "dataset": registration.dataset,
+        "release": registration.release,
+        "home": str(home.folder.resolve()),
+    }
+    return emit(RELEASE_REGISTERED, f"answerkey.release.{registration.dataset}.{registration.registration}", payload)
+
+
+def source_of(home: Home, registration: Registration) -> Source:
+    """What to load to evaluate it."""
+    folder = (home.folder / FOLDER).resolve()
+    return Source(
+        answers=str(folder / registration.answers),
+        references=str(folder / registration.references) if registration.references else None,
+        dataset=registration.dataset,
+        release=registration.release,
+        paths=parse_map(registration.columns),
+        reference_paths=parse_map(registration.reference_columns),
+        slices=registration.slices,
+    )
+
+
+def pending(home: Home, name: str = "", limit: int | None = None) -> list[Registration]:
+    """The registrations without a report, those first that were tried least; at most `limit`.
+
+    Args:
+        name: a registration, a release or DATASET/RELEASE: no others. Empty: all.
+    """
+    return [one for one in registrations(home, name) if one.report_id is None][:limit]
+
+
+def registrations(home: Home, name: str = "") -> list[Registration]:
+    """All registrations, with a report or without; see `pending`.
+
+    Raises:
+        UserError: `name` is given, and there is none.
+    """
+    if not home.warehouse.exists():
+        rows = []
+    else:
+        with home.warehouse.reading() as warehouse:
+            rows = warehouse.execute(_SQL["registrations"], {"name": name}).fetchall()
+    if name and not rows:
+        raise UserError(f"{name}: no such registered release in {home}; `answerkey register-release` makes one")
+    return [_registration(row) for row in rows]
+
+
+def _insert(home: Home, made: Registration) -> Registration:
+    """Write a new registration, unless it is there already, and return it as it is there."""
+    with home.warehouse.writing() as warehouse:
+        warehouse.execute(
+            _SQL["add"],
+            {
+                "registration": made.registration, "dataset": made.dataset, "release": made.release,
+                "answers": made.answers, "references": made.references, "columns": list(made.columns),
+                "reference_columns": list(made.reference_columns), "slices": list(made.slices),
+                "source": made.source,
+            },
+        )  # fmt: skip
+        [row] = warehouse.execute(_SQL["registrations"], {"name": made.registration}).fetchall()
+    return _registration(row)
+
+
+@contextmanager
+def claimed(home: Home, registration: Registration) -> Iterator[Registration | None]:
+    """Have a registration for oneself; it comes as it is now. None where another process has it.
+
+    The claim ends with the process, however that ends.
+    """
+    lock = os.open(home.folder / FOLDER / f"{registration.registration}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield None
+            return
+        current = registrations(home, registration.registration)[0]
+        if current.report_id is None and (report_id := _made_before(home, current)):
+            note_attempt(home, current, report_id=report_id, message=None)
+            current = replace(current, report_id=report_id)
+        yield current
+    finally:
+        os.close(lock)
+
+
+def note_attempt(home: Home, registration: Registration, *, report_id: str | None, message: str | None) -> None:
+    """Write down what came of an evaluation: a report, or why there is none."""
+    with home.warehouse.writing() as warehouse:
+        about = {"message": message, "report_id": report_id, "registration": registration.registration}
+        warehouse.execute(_SQL["note_attempt"], about)
+
+
+def _made_before(home: Home, registration: Registration) -> str | None:
+    """The report of a run that was killed before it could write down that it had made it."""
+    with home.warehouse.reading() as warehouse:
+        ending = f"/{FOLDER}/{registration.answers}"
+        about = {"dataset": registration.dataset, "release": registration.release, "ending": ending}
+        found = warehouse.execute(_SQL["made_before"], about).fetchone()
+    return found[0] if found else None
+
+
+def _registration(row: tuple[Any, ...]) -> Registration:
+    values: list[Any] = [tuple(value) if isinstance(value, list) else value for value in row]
+    return Registration(*values)

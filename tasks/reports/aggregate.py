@@ -12,8 +12,8 @@ from answerkey.metrics_core.metric import Field, Metric
 from answerkey.metrics_core.metrics.bleu import BleuStats, corpus_bleu
 from answerkey.metrics_core.statistics.intervals import Interval, bootstrap, cluster_t, student_t, wilson
 from answerkey.tasks.reports.commit import Committed, ReleaseVersion
-from answerkey.tasks.reports.labels import LABEL, LABEL_FIELD, LABEL_SIGNATURE, NOT_LABELLED
 from answerkey.tasks.reports.manifest import SEED, most_frequent
+from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, LABEL_SIGNATURE, NOT_LABELLED
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 

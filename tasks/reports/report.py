@@ -1,16 +1,38 @@
-"""Read reports back from the warehouse, for the terminal, for artifacts and as JSON."""
+"""Read reports back from the warehouse: by id or by the name of a release, and a field over time."""
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metric import Field, Kind
 from answerkey.metrics_core.registry import METRICS
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.warehouse import one_file, scratch
+
+if TYPE_CHECKING:
+    import duckdb
+
+
+MOST_REPORTS = 40
+"""Of a history, unless more are asked for."""
+
+LABEL = "label"
+LABEL_SIGNATURE = "label|v1"
+LABEL_FIELD = Field("correct", "1 where people call the answer right", binary=True)
+NOT_LABELLED = "not labelled"
+MOST_LABELLED = 0.5
+"""The share of the rows below which the others are predicted from their scores.
+
+Where people labelled more, the labels speak for themselves. The others then mostly have none because people could not
+judge them, and what is predicted for them is worth less than it looks.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,3 +186,161 @@ def _read(warehouse: Any, report_id: str, home: Home) -> Report:
         report_id, dataset, dataset_version, release, version, created_at, status, message, answers_version, run_id,
         manifest, tuple(scores), tuple(checks), tuple(quarantined),
     )  # fmt: skip
+
+
+def report_named(home: Home, name: str, dataset: str = "") -> str:
+    """The id of the report `name`, or of the newest report of the release `name`, or DATASET/RELEASE.
+
+    Args:
+        dataset: the data set, where a release has reports on several; no other one is looked at.
+
+    Raises:
+        UserError: there is none, or the release has reports on several data sets and `dataset` does not say which.
+    """
+    with home.warehouse.reading() as warehouse:
+        rows = warehouse.execute(
+            """
+            SELECT report_id, dataset, report_id = $name AS exactly FROM reports
+            WHERE $name IN (report_id, release, dataset || '/' || release) AND $dataset IN ('', dataset)
+            ORDER BY exactly, version
+            """,
+            {"name": name, "dataset": dataset},
+        ).fetchall()
+    if rows and rows[-1][2]:
+        return str(rows[-1][0])
+    datasets = list(dict.fromkeys(row[1] for row in rows))
+    if not rows:
+        where = f" on {dataset}" if dataset else ""
+        raise UserError(f"{name}: no such report or release{where} in {home}; `answerkey report --list` shows them")
+    if len(datasets) > 1:
+        raise UserError(f"{name}: has reports on {', '.join(datasets)}; write DATASET/{name}")
+    return str(rows[-1][0])
+
+
+def pair_named(home: Home, old: str, new: str, dataset: str = "") -> tuple[str, str]:
+    """The ids of two reports on one data set; see `report_named`. What one name leaves open, the other may say.
+
+    Raises:
+        UserError: one of them is not there, or it is not clear which is meant.
+    """
+    if not dataset:
+        known = [found for name in (old, new) for found in _datasets(home, name)]
+        both = [one for one in known if known.count(one) > 1]
+        dataset = both[0] if len(set(both)) == 1 else ""
+    return report_named(home, old, dataset), report_named(home, new, dataset)
+
+
+def _datasets(home: Home, name: str) -> list[str]:
+    with home.warehouse.reading() as warehouse:
+        rows = warehouse.execute(
+            "SELECT DISTINCT dataset FROM reports WHERE ? IN (report_id, release, dataset || '/' || release)", [name]
+        ).fetchall()
+    return [str(row[0]) for row in rows]
+
+
+def is_known(home: Home, name: str) -> bool:
+    """Whether there is a report or a release of that name."""
+    return bool(_datasets(home, name))
+
+
+def labels(reports: Sequence[Report]) -> dict[str, str]:
+    """By report id: the release, with the version where several of these reports are about one release.
+
+    Short names for sentences about reports on one data set.
+    """
+    times = Counter(report.release for report in {report.report_id: report for report in reports}.values())
+    return {
+        report.report_id: f"{report.release} v{report.version}" if times[report.release] > 1 else report.release
+        for report in reports
+    }
+
+
+def check_baseline(home: Home, name: str, dataset: str, accepted: str) -> None:
+    """Find out before anything is scored whether there is something to compare a run with.
+
+    Args:
+        name: a release or a report; a release may also be one of the run, whose rows are in the file `accepted`.
+
+    Raises:
+        UserError: there is no such release or report on the data set.
+    """
+    with closing(scratch(Path(accepted).parent)) as connection:
+        rows = connection.execute("SELECT DISTINCT release FROM read_parquet(?)", [one_file(accepted)]).fetchall()
+    releases = [str(row[0]) for row in rows]
+    if name in releases:
+        return
+    if home.warehouse.exists():
+        report_named(home, name, dataset)
+    else:
+        raise UserError(f"{name}: nothing to compare with; this run has {', '.join(releases)}, and {home} no reports")
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A field of one report. `methods` counts the signatures met so far, from 1: numbers of two are not comparable."""
+
+    report_id: str
+    release: str
+    version: int
+    created_at: str
+    dataset_version: str
+    status: str
+    field: str
+    n_scored: int
+    n_total: int
+    mean: float | None
+    low: float | None
+    high: float | None
+    methods: int
+
+
+def history(home: Home, name: str, dataset: str = "", most: int = MOST_REPORTS) -> dict[str, tuple[Moment, ...]]:
+    """By data set: the field `name` (METRIC.FIELD) in the newest `most` reports that have it.
+
+    Args:
+        dataset: the only data set to look at; all, where it is empty.
+
+    Raises:
+        UserError: no report has the field, or there is no such data set.
+    """
+    with home.warehouse.reading() as warehouse:
+        known = warehouse.execute(
+            "SELECT DISTINCT dataset, s.metric || '.' || s.field FROM reports JOIN report_scores s USING (report_id) "
+            "WHERE $dataset IN ('', dataset) ORDER BY ALL",
+            {"dataset": dataset},
+        ).fetchall()
+        datasets = [one for one, field in known if field == name]
+        if not datasets:
+            there = f"the reports on {dataset}" if dataset else "the reports"
+            fields = ", ".join(dict.fromkeys(field for _, field in known)) or "no numbers"
+            raise UserError(f"{name}: {there} in {home} have {fields}")
+        return {one: moments(warehouse, one, [name], most) for one in datasets}
+
+
+def moments(
+    warehouse: duckdb.DuckDBPyConnection, dataset: str, names: Sequence[str], most: int = MOST_REPORTS
+) -> tuple[Moment, ...]:
+    """The fields `names` (METRIC.FIELD) in the newest `most` reports of a data set that have any, oldest first."""
+    rows = warehouse.execute(
+        """
+        WITH found AS (
+            SELECT r.report_id, r.release, r.version, strftime(r.created_at, '%Y-%m-%d %H:%M'), r.dataset_version,
+                   r.status, s.metric || '.' || s.field AS name, s.n_scored, s.n_total, s.mean, s.ci_low, s.ci_high,
+                   s.metric, r.manifest, r.created_at, r.rowid AS place
+            FROM reports r JOIN report_scores s USING (report_id)
+            WHERE r.dataset = $dataset AND s.slice = 'all' AND name IN (SELECT unnest($names))
+            QUALIFY dense_rank() OVER (ORDER BY r.created_at DESC, r.rowid DESC) <= $most
+        )
+        SELECT * EXCLUDE (created_at, place) FROM found ORDER BY created_at, place, list_position($names, name)
+        """,
+        {"dataset": dataset, "names": list(names), "most": most},
+    ).fetchall()
+    met: dict[str, dict[str, int]] = {}
+    found = []
+    for row in rows:
+        *about, metric, manifest = row
+        known = met.setdefault(metric, {})
+        signature = str(json.loads(manifest)["signatures"].get(metric))
+        about.append(known.setdefault(signature, len(known) + 1))
+        found.append(Moment(*about))
+    return tuple(found)

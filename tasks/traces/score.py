@@ -18,8 +18,7 @@ from answerkey.metrics_core.metric import Metric
 from answerkey.tasks.load.columns import ColumnMap, value
 from answerkey.tasks.load.load import Reference, Stager, quarantine_schema, refused, staged_schema
 from answerkey.tasks.load.sources import Raw, parse_line, without_secrets
-from answerkey.tasks.reports.commit import commit_measurements
-from answerkey.tasks.reports.judge_calls import collect_calls, insert_calls
+from answerkey.tasks.reports.commit import collect_calls, commit_measurements, insert_calls
 from answerkey.tasks.score.estimate import estimate_costs
 from answerkey.tasks.score.plan import MAX_CHUNKS, Plan, plan
 from answerkey.tasks.traces.rules import MAPPED, Rule

@@ -8,7 +8,7 @@ from answerkey.flows.terminal.gates import print_self_test
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.gate.simulate import OperatingPoint, SelfTest
 from answerkey.metrics_core.statistics.intervals import Estimate, Interval
-from answerkey.tasks.reports.history import Moment
+from answerkey.tasks.reports.report import Moment
 from tests.tasks.publish.page.page_help import FIELDS, field_comparison
 
 

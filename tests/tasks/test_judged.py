@@ -16,7 +16,7 @@ from answerkey.metrics_core.registry import create
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.markdown import as_markdown
-from answerkey.tasks.reports.judge_calls import collect_calls, insert_calls
+from answerkey.tasks.reports.commit import collect_calls, insert_calls
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.score.estimate import estimate_costs
 from answerkey.tasks.score.plan import plan

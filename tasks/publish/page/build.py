@@ -27,10 +27,8 @@ from answerkey.tasks.publish.page.model import (
 )
 from answerkey.tasks.publish.page.samples import MOST_SAMPLES, read_samples
 from answerkey.tasks.publish.page.warnings import summary, warnings
-from answerkey.tasks.reports.history import moments
-from answerkey.tasks.reports.labels import LABEL, LABEL_FIELD, MOST_LABELLED
-from answerkey.tasks.reports.names import labels as labels_of
-from answerkey.tasks.reports.report import Report, read_reports
+from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, MOST_LABELLED, Report, moments, read_reports
+from answerkey.tasks.reports.report import labels as labels_of
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 

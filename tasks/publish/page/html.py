@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from base64 import b64encode
 from collections.abc import Callable
 from hashlib import sha256
@@ -26,6 +25,7 @@ from answerkey.tasks.publish.page.text import (
     visible,
 )
 from answerkey.tasks.publish.text import people_note
+from answerkey.tasks.warehouse.store import whole
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -36,10 +36,8 @@ _SCRIPTS = ("text.js", "rows.js", "detail.js", "table.js", "page.js")
 
 def write(page: Page, path: Path) -> Path:
     """Write the page to `path`, whole or not at all, and return it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partly = path.with_name(f".{path.name}.{os.getpid()}.part")
-    partly.write_text(render(page), encoding="utf-8", errors="replace", newline="\n")
-    os.replace(partly, path)
+    with whole(path) as unfinished:
+        unfinished.write_text(render(page), encoding="utf-8", errors="replace", newline="\n")
     return path
 
 

@@ -14,8 +14,7 @@ from typing import Any, Literal
 from answerkey.metrics_core.comparison import ALL, Comparison
 from answerkey.metrics_core.gate.gate import PRECEDENCE
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
-from answerkey.tasks.reports.history import Moment
-from answerkey.tasks.reports.report import Report, Score
+from answerkey.tasks.reports.report import Moment, Report, Score
 
 _MOST_SLICES = 40
 

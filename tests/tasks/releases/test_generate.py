@@ -28,9 +28,9 @@ from answerkey.tasks.releases.generate import (
     generate,
     register_generated,
 )
-from answerkey.tasks.releases.generated import answers_file, generation_of, manifest_file
+from answerkey.tasks.releases.provenance import answers_file, generation_of, manifest_file
 from answerkey.tasks.releases.questions import QuestionSet, find_questions
-from answerkey.tasks.releases.registered import source_of
+from answerkey.tasks.releases.register import source_of
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import Body, JudgeProcess, JudgeServer
 from tests.metrics_core.judges.asking import count

@@ -10,8 +10,7 @@ import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.load import Source
-from answerkey.tasks.releases.register import register
-from answerkey.tasks.releases.registered import claimed, note_attempt, pending, registrations, source_of
+from answerkey.tasks.releases.register import claimed, note_attempt, pending, register, registrations, source_of
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import jsonl, query, run
 
@@ -125,7 +124,7 @@ def test_one_process_at_a_time_has_a_registration(source: Source, tmp_path: Path
     home = tmp_path / "home"
     made = register(Home(home), source)
     script = (
-        "import sys, time; from pathlib import Path; from answerkey.tasks.releases.registered import *\n"
+        "import sys, time; from pathlib import Path; from answerkey.tasks.releases.register import *\n"
         "home = Home(Path(sys.argv[1]))\n"
         "with claimed(home, registrations(home)[0]) as mine:\n"
         "    print(mine is not None, flush=True); time.sleep(60)"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.reports.history import history
+from answerkey.tasks.reports.report import history
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import answer, release
 

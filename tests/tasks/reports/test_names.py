@@ -6,7 +6,7 @@ import duckdb
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.reports.names import check_baseline, pair_named, report_named
+from answerkey.tasks.reports.report import check_baseline, pair_named, report_named
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.warehouse import FILE
 from tests.tasks.comparing_help import answer, release

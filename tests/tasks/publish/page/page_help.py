@@ -19,8 +19,7 @@ from answerkey.tasks.publish.page.model import (
     Samples,
     Warning,
 )
-from answerkey.tasks.reports.history import Moment
-from answerkey.tasks.reports.report import Report, Score
+from answerkey.tasks.reports.report import Moment, Report, Score
 
 FIELDS = ("rouge_l.recall", "rouge_l.f1", "exact_match.match")
 SIGNATURES = {"rouge_l": "rouge_l|v1|refs:best", "exact_match": "exact_match|v1"}

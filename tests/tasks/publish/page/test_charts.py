@@ -10,7 +10,7 @@ from markupsafe import Markup
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks.publish.page import charts
 from answerkey.tasks.publish.page.model import Distribution, Page
-from answerkey.tasks.reports.history import Moment
+from answerkey.tasks.reports.report import Moment
 from tests.tasks.publish.page.page_help import FIELDS, field_comparison, page, release
 
 HOSTILE = "</svg><script>alert(1)</script>\"' onload=x \u202e&"

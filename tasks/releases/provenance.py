@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 import shutil
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.untrusted import cut, one_line
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.store import whole
 
 FOLDER = "answers"
 DIGEST = "answers_sha256"
@@ -71,9 +71,8 @@ def _shown(value: object) -> str:
 def write_manifest(answers: Path, content: Mapping[str, Any]) -> None:
     """Put a manifest beside answers, with their hash in it."""
     text = json.dumps({**content, DIGEST: _digest(answers)}, indent=2, ensure_ascii=False)
-    unfinished = answers.with_name(f"{answers.name}.{os.getpid()}.manifest.part")
-    unfinished.write_text(f"{text}\n", encoding="utf-8")
-    os.replace(unfinished, manifest_file(answers))
+    with whole(manifest_file(answers)) as unfinished:
+        unfinished.write_text(f"{text}\n", encoding="utf-8")
 
 
 def generation_of(answers: str) -> dict[str, Any] | None:
