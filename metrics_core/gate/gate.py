@@ -26,13 +26,13 @@ from typing import Literal, NamedTuple
 
 from answerkey.metrics_core.comparison import ALL
 from answerkey.metrics_core.gate.evidence import Calibrated, Coverage, Evidence, Missing, RuleStatistic, statistic_of
-from answerkey.metrics_core.gate.policy import Policy, Rule
+from answerkey.metrics_core.gate.policy import Policy, PolicyRule
 from answerkey.metrics_core.statistics.intervals import LEVEL, Interval
 from answerkey.metrics_core.statistics.power import decide, needed_to_decide
 
-Outcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INCOMPLETE"]
+GateOutcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INCOMPLETE"]
 
-PRECEDENCE: tuple[Outcome, ...] = ("FAIL", "INCOMPLETE", "INCONCLUSIVE", "PASS")
+PRECEDENCE: tuple[GateOutcome, ...] = ("FAIL", "INCOMPLETE", "INCONCLUSIVE", "PASS")
 """Which outcome outweighs which, among several rules and among several gates."""
 _MAX_NEEDED = 1e9  # beyond this many samples, report that more samples would not show it
 
@@ -50,7 +50,7 @@ class RuleOutcome:
     """
 
     rule: str
-    outcome: Outcome
+    outcome: GateOutcome
     sentence: str
     value: float | None = None
     low: float | None = None
@@ -67,7 +67,7 @@ class Verdict:
     True
     """
 
-    outcome: Outcome
+    outcome: GateOutcome
     sentence: str
     rules: tuple[RuleOutcome, ...] = ()
 
@@ -75,7 +75,7 @@ class Verdict:
 class _Gap(NamedTuple):
     """What keeps a rule from being decided, and the outcome that the rule gets for it."""
 
-    outcome: Outcome
+    outcome: GateOutcome
     reason: str
 
 
@@ -112,7 +112,7 @@ def apply_policy(policy: Policy, evidence: Evidence) -> Verdict:
     return Verdict(outcome, _summary(outcome, outcomes, evidence), tuple(outcomes))
 
 
-def _statistic(rule: Rule, evidence: Evidence) -> RuleStatistic | Missing:
+def _statistic(rule: PolicyRule, evidence: Evidence) -> RuleStatistic | Missing:
     column = evidence.scores.get((rule.field, rule.slice), Missing(f"there are no scores of {rule.field}"))
     if isinstance(column, Missing):
         return column
@@ -122,9 +122,9 @@ def _statistic(rule: Rule, evidence: Evidence) -> RuleStatistic | Missing:
     return statistic or Missing(f"no sample{where} for which {who} a number")
 
 
-def _failing(statistics: Mapping[Rule, RuleStatistic], family: int) -> set[Rule]:
+def _failing(statistics: Mapping[PolicyRule, RuleStatistic], family: int) -> set[PolicyRule]:
     """The rules whose interval lies below the floor, by Holm's steps over `family` rules."""
-    failing: set[Rule] = set()
+    failing: set[PolicyRule] = set()
     while family > len(failing):
         level = 1 - (1 - LEVEL) / (family - len(failing))
         newly_failing = {
@@ -154,13 +154,13 @@ def _gaps(field: str, policy: Policy, evidence: Evidence) -> Iterator[_Gap]:
 
 
 def _score(
-    rule: Rule, statistic: RuleStatistic | Missing, gap: _Gap | None, *, failed: bool, family: int
+    rule: PolicyRule, statistic: RuleStatistic | Missing, gap: _Gap | None, *, failed: bool, family: int
 ) -> RuleOutcome:
     if isinstance(statistic, Missing):
         return RuleOutcome(rule.text, "INCOMPLETE", f"{_name(rule)}: {statistic.reason}")
     interval = statistic.interval()
     decision = decide(_from(interval, rule.floor), 0.0)
-    outcome: Outcome = "FAIL" if failed else "PASS" if decision == "PASS" else "INCONCLUSIVE"
+    outcome: GateOutcome = "FAIL" if failed else "PASS" if decision == "PASS" else "INCONCLUSIVE"
     needed = None
     if gap:
         outcome, tail = gap.outcome, f"this decides nothing, because {gap.reason}"
@@ -174,7 +174,7 @@ def _score(
     return RuleOutcome(rule.text, outcome, sentence, statistic.value, low, high, statistic.n, needed)
 
 
-def _needed(rule: Rule, statistic: RuleStatistic) -> int | None:
+def _needed(rule: PolicyRule, statistic: RuleStatistic) -> int | None:
     """Samples that would decide if the releases were equally good; where that is no pass, as different as they seem."""
     equal = rule.kind == "difference" and rule.floor < 0
     interval = statistic.interval_if_equal() if equal else statistic.interval()
@@ -184,7 +184,7 @@ def _needed(rule: Rule, statistic: RuleStatistic) -> int | None:
     return needed_to_decide(interval, away, statistic.n)
 
 
-def _numbers(rule: Rule, statistic: RuleStatistic, interval: Interval | None) -> str:
+def _numbers(rule: PolicyRule, statistic: RuleStatistic, interval: Interval | None) -> str:
     many = f"{statistic.n:,} sample{'' if statistic.n == 1 else 's'}"
     if statistic.means is None:
         span = f"95 % interval {interval.low:.3f} to {interval.high:.3f}" if interval else "no interval"
@@ -194,7 +194,7 @@ def _numbers(rule: Rule, statistic: RuleStatistic, interval: Interval | None) ->
     return f"{_name(rule)} went from {old:.3f} to {new:.3f} ({statistic.value:+.3f}, {span}, {many})"
 
 
-def _meaning(rule: Rule, statistic: RuleStatistic, outcome: Outcome, needed: int | None) -> str:
+def _meaning(rule: PolicyRule, statistic: RuleStatistic, outcome: GateOutcome, needed: int | None) -> str:
     if rule.kind == "level":
         shown = {"PASS": f"at least {rule.floor:g} is shown", "FAIL": f"it is below {rule.floor:g}"}
         open_ = f"at least {rule.floor:g} is not shown"
@@ -209,7 +209,7 @@ def _meaning(rule: Rule, statistic: RuleStatistic, outcome: Outcome, needed: int
     return shown.get(outcome) or f"{open_}, and {_wish(rule, statistic, needed)}"
 
 
-def _wish(rule: Rule, statistic: RuleStatistic, needed: int | None) -> str:
+def _wish(rule: PolicyRule, statistic: RuleStatistic, needed: int | None) -> str:
     """How many samples would settle it."""
     if needed is None:
         return "more samples like these would not show it"
@@ -219,7 +219,7 @@ def _wish(rule: Rule, statistic: RuleStatistic, needed: int | None) -> str:
     return f"about {needed:,} samples would do{equal}"
 
 
-def _coverage(rule: Rule, policy: Policy, evidence: Evidence) -> RuleOutcome:
+def _coverage(rule: PolicyRule, policy: Policy, evidence: Evidence) -> RuleOutcome:
     known = {field: evidence.coverage[field] for field in policy.fields if evidence.coverage.get(field)}
     if absent := [field for field in policy.fields if field not in known]:
         return RuleOutcome(rule.text, "INCOMPLETE", f"there are no comparable numbers of {', '.join(absent)}")
@@ -239,7 +239,7 @@ def _counted(part: Coverage) -> str:
     return f"{share} ({missing})" if missing else share
 
 
-def _kappa(rule: Rule, evidence: Evidence) -> RuleOutcome:
+def _kappa(rule: PolicyRule, evidence: Evidence) -> RuleOutcome:
     """PASS by the lower end, on both releases: the one that is worst off speaks.
 
     A judge that is not good enough makes its numbers no evidence, not the release bad.
@@ -249,7 +249,7 @@ def _kappa(rule: Rule, evidence: Evidence) -> RuleOutcome:
     return min(outcomes, key=lambda one: (PRECEDENCE.index(one.outcome), one.value is not None, one.value or 0.0))
 
 
-def _kappa_on(rule: Rule, calibration: Calibrated | Missing, n_releases: int) -> RuleOutcome:
+def _kappa_on(rule: PolicyRule, calibration: Calibrated | Missing, n_releases: int) -> RuleOutcome:
     if isinstance(calibration, Missing):
         return RuleOutcome(rule.text, "INCOMPLETE", f"{rule.field}: {calibration.reason}")
     if calibration.kappa is None:
@@ -259,7 +259,7 @@ def _kappa_on(rule: Rule, calibration: Calibrated | Missing, n_releases: int) ->
     low, high = (interval.low, interval.high) if interval else (-1.0, 1.0)
     span = f"95 % interval {low:.3f} to {high:.3f}, {calibration.n:,} labels {calibration.source}"
     numbers = f"kappa of {rule.field} on {calibration.release} is {value:.3f} ({span})"
-    outcome: Outcome = "PASS" if low >= rule.floor else "INCOMPLETE" if high < rule.floor else "INCONCLUSIVE"
+    outcome: GateOutcome = "PASS" if low >= rule.floor else "INCOMPLETE" if high < rule.floor else "INCONCLUSIVE"
     needed = None
     if outcome == "INCONCLUSIVE" and interval and value > rule.floor:
         needed = needed_to_decide(interval, value - rule.floor, calibration.n)
@@ -272,11 +272,11 @@ def _kappa_on(rule: Rule, calibration: Calibrated | Missing, n_releases: int) ->
     return RuleOutcome(rule.text, outcome, f"{numbers}; {meaning}", value, low, high, calibration.n, needed)
 
 
-def _name(rule: Rule) -> str:
+def _name(rule: PolicyRule) -> str:
     return rule.field if rule.slice == ALL else f"{rule.field}[{rule.slice}]"
 
 
-def _summary(outcome: Outcome, rules: list[RuleOutcome], evidence: Evidence) -> str:
+def _summary(outcome: GateOutcome, rules: list[RuleOutcome], evidence: Evidence) -> str:
     alike = [rule for rule in rules if rule.outcome == outcome]
     others = f" (and {len(alike) - 1} more of {len(rules)} rules)" if len(alike) > 1 else ""
     start = {

@@ -29,7 +29,7 @@ COVERAGE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PolicyRule:
     """One condition.
 
     Attributes:
@@ -40,7 +40,7 @@ class Rule:
         slice: 'all', or column=value.
         floor: in the units of the field; for a difference mostly below 0, minus the loss that is tolerated.
 
-    >>> Rule("difference", "rouge_l.f1", "lang=ru", -0.05).text
+    >>> PolicyRule("difference", "rouge_l.f1", "lang=ru", -0.05).text
     'rouge_l.f1[lang=ru] >= -0.05'
     """
 
@@ -61,14 +61,14 @@ class Rule:
 class Policy:
     """The rules of a gate. The first is that of the primary field, with the margin.
 
-    >>> Policy((Rule("difference", "rouge_l.f1", ALL, -0.02), Rule("coverage", "", ALL, 0.95))).coverage
+    >>> Policy((PolicyRule("difference", "rouge_l.f1", ALL, -0.02), PolicyRule("coverage", "", ALL, 0.95))).coverage
     0.95
     """
 
-    rules: tuple[Rule, ...]
+    rules: tuple[PolicyRule, ...]
 
     @property
-    def primary(self) -> Rule:
+    def primary(self) -> PolicyRule:
         """The rule of the primary field."""
         return self.rules[0]
 
@@ -87,7 +87,7 @@ class Policy:
         """The share of the samples that must have a number, 0 to 1."""
         return next(rule.floor for rule in self.rules if rule.kind == "coverage")
 
-    def kappa(self, field: str) -> Rule | None:
+    def kappa(self, field: str) -> PolicyRule | None:
         """The rule that demands a calibration of `field`, if any does."""
         return next((rule for rule in self.rules if rule.kind == "kappa" and rule.field == field), None)
 
@@ -122,14 +122,14 @@ def parse_policy(content: object, where: str) -> Policy:
     if not isinstance(content, Mapping):
         raise UserError(f"{where}: a policy has the keys primary, margin and rules, for instance primary: rouge_l.f1")
     problems: list[str] = [*_strange_keys(content)]
-    rules: list[Rule] = []
+    rules: list[PolicyRule] = []
     for part in (_primary(content), *(_rule(text) for text in _texts(content))):
-        (rules if isinstance(part, Rule) else problems).append(part)  # type: ignore[arg-type]
+        (rules if isinstance(part, PolicyRule) else problems).append(part)  # type: ignore[arg-type]
     problems += _twice(rules)
     if problems:
         raise UserError("\n".join(f"{where}: {problem}" for problem in problems))
     if not any(rule.kind == "coverage" for rule in rules):
-        rules.append(Rule("coverage", "", ALL, COVERAGE))
+        rules.append(PolicyRule("coverage", "", ALL, COVERAGE))
     return Policy(tuple(rules))
 
 
@@ -141,7 +141,7 @@ def _strange_keys(content: Mapping[object, object]) -> Iterator[str]:
             yield f"{_shown(key)}: no such key; {hint}"
 
 
-def _primary(content: Mapping[object, object]) -> Rule | str:
+def _primary(content: Mapping[object, object]) -> PolicyRule | str:
     field, margin = content.get("primary"), content.get("margin")
     if not isinstance(field, str) or not re.fullmatch(_FIELD, field):
         return f"primary: {_given(field)}; write the METRIC.FIELD that decides, for instance meaning_match.match"
@@ -150,7 +150,7 @@ def _primary(content: Mapping[object, object]) -> Rule | str:
             f"margin: {_given(margin)}; write the loss of {field} that does not matter, for instance 0.02. At 0 the "
             "new release must be better to pass"
         )
-    return Rule("difference", field, ALL, -float(margin) if margin else 0.0)
+    return PolicyRule("difference", field, ALL, -float(margin) if margin else 0.0)
 
 
 def _texts(content: Mapping[object, object]) -> Sequence[object]:
@@ -160,7 +160,7 @@ def _texts(content: Mapping[object, object]) -> Sequence[object]:
     return rules if isinstance(rules, Sequence) and not isinstance(rules, str) else (rules,)
 
 
-def _rule(text: object) -> Rule | str:
+def _rule(text: object) -> PolicyRule | str:
     """The rule, or what is wrong with it."""
     # YAML makes a mapping of a line with a colon and a blank in it.
     matched = _RULE.fullmatch(text.strip()) if isinstance(text, str) else None
@@ -181,11 +181,11 @@ def _rule(text: object) -> Rule | str:
         return f"rule {_shown(text)}: {kind} takes no slice and no other word; {_HOW}"
     if slice_ and "=" not in slice_:
         return f"rule {_shown(text)}: {_shown(slice_)} is not a slice; write [column=value]"
-    return Rule(kind, "" if kind == "coverage" else field, slice_ or ALL, floor)
+    return PolicyRule(kind, "" if kind == "coverage" else field, slice_ or ALL, floor)
 
 
-def _twice(rules: Sequence[Rule]) -> Iterator[str]:
-    seen: dict[tuple[RuleKind, str, str], Rule] = {}
+def _twice(rules: Sequence[PolicyRule]) -> Iterator[str]:
+    seen: dict[tuple[RuleKind, str, str], PolicyRule] = {}
     for rule in rules:
         first = seen.setdefault((rule.kind, rule.field, rule.slice), rule)
         if first is not rule:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.evidence import Coverage, Evidence, PairedScores, RuleStatistic, statistic_of
-from answerkey.metrics_core.gate.gate import Outcome, apply_policy
+from answerkey.metrics_core.gate.gate import GateOutcome, apply_policy
 from answerkey.metrics_core.gate.policy import Policy
 from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, normal_quantile, wilson
 from answerkey.metrics_core.statistics.power import POWER, needed_to_decide
@@ -171,9 +171,9 @@ class _Units:
 
 def _counts(
     policy: Policy, evidence: Evidence, units: _Units, scenario: _Scenario, runs: int, rng: np.random.Generator
-) -> Counter[Outcome]:
+) -> Counter[GateOutcome]:
     """How often the gate says what."""
-    counts: Counter[Outcome] = Counter()
+    counts: Counter[GateOutcome] = Counter()
     for _ in range(runs):
         rows, swapped, clusters = units.draw(scenario, rng)
         columns = {k: c.drawn(rows, swapped) for k, c in evidence.scores.items() if isinstance(c, PairedScores)}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("answerkey")
 
-Verdict = Literal["match", "mismatch", "partial", "hedged", "multiple_alternatives", "refusal"]
+MatchVerdict = Literal["match", "mismatch", "partial", "hedged", "multiple_alternatives", "refusal"]
 """Only `match` is worth 1."""
 
 Rule = Literal[
@@ -50,7 +50,7 @@ def _schema() -> dict[str, object]:
         "reason": {"type": "string"},
         "reference": {"type": ["integer", "null"]},
         "rule": {"type": "string", "enum": list(get_args(Rule))},
-        "verdict": {"type": "string", "enum": list(get_args(Verdict))},
+        "verdict": {"type": "string", "enum": list(get_args(MatchVerdict))},
     }
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
 
@@ -173,7 +173,7 @@ def _fields(sample: Sample) -> dict[str, object]:
 class Found:
     """A verdict as read. `reference` is the position among the references that were sent, where one matched."""
 
-    verdict: Verdict
+    verdict: MatchVerdict
     rule: Rule | None
     reason: str
     reference: int | None
@@ -192,7 +192,7 @@ def read_verdict(reply: str, n_references: int) -> Found:
     found = read_object(reply)
     if "verdict" not in found:
         return _bare(reply, n_references)
-    verdict, rule = _one_of(found, "verdict", get_args(Verdict)), _one_of(found, "rule", get_args(Rule))
+    verdict, rule = _one_of(found, "verdict", get_args(MatchVerdict)), _one_of(found, "rule", get_args(Rule))
     if rule not in _RULES[verdict]:
         raise Unreadable("inconsistent", f"the verdict {verdict} does not go with the rule {rule}")
     _same_score(found, verdict)

@@ -23,11 +23,11 @@ from answerkey.metrics_core.offline_judge.vocabulary import (
 _LONGEST_PHRASE = 4
 _NO_MODIFIERS = FUNCTION_WORDS | TITLES | PLACE_OR_KIND | frozenset(UNIT_WORDS)
 
-Relation = Literal["same", "against", "other", "unsure"]
+FactRelation = Literal["same", "against", "other", "unsure"]
 """`against`: another value in the same slot. `unsure`: the matcher has to say, both ways."""
 
 
-def relation(ours: Claim, theirs: Claim, question: Asked) -> Relation:
+def relation(ours: Claim, theirs: Claim, question: Asked) -> FactRelation:
     """How two facts relate, as far as rules can tell.
 
     >>> from answerkey.metrics_core.offline_judge.facts import Fact
@@ -53,7 +53,7 @@ def relation(ours: Claim, theirs: Claim, question: Asked) -> Relation:
     return _by_words(ours, theirs, bare=bare)
 
 
-def _by_words(ours: Claim, theirs: Claim, *, bare: bool) -> Relation:
+def _by_words(ours: Claim, theirs: Claim, *, bare: bool) -> FactRelation:
     """Two facts with the same numbers, or none."""
     same = ours.nouns == theirs.nouns if bare else ours.core == theirs.core
     if bare and ours.numbers:
@@ -98,7 +98,7 @@ def _same_slot(ours: Claim, theirs: Claim, question: Asked) -> bool:
     return all(claim.bare or claim.part is not None for claim in (ours, theirs))
 
 
-def _by_date(ours: Claim, theirs: Claim, question: Asked, *, slot: bool) -> Relation:
+def _by_date(ours: Claim, theirs: Claim, question: Asked, *, slot: bool) -> FactRelation:
     [mine], [yours] = ours.dates, theirs.dates
     if question.year and mine.year is not None and yours.year is not None:
         same = mine.year == yours.year and mine.span == yours.span

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from answerkey.metrics_core.metrics.meaning_match import Verdict
+from answerkey.metrics_core.metrics.meaning_match import MatchVerdict
 from answerkey.metrics_core.offline_judge.features import (
     embedding_features,
     focus,
@@ -18,7 +18,7 @@ from answerkey.metrics_core.offline_judge.features import (
     unit_vectors,
     word_features,
 )
-from answerkey.metrics_core.offline_judge.model import Model, load
+from answerkey.metrics_core.offline_judge.model import MatcherModel, load
 from answerkey.metrics_core.offline_judge.reading import Text, read
 from answerkey.metrics_core.offline_judge.rules import AGAINST_ANSWER, RULES_VERSION, Case, Ruling, decide
 from answerkey.metrics_core.offline_judge.vocabulary import word_set
@@ -84,7 +84,7 @@ def _not_english(question: Text, answer: Text) -> bool:
     return other > english or unknown
 
 
-def explained(row: Mapping[str, float], *, matched: bool) -> tuple[Verdict, str]:
+def explained(row: Mapping[str, float], *, matched: bool) -> tuple[MatchVerdict, str]:
     """The verdict from the closed list, and the features that support it most plainly.
 
     >>> [seen] = look([Pair("What do bees make?", "wax", ("honey",))])
@@ -173,7 +173,7 @@ class Match:
 
     match: bool
     probability: float
-    verdict: Verdict
+    verdict: MatchVerdict
     rule: str
     reason: str
     reference: int
@@ -295,7 +295,7 @@ def undecided(judged: Match, accepted_error: float) -> bool:
     return max(judged.probability, 1 - judged.probability) <= load().border(accepted_error)
 
 
-def _verdict(pair: Pair, seen: Seen, probabilities: Sequence[float], model: Model) -> Match:
+def _verdict(pair: Pair, seen: Seen, probabilities: Sequence[float], model: MatcherModel) -> Match:
     unknown = out_of_depth(read(pair.question), read(pair.answer), map(read, pair.references), model.limits)
     at, ruling = final_ruling(seen.rulings, probabilities)
     if ruling is not None:

@@ -58,7 +58,7 @@ class Trees:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Model:
+class MatcherModel:
     """The content of `model.json`.
 
     Attributes:
@@ -111,7 +111,7 @@ class Model:
 
 
 @cache
-def load() -> Model:
+def load() -> MatcherModel:
     """The model of this version, read once.
 
     >>> len(load().features), len(load().revision)
@@ -121,13 +121,13 @@ def load() -> Model:
     return parse(json.loads(data), hashlib.sha256(data).hexdigest()[:6])
 
 
-def parse(data: dict[str, Any], revision: str = "") -> Model:
+def parse(data: dict[str, Any], revision: str = "") -> MatcherModel:
     """A model from the content of its file.
 
     >>> parse(json.loads(FILE.read_bytes())).features == load().features
     True
     """
-    return Model(
+    return MatcherModel(
         tuple(data["features"]),
         _trees(data["trees"]),
         float(data["base"]),

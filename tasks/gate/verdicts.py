@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 from xml.etree import ElementTree
 
-from answerkey.metrics_core.gate.gate import PRECEDENCE, Outcome, RuleOutcome, Verdict
+from answerkey.metrics_core.gate.gate import PRECEDENCE, GateOutcome, RuleOutcome, Verdict
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -82,7 +82,7 @@ def exit_code(gates: Sequence[ReleaseVerdict], *, asked: bool = False) -> int:
     return EXIT_CODES[worst(gates)]
 
 
-def worst(gates: Sequence[ReleaseVerdict]) -> Outcome:
+def worst(gates: Sequence[ReleaseVerdict]) -> GateOutcome:
     """What several verdicts come to: a release that fails outweighs one of which too little is known.
 
     Raises:

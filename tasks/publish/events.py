@@ -12,11 +12,11 @@ from answerkey.tasks.server import has_server
 from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
-    from answerkey.metrics_core.gate.gate import Outcome
+    from answerkey.metrics_core.gate.gate import GateOutcome
     from answerkey.tasks.gate.verdicts import ReleaseVerdict
 
 RELEASE_REGISTERED = "answerkey.release.registered"
-GATE_EVENTS: dict[Outcome, str] = {
+GATE_EVENTS: dict[GateOutcome, str] = {
     "PASS": "answerkey.gate.passed",
     "FAIL": "answerkey.gate.failed",
     "INCONCLUSIVE": "answerkey.gate.inconclusive",

@@ -3,7 +3,7 @@
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.gate.policy import Rule, parse_policy
+from answerkey.metrics_core.gate.policy import PolicyRule, parse_policy
 
 PLAIN = {"primary": "label.correct", "margin": 0.02}
 
@@ -25,7 +25,7 @@ def test_every_kind_of_rule_is_read_and_written_back() -> None:
     ]
     policy = parse_policy({"primary": "meaning_match.match", "margin": 0.02, "rules": texts}, "x")
     assert [rule.text for rule in policy.rules] == ["meaning_match.match >= -0.02", *texts]
-    assert policy.rules[2] == Rule("difference", "meaning_match.match", "lang=ru", -0.05)
+    assert policy.rules[2] == PolicyRule("difference", "meaning_match.match", "lang=ru", -0.05)
     assert policy.rules[3].slice == "topic=a >= b [x]"
     assert policy.coverage == 0.9
     assert policy.fields == ("meaning_match.match", "token_overlap.recall")
