@@ -1,4 +1,4 @@
-"""Two releases side by side, as plain values: what a comparison finds, and what reports and gates read."""
+"""Two releases side by side, as plain values: the result of a comparison, read by reports and gates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class FieldComparison:
         difference: new - old, with the interval `low` to `high` at `level`; None where there is no number.
         p: two-sided, that chance alone makes such a difference, by `test`; `p_adjusted`: after the correction for
             all that was looked at.
-        mde: the smallest true difference that these rows would show with a chance of 80 %.
+        mde: the minimum detectable effect: the smallest true difference that the test shows with a power of 80 %.
         fixed: rows that went from 0 to 1, `broken`: from 1 to 0; None where the field is not binary.
         test: mcnemar, sign-flip, cluster sign-flip, exchange; empty where there was nothing to test.
         needed: about how many rows like these would show a difference as large as this one; None where they do
@@ -33,9 +33,9 @@ class FieldComparison:
         missing_old: what the rows of `n_only_new` are in the old report, with counts: absent, failed, undefined,
             skipped, other slice; `missing_new`: those of `n_only_old` in the new one.
         note: why there is no number; None where there is one.
-        people: the difference new - old that people would find on these rows, predicted from `n_labelled` rows that
-            they labelled in both releases and from the scores of all (PPI++), with the interval `people_low` to
-            `people_high`; None where no row, or at least half of them, have labels, and on slices.
+        people: the difference new - old in human labels on these rows, estimated from `n_labelled` rows with a label
+            in both releases and from the scores of all (prediction-powered inference, PPI++), with the interval
+            `people_low` to `people_high`; None where no row or at least half of the rows have labels, and on slices.
     """
 
     metric: str

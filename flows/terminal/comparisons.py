@@ -15,7 +15,7 @@ from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison, 
 from answerkey.metrics_core.llm.untrusted import cut, one_line
 from answerkey.tasks.compare.attribution import CAUSES, Difference, Movement
 from answerkey.tasks.compare.examples import LargestChange
-from answerkey.tasks.publish.text import number, only_one, people_note, table
+from answerkey.tasks.publish.text import human_note, number, only_one, table
 from answerkey.tasks.reports.report import Moment
 
 _LONGEST_TEXT = 400
@@ -55,7 +55,7 @@ def _pair(pair: Comparison, *, by_slice: bool) -> Iterator[Table | str]:
             rows = [row for row in pair.rows if row.name == name and row.slice != ALL]
             if rows:
                 yield from _table(f"{name} by slice", rows)
-    if note := people_note(pair):
+    if note := human_note(pair):
         yield f"[dim]{note}[/dim]"
     warnings = [*([pair.not_comparable] if pair.not_comparable else []), *pair.warnings, *only_one(pair)]
     yield from (f"[yellow]![/yellow] {escape(text)}" for text in warnings)
@@ -64,7 +64,7 @@ def _pair(pair: Comparison, *, by_slice: bool) -> Iterator[Table | str]:
 def _table(title: str, rows: Sequence[FieldComparison]) -> Iterator[Table | str]:
     """Of fields on all samples, or of the slices of one field; on a narrow terminal the same in lines."""
     (first, *head), cells = table(rows)
-    place = head.index("verdict") + 1
+    place = head.index("finding") + 1
     widths = [max(map(len, column)) for column in zip((first, *head), *cells, strict=True)]
     if not fits(sum(widths) - widths[place] + _VERDICT + _GAP * len(widths)):
         colors = [_COLORS.get(row.finding) or "default" for row in rows]
@@ -72,7 +72,7 @@ def _table(title: str, rows: Sequence[FieldComparison]) -> Iterator[Table | str]
         return
     page = plain_table(escape(title))
     for name in (first if all(row.slice == ALL for row in rows) else "slice", *head):
-        text = name in (first, "slice", "verdict")
+        text = name in (first, "slice", "finding")
         page.add_column(name, justify="left" if text else "right", no_wrap=not text)
     previous = ""
     for row, shown in zip(rows, cells, strict=True):

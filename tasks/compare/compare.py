@@ -85,7 +85,7 @@ def compare(
     Args:
         fields: METRIC.FIELD, those to look at; where none is named, all that both reports have.
         primary: METRIC.FIELD, which comes first; where it is empty, none does.
-        seed: of the random sign flips and the bootstrap.
+        seed: of the permutation tests and the bootstrap.
         level: of the intervals, 0 to 1.
 
     Raises:
@@ -198,7 +198,7 @@ def _compare_field(
 ) -> Iterator[FieldComparison]:
     """The field on 'all', then on the slices, without adjusted p. Only its own columns are in memory.
 
-    `labels` are those of people, where both reports have some.
+    `labels` are the human labels, where both reports have some.
     """
     bleu = samples.bleu() if (metric, field) == CORPUS_BLEU else None
     scores = bleu.scores if bleu else samples.scores(metric, field)
@@ -231,7 +231,7 @@ def _compare_field(
 def _people(
     samples: PairedSamples, scores: FieldScores, labels: FieldScores, common: Mask, range_: float, level: float
 ) -> dict[str, Any]:
-    """What people would find on the rows `common`, of which they labelled a part in both releases."""
+    """The difference in human labels on the rows `common`, a part of which is labelled in both releases."""
     known = [status[common] == SCORED for status in (labels.old_status, labels.new_status)]
     n_labelled = int((known[0] & known[1]).sum())
     if not 0 < n_labelled < MOST_LABELLED * common.sum():

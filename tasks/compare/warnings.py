@@ -53,7 +53,7 @@ def _length(samples: PairedSamples) -> Iterator[str]:
         yield (
             f"answers are {ratio:,.3g} times {'longer' if new > old else 'shorter'}: the median went from {old:,.6g} "
             f"to {new:,.6g} characters. Scores that reward overlap (F1, precision, BLEU, similarity) move with length "
-            "alone; go by recall, by judges and by labels of people"
+            "alone; go by recall, judges and human labels"
         )
 
 

@@ -1,4 +1,4 @@
-"""Calibrate a metric or judge against people, and say what the runs' means are once its errors are allowed for."""
+"""Calibrate a metric or judge against human labels, and correct the means of releases for its errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from answerkey.tasks.warehouse.sql import statements
 
 @dataclass(frozen=True, slots=True)
 class CorrectedMean:
-    """A release's mean as the metric gives it, and as people would have given it (PPI++), both with intervals.
+    """A release's mean of a metric, and the mean of the human labels that it predicts (PPI++), both with intervals.
 
     Holds where the labelled answers are a random sample of the release's.
     """
@@ -40,7 +40,7 @@ class Calibration:
         report_ids: the reports that the scores are from; empty where the labels file brings them.
         labels: where the labels are from: answers.correct, or a file.
         parts: over all releases, then each.
-        corrected: of the releases of the reports, where people labelled a part of the answers, or all.
+        corrected: of the releases of the reports, where some or all answers have a human label.
         n_without_score: labelled answers that have no score; they count nowhere.
     """
 
@@ -76,7 +76,7 @@ OWN_LABELS = "answers.correct"
 def calibrate(
     home: Home, name: str, *, reports: Sequence[str] = (), labels: str = "", mapping: Sequence[str] = (), seed: int = 0
 ) -> Calibration:
-    """Compare METRIC.FIELD `name` with labels of people.
+    """Compare METRIC.FIELD `name` with human labels.
 
     Args:
         reports: ids, or names of releases; the newest run's reports where none is named.
@@ -185,9 +185,9 @@ def _corrected(release: str, rows: list[_Row]) -> CorrectedMean:
 
 
 def by_own_labels(home: Home, report: Report, names: Sequence[str]) -> dict[str, CorrectedMean]:
-    """By METRIC.FIELD of `names`: the mean of the report as people would have given it, who labelled a part of it.
+    """By METRIC.FIELD of `names`: the mean of the human labels of the report, estimated where a part of it is labelled.
 
-    Nothing where people labelled none of the answers, or enough of them: then the labels speak for themselves.
+    Empty where no answer has a label, and where so many have one that their own mean is used.
     """
     own = next((score for score in report.overall if score.metric == LABEL), None)
     if own is None or not 0 < own.n_scored < MOST_LABELLED * own.n_total:

@@ -1,4 +1,4 @@
-"""Labels of people, or verdicts of another judge, from a file of their own."""
+"""Human labels, or the scores of another judge, from a file."""
 
 from __future__ import annotations
 

@@ -8,27 +8,27 @@ from collections.abc import Iterator, Sequence
 from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison
 from answerkey.tasks.reports.report import Score
 
-HEAD = ("field", "rows", "old", "new", "difference", "p adjusted", "verdict", "fixed/broken")
-PEOPLE = "as people would"
-"""The column after the difference, where people labelled a part of the rows."""
+HEAD = ("field", "rows", "old", "new", "difference", "p adjusted", "finding", "fixed/broken")
+HUMAN = "in human labels"
+"""The column after the difference, where a part of the rows has human labels."""
 
 
 def table(rows: Sequence[FieldComparison]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """The head and the rows: the field (or the slice), how many rows have a number in both, means, what is found."""
-    people = any(row.people is not None for row in rows)
+    human = any(row.people is not None for row in rows)
     place = HEAD.index("difference") + 1
-    head = (*HEAD[:place], PEOPLE, *HEAD[place:]) if people else HEAD
-    return head, [_cells(row, people=people) for row in rows]
+    head = (*HEAD[:place], HUMAN, *HEAD[place:]) if human else HEAD
+    return head, [_cells(row, human=human) for row in rows]
 
 
-def _cells(row: FieldComparison, *, people: bool) -> tuple[str, ...]:
+def _cells(row: FieldComparison, *, human: bool) -> tuple[str, ...]:
     return (
         row.name if row.slice == ALL else row.slice,
         f"{row.n_common:,}",
         number(row.old),
         number(row.new),
         _size(row.difference, row.low, row.high),
-        *([_size(row.people, row.people_low, row.people_high)] if people else []),
+        *([_size(row.people, row.people_low, row.people_high)] if human else []),
         chance(row.p_adjusted),
         finding(row),
         "–" if row.fixed is None else f"{row.fixed:,}/{row.broken:,}",
@@ -45,20 +45,20 @@ def _size(difference: float | None, low: float | None, high: float | None) -> st
 
 
 def chance(p: float | None) -> str:
-    """A p-value with three decimals: it is never 0."""
+    """A p-value with three decimals; never 0."""
     if p is None:
         return "–"
     return "<0.001" if p < 0.0005 else f"{p:.3f}"
 
 
 def finding(row: FieldComparison) -> str:
-    """What may be said: better, worse, or not shown to differ, with what would have been seen."""
+    """Better, worse, or not shown to differ with the minimum detectable effect; or why there is no comparison."""
     if row.finding is None:
         return f"not compared: {row.note}"
     if row.finding != "not shown to differ" or row.mde is None:
         return row.finding
-    needed = f"; this one would take about {row.needed:,} rows" if row.needed else ""
-    return f"{row.finding} (would show ±{row.mde:.3f}{needed})"
+    needed = f"; about {row.needed:,} rows needed for this one" if row.needed else ""
+    return f"{row.finding} (detectable: ±{row.mde:.3f}{needed})"
 
 
 def only_one(comparison: Comparison) -> Iterator[str]:
@@ -84,15 +84,15 @@ def only_one(comparison: Comparison) -> Iterator[str]:
         yield f"{shown}: some rows have a number in one report only: {text}"
 
 
-def people_note(comparison: Comparison) -> str | None:
-    """What the column `PEOPLE` says, where there is one."""
+def human_note(comparison: Comparison) -> str | None:
+    """What the column `HUMAN` is, where there is one."""
     n = max((row.n_labelled or 0 for row in comparison.overall), default=0)
     if not n:
         return None
     return (
-        f"{PEOPLE}: the difference that people would find, predicted from the {n:,} rows that they labelled in both "
-        "reports and from the scores of all (PPI++); every line estimates the same number. It holds where the labelled "
-        "rows are a random part"
+        f"{HUMAN}: the difference in human labels over all these rows, estimated from the {n:,} rows with a label in "
+        "both reports and from the scores of all (prediction-powered inference, PPI++). Every line estimates the same "
+        "number. Valid if the labelled rows are a random sample"
     )
 
 

@@ -50,7 +50,7 @@ def test_a_table_with_a_verdict(bare_cli: Cli, home: Path) -> None:
     size = f"+0.250 ±{(high - low) / 2:.3f}"
     assert lines[0] == "d/old/v2 → d/new/v1: 40 samples in both"
     assert cells(lines[1]) == [
-        "field", "rows", "old", "new", "difference", "p adjusted", "verdict", "fixed/broken",
+        "field", "rows", "old", "new", "difference", "p adjusted", "finding", "fixed/broken",
     ]  # fmt: skip
     assert cells(lines[3]) == [
         "label.correct", "40", "0.500", "0.750", size, "0.013", "better", "12/2",
@@ -67,7 +67,7 @@ def test_what_is_not_shown_says_what_would_have_been(bare_cli: Cli, home: Path) 
     row = found["rows"][0]
     assert (row["metric"], row["difference"], row["finding"]) == ("label", 0.0, "not shown to differ")
     table = bare_cli("compare", "d/old/v1", "same", "--home", home).stdout
-    assert f"not shown to differ (would show ±{row['mde']:.3f})" in table
+    assert f"not shown to differ (detectable: ±{row['mde']:.3f})" in table
 
 
 def test_samples_that_changed_with_both_answers(bare_cli: Cli, home: Path) -> None:
@@ -139,7 +139,7 @@ def test_a_run_is_compared_with_its_baseline(cli: Cli, tmp_path: Path, ask: Any)
     assert (pair["rows"][0]["finding"], pair["rows"][0]["broken"]) == ("worse", 6)
     artifacts = {a["key"]: a for a in ask("artifacts/filter", {"artifacts": {"key": {"like_": "%quiz%"}}})}
     assert "| exact\\_match.match | 12 | 0.750 | 0.250 |" in artifacts["report-quiz-b"]["data"]
-    assert json.loads(artifacts["differences-quiz-a-quiz-b"]["data"])[0]["verdict"] == "worse"
+    assert json.loads(artifacts["differences-quiz-a-quiz-b"]["data"])[0]["finding"] == "worse"
     assert query(home, "SELECT parameters->>'baseline' FROM runs") == [("a",)]
     refused = cli("evaluate", file, *options, "c")
     assert refused.returncode == 2

@@ -61,7 +61,7 @@ def _artifacts_say_it(ask: Any, run: str, home: Path) -> None:
     page = artifacts["report-gated-gated-c"]["data"]
     assert [line for line in page.splitlines() if line.startswith("## ")] == [
         "## INCONCLUSIVE: gated-c", "## FAIL: gated-b", "## Scores", "## gated-a → gated-c", "## gated-a → gated-b",
-        "## Coverage and failures", "## Validation and quarantine", "## Methods", "## How to make it again",
+        "## Coverage and failures", "## Validation and quarantine", "## Methods", "## Reproduction",
     ]  # fmt: skip
     file = home / "pages/gated/gated-c-v1.html"
     assert f"`{file.resolve()}`" in page

@@ -30,7 +30,7 @@ def test_a_comparison_is_told_in_lines(capsys: pytest.CaptureFixture[str]) -> No
         "set/old/v1 → set/new/v1: 10 samples in both",
         "rouge_l.recall  better",
         "  rows 10; old 0.500; new 0.600; difference +0.100 ±0.050; p adjusted 0.002",
-        "exact_match.match  not shown to differ (would show ±0.040)",
+        "exact_match.match  not shown to differ (detectable: ±0.040)",
         "  rows 10; new 0.600; difference +0.100 ±0.125; p adjusted 0.002; fixed/broken 3/1",
         "",
         "! longer",

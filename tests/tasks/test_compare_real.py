@@ -98,4 +98,4 @@ def test_overlap_rises_while_the_answers_get_worse(drift: Comparison) -> None:
 def test_the_shift_of_length_is_warned_of_first(drift: Comparison) -> None:
     [warning] = drift.warnings
     assert warning.startswith("answers are 132 times shorter: the median went from 527.5 to 4 characters.")
-    assert warning.endswith("move with length alone; go by recall, by judges and by labels of people")
+    assert warning.endswith("move with length alone; go by recall, judges and human labels")

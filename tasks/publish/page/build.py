@@ -55,7 +55,7 @@ def build_page(
     """The page about the reports `report_ids`, in that order: the oldest release first.
 
     `comparisons` are comparisons between them, and `gates` what gates say about the same comparisons. `primary` is the
-    METRIC.FIELD that decides; without it, it is that of the gates, the label of people where at least half of the
+    METRIC.FIELD that decides; without it, it is that of the gates, the human label where at least half of the
     answers have one, a judge, or recall. Of more than `most_samples` samples those are kept whose primary score moves
     most.
 
@@ -150,7 +150,7 @@ def _primary(reports: Sequence[Report], names: Sequence[str], wanted: str | None
 
 
 def _labelled(report: Report) -> float:
-    """The share of the answers that people have labelled."""
+    """The share of the answers that have a human label."""
     return next((score.n_scored / score.n_total for score in report.overall if score.metric == LABEL), 0.0)
 
 

@@ -126,7 +126,7 @@ def interval_plot(page: Page, name: str) -> Markup | None:
 
 
 def difference_plot(comparison: Comparison, names: Sequence[str], width: int) -> Markup | None:
-    """New - old for the fields `names` over all rows, with intervals, and the margin of the gate at the first one."""
+    """New - old for the fields `names` over all rows, with intervals; the first with the non-inferiority margin."""
     rows = [
         _Interval(
             row.difference, row.low, row.high, row.name, signed(row.difference), _TONES.get(row.finding, "var(--muted)")
@@ -143,7 +143,7 @@ def difference_plot(comparison: Comparison, names: Sequence[str], width: int) ->
         if comparison.margin and row.name == names[0]:
             at, top = x(-comparison.margin), place * _ROW
             under.append(_line(at, top + 17, at, top + 41, "var(--worse)", 1.8, dash="4,3"))
-    return _intervals(f"{comparison.new} less {comparison.old}, with 95 % intervals", rows, domain, width, under)
+    return _intervals(f"{comparison.new} minus {comparison.old}, with 95 % intervals", rows, domain, width, under)
 
 
 def _intervals(
@@ -161,7 +161,7 @@ def _intervals(
 
 
 def slice_plot(page: Page, column: str, width: int) -> Markup | None:
-    """The primary field by the values of one slice column, a colour and a shape a release (the last `PALETTE`)."""
+    """The primary field by the values of one slice column, a colour and a shape per release (the last `PALETTE`)."""
     releases = page.releases[-PALETTE:]
     by_value: dict[str, list[_Interval | None]] = {}
     for turn, release in enumerate(releases):

@@ -29,7 +29,7 @@ function tags(place) {
 
 function answer(side, place) {
   const { texts: all, correct, cut } = samples.answers[side];
-  const label = correct[place] === null ? "" : `, ${LABELS[correct[place]]} by the label of people`;
+  const label = correct[place] === null ? "" : `, ${LABELS[correct[place]]} by the human label`;
   const title = h("h4", {}, "Answer of ", h("strong", {}, isolated(releases[side])), label);
   if (absent[side].has(place)) return [title, h("p", { class: "muted" }, "not in this release")];
   if (all[place] === null || all[place] === "") return [title, h("p", { class: "muted" }, "no answer")];

@@ -24,7 +24,7 @@ from answerkey.tasks.publish.page.text import (
     typeset,
     visible,
 )
-from answerkey.tasks.publish.text import people_note
+from answerkey.tasks.publish.text import human_note
 from answerkey.tasks.warehouse.store import whole
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def render(page: Page) -> str:
     style, script = _file("page.css"), "".join(["(() => {\n", '"use strict";\n', *map(_file, _SCRIPTS), "})();\n"])
     templates = environment()
     templates.globals |= {
-        function.__name__: function for function in (rule_number, by_slice, name_of_test, one_sided, people_note)
+        function.__name__: function for function in (rule_number, by_slice, name_of_test, one_sided, human_note)
     }
     html = templates.get_template("page.html.j2").render(
         page=page,
@@ -142,9 +142,9 @@ def by_slice(comparison: Comparison, primary: str) -> tuple[tuple[str, tuple[Fie
 
 _TESTS = {
     "mcnemar": "McNemar, exact",
-    "sign-flip": "sign flips",
-    "cluster sign-flip": "sign flips, clusters",
-    "exchange": "exchanges",
+    "sign-flip": "permutation",
+    "cluster sign-flip": "permutation, clusters",
+    "exchange": "permutation",
 }
 
 

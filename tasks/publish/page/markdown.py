@@ -11,7 +11,7 @@ from answerkey.metrics_core.gate.gate import RuleOutcome
 from answerkey.tasks.publish.page.html import by_slice, environment
 from answerkey.tasks.publish.page.model import Estimate, Page
 from answerkey.tasks.publish.page.text import visible
-from answerkey.tasks.publish.text import literal, number, only_one, people_note, table
+from answerkey.tasks.publish.text import human_note, literal, number, only_one, table
 from answerkey.tasks.reports.manifest import named
 from answerkey.tasks.reports.report import Score
 
@@ -44,7 +44,7 @@ def _environment() -> Environment:
     made.globals |= {
         "notes": _notes,
         "differences": table,
-        "people_note": people_note,
+        "human_note": human_note,
         "by_slice": by_slice,
         "refusals": _refusals,
         "signatures": lambda page: dict.fromkeys(one for field in page.fields for one in field.signatures),

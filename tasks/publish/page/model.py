@@ -106,7 +106,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How far a metric field agrees with labels of people; of all releases together, where `release` is None.
+    """How far a metric field agrees with human labels; of all releases together, where `release` is None.
 
     Estimates are value, low and high, the ends of a 95 % interval.
     """
@@ -124,7 +124,7 @@ class Agreement:
 
 @dataclass(frozen=True, slots=True)
 class Corrected:
-    """The mean of a field in a release as it was scored, and as people would have given it.
+    """The mean of a field in a release as it was scored, and the estimated mean of the human labels.
 
     From `n` labelled and `n_unlabelled` other answers: by PPI++ where those are answers of one report, and by Rogan
     and Gladen where the labels are of another report of the release.
@@ -143,7 +143,7 @@ class Corrected:
 class Answers:
     """What a release answered, by the place of the sample.
 
-    `correct` is the label of people. `values` go by METRIC.FIELD. `unscored`, `reasons` and `evidence` go by metric
+    `correct` is the human label. `values` go by METRIC.FIELD. `unscored`, `reasons` and `evidence` go by metric
     and hold places only where there is something to say: status and reason; the metric's own words; facts, votes and
     the rule of a judge. `absent` are places that the release does not have, `cut` the whole lengths of cut answers.
     """

@@ -39,7 +39,7 @@ function controls() {
     ? [["all", "all samples"], ["changed", "changed"], ["worse", "worse"], ["better", "better"], ["same", "unchanged"], ["none", "without a score"]]
     : [["all", "all samples"], ["none", "without a score"]];
   parts.push(choice("Show", kinds, state.show, (value) => { state.show = value; }));
-  if (labelled) parts.push(choice("Label of people", labelChoices(), "all", (value) => { state.label = value; }));
+  if (labelled) parts.push(choice("Human label", labelChoices(), "all", (value) => { state.label = value; }));
   for (const [name, column] of Object.entries(samples.slices)) parts.push(...sliceChoice(name, column));
   parts.push(h("div", { class: "sort-by" }, sortChoice()));
   return h("div", { class: "controls", role: "search" }, parts);

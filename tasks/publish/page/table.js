@@ -14,7 +14,7 @@ const COLUMNS = [
   ...(several ? [{ key: "old", title: () => releases[state.old], name: "c-n", number: true }] : []),
   { key: "new", title: () => (several ? releases[state.new] : state.field), name: "c-n", number: true },
   ...(several ? [{ key: "change", title: () => "Change", name: "c-n", number: true }] : []),
-  ...(labelled ? [{ key: "label", title: () => "Label of people", name: "c-label" }] : []),
+  ...(labelled ? [{ key: "label", title: () => "Human label", name: "c-label" }] : []),
 ];
 
 function update(keepPage) {

@@ -15,10 +15,10 @@ _LARGE_QUARANTINE = 0.05
 _COVERAGE_GAP = 0.01
 _TITLES = {
     "length_drift": "Answer length shifts between the releases{span}: scores that reward overlap shift with it, so "
-    "trust recall and judges before precision, F1 and similarity",
+    "rely on recall and judges rather than on precision, F1 and similarity",
     "same_samples": "The releases do not have the same samples",
     "blank_answer": "Blank answers, which score 0",
-    "unanswered": "Questions that got no answer, which have no score",
+    "unanswered": "Questions without an answer, which have no score",
     "mojibake": "Text that looks wrongly decoded",
     "think_block": "Answers with a <think> block",
     "null_in_word": "Words with 'null' in them",
@@ -72,7 +72,7 @@ def _methods(releases: Sequence[Release]) -> Iterable[Warning]:
     for metric, by_signature in signatures.items():
         if len(by_signature) > 1:
             lines = (f"{', '.join(labels)}: {signature}" for signature, labels in by_signature.items())
-            yield Warning(True, f"{metric} was not computed in the same way: do not compare its numbers", tuple(lines))
+            yield Warning(True, f"{metric} was computed in different ways: do not compare its scores", tuple(lines))
 
 
 def _data(releases: Sequence[Release]) -> Iterable[Warning]:
@@ -176,11 +176,11 @@ def _decisive(comparison: Comparison, primary: str) -> str | None:
 
 
 def _unseen(row: FieldComparison) -> str:
-    """What these rows would have shown, and how many it would take."""
+    """The minimum detectable effect, and how many rows the observed difference needs."""
     if row.mde is None:
         return ""
-    needed = f", and it would take about {row.needed:,} to show this one" if row.needed else ""
-    return f" These rows would show a difference of {number(row.mde)} or more{needed}."
+    needed = f"; showing this difference needs about {row.needed:,} rows" if row.needed else ""
+    return f" The minimum detectable effect of these rows is {number(row.mde)}{needed}."
 
 
 def _range(low: float | None, high: float | None, level: float = LEVEL, *, sign: bool = False) -> str:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from answerkey.metrics_core.comparison import Comparison, FieldComparison
-from answerkey.tasks.publish.text import HEAD, PEOPLE, chance, finding, only_one, people_note, table
+from answerkey.tasks.publish.text import HEAD, HUMAN, chance, finding, human_note, only_one, table
 
 ROW = FieldComparison(
     "label", "correct", "all", n_common=1618, n_only_old=3, n_only_new=0, old=0.7843, new=0.7855, difference=0.0012,
@@ -20,7 +20,7 @@ def test_a_row_of_the_table() -> None:
     assert head == HEAD
     assert row == (
         "label.correct", "1,618", "0.784", "0.785", "+0.001 ±0.021", "1.000",
-        "not shown to differ (would show ±0.030)", "144/142",
+        "not shown to differ (detectable: ±0.030)", "144/142",
     )  # fmt: skip
     assert table([replace(BETTER, slice="lang=en", fixed=None, broken=None)])[1][0] == (
         "lang=en", "1,618", "0.784", "0.785", "+0.050 ±0.020", "<0.001", "better", "–",
@@ -30,11 +30,11 @@ def test_a_row_of_the_table() -> None:
 def test_what_people_would_find_has_a_column_where_it_is_known() -> None:
     predicted = replace(BETTER, people=-0.0412, people_low=-0.09, people_high=0.01, n_labelled=1200)
     head, rows = table([predicted, ROW])
-    assert head[4:7] == ("difference", PEOPLE, "p adjusted")
+    assert head[4:7] == ("difference", HUMAN, "p adjusted")
     assert [row[5] for row in rows] == ["-0.041 ±0.050", "–"]
-    note = people_note(Comparison("a", "b", (predicted, ROW)))
-    assert note and note.startswith("as people would: ") and "predicted from the 1,200 rows" in note
-    assert people_note(Comparison("a", "b", (ROW,))) is None
+    note = human_note(Comparison("a", "b", (predicted, ROW)))
+    assert note and note.startswith("in human labels: ") and "estimated from the 1,200 rows" in note
+    assert human_note(Comparison("a", "b", (ROW,))) is None
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_what_people_would_find_has_a_column_where_it_is_known() -> None:
         (replace(ROW, mde=None), "not shown to differ"),
         (
             replace(ROW, needed=2400),
-            "not shown to differ (would show ±0.030; this one would take about 2,400 rows)",
+            "not shown to differ (detectable: ±0.030; about 2,400 rows needed for this one)",
         ),
         (replace(ROW, difference=None, note="only d/b/v1 has it"), "not compared: only d/b/v1 has it"),
     ],

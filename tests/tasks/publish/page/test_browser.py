@@ -47,10 +47,10 @@ def test_filters_work_together_and_the_count_is_announced(show: Open) -> None:
     assert all("▼" in change for change in opened.column("Change"))
     opened.choose("lang", "ru")
     expect(opened.status).to_have_text("9 of 40 samples")
-    opened.choose("Label of people", "right → wrong")
+    opened.choose("Human label", "right → wrong")
     found = int((opened.status.text_content() or "").split()[0])
     assert 0 < found < 9
-    assert set(opened.column("Label")) == {"right → wrong"}
+    assert set(opened.column("Human label")) == {"right → wrong"}
     opened.page.get_by_label("Search").fill("no such text")
     expect(opened.status).to_have_text("0 of 40 samples")
     expect(opened.page.get_by_text("No sample fits these filters.")).to_be_visible()

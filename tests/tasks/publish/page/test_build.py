@@ -263,7 +263,7 @@ def test_where_people_labelled_a_part_the_mean_that_they_would_give_is_there_wit
     assert one.raw[0] == pytest.approx(0.75) and one.corrected[0] < 0.5
     assert made.agreements == ()
     html = render(made)
-    assert "Means as people would have given them" in html and 'aria-label="Agreement with people"' not in html
+    assert "Estimated means of the human labels" in html and 'aria-label="Agreement with human labels"' not in html
     # A calibration of the same report says the same, once.
     store_calibration(Home(tmp_path), calibrate(Home(tmp_path), "exact_match.match", reports=["part"]))
     again = build_page(Home(tmp_path), done.ids)

@@ -147,7 +147,7 @@ def test_the_verdict_stands_first_with_its_rules(plain: str) -> None:
         < main.index("It lost 0.1.")
     )
     assert "<title>set: FAIL, new</title>" in plain
-    assert "No gate was asked for" not in plain
+    assert "No policy was given" not in plain
 
 
 def test_several_releases_have_a_verdict_each_the_last_one_first() -> None:
@@ -161,16 +161,16 @@ def test_several_releases_have_a_verdict_each_the_last_one_first() -> None:
 def test_the_difference_that_people_would_find_stands_beside_the_raw_one() -> None:
     row = field_comparison(people=-0.04, people_low=-0.09, people_high=0.01, n_labelled=120)
     html = render(replace(page(), comparisons=(Comparison("old", "new", (row, field_comparison(FIELDS[1]))),)))
-    assert "as people would</th>" in html and "predicted from the 120 rows" in html
+    assert "in human labels</th>" in html and "estimated from the 120 rows" in html
     assert "\u22120.040<small>\u22120.090 to +0.010</small>" in html
-    assert "as people would" not in render(
+    assert "in human labels" not in render(
         replace(page(), comparisons=(Comparison("old", "new", (field_comparison(),)),))
     )
 
 
 def test_without_a_gate_the_page_says_so() -> None:
     html = render(page())
-    assert "No gate was asked for, so there is no verdict." in html
+    assert "No policy was given, so there is no verdict." in html
     assert "summary 0" in html
 
 
@@ -196,7 +196,7 @@ def test_coverage_opens_only_where_something_failed(plain: str) -> None:
 
 def test_agreement_with_people_and_the_means_that_they_would_give(plain: str) -> None:
     section = plain.partition('<section id="people"')[2].partition("</section>")[0]
-    first, second = section.split("Means as people would have given them")
+    first, second = section.split("Estimated means of the human labels")
     assert first.count("0.800<small>0.700 to 0.900</small>") == 2
     assert "0.610<small>0.600 to 0.620</small>" in second and "0.550<small>0.500 to 0.600</small>" in second
     assert 'href="#people"' in plain and 'href="#people"' not in render(page())
@@ -255,5 +255,5 @@ def test_rows_that_only_one_side_has_say_what_they_are_on_the_other() -> None:
 
 def test_tests_are_named_in_words() -> None:
     assert [name_of_test(field_comparison(test=name)) for name in ("mcnemar", "sign-flip", "another", "")] == [
-        "McNemar, exact", "sign flips", "another", "",
+        "McNemar, exact", "permutation", "another", "",
     ]  # fmt: skip

@@ -14,7 +14,7 @@ def test_it_has_everything_but_plots_and_samples() -> None:
     assert [line for line in text.splitlines() if line.startswith("#")] == [
         "# set", "## FAIL", "## Before you trust a number", "## Scores", "## old → new",
         "### rouge\\_l.recall by slice", "## rouge\\_l.recall by lang", "## Coverage and failures",
-        "## Validation and quarantine", "## Methods", "## How to make it again",
+        "## Validation and quarantine", "## Methods", "## Reproduction",
     ]  # fmt: skip
     for line in (
         "**old**, **new**. Made 2026-01-01 00:00 UTC. The whole page: `pages/set/new-v1.html`",

@@ -44,7 +44,7 @@ def test_it_opens_with_the_verdict_and_filters_and_sorts(home: Path, page: Page,
     opened.choose("Show", "worse")
     broken = page.comparisons[-1].overall[0].broken
     expect(opened.status).to_have_text(f"{broken:,} of 1,924 samples")
-    assert set(opened.column("Label of people")) == {"right → wrong"}
+    assert set(opened.column("Human label")) == {"right → wrong"}
     opened.choose("Show", "all samples")
     opened.choose("Score", "token_overlap.recall")
     opened.page.get_by_role("button", name="ChatGPT-4").click()

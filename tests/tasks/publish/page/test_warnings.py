@@ -29,7 +29,7 @@ def test_signatures_that_differ_are_named_with_their_releases() -> None:
     assert warnings([release("a"), other], (), (), 0) == (
         Warning(
             True,
-            "rouge_l was not computed in the same way: do not compare its numbers",
+            "rouge_l was computed in different ways: do not compare its scores",
             ("a: rouge_l|v1|refs:best", "b: rouge_l|v2"),
         ),
     )
@@ -128,9 +128,9 @@ def test_the_sentence_of_a_comparison() -> None:
     assert said(difference=-0.1, low=-0.15, high=-0.05).startswith("b is worse than a: rouge_l.recall \u22120.100")
     assert said(low=-0.1) == (
         "b is not shown to differ from a: rouge_l.recall +0.100 (95\u00a0% interval \u22120.100 to +0.150) on 10 rows. "
-        "These rows would show a difference of 0.040 or more."
+        "The minimum detectable effect of these rows is 0.040."
     )
-    assert said(low=-0.1, needed=1234).endswith("of 0.040 or more, and it would take about 1,234 to show this one.")
+    assert said(low=-0.1, needed=1234).endswith("is 0.040; showing this difference needs about 1,234 rows.")
     assert "(90\u00a0% interval" in said(level=0.9)
 
 
