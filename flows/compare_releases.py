@@ -6,7 +6,7 @@ from prefect import flow
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 
-from answerkey.flows.forms.comparing import Comparing
+from answerkey.flows.parameters import Comparing
 from answerkey.flows.publishing import decide, told
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks import steps

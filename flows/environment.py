@@ -8,9 +8,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from answerkey.tasks.server import has_server
-from answerkey.tasks.warehouse.home import Home
+
+if TYPE_CHECKING:
+    from answerkey.tasks.warehouse.home import Home
 
 _QUIET = {
     # Each of these libraries would otherwise look for a host when it is imported or first used.

@@ -6,8 +6,7 @@ from prefect import State, flow, tags
 from prefect.runtime import flow_run
 
 from answerkey.flows.evaluate_release import evaluate_release
-from answerkey.flows.forms.judging import Judging
-from answerkey.flows.forms.parameters import Data, Limits, Scoring, Waiting
+from answerkey.flows.parameters import Data, Judging, Limits, Scoring, Waiting
 from answerkey.flows.run_log import log
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.cost import Cost

@@ -17,8 +17,7 @@ from prefect.runtime import flow_run
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from answerkey.flows.fan_out import fan_out
-from answerkey.flows.forms.judging import Judging, preflight
-from answerkey.flows.forms.parameters import Data, Limits, Scoring
+from answerkey.flows.parameters import Data, Judging, Limits, Scoring, preflight
 from answerkey.flows.publishing import conclude, policy_of
 from answerkey.flows.run_log import log
 from answerkey.flows.terminal.reports import dollars, price, what_it_costs

@@ -13,9 +13,8 @@ from prefect.runtime import flow_run
 
 from answerkey.flows.evaluate_registered import evaluate_registered
 from answerkey.flows.evaluate_release import this_run, work_folder
-from answerkey.flows.forms.generating import Afterwards, Generating, Questions
-from answerkey.flows.forms.judging import Judging, preflight
-from answerkey.flows.forms.parameters import Limits, Scoring, Waiting
+from answerkey.flows.generating import Afterwards, Generating, Questions
+from answerkey.flows.parameters import Judging, Limits, Scoring, Waiting, preflight
 from answerkey.flows.publishing import policy_of
 from answerkey.flows.run_log import log
 from answerkey.flows.terminal.generated import counts, tally

@@ -8,7 +8,7 @@ from prefect import flow
 from prefect.runtime import flow_run
 from pydantic import Field
 
-from answerkey.flows.forms.parameters import Form
+from answerkey.flows.parameters import Form
 from answerkey.flows.run_log import log
 from answerkey.tasks.dead_runs import close_runs, mark_dead_runs
 from answerkey.tasks.prune import prune
@@ -23,21 +23,18 @@ class Keeping(Form):
         ge=2,
         title="Minutes without a heartbeat",
         description="After which a running run counts as dead. Runs give a sign of life every half minute.",
-        json_schema_extra={"position": 0},
     )
     starting_minutes: int = Field(
         30,
         ge=2,
         title="Minutes to start",
         description="After which a run that a worker is still starting counts as dead.",
-        json_schema_extra={"position": 1},
     )
     days: int = Field(
         7,
         ge=1,
         title="Days",
         description="How long the work of killed runs is kept; the same evaluation, started again, takes it up.",
-        json_schema_extra={"position": 2},
     )
 
 

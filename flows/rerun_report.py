@@ -6,7 +6,7 @@ from prefect import flow
 from prefect.runtime import flow_run
 
 from answerkey.flows.evaluate_release import Run, carry_out, score_runner, this_run, work_folder
-from answerkey.flows.forms.rerunning import Rerunning, again
+from answerkey.flows.rerunning import Rerunning, again
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.tasks import steps
 from answerkey.tasks.reports.report import read_reports, report_named

@@ -13,9 +13,9 @@ from prefect.runtime import flow_run
 
 from answerkey.flows.evaluate_release import score_runner, this_run, work_folder
 from answerkey.flows.fan_out import fan_out
-from answerkey.flows.forms.tracing import Job, Tracing, jobs
 from answerkey.flows.run_log import log
 from answerkey.flows.terminal.reports import dollars, price
+from answerkey.flows.tracing import Job, Tracing, jobs
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.cost import total_usd
 from answerkey.tasks import steps

@@ -20,7 +20,7 @@ from answerkey.flows.cli.options import (
     Policy,
     command,
 )
-from answerkey.flows.forms.comparing import Comparing
+from answerkey.flows.parameters import Comparing
 from answerkey.metrics_core.errors import UserError
 
 if TYPE_CHECKING:

@@ -88,7 +88,7 @@ def _models() -> list[Finding]:
 
 def _judge() -> Finding:
     """Whether the judge that is named outside any run could be asked. It is not."""
-    from answerkey.flows.forms.judging import Judging, preflight
+    from answerkey.flows.parameters import Judging, preflight
     from answerkey.metrics_core.offline_judge.matcher import about
     from answerkey.tasks.score.keys import settings
 

@@ -22,8 +22,7 @@ from answerkey.flows.cli.options import (
     command,
 )
 from answerkey.flows.environment import prepare_run, started_here
-from answerkey.flows.forms.judging import Judging, preflight
-from answerkey.flows.forms.parameters import Data, Limits, Scoring
+from answerkey.flows.parameters import Data, Judging, Limits, Scoring, preflight
 from answerkey.metrics_core.errors import UserError
 
 if TYPE_CHECKING:
@@ -119,9 +118,9 @@ def print_result(
 def metrics(*, as_json: AsJson = False) -> int:
     """Print the catalogue of metrics."""
     from answerkey.flows.terminal.reports import print_metrics
-    from answerkey.metrics_core.registry import METRICS
+    from answerkey.metrics_core.registry import METRICS, create
 
-    catalogue = [(name, cls.described(), cls()) for name, cls in METRICS.items()]
+    catalogue = [(metric.name, METRICS[metric.name].described(), metric) for metric in create(METRICS)]
     if not as_json:
         print_metrics(catalogue)
         return 0

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from answerkey.flows.cli.compare import NewReport, OldReport, write_page
-from answerkey.flows.cli.options import HOME, OUTPUT, AsJson, Dataset, HomeOption, heading
+from answerkey.flows.cli.main import heading
+from answerkey.flows.cli.options import HOME, OUTPUT, AsJson, Dataset, HomeOption
 from answerkey.metrics_core.errors import UserError
 
 if TYPE_CHECKING:

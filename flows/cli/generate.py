@@ -21,9 +21,8 @@ from answerkey.flows.cli.options import (
     command,
 )
 from answerkey.flows.environment import prepare_run, started_here
-from answerkey.flows.forms.generating import Afterwards, Generating, Questions
-from answerkey.flows.forms.judging import Judging
-from answerkey.flows.forms.parameters import Limits, Scoring
+from answerkey.flows.generating import Afterwards, Generating, Questions
+from answerkey.flows.parameters import Judging, Limits, Scoring
 from answerkey.tasks.warehouse.home import Home
 
 _QUESTIONS = Flags(

@@ -11,7 +11,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from answerkey.flows.cli.options import HOME, JUDGING, AsJson, Flags, HomeOption, command, listed
-from answerkey.flows.forms.judging import Judging
+from answerkey.flows.parameters import Judging
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.judges.votes import DECIDED_BY

@@ -5,14 +5,24 @@ Answers at once: a command's own module is imported when the command is run, or 
 
 from __future__ import annotations
 
+import difflib
+import functools
 import os
+import re
 import sys
-from collections.abc import Sequence
+import types
+from collections.abc import Iterable, Sequence
+from typing import Any, get_args
 
-from cyclopts import App, CycloptsError, Group, Parameter
-
-from answerkey.flows.cli.options import heading, shown, what_is_wrong
-from answerkey.metrics_core.errors import UserError
+from cyclopts import App, Group, Parameter
+from cyclopts.exceptions import (
+    CoercionError,
+    CycloptsError,
+    MissingArgumentError,
+    UnknownCommandError,
+    UnknownOptionError,
+    UnusedCliTokensError,
+)
 
 EXIT_CODES = {
     0: "done; a gate says PASS",
@@ -139,24 +149,37 @@ _COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
 """Command: the module that has it, what it does, and examples."""
 
 
+HARMLESS = re.compile(r"(--?)?[A-Za-z][A-Za-z_-]{0,23}|-?[0-9.]{1,12}|[A-Za-z][A-Za-z0-9_]{0,23}")
+"""What may be repeated in a message: names, options and numbers, too short or too plain for a key."""
+
+_LAST = ("Options", "Scoring", "Judge", "Limits", "Comparison and gate", "Output")
+"""Headings that come after those of a command's own, in this order."""
+
+
+@functools.cache
+def heading(name: str) -> Group:
+    """A heading of the help pages. cyclopts wants one object for each."""
+    return Group(name, sort_key=_LAST.index(name) if name in _LAST else -1)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code, one of `EXIT_CODES`."""
     try:
         return _run(list(sys.argv[1:] if arguments is None else arguments))
-    except UserError as error:
-        return _failed(error, EXIT_BAD_INPUT)
     except BrokenPipeError:
         # The reader of our output has gone (`| head`).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except OSError as error:
-        from answerkey.metrics_core.llm.ledger import LedgerError
-
-        if not isinstance(error, LedgerError):
-            raise
-        return _failed(error, 1)
     except KeyboardInterrupt:
         return _failed("stopped; what was scored so far is kept, run the same command again", 130)
+    except Exception as error:
+        # Only here, since a help page needs neither.
+        from answerkey.metrics_core.errors import UserError
+        from answerkey.metrics_core.llm.ledger import LedgerError
+
+        if not isinstance(error, UserError | LedgerError):
+            raise
+        return _failed(error, EXIT_BAD_INPUT if isinstance(error, UserError) else 1)
 
 
 def _run(arguments: list[str]) -> int:
@@ -167,9 +190,12 @@ def _run(arguments: list[str]) -> int:
     try:
         return int(app(arguments) or 0)
     except CycloptsError as error:
-        problem = what_is_wrong(error)
-    # Not as the cause: a traceback of it could show what was typed.
-    raise UserError(problem)
+        return _failed(what_is_wrong(error), EXIT_BAD_INPUT)
+
+
+def _failed(message: object, code: int) -> int:
+    print(f"answerkey: {message}", file=sys.stderr)
+    return code
 
 
 def make_app() -> App:
@@ -210,6 +236,57 @@ def _version() -> str:
     return f"answerkey {version('answerkey')}"
 
 
-def _failed(message: object, code: int) -> int:
-    print(f"answerkey: {message}", file=sys.stderr)
-    return code
+def shown(default: Any) -> str | None:
+    """A default for the help page; None where it says nothing."""
+    if default is None or default is True or default is False or default in ("", [], ()):
+        return None
+    text = ",".join(default) if isinstance(default, list | tuple) else str(default)
+    return f"{default:g}" if isinstance(default, float) else text if len(text) <= _LONGEST_DEFAULT else None
+
+
+_LONGEST_DEFAULT = 30
+
+
+def what_is_wrong(error: CycloptsError) -> str:
+    """One line about a command line that cannot be understood. Nothing that may be a secret is repeated."""
+    chain = " ".join(("answerkey", *(error.command_chain or ())))
+    match error:
+        case UnknownOptionError():
+            known = [name for one in error.argument_collection for name in one.names if name.startswith("-")]
+            return _unknown((error.token.keyword or error.token.value or "").split("=", 1)[0], "option", known, chain)
+        case UnknownCommandError():
+            known = [name for name in error.app or () if not name.startswith("-")]
+            return _unknown((error.unused_tokens or [""])[0], "command", known, chain)
+        case MissingArgumentError() if error.argument is not None:
+            name = error.keyword or _called(error.argument)
+            return f"{name}: give a value" if error.keyword else f"{name} is missing; see `{chain} --help`"
+        case CoercionError() if error.argument is not None:
+            return f"{_called(error.argument)}{_repeated(error)}: {_expected(error)}"
+        case UnusedCliTokensError():
+            return f"one argument too many; see `{chain} --help`"
+    return f"this cannot be understood; see `{chain} --help`"
+
+
+def _unknown(typed: str, what: str, known: Iterable[str], chain: str) -> str:
+    shown = f"{typed}: " if HARMLESS.fullmatch(typed) else ""
+    close = difflib.get_close_matches(typed, list(known), n=1)
+    hint = f"did you mean {close[0]}?" if close else f"see `{chain} --help`"
+    return f"{shown}there is no such {what}; {hint}"
+
+
+def _called(argument: Any) -> str:
+    return str(argument.name if argument.name.startswith("-") else argument.parameter.metavar or argument.name)
+
+
+def _repeated(error: CoercionError) -> str:
+    value = error.token.value if error.token else ""
+    return f" {value}" if HARMLESS.fullmatch(value) else ""
+
+
+def _expected(error: CoercionError) -> str:
+    if error.argument and (choices := error.argument.get_choices(force=True)):
+        return f"choose from {', '.join(choices)}"
+    kinds: dict[Any, str] = {int: "a whole number", float: "a number"}
+    hint: Any = error.target_type
+    inner = next((one for one in get_args(hint) if one is not types.NoneType), hint)
+    return f"write {kinds.get(inner, 'another value')}"

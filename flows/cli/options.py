@@ -1,4 +1,4 @@
-"""The fields of a form as options of a command, and what is wrong with a command line in one line.
+"""The fields of a form as options of a command.
 
 A form declares an option once: its type, default, title and description. A command takes forms as arguments, and
 `command` turns their fields into flags.
@@ -6,37 +6,26 @@ A form declares an option once: its type, default, title and description. A comm
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import os
 import re
-import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
-from cyclopts import Group, Parameter
-from cyclopts.exceptions import (
-    CoercionError,
-    CycloptsError,
-    MissingArgumentError,
-    UnknownCommandError,
-    UnknownOptionError,
-    UnusedCliTokensError,
-)
+from cyclopts import Parameter
 
+from answerkey.flows.cli.main import HARMLESS, heading, shown
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.command_line import NAMES, REPEATED
 from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
     from pydantic.fields import FieldInfo
-
-_HARMLESS = re.compile(r"(--?)?[A-Za-z][A-Za-z_-]{0,23}|-?[0-9.]{1,12}|[A-Za-z][A-Za-z0-9_]{0,23}")
-"""What may be repeated in a message: names, options and numbers, too short or too plain for a key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,32 +58,10 @@ class Flags:
         return f"--{no}{self.names.get(name, name).replace('_', '-')}"
 
 
-DATA = Flags(
-    "Data",
-    {"columns": "map", "reference_columns": "map-references", "slices": "slice"},
-    {"answers": "FILE"},
-    repeated=("columns", "reference_columns", "slices"),
-)
+DATA = Flags("Data", NAMES["data"], {"answers": "FILE"}, repeated=REPEATED)
 SCORING = Flags("Scoring")
 LIMITS = Flags("Limits")
-JUDGING = Flags(
-    "Judge",
-    {
-        "judges": "judge", "api_base": "judge-base", "key_from": "judge-key-from", "concurrency": "judge-concurrency",
-        "timeout_s": "judge-timeout", "deadline_s": "judge-deadline", "max_cost_usd": "max-cost",
-    },
-    prefix="judge",
-)  # fmt: skip
-
-_LAST = ("Options", "Scoring", "Judge", "Limits", "Comparison and gate", "Output")
-"""Headings that come after those of a command's own, in this order."""
-
-
-@functools.cache
-def heading(name: str) -> Group:
-    """A heading of the help pages. cyclopts wants one object for each."""
-    return Group(name, sort_key=_LAST.index(name) if name in _LAST else -1)
-
+JUDGING = Flags("Judge", NAMES["judging"], prefix="judge")
 
 OUTPUT = heading("Output")
 COMPARING = heading("Comparison and gate")
@@ -179,6 +146,8 @@ def command(function: Callable[..., int]) -> Callable[..., int]:
     order = sorted(flat, key=lambda one: (one.kind, one.default is not one.empty))
     run.__signature__ = inspect.Signature(order)  # type: ignore[attr-defined]
     run.__annotations__ = {}
+    # The help is in the table of commands; cyclopts would take every docstring apart.
+    run.__doc__ = None
     return run
 
 
@@ -190,7 +159,7 @@ def build(form: type[Model], values: Mapping[str, Any], options: Mapping[str, st
     """
     from pydantic import ValidationError
 
-    from answerkey.flows.forms.parameters import SILENT, wrong_value
+    from answerkey.flows.parameters import SILENT, wrong_value
 
     try:
         return form(**values)
@@ -202,7 +171,7 @@ def build(form: type[Model], values: Mapping[str, Any], options: Mapping[str, st
     if name in SILENT:
         raise UserError(f"{option}: {SILENT[name]}")
     value = first["input"]
-    shown = f" {value}" if isinstance(value, int | float) or _HARMLESS.fullmatch(str(value)) else ""
+    shown = f" {value}" if isinstance(value, int | float) or HARMLESS.fullmatch(str(value)) else ""
     raise UserError(f"{option}{shown}: {wrong_value(first)}")
 
 
@@ -249,15 +218,6 @@ def _placed(flags: Flags, name: str) -> str:
     return flags.positional.get(name, "").lower()
 
 
-def shown(default: Any) -> str | None:
-    """A default for the help page; None where it says nothing."""
-    if default is None or default is True or default is False or default in ("", [], ()):
-        return None
-    text = ",".join(default) if isinstance(default, list | tuple) else str(default)
-    return f"{default:g}" if isinstance(default, float) else text if len(text) <= _LONGEST_DEFAULT else None
-
-
-_LONGEST_DEFAULT = 30
 _METAVARS = {int: "N", float: "X", bool: None}
 
 
@@ -303,48 +263,3 @@ def check_files(*sources: str) -> None:
         file = source.split("::", 1)[0]
         if "://" not in file and not Path(file).is_file():
             raise UserError(f"{file}: there is no such file")
-
-
-def what_is_wrong(error: CycloptsError) -> str:
-    """One line about a command line that cannot be understood. Nothing that may be a secret is repeated."""
-    chain = " ".join(("answerkey", *(error.command_chain or ())))
-    match error:
-        case UnknownOptionError():
-            known = [name for one in error.argument_collection for name in one.names if name.startswith("-")]
-            return _unknown((error.token.keyword or error.token.value or "").split("=", 1)[0], "option", known, chain)
-        case UnknownCommandError():
-            known = [name for name in error.app or () if not name.startswith("-")]
-            return _unknown((error.unused_tokens or [""])[0], "command", known, chain)
-        case MissingArgumentError() if error.argument is not None:
-            name = error.keyword or _called(error.argument)
-            return f"{name}: give a value" if error.keyword else f"{name} is missing; see `{chain} --help`"
-        case CoercionError() if error.argument is not None:
-            return f"{_called(error.argument)}{_repeated(error)}: {_expected(error)}"
-        case UnusedCliTokensError():
-            return f"one argument too many; see `{chain} --help`"
-    return f"this cannot be understood; see `{chain} --help`"
-
-
-def _unknown(typed: str, what: str, known: Iterable[str], chain: str) -> str:
-    shown = f"{typed}: " if _HARMLESS.fullmatch(typed) else ""
-    close = difflib.get_close_matches(typed, list(known), n=1)
-    hint = f"did you mean {close[0]}?" if close else f"see `{chain} --help`"
-    return f"{shown}there is no such {what}; {hint}"
-
-
-def _called(argument: Any) -> str:
-    return str(argument.name if argument.name.startswith("-") else argument.parameter.metavar or argument.name)
-
-
-def _repeated(error: CoercionError) -> str:
-    value = error.token.value if error.token else ""
-    return f" {value}" if _HARMLESS.fullmatch(value) else ""
-
-
-def _expected(error: CoercionError) -> str:
-    if error.argument and (choices := error.argument.get_choices(force=True)):
-        return f"choose from {', '.join(choices)}"
-    kinds: dict[Any, str] = {int: "a whole number", float: "a number"}
-    hint: Any = error.target_type
-    inner = next((one for one in get_args(hint) if one is not types.NoneType), hint)
-    return f"write {kinds.get(inner, 'another value')}"

@@ -26,9 +26,8 @@ from answerkey.flows.cli.options import (
     command,
 )
 from answerkey.flows.environment import prepare_run, started_here
-from answerkey.flows.forms.judging import Judging
-from answerkey.flows.forms.parameters import Data, Limits, Scoring, Waiting
-from answerkey.flows.forms.rerunning import Rerunning, again
+from answerkey.flows.parameters import Data, Judging, Limits, Scoring, Waiting
+from answerkey.flows.rerunning import Rerunning, again
 from answerkey.tasks.server import has_server
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from answerkey.flows.cli.options import HOME, AsJson, Flags, HomeOption, Quiet, absolute, command
 from answerkey.flows.environment import prepare_run, started_here
-from answerkey.flows.forms.tracing import Tracing, jobs
+from answerkey.flows.tracing import Tracing, jobs
 
 if TYPE_CHECKING:
     from answerkey.tasks.traces.score import Preview

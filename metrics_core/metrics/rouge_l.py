@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rapidfuzz.distance import LCSseq
-
 from answerkey.metrics_core.measurement import Scored
 from answerkey.metrics_core.metrics._lexical import (
     P_R_F1,
@@ -50,4 +48,7 @@ def rouge_l(answer: Sequence[str], reference: Sequence[str]) -> PrecisionRecall:
     >>> rouge_l(["a", "b", "c"], ["a", "c"])
     PrecisionRecall(precision=0.6666666666666666, recall=1.0, f1=0.8)
     """
+    # Help pages import this module for its options.
+    from rapidfuzz.distance import LCSseq
+
     return PrecisionRecall.of(LCSseq.similarity(answer, reference), len(answer), len(reference))

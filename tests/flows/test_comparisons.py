@@ -158,7 +158,7 @@ def test_reports_come_before_how_they_compare(home: Path, capsys: pytest.Capture
 
 def test_the_flow_takes_names_and_shows_what_it_found(server: str, home: Path, ask: Any) -> None:
     script = (
-        "from answerkey.flows.forms.comparing import Comparing\n"
+        "from answerkey.flows.parameters import Comparing\n"
         "from answerkey.flows.compare_releases import compare_releases\n"
         f"pair = compare_releases(Comparing(old='old', new='new', primary='contains.match'), {str(home)!r},\n"
         "    '{primary: contains.match, margin: 0.01}')\n"

@@ -7,7 +7,7 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
-from answerkey.flows.forms.judging import Judging, preflight
+from answerkey.flows.parameters import Judging, preflight
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions, Jury
 

@@ -5,7 +5,7 @@ from typing import get_args
 import pytest
 from pydantic import ValidationError
 
-from answerkey.flows.forms.parameters import Data, Limits, Scoring
+from answerkey.flows.parameters import Data, Limits, Scoring
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.metrics.continuous_eval import PROFILES
 from answerkey.metrics_core.registry import METRICS, create

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from answerkey.flows.forms.judging import Judging
-from answerkey.flows.forms.parameters import Limits, Scoring
-from answerkey.flows.forms.rerunning import Rerunning, again
+from answerkey.flows.parameters import Judging, Limits, Scoring
+from answerkey.flows.rerunning import Rerunning, again
 from answerkey.metrics_core.errors import UserError
 
 

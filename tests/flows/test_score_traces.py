@@ -13,7 +13,7 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from answerkey.flows.forms.tracing import Tracing, jobs
+from answerkey.flows.tracing import Tracing, jobs
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from answerkey.tasks.command_line import command
 from answerkey.tasks.load.sources import without_secrets
-from answerkey.tasks.publish.page.command import command
 
 PARAMETERS = {
     "data": {
@@ -33,7 +33,7 @@ def test_every_parameter_that_was_set_is_an_option() -> None:
         "answerkey", "evaluate", "/data/my answers.jsonl", "--dataset", "faq", "--map", "id=meta.id",
         "--map", "label=it's right", "--slice", "lang", "--slice", "kind", "--metrics", "rouge_l,bleu",
         "--profile", "default", "--blank-answer", "zero", "--aggregation", "mean", "--only-failed",
-        "--max-quarantined", "0.2", "--min-coverage", "0.95",
+        "--max-quarantined", "0.2", "--missing-tolerance", "0.05", "--min-coverage", "0.95",
     ]  # fmt: skip
 
 

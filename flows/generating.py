@@ -6,8 +6,7 @@ from pathlib import Path
 
 from pydantic import ConfigDict, Field
 
-from answerkey.flows.forms.judging import MODEL_PATTERN, PLACE_PATTERN
-from answerkey.flows.forms.parameters import Form
+from answerkey.flows.parameters import MODEL_PATTERN, PLACE_PATTERN, Form
 from answerkey.metrics_core.llm.access import Access, Limits
 from answerkey.metrics_core.llm.generate import Prompting, placeholders
 from answerkey.metrics_core.llm.model import ModelRef
@@ -28,25 +27,21 @@ class Questions(Form):
         description="A file with questions and known answers (CSV, TSV, JSONL, JSON, Parquet, FILE.duckdb::TABLE or a "
         "URL), or the name of a data set that was evaluated before.",
         examples=["examples/questions.jsonl"],
-        json_schema_extra={"position": 0},
     )
     name: str = Field(
         "",
         title="Name",
         description="Of the data set in a file. Empty: the name of the file.",
-        json_schema_extra={"position": 1},
     )
     columns: list[str] = Field(
         default_factory=list,
         title="Columns",
         description="Of a file: KEY=PATH, for instance question=meta.prompt. Usual names are recognised without.",
-        json_schema_extra={"position": 2},
     )
     slices: list[str] = Field(
         default_factory=list,
         title="Slices",
         description="Columns of a file to report separately, for instance lang.",
-        json_schema_extra={"position": 3},
     )
 
     def find(self, home: Home, work: Path) -> QuestionSet:
@@ -71,14 +66,12 @@ class Generating(Form):
         title="Release",
         description="The name under which the answers are registered and compared.",
         examples=["gpt-4o-mini, short prompt"],
-        json_schema_extra={"position": 0},
     )
     model: str = Field(
         pattern=MODEL_PATTERN,
         title="Model",
         description="PROVIDER/MODEL, or PROVIDER/MODEL@http://address of an OpenAI-compatible server.",
         examples=["openai/gpt-4o-mini"],
-        json_schema_extra={"position": 1},
     )
     key_from: str = Field(
         "",
@@ -87,14 +80,12 @@ class Generating(Form):
         description="Where the key is: env:NAME, secret:BLOCK or variable:NAME; never the key itself. Empty: "
         "ANSWERKEY_MODEL_KEY, the secret answerkey-model-key, or the provider's own variable.",
         examples=["secret:model-key"],
-        json_schema_extra={"position": 2},
     )
     system: str = Field(
         "",
         title="System prompt",
         description="The instructions, or a text file (.txt, .md) with them. Empty: none.",
         examples=["Answer in one sentence."],
-        json_schema_extra={"position": 3},
     )
     template: str = Field(
         "{question}",
@@ -102,7 +93,6 @@ class Generating(Form):
         title="Template",
         description="What is asked, or a text file with it: {question} and other columns of the data set in braces.",
         examples=["{question}\nAnswer in the language {lang}."],
-        json_schema_extra={"position": 4},
     )
     temperature: float = Field(
         0.0,
@@ -110,37 +100,30 @@ class Generating(Form):
         le=2.0,
         title="Temperature",
         description="0: the most probable answer, as far as the provider keeps to it.",
-        json_schema_extra={"position": 5},
     )
     max_tokens: int = Field(
         1_024,
         ge=1,
         title="Tokens at most",
         description="Of one answer; it ends there, wherever that is.",
-        json_schema_extra={"position": 6},
     )
-    seed: int = Field(
-        0, title="Seed", description="Another seed asks everything anew.", json_schema_extra={"position": 7}
-    )
+    seed: int = Field(0, title="Seed", description="Another seed asks everything anew.")
     max_calls: int = Field(
         0,
         ge=0,
         title="Calls at most",
         description="Calls that the run may make; the next run goes on. 0: no limit.",
-        json_schema_extra={"position": 8},
     )
     max_cost_usd: float = Field(
         0.0,
         ge=0.0,
         title="Dollars at most",
         description="What the run may cost, for a model whose price is known. 0: no limit.",
-        json_schema_extra={"position": 9},
     )
     dry_run: bool = Field(
         False,
         title="Dry run",
         description="Say what the answers would cost, and stop before the model is asked.",
-        json_schema_extra={"position": 10},
     )
     min_answered: float = Field(
         0.95,
@@ -148,28 +131,24 @@ class Generating(Form):
         le=1.0,
         title="Answered at least",
         description="Share of the questions that must have an answer for the release to be registered.",
-        json_schema_extra={"position": 11},
     )
     concurrency: int = Field(
         64,
         ge=1,
         title="Calls at once",
         description="At most. What the model really bears is found out while it works.",
-        json_schema_extra={"position": 12},
     )
     timeout_s: float = Field(
         120.0,
         gt=0.0,
         title="Seconds a call",
         description="After which a call is given up and made again.",
-        json_schema_extra={"position": 13},
     )
     deadline_s: float = Field(
         300.0,
         gt=0.0,
         title="Seconds a question",
         description="After which a question is given up for good, with all its calls and waiting.",
-        json_schema_extra={"position": 14},
     )
 
     def asking(self, home: Home, run: str) -> Asking:
@@ -199,23 +178,19 @@ class Afterwards(Form):
         False,
         title="Evaluate",
         description="Evaluate the release at once. Off: an automation, the nightly run or a person does it.",
-        json_schema_extra={"position": 0},
     )
     baseline: str = Field(
         "",
         title="Baseline",
         description="A release, or a report, that it is compared with. Empty: none.",
-        json_schema_extra={"position": 1},
     )
     policy: str = Field(
         "",
         title="Policy",
         description="What must hold for it to ship in place of the baseline: the path of a YAML file, or its text.",
-        json_schema_extra={"position": 2},
     )
     page: bool = Field(
         True,
         title="Page",
         description="Write a page for the browser into the folder pages of the warehouse.",
-        json_schema_extra={"position": 3},
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.judges.judge_metric import check
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.metric import BlankAnswer, Metric
@@ -14,6 +16,7 @@ from answerkey.metrics_core.metrics.semantic_similarity import Aggregation
 from answerkey.metrics_core.registry import METRICS, create
 from answerkey.tasks.load.columns import parse_map
 from answerkey.tasks.load.load import Source
+from answerkey.tasks.score.keys import key, settings
 from answerkey.tasks.validate.contract import Contract
 
 SILENT = {
@@ -32,10 +35,21 @@ def wrong_value(error: Mapping[str, Any]) -> str:
     return str(error["msg"]).removeprefix("Value error, ")
 
 
+def in_order(*first: str) -> Callable[[dict[str, Any]], None]:
+    """Number the fields of a form, which Prefect shows in this order: `first`, then the others as declared."""
+
+    def number(schema: dict[str, Any]) -> None:
+        fields = schema.get("properties", {})
+        for place, name in enumerate([*first, *(name for name in fields if name not in first)]):
+            fields[name]["position"] = place
+
+    return number
+
+
 class Form(BaseModel):
     """Refuses what it does not know, so that a misspelt parameter is not silently ignored."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", json_schema_extra=in_order())
 
 
 class Data(Form):
@@ -45,43 +59,36 @@ class Data(Form):
         title="Answers",
         description="CSV, TSV, JSONL, JSON or Parquet file, FILE.duckdb::TABLE, or a URL of one of these.",
         examples=["examples/answers.jsonl"],
-        json_schema_extra={"position": 0},
     )
     references: str = Field(
         "",
         title="References",
         description="A second file with the right answers, joined by id. Empty: they are in the answers.",
-        json_schema_extra={"position": 1},
     )
     dataset: str = Field(
         "",
         title="Data set",
         description="Its name. Empty: the name of the file.",
-        json_schema_extra={"position": 2},
     )
     release: str = Field(
         "",
         title="Release",
         description="The release that gave all these answers. Empty: a column says it for each.",
-        json_schema_extra={"position": 3},
     )
     columns: list[str] = Field(
         default_factory=list,
         title="Columns of the answers",
         description="KEY=PATH, for instance id=meta.question_id. Usual names are recognised without.",
-        json_schema_extra={"position": 4},
     )
     reference_columns: list[str] = Field(
         default_factory=list,
         title="Columns of the references",
         description="KEY=PATH, as above, for the references file.",
-        json_schema_extra={"position": 5},
     )
     slices: list[str] = Field(
         default_factory=list,
         title="Slices",
         description="Columns to report separately, for instance lang.",
-        json_schema_extra={"position": 6},
     )
 
     def source(self) -> Source:
@@ -111,31 +118,26 @@ class Scoring(Form):
         "my_package.metrics:Politeness(threshold=0.9). meaning_match and ground_truth_similarity need a judge: the "
         "offline one, which is free, unless another one is named.",
         min_length=1,
-        json_schema_extra={"position": 0},
     )
     profile: Literal["default", "continuous_eval_v0_2", "continuous_eval_v0_3"] = Field(
         "default",
         title="Profile",
         description="Old numbers of answer_correctness, for people who migrate from continuous-eval.",
-        json_schema_extra={"position": 1},
     )
     blank_answer: BlankAnswer = Field(
         "zero",
         title="Blank answers",
         description="zero: a missing answer is a wrong answer. undefined: it is left out.",
-        json_schema_extra={"position": 2},
     )
     embedding_models: list[str] = Field(
         default_factory=list,
         title="Embedding models",
         description="Names or paths of sentence-transformers models. Empty: the embedded default.",
-        json_schema_extra={"position": 3},
     )
     aggregation: Aggregation = Field(
         "mean",
         title="Aggregation",
         description="How several embedding models become one similarity.",
-        json_schema_extra={"position": 4},
     )
     threshold: float = Field(
         0.0,
@@ -143,18 +145,17 @@ class Scoring(Form):
         le=1.0,
         title="Threshold",
         description="Semantic similarity from which an answer passes. 0: no pass or fail.",
-        json_schema_extra={"position": 5},
     )
     only_failed: bool = Field(
         False,
         title="Only failed",
         description="Score again what failed in earlier runs, and nothing else.",
-        json_schema_extra={"position": 6},
     )
 
     @field_validator("metrics", mode="before")
     @classmethod
     def _known(cls, metrics: Any) -> Any:
+        # A UserError passes through pydantic as it is: its message is better than "invalid".
         create([str(name) for name in metrics] if isinstance(metrics, list | tuple) else [])
         return metrics
 
@@ -185,6 +186,93 @@ class Scoring(Form):
         return create(self.metrics, options)
 
 
+# What people may paste by mistake (a key, an address with a password in it) fits none of these, so the form
+# refuses it before anything stores it.
+MODEL_PATTERN = r"^[^\s/@]+/[^\s@?#]+(@[^\s@/:?#]+)?(@https?://[^\s@?#]+)?$"
+JUDGE_PATTERN = rf"^offline$|{MODEL_PATTERN}"
+ADDRESS_PATTERN = r"^(https?://[^\s@?#]+)?$"
+PLACE_PATTERN = r"^(env:[A-Za-z_][A-Za-z0-9_]*|secret:[a-z0-9-]+|variable:[a-z0-9_-]+)?$"
+
+
+class Judging(JudgeOptions):
+    """Which judges to ask, where the key is, and what it may cost.
+
+    Every field of `JudgeOptions` is one of the form. The two below also look in the environment and in Prefect, and
+    refuse what may contain a password, since the server stores what is typed.
+    """
+
+    model_config = ConfigDict(
+        json_schema_extra=in_order("judges", "api_base", "key_from", "max_calls", "max_cost_usd", "dry_run")
+    )
+
+    judges: tuple[Annotated[str, Field(pattern=JUDGE_PATTERN)], ...] = Field(
+        (),
+        title="Judges",
+        description="offline, PROVIDER/MODEL or PROVIDER/MODEL@ADDRESS. Empty: what ANSWERKEY_JUDGE or the "
+        "Prefect variable answerkey_judge names, else offline: rules and a small model on this machine, free.",
+        examples=[["openai/gpt-4o-mini"]],
+    )
+    api_base: str = Field(
+        "",
+        pattern=ADDRESS_PATTERN,
+        title="Address",
+        description="http://... of an OpenAI-compatible server, for judges that name none. Empty: "
+        "ANSWERKEY_JUDGE_BASE, the Prefect variable answerkey_judge_base, or the provider's own.",
+    )
+    key_from: str = Field(
+        "",
+        pattern=PLACE_PATTERN,
+        title="Key",
+        description="Where the key is: env:NAME, secret:BLOCK or variable:NAME; never the key itself. Empty: "
+        "ANSWERKEY_JUDGE_KEY, the secret answerkey-judge-key, or the provider's own variable.",
+        examples=["secret:judge-key"],
+    )
+    dry_run: bool = Field(
+        False,
+        title="Dry run",
+        description="Estimate the cost and stop before any judge is asked.",
+    )
+
+    @field_validator("judges")
+    @classmethod
+    def _offline_if_empty(cls, judges: tuple[str, ...]) -> tuple[str, ...]:
+        # Empty means the judge of the environment, which `options` looks up.
+        return judges
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Judging:
+        # Only once it is known which judges are meant.
+        return self
+
+    def options(self) -> JudgeOptions:
+        """The options of the scoring library, with the judges that the environment or Prefect names, else the offline
+        one.
+
+        Raises:
+            UserError: a judge is named twice, or the options contradict each other.
+        """
+        judges, api_base = settings(self.judges, self.api_base)
+        given = {name: getattr(self, name) for name in JudgeOptions.model_fields}
+        try:
+            options = JudgeOptions(**{**given, "judges": judges, "api_base": api_base})
+        except ValidationError as error:
+            messages = [one["msg"].removeprefix("Value error, ") for one in error.errors(include_input=False)]
+            raise UserError("; ".join(messages)) from None
+        options.seats()
+        return options
+
+
+def preflight(options: JudgeOptions, key_from: str) -> None:
+    """Check before anything is paid, or even loaded, that the judges can be asked. No call is made.
+
+    Raises:
+        UserError: the provider of a judge is unknown, a key is missing, or the cost is to be limited and a price is
+            unknown.
+    """
+    if not options.offline:
+        check(options, key(key_from))
+
+
 class Limits(Form):
     """When the data are too bad to score, and the scores too few to trust."""
 
@@ -194,7 +282,6 @@ class Limits(Form):
         le=1.0,
         title="Quarantined at most",
         description="Share of rows that may break a rule before the run stops.",
-        json_schema_extra={"position": 0},
     )
     missing_tolerance: float = Field(
         0.05,
@@ -202,14 +289,12 @@ class Limits(Form):
         le=1.0,
         title="Missing samples",
         description="Share of samples that one release may lack and another has, before it is warned of.",
-        json_schema_extra={"position": 1},
     )
     length_drift: float = Field(
         1.5,
         gt=1.0,
         title="Length drift",
         description="Ratio of median answer lengths between releases from which it is warned of.",
-        json_schema_extra={"position": 2},
     )
     min_coverage: float = Field(
         0.95,
@@ -217,7 +302,6 @@ class Limits(Form):
         le=1.0,
         title="Scored at least",
         description="Share of rows that every metric must score for a report to be COMPLETE, and not PARTIAL.",
-        json_schema_extra={"position": 3},
     )
 
     def contract(self) -> Contract:
@@ -232,12 +316,54 @@ class Waiting(Form):
         "",
         title="Release",
         description="A registered release (gpt-5, or faq/gpt-5), or a registration. Empty: all without a report.",
-        json_schema_extra={"position": 0},
     )
     at_most: int = Field(
         10,
         ge=1,
         title="At most",
         description="How many this run evaluates. The next run goes on with the others.",
-        json_schema_extra={"position": 1},
+    )
+
+
+class Comparing(Form):
+    """Which two reports, and what to look at."""
+
+    old: str = Field(
+        title="Old",
+        description="A report (faq/gpt-4/v2) or a release (gpt-4), which stands for its newest report.",
+        examples=["gpt-4"],
+    )
+    new: str = Field(
+        title="New",
+        description="The report or release that is compared with the old one.",
+        examples=["gpt-5"],
+    )
+    dataset: str = Field(
+        "",
+        title="Data set",
+        description="Needed where both releases have reports on several.",
+    )
+    fields: list[str] = Field(
+        default_factory=list,
+        title="Fields",
+        description="METRIC.FIELD, those to look at: fewer are easier to tell apart. Empty: all that both have.",
+        examples=[["meaning_match.match"]],
+    )
+    primary: str = Field(
+        "",
+        title="Primary field",
+        description="METRIC.FIELD that decides, declared before anybody has looked. Empty: none.",
+    )
+    level: float = Field(
+        0.95,
+        gt=0.5,
+        lt=1.0,
+        title="Level",
+        description="Of the intervals, and 1 less the p-value from which a difference counts as shown.",
+    )
+    seed: int = Field(
+        0,
+        ge=0,
+        title="Seed",
+        description="Of the random sign flips and of the bootstrap.",
     )

@@ -8,8 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, ValidationError
 
-from answerkey.flows.forms.judging import ADDRESS_PATTERN, JUDGE_PATTERN, PLACE_PATTERN, Judging
-from answerkey.flows.forms.parameters import Form, Limits, Scoring
+from answerkey.flows.parameters import ADDRESS_PATTERN, JUDGE_PATTERN, PLACE_PATTERN, Form, Judging, Limits, Scoring
 from answerkey.metrics_core.errors import UserError
 
 _AS_IN_THE_REPORT = -1.0
@@ -26,19 +25,16 @@ class Rerunning(Form):
         title="Report",
         description="A report (faq/gpt-4/v2) or a release (gpt-4), which stands for its newest report.",
         examples=["faq/gpt-4/v2"],
-        json_schema_extra={"position": 0},
     )
     metrics: list[str] = Field(
         default_factory=list,
         title="Metrics",
         description="Those to have in the new report. Empty: those of the old one.",
-        json_schema_extra={"position": 1},
     )
     only_failed: bool = Field(
         False,
         title="Only failed",
         description="Score again what failed, and nothing else.",
-        json_schema_extra={"position": 2},
     )
     threshold: float = Field(
         _AS_IN_THE_REPORT,
@@ -46,21 +42,18 @@ class Rerunning(Form):
         le=1.0,
         title="Threshold",
         description="Semantic similarity from which an answer passes. 0: no pass or fail. -1: as in the report.",
-        json_schema_extra={"position": 3},
     )
     judges: list[Annotated[str, Field(pattern=JUDGE_PATTERN)]] = Field(
         default_factory=list,
         title="Judges",
         description="offline, PROVIDER/MODEL or PROVIDER/MODEL@ADDRESS. Empty: those of the report.",
         examples=[["openai/gpt-4o-mini"]],
-        json_schema_extra={"position": 4},
     )
     api_base: str = Field(
         "",
         pattern=ADDRESS_PATTERN,
         title="Address",
         description="http://... of an OpenAI-compatible server, for judges above that name none.",
-        json_schema_extra={"position": 5},
     )
     key_from: str = Field(
         "",
@@ -69,27 +62,23 @@ class Rerunning(Form):
         description="Where the key is: env:NAME, secret:BLOCK or variable:NAME; never the key itself. Empty: as in "
         "the report.",
         examples=["secret:judge-key"],
-        json_schema_extra={"position": 6},
     )
     max_calls: int = Field(
         0,
         ge=0,
         title="Calls at most",
         description="Calls that this run may make. 0: no limit.",
-        json_schema_extra={"position": 7},
     )
     max_cost_usd: float = Field(
         0.0,
         ge=0.0,
         title="Dollars at most",
         description="What this run may cost, for judges whose price is known. 0: no limit.",
-        json_schema_extra={"position": 8},
     )
     dry_run: bool = Field(
         False,
         title="Dry run",
         description="Say what it would cost, and stop before anybody is asked.",
-        json_schema_extra={"position": 9},
     )
 
 

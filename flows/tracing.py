@@ -10,8 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from answerkey.flows.forms.judging import Judging, preflight
-from answerkey.flows.forms.parameters import SILENT, Form, Scoring, wrong_value
+from answerkey.flows.parameters import SILENT, Form, Judging, Scoring, preflight, wrong_value
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE
 from answerkey.metrics_core.llm.access import Access
@@ -36,13 +35,11 @@ class Tracing(Form):
         title="Rules",
         description="YAML files, or folders of them.",
         examples=[["examples/rules"]],
-        json_schema_extra={"position": 0},
     )
     only: list[str] = Field(
         default_factory=list,
         title="Only",
         description="Names of rules. Empty: all in these files.",
-        json_schema_extra={"position": 1},
     )
     since: str = Field(
         "",
@@ -50,7 +47,6 @@ class Tracing(Form):
         title="Since",
         description="Backfill: traces from this day or time on (UTC). Both empty: traces that are new.",
         examples=["2026-11-01"],
-        json_schema_extra={"position": 2},
     )
     until: str = Field(
         "",
@@ -58,13 +54,11 @@ class Tracing(Form):
         title="Until",
         description="Backfill: traces before this day or time (UTC).",
         examples=["2026-12-01"],
-        json_schema_extra={"position": 3},
     )
     dry_run: bool = Field(
         False,
         title="Dry run",
         description="Show which traces would be scored and what it would cost, and stop before anybody is asked.",
-        json_schema_extra={"position": 4},
     )
 
     def window(self) -> Window:

@@ -1,0 +1,80 @@
+"""How parameters are called on the command line, and the command that makes a report again.
+
+A parameter's option is `--its-name`. Only those that are called otherwise are named here.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+NAMES: Mapping[str, Mapping[str, str]] = {
+    "data": {"columns": "map", "reference_columns": "map-references", "slices": "slice"},
+    "judging": {
+        "judges": "judge",
+        "api_base": "judge-base",
+        "key_from": "judge-key-from",
+        "concurrency": "judge-concurrency",
+        "timeout_s": "judge-timeout",
+        "deadline_s": "judge-deadline",
+        "max_cost_usd": "max-cost",
+    },
+}
+"""Of each form, the options that are not called as their fields are."""
+
+REPEATED = ("columns", "reference_columns", "slices")
+"""Lists of which every value has an option of its own; others are written with commas."""
+
+_FORMS = ("data", "scoring", "judging", "limits")
+_LAST = ("baseline", "policy")
+
+
+def option_of(form: str, field: str) -> str:
+    """The option of a field.
+
+    >>> option_of("judging", "timeout_s"), option_of("judging", "repeats")
+    ('--judge-timeout', '--repeats')
+    """
+    return f"--{NAMES.get(form, {}).get(field, field).replace('_', '-')}"
+
+
+def command(parameters: Mapping[str, Any]) -> str:
+    """`answerkey evaluate` with the parameters in the manifest of a report; empty where the run had none.
+
+    Parameters are written also where they have their default, which a later release may change. What is empty or 0
+    is left out: it means that nothing was asked for.
+
+    >>> command({"data": {"answers": "a.csv"}, "scoring": {"metrics": ["bleu"]}, "baseline": ""}).split()
+    ['answerkey', 'evaluate', 'a.csv', '\\\\', '--metrics', 'bleu']
+    """
+    from answerkey.tasks.load.sources import without_secrets
+
+    data = parameters.get("data") or {}
+    if not data.get("answers"):
+        return ""
+    words = [f"answerkey evaluate {shlex.quote(without_secrets(data['answers']))}"]
+    for form in _FORMS:
+        given = parameters.get(form) or {}
+        if form == "judging" and not given.get("judges"):
+            continue
+        for field, value in given.items():
+            if (form, field) != ("data", "answers"):
+                words += _written(option_of(form, field), field, value)
+    for name in _LAST:
+        words += _written(f"--{name}", name, parameters.get(name))
+    return " \\\n    ".join(words)
+
+
+def _written(option: str, field: str, value: Any) -> list[str]:
+    from answerkey.tasks.load.sources import without_secrets
+
+    if not value:
+        return []
+    if value is True:
+        return [option]
+    many = isinstance(value, Sequence) and not isinstance(value, str)
+    values = [str(one) for one in value] if many else [str(value)]
+    if many and field not in REPEATED:
+        values = [",".join(values)]
+    return [f"{option} {shlex.quote(without_secrets(one))}" for one in values]
