@@ -46,14 +46,14 @@ def command(parameters: Mapping[str, Any]) -> str:
     is left out: it means that nothing was asked for.
 
     >>> command({"data": {"answers": "a.csv"}, "scoring": {"metrics": ["bleu"]}, "baseline": ""}).split()
-    ['answerkey', 'evaluate', 'a.csv', '\\\\', '--metrics', 'bleu']
+    ['answerkey', 'evaluate', '\\\\', 'a.csv', '\\\\', '--metrics', 'bleu']
     """
     from answerkey.tasks.load.sources import without_secrets
 
     data = parameters.get("data") or {}
     if not data.get("answers"):
         return ""
-    words = [f"answerkey evaluate {shlex.quote(without_secrets(data['answers']))}"]
+    words = ["answerkey evaluate", shlex.quote(without_secrets(data["answers"]))]
     for form in _FORMS:
         given = parameters.get(form) or {}
         if form == "judging" and not given.get("judges"):

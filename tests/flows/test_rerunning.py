@@ -47,11 +47,11 @@ def test_judges_that_were_named_elsewhere_must_still_be_the_same(
     manifest["parameters"]["judging"]["api_base"] = ""
     manifest["judge"] = {"judges": ["openai/then"]}
     monkeypatch.setenv("ANSWERKEY_JUDGE", "openai/then")
-    assert again(manifest, Rerunning(report="r")).judging.judges == []
+    assert again(manifest, Rerunning(report="r")).judging.judges == ()
     monkeypatch.setenv("ANSWERKEY_JUDGE", "openai/now")
     with pytest.raises(UserError, match=r"the report asked openai/then, .* now it would ask openai/now; say which"):
         again(manifest, Rerunning(report="r"))
-    # Nobody is asked for words.
+    # A lexical metric asks no judge.
     assert again(manifest, Rerunning(report="r", metrics=["contains"])).scoring.metrics == ["contains"]
 
 
