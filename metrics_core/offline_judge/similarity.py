@@ -30,6 +30,10 @@ def judge(samples: Sequence[Sample], cache_dir: str | None = None) -> list[Outco
 
     Raises:
         EncoderError: the embedding model of the matcher is not available.
+
+    >>> sample = Sample("1", "Amy likes apples.", ["Amy likes apples and pears."], "What does Amy like?")
+    >>> judge([sample])[0].values["similarity"]
+    0.5
     """
     cases = [_Case.of(sample) for sample in samples]
     pairs = [pair for case in cases for links in case.links for pair in links.pairs()]
