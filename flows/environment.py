@@ -78,7 +78,7 @@ def started_here() -> Iterator[None]:
         )
     from prefect import tags
 
-    from answerkey.tasks.dead_runs import TAG
+    from answerkey.tasks.maintenance import TAG
 
     with tags(TAG):
         yield

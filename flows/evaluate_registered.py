@@ -10,7 +10,7 @@ from answerkey.flows.parameters import Data, Judging, Limits, Scoring, Waiting
 from answerkey.flows.run_log import log
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.cost import Cost
-from answerkey.tasks.dead_runs import TAG
+from answerkey.tasks.maintenance import TAG
 from answerkey.tasks.releases.register import Registration, claimed, note_attempt, pending, source_of
 from answerkey.tasks.warehouse.home import Home
 

@@ -10,8 +10,7 @@ from pydantic import Field
 
 from answerkey.flows.parameters import Form
 from answerkey.flows.run_log import log
-from answerkey.tasks.dead_runs import close_runs, mark_dead_runs
-from answerkey.tasks.prune import prune
+from answerkey.tasks.maintenance import close_runs, mark_dead_runs, prune
 from answerkey.tasks.warehouse.home import Home
 
 

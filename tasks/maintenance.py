@@ -1,16 +1,22 @@
-"""Runs that died without a word: find them on the Prefect server, and mark them as crashed.
+"""Maintenance of a home and its Prefect server: mark runs that died, close their rows, remove what they left behind.
 
 A run whose machine went down stays `Running` for ever, and one whose worker died while it was starting it stays
-`Submitting`; both keep their place under every limit of concurrency.
+`Submitting`; both keep their place under every limit of concurrency. The automation in deployments/automations marks
+the first kind at once, where it is deployed.
 """
 
 from __future__ import annotations
 
+import shutil
+import time
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from answerkey.tasks.releases.register import FOLDER
 from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
@@ -115,5 +121,61 @@ def _beats(client: SyncPrefectClient, run: FlowRun, since: datetime) -> bool:
     return bool(reply.json()["events"])
 
 
-def _minutes(time: timedelta) -> str:
-    return f"{time.total_seconds() / 60:.0f} minutes"
+def _minutes(duration: timedelta) -> str:
+    return f"{duration.total_seconds() / 60:.0f} minutes"
+
+
+@dataclass(frozen=True, slots=True)
+class Pruned:
+    """How many folders and files were removed, and their size in bytes."""
+
+    folders: int
+    files: int
+    size: int
+
+
+def prune(home: Home, days: float) -> Pruned:
+    """Remove work folders and finished parts that nothing has touched for `days` days.
+
+    Reports, the ledger and registered answers are never touched.
+
+    A part is what a killed run had finished scoring; the same evaluation, started again in time, takes it up.
+    """
+    before = time.time() - days * 86_400
+    running = _running(home)
+    folders = [
+        folder
+        for place in ("runs", FOLDER)
+        for folder in _children(home.folder / place)
+        if folder.is_dir() and folder.name not in running and _newest(folder) < before
+    ]
+    old = [file for file in (home.folder / "parts").rglob("*.parquet*") if file.stat().st_mtime < before]
+    old += [
+        file for file in _children(home.folder / FOLDER) if file.suffix == ".part" and file.stat().st_mtime < before
+    ]
+    size = sum(file.stat().st_size for folder in folders for file in folder.rglob("*") if file.is_file())
+    size += sum(file.stat().st_size for file in old)
+    for folder in folders:
+        shutil.rmtree(folder, ignore_errors=True)
+    for file in old:
+        file.unlink(missing_ok=True)
+        with suppress(OSError):
+            file.parent.rmdir()
+    return Pruned(len(folders), len(old), size)
+
+
+def _running(home: Home) -> set[str]:
+    if not home.warehouse.exists():
+        return set()
+    with home.warehouse.writing() as warehouse:
+        return {
+            run_id for (run_id,) in warehouse.execute("SELECT run_id FROM runs WHERE status = 'running'").fetchall()
+        }
+
+
+def _children(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() else []
+
+
+def _newest(folder: Path) -> float:
+    return max(file.stat().st_mtime for file in [folder, *folder.rglob("*")])

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from answerkey.flows.cli.server import POOL
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.dead_runs import TAG
+from answerkey.tasks.maintenance import TAG
 from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ killed by force.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import socket
@@ -149,13 +148,14 @@ def server(home: Home, port: int, environment: Mapping[str, str]) -> Iterator[su
     Raises:
         UserError: the port is taken, or another server uses this home, or the server does not start.
     """
+    from filelock import FileLock, Timeout
+
     folder = home.folder / "prefect"
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        lock = stack.enter_context((folder / "serve.lock").open("w"))
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            stack.enter_context(FileLock(folder / "serve.lock", blocking=False))
+        except Timeout:
             raise UserError(f"{home}: another `answerkey serve` uses this home; stop it, or give --home") from None
         _check_port(port)
         log = folder / "server.log"

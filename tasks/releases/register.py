@@ -6,18 +6,18 @@ nothing, because only one run at a time has a registration, and it looks first.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import itertools
 import json
-import os
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from filelock import FileLock, Timeout
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import content_hash
@@ -240,11 +240,11 @@ def claimed(home: Home, registration: Registration) -> Iterator[Registration | N
 
     The claim ends with the process, however that ends.
     """
-    lock = os.open(home.folder / FOLDER / f"{registration.registration}.lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
+    lock = FileLock(home.folder / FOLDER / f"{registration.registration}.lock", blocking=False)
+    with ExitStack() as stack:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            stack.enter_context(lock)
+        except Timeout:
             yield None
             return
         current = registrations(home, registration.registration)[0]
@@ -252,8 +252,6 @@ def claimed(home: Home, registration: Registration) -> Iterator[Registration | N
             note_attempt(home, current, report_id=report_id, message=None)
             current = replace(current, report_id=report_id)
         yield current
-    finally:
-        os.close(lock)
 
 
 def note_attempt(home: Home, registration: Registration, *, report_id: str | None, message: str | None) -> None:

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from answerkey.metrics_core.registry import METRICS
-from answerkey.tasks.dead_runs import close_runs, mark_dead_runs
+from answerkey.tasks.maintenance import close_runs, mark_dead_runs
 from answerkey.tasks.warehouse.home import Home
 from tests.flows.conftest import ROOT, command
 from tests.flows.deployed_help import PAGES, Deployed, Run, until, worker

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from answerkey.tasks.load.load import Source
-from answerkey.tasks.prune import prune
+from answerkey.tasks.maintenance import prune
 from answerkey.tasks.releases.register import register
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.warehouse.home import Home
