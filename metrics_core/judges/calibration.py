@@ -41,7 +41,7 @@ class HumanAgreement:
 class Labelled:
     """Answers with a score and a label; all sequences have the shape (answers,).
 
-    `second` is the label of a second annotator, None where there is none.
+    `second` is the label of a second annotator, None if there is only one.
     """
 
     scores: Sequence[float]

@@ -21,6 +21,13 @@ def estimate_cost(metric: JudgeMetric, samples: Iterable[Sample]) -> Cost:
     Raises:
         UserError: litellm does not know the provider of a judge.
         LedgerError: the ledger cannot be read.
+
+    >>> from answerkey.metrics_core import Sample
+    >>> from answerkey.metrics_core.judges.options import JudgeOptions
+    >>> from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
+    >>> metric = MeaningMatch(JudgeOptions(judges=["openai/gpt-4o-mini"]))
+    >>> estimate_cost(metric, [Sample("1", "Paris", ["Paris"], "Capital?")]).calls  # the answer is the reference
+    0
     """
     n_samples = offline = 0
     seats = metric.judge.seats()

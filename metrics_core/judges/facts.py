@@ -53,7 +53,11 @@ Link = tuple[str, str]
 
 
 def reference_ids(reference: int, count: int) -> tuple[str, ...]:
-    """The ids of the facts of one reference; `reference` is its index from 0."""
+    """The ids of the facts of one reference; `reference` is its index from 0.
+
+    >>> reference_ids(0, 2)
+    ('r1.1', 'r1.2')
+    """
     return tuple(f"r{reference + 1}.{n}" for n in range(1, count + 1))
 
 
@@ -68,6 +72,10 @@ class Comparison:
 
     `pairs` is the one-to-one matching. `contradicted` holds every contradiction that the judge named, also of facts
     that are matched elsewhere. Both are in the order of the ids. `reference` is the index among the references sent.
+
+    >>> one = Comparison(n_reference=2, n_answer=1, pairs=(("r1.1", "a1"),))
+    >>> one.similarity, one.precision, one.recall, one.missing
+    (0.5, 1.0, 0.5, ('r1.2',))
     """
 
     n_reference: int
@@ -140,6 +148,9 @@ def compared(
         equivalent: for each of its facts the positions of the answer's facts that say the same; `contradicted`: those
             that contradict it.
         n_answer: facts of the answer.
+
+    >>> compared(0, equivalent=[[0, 1], [0]], contradicted=[[], []], n_answer=2).pairs
+    (('r1.1', 'a2'), ('r1.2', 'a1'))
     """
     ids = reference_ids(reference, len(equivalent))
     matching = one_to_one([sorted(choices) for choices in equivalent])
@@ -162,6 +173,10 @@ def rows(
 
     Raises:
         ValueError: the facts are not as many as those that were compared.
+
+    >>> one = compared(0, equivalent=[[0]], contradicted=[[]], n_answer=1)
+    >>> [row["status"] for row in rows(one, ["It is Paris."], ["Paris it is."])]
+    ['matched', 'matched']
     """
     fates: Mapping[str, tuple[str, str | None]] = comparison.fates()
     ours = reference_ids(comparison.reference, comparison.n_reference)
@@ -190,7 +205,11 @@ class Matches:
 
 
 def merged(facts: Iterable[str]) -> tuple[str, ...]:
-    """The facts in their order, without blank ones; of those that differ only in form the first stays."""
+    """The facts in their order, without blank ones; of those that differ only in form the first stays.
+
+    >>> merged(["It is Paris.", " it is  paris.", ""])
+    ('It is Paris.',)
+    """
     first: dict[str, str] = {}
     for fact in facts:
         first.setdefault(normalise(fact), fact)
@@ -204,7 +223,11 @@ def decompose_fields(question: str | None, reference: str) -> dict[str, object]:
 
 
 def match_fields(question: str | None, reference_facts: Sequence[Sequence[str]], answer: str) -> dict[str, object]:
-    """The material of a `MATCH` request. `reference_facts` holds the facts of each reference, as `merged` left them."""
+    """The material of a `MATCH` request. `reference_facts` holds the facts of each reference, as `merged` left them.
+
+    >>> match_fields("Capital?", [["It is Paris."]], "Paris")["references"]
+    [{'facts': [{'id': 'r1.1', 'fact': 'It is Paris.'}]}]
+    """
     references = [
         {"facts": [{"id": i, "fact": fact} for i, fact in zip(reference_ids(index, len(facts)), facts, strict=True)]}
         for index, facts in enumerate(reference_facts)
@@ -217,6 +240,9 @@ def read_facts(reply: str) -> tuple[str, ...]:
 
     Raises:
         Unreadable: what `read_object` raises; "unreadable" without a list of texts.
+
+    >>> read_facts('{"facts": ["It is Paris.", "It is large."]}')
+    ('It is Paris.', 'It is large.')
     """
     return merged(map(_storable, _texts(read_object(reply), "facts")))
 
@@ -229,6 +255,13 @@ def read_matches(reply: str, reference_facts: Sequence[Sequence[str]]) -> Matche
     Raises:
         Unreadable: what `read_object` raises; "unreadable" for a field that is missing or of the wrong type; "ids"
             for ids that do not add up; "inconsistent" for an answer that abstained and states facts.
+
+    >>> reply = (
+    ...     '{"answer_facts": [{"id": "a1", "fact": "Paris"}], "abstained": false,'
+    ...     '"reference_facts": [{"id": "r1.1", "equivalent": ["a1"], "contradicted_by": []}]}'
+    ... )
+    >>> read_matches(reply, [["It is Paris."]]).by_reference[0].similarity
+    1.0
     """
     found = read_object(reply)
     abstained = found.get("abstained")
@@ -317,7 +350,7 @@ def one_to_one(choices: Sequence[Sequence[int]]) -> dict[int, int]:
 def _shortest_path(
     start: int, choices: Sequence[Sequence[int]], owner: Mapping[int, int]
 ) -> tuple[int | None, dict[int, int]]:
-    """The nearest choice that nobody owns, and for each choice on the way the position from which it was reached."""
+    """The nearest choice that is free, and for each choice on the way the position from which it was reached."""
     reached: dict[int, int] = {}
     queue = deque([start])
     while queue:

@@ -169,7 +169,13 @@ class JudgeMetric(Metric):
 
 
 def request(prompt: Prompt, fields: dict[str, object], judge: ModelRef, repeat: int = 0) -> Request:
-    """What `judge` is asked about `fields`. Repeats differ in their seed, so that they are drawn anew."""
+    """What `judge` is asked about `fields`. Repeats differ in their seed, so that they are drawn anew.
+
+    >>> from answerkey.metrics_core.judges.prompt import load_prompt
+    >>> asked = request(load_prompt("decompose", {}), {"reference": "Paris"}, ModelRef("openai/m"), repeat=1)
+    >>> asked.model, asked.seed, asked.user.splitlines()[1]
+    ('openai/m', 1, '{"reference": "Paris"}')
+    """
     user = f"{fenced(fields)}\nReply with the JSON object only."
     named = f"{prompt.name}@{prompt.version}"
     return Request(judge.label, named, prompt.text, user, prompt.schema_text, seed=repeat, repeat=repeat)
@@ -181,6 +187,8 @@ def check(options: JudgeOptions, api_key: str | None = None) -> None:
     Raises:
         UserError: litellm does not know the provider of a judge, its key is not set, or the cost is to be limited and
             its price is not known.
+
+    >>> check(OFFLINE_JUDGE)  # needs no key
     """
     # Imported late: litellm takes seconds, and most of what imports this module calls no model.
     from answerkey.metrics_core.llm.litellm import check as check_models

@@ -1,4 +1,4 @@
-"""The judge's prompts: files beside the code, each with a version that every change of a word changes."""
+"""The prompts of the judges: files beside the code. Each has a version that changes with every word."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from answerkey.metrics_core.sample import content_hash
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """What a judge is told and the shape that its reply must have.
+    """The instructions of a judge and the shape of its reply.
 
     `text` is the whole system message, the same for every sample. `schema` is a strict JSON schema: every object
     closed, every field required; `schema_text` is the same as JSON. `version` goes into the metric's signature.
@@ -29,7 +29,10 @@ def load_prompt(name: str, schema: Mapping[str, object]) -> Prompt:
     """Read `prompts/NAME.md`; the version is the first six hex digits of the hash of text and schema.
 
     Raises:
-        FileNotFoundError: there is no such prompt.
+        FileNotFoundError: the prompt does not exist.
+
+    >>> load_prompt("meaning_match", {}).text.splitlines()[0][:31]
+    'You decide whether an answer to'
     """
     text = (
         resources.files("answerkey.metrics_core.judges.prompts")

@@ -20,7 +20,11 @@ DECIDED_BY = "decided_by"
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """What one judge said, in one of its repeats."""
+    """What one judge said, in one of its repeats.
+
+    >>> Vote("openai/m", 0, Skipped("budget used up")).as_row("match")
+    {'judge': 'openai/m', 'repeat': 0, 'vote': None, 'reason': 'budget used up'}
+    """
 
     judge: str
     repeat: int
@@ -43,6 +47,11 @@ def combine(votes: Sequence[Vote], jury: Jury, main: str, *, binary: bool) -> Ou
     did, beside `SPREAD`; the details are those of a vote that decided, and all votes. Missing votes matter only
     where they could change the outcome: then it is `Failed` with code `missing_votes`. An even split of yes and no
     is `Failed` with code `tie`.
+
+    >>> yes, no = Scored({"match": 1.0}, "the same"), Scored({"match": 0.0}, "another city")
+    >>> votes = [Vote("openai/m", repeat, outcome) for repeat, outcome in enumerate((yes, no, yes))]
+    >>> combine(votes, "majority", "match", binary=True).values
+    {'match': 1.0, 'spread': 1.0}
     """
     if len(votes) == 1:
         return votes[0].outcome

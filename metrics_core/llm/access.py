@@ -38,6 +38,9 @@ class Limits:
         deadline_s: seconds that one question may take, with all its calls and waiting.
         max_calls: calls that the run may make; None: no limit.
         max_cost_usd: dollars that the run may cost; None: no limit. Needs models whose price is known.
+
+    >>> Limits(max_calls=100).deadline_s
+    180.0
     """
 
     concurrency: int = 64

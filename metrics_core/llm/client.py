@@ -55,7 +55,11 @@ _SIGNALS: Mapping[str, Signal] = {"limited": "limited", "trouble": "trouble"}
 
 
 class NoUsableReply(Exception):
-    """A model was asked and gave nothing that can be used."""
+    """A model was asked and gave nothing that can be used.
+
+    >>> str(NoUsableReply("timeout", "no reply within 60 s"))
+    'timeout: no reply within 60 s'
+    """
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -400,6 +404,11 @@ def parse(reply: Reply, read: Callable[[str], T], *, plain: bool = False) -> Res
 
     Raises:
         CallError: there is nothing to read.
+
+    >>> reply = Reply('{"score": 1', "length", 10, 5, None, "m", "")
+    >>> from answerkey.metrics_core.llm.reply import read_object
+    >>> parse(reply, read_object).problem.code
+    'truncated'
     """
     if reply.finish_reason == "content_filter":
         raise CallError("permanent", "content_filter", "the provider's filter stopped the reply")

@@ -66,7 +66,13 @@ def known_replies(ledger: str | None) -> Iterator[Replies]:
 
 
 class CostCounter:
-    """Adds up expected calls, each distinct request once."""
+    """Adds up expected calls, each distinct request once.
+
+    >>> counter = CostCounter(lambda key: "a reply that the ledger has")
+    >>> counter.add(ExpectedCall(ModelRef("openai/m"), Request("openai/m", "p@1", "", "Hi", ""), tokens_out=5))
+    >>> counter.cost("meaning_match", samples=1)
+    Cost(metric='meaning_match', samples=1, calls=0, in_ledger=1, tokens_in=0, tokens_out=0, cost_usd=0.0, offline=0)
+    """
 
     def __init__(self, replies: Replies) -> None:
         self._replies = replies

@@ -77,6 +77,11 @@ class Prompting:
         system: the system message; empty: none.
         template: the user message, with places like `{question}`.
         temperature, seed, max_tokens: as the provider is asked. What a server refuses is left out; see `left_out`.
+
+    >>> from answerkey.metrics_core.llm.model import ModelRef
+    >>> how = Prompting(system="Be brief.", template="{question} Answer in {lang}.")
+    >>> how.request(ModelRef("openai/m"), {"question": "Who wrote it?", "lang": "German"}).user
+    'Who wrote it? Answer in German.'
     """
 
     system: str = ""
@@ -114,6 +119,9 @@ def generate(
     Raises:
         UserError: the model cannot be asked.
         LedgerError: the ledger cannot be used.
+
+    >>> generate([], ModelRef("openai/gpt-4o-mini"))
+    []
     """
     if not requests:
         return []

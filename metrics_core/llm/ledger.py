@@ -22,7 +22,7 @@ from typing import Any, Literal
 FILE = "judge.sqlite"
 
 _SCHEMA = """
--- One row a request that was sent. status: sent (no reply yet, or the process was killed), usable, unreadable, error.
+-- One row per request that was sent. status: sent (no reply yet, or the process was killed), usable, unreadable, error.
 -- Only usable rows are ever served.
 CREATE TABLE IF NOT EXISTS calls (
     call_id TEXT PRIMARY KEY,
@@ -42,7 +42,7 @@ CREATE TABLE IF NOT EXISTS calls (
     finish_reason TEXT, reply TEXT
 );
 CREATE INDEX IF NOT EXISTS calls_by_request ON calls (request_key, status);
--- Who is asking a request just now.
+-- Which process is asking a request right now.
 CREATE TABLE IF NOT EXISTS claims (request_key TEXT PRIMARY KEY, owner TEXT NOT NULL) WITHOUT ROWID;
 -- What each run has spent. `reserved`: what its calls in flight may cost at most.
 CREATE TABLE IF NOT EXISTS budgets (
@@ -101,6 +101,10 @@ class Owners:
     Each holds a lock on a file of its own, which the system drops when the process dies, however it dies. A process id
     would not do: it is used again, and another container has ids of its own. A lock library would not do either: to
     probe a lock it creates the file, and so would bring back the file of a dead process.
+
+    >>> alone = Owners(None)
+    >>> alone.alive(alone.me), alone.alive("another")
+    (True, False)
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -146,6 +150,11 @@ class Ledger:
 
     Raises:
         LedgerError: here and from every method, if the file cannot be read or written.
+
+    >>> ledger = Ledger(None)
+    >>> ledger.claim("a key"), ledger.reply("a key"), ledger.spent("a run")
+    (True, None, Spent(calls=0, cost_usd=0.0, unpriced=0))
+    >>> ledger.close()
     """
 
     def __init__(self, folder: Path | None) -> None:
@@ -215,9 +224,9 @@ class Ledger:
         return Origin(*row)
 
     def claim(self, key: str) -> bool:
-        """Whether the caller may ask this request now: nobody else alive is asking it."""
+        """Whether the caller may ask this request now: no other living process is asking it."""
         with self._translated():
-            # Whoever waits for another process looks often, and must not keep that one from writing.
+            # A process that waits for another one looks often, and must not keep it from writing.
             if self._claimed(self._db, key):
                 return False
         with self._transaction() as db:
@@ -234,7 +243,7 @@ class Ledger:
         return row is not None and self._owners.alive(row[0])
 
     def _settle(self, db: sqlite3.Connection, key: str) -> None:
-        """What a killed process had in flight comes back no more, and may have to be paid: it counts as spent."""
+        """What a killed process had in flight never comes back, and may have to be paid: it counts as spent."""
         lost = "request_key = ? AND status = 'sent' AND reserved IS NOT NULL"
         sums = f"SELECT run, count(*), total(reserved) FROM calls WHERE {lost} GROUP BY run"
         for run, calls, most in db.execute(sums, (key,)).fetchall():
@@ -246,7 +255,7 @@ class Ledger:
         db.execute(f"UPDATE calls SET reserved = NULL WHERE {lost}", (key,))
 
     def release(self, key: str) -> None:
-        """Give a claim back."""
+        """Release a claim."""
         with self._translated():
             self._db.execute("DELETE FROM claims WHERE request_key = ? AND owner = ?", (key, self._owners.me))
 
@@ -321,6 +330,6 @@ class Ledger:
             try:
                 self._db.execute("DELETE FROM claims WHERE owner = ?", (self._owners.me,))
             finally:
-                # On a full disk the claims stay; without their owner they hold up nobody.
+                # On a full disk the claims stay; without their owner they block nothing.
                 self._owners.close()
                 self._db.close()

@@ -36,7 +36,7 @@ _DROPPABLE = ("temperature", "seed")
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back. `cost_usd` is None where the price is not known."""
+    """What came back. `cost_usd` is None if the price is unknown."""
 
     text: str
     finish_reason: str
@@ -51,9 +51,12 @@ KEYLESS = "no-key-needed"
 
 
 class CallError(Exception):
-    """A call that gave no reply.
+    """A call without a reply.
 
     `parameter` names a setting that the server refused; `about_format` says that it spoke of the format.
+
+    >>> CallError("limited", "http_429", "slow down", retry_after=2.0).retry_after
+    2.0
     """
 
     def __init__(
@@ -68,7 +71,7 @@ class CallError(Exception):
 def litellm() -> Any:
     """The module, imported when it is first needed (seconds), with its logging, downloads and retries off.
 
-    Ask for it wherever it is called: what it reports of its calls is switched off for the context that asks.
+    Call this wherever it is used: what it reports of its calls is switched off for the calling context.
     """
     module, reporting = _quiet()
     if reporting is not None:
@@ -82,7 +85,7 @@ def _quiet() -> tuple[Any, ContextVar[bool] | None]:
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     import litellm as module
 
-    # Two lines a call otherwise, in the log of whoever shows more than warnings.
+    # Otherwise it logs two lines per call wherever more than warnings are shown.
     for name in ("LiteLLM", "httpx", "openai"):
         logging.getLogger(name).setLevel(logging.WARNING)
     module.telemetry = False
@@ -93,8 +96,8 @@ def _quiet() -> tuple[Any, ContextVar[bool] | None]:
     gc.collect()
     gc.freeze()
     try:
-        # After each call litellm draws up a report for loggers that nobody has named here, in a task that can outlive
-        # its loop. This is its switch for calls that are not to be reported; other versions may have none.
+        # After each call litellm draws up a report for loggers, although none is set up here, in a task that can
+        # outlive its loop. This is its switch for calls that are not reported; other versions may not have it.
         from litellm._internal_context import is_internal_call
     except ImportError:
         return module, None
@@ -102,7 +105,11 @@ def _quiet() -> tuple[Any, ContextVar[bool] | None]:
 
 
 def retry_after(error: Exception) -> float | None:
-    """Seconds that a server asks to wait, in the error that litellm made of its answer; None where it does not."""
+    """Seconds that a server asks to wait, in the error that litellm made of its answer; None where it does not.
+
+    >>> retry_after(ValueError("no headers")) is None
+    True
+    """
     # litellm keeps the server's headers here, and gives `error.response` empty ones.
     headers = getattr(error, "litellm_response_headers", None) or {}
     for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
@@ -123,7 +130,7 @@ async def send(model: ModelRef, messages: Sequence[Message], settings: Mapping[s
     """Make one call; `settings` are litellm's arguments (temperature, seed, max_tokens, response_format).
 
     Raises:
-        CallError: no reply, or none that can be used by anybody.
+        CallError: there is no reply, or no one could use it.
     """
     try:
         # litellm's timeout ends a silent server; ours also one that sends a byte now and then.
@@ -144,8 +151,8 @@ def _address(model: ModelRef) -> dict[str, str]:
     if model.api_key:
         arguments["api_key"] = model.api_key
     elif model.api_base and not (model.api_base == provider_address(model.model) and _has_key(model.model)):
-        # The provider's key in the environment is not for whoever is at another address; and a server of the user's
-        # own often wants none, which the client libraries will not believe.
+        # The provider's key in the environment is not meant for another address; and a server of the user's own often
+        # needs no key, which the client libraries do not accept.
         arguments["api_key"] = KEYLESS
     return arguments
 
@@ -174,7 +181,7 @@ def _sorted(error: Exception, model: ModelRef, timeout_s: float) -> CallError:
         return CallError("trouble", "connection", message)
     if isinstance(status, int):
         return _by_class(error, status, message) or _by_status(error, status, message, timeout_s)
-    # What litellm did not foresee in a server's answer surfaces as any error at all.
+    # What litellm does not expect in a server's answer surfaces as any error at all.
     return CallError("trouble", "client", f"{type(error).__name__}: {message}")
 
 
@@ -232,9 +239,9 @@ def _secrets(model: ModelRef) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What litellm knows of a model. Prices are dollars a token, None where unknown.
+    """What litellm knows about a model. Prices are in dollars per token, None if unknown.
 
-    `parameters`: those of a call that it takes; litellm leaves the others out.
+    `parameters`: those of a call that it accepts; litellm leaves the others out.
     """
 
     price: tuple[float, float] | None
@@ -287,7 +294,7 @@ def check(models: Iterable[ModelRef], limits: Limits, noun: str) -> None:
 
 
 def missing_key(model: ModelRef) -> str | None:
-    """The environment variable that this model's provider needs and that is not set; None if it can be asked."""
+    """The environment variable that the provider needs and that is not set; None if the model can be asked."""
     if model.api_key or model.api_base or _has_key(model.model):
         return None
     return " or ".join(litellm().validate_environment(model.model)["missing_keys"])

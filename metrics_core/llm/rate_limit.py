@@ -2,7 +2,7 @@
 
 The limit is a state machine without a clock, a loop or a thread of its own:
 
-Additive increase, multiplicative decrease (Chiu and Jain 1989) after a slow start, as TCP does it, and one thing more.
+additive increase, multiplicative decrease (Chiu and Jain 1989) after a slow start, as in TCP, with one addition.
 A refusal costs a pause as long as many calls, so a limit that climbs into the same wall every few rounds would mostly
 wait. The limit that was refused is therefore remembered as the wall. Growth is free up to just below it; the wall
 itself is tried again, one step high, once the last episode is paid for: REPAY successes for each refusal (at most
@@ -52,6 +52,15 @@ class AdaptiveLimit:
     used if at some moment of it 80 % of that limit was in flight, and only then does the limit grow: before the first
     "limited" by 1 a success, later by 5 % (at least 1) at the end of a round. A "limited" cuts to 70 %. "trouble"
     starts the round anew and holds growth until it is through.
+
+    >>> limit = AdaptiveLimit(ceiling=64, start=2)
+    >>> calls = [limit.start(now=0.0), limit.start(now=0.0)]
+    >>> limit.ready_in(now=0.0) is None  # full
+    True
+    >>> limit.end(calls[0], now=1.0, signal="ok"), limit.limit
+    (None, 3)
+    >>> limit.end(calls[1], now=1.0, signal="limited", retry_after=5.0), limit.limit, limit.ready_in(now=1.0)
+    (None, 2, 5.0)
     """
 
     def __init__(
@@ -187,7 +196,7 @@ class Queue:
         self._alarm: asyncio.TimerHandle | None = None
 
     async def enter(self, *, again: bool = False) -> Ticket:
-        """Wait for a slot. Whoever gets one must `leave`.
+        """Wait for a slot. A caller that gets one must `leave`.
 
         A caller that comes `again` goes before all that were never admitted: its clock is running, theirs are not.
         """

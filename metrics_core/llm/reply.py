@@ -48,6 +48,9 @@ class Unreadable(Exception):
 
     The message is one line for people and for the call that asks again: it says what was wrong and
     shows at most a short quotation of the reply (see `untrusted.quoted`).
+
+    >>> Unreadable("conflict", "two values").repairable
+    False
     """
 
     def __init__(self, code: Code, message: str) -> None:
@@ -85,6 +88,12 @@ def read_object(reply: str | None) -> dict[str, Any]:
         Unreadable: "no_answer", "not_json", "not_object"; "truncated" for an object without an end;
             "unreadable" for nesting over `DEEPEST` and numbers that no float holds; "conflict" for different
             objects, for one key with different values, and for a broken object after a whole one.
+
+    >>> read_object('Here it is: {"score": 1, "reason": "the same"}. I hope that helps.')
+    {'score': 1, 'reason': 'the same'}
+    >>> read_object('{"score": 1} or rather {"score": 0}')
+    Traceback (most recent call last):
+    answerkey.metrics_core.llm.reply.Unreadable: the reply holds several JSON objects that differ
     """
     text = _without_thoughts(reply or "")
     _refuse_other_json(text)
@@ -128,6 +137,9 @@ def read_scores(reply: str | None, declared: Sequence[str]) -> dict[str, Score]:
 
     Raises:
         Unreadable: as `read_object`; "no_score_fields" for none of them; "conflict" for two values of one score.
+
+    >>> read_scores('{"fluency": {"score": "yes", "reason": "reads well"}}', ["Fluency"])
+    {'Fluency': Score(value=1.0, reason='reads well', problem=None)}
     """
     reply_object = read_object(reply)
     scores = {}
@@ -154,6 +166,9 @@ def number_of(value: object) -> float:
 
     Raises:
         Unreadable: "null" for `None`; "unreadable" for everything else.
+
+    >>> number_of("PASS"), number_of("-2e3"), number_of(False)
+    (1.0, -2000.0, 0.0)
     """
     if value is None:
         raise Unreadable("null", "the value is null")
@@ -174,6 +189,9 @@ def reason_of(reply_object: Mapping[str, Any]) -> str:
     """The `reason` of an object: a text, or a list of texts joined with ", ". Empty where there is neither.
 
     It is one line of at most 2,000 characters, without control characters, lone surrogates and such.
+
+    >>> reason_of({"reason": ["too", "late"]})
+    'too, late'
     """
     reason = reply_object.get("reason")
     if isinstance(reason, list):
@@ -187,6 +205,10 @@ def load(text: str) -> Any:
     Raises:
         Unreadable: "not_json", also for NaN and Infinity; "unreadable" for a number that no float holds and for
             nesting that Python cannot follow; "conflict" for one key with different values.
+
+    >>> load('{"a": 1, "a": 2}')
+    Traceback (most recent call last):
+    answerkey.metrics_core.llm.reply.Unreadable: the reply gives the key "a" two values
     """
     try:
         return _DECODER.decode(text)
@@ -198,7 +220,11 @@ def load(text: str) -> Any:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Whether two JSON values mean the same."""
+    """Whether two JSON values mean the same.
+
+    >>> same({"a": 1}, {"a": 1.0}), same(1, True)
+    (True, False)
+    """
     if left is right:
         return True
     if isinstance(left, dict) and isinstance(right, dict):

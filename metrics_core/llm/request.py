@@ -65,6 +65,10 @@ def repair(messages: Sequence[Message], reply: str, problem: str) -> tuple[Messa
 
     A reply may repeat the text that it was given, and outside the fence that would be words of our own. So of the
     reply no more than an object is shown, encoded like the fields, and the problem without what it quotes.
+
+    >>> asked = Request("openai/m", "p@1", "Judge.", "data", "{}").messages
+    >>> [message["role"] for message in repair(asked, "no JSON", "the reply holds no JSON object")]
+    ['system', 'user', 'assistant', 'user']
     """
     said = {"role": "assistant", "content": _shown(reply)}
     plain = re.sub(r'"[^"]*"', '"..."', problem)

@@ -43,7 +43,13 @@ def _strict(schema: str) -> dict[str, Any]:
 
 
 class FormatNegotiation:
-    """What one model accepts. Tables of models are often wrong about servers, so the server has the last word."""
+    """What one model accepts. Tables of models are often wrong about servers, so the server has the last word.
+
+    >>> negotiation = FormatNegotiation(takes_format=True)
+    >>> refused = CallError("refused", "http_400", "response_format is not supported", about_format=True)
+    >>> negotiation.after_refusal(negotiation.first(), refused)
+    ResponseFormat(format='json_object', without=frozenset())
+    """
 
     def __init__(self, *, takes_format: bool) -> None:
         self._best = ResponseFormat("json_schema" if takes_format else "text")

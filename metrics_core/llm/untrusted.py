@@ -43,7 +43,11 @@ def one_line(text: str) -> str:
 
 
 def storable(text: str) -> str:
-    """Without lone surrogates: JSON can spell them, and neither a database nor another request takes them."""
+    """Without lone surrogates: JSON can spell them, and neither a database nor another request takes them.
+
+    >>> storable("a\\ud800b") == "a\\ufffdb"
+    True
+    """
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
@@ -57,7 +61,11 @@ def cut(text: str, longest: int) -> str:
 
 
 def quoted(value: object) -> str:
-    """A JSON value in quotation marks, on one line: at most 60 characters of it, and no markup."""
+    """A JSON value in quotation marks, on one line: at most 60 characters of it, and no markup.
+
+    >>> quoted("a <b>\\nc")
+    '"a b c"'
+    """
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     plain = " ".join(one_line(text[: 2 * LONGEST_QUOTE]).translate(_MARKUP).split())
     return f'"{cut(plain, LONGEST_QUOTE)}"'
@@ -98,6 +106,9 @@ def nonce_of(text: str) -> str:
 
     Raises:
         ValueError: there is no such block; one whose line was changed does not count.
+
+    >>> len(nonce_of(fenced({"answer": "Paris"})))
+    32
     """
     for block in _BLOCK.finditer(text):
         if block[1] == content_hash(block[2]):

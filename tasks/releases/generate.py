@@ -1,7 +1,7 @@
 """Ask a model under test all questions of a data set, and keep its answers and how they came to be.
 
-The ledger is the memory: what was answered is in it the moment it is there, so a run that was killed, or that the
-budget stopped, is simply started again. The file is written anew each time, whole.
+The ledger is the memory: every answer is in it as soon as it arrives, so a run that was killed, or that the budget
+stopped, is simply started again. The file of answers is rewritten as a whole each time.
 """
 
 from __future__ import annotations
@@ -123,16 +123,16 @@ class _Tally:
 
 
 def check_release(home: Home, dataset: str, release: str, asking: Asking) -> None:
-    """Find out whether answers of this release that are there already were asked for in the same way.
+    """Check that answers of this release that already exist were generated in the same way.
 
     Raises:
-        UserError: they were not.
+        UserError: they were generated differently.
     """
     check_settings(answers_file(home, dataset, release), f"{dataset}/{release}", _settings(asking))
 
 
 def estimate_answers(found: QuestionSet, asking: Asking, work: Path) -> Cost:
-    """What `generate` would ask and cost. Nobody is asked.
+    """What `generate` will ask and cost. No call is made.
 
     Raises:
         UserError: as `questions`; or litellm does not know the provider.
@@ -146,11 +146,10 @@ def estimate_answers(found: QuestionSet, asking: Asking, work: Path) -> Cost:
 def generate(home: Home, found: QuestionSet, asking: Asking, release: str, work: Path) -> Generated:
     """Ask every question, and write the answers and their manifest.
 
-    A question that got no answer is a row without one and with the reason, `missing_because`.
+    A question without an answer is a row with the reason in `missing_because`.
 
     Raises:
-        UserError: as `questions` and `check_release`; or there is no key where it should be, or the model cannot be
-            asked.
+        UserError: as `questions` and `check_release`; or the key is missing, or the model cannot be asked.
         LedgerError: the ledger cannot be used.
     """
     check_release(home, found.dataset, release, asking)
@@ -166,7 +165,7 @@ def generate(home: Home, found: QuestionSet, asking: Asking, release: str, work:
         tally.status["from_ledger"], tally.status["failed"], tally.status["skipped"], tally.cut_off,
         tuple(tally.reasons.most_common()), spent.calls, None if spent.unpriced else spent.cost_usd,
     )  # fmt: skip
-    # Where nobody was asked, the run that asked knows more.
+    # If this run made no call, the manifest of the run that did knows more.
     if spent.calls or generation_of(str(file)) is None:
         content = _manifest(found, asking, made, tally)
         run = {"calls": spent.calls, "cost_usd": made.cost_usd, "unpriced": spent.unpriced}
@@ -219,18 +218,18 @@ def _manifest(found: QuestionSet, asking: Asking, made: Generated, tally: _Tally
 
 
 def _settings(asking: Asking) -> dict[str, Any]:
-    """Everything that makes the answers of two runs answers of one release."""
+    """The settings in which answers of one release must agree."""
     return {"model": asking.model.label, **asdict(asking.prompting)}
 
 
 def check_answered(made: Generated, least: float) -> None:
-    """Find out whether enough questions have an answer for the release to be registered.
+    """Check that enough questions have an answer for the release to be registered.
 
     Args:
-        least: share of the questions, 0 to 1. One answer it must be in any case.
+        least: share of the questions, 0 to 1. There must be at least one answer in any case.
 
     Raises:
-        UserError: too few have one.
+        UserError: too few questions have an answer.
     """
     if made.n_answered and made.n_answered >= least * made.n_questions:
         return

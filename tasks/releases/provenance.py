@@ -40,15 +40,15 @@ def manifest_file(answers: str | Path) -> Path:
 
 
 def check_settings(answers: Path, name: str, wanted: Mapping[str, Any]) -> None:
-    """Find out whether the answers of a release were generated in the way in which more of them are wanted.
+    """Check that the answers of a release were generated with the settings that are wanted now.
 
     Args:
-        answers: the file of the release, whether it is there or not.
+        answers: the file of the release, whether it exists or not.
         name: of the release, for people.
         wanted: what the manifest must say.
 
     Raises:
-        UserError: they were generated otherwise. The answers of two ways under one name would be compared as one.
+        UserError: they were generated differently. Answers of two kinds under one name would be compared as one.
     """
     known = _content(manifest_file(answers))
     other = [
@@ -76,7 +76,7 @@ def write_manifest(answers: Path, content: Mapping[str, Any]) -> None:
 
 
 def generation_of(answers: str) -> dict[str, Any] | None:
-    """The manifest of generated answers; None where there is none, or it is about others than these."""
+    """The manifest of generated answers; None if there is none, or if it describes other answers."""
     content = _content(manifest_file(answers))
     there = Path(answers).is_file() and content.get(DIGEST) == _digest(Path(answers))
     return content if there else None
@@ -86,7 +86,7 @@ def _content(file: Path) -> dict[str, Any]:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
-        # None, or a file of somebody else's that happens to have this name.
+        # There is none, or an unrelated file happens to have this name.
         return {}
     return content if isinstance(content, dict) and DIGEST in content else {}
 

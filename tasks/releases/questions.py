@@ -49,10 +49,10 @@ class Question:
 
 
 def text_or_file(given: str) -> str:
-    """A prompt that was given as a text, or as the path of a text file; the file's last line break is none of it.
+    """A prompt that was given as a text, or as the path of a text file; without the file's last line break.
 
     Raises:
-        UserError: it looks like the name of a text file, and there is none; or the file is no text.
+        UserError: it looks like the name of a text file that does not exist; or the file is not text.
     """
     name = given.strip()
     if "\n" in name or not 0 < len(name) < _LONGEST_NAME:
@@ -185,7 +185,7 @@ def _hidden(columns: ColumnMap) -> list[list[str]]:
 
 def _offered(records: Sequence[Mapping[str, Any]], hidden: Sequence[Sequence[str]]) -> str:
     names = dict.fromkeys(("question", *(column for record in records for column in record)))
-    # Of a data set in the warehouse, all fields but the slices are in one column that nobody has named.
+    # Of a data set in the warehouse, all fields but the slices are in one column without a name of its own.
     return ", ".join(name for name in names if not name.startswith("_") and steps(name) not in hidden)
 
 

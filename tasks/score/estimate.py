@@ -1,4 +1,4 @@
-"""What the judges of a run would be asked and would cost, before anything is asked."""
+"""What the judges of a run will be asked and will cost, before any of them is asked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from answerkey.tasks.score.shard import Chunk, samples_of
 
 
 def estimate_costs(plan: Plan) -> tuple[Cost, ...]:
-    """One estimate for every judge metric of the plan, also where it has nothing left to ask, or asks nobody.
+    """One estimate per judge metric of the plan, even if it has nothing left to ask or its judge is the offline one.
 
     Raises:
         UserError: litellm does not know the provider of a judge.

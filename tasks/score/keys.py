@@ -1,7 +1,7 @@
 """Which judges to ask, where they are, and the key that opens them: parameters, environment, Prefect.
 
-Parameters come first, then environment variables, then what is kept in Prefect. A key is looked up where it is
-needed and travels nowhere: a run knows only the name of the place where it is kept.
+Parameters come first, then environment variables, then Prefect. A key is looked up where it is needed and is passed
+nowhere: a run knows only the name of the place where it is kept.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ VARIABLE, VARIABLE_BASE, SECRET = "answerkey_judge", "answerkey_judge_base", "an
 
 
 @dataclass(frozen=True, slots=True)
-class KeyOf:
-    """Whose key it is, the environment variable that has it, and the Prefect secret block."""
+class KeyPlaces:
+    """A key: the owner as messages name it, the environment variable, and the Prefect secret block."""
 
-    whom: str
+    owner: str
     variable: str
     block: str
 
 
-JUDGES = KeyOf("the judge", JUDGE_KEY, SECRET)
-MODEL = KeyOf("the model", "ANSWERKEY_MODEL_KEY", "answerkey-model-key")
+JUDGES = KeyPlaces("the judge", JUDGE_KEY, SECRET)
+MODEL = KeyPlaces("the model", "ANSWERKEY_MODEL_KEY", "answerkey-model-key")
 
 _PLACE = re.compile(r"env:\w+|(secret|variable):[\w-]+")
 
 
 def settings(judges: Sequence[str], api_base: str) -> tuple[tuple[str, ...], str]:
-    """Models and the address for those that name none, each from the first place that has it.
+    """The judges, and the address of those that name none, each from the first place that has it.
 
     These are the parameters, the environment (`ANSWERKEY_JUDGE`, comma separated, and `ANSWERKEY_JUDGE_BASE`), and
     the Prefect variables `answerkey_judge` (a text like that or a list) and `answerkey_judge_base`, where there is a
-    Prefect server. Empty where no place has it.
+    Prefect server. Empty if no place has it.
 
     Raises:
         UserError: a Prefect variable is neither a text nor a list of texts.
@@ -66,7 +66,7 @@ def _names(value: Any) -> tuple[str, ...]:
     return tuple(part.strip() for part in parts if part.strip())
 
 
-def key(key_from: str, of: KeyOf = JUDGES) -> str | None:
+def key(key_from: str, of: KeyPlaces = JUDGES) -> str | None:
     """The key of the judges, or of the model under test.
 
     Args:
@@ -74,17 +74,17 @@ def key(key_from: str, of: KeyOf = JUDGES) -> str | None:
             block (`answerkey-judge-key`); or the one place to look: `env:NAME`, `secret:BLOCK`, `variable:NAME`.
 
     Returns:
-        None where `key_from` is empty and neither place has one: providers have variables of their own.
+        None if `key_from` is empty and neither place has one: providers have variables of their own.
 
     Raises:
-        UserError: `key_from` names no place, or there is no key in that place.
+        UserError: `key_from` is malformed, or there is no key in that place.
     """
     if not key_from:
         return _environment(of.variable) or (_secret(of.block) if _can_ask() else None)
     if not _PLACE.fullmatch(key_from):
         # Not repeated: it may be the key itself.
         raise UserError(
-            f"the place of {of.whom}'s key is written env:NAME, secret:BLOCK or variable:NAME; the key itself stands "
+            f"the place of {of.owner}'s key is written env:NAME, secret:BLOCK or variable:NAME; the key itself stands "
             f"nowhere but there (or in the environment variable {of.variable})"
         )
     kind, _, name = key_from.partition(":")
@@ -99,8 +99,8 @@ def key(key_from: str, of: KeyOf = JUDGES) -> str | None:
     return text or _not_there(of, key_from, f"set it with `prefect variable set {name} ...`")
 
 
-def _not_there(of: KeyOf, key_from: str, remedy: str) -> NoReturn:
-    raise UserError(f"{of.whom}'s key is not in {key_from}: {remedy}")
+def _not_there(of: KeyPlaces, key_from: str, remedy: str) -> NoReturn:
+    raise UserError(f"{of.owner}'s key is not in {key_from}: {remedy}")
 
 
 def _environment(name: str) -> str | None:
@@ -108,7 +108,7 @@ def _environment(name: str) -> str | None:
 
 
 def _can_ask() -> bool:
-    """Whether a server is set or this is part of a run. Otherwise a look-up would start a server of its own."""
+    """Whether a server is configured or this is part of a run. Otherwise a look-up would start a server."""
     # A run has imported Prefect.
     if "prefect" not in sys.modules and not has_server():
         return False
