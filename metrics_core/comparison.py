@@ -36,6 +36,13 @@ class FieldComparison:
         people: the difference new - old in human labels on these rows, estimated from `n_labelled` rows with a label
             in both releases and from the scores of all (prediction-powered inference, PPI++), with the interval
             `people_low` to `people_high`; None where no row or at least half of the rows have labels, and on slices.
+
+    >>> row = FieldComparison(
+    ...     "exact_match", "match", ALL, n_common=400, n_only_old=0, n_only_new=0, old=0.60, new=0.65, difference=0.05,
+    ...     low=0.01, high=0.09, p=0.012, p_adjusted=0.024, mde=0.06, fixed=40, broken=20, test="mcnemar",
+    ... )
+    >>> row.name, row.finding
+    ('exact_match.match', 'better')
     """
 
     metric: str
@@ -87,9 +94,14 @@ class FieldComparison:
 class Comparison:
     """Two reports that were compared, by their ids.
 
-    `margin` is what the gate tolerates, where there is one. `not_comparable` says why there are no numbers at all
-    (signatures that differ), None where there are. Samples in both reports are `n_common`, in one only `n_only_old`
-    and `n_only_new`; `n_changed` of the common ones have another question or other references, and are left out.
+    `margin` is the non-inferiority margin of the gate, where there is one. `not_comparable` says why there are no
+    numbers at all (signatures that differ), None where there are. Samples in both reports are `n_common`, in one only
+    `n_only_old` and `n_only_new`; `n_changed` of the common ones have another question or other references, and are
+    left out.
+
+    >>> comparison = Comparison("faq/gpt-4/v1", "faq/gpt-5/v1", rows=(), warnings=("answers are 2 times longer",))
+    >>> comparison.overall
+    ()
     """
 
     old: str

@@ -1,4 +1,4 @@
-"""A metric or judge against the labels of people: how far it can be trusted, and where to cut it."""
+"""A metric or judge against human labels: how far it can be trusted, and which threshold fits it best."""
 
 from __future__ import annotations
 
@@ -63,12 +63,17 @@ class Labelled:
 
 
 def human_agreement(rows: Labelled, *, seed: int = 0, level: float = LEVEL) -> list[HumanAgreement]:
-    """Calibrate over all releases together, then on each of them.
+    """The agreement with human labels over all releases together, then on each of them.
 
     Releases share questions, and what is hard to judge is hard in every release, so intervals are clustered.
 
     Raises:
         ValueError: no rows, not the same number of everything, a score that is not finite.
+
+    >>> rows = Labelled([1, 1, 0, 0, 1], [True, True, False, False, False], ["gpt-5"] * 5, "abcde")
+    >>> whole, release = human_agreement(rows)
+    >>> release.release, release.n, round(release.agreement.accuracy.value, 2)
+    ('gpt-5', 5, 0.8)
     """
     binary = set(rows.scores) <= {0, 1}
     names = list(dict.fromkeys(rows.releases))
