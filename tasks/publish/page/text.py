@@ -13,7 +13,7 @@ _BIDI = {
     "\u202d": "LRO", "\u202e": "RLO", "\u2066": "LRI", "\u2067": "RLI", "\u2068": "FSI", "\u2069": "PDI",
 }  # fmt: skip
 _TAGS = range(0xE0000, 0xE0080)
-"""Copies of ASCII that nobody sees and models read."""
+"""Invisible copies of ASCII, which models can read."""
 
 
 def number(value: float | None, digits: int = 3) -> str:

@@ -80,7 +80,7 @@ def test_samples_that_one_release_left_out_count_against_it(tmp_path: Path) -> N
         new[f"q{i:04}"] = "failed"
         new[f"q{i + 100:04}"] = None
         del new[f"q{i + 200:04}"]
-    # Undefined in both: nobody has something to say about these.
+    # Undefined in both: these count for neither release.
     for i in range(500, 900):
         old[f"q{i:04}"] = new[f"q{i:04}"] = None
     found = decided(tmp_path, old, new, policy())

@@ -1,4 +1,4 @@
-"""The page of five real releases in a real browser: it says what the warehouse says, and asks nobody for anything."""
+"""The page of five real releases in a real browser: its numbers are those of the warehouse, and it loads nothing."""
 
 import json
 from itertools import pairwise
