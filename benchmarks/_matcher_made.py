@@ -1,4 +1,4 @@
-"""Pairs whose verdict is known because they are made: from gold answers, changed or not, in English and Russian."""
+"""Pairs constructed from gold answers, changed or not, so that the verdict is known; in English and Russian."""
 
 from __future__ import annotations
 

@@ -29,9 +29,9 @@ from answerkey.metrics_core.offline_judge.vocabulary import word_set  # noqa: E4
 DATA = ROOT.parent / "shared" / "data"
 FOLDS, SEEDS, ROUNDS = 5, 4, 1
 BY_DOCUMENT = dict.fromkeys(("hedged", "alternatives", "negated", "opposite", "other_list"), 0.05)
-"""The document rejects these, whatever people in the training data say, so their probability is set and not learned."""
+"""The metric's definition rejects these, whatever the training labels say, so their probability is set, not learned."""
 
-# What more of can only speak for a match, or against one: trees that know it hold on data they have not seen.
+# Features of which more can only speak for a match, or against one: monotonic trees generalise better.
 RISING = word_set(
     "recall recall_rare recall_soft recall_all recall_head recall_focus first_hit last_hit whole "
     "rouge_recall numbers_found numbers_found_head near_head near_focus near_asked_head near_asked_focus "

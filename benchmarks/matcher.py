@@ -1,9 +1,9 @@
-"""The offline matcher against people, overlap metrics and the released verdicts of other judges.
+"""The offline matcher against human labels, overlap metrics and the published verdicts of other judges.
 
     python benchmarks/matcher.py [--cache FOLDER]
 
-evouna_nq is judged by models that have not seen the question (five folds), nq301 by the model that is shipped, which
-has seen none of its questions. Intervals: 95 %, bootstrap by question.
+evouna_nq is judged by models that have not seen the question (five folds), nq301 by the shipped model, which has seen
+none of its questions. Intervals: 95 %, bootstrap by question.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def baselines(rows: Sequence[Mapping[str, Any]], labels: np.ndarray, questions: 
 
 
 def releases(verdicts: np.ndarray, labels: np.ndarray, names: Sequence[str]) -> None:
-    print("\n| release | n | people | matcher | bias, points | kappa |\n|---|---|---|---|---|---|")
+    print("\n| release | n | mean label | mean verdict | bias, points | kappa |\n|---|---|---|---|---|---|")
     for name in sorted(set(names)):
         own = np.asarray(names) == name
         found = agreement(verdicts[own], labels[own])
@@ -121,8 +121,8 @@ def evouna(cache: str) -> None:
 
 
 def cascade(data: Table, probabilities: np.ndarray, verdicts: np.ndarray, folds: np.ndarray) -> None:
-    """The people's label stands for the language model. The border comes from the other folds."""
-    print("\n| accepted error | calls saved | error found | kappa of the cascade |\n|---|---|---|---|")
+    """The human label stands in for the language model. The border comes from the other folds."""
+    print("\n| accepted error | calls saved | actual error | kappa of the cascade |\n|---|---|---|---|")
     right = np.where(data.labels == 1, probabilities, 1 - probabilities)
     for error in ERRORS:
         stands = np.zeros(len(data), bool)
@@ -173,7 +173,7 @@ def nq301(cache: str) -> None:
         line(f"{name} ({len(known):,} released)", released, labels[known], [questions[i] for i in known])
     line("offline matcher", verdicts, labels, questions)
     releases(verdicts, labels, [row["model"] for row in rows])
-    print("\n| accepted error | calls saved | error found |\n|---|---|---|")
+    print("\n| accepted error | calls saved | actual error |\n|---|---|---|")
     for error in ERRORS:
         stands = np.array([not undecided(one, error) for one in found])
         wrong = np.mean(stands & (verdicts != labels))
@@ -182,20 +182,20 @@ def nq301(cache: str) -> None:
 
 
 def same_answers(rows: Sequence[Mapping[str, Any]], verdicts: np.ndarray) -> None:
-    """The same answer to the same question, labelled by the people of both data sets."""
+    """The same answer to the same question, labelled by the annotators of both data sets."""
     others = {(question_key(row), words(row["answer"])): float(row["human_label"]) for row in read_rows("evouna_nq")}
     both = [i for i, row in enumerate(rows) if (question_key(row), words(row["answer"])) in others]
     theirs = np.array([others[question_key(rows[i]), words(rows[i]["answer"])] for i in both])
     labels = np.array([float(rows[i]["human_label"]) for i in both])
     questions = [question_key(rows[i]) for i in both]
-    header(f"nq301's people on {len(both):,} answers that both data sets have, word for word")
-    line("evouna_nq's people", theirs, labels, questions)
+    header(f"nq301's annotators on {len(both):,} answers that both data sets have, word for word")
+    line("evouna_nq's annotators", theirs, labels, questions)
     line("GPT-4", np.array([float(rows[i]["meta"]["judge_gpt4"]) for i in both]), labels, questions)
     line("offline matcher", verdicts[both], labels, questions)
 
 
 def pairs_made(cache: str) -> None:
-    print("\n| made pairs | n | share of matches wanted | right |\n|---|---|---|---|")
+    print("\n| constructed pairs | n | expected share of matches | right |\n|---|---|---|---|")
     for name, pairs, labels in [*made(read_rows("evouna_nq")), *russian()]:
         found = match(pairs, cache_dir=cache)
         right = np.mean([one.match == label for one, label in zip(found, labels, strict=True)])
@@ -208,18 +208,18 @@ def speed(cache: str) -> None:
     for name, folder in (("embeddings computed", None), ("embeddings cached", cache)):
         start = time.perf_counter()
         match(pairs, cache_dir=folder)
-        print(f"{name}: {len(pairs) / (time.perf_counter() - start):.0f} samples a second")
+        print(f"{name}: {len(pairs) / (time.perf_counter() - start):.0f} samples per second")
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--cache", help="a folder for embeddings, to run again faster")
-    chosen = arguments.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cache", help="a folder for embeddings, to run again faster")
+    args = parser.parse_args()
     if not DATA.is_dir():
         sys.exit("this benchmark reads ../shared/data, which is not beside the repository")
     print(f"offline matcher {load().revision}")
     with tempfile.TemporaryDirectory() as folder:
-        cache = chosen.cache or folder
+        cache = args.cache or folder
         for part in (evouna, nq301, pairs_made, speed):
             part(cache)
 

@@ -1,6 +1,6 @@
 """Train the offline matcher on the human labels of evouna_nq, without the questions that nq301 shares with it.
 
-    python benchmarks/train_matcher.py            # train, say how well it agrees with people, write nothing
+    python benchmarks/train_matcher.py            # train, print its agreement with human labels, write nothing
     python benchmarks/train_matcher.py --write    # and write metrics_core/offline_judge/model.json
 
 nq301 is not read but for the text of its questions. `make train-matcher` is the second line.
@@ -47,20 +47,20 @@ LIMITS = {"answer": 150, "reference": 15}
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--write", action="store_true", help=f"write {FILE.name}")
-    arguments.add_argument("--cache", help="a folder for embeddings, to train again faster")
-    chosen = arguments.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help=f"write {FILE.name}")
+    parser.add_argument("--cache", help="a folder for embeddings, to train again faster")
+    args = parser.parse_args()
     if not DATA.is_dir():
         sys.exit("training reads ../shared/data, which is not beside the repository")
     with tempfile.TemporaryDirectory() as folder:
         seen, unseen = split()
-        data, rest = (table(rows, chosen.cache or folder) for rows in (seen, unseen))
+        data, rest = (table(rows, args.cache or folder) for rows in (seen, unseen))
     print(f"{len(data):,} answers to {len(set(data.questions)):,} questions, {len(data.names)} features")
     found = fitted(data, rest)
     text = json.dumps(found, separators=(",", ":")) + "\n"
     print(f"{len(text) / 1e3:.0f} kB; borders {dict(zip(found['errors'], found['borders'], strict=True))}")
-    if chosen.write:
+    if args.write:
         FILE.write_text(text, encoding="utf-8")
         print(f"written to {FILE.name}")
 
@@ -103,7 +103,7 @@ def fitted(data: Table, rest: Table) -> dict[str, Any]:
         np.r_[data.labels, rest.labels],
         clusters=np.r_[data.questions, rest.questions],
     )
-    print(f"kappa with people on questions it had not seen: {found.kappa.value:.3f} {found.kappa.interval}")
+    print(f"kappa with human labels on unseen questions: {found.kappa.value:.3f} {found.kappa.interval}")
     return {
         "format": 1,
         "trained_on": {
