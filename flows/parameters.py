@@ -17,7 +17,7 @@ from answerkey.metrics_core.registry import METRICS, create
 from answerkey.tasks.load.columns import parse_map
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.score.keys import key, settings
-from answerkey.tasks.validate.contract import Contract
+from answerkey.tasks.validate.contract import Contract, Thresholds
 
 SILENT = {
     "judges": "write PROVIDER/MODEL or PROVIDER/MODEL@http://address, for instance openai/gpt-4o-mini; or offline",
@@ -273,29 +273,9 @@ def preflight(options: JudgeOptions, key_from: str) -> None:
         check(options, key(key_from))
 
 
-class Limits(Form):
+class Limits(Form, Thresholds):
     """When the data are too bad to score, and the scores too few to trust."""
 
-    max_quarantined: float = Field(
-        0.20,
-        ge=0.0,
-        le=1.0,
-        title="Quarantined at most",
-        description="Share of rows that may break a rule before the run stops.",
-    )
-    missing_tolerance: float = Field(
-        0.05,
-        ge=0.0,
-        le=1.0,
-        title="Missing samples",
-        description="Share of samples that one release may lack and another has, before it is warned of.",
-    )
-    length_drift: float = Field(
-        1.5,
-        gt=1.0,
-        title="Length drift",
-        description="Ratio of median answer lengths between releases from which it is warned of.",
-    )
     min_coverage: float = Field(
         0.95,
         ge=0.0,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
-from answerkey.metrics_core.errors import UserError
+from pydantic import BaseModel, ConfigDict, Field
 
 Severity = Literal["critical", "warning"]
 Row = Mapping[str, object]
@@ -20,43 +19,49 @@ Marks = Mapping[str, int]
 Reason = Callable[[Row, Marks], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Contract:
-    """The thresholds of validation.
+class Thresholds(BaseModel):
+    """The thresholds of validation that users set; the last two only warn."""
 
-    `max_quarantined` is the share of rows, 0 to 1, that may go to quarantine before the run is stopped.
-    Lengths are in characters and inclusive. `missing_tolerance` is the share, 0 to 1, of the samples of all
-    releases that one release may lack, and `length_drift` the ratio, at least 1 and either way, that its
-    median answer length may have to the first release's: both only warn. Without `require_references` a row
-    that has none is kept, and metrics that need one leave it undefined.
+    max_quarantined: float = Field(
+        0.20,
+        ge=0.0,
+        le=1.0,
+        title="Quarantined at most",
+        description="Share of rows that may break a rule before the run stops.",
+    )
+    missing_tolerance: float = Field(
+        0.05,
+        ge=0.0,
+        le=1.0,
+        title="Missing samples",
+        description="Share of samples that one release may lack and another has, before it is warned of.",
+    )
+    length_drift: float = Field(
+        1.5,
+        gt=1.0,
+        allow_inf_nan=False,
+        title="Length drift",
+        description="Ratio of median answer lengths between releases from which it is warned of.",
+    )
 
-    Raises:
-        UserError: a threshold is out of its range.
+
+class Contract(Thresholds):
+    """All thresholds of validation.
+
+    Lengths are in characters and inclusive. Without `require_references` a row that has none is kept, and metrics that
+    need one leave it undefined.
     """
 
-    max_quarantined: float = 0.20
-    max_question_chars: int = 100_000
-    max_answer_chars: int = 100_000
-    max_reference_chars: int = 100_000
-    missing_tolerance: float = 0.05
-    length_drift: float = 1.5
-    require_references: bool = True
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
-    def __post_init__(self) -> None:
-        for name in ("max_quarantined", "missing_tolerance"):
-            value = getattr(self, name)
-            if not 0 <= value <= 1:
-                raise UserError(f"{name} is {value}: give a share between 0 and 1")
-        for name in ("max_question_chars", "max_answer_chars", "max_reference_chars"):
-            value = getattr(self, name)
-            if value < 1:
-                raise UserError(f"{name} is {value}: give a number of characters, at least 1")
-        if not 1 <= self.length_drift < math.inf:
-            raise UserError(f"length_drift is {self.length_drift}: give a ratio of at least 1")
+    max_question_chars: int = Field(100_000, ge=1)
+    max_answer_chars: int = Field(100_000, ge=1)
+    max_reference_chars: int = Field(100_000, ge=1)
+    require_references: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class Expectation:
     """What the numbers in one column of a frame must lie between, both ends included."""
 
     name: str
@@ -65,9 +70,14 @@ class Bound:
     high: float | None = field(default=0, kw_only=True)
     low: float | None = field(default=None, kw_only=True)
 
+    @property
+    def description(self) -> str:
+        """What is true when no row breaks it."""
+        return f"{self.column} is within its bounds"
+
 
 @dataclass(frozen=True, slots=True)
-class Rule(Bound):
+class RowExpectation(Expectation):
     """A bound that single rows break, and the words for it.
 
     `holds` says what is true when no row breaks it. `breaks` follows a number of rows; `detail`, where it is
@@ -80,8 +90,13 @@ class Rule(Bound):
     reason: Reason | None = None
     detail: Callable[[Iterable[int]], str] | None = None
 
+    @property
+    def description(self) -> str:
+        """What is true when no row breaks it."""
+        return self.holds
 
-def row_rules(contract: Contract) -> tuple[Rule, ...]:
+
+def row_rules(contract: Contract) -> tuple[RowExpectation, ...]:
     """The rules for single rows: those that quarantine, most basic first, then those that only warn."""
     lengths = (
         _length("answer", "answer", contract.max_answer_chars),
@@ -89,29 +104,29 @@ def row_rules(contract: Contract) -> tuple[Rule, ...]:
         _length("question", "question", contract.max_question_chars),
     )
     return (
-        Rule("id_present", "critical", "id_blank", "every row has an id", "without an id",
+        RowExpectation("id_present", "critical", "id_blank", "every row has an id", "without an id",
              reason=_fixed("the id is missing or blank")),
-        Rule("release_present", "critical", "release_blank", "every row has a release", "without a release",
+        RowExpectation("release_present", "critical", "release_blank", "every row has a release", "without a release",
              reason=_fixed("the release is missing or blank")),
-        Rule("id_unique", "critical", "id_clash", "no id occurs twice in a release",
+        RowExpectation("id_unique", "critical", "id_clash", "no id occurs twice in a release",
              "whose id occurs more than once in the release", reason=_repeated),
-        Rule("sample_consistent", "critical", "inconsistent", "every id means the same sample in every row",
+        RowExpectation("sample_consistent", "critical", "inconsistent", "every id means the same sample in every row",
              "whose question, references, facts or cluster differ from other rows of the same id",
              reason=_inconsistent),
         *([_NO_REFERENCES] if contract.require_references else []),
         *lengths,
-        Rule("encoding", "critical", "damaged", "no text holds broken characters",
+        RowExpectation("encoding", "critical", "damaged", "no text holds broken characters",
              "with broken characters (U+FFFD or control characters)", reason=_damaged),
-        Rule("label_boolean", "critical", "label_odd", "every label can be read as true or false",
+        RowExpectation("label_boolean", "critical", "label_odd", "every label can be read as true or false",
              "with a label that is neither true nor false", reason=_odd_label),
         *([] if contract.require_references else [_REFERENCES_OPTIONAL]),
         *_WARNINGS,
     )  # fmt: skip
 
 
-def _length(what: str, field: str, limit: int) -> Rule:
+def _length(what: str, field: str, limit: int) -> RowExpectation:
     allowed = f"{limit:,} characters"
-    return Rule(
+    return RowExpectation(
         f"length_{what}",
         "critical",
         f"{what}_chars",
@@ -182,7 +197,7 @@ def _a(noun: str) -> str:
     return f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
-_NO_REFERENCES = Rule(
+_NO_REFERENCES = RowExpectation(
     "references_present",
     "critical",
     "references_blank",
@@ -190,7 +205,7 @@ _NO_REFERENCES = Rule(
     "without a reference",
     reason=_fixed("no reference that is not blank"),
 )
-_REFERENCES_OPTIONAL = Rule(
+_REFERENCES_OPTIONAL = RowExpectation(
     "references_present",
     "warning",
     "references_blank",
@@ -208,7 +223,7 @@ def _label_texts(numbers: Iterable[int]) -> str:
     return " or ".join(f"{text!r} ({count:,})" for text, count in counts)
 
 
-_LABEL_MISSING = Rule(
+_LABEL_MISSING = RowExpectation(
     "label_missing_text",
     "warning",
     "label_text",
@@ -219,7 +234,7 @@ _LABEL_MISSING = Rule(
 _WARNINGS = (
     _LABEL_MISSING,
     *(
-        Rule(name, "warning", column, holds, breaks)
+        RowExpectation(name, "warning", column, holds, breaks)
         for name, column, holds, breaks in (
             ("blank_answer", "answer_blank", "every row has an answer",
              "with a blank answer: a missing answer scores 0"),

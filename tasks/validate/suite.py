@@ -1,4 +1,4 @@
-"""Great Expectations, as far as validation needs it: which rows of a frame of numbers lie outside a bound."""
+"""Great Expectations, as far as validation needs it: which rows of a frame of numbers lie outside a expectation."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from answerkey.tasks.validate.contract import Bound
+from answerkey.tasks.validate.contract import Expectation
 
 if TYPE_CHECKING:
+    import great_expectations as gx
     import numpy as np
     import numpy.typing as npt
     import pandas as pd
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     Positions = npt.NDArray[np.int64]
 
 CHUNK_ROWS = 200_000
-"""Rows a batch: a result lists the index of each row that lies outside, and this bounds those lists."""
+"""Rows a batch: a result lists the index of each row that lies outside, and this expectations those lists."""
 
 _RESULT_FORMAT = {
     "result_format": "COMPLETE",
@@ -32,23 +33,22 @@ _RESULT_FORMAT = {
 _one_at_a_time = threading.Lock()
 
 
-def breaking(frame: pd.DataFrame, bounds: Sequence[Bound]) -> list[Positions]:
-    """The positions, from 0 and ascending, of the rows that break each bound, in the order of the bounds.
+def breaking(frame: pd.DataFrame, expectations: Sequence[Expectation]) -> list[Positions]:
+    """The positions, from 0 and ascending, of the rows that break each expectation, in the order of the expectations.
 
-    Every bound is an expectation of Great Expectations, and the positions are its verdict. A missing value
-    breaks nothing.
+    Great Expectations checks them all; see `suite`. A missing value breaks nothing.
 
     Raises:
         RuntimeError: an expectation could not be run, which is not the same as data that break it.
     """
     import numpy as np
 
-    columns = frame.columns.intersection([bound.column for bound in bounds])
-    found: list[list[Positions]] = [[] for _ in bounds]
+    columns = frame.columns.intersection([expectation.column for expectation in expectations])
+    found: list[list[Positions]] = [[] for _ in expectations]
     with _one_at_a_time:  # a context registers itself as the project of the whole process
         for start in range(0, max(len(frame), 1), CHUNK_ROWS):
             chunk = _widened(frame.iloc[start : start + CHUNK_ROWS][columns].reset_index(drop=True))
-            for positions, indices in zip(found, _run(chunk, bounds), strict=True):
+            for positions, indices in zip(found, _run(chunk, expectations), strict=True):
                 positions.append(np.asarray(indices, dtype=np.int64) + start)
             if len(frame) > CHUNK_ROWS:
                 gc.collect()  # contexts are reference cycles, and would pile up with their results
@@ -60,8 +60,8 @@ def _widened(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.astype(dict.fromkeys(frame.select_dtypes("integer").columns, "int64"))
 
 
-def _run(frame: pd.DataFrame, bounds: Sequence[Bound]) -> list[list[int]]:
-    gx = _great_expectations()
+def _run(frame: pd.DataFrame, expectations: Sequence[Expectation]) -> list[list[int]]:
+    library = _great_expectations()
     from great_expectations.data_context.types import base
 
     # The stores' own defaults would set up a site of documentation pages in the folder for temporary files.
@@ -70,32 +70,39 @@ def _run(frame: pd.DataFrame, bounds: Sequence[Bound]) -> list[list[int]]:
         progress_bars=base.ProgressBarsConfig(globally=False),
         analytics_enabled=False,
     )
-    context = gx.get_context(mode="ephemeral", project_config=settings)
+    context = library.get_context(mode="ephemeral", project_config=settings)
     asset = context.data_sources.add_pandas("staged").add_dataframe_asset("rows")
     definition = asset.add_batch_definition_whole_dataframe("all")
     batch = definition.get_batch(batch_parameters={"dataframe": frame})
-    # The number is in `meta` because results need not keep the order of the suite.
-    expectations = [
-        gx.expectations.ExpectColumnValuesToBeBetween(
-            column=bound.column,
-            min_value=bound.low,
-            max_value=bound.high,
-            severity=bound.severity,
-            meta={"number": number},
-        )
-        for number, bound in enumerate(bounds)
-    ]
-    suite = gx.ExpectationSuite(name="contract", expectations=expectations)
-    outcome = batch.validate(suite, result_format=_RESULT_FORMAT)
-    indices: list[list[int]] = [[] for _ in bounds]
-    for result in outcome.results:
-        bound = bounds[result.expectation_config.meta["number"]]
-        _require_run(bound, result)
-        indices[result.expectation_config.meta["number"]] = result.result["unexpected_index_list"]
-    return indices
+    outcome = batch.validate(suite(expectations), result_format=_RESULT_FORMAT)
+    # Results need not keep the order of the suite.
+    by_name = {result.expectation_config.meta["rule"]: result for result in outcome.results}
+    for expectation in expectations:
+        _require_run(expectation, by_name[expectation.name])
+    return [by_name[expectation.name].result["unexpected_index_list"] for expectation in expectations]
 
 
-def _require_run(bound: Bound, result: Any) -> None:
+def suite(expectations: Sequence[Expectation]) -> gx.ExpectationSuite:
+    """The contract as Great Expectations has it: each expectation with its severity, its sentence and its rule."""
+    library = _great_expectations()
+    made: gx.ExpectationSuite = library.ExpectationSuite(
+        name="contract",
+        expectations=[
+            library.expectations.ExpectColumnValuesToBeBetween(
+                column=expectation.column,
+                min_value=expectation.low,
+                max_value=expectation.high,
+                severity=expectation.severity,
+                description=expectation.description,
+                meta={"rule": expectation.name},
+            )
+            for expectation in expectations
+        ],
+    )
+    return made
+
+
+def _require_run(expectation: Expectation, result: Any) -> None:
     """Tell an expectation that could not run (an unknown column, say) from one that the data broke."""
     info = result.exception_info or {}
     # One entry, or one a metric that failed under the metric's id.
@@ -104,8 +111,8 @@ def _require_run(bound: Bound, result: Any) -> None:
     if raised or "unexpected_index_list" not in result.result:
         why = raised[0]["exception_message"] if raised else "it returned no list of rows"
         raise RuntimeError(
-            f"the check `{bound.name}` could not run: "
-            f"{result.expectation_config.type} on column {bound.column!r}: {why}"
+            f"the check `{expectation.name}` could not run: "
+            f"{result.expectation_config.type} on column {expectation.column!r}: {why}"
         )
 
 

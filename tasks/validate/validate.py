@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from answerkey.tasks.load.load import quarantine_schema, staged_schema
-from answerkey.tasks.validate.contract import Bound, Contract, Rule, Severity, row_rules
+from answerkey.tasks.validate.contract import Contract, Expectation, RowExpectation, Severity, row_rules
 from answerkey.tasks.validate.suite import breaking
 from answerkey.tasks.warehouse.sql import text
 from answerkey.tasks.warehouse.store import parquet_writer
@@ -153,7 +153,7 @@ def _measure(staged: str, scratch: str) -> tuple[pd.DataFrame, pd.DataFrame]:
             return frame, db.execute("SELECT * FROM releases").df()
 
 
-def _bits(n_rows: int, refusals: Sequence[tuple[Rule, Positions]]) -> npt.NDArray[np.int32]:
+def _bits(n_rows: int, refusals: Sequence[tuple[RowExpectation, Positions]]) -> npt.NDArray[np.int32]:
     """For each row the rules that it breaks: bit i is the i-th rule."""
     import numpy as np
 
@@ -164,7 +164,7 @@ def _bits(n_rows: int, refusals: Sequence[tuple[Rule, Positions]]) -> npt.NDArra
 
 
 def _first_broken(
-    frame: pd.DataFrame, bits: npt.NDArray[np.int32], refusals: Sequence[tuple[Rule, Positions]]
+    frame: pd.DataFrame, bits: npt.NDArray[np.int32], refusals: Sequence[tuple[RowExpectation, Positions]]
 ) -> Iterator[Group]:
     for bit, (rule, rows) in enumerate(refusals):
         first = rows[bits[rows] & ((1 << bit) - 1) == 0]
@@ -179,7 +179,7 @@ def _unread_check(group: Group, n_rows: int) -> Check:
     return Check(group.rule, "critical", False, n_rows, group.count, message)
 
 
-def _row_check(rule: Rule, rows: Positions, frame: pd.DataFrame) -> Check:
+def _row_check(rule: RowExpectation, rows: Positions, frame: pd.DataFrame) -> Check:
     message = rule.holds
     if len(rows):
         detail = rule.detail(frame[rule.column].iloc[rows].tolist()) if rule.detail else ""
@@ -193,8 +193,8 @@ def _table_checks(n_rows: int, n_quarantined: int, groups: Sequence[Group], cont
 
     share = n_quarantined / max(n_rows, 1)
     allowed = contract.max_quarantined
-    not_empty = Bound("not_empty", "critical", "n_rows", low=1, high=None)
-    not_too_many = Bound("quarantined_share", "critical", "share", high=allowed)
+    not_empty = Expectation("not_empty", "critical", "n_rows", low=1, high=None)
+    not_too_many = Expectation("quarantined_share", "critical", "share", high=allowed)
     table = pd.DataFrame({"n_rows": [n_rows], "share": [share]})
     empty, too_many = (len(rows) > 0 for rows in breaking(table, (not_empty, not_too_many)))
     said = f"{_count(n_rows, 'row')}" if not empty else "there are no rows: check the file and its mapping"
@@ -214,8 +214,8 @@ def _table_checks(n_rows: int, n_quarantined: int, groups: Sequence[Group], cont
 
 def _release_checks(releases: pd.DataFrame, contract: Contract) -> Iterator[Check]:
     rules = (
-        Bound("same_samples", "warning", "missing_share", high=contract.missing_tolerance),
-        Bound("length_drift", "warning", "drift", high=contract.length_drift),
+        Expectation("same_samples", "warning", "missing_share", high=contract.missing_tolerance),
+        Expectation("length_drift", "warning", "drift", high=contract.length_drift),
     )
     tell: tuple[Callable[[Mapping[Any, Any], bool, Contract], Check], ...] = (_same_samples, _length_drift)
     rows = releases.to_dict("records")
@@ -317,7 +317,7 @@ def _split(
     staged: str,
     frame: pd.DataFrame,
     bits: npt.NDArray[np.int32],
-    rules: Sequence[Rule],
+    rules: Sequence[RowExpectation],
     good: pq.ParquetWriter,
     out: pq.ParquetWriter,
 ) -> None:
@@ -349,7 +349,7 @@ def _split(
             out.write_batch(pa.RecordBatch.from_pylist(lines, schema=out.schema))
 
 
-def _line(row: dict[str, Any], marks: dict[Any, Any], bits: int, rules: Sequence[Rule]) -> dict[str, Any]:
+def _line(row: dict[str, Any], marks: dict[Any, Any], bits: int, rules: Sequence[RowExpectation]) -> dict[str, Any]:
     """A row of the quarantine file."""
     broken = [rule for bit, rule in enumerate(rules) if bits >> bit & 1]
     reasons = [rule.reason(row, marks) for rule in broken if rule.reason]
