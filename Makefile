@@ -60,6 +60,10 @@ bench: $(DEV) ## run the benchmarks and print their tables
 train-matcher: $(DEV) ## train the offline matcher on ../shared/data and write its model file
 	@$(BIN)/python benchmarks/train_matcher.py --write $(ARGS)
 
+.PHONY: cli-reference
+cli-reference: $(RUNTIME) ## write docs/cli.md from the commands
+	@$(BIN)/python docs/make_cli.py
+
 .PHONY: setup
 setup: $(DEV) ## install everything into .venv (the other targets do it by themselves)
 	@echo "$(VENV) is ready"

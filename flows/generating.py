@@ -31,7 +31,7 @@ class Questions(Form):
     name: str = Field(
         "",
         title="Name",
-        description="Of the data set in a file. Empty: the name of the file.",
+        description="Name of the data set in a file. Empty: the name of the file.",
     )
     columns: list[str] = Field(
         default_factory=list,
@@ -105,7 +105,7 @@ class Generating(Form):
         1_024,
         ge=1,
         title="Tokens at most",
-        description="Of one answer; it ends there, wherever that is.",
+        description="The longest answer, in tokens; it ends there, wherever that is.",
     )
     seed: int = Field(0, title="Seed", description="Another seed asks everything anew.")
     max_calls: int = Field(
@@ -136,19 +136,19 @@ class Generating(Form):
         64,
         ge=1,
         title="Calls at once",
-        description="At most. What the model really bears is found out while it works.",
+        description="The most calls in flight. What the model can bear is learned while it works.",
     )
     timeout_s: float = Field(
         120.0,
         gt=0.0,
-        title="Seconds a call",
-        description="After which a call is given up and made again.",
+        title="Seconds per call",
+        description="Seconds after which a call is abandoned and made again.",
     )
     deadline_s: float = Field(
         300.0,
         gt=0.0,
-        title="Seconds a question",
-        description="After which a question is given up for good, with all its calls and waiting.",
+        title="Seconds per question",
+        description="Seconds after which a question is abandoned for good, with all its calls and waiting.",
     )
 
     def asking(self, home: Home, run: str) -> Asking:

@@ -68,7 +68,7 @@ class Data(Form):
     dataset: str = Field(
         "",
         title="Data set",
-        description="Its name. Empty: the name of the file.",
+        description="Name of the data set. Empty: the name of the file.",
     )
     release: str = Field(
         "",
@@ -332,18 +332,18 @@ class Comparing(Form):
     primary: str = Field(
         "",
         title="Primary field",
-        description="METRIC.FIELD that decides, declared before anybody has looked. Empty: none.",
+        description="METRIC.FIELD that decides, declared before the results are known. Empty: none.",
     )
     level: float = Field(
         0.95,
         gt=0.5,
         lt=1.0,
         title="Level",
-        description="Of the intervals, and 1 less the p-value from which a difference counts as shown.",
+        description="Confidence level of the intervals; a difference counts as shown below a p-value of 1 - level.",
     )
     seed: int = Field(
         0,
         ge=0,
         title="Seed",
-        description="Of the random sign flips and of the bootstrap.",
+        description="Seed of the permutation test and of the bootstrap.",
     )

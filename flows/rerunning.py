@@ -78,7 +78,7 @@ class Rerunning(Form):
     dry_run: bool = Field(
         False,
         title="Dry run",
-        description="Say what it would cost, and stop before anybody is asked.",
+        description="Say what it would cost, and stop before any judge is asked.",
     )
 
 

@@ -58,7 +58,7 @@ class Tracing(Form):
     dry_run: bool = Field(
         False,
         title="Dry run",
-        description="Show which traces would be scored and what it would cost, and stop before anybody is asked.",
+        description="Show which traces would be scored and what it would cost, and stop before any judge is asked.",
     )
 
     def window(self) -> Window:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 OLD_OR_NEW = "A report (faq/gpt-4/v2), or a release (gpt-4), which stands for its newest report."
 OldReport = Annotated[str, Parameter(metavar="OLD", help=OLD_OR_NEW)]
-NewReport = Annotated[str, Parameter(metavar="NEW", help="Likewise.")]
+NewReport = Annotated[str, Parameter(metavar="NEW", help="The report or release that is compared with the old one.")]
 
 
 def report(

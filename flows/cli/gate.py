@@ -80,7 +80,7 @@ def gate(  # noqa: PLR0913
     junit: _ToJunit = None,
     html: _ToHtml = None,
     self_test: _SelfTest = False,
-    seed: Annotated[int, Parameter("--seed", group=OUTPUT, metavar="N", help="Of the self-test.")] = 0,
+    seed: Annotated[int, Parameter("--seed", group=OUTPUT, metavar="N", help="Seed of the self-test.")] = 0,
     home: HomeOption = HOME,
 ) -> int:
     """May the new release ship? Decides by a policy, and says how sure that is."""
@@ -144,7 +144,7 @@ def calibrate(
             help="Where a column of that file is: id, release, label, second (another annotator), score, cluster.",
         ),
     ] = None,
-    seed: Annotated[int, Parameter("--seed", help="Of the bootstrap.")] = 0,
+    seed: Annotated[int, Parameter("--seed", help="Seed of the bootstrap.")] = 0,
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:

@@ -198,7 +198,7 @@ def _parameter(name: str, form: type[BaseModel], of: str, option: str, flags: Fl
     parameter = Parameter(
         name=() if positional else option,
         group=heading("Arguments" if positional else flags.group),
-        help=info.description,
+        help=f"{info.description} May be repeated." if many and of in flags.repeated else info.description,
         metavar="A,B" if many and kind is str else option if positional else _METAVARS.get(kind, "TEXT"),
         show_default=shown(default) or False,
         negative="",

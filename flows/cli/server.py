@@ -39,7 +39,7 @@ class Stopped(Exception):
 
 def serve(
     *,
-    port: Annotated[int, Parameter("--port", help="Of the server; the next one is for the pages.")] = 4200,
+    port: Annotated[int, Parameter("--port", help="Port of the server; the next one is for the pages.")] = 4200,
     home: HomeOption = HOME,
 ) -> int:
     """Start a Prefect server on this machine, deploy all flows, and run what is started there, until Ctrl-C."""
@@ -248,7 +248,7 @@ def _end(child: subprocess.Popen[bytes]) -> None:
 
 
 def _signal(child: subprocess.Popen[bytes], number: int) -> bool:
-    """Send a signal to the group of a child; false where nobody is left in it."""
+    """Send a signal to the group of a child; false where none is left in it."""
     try:
         os.killpg(child.pid, number)
     except ProcessLookupError:

@@ -99,13 +99,13 @@ class JudgeOptions(BaseModel):
         60.0,
         gt=0.0,
         title="Seconds per call",
-        description="After which a call is abandoned and made again.",
+        description="Seconds after which a call is abandoned and made again.",
     )
     deadline_s: float = Field(
         180.0,
         gt=0.0,
         title="Seconds per question",
-        description="After which a question to a judge is abandoned for good, with all its calls and waiting.",
+        description="Seconds after which a question to a judge is abandoned for good, with all its calls and waiting.",
     )
 
     @field_validator("judges")

@@ -14,7 +14,7 @@ from tests.tasks.comparing_help import answer, release
 from tests.tasks.gating_help import Made, warehouse
 from tests.tasks.staging_help import query
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 FIELD = "label.correct"
 
