@@ -52,13 +52,13 @@ class Labelled:
 
     def of(self, release: str) -> Labelled:
         """The answers of one release."""
-        chosen = [place for place, name in enumerate(self.releases) if name == release]
+        places = [place for place, name in enumerate(self.releases) if name == release]
         return Labelled(
-            [self.scores[i] for i in chosen],
-            [self.labels[i] for i in chosen],
-            [release] * len(chosen),
-            [self.clusters[i] for i in chosen],
-            [self.second[i] for i in chosen] if self.second else (),
+            [self.scores[i] for i in places],
+            [self.labels[i] for i in places],
+            [release] * len(places),
+            [self.clusters[i] for i in places],
+            [self.second[i] for i in places] if self.second else (),
         )
 
 

@@ -158,7 +158,9 @@ def compared(
         n_reference=len(ids),
         n_answer=n_answer,
         pairs=tuple((ids[ours], f"a{theirs + 1}") for ours, theirs in sorted(matching.items())),
-        contradicted=tuple((i, f"a{n + 1}") for i, found in zip(ids, contradicted, strict=True) for n in sorted(found)),
+        contradicted=tuple(
+            (i, f"a{n + 1}") for i, positions in zip(ids, contradicted, strict=True) for n in sorted(positions)
+        ),
         reference=reference,
     )
 
@@ -184,12 +186,12 @@ def rows(
         ("reference", "missing", ours, reference_facts),
         ("answer", "extra", answer_ids(comparison.n_answer), answer_facts),
     )
-    found = []
+    fates_of_facts = []
     for side, alone, identifiers, facts in sides:
         for identifier, fact in zip(identifiers, facts, strict=True):
             status, other = fates.get(identifier, (alone, None))
-            found.append({"side": side, "id": identifier, "fact": fact, "status": status, "with": other})
-    return found
+            fates_of_facts.append({"side": side, "id": identifier, "fact": fact, "status": status, "with": other})
+    return fates_of_facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,15 +265,15 @@ def read_matches(reply: str, reference_facts: Sequence[Sequence[str]]) -> Matche
     >>> read_matches(reply, [["It is Paris."]]).by_reference[0].similarity
     1.0
     """
-    found = read_object(reply)
-    abstained = found.get("abstained")
+    reply_object = read_object(reply)
+    abstained = reply_object.get("abstained")
     if not isinstance(abstained, bool):
         raise _unreadable("abstained must be true or false")
-    answer_facts, places = _answer_facts(found)
+    answer_facts, places = _answer_facts(reply_object)
     if abstained and answer_facts:
         raise Unreadable("inconsistent", "abstained is true although answer_facts holds facts")
     sent = [reference_ids(index, len(facts)) for index, facts in enumerate(reference_facts)]
-    equivalent, contradicted = _links(found, dict.fromkeys(i for ids in sent for i in ids), places)
+    equivalent, contradicted = _links(reply_object, dict.fromkeys(i for ids in sent for i in ids), places)
     comparisons = [
         compared(index, [equivalent[i] for i in ids], [contradicted[i] for i in ids], len(answer_facts))
         for index, ids in enumerate(sent)
@@ -299,10 +301,10 @@ def outcome_of(matches: Matches, references: Sequence[Sequence[str]], indices: S
     Args:
         references: the facts of each; `indices`: which reference of the sample it is, None for the sample's own facts.
     """
-    found = best(matches)
-    if found is None:
+    best_match = best(matches)
+    if best_match is None:
         return Undefined("no facts: neither the answer nor a reference states one")
-    place, comparison = found
+    place, comparison = best_match
     values = (comparison.similarity, comparison.precision, comparison.recall, comparison.f1)
     details = {
         "reference": indices[place],
@@ -365,9 +367,9 @@ def _shortest_path(
     return None, reached
 
 
-def _answer_facts(found: Mapping[str, object]) -> tuple[tuple[str, ...], dict[str, int]]:
+def _answer_facts(reply_object: Mapping[str, object]) -> tuple[tuple[str, ...], dict[str, int]]:
     """The merged answer facts, and for each id in the reply the position of its fact among them."""
-    entries = [(_text(row, "id"), _storable(_text(row, "fact"))) for row in _objects(found, "answer_facts")]
+    entries = [(_text(row, "id"), _storable(_text(row, "fact"))) for row in _objects(reply_object, "answer_facts")]
     facts = dict(entries)
     expected = dict.fromkeys(answer_ids(len(facts)))
     _check(_misuse("answer_facts", [identifier for identifier, _ in entries], expected, complete=True))
@@ -379,10 +381,10 @@ def _answer_facts(found: Mapping[str, object]) -> tuple[tuple[str, ...], dict[st
 
 
 def _links(
-    found: Mapping[str, object], expected: Mapping[str, object], places: Mapping[str, int]
+    reply_object: Mapping[str, object], expected: Mapping[str, object], places: Mapping[str, int]
 ) -> tuple[dict[str, set[int]], dict[str, set[int]]]:
     """By reference fact: the positions of the equivalent and of the contradicting answer facts."""
-    entries = _objects(found, "reference_facts")
+    entries = _objects(reply_object, "reference_facts")
     problems = _misuse("reference_facts", [_text(row, "id") for row in entries], expected, complete=True)
     equivalent: dict[str, set[int]] = {}
     contradicted: dict[str, set[int]] = {}
@@ -434,22 +436,22 @@ def _storable(fact: str) -> str:
     return " ".join(storable(fact).split())
 
 
-def _texts(found: Mapping[str, object], name: str) -> list[str]:
-    texts = found.get(name)
+def _texts(reply_object: Mapping[str, object], name: str) -> list[str]:
+    texts = reply_object.get(name)
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise _unreadable(f"{name} must be a list of texts")
     return texts
 
 
-def _text(found: Mapping[str, object], name: str) -> str:
-    text = found.get(name)
+def _text(reply_object: Mapping[str, object], name: str) -> str:
+    text = reply_object.get(name)
     if not isinstance(text, str):
         raise _unreadable(f"{name} must be a text everywhere")
     return text
 
 
-def _objects(found: Mapping[str, object], name: str) -> list[dict[str, object]]:
-    entries = found.get(name)
+def _objects(reply_object: Mapping[str, object], name: str) -> list[dict[str, object]]:
+    entries = reply_object.get(name)
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         raise _unreadable(f"{name} must be a list of objects")
     return entries

@@ -20,7 +20,7 @@ DECIDED_BY = "decided_by"
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """What one judge said, in one of its repeats.
+    """The vote of one judge, in one of its repeats.
 
     >>> Vote("openai/m", 0, Skipped("budget used up")).as_row("match")
     {'judge': 'openai/m', 'repeat': 0, 'vote': None, 'reason': 'budget used up'}
@@ -90,8 +90,8 @@ def _deciding(scored: Sequence[Scored], seats: int, jury: Jury, main: str) -> Se
     places = [place for shift in (0, -missing) for place in (middle[0] + shift, middle[-1] + shift)]
     if min(places) < 0 or max(places) >= len(scored):
         return None
-    found = [scored[place] for place in places]
-    return found[:1] if len({outcome.values[main] for outcome in found}) == 1 else None
+    middle_votes = [scored[place] for place in places]
+    return middle_votes[:1] if len({outcome.values[main] for outcome in middle_votes}) == 1 else None
 
 
 def _missing(votes: Sequence[Vote]) -> str:

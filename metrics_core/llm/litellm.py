@@ -231,10 +231,10 @@ def _one_line(text: str, model: ModelRef) -> str:
 
 
 def _secrets(model: ModelRef) -> list[str]:
-    found = [value for name, value in os.environ.items() if name.endswith(("_API_KEY", "_TOKEN", "_SECRET"))]
+    secrets = [value for name, value in os.environ.items() if name.endswith(("_API_KEY", "_TOKEN", "_SECRET"))]
     # A word in the environment may stand in any message; what was given as the key is one, however short.
-    found = [value for value in found if len(value) >= 8] + [model.api_key or ""]
-    return sorted(filter(None, found), key=len, reverse=True)
+    secrets = [value for value in secrets if len(value) >= 8] + [model.api_key or ""]
+    return sorted(filter(None, secrets), key=len, reverse=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,8 +67,8 @@ class AdaptiveLimit:
         self, ceiling: int, start: int = 16, floor: int = 1, gap: float = 0.0, first_pause: float = 1.0
     ) -> None:
         if not (1 <= floor <= ceiling and 0.0 <= gap < math.inf and 0.0 < first_pause < math.inf):
-            found = f"{floor=}, {ceiling=}, {gap=}, {first_pause=}"
-            raise ValueError(f"needed: 1 <= floor <= ceiling, gap >= 0, first_pause > 0; not {found}")
+            given = f"{floor=}, {ceiling=}, {gap=}, {first_pause=}"
+            raise ValueError(f"needed: 1 <= floor <= ceiling, gap >= 0, first_pause > 0; not {given}")
         self._ceiling, self._floor, self._gap, self._first_pause = ceiling, floor, gap, first_pause
         self._limit = max(floor, min(start, ceiling))
         self._open: set[Ticket] = set()

@@ -97,7 +97,7 @@ def read_object(reply: str | None) -> dict[str, Any]:
     """
     text = _without_thoughts(reply or "")
     _refuse_other_json(text)
-    found: dict[str, Any] | None = None
+    whole: dict[str, Any] | None = None
     fault: Unreadable | None = None
     position = 0
     while opener := _TOP.search(text, position):
@@ -108,7 +108,7 @@ def read_object(reply: str | None) -> dict[str, Any]:
         try:
             position = _end(text, opener.start())
         except Unreadable:
-            if found is None:
+            if whole is None:
                 raise
             raise Unreadable("conflict", "the reply holds a whole JSON object and then a broken one") from None
         try:
@@ -118,14 +118,14 @@ def read_object(reply: str | None) -> dict[str, Any]:
                 raise
             fault = fault or caught
             continue
-        if found is not None and not same(found, value):
+        if whole is not None and not same(whole, value):
             raise Unreadable("conflict", "the reply holds several JSON objects that differ")
-        found = value
+        whole = value
     if fault is not None:
         raise fault
-    if found is None:
+    if whole is None:
         raise Unreadable("not_json", f"the reply holds no JSON object: {quoted(text)}")
-    return found
+    return whole
 
 
 def read_scores(reply: str | None, declared: Sequence[str]) -> dict[str, Score]:

@@ -70,13 +70,13 @@ def repair(messages: Sequence[Message], reply: str, problem: str) -> tuple[Messa
     >>> [message["role"] for message in repair(asked, "no JSON", "the reply holds no JSON object")]
     ['system', 'user', 'assistant', 'user']
     """
-    said = {"role": "assistant", "content": _shown(reply)}
+    replied = {"role": "assistant", "content": _shown(reply)}
     plain = re.sub(r'"[^"]*"', '"..."', problem)
     again = (
         f"This reply cannot be used: {plain}. Answer the same question again. "
         "Reply with one JSON object in the format that was asked for, and nothing else."
     )
-    return *messages, said, {"role": "user", "content": again}
+    return *messages, replied, {"role": "user", "content": again}
 
 
 def _shown(reply: str) -> str:

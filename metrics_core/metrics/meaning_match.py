@@ -135,10 +135,10 @@ class MeaningMatch(JudgeMetric):
         """One call: all references at once."""
         usable = sample.usable_references
         asked = request(PROMPT, _fields(sample), judge, repeat)
-        found = await client.ask(judge, asked, lambda reply: read_verdict(reply, len(usable)), bill)
-        index = None if found.reference is None else usable[found.reference][0]
-        details = {"verdict": found.verdict, "rule": found.rule, "reference": index}
-        return Scored({"match": float(found.verdict == "match")}, found.reason, details)
+        judgement = await client.ask(judge, asked, lambda reply: read_verdict(reply, len(usable)), bill)
+        index = None if judgement.reference is None else usable[judgement.reference][0]
+        details = {"verdict": judgement.verdict, "rule": judgement.rule, "reference": index}
+        return Scored({"match": float(judgement.verdict == "match")}, judgement.reason, details)
 
     def expected_calls(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[ExpectedCall]:
         """The one call."""
@@ -170,7 +170,7 @@ def _fields(sample: Sample) -> dict[str, object]:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Judgement:
     """A verdict as read. `reference` is the position among the references that were sent, where one matched."""
 
     verdict: MatchVerdict
@@ -179,7 +179,7 @@ class Found:
     reference: int | None
 
 
-def read_verdict(reply: str, n_references: int) -> Found:
+def read_verdict(reply: str, n_references: int) -> Judgement:
     """A reply to `PROMPT`.
 
     A judge that answers with a bare yes or no under `score`, in whatever spelling `read_scores` knows, is
@@ -189,37 +189,40 @@ def read_verdict(reply: str, n_references: int) -> Found:
         Unreadable: what `read_object` and `read_scores` raise; "inconsistent" for a verdict that contradicts its
             rule, or its own score, and for a reference that was not sent.
     """
-    found = read_object(reply)
-    if "verdict" not in found:
+    reply_object = read_object(reply)
+    if "verdict" not in reply_object:
         return _bare(reply, n_references)
-    verdict, rule = _one_of(found, "verdict", get_args(MatchVerdict)), _one_of(found, "rule", get_args(Rule))
+    verdict, rule = (
+        _one_of(reply_object, "verdict", get_args(MatchVerdict)),
+        _one_of(reply_object, "rule", get_args(Rule)),
+    )
     if rule not in _RULES[verdict]:
         raise Unreadable("inconsistent", f"the verdict {verdict} does not go with the rule {rule}")
-    _same_score(found, verdict)
-    reference = _reference(found.get("reference"), n_references, matched=verdict == "match")
-    return Found(verdict, rule, reason_of(found), reference)  # type: ignore[arg-type]
+    _same_score(reply_object, verdict)
+    reference = _reference(reply_object.get("reference"), n_references, matched=verdict == "match")
+    return Judgement(verdict, rule, reason_of(reply_object), reference)  # type: ignore[arg-type]
 
 
-def _bare(reply: str, n_references: int) -> Found:
+def _bare(reply: str, n_references: int) -> Judgement:
     [score] = read_scores(reply, ["Meaning Match"]).values()
     if score.value not in (0.0, 1.0):
         raise Unreadable(score.problem or "unreadable", "the score must be true or false")
     matched = score.value == 1.0
     only = 0 if matched and n_references == 1 else None
-    return Found("match" if matched else "mismatch", None, score.reason, only)
+    return Judgement("match" if matched else "mismatch", None, score.reason, only)
 
 
-def _one_of(found: Mapping[str, Any], name: str, known: tuple[str, ...]) -> str:
-    value = found.get(name)
+def _one_of(reply_object: Mapping[str, Any], name: str, known: tuple[str, ...]) -> str:
+    value = reply_object.get(name)
     text = value.strip().lower() if isinstance(value, str) else value
     if text not in known:
         raise Unreadable("unreadable", f"{name} must be one of {', '.join(known)}")
     return str(text)
 
 
-def _same_score(found: Mapping[str, Any], verdict: str) -> None:
+def _same_score(reply_object: Mapping[str, Any], verdict: str) -> None:
     for name in ("score", "match"):
-        if name in found and found[name] is not (verdict == "match"):
+        if name in reply_object and reply_object[name] is not (verdict == "match"):
             raise Unreadable("inconsistent", f"{name} and the verdict {verdict} say different things")
 
 

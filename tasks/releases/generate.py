@@ -131,7 +131,7 @@ def check_release(home: Home, dataset: str, release: str, asking: Asking) -> Non
     check_settings(answers_file(home, dataset, release), f"{dataset}/{release}", _settings(asking))
 
 
-def estimate_answers(found: QuestionSet, asking: Asking, work: Path) -> Cost:
+def estimate_answers(question_set: QuestionSet, asking: Asking, work: Path) -> Cost:
     """What `generate` will ask and cost. No call is made.
 
     Raises:
@@ -139,11 +139,11 @@ def estimate_answers(found: QuestionSet, asking: Asking, work: Path) -> Cost:
         LedgerError: the ledger cannot be read.
     """
     return estimate_cost(
-        _requests(asking, questions(found, asking.prompting.template, work)), asking.model, asking.access.ledger
+        _requests(asking, questions(question_set, asking.prompting.template, work)), asking.model, asking.access.ledger
     )
 
 
-def generate(home: Home, found: QuestionSet, asking: Asking, release: str, work: Path) -> Generated:
+def generate(home: Home, question_set: QuestionSet, asking: Asking, release: str, work: Path) -> Generated:
     """Ask every question, and write the answers and their manifest.
 
     A question without an answer is a row with the reason in `missing_because`.
@@ -152,22 +152,22 @@ def generate(home: Home, found: QuestionSet, asking: Asking, release: str, work:
         UserError: as `questions` and `check_release`; or the key is missing, or the model cannot be asked.
         LedgerError: the ledger cannot be used.
     """
-    check_release(home, found.dataset, release, asking)
+    check_release(home, question_set.dataset, release, asking)
     opened = asking.with_key()
-    file, tally = answers_file(home, found.dataset, release), _Tally()
-    rest = questions(found, asking.prompting.template, work)
+    file, tally = answers_file(home, question_set.dataset, release), _Tally()
+    rest = questions(question_set, asking.prompting.template, work)
     with whole(file) as unfinished, unfinished.open("w", encoding="utf-8") as out:
         while batch := list(islice(rest, _BATCH)):
             _answer(batch, opened, tally, out)
     spent = spent_by(asking.access)
     made = Generated(
-        found.dataset, release, str(file), tally.status.total(), tally.status["generated"],
+        question_set.dataset, release, str(file), tally.status.total(), tally.status["generated"],
         tally.status["from_ledger"], tally.status["failed"], tally.status["skipped"], tally.cut_off,
         tuple(tally.reasons.most_common()), spent.calls, None if spent.unpriced else spent.cost_usd,
     )  # fmt: skip
     # If this run made no call, the manifest of the run that did knows more.
     if spent.calls or generation_of(str(file)) is None:
-        content = _manifest(found, asking, made, tally)
+        content = _manifest(question_set, asking, made, tally)
         run = {"calls": spent.calls, "cost_usd": made.cost_usd, "unpriced": spent.unpriced}
         write_manifest(file, {**content, "run": run})
     return made
@@ -193,10 +193,10 @@ def _answer(batch: list[Question], asking: Asking, tally: _Tally, out: TextIO) -
         out.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-def _manifest(found: QuestionSet, asking: Asking, made: Generated, tally: _Tally) -> dict[str, Any]:
+def _manifest(question_set: QuestionSet, asking: Asking, made: Generated, tally: _Tally) -> dict[str, Any]:
     used = versions()
     return {
-        "dataset": found.dataset,
+        "dataset": question_set.dataset,
         "release": made.release,
         "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "run_id": asking.access.run,
@@ -240,12 +240,12 @@ def check_answered(made: Generated, least: float) -> None:
     )
 
 
-def register_generated(home: Home, found: QuestionSet, made: Generated) -> Registration:
+def register_generated(home: Home, question_set: QuestionSet, made: Generated) -> Registration:
     """Register the answers as a release that waits for its evaluation; see `register`."""
     return register(
         home,
         Source(
-            made.answers, found.known, found.dataset, made.release, _PATHS,  # type: ignore[arg-type]
-            found.paths if found.known else {}, found.slices,
+            made.answers, question_set.known, question_set.dataset, made.release, _PATHS,  # type: ignore[arg-type]
+            question_set.paths if question_set.known else {}, question_set.slices,
         ),
     )  # fmt: skip

@@ -98,9 +98,9 @@ def find_questions(
         raise UserError(f"{dataset}: a data set of the warehouse has its own name, columns and slices; give none")
     work.mkdir(parents=True, exist_ok=True)
     file = work / "questions.jsonl"
-    found = stored_questions(home, dataset, file)
-    assert found is not None
-    return QuestionSet(dataset, str(file), None, found)
+    paths = stored_questions(home, dataset, file)
+    assert paths is not None
+    return QuestionSet(dataset, str(file), None, paths)
 
 
 def _names(home: Home) -> list[str]:
@@ -111,32 +111,32 @@ def _names(home: Home) -> list[str]:
     return [str(name) for (name,) in rows]
 
 
-def questions(found: QuestionSet, template: str, work: Path) -> Iterator[Question]:
+def questions(question_set: QuestionSet, template: str, work: Path) -> Iterator[Question]:
     """The questions in the order of their source, each id once.
 
     Raises:
         UserError: the template names no column, or one that is not there or must not be shown; ids, or the right
             answers, are not there; a row cannot be read.
     """
-    rows = read(found.source, work)
-    head = first_rows(rows, found.source)
+    rows = read(question_set.source, work)
+    head = first_rows(rows, question_set.source)
     records = records_of(head)
-    columns = complete(found.paths, found.slices, records, _shown(found))
-    _require(found, columns)
-    places = _places(found, template, columns, records)
+    columns = complete(question_set.paths, question_set.slices, records, _shown(question_set))
+    _require(question_set, columns)
+    places = _places(question_set, template, columns, records)
     seen: dict[str, str] = {}
     for raw in itertools.chain(head, rows):
-        sample = Reference.of(raw, replace(columns, slices=()), _shown(found))
+        sample = Reference.of(raw, replace(columns, slices=()), _shown(question_set))
         content = sample.hash
         first = seen.setdefault(sample.sample_id, content)
         if first != content:
             raise UserError(
-                f"{_shown(found)}: id {sample.sample_id!r} comes again in row {raw.row} with other content; keep one "
-                "row an id"
+                f"{_shown(question_set)}: id {sample.sample_id!r} comes again in row {raw.row} with other content; "
+                "keep one row per id"
             )
         if first is not content:
             continue
-        values = {name: _text(raw.record or {}, path, found, raw.row) for name, path in places.items()}
+        values = {name: _text(raw.record or {}, path, question_set, raw.row) for name, path in places.items()}
         yield Question(sample.sample_id, sample.question, values, _nothing_to_ask(values))
 
 
@@ -146,15 +146,17 @@ def _nothing_to_ask(values: Mapping[str, str]) -> bool:
     return all(map(is_blank, asked))
 
 
-def _require(found: QuestionSet, columns: ColumnMap) -> None:
-    needed: tuple[Key, ...] = ("id", "references") if found.known else ("id",)
+def _require(question_set: QuestionSet, columns: ColumnMap) -> None:
+    needed: tuple[Key, ...] = ("id", "references") if question_set.known else ("id",)
     for key in needed:
         if key not in columns.paths:
-            raise UserError(f"{_shown(found)}: no column for {key} was recognised; name it with --map {key}=COLUMN")
+            raise UserError(
+                f"{_shown(question_set)}: no column for {key} was recognised; name it with --map {key}=COLUMN"
+            )
 
 
 def _places(
-    found: QuestionSet, template: str, columns: ColumnMap, records: Sequence[Mapping[str, Any]]
+    question_set: QuestionSet, template: str, columns: ColumnMap, records: Sequence[Mapping[str, Any]]
 ) -> dict[str, str]:
     """Where the value of each placeholder is."""
     if not (names := placeholders(template)):
@@ -169,7 +171,8 @@ def _places(
             raise UserError(f"template: {{{name}}} has what answers are measured by, which the model must not see")
         if all(value(record, path) is None for record in records):
             raise UserError(
-                f"template: {_shown(found)} has no column {name!r} with a text; there are {_offered(records, hidden)}"
+                f"template: {_shown(question_set)} has no column {name!r} with a text; "
+                f"there are {_offered(records, hidden)}"
             )
         places[name] = path
     return places
@@ -189,13 +192,13 @@ def _offered(records: Sequence[Mapping[str, Any]], hidden: Sequence[Sequence[str
     return ", ".join(name for name in names if not name.startswith("_") and steps(name) not in hidden)
 
 
-def _text(record: Mapping[str, Any], path: str, found: QuestionSet, row: int) -> str:
+def _text(record: Mapping[str, Any], path: str, question_set: QuestionSet, row: int) -> str:
     try:
         return clean(as_text(value(record, path))) or ""
     except ValueError as error:
-        raise UserError(f"{_shown(found)}, row {row}: {path} {error}; mend the row, or the template") from error
+        raise UserError(f"{_shown(question_set)}, row {row}: {path} {error}; mend the row, or the template") from error
 
 
-def _shown(found: QuestionSet) -> str:
+def _shown(question_set: QuestionSet) -> str:
     """The source as people know it."""
-    return without_secrets(found.source) if found.known else f"the data set {found.dataset}"
+    return without_secrets(question_set.source) if question_set.known else f"the data set {question_set.dataset}"
