@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.llm.ledger import COLUMNS, FILE, Ledger
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import one_file, scratch
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from answerkey.tasks.validate.validate import Validation
 
 
+_SQL = statements(__name__)
 _CALLS = 500
 """Calls to judges in memory at once; the text of a reply can be long."""
 
@@ -48,21 +50,15 @@ class Committed:
 def start_run(home: Home, run_id: str, flow: str, dataset: str, parameters: Mapping[str, Any]) -> None:
     """Write down that a run started; `finish_run` says how it ended."""
     with home.warehouse.writing() as warehouse:
-        warehouse.execute("DELETE FROM runs WHERE run_id = ?", [run_id])
-        warehouse.execute(
-            "INSERT INTO runs (run_id, flow, dataset, started_at, status, parameters) "
-            "VALUES (?, ?, ?, now(), 'running', ?)",
-            [run_id, flow, dataset, json.dumps(parameters, ensure_ascii=False)],
-        )
+        warehouse.execute(_SQL["forget_run"], {"run_id": run_id})
+        about = {"run_id": run_id, "flow": flow, "dataset": dataset}
+        warehouse.execute(_SQL["start_run"], {**about, "parameters": json.dumps(parameters, ensure_ascii=False)})
 
 
 def finish_run(home: Home, run_id: str, status: str, message: str | None = None) -> None:
     """Close a run as `complete` or `stopped`."""
     with home.warehouse.writing() as warehouse:
-        warehouse.execute(
-            "UPDATE runs SET finished_at = now(), status = ?, message = ? WHERE run_id = ?",
-            [status, message, run_id],
-        )
+        warehouse.execute(_SQL["finish_run"], {"run_id": run_id, "status": status, "message": message})
 
 
 @contextmanager
@@ -84,14 +80,11 @@ def record_validation(home: Home, run_id: str, source: str, loaded: Loaded, vali
     with home.warehouse.writing() as warehouse:
         for table in ("quarantine", "validations"):
             warehouse.execute(f"DELETE FROM {table} WHERE run_id = ?", [run_id])
-        warehouse.execute(
-            "INSERT INTO quarantine BY NAME SELECT ? AS run_id, ? AS dataset, ? AS source, * FROM read_parquet(?)",
-            [run_id, loaded.dataset, source, one_file(validation.quarantine)],
-        )
+        about = {"run_id": run_id, "dataset": loaded.dataset, "source": source}
+        warehouse.execute(_SQL["add_quarantine"], {**about, "file": one_file(validation.quarantine)})
         for check in validation.checks:
             warehouse.execute(
-                "INSERT INTO validations (run_id, dataset, rule, severity, release, success, n_checked, "
-                "n_failed, message) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                _SQL["add_validation"],
                 [
                     run_id, loaded.dataset, check.rule, check.severity, check.release, check.success,
                     check.n_checked, check.n_failed, check.message,
@@ -118,85 +111,33 @@ def commit(home: Home, run_id: str, source: str, loaded: Loaded, accepted: str, 
 
 
 def _commit_samples(warehouse: duckdb.DuckDBPyConnection, loaded: Loaded, accepted: str, source: str) -> str:
-    # With a references file the data set is that file, answered or not. Otherwise it is what was answered.
-    # A references file without questions has them from the answers.
-    warehouse.execute(
-        """
-        CREATE OR REPLACE TEMP TABLE new_samples AS
-        SELECT DISTINCT ON (sample_id) sample_id, coalesce(s.question, a.question) AS question, "references", facts,
-               "cluster", sample_hash
-        FROM read_parquet(?) s
-        LEFT JOIN (SELECT sample_id, min(question) AS question FROM read_parquet(?) GROUP BY sample_id) a
-            USING (sample_id)
-        ORDER BY sample_id
-        """,
-        [one_file(loaded.references or accepted), one_file(accepted)],
-    )
-    [(version, count)] = warehouse.execute(
-        "SELECT left(md5(coalesce(string_agg(sample_hash, '' ORDER BY sample_id), '')), 12), count(*) FROM new_samples"
-    ).fetchall()
-    key = [loaded.dataset, version]
-    [(there,)] = warehouse.execute("SELECT count(*) FROM datasets WHERE dataset = ? AND version = ?", key).fetchall()
-    if not there:
-        warehouse.execute(
-            "INSERT INTO datasets (dataset, version, created_at, n_samples, source) VALUES (?, ?, now(), ?, ?)",
-            [*key, count, source],
-        )
-        warehouse.execute(
-            "INSERT INTO samples BY NAME "
-            "SELECT ? AS dataset, ? AS dataset_version, * EXCLUDE sample_hash FROM new_samples",
-            key,
-        )
+    files = {"references": one_file(loaded.references or accepted), "accepted": one_file(accepted)}
+    warehouse.execute(_SQL["new_samples"], files)
+    [(version, count)] = warehouse.execute(_SQL["dataset_version"]).fetchall()
+    key = {"dataset": loaded.dataset, "version": version}
+    [(known,)] = warehouse.execute(_SQL["is_known"], key).fetchall()
+    if not known:
+        warehouse.execute(_SQL["add_dataset"], {**key, "n_samples": count, "source": source})
+        warehouse.execute(_SQL["add_samples"], key)
     return str(version)
 
 
 def _commit_answers(warehouse: duckdb.DuckDBPyConnection, dataset: str, accepted: str) -> tuple[ReleaseVersion, ...]:
-    warehouse.execute(
-        """
-        CREATE OR REPLACE TEMP TABLE new_answers AS
-        SELECT release, sample_id, sample_key, answer, label, correct, slices, missing_because,
-               min("row") OVER (PARTITION BY release) AS first_row
-        FROM read_parquet(?)
-        """,
-        [one_file(accepted)],
-    )
-    releases = warehouse.execute(
-        """
-        SELECT release, count(*), left(md5(string_agg(
-            md5(to_json([sample_id, sample_key, label, slices::VARCHAR])::VARCHAR), '' ORDER BY sample_id)), 12)
-        FROM new_answers GROUP BY release, first_row ORDER BY first_row
-        """
-    ).fetchall()
-    found = tuple(ReleaseVersion(release, version, count) for release, count, version in releases)
-    for release in found:
-        key = [dataset, release.release, release.answers_version]
-        warehouse.execute("DELETE FROM answers WHERE dataset = ? AND release = ? AND answers_version = ?", key)
-        warehouse.execute(
-            "INSERT INTO answers BY NAME SELECT $dataset AS dataset, $version AS answers_version, * EXCLUDE first_row "
-            "FROM new_answers WHERE release = $release",
-            {"dataset": dataset, "version": release.answers_version, "release": release.release},
-        )
-    return found
+    warehouse.execute(_SQL["new_answers"], {"accepted": one_file(accepted)})
+    releases = tuple(ReleaseVersion(*row) for row in warehouse.execute(_SQL["releases"]).fetchall())
+    for release in releases:
+        key = {"dataset": dataset, "release": release.release, "version": release.answers_version}
+        warehouse.execute(_SQL["forget_answers"], key)
+        warehouse.execute(_SQL["add_answers"], key)
+    return releases
 
 
 def commit_measurements(warehouse: duckdb.DuckDBPyConnection, run_id: str, parts: Sequence[str]) -> None:
     """Bring finished parts in, within the caller's transaction."""
     # A part that is gone was brought in by another run on the same rows.
-    files = [one_file(part) for part in parts if Path(part).is_file()]
-    if not files:
-        return
-    # What has no number does not replace what another run measured in the meantime.
-    warehouse.execute(
-        "DELETE FROM measurements USING (SELECT sample_key, signature, status FROM read_parquet(?)) AS new "
-        "WHERE measurements.sample_key = new.sample_key AND measurements.signature = new.signature "
-        "AND (new.status NOT IN ('failed', 'skipped') OR measurements.status IN ('failed', 'skipped'))",
-        [files],
-    )
-    warehouse.execute(
-        "INSERT INTO measurements BY NAME SELECT *, ? AS run_id, now() AS created_at "
-        "FROM read_parquet(?) ANTI JOIN measurements USING (sample_key, signature)",
-        [run_id, files],
-    )
+    if files := [one_file(part) for part in parts if Path(part).is_file()]:
+        warehouse.execute(_SQL["replace_measurements"], {"parts": files})
+        warehouse.execute(_SQL["add_measurements"], {"parts": files, "run_id": run_id})
 
 
 def collect_calls(home: Home, parts: Sequence[str], out: Path) -> str | None:
@@ -269,10 +210,5 @@ def _calls_schema() -> pa.Schema:
 
 def insert_calls(warehouse: duckdb.DuckDBPyConnection, file: str) -> None:
     """Bring a file of `collect_calls` in. Calls that are there already stay, but for those that had no end yet."""
-    new = "read_parquet(?)"
-    warehouse.execute(
-        f"DELETE FROM judge_calls WHERE status = 'sent' AND call_id IN (SELECT call_id FROM {new})", [one_file(file)]
-    )
-    warehouse.execute(
-        f"INSERT INTO judge_calls BY NAME SELECT * FROM {new} ANTI JOIN judge_calls USING (call_id)", [one_file(file)]
-    )
+    for name in ("replace_calls", "add_calls"):
+        warehouse.execute(_SQL[name], {"file": one_file(file)})

@@ -14,12 +14,14 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metric import Field, Kind
 from answerkey.metrics_core.registry import METRICS
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import one_file, scratch
 
 if TYPE_CHECKING:
     import duckdb
 
 
+_SQL = statements(__name__)
 MOST_REPORTS = 40
 """Of a history, unless more are asked for."""
 
@@ -131,57 +133,29 @@ def read_reports(home: Home, report_ids: Sequence[str]) -> list[Report]:
 def list_reports(home: Home, prefix: str = "") -> list[tuple[str, str, str, str]]:
     """Id, data set version, time and status of the reports whose id starts with `prefix`, oldest first."""
     with home.warehouse.reading() as warehouse:
-        rows = warehouse.execute(
-            "SELECT report_id, dataset_version, strftime(created_at, '%Y-%m-%d %H:%M'), status FROM reports "
-            "WHERE starts_with(report_id, ?) ORDER BY created_at, rowid",
-            [prefix],
-        ).fetchall()
+        rows = warehouse.execute(_SQL["reports"], {"prefix": prefix}).fetchall()
     return [(str(a), str(b), str(c), str(d)) for a, b, c, d in rows]
 
 
 def latest_run(home: Home) -> list[str]:
     """Ids of the reports that the newest run made."""
     with home.warehouse.reading() as warehouse:
-        rows = warehouse.execute(
-            """
-            SELECT report_id FROM reports
-            WHERE run_id = (SELECT run_id FROM reports ORDER BY created_at DESC LIMIT 1) ORDER BY rowid
-            """
-        ).fetchall()
+        rows = warehouse.execute(_SQL["latest_run"]).fetchall()
     return [str(row[0]) for row in rows]
 
 
 def _read(warehouse: Any, report_id: str, home: Home) -> Report:
-    about = warehouse.execute(
-        "SELECT dataset, dataset_version, release, version, strftime(created_at, '%Y-%m-%d %H:%M:%S UTC'), status, "
-        "message, answers_version, run_id, manifest FROM reports WHERE report_id = ?",
-        [report_id],
-    ).fetchone()
+    about = warehouse.execute(_SQL["report"], {"report_id": report_id}).fetchone()
     if about is None:
         raise UserError(f"{report_id}: no such report in {home}; `answerkey report --list` shows what there is")
     dataset, dataset_version, release, version, created_at, status, message, answers_version, run_id, content = about
     manifest = json.loads(content)
     places = {metric: place for place, metric in enumerate(manifest["signatures"])}
-    scores = [
-        Score(*row)
-        for row in warehouse.execute(
-            "SELECT metric, field, slice, n_total, n_scored, n_failed, n_undefined, n_skipped, coverage, mean, "
-            "ci_low, ci_high, ci_method, bound_low, bound_high FROM report_scores WHERE report_id = ? "
-            "ORDER BY slice <> 'all', slice, rowid",
-            [report_id],
-        ).fetchall()
-    ]
-    scores.sort(key=lambda score: places.get(score.metric, len(places)))
-    checks = warehouse.execute(
-        "SELECT rule, severity, success, message FROM validations "
-        "WHERE run_id = ? AND (release IS NULL OR release = ?) ORDER BY rowid",
-        [run_id, release],
-    ).fetchall()
-    quarantined = warehouse.execute(
-        "SELECT rule, count(*) FROM quarantine WHERE run_id = ? AND (release IS NULL OR release = ?) "
-        "GROUP BY rule ORDER BY rule",
-        [run_id, release],
-    ).fetchall()
+    rows = warehouse.execute(_SQL["scores"], {"report_id": report_id}).fetchall()
+    scores = sorted((Score(*row) for row in rows), key=lambda score: places.get(score.metric, len(places)))
+    of_run = {"run_id": run_id, "release": release}
+    checks = warehouse.execute(_SQL["checks"], of_run).fetchall()
+    quarantined = warehouse.execute(_SQL["quarantined"], of_run).fetchall()
     return Report(
         report_id, dataset, dataset_version, release, version, created_at, status, message, answers_version, run_id,
         manifest, tuple(scores), tuple(checks), tuple(quarantined),
@@ -198,14 +172,7 @@ def report_named(home: Home, name: str, dataset: str = "") -> str:
         UserError: there is none, or the release has reports on several data sets and `dataset` does not say which.
     """
     with home.warehouse.reading() as warehouse:
-        rows = warehouse.execute(
-            """
-            SELECT report_id, dataset, report_id = $name AS exactly FROM reports
-            WHERE $name IN (report_id, release, dataset || '/' || release) AND $dataset IN ('', dataset)
-            ORDER BY exactly, version
-            """,
-            {"name": name, "dataset": dataset},
-        ).fetchall()
+        rows = warehouse.execute(_SQL["named"], {"name": name, "dataset": dataset}).fetchall()
     if rows and rows[-1][2]:
         return str(rows[-1][0])
     datasets = list(dict.fromkeys(row[1] for row in rows))
@@ -232,9 +199,7 @@ def pair_named(home: Home, old: str, new: str, dataset: str = "") -> tuple[str, 
 
 def _datasets(home: Home, name: str) -> list[str]:
     with home.warehouse.reading() as warehouse:
-        rows = warehouse.execute(
-            "SELECT DISTINCT dataset FROM reports WHERE ? IN (report_id, release, dataset || '/' || release)", [name]
-        ).fetchall()
+        rows = warehouse.execute(_SQL["datasets"], {"name": name}).fetchall()
     return [str(row[0]) for row in rows]
 
 
@@ -304,11 +269,7 @@ def history(home: Home, name: str, dataset: str = "", most: int = MOST_REPORTS) 
         UserError: no report has the field, or there is no such data set.
     """
     with home.warehouse.reading() as warehouse:
-        known = warehouse.execute(
-            "SELECT DISTINCT dataset, s.metric || '.' || s.field FROM reports JOIN report_scores s USING (report_id) "
-            "WHERE $dataset IN ('', dataset) ORDER BY ALL",
-            {"dataset": dataset},
-        ).fetchall()
+        known = warehouse.execute(_SQL["fields"], {"dataset": dataset}).fetchall()
         datasets = [one for one, field in known if field == name]
         if not datasets:
             there = f"the reports on {dataset}" if dataset else "the reports"
@@ -321,20 +282,7 @@ def moments(
     warehouse: duckdb.DuckDBPyConnection, dataset: str, names: Sequence[str], most: int = MOST_REPORTS
 ) -> tuple[Moment, ...]:
     """The fields `names` (METRIC.FIELD) in the newest `most` reports of a data set that have any, oldest first."""
-    rows = warehouse.execute(
-        """
-        WITH found AS (
-            SELECT r.report_id, r.release, r.version, strftime(r.created_at, '%Y-%m-%d %H:%M'), r.dataset_version,
-                   r.status, s.metric || '.' || s.field AS name, s.n_scored, s.n_total, s.mean, s.ci_low, s.ci_high,
-                   s.metric, r.manifest, r.created_at, r.rowid AS place
-            FROM reports r JOIN report_scores s USING (report_id)
-            WHERE r.dataset = $dataset AND s.slice = 'all' AND name IN (SELECT unnest($names))
-            QUALIFY dense_rank() OVER (ORDER BY r.created_at DESC, r.rowid DESC) <= $most
-        )
-        SELECT * EXCLUDE (created_at, place) FROM found ORDER BY created_at, place, list_position($names, name)
-        """,
-        {"dataset": dataset, "names": list(names), "most": most},
-    ).fetchall()
+    rows = warehouse.execute(_SQL["moments"], {"dataset": dataset, "names": list(names), "most": most}).fetchall()
     met: dict[str, dict[str, int]] = {}
     found = []
     for row in rows:
