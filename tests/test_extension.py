@@ -1,6 +1,8 @@
-"""What a newcomer touches to extend the product, tried in a copy of it."""
+"""What it takes to add something: docs/developing.md lists the files, and each addition is made in a copy and run."""
 
 import json
+import os
+import re
 import shutil
 import subprocess
 import sys
@@ -9,62 +11,191 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-Python = Callable[..., str]
+from tests.conftest import ROOT
+from tests.test_wheel import FILES, FOLDERS
+
+PAGE = ROOT / "docs/developing.md"
+
+
+class Copy:
+    """A scratch copy of the project, and the files that were touched in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.touched = folder, list[str]()
+        for name in FOLDERS:
+            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+        for name in FILES:
+            shutil.copy(ROOT / name, folder)
+
+    def add(self, file: str, text: str) -> None:
+        assert not (self.folder / file).exists()
+        (self.folder / file).write_text(text, encoding="utf-8")
+        self.touched.append(file)
+
+    def change(self, file: str, *changes: tuple[str, str]) -> None:
+        text = (self.folder / file).read_text(encoding="utf-8")
+        for old, new in changes:
+            assert text.count(old) == 1, (file, old, text.count(old))
+            text = text.replace(old, new)
+        (self.folder / file).write_text(text, encoding="utf-8")
+        self.touched.append(file)
+
+    def run(self, *arguments: str) -> str:
+        """What Python prints in the copy: `-c CODE`, or `-m MODULE ARGUMENTS`."""
+        guard = os.environ["PYTHONPATH"].split(os.pathsep)[0]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(self.folder), guard]), "COLUMNS": "200"}
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            cwd=self.folder, env=environment, check=False, capture_output=True, text=True, timeout=240,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
 
 
 @pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    """The four packages, in a folder of their own."""
-    for name in ("answerkey", "metrics_core", "tasks", "flows"):
-        shutil.copytree(ROOT / name, tmp_path / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
-    return tmp_path
+def copy(tmp_path: Path) -> Copy:
+    return Copy(tmp_path)
 
 
 @pytest.fixture
-def python(copy: Path) -> Python:
-    def run(*arguments: str) -> str:
-        return subprocess.run(
-            [sys.executable, *arguments], cwd=copy, check=True, capture_output=True, text=True, timeout=120,
-            env={"PYTHONPATH": str(copy), "PATH": "/usr/bin:/bin", "COLUMNS": "200"},
-        ).stdout  # fmt: skip
+def listed() -> Callable[[str], list[str]]:
+    """The files that the page lists under a heading."""
 
-    return run
+    def files(heading: str) -> list[str]:
+        section = PAGE.read_text(encoding="utf-8").split(f"## {heading}\n")[1].split("\n## ")[0]
+        return re.findall(r"^- `([^`]+)`", section, re.MULTILINE)
+
+    return files
 
 
-SHOW = """
-import json
-from prefect.utilities.callables import parameter_schema
-from answerkey.flows.evaluate_release import evaluate_release
-from answerkey.flows.parameters import Judging, Limits, Scoring
-from answerkey.flows.rerunning import Rerunning, again
-from answerkey.tasks.command_line import command
+METRIC = '''"""Same start: the answer begins as a reference does."""
 
-judging = Judging(judges=["openai/a"], tone="stern")
-forms = {"scoring": Scoring(metrics=["meaning_match"]), "judging": judging, "limits": Limits()}
-parameters = {name: form.model_dump() for name, form in forms.items()}
-schema = parameter_schema(evaluate_release.fn).model_dump()
-print(json.dumps({
-    "library": judging.options().tone,
-    "form": schema["definitions"]["Judging"]["properties"]["tone"],
-    "manifest": parameters["judging"]["tone"],
-    "rerun": again({"parameters": parameters}, Rerunning(report="r")).judging.tone,
-    "command": command({"data": {"answers": "a.csv"}, **parameters}),
-}))
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from answerkey.metrics_core.measurement import Scored
+from answerkey.metrics_core.metrics._lexical import MATCH, LexicalMetric, References, matched
+
+
+@dataclass(frozen=True)
+class SameStart(LexicalMetric):
+    """1 where the first letters are the same."""
+
+    name = "same_start"
+    summary = "the answer begins as a reference does"
+    fields = MATCH
+    method = "letters:3"
+
+    def compare(self, answer: str, references: References) -> Scored:
+        """The first three letters of each."""
+        return matched(next((i for i, reference in references if reference[:3] == answer[:3]), None))
+'''
+
+
+def test_a_lexical_metric(copy: Copy, listed: Callable[[str], list[str]]) -> None:
+    copy.add("metrics_core/metrics/same_start.py", METRIC)
+    copy.change(
+        "metrics_core/registry.py",
+        ("from answerkey.metrics_core.metrics.semantic_sim", "from answerkey.metrics_core.metrics.same_start import "
+         "SameStart\nfrom answerkey.metrics_core.metrics.semantic_sim"),
+        ("        Contains,\n", "        Contains,\n        SameStart,\n"),
+    )  # fmt: skip
+    assert "same_start" in copy.run("-m", "answerkey.flows.cli", "metrics")
+    code = (
+        "from answerkey.metrics_core import Sample, evaluate; from answerkey.flows.parameters import Scoring; "
+        "Scoring(metrics=['same_start']); "
+        "print(evaluate([Sample('1', 'Paris!', ['Paris'])], ['same_start'])[0].values)"
+    )
+    assert copy.run("-c", code) == "{'match': 1.0}\n"
+    assert len(copy.touched) <= 2
+    assert [Path(file).parent for file in listed("A metric")] == [Path(file).parent for file in copy.touched]
+
+
+OPTION = """
+    persona: str = Field("", title="Persona", description="Who the judge pretends to be.")
+
+    @field_validator("judges")
 """
 
 
-def test_an_option_of_the_judge_is_one_field_in_one_file(copy: Path, python: Python) -> None:
-    file = copy / "metrics_core/judges/options.py"
-    text = file.read_text(encoding="utf-8")
-    field = '    tone: str = Field("plain", title="Tone", description="How the judge speaks.")\n'
-    place = text.index("    jury: Jury = Field(")
-    file.write_text(text[:place] + field + text[place:], encoding="utf-8")
-    for command in ("evaluate", "generate", "judge", "evaluate-registered"):
-        assert "--tone TEXT" in python("-m", "answerkey.flows.cli", command, "--help"), command
-    shown = json.loads(python("-c", SHOW))
-    assert (shown["library"], shown["manifest"], shown["rerun"]) == ("stern", "stern", "stern")
-    form = shown["form"]
-    assert (form["title"], form["description"], form["default"]) == ("Tone", "How the judge speaks.", "plain")
-    assert isinstance(form["position"], int)
-    assert "--tone stern" in shown["command"]
+def test_an_option_of_the_judge(copy: Copy, listed: Callable[[str], list[str]]) -> None:
+    copy.change("metrics_core/judges/options.py", ('\n    @field_validator("judges")\n', OPTION))
+    assert re.search(r"--\S*persona", copy.run("-m", "answerkey.flows.cli", "evaluate", "--help"))
+    code = (
+        "import json; from answerkey.flows.evaluate_release import evaluate_release as flow; "
+        "from answerkey.flows.parameters import Judging; "
+        "print(json.dumps([flow.parameters.model_dump(), Judging(persona='x').model_dump()]))"
+    )
+    schema, manifest = json.loads(copy.run("-c", code).splitlines()[-1])
+    assert "Who the judge pretends to be." in json.dumps(schema)
+    assert manifest["persona"] == "x"
+    assert copy.touched == listed("An option of the judge")
+
+
+SOURCE = """
+def _read_yaml(file: Path) -> Iterator[Raw]:
+    import yaml
+
+    for row, record in enumerate(yaml.safe_load(file.read_text(encoding="utf-8")), start=1):
+        yield Raw(row, record)
+
+
+def _read_json_lines("""
+
+
+def test_a_data_source(copy: Copy, listed: Callable[[str], list[str]]) -> None:
+    copy.change(
+        "tasks/load/sources.py",
+        ("\ndef _read_json_lines(", SOURCE),
+        ('    elif kind == ".json":\n', '    elif kind == ".yaml":\n        yield from _read_yaml(file)\n'
+         '    elif kind == ".json":\n'),
+    )  # fmt: skip
+    (copy.folder / "a.yaml").write_text("- {id: 1, answer: Paris, reference: Paris}\n", encoding="utf-8")
+    code = (
+        "from pathlib import Path; from answerkey.tasks.load.load import Source, load; "
+        "print(load(Source('a.yaml', release='r'), Path('work')).n_rows)"
+    )
+    assert copy.run("-c", code) == "1\n"
+    assert copy.touched == listed("A data source")
+
+
+FLOW = '''"""Count the reports of a home."""
+
+from __future__ import annotations
+
+from prefect import flow
+
+from answerkey.tasks.reports.report import list_reports
+from answerkey.tasks.warehouse.home import Home
+
+
+@flow(name="count-reports")
+def count_reports(home: str = ".answerkey") -> int:
+    """How many reports there are in a home."""
+    place = Home.parse(home)
+    return len(list_reports(place)) if place.warehouse.exists() else 0
+'''
+DEPLOYMENT = """
+  - name: count-reports
+    entrypoint: flows/count_reports.py:count_reports
+    tags: [answerkey]
+    parameters: {home: .answerkey}
+    work_pool: *pool
+"""
+
+
+def test_a_flow(copy: Copy, listed: Callable[[str], list[str]]) -> None:
+    copy.add("flows/count_reports.py", FLOW)
+    text = (copy.folder / "deployments/prefect.yaml").read_text(encoding="utf-8")
+    copy.change("deployments/prefect.yaml", (text, text.rstrip() + "\n" + DEPLOYMENT))
+    code = (
+        "from answerkey.flows import environment; from answerkey.tasks.warehouse.home import Home; "
+        "environment.prepare(Home.parse('.answerkey')); "
+        "import yaml; from pathlib import Path; from prefect.flows import load_flow_from_entrypoint as load; "
+        "one = yaml.safe_load(Path('deployments/prefect.yaml').read_text())['deployments'][-1]; "
+        "print('reports:', load(one['entrypoint'])(**one['parameters']))"
+    )
+    assert copy.run("-c", code).splitlines()[-1] == "reports: 0"
+    assert len(copy.touched) <= 3
+    assert [Path(file).parent for file in listed("A flow")] == [Path(file).parent for file in copy.touched]
