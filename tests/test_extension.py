@@ -112,24 +112,40 @@ def test_a_lexical_metric(copy: Copy, listed: Callable[[str], list[str]]) -> Non
     assert [Path(file).parent for file in listed("A metric")] == [Path(file).parent for file in copy.touched]
 
 
-OPTION = """
-    persona: str = Field("", title="Persona", description="Who the judge pretends to be.")
+SHOW = """
+import json
+from prefect.utilities.callables import parameter_schema
+from answerkey.flows.evaluate_release import evaluate_release
+from answerkey.flows.parameters import Judging, Limits, Scoring
+from answerkey.flows.rerunning import Rerunning, again
+from answerkey.tasks.command_line import command
 
-    @field_validator("judges")
+judging = Judging(judges=["openai/a"], tone="stern")
+forms = {"scoring": Scoring(metrics=["meaning_match"]), "judging": judging, "limits": Limits()}
+parameters = {name: form.model_dump() for name, form in forms.items()}
+schema = parameter_schema(evaluate_release.fn).model_dump()
+print(json.dumps({
+    "library": judging.options().tone,
+    "form": schema["definitions"]["Judging"]["properties"]["tone"],
+    "manifest": parameters["judging"]["tone"],
+    "rerun": again({"parameters": parameters}, Rerunning(report="r")).judging.tone,
+    "command": command({"data": {"answers": "a.csv"}, **parameters}),
+}))
 """
 
 
 def test_an_option_of_the_judge(copy: Copy, listed: Callable[[str], list[str]]) -> None:
-    copy.change("metrics_core/judges/options.py", ('\n    @field_validator("judges")\n', OPTION))
-    assert re.search(r"--\S*persona", copy.run("-m", "answerkey.flows.cli", "evaluate", "--help"))
-    code = (
-        "import json; from answerkey.flows.evaluate_release import evaluate_release as flow; "
-        "from answerkey.flows.parameters import Judging; "
-        "print(json.dumps([flow.parameters.model_dump(), Judging(persona='x').model_dump()]))"
-    )
-    schema, manifest = json.loads(copy.run("-c", code).splitlines()[-1])
-    assert "Who the judge pretends to be." in json.dumps(schema)
-    assert manifest["persona"] == "x"
+    field = '    tone: str = Field("plain", title="Tone", description="How the judge speaks.")\n'
+    place = "    jury: Jury = Field("
+    copy.change("metrics_core/judges/options.py", (place, field + place))
+    for command in ("evaluate", "generate", "judge", "evaluate-registered"):
+        assert "--tone TEXT" in copy.run("-m", "answerkey.flows.cli", command, "--help"), command
+    shown = json.loads(copy.run("-c", SHOW))
+    assert (shown["library"], shown["manifest"], shown["rerun"]) == ("stern", "stern", "stern")
+    form = shown["form"]
+    assert (form["title"], form["description"], form["default"]) == ("Tone", "How the judge speaks.", "plain")
+    assert isinstance(form["position"], int)
+    assert "--tone stern" in shown["command"]
     assert copy.touched == listed("An option of the judge")
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.flows.test_serve import two_free_ports
+from tests.flows.cli.test_server import two_free_ports
 
 FOLDERS = ("answerkey", "flows", "tasks", "metrics_core", "deployments", "examples")
 FILES = ("pyproject.toml", "README.md", "LICENSE")
