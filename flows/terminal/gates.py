@@ -38,7 +38,7 @@ def print_self_test(tested: SelfTest) -> None:
     table.add_column("what is true of the new release", overflow="fold")
     for name in ("samples", "runs", "PASS", "FAIL"):
         table.add_column(name, justify="right", no_wrap=name in ("samples", "runs"))
-    for point in tested.points:
+    for point in tested.trials:
         truth = {
             "equal": "as good as the old one",
             "margin": f"worse by the margin, {point.loss:g}",
@@ -49,8 +49,8 @@ def print_self_test(tested: SelfTest) -> None:
             truth, f"{point.n:,}", f"{point.n_runs:,}", _rate(point.passed, point.stated_pass),
             _rate(point.failed, point.stated_fail),
         )  # fmt: skip
-    equal = tested.points[0]
-    wrong = next((point.passed for point in tested.points if point.name == "margin"), None)
+    equal = tested.trials[0]
+    wrong = next((point.passed for point in tested.trials if point.name == "margin"), None)
     show(
         f"The gate itself on simulated releases: {tested.n:,} samples{units}, drawn again and exchanged at random",
         table,

@@ -59,14 +59,16 @@ class OperatingPoint:
 class SelfTest:
     """The operating points, and the rules about differences that were simulated; `n` samples form `units` clusters.
 
-    >>> SelfTest(n=1000, units=200, rules=("rouge_l.f1 >= -0.02",), points=()).units
+    The names of the fields are those of the JSON of `answerkey gate --self-test`.
+
+    >>> SelfTest(n=1000, units=200, rules=("rouge_l.f1 >= -0.02",), trials=()).units
     200
     """
 
     n: int
     units: int
     rules: tuple[str, ...]
-    points: tuple[OperatingPoint, ...]
+    trials: tuple[OperatingPoint, ...]
 
 
 class _Scenario(NamedTuple):
@@ -92,7 +94,7 @@ def self_test(policy: Policy, evidence: Evidence, *, seed: int = 0, runs: int | 
     >>> policy = parse_policy({"primary": "exact_match.match", "margin": 0.05}, "example")
     >>> old, new = np.repeat([1.0, 0.0, 1.0], [60, 20, 20]), np.repeat([1.0, 0.0], [60, 40])
     >>> scores = {("exact_match.match", "all"): PairedScores(old, new, new, binary=True)}
-    >>> [point.name for point in self_test(policy, Evidence("v1", "v2", scores, {}), runs=20).points]
+    >>> [point.name for point in self_test(policy, Evidence("v1", "v2", scores, {}), runs=20).trials]
     ['equal', 'margin', 'loss', 'enough']
     """
     columns = {key: column for key in policy.needs if isinstance(column := evidence.scores.get(key), PairedScores)}

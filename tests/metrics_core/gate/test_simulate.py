@@ -25,7 +25,7 @@ def self_tested(n: int, *, clusters: bool, runs: int = 500, rules: tuple[str, ..
 def test_clusters_are_drawn_and_exchanged_whole() -> None:
     found = self_tested(600, clusters=True)
     assert (found.n, found.units) == (600, 120)
-    by_name = {point.name: point for point in found.points}
+    by_name = {point.name: point for point in found.trials}
     # Wrong passes at the margin, which intervals that took the rows as independent would make about 20 %.
     assert by_name["margin"].passed.value == pytest.approx(0.025, abs=0.02)
     assert by_name["loss"].failed.value == pytest.approx(0.8, abs=0.06)
@@ -42,7 +42,7 @@ def test_all_rules_about_differences_are_tried_together() -> None:
     found = self_tested(600, clusters=False, rules=rules)
     assert found.rules == ("m.f >= -0.01", "m.g >= 0", "m.h >= 0")
     # The same scores three times: one alarm is the others' alarm too, and Holm is then stricter than it had to be.
-    assert found.points[0].failed.value <= 0.03
+    assert found.trials[0].failed.value <= 0.03
 
 
 def test_power_is_stated_right_also_where_the_releases_differ_much() -> None:
@@ -52,7 +52,7 @@ def test_power_is_stated_right_also_where_the_releases_differ_much() -> None:
     column = PairedScores(old, new, new, binary=True)
     policy = parse_policy({"primary": "m.f", "margin": 0.03}, "x")
     evidence = Evidence("old", "new", {("m.f", "all"): column}, {"m.f": (Coverage("new", 1000, 1000),)})
-    by_name = {point.name: point for point in self_test(policy, evidence, runs=1000).points}
+    by_name = {point.name: point for point in self_test(policy, evidence, runs=1000).trials}
     # 1.96 + .84 standard errors of sqrt(.37 / 1000) below the margin.
     assert by_name["loss"].loss == pytest.approx(0.03 + 2.8016 * (0.37 / 1000) ** 0.5, rel=0.01)
     assert by_name["loss"].failed.value == pytest.approx(0.8, abs=0.04)
