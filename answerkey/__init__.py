@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from answerkey.metrics_core import (
         METRICS,
+        Access,
         Failed,
         Field,
         JudgeOptions,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "METRICS",
+    "Access",
     "Failed",
     "Field",
     "JudgeOptions",

@@ -262,7 +262,7 @@ def outcome_of(value: Value, fields: tuple[Field, ...]) -> Outcome:
     >>> outcome_of(True, (Field("match", binary=True),)).values
     {'match': 1.0}
     >>> outcome_of(1.2, (Field("grade"),))
-    Failed(code='value', message='grade is 1.2, outside 0.0 to 1.0', attempts=1)
+    Failed(code='invalid value', message='grade is 1.2, outside 0.0 to 1.0', attempts=1)
     """
     if value is None:
         return Undefined("the metric has no value for this sample")
@@ -274,11 +274,11 @@ def outcome_of(value: Value, fields: tuple[Field, ...]) -> Outcome:
         given = {fields[0].name: given}
     if given.keys() != {one.name for one in fields}:
         wanted = ", ".join(one.name for one in fields)
-        return Failed("value", f"values for {', '.join(map(str, given))}; expected {wanted}")
+        return Failed("invalid value", f"values for {', '.join(map(str, given))}; expected {wanted}")
     values = {one.name: float(given[one.name]) for one in fields}
     for one in fields:
         if problem := one.problem(values[one.name]):
-            return Failed("value", problem)
+            return Failed("invalid value", problem)
     # Found here, where it fails one sample; it is written to a table later.
     json.dumps(details)
     return Scored(values, reason, details)

@@ -37,6 +37,15 @@ def test_the_library_example_prints_what_stands_there() -> None:
     assert printed.getvalue() == expected
 
 
+def test_the_tutorial_on_custom_metrics_runs_and_prints_what_stands_there(tmp_path: Path) -> None:
+    text = (ROOT / "docs/custom_metrics.md").read_text(encoding="utf-8")
+    code, expected = (re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL) for kind in ("python", "text"))
+    script = tmp_path / "tutorial.py"
+    script.write_text("".join(code), encoding="utf-8")
+    done = subprocess.run([sys.executable, str(script)], check=True, capture_output=True, text=True)
+    assert done.stdout == "".join(expected)
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
 def test_links_lead_to_files(document: Path) -> None:
     targets = re.findall(r"\]\(([^)#:]+)\)", document.read_text(encoding="utf-8"))

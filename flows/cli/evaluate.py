@@ -116,25 +116,25 @@ def print_result(
 
 
 def metrics(*, as_json: AsJson = False) -> int:
-    """Print the catalogue of metrics."""
+    """Print the catalogue of metrics: those of answerkey, and those that other installed packages offer."""
     from answerkey.flows.terminal.reports import print_metrics
-    from answerkey.metrics_core.registry import METRICS, create
+    from answerkey.metrics_core.registry import METRICS, create, entry_point_metrics
 
-    catalogue = [(metric.name, METRICS[metric.name].described(), metric) for metric in create(METRICS)]
+    catalogue = [(name, metric) for name in (*METRICS, *entry_point_metrics()) for metric in create([name])]
     if not as_json:
         print_metrics(catalogue)
         return 0
     rows = [
         {
             "metric": name,
-            "summary": summary,
+            "summary": metric.described(),
             "needs": sorted(metric.needs),
             "fields": [
                 {"name": f.name, "description": f.description, "low": f.low, "high": f.high} for f in metric.fields
             ],
             "signature": metric.signature,
         }
-        for name, summary, metric in catalogue
+        for name, metric in catalogue
     ]
     print(json.dumps(rows, indent=2, ensure_ascii=False))
     return 0

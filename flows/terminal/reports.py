@@ -230,15 +230,15 @@ def print_list(rows: Sequence[tuple[str, str, str, str]], *, as_json: bool) -> N
     show(table)
 
 
-def print_metrics(catalogue: Sequence[tuple[str, str, Metric]]) -> None:
+def print_metrics(catalogue: Sequence[tuple[str, Metric]]) -> None:
     """The metrics with their fields and needs."""
     table = plain_table()
     table.add_column("metric", no_wrap=True)
     for name in ("what it is", "fields", "needs"):
         table.add_column(name, overflow="fold")
-    for name, summary, metric in catalogue:
+    for name, metric in catalogue:
         fields = ", ".join(field.name for field in metric.fields)
-        table.add_row(name, summary, fields, ", ".join(sorted(metric.needs)))
+        table.add_row(name, metric.described(), fields, ", ".join(sorted(metric.needs)))
     show(table)
 
 

@@ -1,0 +1,182 @@
+"""Metrics of a user's own, from the command line and from a form: scored in processes, compared, gated, drawn."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tasks.staging_help import query
+
+ROOT = Path(__file__).resolve().parents[2]
+METRICS = ROOT / "tests/metrics_core/data/custom_metrics.py"
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+SPECS = [
+    "contains",
+    "custom_metrics:Politeness(threshold=.3)",
+    "rude=custom_metrics:Politeness(threshold=0)",
+    "custom_metrics:Fragile",
+    "custom_metrics:short(words=2)",
+    "offered",
+]
+N = 1_800
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder as of installed packages: a module with metrics, and a distribution that offers one."""
+    folder = tmp_path_factory.mktemp("site")
+    shutil.copy(METRICS, folder)
+    (folder / "offering.py").write_text("def ends_well(answer, references):\n    return answer.endswith('!')\n")
+    info = folder / "offering-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: offering\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[answerkey.metrics]\noffered = offering:ends_well\n")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("custom") / "home"
+
+
+def path_of(site: Path) -> str:
+    return os.pathsep.join(filter(None, (str(site), str(ROOT), os.environ.get("PYTHONPATH"))))
+
+
+def answers_file(folder: Path, n: int = N) -> Path:
+    """Answers of two releases; the second is ruder, and says what the fragile metric cannot bear."""
+    said = {"old": ["please yes please", "yes please", "boom"], "new": ["yes", "big", "nan", "none", "other"]}
+    rows = [
+        {"id": str(i), "release": release, "answer": texts[i % len(texts)] + (f" {i}" if i >= 40 else "")}
+        for release, texts in said.items()
+        for i in range(n)
+    ]
+    file = folder / "polite.jsonl"
+    file.write_text("".join(json.dumps(row | {"reference": "yes"}) + "\n" for row in rows))
+    return file
+
+
+def test_the_command_line_takes_them_and_processes_score_them(
+    cli: Cli, bare_cli: Cli, site: Path, home: Path, tmp_path: Path
+) -> None:
+    path = path_of(site)
+    policy = "{primary: politeness.share, margin: 0.1}"
+    result = cli(
+        "evaluate", answers_file(tmp_path), "--metrics", ",".join(SPECS), "--baseline", "old", "--policy", policy,
+        "--min-coverage", "0.1", "--home", home, page=True, PYTHONPATH=path,
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout + result.stderr
+    scores = dict(
+        query(home, "SELECT metric || '.' || field, mean FROM report_scores WHERE slice = 'all' AND release = 'old'")
+    )
+    assert scores["politeness.polite"] == pytest.approx(2 / 3, abs=0.01)
+    assert scores["rude.polite"] == 1.0
+    assert set(scores) == {
+        "contains.match", "politeness.polite", "politeness.share", "rude.polite", "rude.share", "fragile.grade",
+        "short.score", "ends_well.score",
+    }  # fmt: skip
+    reasons = {reason for (reason,) in query(home, "SELECT DISTINCT reason FROM scores WHERE status = 'failed'")}
+    assert reasons == {
+        "exception: RuntimeError: cannot bear this", "invalid value: grade is 1.5, outside 0.0 to 1.0",
+        "invalid value: grade is nan, outside 0.0 to 1.0", "invalid value: values for grad; expected grade",
+    }  # fmt: skip
+    assert "must not ship" in result.stdout
+    [page] = (home / "pages").rglob("*.html")
+    assert "Whether an answer is polite, and how much of it is." in page.read_text(encoding="utf-8")
+    listed = bare_cli("metrics", PYTHONPATH=path)
+    assert "offered" in listed.stdout
+
+
+def test_a_report_is_read_compared_gated_and_drawn_where_the_module_is_not(
+    bare_cli: Cli, home: Path, tmp_path: Path
+) -> None:
+    assert "custom_metrics" not in bare_cli("metrics").stdout
+    text = bare_cli("report", "--home", home)
+    assert "politeness.share" in text.stdout, text.stderr
+    page = tmp_path / "page.html"
+    drawn = bare_cli("report", "polite/old", "polite/new", "--html", page, "--home", home)
+    assert drawn.returncode == 0, drawn.stderr
+    assert "Whether an answer is polite, and how much of it is." in page.read_text(encoding="utf-8")
+    assert "politeness.share" in bare_cli("compare", "old", "new", "--home", home).stdout
+    gate = bare_cli("gate", "old", "new", "--primary", "politeness.share", "--margin", "0.1", "--home", home)
+    assert (gate.returncode, "FAIL" in gate.stdout) == (1, True), gate.stderr
+    missing = bare_cli("evaluate", tmp_path / "x", "--metrics", "custom_metrics:Politeness", "--home", home)
+    assert missing.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("custom_metrics:Politeness(thresold=1)", "option 'thresold' is not known: did you mean threshold?"),
+        ("custom_metrics:Politness", "custom_metrics has no Politness; did you mean Politeness?"),
+        ("contians", "metric 'contians' is not known: did you mean contains?"),
+    ],
+)
+def test_what_cannot_be_is_one_line(bare_cli: Cli, site: Path, tmp_path: Path, spec: str, message: str) -> None:
+    result = bare_cli(
+        "evaluate", answers_file(tmp_path, 1), "--metrics", spec, "--home", tmp_path, PYTHONPATH=path_of(site)
+    )
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+@pytest.fixture
+def served(server: str, site: Path, tmp_path: Path) -> Iterator[None]:
+    """The flow on a server, with a process that runs it where the module is installed."""
+    code = "from answerkey.flows.evaluate_release import evaluate_release as e; e.serve(name='own-metrics')"
+    environment = {**os.environ, "PREFECT_API_URL": server, "PYTHONPATH": path_of(site)}
+    with (tmp_path / "serve.log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-c", code], cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True
+        )
+    yield
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+@pytest.mark.usefixtures("served")
+def test_the_form_of_a_server_takes_them(server: str, tmp_path: Path) -> None:
+    def ask(method: str, path: str, body: object = None) -> Any:
+        content = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"}
+        with urllib.request.urlopen(
+            urllib.request.Request(f"{server}/{path}", content, headers, method=method)
+        ) as reply:
+            return json.loads(reply.read())
+
+    def until(found: Callable[[], Any]) -> Any:
+        deadline = time.monotonic() + 150
+        while not (result := found()):
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+        return result
+
+    named = {"deployments": {"name": {"any_": ["own-metrics"]}}}
+    [deployment] = until(lambda: ask("POST", "deployments/filter", named))
+    home = tmp_path / "home"
+    parameters = {
+        "data": {"answers": str(answers_file(tmp_path, 6))},
+        "scoring": {"metrics": ["custom_metrics:Politeness(threshold=.3)", "x=custom_metrics:short"]},
+        "home": str(home), "page": False,
+    }  # fmt: skip
+    body = {"parameters": parameters, "enforce_parameter_schema": True, "state": {"type": "SCHEDULED"}}
+    run = ask("POST", f"deployments/{deployment['id']}/create_flow_run", body)["id"]
+
+    def ended() -> Any:
+        found = ask("GET", f"flow_runs/{run}")
+        return found if found["state_type"] in ("COMPLETED", "FAILED", "CRASHED") else None
+
+    done = until(ended)
+    assert done["state_type"] == "COMPLETED", done["state"]
+    fields = query(home, "SELECT DISTINCT metric, field FROM report_scores ORDER BY ALL")
+    assert fields == [("politeness", "polite"), ("politeness", "share"), ("x", "score")]
