@@ -133,7 +133,9 @@ def test_what_cannot_be_is_one_line(bare_cli: Cli, site: Path, tmp_path: Path, s
 @pytest.fixture
 def served(server: str, site: Path, tmp_path: Path) -> Iterator[None]:
     """The flow on a server, with a process that runs it where the module is installed."""
-    code = "from answerkey.flows.evaluate_release import evaluate_release as e; e.serve(name='own-metrics')"
+    entrypoint = "flows/evaluate_release.py:evaluate_release"
+    flow = f"prefect.flow.from_source(source={str(ROOT)!r}, entrypoint={entrypoint!r})"
+    code = f"import prefect; {flow}.serve(name='own-metrics')"
     environment = {**os.environ, "PREFECT_API_URL": server, "PYTHONPATH": path_of(site)}
     with (tmp_path / "serve.log").open("w") as log:
         process = subprocess.Popen(
