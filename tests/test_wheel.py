@@ -21,6 +21,14 @@ from tests.flows.cli.test_server import two_free_ports
 FOLDERS = ("answerkey", "flows", "tasks", "metrics_core", "deployments", "examples")
 FILES = ("pyproject.toml", "README.md", "LICENSE")
 SUFFIXES = {".py", ".typed", ".sql", ".md", ".json", ".jsonl", ".yaml", ".j2", ".css", ".js"}
+HOUSE_RULES = """
+from answerkey.metrics_core import metric
+
+
+@metric(name="polite", fields=["polite"], summary="thanks for the question")
+def polite(answer, references):
+    return "thank you" in answer.lower()
+"""
 BUILD = "import sys, setuptools.build_meta as backend; print(getattr(backend, sys.argv[1])(sys.argv[2]))"
 
 
@@ -146,10 +154,28 @@ def test_the_command_works_beside_the_users_own_packages(installed: Path, projec
     rows = [{"id": str(n), "answer": f"It is {n}.", "reference": str(n), "release": "r"} for n in range(3)]
     (project / "answers.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     # A model of its own, a worker's process, a page and the tables: everything that reads files of the package.
-    metrics = "rouge_l,meaning_match,ground_truth_similarity"
-    [report] = json.loads(answerkey(installed, project, "evaluate", "answers.jsonl", "--metrics", metrics, "--json"))
+    (project / "house_rules.py").write_text(HOUSE_RULES, encoding="utf-8")
+    metrics = "rouge_l,meaning_match,ground_truth_similarity,house_rules:polite,shown=polite_plugin"
+    # Another installed package offers a metric by an entry point.
+    plugin = project / "site" / "polite_plugin-1.0.dist-info"
+    plugin.mkdir(parents=True)
+    (plugin / "METADATA").write_text("Metadata-Version: 2.1\nName: polite-plugin\nVersion: 1.0\n", encoding="utf-8")
+    (plugin / "entry_points.txt").write_text("[answerkey.metrics]\npolite_plugin = plugged:polite\n", encoding="utf-8")
+    (project / "site" / "plugged.py").write_text(HOUSE_RULES, encoding="utf-8")
+    settings = environment(installed)
+    settings["PYTHONPATH"] += os.pathsep + str(project / "site")
+    done = subprocess.run(
+        # The script does not have the current folder on its path, where house_rules.py is.
+        [installed / "bin/answerkey", "evaluate", "answers.jsonl", "--metrics", metrics, "--json"],
+        cwd=project, env=settings, check=False, capture_output=True, text=True, timeout=240,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    [report] = json.loads(done.stdout)
     means = {f"{row['metric']}.{row['field']}": row["mean"] for row in report["scores"] if row["slice"] == "all"}
     assert (report["status"], means["meaning_match.match"]) == ("COMPLETE", 1.0)
+    assert {name: mean for name, mean in means.items() if name.startswith(("polite", "shown"))} == {
+        "polite.polite": 0.0, "shown.polite": 0.0,
+    }  # fmt: skip
 
 
 def test_it_serves_its_flows_from_there(installed: Path, project: Path) -> None:
