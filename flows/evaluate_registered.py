@@ -48,7 +48,7 @@ def evaluate_registered(
     Args:
         waiting: Which of the registered releases.
         scoring: How to score them.
-        judging: Whom to ask, where the key is, and what each may cost.
+        judging: Which judges to ask, where the key is, and what each may cost.
         limits: When the data are too bad to score, and the scores too few to trust.
         home: The folder of the warehouse, on a disk of the machine that runs this.
         baseline: A release, or a report, that each is compared with. Empty: none is.

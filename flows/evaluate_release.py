@@ -20,7 +20,6 @@ from answerkey.flows.fan_out import fan_out
 from answerkey.flows.parameters import Data, Judging, Limits, Scoring, preflight
 from answerkey.flows.publishing import conclude, policy_of
 from answerkey.flows.run_log import log
-from answerkey.flows.terminal.reports import dollars, price, what_it_costs
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.access import Access
@@ -28,6 +27,7 @@ from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.tasks import steps
 from answerkey.tasks.load.load import Loaded, Source, dataset_name
 from answerkey.tasks.publish.artifacts import artifact_key
+from answerkey.tasks.publish.text import dollars, price, what_it_costs
 from answerkey.tasks.releases.provenance import generation_of
 from answerkey.tasks.reports.commit import recorded
 from answerkey.tasks.reports.manifest import manifest
@@ -76,7 +76,7 @@ def evaluate_release(
     Args:
         data: What to evaluate.
         scoring: How to score it.
-        judging: Whom to ask, where the key is, and what it may cost.
+        judging: Which judges to ask, where the key is, and what it may cost.
         limits: When the data are too bad to score, and the scores too few to trust.
         home: The folder of the warehouse, on a disk of the machine that runs this.
         baseline: A release, or a report, that every other release is compared with. Empty: none is.
@@ -176,7 +176,7 @@ def _evaluate(run: Run) -> list[str] | list[Cost]:
 
 
 def _judge(run: Run) -> JudgeOptions:
-    """Who is asked: nobody where no metric does. Without the key, which each task fetches for itself."""
+    """The judges; no model where no metric asks one. Without the key, which each task fetches for itself."""
     if not run.scoring.asks_judges:
         return OFFLINE_JUDGE
     options = run.judging.options()
@@ -189,7 +189,7 @@ def _foresee(plan: Plan, dataset: str) -> list[Cost]:
     rows = [{**asdict(one), "cost_usd": dollars(one.cost_usd)} for one in estimates]
     create_table_artifact(rows, key=f"dry-run-{artifact_key(dataset)}", description="What the judges would be asked")
     calls = sum(one.calls for one in estimates)
-    log.info(f"dry run: {calls:,} calls, {price(total_usd(estimates))}; nobody was asked, and nothing was scored")
+    log.info(f"dry run: {calls:,} calls, {price(total_usd(estimates))}; no judge was asked, and nothing was scored")
     return estimates
 
 

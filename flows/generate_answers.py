@@ -17,12 +17,11 @@ from answerkey.flows.generating import Afterwards, Generating, Questions
 from answerkey.flows.parameters import Judging, Limits, Scoring, Waiting, preflight
 from answerkey.flows.publishing import policy_of
 from answerkey.flows.run_log import log
-from answerkey.flows.terminal.generated import counts, tally
-from answerkey.flows.terminal.reports import dollars, price, what_it_costs
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.llm.litellm import check
 from answerkey.tasks import steps
 from answerkey.tasks.publish.artifacts import artifact_key
+from answerkey.tasks.publish.text import counts, dollars, price, tally, what_it_costs
 from answerkey.tasks.releases.generate import Asking, Generated, check_answered, check_release
 from answerkey.tasks.releases.questions import QuestionSet
 from answerkey.tasks.reports.commit import recorded
@@ -71,7 +70,7 @@ def generate_answers(
         generating: Which model to ask, how, and what it may cost.
         afterwards: What to do with the release once it is registered.
         scoring: How to score it, where it is evaluated.
-        judging: Whom to ask about it, where the key is, and what it may cost, likewise.
+        judging: Which judges to ask about it, where the key is, and what it may cost, likewise.
         limits: When the data are too bad to score, and the scores too few to trust, likewise.
         home: The folder of the warehouse, on a disk of the machine that runs this.
     """

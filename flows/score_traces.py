@@ -14,11 +14,11 @@ from prefect.runtime import flow_run
 from answerkey.flows.evaluate_release import score_runner, this_run, work_folder
 from answerkey.flows.fan_out import fan_out
 from answerkey.flows.run_log import log
-from answerkey.flows.terminal.reports import dollars, price
 from answerkey.flows.tracing import Job, Tracing, jobs
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.cost import total_usd
 from answerkey.tasks import steps
+from answerkey.tasks.publish.text import dollars, price
 from answerkey.tasks.reports.commit import recorded
 from answerkey.tasks.score.plan import MAX_CHUNKS
 from answerkey.tasks.score.score import worth_spawning
@@ -125,7 +125,7 @@ def _preview(todo: Sequence[Job], home: Home, run_id: str, window: Window) -> li
     ]
     create_table_artifact(rows, key="dry-run-score-traces", description="Which traces the rules would score")
     calls = sum(one.calls for one in estimates)
-    log.info(f"dry run: {calls:,} calls, {price(total_usd(estimates))}; nobody was asked, and nothing was scored")
+    log.info(f"dry run: {calls:,} calls, {price(total_usd(estimates))}; no judge was asked, and nothing was scored")
     if problems:
         raise UserError("\n".join(problems))
     return previews

@@ -55,7 +55,7 @@ def report(
     home: HomeOption = HOME,
 ) -> int:
     """Print reports from the warehouse."""
-    from answerkey.flows.terminal.reports import print_list, print_reports
+    from answerkey.flows.cli.tables import print_list, print_reports
     from answerkey.tasks.gate.verdicts import exit_code
     from answerkey.tasks.reports.report import latest_run, list_reports, read_reports, report_named
 
@@ -96,7 +96,7 @@ def compare(
     home: HomeOption = HOME,
 ) -> int:
     """Compare two reports on the samples that both have, keep the result, and print it."""
-    from answerkey.flows.terminal.comparisons import pair_json, print_pairs
+    from answerkey.flows.cli.comparison_tables import pair_json, print_pairs
     from answerkey.tasks.compare.compare import compare as compare_reports
     from answerkey.tasks.compare.examples import largest_changes
     from answerkey.tasks.reports.report import pair_named
@@ -129,7 +129,7 @@ def diff(
     home: HomeOption = HOME,
 ) -> int:
     """Tell apart what moved the numbers: rows, references, answers, judge, prompt, parser, code."""
-    from answerkey.flows.terminal.comparisons import print_difference
+    from answerkey.flows.cli.comparison_tables import print_difference
     from answerkey.tasks.compare.attribution import diff as diff_reports
     from answerkey.tasks.reports.report import pair_named
 
@@ -151,8 +151,7 @@ def history(
     home: HomeOption = HOME,
 ) -> int:
     """A score in every report of a data set, or of the traces of a rule by time; oldest first."""
-    from answerkey.flows.terminal.comparisons import print_history
-    from answerkey.flows.terminal.traces import print_over_time
+    from answerkey.flows.cli.comparison_tables import print_history, print_over_time
     from answerkey.tasks.reports.report import history as history_of
     from answerkey.tasks.traces.summary import over_time
 
@@ -244,9 +243,8 @@ def _print_against(
     """The reports, then how they compare with a baseline, then what the gate says."""
     from dataclasses import asdict
 
-    from answerkey.flows.terminal.comparisons import pair_json, print_pairs
-    from answerkey.flows.terminal.gates import print_verdict
-    from answerkey.flows.terminal.reports import print_reports
+    from answerkey.flows.cli.comparison_tables import pair_json, print_pairs, print_verdict
+    from answerkey.flows.cli.tables import print_reports
 
     if as_json:
         content = {

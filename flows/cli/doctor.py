@@ -29,7 +29,7 @@ class Finding:
 def doctor(*, home: HomeOption = HOME) -> int:
     """Check versions, models, the judge, the warehouse and the server, and give the remedy for each problem."""
     environment.prepare(home)
-    from answerkey.flows.terminal.reports import print_findings
+    from answerkey.flows.cli.tables import print_findings
 
     findings = examine(home)
     print_findings(findings)

@@ -102,8 +102,7 @@ def print_result(
 ) -> int:
     """Print the result of a run: its reports, how they compare, or what it would have asked. Returns the exit code."""
     from answerkey.flows.cli.compare import print_compared_reports
-    from answerkey.flows.terminal.judges import print_estimates
-    from answerkey.flows.terminal.reports import print_reports
+    from answerkey.flows.cli.tables import print_estimates, print_reports
     from answerkey.tasks.reports.report import read_reports
 
     if dry_run:
@@ -117,7 +116,7 @@ def print_result(
 
 def metrics(*, as_json: AsJson = False) -> int:
     """Print the catalogue of metrics: those of answerkey, and those that other installed packages offer."""
-    from answerkey.flows.terminal.reports import print_metrics
+    from answerkey.flows.cli.tables import print_metrics
     from answerkey.metrics_core.registry import METRICS, create, entry_point_metrics
 
     catalogue = [(name, metric) for name in (*METRICS, *entry_point_metrics()) for metric in create([name])]

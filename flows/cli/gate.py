@@ -85,7 +85,7 @@ def gate(  # noqa: PLR0913
 ) -> int:
     """May the new release ship? Decides by a policy, and says how sure that is."""
     rules = _policy(policy, primary, margin, rule or [])
-    from answerkey.flows.terminal.gates import print_self_test, print_verdict
+    from answerkey.flows.cli.comparison_tables import print_self_test, print_verdict
     from answerkey.tasks.gate.gate import gate as decide
     from answerkey.tasks.gate.gate import gate_self_test
     from answerkey.tasks.gate.verdicts import EXIT_CODES
@@ -152,7 +152,7 @@ def calibrate(
 
     The result is kept, and a gate can demand it.
     """
-    from answerkey.flows.terminal.gates import print_calibration
+    from answerkey.flows.cli.comparison_tables import print_calibration
     from answerkey.tasks.gate.calibrate import calibrate as calibrate_metric
     from answerkey.tasks.gate.calibrate import columns_of, store_calibration
 

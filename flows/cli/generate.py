@@ -53,8 +53,7 @@ def generate(  # noqa: PLR0913
     Replies are kept in the ledger, so that no question is paid for twice. With --evaluate the release is evaluated at
     once, with the options for scoring, judges and limits.
     """
-    from answerkey.flows.terminal.generated import print_generated
-    from answerkey.flows.terminal.judges import print_estimates
+    from answerkey.flows.cli.tables import print_estimates, print_generated
     from answerkey.metrics_core.llm.cost import Cost
     from answerkey.tasks.releases.register import registrations
 
@@ -73,7 +72,7 @@ def generate(  # noqa: PLR0913
 
         made = generate_answers(questions, generating, afterwards, scoring, judging, limits, str(home))
     if isinstance(made, Cost):
-        print_estimates([made], as_json=as_json, whom="the model")
+        print_estimates([made], as_json=as_json, asked="the model")
         return 0
     reports = list(made.report_ids)
     if not (as_json and reports):

@@ -55,7 +55,7 @@ def judge(
     home: HomeOption = HOME,
 ) -> int:
     """Ask judges about one answer, as an evaluation would. Replies are kept in the ledger, and not paid for twice."""
-    from answerkey.flows.terminal.judges import print_trials
+    from answerkey.flows.cli.tables import print_trials
 
     texts = [reference, *(references or ())]
     trials = ask_about(question, texts, answer, metrics_of(metric), judging, home)

@@ -23,7 +23,7 @@ def score_traces(
     home: HomeOption = HOME,
 ) -> int:
     """Score the logged traces that rules take: a source, a condition, a sample, a metric, a judge."""
-    from answerkey.flows.terminal.traces import print_funnels, print_previews
+    from answerkey.flows.cli.comparison_tables import print_funnels, print_previews
 
     prepare_run(home, quiet=quiet)
     traces = traces.model_copy(update={"rules": [absolute(place) for place in traces.rules]})

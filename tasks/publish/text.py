@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison
+from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.tasks.reports.report import Score
+
+if TYPE_CHECKING:
+    from answerkey.metrics_core.llm.access import Limits
+    from answerkey.tasks.releases.generate import Generated
 
 HEAD = ("field", "rows", "old", "new", "difference", "p adjusted", "finding", "fixed/broken")
 HUMAN = "in human labels"
@@ -109,3 +115,51 @@ def interval(score: Score) -> str:
 def literal(text: str) -> str:
     """Text from data, as markdown shows it literally."""
     return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", text.replace("\n", " "))
+
+
+def price(cost: float | None) -> str:
+    """A cost in a sentence."""
+    return "price unknown" if cost is None else dollars(cost)
+
+
+def what_it_costs(models: Sequence[str], limits: Limits, estimates: Sequence[Cost]) -> str:
+    """Which models a run will ask, how often, what it may cost, and its limits, in a sentence."""
+    calls, known = (sum(getattr(one, name) for one in estimates) for name in ("calls", "in_ledger"))
+    limited = [f"{limits.max_calls:,} calls"] if limits.max_calls is not None else []
+    limited += [dollars(limits.max_cost_usd)] if limits.max_cost_usd is not None else []
+    return (
+        f"{', '.join(models)} will be asked {calls:,} times ({known:,} replies are in the ledger), about "
+        f"{price(total_usd(estimates))}; limit: {' and '.join(limited) or 'none'}"
+    )
+
+
+def dollars(cost: float | None) -> str:
+    """An amount of money in a table; "unknown" where a price is."""
+    if cost is None:
+        return "unknown"
+    return f"${cost:,.4f}" if cost < 1 else f"${cost:,.2f}"
+
+
+def counts(made: Generated) -> list[tuple[str, int]]:
+    """What came of the questions; the first count is the sum of the others."""
+    return [
+        ("questions", made.n_questions),
+        ("generated", made.n_generated),
+        ("from ledger", made.n_from_ledger),
+        ("failed", made.n_failed),
+        ("skipped", made.n_skipped),
+    ]
+
+
+def tally(made: Generated) -> str:
+    """What came of the questions in a sentence, with its cost."""
+    (_, n), *parts = counts(made)
+    said = ", ".join(f"{count:,} {name}" for name, count in parts)
+    why = f" ({made.why})" if made.reasons else ""
+    cut = f"; {made.n_cut_off:,} cut off at the limit of tokens" if made.n_cut_off else ""
+    return f"{made.dataset}/{made.release}: {n:,} questions: {said}{why}{cut}; {spent(made)}"
+
+
+def spent(made: Generated) -> str:
+    """The calls that generation made, and their cost."""
+    return f"{made.calls:,} call{'' if made.calls == 1 else 's'}, {price(made.cost_usd)}"

@@ -2,9 +2,7 @@
 
 import pytest
 
-from answerkey.flows.terminal import reports
-from answerkey.flows.terminal.comparisons import print_history, print_pairs
-from answerkey.flows.terminal.gates import print_self_test
+from answerkey.flows.cli.comparison_tables import print_history, print_pairs, print_self_test
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.gate.simulate import OperatingPoint, SelfTest
 from answerkey.metrics_core.statistics.intervals import Estimate, Interval
@@ -16,9 +14,9 @@ from tests.tasks.publish.page.page_help import FIELDS, field_comparison
 def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
     """A terminal of 80 columns."""
     monkeypatch.setattr(
-        reports,
+        tables,
         "_console",
-        lambda: reports.Console(width=80, force_terminal=True, color_system=None, highlight=False),
+        lambda: tables.Console(width=80, force_terminal=True, color_system=None, highlight=False),
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.flows.terminal.traces import print_funnels
+from answerkey.flows.cli.comparison_tables import print_funnels
 from answerkey.tasks.traces.condition import parse_condition
 from answerkey.tasks.traces.rules import KEYS, load_rules
 from tests.tasks.staging_help import query

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.flows.terminal.traces import print_over_time
+from answerkey.flows.cli.comparison_tables import print_over_time
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.statistics.intervals import student_t, wilson
 from answerkey.tasks.traces import score as scoring

@@ -1,4 +1,4 @@
-"""What the command line prints. Tables are drawn by rich; without a terminal they come as plain text."""
+"""Tables of reports, judges and generated answers. Drawn by rich; without a terminal they come as plain text."""
 
 from __future__ import annotations
 
@@ -14,15 +14,21 @@ from rich.table import Table
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import OFFLINE
-from answerkey.metrics_core.llm.access import Limits
+from answerkey.metrics_core.judges.votes import OUT_OF_DEPTH
 from answerkey.metrics_core.llm.cost import Cost, total_usd
-from answerkey.tasks.publish.text import interval, number
+from answerkey.metrics_core.llm.untrusted import one_line
+from answerkey.metrics_core.measurement import Scored
+from answerkey.tasks.publish.text import counts, dollars, interval, number, price, spent
+from answerkey.tasks.releases.generate import Generated
+from answerkey.tasks.releases.register import Registration
 from answerkey.tasks.reports.manifest import depth_warnings, saved
 from answerkey.tasks.reports.report import LABEL, Report, Score
 
 if TYPE_CHECKING:
     from answerkey.flows.cli.doctor import Finding
+    from answerkey.flows.cli.judge import Trial
     from answerkey.metrics_core.metric import Metric
+
 
 _PLAIN_WIDTH = 200
 """Columns where there is no terminal to measure: a file or a pipe does not wrap."""
@@ -106,29 +112,6 @@ def _judged(judge: Mapping[str, Any], cascades: Sequence[tuple[int, int]]) -> st
     )
 
 
-def price(cost: float | None) -> str:
-    """What was, or would be, paid, in a sentence."""
-    return "price unknown" if cost is None else dollars(cost)
-
-
-def what_it_costs(models: Sequence[str], limits: Limits, estimates: Sequence[Cost]) -> str:
-    """Whom a run will ask, how often, what it may cost, and its limits, in a sentence."""
-    calls, known = (sum(getattr(one, name) for one in estimates) for name in ("calls", "in_ledger"))
-    limited = [f"{limits.max_calls:,} calls"] if limits.max_calls is not None else []
-    limited += [dollars(limits.max_cost_usd)] if limits.max_cost_usd is not None else []
-    return (
-        f"{', '.join(models)} will be asked {calls:,} times ({known:,} replies are in the ledger), about "
-        f"{price(total_usd(estimates))}; limit: {' and '.join(limited) or 'none'}"
-    )
-
-
-def dollars(cost: float | None) -> str:
-    """The same in a table."""
-    if cost is None:
-        return "unknown"
-    return f"${cost:,.4f}" if cost < 1 else f"${cost:,.2f}"
-
-
 def plain_table(title: str = "") -> Table:
     """Rows under a ruled head, without a frame."""
     return Table(title=title, title_justify="left", box=SIMPLE_HEAD, title_style="bold", pad_edge=False)
@@ -207,7 +190,7 @@ def _cell(score: Score | None) -> str:
 def _coverage(report: Report, *, labels: bool = False) -> str:
     """Of the metric that covers least: a table may not look more complete than its weakest row.
 
-    Labels of people stand apart: what nobody labelled is no failure.
+    Human labels stand apart: an answer without a label is no failure.
     """
     chosen = [score for score in report.overall if (score.metric == LABEL) == labels]
     if not chosen:
@@ -246,3 +229,147 @@ def print_findings(findings: Sequence[Finding]) -> None:
     """One line a finding, with the remedy where something is wrong."""
     marks = {True: "[green]ok[/green]  ", False: "[red]fail[/red]"}
     show(*(f"{marks[f.ok]}  {f.name:<22} {escape(f.text)}" for f in findings))
+
+
+_LABEL = 9
+
+
+def print_estimates(estimates: Sequence[Cost], *, as_json: bool, asked: str = "the judges") -> None:
+    """A dry run: a line a metric, and the total."""
+    if as_json:
+        print(json.dumps([asdict(estimate) for estimate in estimates], indent=2))
+        return
+    page = plain_table(f"dry run: what {asked} would be asked")
+    page.add_column("metric", overflow="fold")
+    for name in ("samples", "calls", "ledger", "tokens in/out", "cost"):
+        page.add_column(name, justify="right", no_wrap=True)
+    for one in estimates:
+        tokens = f"{_rough(one.tokens_in)}/{_rough(one.tokens_out)}"
+        counts = (f"{one.samples:,}", f"{one.calls:,}", f"{one.in_ledger:,}")
+        page.add_row(one.metric, *counts, tokens, dollars(one.cost_usd))
+    names = ("calls", "in_ledger", "tokens_in", "tokens_out")
+    calls, known, asked, answered = (sum(getattr(one, name) for one in estimates) for name in names)
+    page.add_section()
+    tokens = f"{_rough(asked)}/{_rough(answered)}"
+    page.add_row("total", "", f"{calls:,}", f"{known:,}", tokens, dollars(total_usd(estimates)))
+    decided = [f"{one.metric}: the offline judge decides {one.offline:,}" for one in estimates if one.offline]
+    show(page, *decided, "no model was asked; the tokens of replies are an estimate, and failed calls come on top")
+
+
+def _rough(tokens: int) -> str:
+    """Three digits: an estimate has no more to say."""
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if tokens >= 0.9995 * size:
+            return f"{tokens / size:.3g}{unit}"
+    return str(tokens)
+
+
+def print_trials(trials: Sequence[Trial], references: Sequence[str], *, as_json: bool) -> None:
+    """What judges said about one sample, metric by metric."""
+    if as_json:
+        print(json.dumps([_as_json(trial) for trial in trials], indent=2, ensure_ascii=False))
+        return
+    for place, trial in enumerate(trials):
+        show(*([""] if place else []), *_page(trial, references))
+
+
+def _as_json(trial: Trial) -> dict[str, Any]:
+    found = trial.measurement
+    return {
+        "metric": found.metric, "status": found.status, "values": dict(found.values), "reason": found.reason,
+        "details": dict(found.details), "signature": found.signature, "from_ledger": found.from_ledger,
+        "calls": trial.calls, "usage": asdict(found.usage), "requests": list(found.requests),
+    }  # fmt: skip
+
+
+def _page(trial: Trial, references: Sequence[str]) -> Iterator[str | Table]:
+    found = trial.measurement
+    values = ", ".join(f"{name} {_short(value)}" for name, value in found.values.items())
+    yield f"[bold]{found.metric}[/bold]  {values or found.status}"
+    details = found.details
+    if "verdict" in details:
+        rule = f", by the rule {details['rule']}" if details["rule"] else ""
+        yield _line("verdict", f"{details['verdict']}{rule}")
+    if "probability" in details:
+        yield _line("matches", f"with a probability of {details['probability']:.2f}, in the eyes of people")
+    if OUT_OF_DEPTH in details:
+        yield _line("beware", f"the offline judge is out of its depth: {details[OUT_OF_DEPTH]}")
+    if found.reason:
+        yield _line("reason" if isinstance(found.outcome, Scored) else "cause", found.reason)
+    if isinstance(index := details.get("reference"), int):
+        yield _line("reference", f"{index + 1}: {references[index]}")
+    yield _line("calls", _calls(trial))
+    if len(details.get("votes", ())) > 1:
+        yield _votes(details["votes"])
+    if "facts" in details:
+        yield _facts(details["facts"])
+
+
+def _line(label: str, text: str) -> str:
+    # Judges wrote much of this: neither markup nor control characters of theirs reach the terminal.
+    return f"  [dim]{label:<{_LABEL}}[/dim]  {escape(one_line(text))}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if value.is_integer() else number(value)
+
+
+def _calls(trial: Trial) -> str:
+    found = trial.measurement
+    if not trial.calls and trial.about:
+        return f"none: judged by the {trial.about}"
+    if not trial.calls:
+        return "none: the ledger has the replies" if found.from_ledger else "none needed"
+    usage = found.usage
+    tokens = f"{usage.tokens_in:,} tokens in, {usage.tokens_out:,} out"
+    return f"{trial.calls:,}, {tokens}, {price(usage.cost_usd)}, {usage.seconds:.1f} s"
+
+
+def _votes(votes: Sequence[Mapping[str, Any]]) -> Table:
+    page = plain_table()
+    for name in ("vote", "judge", "reason"):
+        page.add_column(name, overflow="fold")
+    for vote in votes:
+        page.add_row(number(vote["vote"]), escape(vote["judge"]), escape(one_line(vote["reason"] or "")))
+    return page
+
+
+def _facts(facts: Sequence[Mapping[str, str | None]]) -> Table:
+    """The facts of both texts, those that belong together side by side."""
+    page = plain_table()
+    for name in ("", "fact of the reference", "fact of the answer"):
+        page.add_column(name, overflow="fold")
+    texts = {row["id"]: escape(one_line(row["fact"] or "")) for row in facts}
+    shown = set()
+    for row in facts:
+        if row["side"] == "reference":
+            page.add_row(row["status"], texts[row["id"]], texts.get(row["with"], ""))
+            shown.add(row["with"])
+        elif row["id"] not in shown:
+            page.add_row(row["status"], "", texts[row["id"]])
+    return page
+
+
+def print_generated(made: Generated, registration: Registration, *, as_json: bool) -> None:
+    """The answers of a release: what came of the questions, where they are, and how to go on."""
+    if as_json:
+        print(json.dumps({**asdict(made), "registration": asdict(registration)}, indent=2, ensure_ascii=False))
+        return
+    page = plain_table(escape(f"{made.release} on {made.dataset}"))
+    page.add_column("")
+    page.add_column("questions", justify="right")
+    (_, total), *parts = counts(made)
+    for what, n in parts:
+        page.add_row(what, f"{n:,}")
+    page.add_section()
+    page.add_row("all", f"{total:,}")
+    lines = [f"without an answer: {escape(made.why)}"] if made.reasons else []
+    if made.n_cut_off:
+        lines.append(f"cut off at the limit of tokens: {made.n_cut_off:,}")
+    state = f"has the report {registration.report_id}" if registration.report_id else "waits for its evaluation"
+    lines += [
+        f"model: {spent(made)}",
+        f"answers: {escape(made.answers)}",
+        f"{escape(registration.name)} is registered as {registration.registration} and {state}",
+    ]
+    show(page, *lines)

@@ -1,22 +1,31 @@
-"""What the command line prints about two reports: how they compare, and why they differ; and about many: history."""
+"""Tables of comparisons, verdicts, calibrations and traces."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from rich.markup import escape
 from rich.table import Table
 
-from answerkey.flows.terminal.reports import fits, plain_table, show
+from answerkey.flows.cli.tables import fits, plain_table, show
 from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison, Finding
 from answerkey.metrics_core.llm.untrusted import cut, one_line
+from answerkey.metrics_core.statistics.intervals import Estimate
 from answerkey.tasks.compare.attribution import CAUSES, Difference, Movement
 from answerkey.tasks.compare.examples import LargestChange
-from answerkey.tasks.publish.text import human_note, number, only_one, table
+from answerkey.tasks.publish.text import dollars, human_note, number, only_one, table
 from answerkey.tasks.reports.report import Moment
+from answerkey.tasks.traces.score import Preview
+from answerkey.tasks.traces.summary import BUCKETS, Funnel, Period, ends
+
+if TYPE_CHECKING:
+    from answerkey.metrics_core.gate.simulate import SelfTest
+    from answerkey.tasks.gate.calibrate import Calibration
+    from answerkey.tasks.gate.verdicts import ReleaseVerdict
+
 
 _LONGEST_TEXT = 400
 _VERDICT, _GAP = 19, 3
@@ -251,3 +260,212 @@ class Axis:
 
     def _place(self, value: float) -> int:
         return round((value - self.low) / ((self.high - self.low) or 1.0) * (_PLOT - 1))
+
+
+_STYLES = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold yellow", "INCOMPLETE": "bold magenta"}
+
+
+def print_verdict(gated: ReleaseVerdict) -> None:
+    """The verdict and its sentence, then a line a rule."""
+    verdict = gated.verdict
+    table = plain_table()
+    table.add_column("rule", overflow="fold")
+    table.add_column("outcome", no_wrap=True)
+    table.add_column("why", overflow="fold")
+    for rule in verdict.rules:
+        table.add_row(_printable(rule.rule), _outcome(rule.outcome), _printable(rule.sentence))
+    show(f"{_outcome(verdict.outcome)}  {_printable(verdict.sentence)}", table)
+
+
+def print_self_test(tested: SelfTest) -> None:
+    """What was simulated, and how often the gate said what, each with its Monte Carlo error."""
+    units = "" if tested.units == tested.n else f" in {tested.units:,} clusters"
+    table = plain_table()
+    table.add_column("what is true of the new release", overflow="fold")
+    for name in ("samples", "runs", "PASS", "FAIL"):
+        table.add_column(name, justify="right", no_wrap=name in ("samples", "runs"))
+    for point in tested.trials:
+        truth = {
+            "equal": "as good as the old one",
+            "margin": f"worse by the margin, {point.loss:g}",
+            "loss": f"worse by {point.loss:.4f}",
+            "enough": "as good, on as many samples as are said to do",
+        }[point.name]
+        table.add_row(
+            truth, f"{point.n:,}", f"{point.n_runs:,}", _rate(point.passed, point.stated_pass),
+            _rate(point.failed, point.stated_fail),
+        )  # fmt: skip
+    equal = tested.trials[0]
+    wrong = next((point.passed for point in tested.trials if point.name == "margin"), None)
+    show(
+        f"The gate itself on simulated releases: {tested.n:,} samples{units}, drawn again and exchanged at random",
+        table,
+        f"false alarms: {_rate(equal.failed)} of equally good releases FAIL",
+        *([f"wrong passes: {_rate(wrong)} of releases that lose the margin PASS"] if wrong else []),
+        f"rules: {_printable('; '.join(tested.rules))}",
+    )
+
+
+def print_calibration(found: Calibration) -> None:
+    """How far the metric agrees with people, on all releases and each; the means with its errors allowed for."""
+    graded = any(part.threshold for part in found.parts)
+    table = plain_table(f"{_printable(found.name)} against labels of people ({_printable(found.labels)})")
+    table.add_column("release", overflow="fold")
+    for name in (
+        "n",
+        "kappa",
+        "AC1",
+        "sensitivity",
+        "specificity",
+        "bias",
+        *(("AUROC", "threshold") if graded else ()),
+    ):
+        table.add_column(name, justify="right", no_wrap=name == "n", overflow="fold")
+    for part in found.parts:
+        names = ("kappa", "ac1", "sensitivity", "specificity", "bias")
+        estimates: list[Estimate | None] = [getattr(part.agreement, name, None) for name in names]
+        if graded:
+            cut = part.threshold and Estimate(part.threshold.value, part.threshold.interval)
+            estimates += [part.auroc, cut]
+        name = "all" if part.release is None else _printable(part.release)
+        table.add_row(name, f"{part.n:,}", *(_estimate(one) for one in estimates))
+    lines = [f"signature: {_printable(found.signature)}"]
+    if ceiling := found.parts[0].ceiling:
+        lines.append(f"two people on {ceiling.n:,} of these answers: kappa {_estimate(ceiling.kappa)}")
+    if found.n_without_score:
+        lines.append(f"{found.n_without_score:,} labelled answers have no score and are left out")
+    show(table, *([_corrected(found)] if found.corrected else []), *lines)
+
+
+def _corrected(found: Calibration) -> Table:
+    table = plain_table("mean of each release, raw and corrected for these errors (PPI++)")
+    table.add_column("release", overflow="fold")
+    for name in ("raw", "corrected", "labelled", "scored only"):
+        table.add_column(name, justify="right", no_wrap=name not in ("raw", "corrected"))
+    for one in found.corrected:
+        better = one.corrected
+        table.add_row(
+            _printable(one.release), _estimate(one.raw), _estimate(Estimate(better.value, better.interval)),
+            f"{better.labelled:,}", f"{better.unlabelled:,}",
+        )  # fmt: skip
+    return table
+
+
+def _estimate(found: Estimate | None) -> str:
+    if found is None:
+        return "-"
+    value, interval = found
+    return f"{value:.3f}" + (f" ({interval.low:.3f} to {interval.high:.3f})" if interval else "")
+
+
+def _rate(found: Estimate, stated: float | None = None) -> str:
+    value, interval = found
+    error = f" ± {100 * (interval.high - interval.low) / 2:.1f}" if interval else ""
+    return f"{100 * value:.1f}{error} %" + ("" if stated is None else f" (stated: {100 * stated:.0f} %)")
+
+
+def _outcome(outcome: str) -> str:
+    return f"[{_STYLES[outcome]}]{outcome}[/]"
+
+
+def _printable(text: str) -> str:
+    """As one line that cannot move the cursor or turn the writing round, whatever names hold."""
+    return escape("".join(char if char.isprintable() else "�" for char in text))
+
+
+_FIRST = 10
+"""Traces of a rule that a dry run prints; JSON has more."""
+_LONGEST = 60
+
+
+def print_funnels(funnels: Sequence[Funnel], *, as_json: bool) -> None:
+    """A column a rule: how many traces were seen, and where each of them ended."""
+    if as_json:
+        print(json.dumps([asdict(funnel) for funnel in funnels], indent=2, ensure_ascii=False))
+        return
+    page = _page([funnel.rule for funnel in funnels])
+    page.add_row("seen", *(f"{funnel.seen:,}" for funnel in funnels), "")
+    page.add_section()
+    for bucket, what in BUCKETS.items():
+        if any(getattr(funnel, bucket) for funnel in funnels) or bucket == "scored":
+            counts = (f"{getattr(funnel, bucket):,}" for funnel in funnels)
+            page.add_row(f"  {bucket.replace('_', ' ')}", *counts, f"[dim]{what}[/dim]")
+    page.add_section()
+    page.add_row("mean", *(number(funnel.mean) for funnel in funnels), "")
+    page.add_row("95 % interval", *(ends(funnel) for funnel in funnels), "")
+    fields = [f"{escape(funnel.rule)}: the mean is of {funnel.metric}.{funnel.field}" for funnel in funnels]
+    again = [
+        f"{escape(funnel.rule)}: {funnel.again:,} of those seen were seen before" for funnel in funnels if funnel.again
+    ]
+    show(page, *fields, *again)
+
+
+def _page(rules: Sequence[str]) -> Table:
+    page = plain_table()
+    page.add_column("traces", no_wrap=True)
+    for rule in rules:
+        page.add_column(escape(rule), justify="right", overflow="fold")
+    page.add_column("")
+    return page
+
+
+def print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
+    """What a run would do: a column a rule, then the first traces that each would score."""
+    if as_json:
+        print(json.dumps([asdict(one) for one in previews], indent=2, ensure_ascii=False))
+        return
+    page = _page([one.rule for one in previews])
+    rows = {
+        "seen": "",
+        "disabled": BUCKETS["disabled"],
+        "filtered": BUCKETS["filtered"],
+        "sampled_out": BUCKETS["sampled_out"],
+        "quarantined": BUCKETS["quarantined"],
+        "taken": "would have a score",
+        "measured": "of them: measurements to make",
+    }
+    for name, what in rows.items():
+        counts = (f"{getattr(one, name):,}" for one in previews)
+        page.add_row(name.replace("_", " "), *counts, f"[dim]{what}[/dim]")
+    estimates = [one.estimate for one in previews]
+    if any(estimates):
+        page.add_section()
+        page.add_row("calls", *(f"{one.calls:,}" if one else "–" for one in estimates), "[dim]to judges[/dim]")
+        page.add_row("cost", *(dollars(one.cost_usd) if one else "–" for one in estimates), "")
+    show(page, *(line for one in previews for line in _taken(one)), "no judge was asked, and nothing was scored")
+
+
+def _taken(one: Preview) -> Iterator[Table | str]:
+    if not one.traces:
+        return
+    page = plain_table(escape(f"{one.rule} would score"))
+    page.add_column("trace", overflow="fold")
+    page.add_column("time (UTC)", no_wrap=True)
+    page.add_column("answer", overflow="fold")
+    for trace in one.traces[:_FIRST]:
+        cells = (trace.trace_id, trace.time or "", trace.answer or "")
+        page.add_row(*(escape(cut(one_line(cell), _LONGEST)) for cell in cells))
+    yield page
+    if one.taken > _FIRST:
+        yield f"and {one.taken - _FIRST:,} more\n"
+
+
+def print_over_time(rule: str, name: str, periods: Sequence[Period], *, by: str, as_json: bool) -> None:
+    """The mean of a field by day, week or month, with each interval drawn on one axis."""
+    if as_json:
+        print(json.dumps({rule: {name: [asdict(one) for one in periods]}}, indent=2, ensure_ascii=False))
+        return
+    axis = Axis.of(periods)
+    several = any(one.methods > 1 for one in periods)
+    page = plain_table(escape(f"{name} of {rule} by {by}"))
+    page.add_column(f"{by} (UTC)", no_wrap=True)
+    for head in ("mean", "95 % interval", "scored", *(["method"] if several else [])):
+        page.add_column(head, justify="right", no_wrap=True)
+    page.add_column(axis.head, no_wrap=True)
+    for one in periods:
+        method = [str(one.methods)] if several else []
+        page.add_row(
+            one.start, number(one.mean), ends(one), f"{one.n_scored:,}/{one.n_total:,}", *method, axis.drawn(one)
+        )
+    warning = ["[yellow]![/yellow] numbers of different methods are not comparable: the metric or its judge changed"]
+    show(page, *(warning if several else []))

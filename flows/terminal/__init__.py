@@ -1,1 +1,0 @@
-"""What runs print for people, or as JSON for machines."""
