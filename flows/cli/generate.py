@@ -72,7 +72,7 @@ def generate(  # noqa: PLR0913
 
         made = generate_answers(questions, generating, afterwards, scoring, judging, limits, str(home))
     if isinstance(made, Cost):
-        print_estimates([made], as_json=as_json, asked="the model")
+        print_estimates([made], as_json=as_json, models="the model")
         return 0
     reports = list(made.report_ids)
     if not (as_json and reports):

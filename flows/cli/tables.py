@@ -234,12 +234,12 @@ def print_findings(findings: Sequence[Finding]) -> None:
 _LABEL = 9
 
 
-def print_estimates(estimates: Sequence[Cost], *, as_json: bool, asked: str = "the judges") -> None:
+def print_estimates(estimates: Sequence[Cost], *, as_json: bool, models: str = "the judges") -> None:
     """A dry run: a line a metric, and the total."""
     if as_json:
         print(json.dumps([asdict(estimate) for estimate in estimates], indent=2))
         return
-    page = plain_table(f"dry run: what {asked} would be asked")
+    page = plain_table(f"dry run: what {models} would be asked")
     page.add_column("metric", overflow="fold")
     for name in ("samples", "calls", "ledger", "tokens in/out", "cost"):
         page.add_column(name, justify="right", no_wrap=True)

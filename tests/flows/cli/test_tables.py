@@ -2,6 +2,7 @@
 
 import pytest
 
+from answerkey.flows.cli import tables
 from answerkey.flows.cli.comparison_tables import print_history, print_pairs, print_self_test
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.gate.simulate import OperatingPoint, SelfTest
