@@ -162,7 +162,7 @@ CREATE TABLE IF NOT EXISTS reports (
     run_id          VARCHAR                 -- of the run that made it; as in `runs`
 );
 
--- One row a sample, metric and field, also where there is no number: status and reason say why. Where people have
+-- One row per sample, metric and field, also where there is no number: status and reason say why. Where people have
 -- labelled answers, metric `label` with its field `correct` is one of them.
 CREATE TABLE IF NOT EXISTS scores (
     report_id       VARCHAR NOT NULL,   -- as in `reports`
@@ -189,7 +189,7 @@ CREATE TABLE IF NOT EXISTS report_scores (
     n_scored    BIGINT NOT NULL,    -- rows with a number
     n_failed    BIGINT NOT NULL,    -- rows that could not be scored, and may be when tried again
     n_undefined BIGINT NOT NULL,    -- rows that the metric has nothing to say about: no reference
-    n_skipped   BIGINT NOT NULL,    -- rows that nobody tried to score
+    n_skipped   BIGINT NOT NULL,    -- rows that were not tried
     coverage    DOUBLE,             -- n_scored / n_total
     mean        DOUBLE,             -- over the scored rows; corpus BLEU where the field is corpus_bleu
     ci_low      DOUBLE,             -- 95 %; NULL with fewer than two rows
@@ -252,7 +252,7 @@ CREATE TABLE IF NOT EXISTS calibrations (
     seed               BIGINT NOT NULL          -- of the bootstrap
 );
 
--- Two reports compared, sample by sample: one row a field and slice that both have. Versioned by the two report ids;
+-- Two reports compared, sample by sample: one row per field and slice that both have. Versioned by the two report ids;
 -- comparing them again replaces the rows.
 CREATE TABLE IF NOT EXISTS comparisons (
     old_report  VARCHAR NOT NULL,   -- `report_id` in `reports`
@@ -333,7 +333,7 @@ CREATE TABLE IF NOT EXISTS trace_outcomes (
     updated_at  TIMESTAMPTZ NOT NULL    -- UTC
 );
 
--- How many traces came how far, a row a run and rule: n_seen = n_disabled + n_filtered + n_sampled_out + n_quarantined
+-- How many traces came how far, a row per run and rule: n_seen = n_disabled + n_filtered + n_sampled_out + n_quarantined
 -- + n_scored + n_undefined + n_failed + n_skipped.
 CREATE TABLE IF NOT EXISTS trace_funnels (
     run_id        VARCHAR NOT NULL,     -- as in `runs`
@@ -349,7 +349,7 @@ CREATE TABLE IF NOT EXISTS trace_funnels (
     n_scored      BIGINT NOT NULL,      -- they have a number
     n_undefined   BIGINT NOT NULL,      -- the metric has nothing to say about them: no reference
     n_failed      BIGINT NOT NULL,      -- they could not be scored; the next run tries again
-    n_skipped     BIGINT NOT NULL,      -- nobody tried, for instance for want of budget; the next run does
+    n_skipped     BIGINT NOT NULL,      -- not tried, for instance for want of budget; the next run does
     n_again       BIGINT NOT NULL,      -- of those seen: another run had seen them already
     n_measured    BIGINT NOT NULL,      -- measurements made for it; equal answers share one, known ones need none
     sampling      DOUBLE NOT NULL,      -- share of the traces that fit, 0 to 1
@@ -391,7 +391,7 @@ FROM scores s
 JOIN report_answers a USING (report_id, sample_id)
 GROUP BY ALL;
 
--- One row a fact of `ground_truth_similarity`, on both sides, with what became of it. An answer that needed no judge
+-- One row per fact of `ground_truth_similarity`, on both sides, with what became of it. An answer that needed no judge
 -- has one row without a fact: matched (it equals a reference) or missing (it is blank).
 CREATE OR REPLACE VIEW facts AS
 SELECT sample_key, signature, fact.side, fact.id AS fact_id, fact.fact, fact.status, fact."with" AS with_id
@@ -416,7 +416,7 @@ LEFT JOIN facts other
     ON other.sample_key = f.sample_key AND other.signature = f.signature AND other.fact_id = f.with_id
 WHERE s.metric = 'ground_truth_similarity' AND s.field = 'similarity' AND s.status = 'scored';
 
--- The numbers of the traces, one row a rule, trace and field.
+-- The numbers of the traces, one row per rule, trace and field.
 CREATE OR REPLACE VIEW trace_scores AS
 SELECT rule, trace_id, "time", metric, signature, unnest(map_keys("values")) AS field,
        unnest(map_values("values")) AS "value", reason, run_id

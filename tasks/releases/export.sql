@@ -1,0 +1,26 @@
+-- name: newest_version
+SELECT version FROM datasets WHERE dataset = $dataset ORDER BY created_at DESC LIMIT 1
+
+-- name: slices
+SELECT DISTINCT unnest(map_keys(slices)) AS name
+FROM (SELECT any_value(slices) AS slices FROM answers WHERE dataset = $dataset GROUP BY sample_id)
+ORDER BY name
+
+-- name: samples
+-- The slices of a sample are those of its answer of one release, or of any where `release` is NULL.
+WITH answered AS (
+    SELECT sample_id, any_value(slices) AS slices FROM answers
+    WHERE dataset = $dataset
+        AND ($release IS NULL OR (release = $release AND answers_version = $answers_version))
+    GROUP BY sample_id
+)
+SELECT sample_id, question, "references", facts, "cluster", slices
+FROM samples LEFT JOIN answered USING (sample_id)
+WHERE dataset = $dataset AND dataset_version = $version ORDER BY sample_id
+
+-- name: report
+SELECT dataset, dataset_version, release, answers_version FROM reports WHERE report_id = $report_id
+
+-- name: answers
+SELECT sample_id, question, answer, label, missing_because, slices
+FROM report_answers WHERE report_id = $report_id ORDER BY sample_id
