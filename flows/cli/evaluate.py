@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from answerkey.flows.cli.options import (
@@ -119,7 +120,12 @@ def metrics(*, as_json: AsJson = False) -> int:
     from answerkey.flows.cli.tables import print_metrics
     from answerkey.metrics_core.registry import METRICS, create, entry_point_metrics
 
-    catalogue = [(name, metric) for name in (*METRICS, *entry_point_metrics()) for metric in create([name])]
+    catalogue = [(name, metric) for name in METRICS for metric in create([name])]
+    for name in entry_point_metrics():
+        try:
+            catalogue += [(name, metric) for metric in create([name])]
+        except UserError as error:
+            print(f"answerkey: {error}", file=sys.stderr)
     if not as_json:
         print_metrics(catalogue)
         return 0

@@ -345,7 +345,8 @@ def _new_outcomes(warehouse: duckdb.DuckDBPyConnection, run_id: str, prepared: P
         """,
         {
             "rule": prepared.rule.name,
-            "metric": prepared.rule.metric,
+            # A rule may name a metric by its import path; its signature begins with its name.
+            "metric": prepared.signature.partition("|")[0],
             "signature": prepared.signature,
             "run_id": run_id,
             "decided": one_file(prepared.selection.decided),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metric import Field
-from answerkey.metrics_core.registry import create
+from answerkey.metrics_core.registry import METRICS, create
 from answerkey.metrics_core.statistics.intervals import Interval, student_t, wilson
 from answerkey.tasks.publish.artifacts import artifact_key
 from answerkey.tasks.publish.text import literal, number
@@ -92,12 +92,24 @@ _HEADLINES = {"answer_correctness": "token_overlap_recall", "rouge_l": "recall",
 
 def main_field(metric: str) -> str:
     """The one of the metric's numbers that is shown where there is room for one."""
-    return _HEADLINES.get(metric) or _fields(metric)[0].name
+    return _HEADLINES.get(metric) or create([metric])[0].fields[0].name
 
 
 def _fields(metric: str) -> tuple[Field, ...]:
-    [made] = create([metric])
-    return made.fields
+    """None for a metric of a user's own: what is stored is its name, and not where its code is."""
+    return METRICS[metric]().fields if metric in METRICS else ()
+
+
+def _main_of(metric: str, known: Sequence[str]) -> str:
+    """METRIC.FIELD of the main field of a rule's metric, out of those that its traces have."""
+    if metric in METRICS or not known:
+        return f"{metric}.{main_field(metric)}"
+    try:
+        [made] = create([metric])
+    except UserError:
+        # Its code is not here, but its numbers are.
+        return known[0]
+    return f"{made.name}.{made.fields[0].name}"
 
 
 def interval(field: Field | None, mean: float | None, sd: float | None, n: int, others: int) -> Interval | None:
@@ -147,7 +159,8 @@ def over_time(home: Home, rule: str, field: str = "", by: By = "day") -> tuple[s
         metric = _metric_of(warehouse, rule, home)
         fields = 'SELECT DISTINCT metric, unnest(map_keys("values")) FROM trace_outcomes WHERE rule = ? ORDER BY ALL'
         known = [".".join(pair) for pair in warehouse.execute(fields, [rule]).fetchall()]
-        wanted = field if field in known else f"{metric}.{field or main_field(metric)}"
+        main = _main_of(metric, known)
+        wanted = field if field in known else f"{main.partition('.')[0]}.{field}" if field else main
         if field and wanted not in known:
             raise UserError(f"{field}: the traces of the rule {rule} have {', '.join(known) or 'no numbers'}")
         owner, _, name = wanted.partition(".")

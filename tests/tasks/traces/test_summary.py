@@ -1,5 +1,6 @@
 """Scores over time: the mean of a rule's traces by day, week and month, with the interval of its kind."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -149,3 +150,21 @@ def test_the_artifacts_of_a_run(tmp_path: Path) -> None:
     assert lines[0] == "# r"
     assert "| seen | 3 | 0 of them again |" in lines and "| quarantined | 1 | cannot be scored |" in lines
     assert "| 2026-11-01 | 0.500 | 0.095 – 0.905 | 2/2 |" in lines
+
+
+def test_a_metric_of_one_s_own_is_summed_up_where_its_module_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "trace_metrics.py").write_text(
+        "def long(answer, references):\n    return {'words': len(answer.split()) / 10, 'any': 1.0}\n"
+        "from answerkey import metric\nlong = metric(fields=['words', 'any'])(long)\n"
+    )
+    log(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True), at("2026-11-02", 1, right=False)])
+    with monkeypatch.context() as installed:
+        installed.syspath_prepend(str(tmp_path))
+        run(tmp_path, rule(tmp_path, metric="trace_metrics:long"))
+        assert over_time(Home(tmp_path), "r")[0] == "long.words"
+    sys.modules.pop("trace_metrics")
+    name, found = over_time(Home(tmp_path), "r", "words")
+    assert (name, [one.mean for one in found]) == ("long.words", [0.4, 0.4])
+    assert over_time(Home(tmp_path), "r")[0].startswith("long.")
