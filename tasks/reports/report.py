@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections import Counter
 from collections.abc import Sequence
@@ -178,10 +179,17 @@ def report_named(home: Home, name: str, dataset: str = "") -> str:
     datasets = list(dict.fromkeys(row[1] for row in rows))
     if not rows:
         where = f" on {dataset}" if dataset else ""
-        raise UserError(f"{name}: no such report or release{where} in {home}; `answerkey report --list` shows them")
+        raise UserError(f"{name}: no such report or release{where} in {home}; {_nearest(home, name)}")
     if len(datasets) > 1:
         raise UserError(f"{name}: has reports on {', '.join(datasets)}; write DATASET/{name}")
     return str(rows[-1][0])
+
+
+def _nearest(home: Home, name: str) -> str:
+    ids = [row[0] for row in list_reports(home, "")]
+    known = [*ids, *(part for one in ids for part in (one.rpartition("/")[0], *one.split("/")[1:-1]))]
+    near = difflib.get_close_matches(name, dict.fromkeys(known), n=1)
+    return f"did you mean {near[0]}?" if near else "`answerkey report --list` shows them"
 
 
 def pair_named(home: Home, old: str, new: str, dataset: str = "") -> tuple[str, str]:

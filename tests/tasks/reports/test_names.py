@@ -65,3 +65,10 @@ def test_the_newest_report_of_a_release_is_meant(tmp_path: Path) -> None:
     for version in (1, 2):
         assert release(tmp_path, "one", [answer(1, "yes")]) == f"d/one/v{version}"
     assert report_named(Home(tmp_path), "one") == "d/one/v2"
+
+
+def test_a_name_that_is_nearly_right_is_suggested(home: Path) -> None:
+    with pytest.raises(UserError, match=r"^d/a/v9: no such report .*; did you mean d/a/v[12]\?$"):
+        report_named(Home(home), "d/a/v9")
+    with pytest.raises(UserError, match=r"; `answerkey report --list` shows them$"):
+        report_named(Home(home), "gone")
