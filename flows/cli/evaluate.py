@@ -73,7 +73,13 @@ def check_scoring(scoring: Scoring, judging: Judging) -> None:
         UserError: a metric or model is not there, a judge cannot be asked, or options contradict each other.
     """
     # A signature names the model, so a model that is not there is found before anything starts.
-    _ = [metric.signature for metric in scoring.create()]
+    metrics = scoring.create()
+    _ = [metric.signature for metric in metrics]
+    known = {one.name for metric in metrics for one in metric.options()}
+    for name, field in Scoring.model_fields.items():
+        given = getattr(scoring, name) != field.get_default(call_default_factory=True)
+        if given and name not in (*known, "metrics", "only_failed"):
+            raise UserError(f"--{name.replace('_', '-')}: none of these metrics has such an option")
     if scoring.asks_judges:
         preflight(judging.options(), judging.key_from)
         return

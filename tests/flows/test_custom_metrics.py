@@ -182,3 +182,9 @@ def test_the_form_of_a_server_takes_them(server: str, tmp_path: Path) -> None:
     assert done["state_type"] == "COMPLETED", done["state"]["message"]
     fields = query(home, "SELECT DISTINCT metric, field FROM report_scores ORDER BY ALL")
     assert fields == [("politeness", "polite"), ("politeness", "share"), ("x", "score")]
+
+
+def test_an_option_that_no_chosen_metric_has_is_refused_with_its_name(bare_cli: Cli, tmp_path: Path) -> None:
+    answers = answers_file(tmp_path, 1)
+    result = bare_cli("evaluate", answers, "--metrics", "rouge_l", "--threshold", "0.5", "--home", tmp_path)
+    assert (result.returncode, "--threshold: none of these metrics has such an option" in result.stderr) == (2, True)
