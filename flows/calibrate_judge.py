@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from prefect import flow, task
-from prefect.cache_policies import NO_CACHE
+from prefect import flow
 
-from answerkey.tasks.gate.calibrate import Calibration, calibrate, store_calibration
+from answerkey.tasks import steps
+from answerkey.tasks.gate.calibrate import Calibration
 from answerkey.tasks.publish.artifacts import artifact_key
 from answerkey.tasks.warehouse.home import Home
-
-_calibrate = task(name="calibrate", task_run_name="calibrate {name}", cache_policy=NO_CACHE)(calibrate)
-_keep = task(name="keep calibration", task_run_name="keep calibration", cache_policy=NO_CACHE)(store_calibration)
-
 
 _NEWEST: list[str] = []
 _USUAL: list[str] = []
@@ -44,8 +40,8 @@ def calibrate_judge(
     Returns:
         The signature that the calibration is bound to.
     """
-    found = _calibrate(Home.parse(home), metric, reports=reports, labels=labels, mapping=columns, seed=seed)
-    _keep(Home.parse(home), found)
+    found = steps.calibrate(Home.parse(home), metric, reports=reports, labels=labels, mapping=columns, seed=seed)
+    steps.store_calibration(Home.parse(home), found)
     _show(found)
     return found.signature
 

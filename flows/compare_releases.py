@@ -6,8 +6,8 @@ from prefect import flow
 from prefect.logging import get_run_logger
 from prefect.runtime import flow_run
 
+from answerkey.flows.evaluate_release import decide, log_page
 from answerkey.flows.parameters import Comparing
-from answerkey.flows.publishing import decide, told
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks import steps
 from answerkey.tasks.compare.compare import primary_field
@@ -43,7 +43,7 @@ def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str
     place = Home.parse(home)
     rules = read_policy(policy) if policy else None
     old, new = pair_named(place, comparing.old, comparing.new, comparing.dataset)
-    pair = steps.compare_step(
+    pair = steps.compare(
         place,
         old,
         new,
@@ -54,8 +54,8 @@ def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str
     )
     for warning in pair.warnings:
         get_run_logger().warning(warning)
-    steps.publish_comparison_step(pair)
+    steps.publish_comparison(pair)
     gates = [decide(place, old, new, rules)] if rules else []
-    told(steps.publish_pair_step(place, pair, gates, primary=comparing.primary, drawn=page, return_state=True))
-    steps.announce_step(place, [], gates)
+    log_page(steps.publish_pair(place, pair, gates, primary=comparing.primary, drawn=page, return_state=True))
+    steps.announce(place, [], gates)
     return pair

@@ -7,7 +7,7 @@ from prefect.runtime import flow_run
 
 from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.parameters import Data, Judging, Limits, Scoring, Waiting
-from answerkey.flows.run_log import log
+from answerkey.flows.runs import log
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.tasks.maintenance import TAG

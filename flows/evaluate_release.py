@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import uuid
+import logging
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from prefect import flow
 from prefect.artifacts import create_table_artifact
-from prefect.client.orchestration import get_client
-from prefect.futures import PrefectFuture
+from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
-from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from answerkey.flows.fan_out import fan_out
 from answerkey.flows.parameters import Data, Judging, Limits, Scoring, preflight
-from answerkey.flows.publishing import conclude, policy_of
-from answerkey.flows.run_log import log
+from answerkey.flows.runs import Run, log, scoring_threads, started
+from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.gate.policy import Policy
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
-from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.tasks import steps
+from answerkey.tasks.compare.compare import primary_field
+from answerkey.tasks.gate.gate import policy_for
+from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.load.load import Loaded, Source, dataset_name
 from answerkey.tasks.publish.artifacts import artifact_key
 from answerkey.tasks.publish.text import dollars, price, what_it_costs
 from answerkey.tasks.releases.provenance import generation_of
-from answerkey.tasks.reports.commit import recorded
+from answerkey.tasks.reports.commit import Committed
 from answerkey.tasks.reports.manifest import manifest
-from answerkey.tasks.reports.report import check_baseline
+from answerkey.tasks.reports.report import check_baseline, report_named
 from answerkey.tasks.score.plan import Plan
-from answerkey.tasks.score.score import worth_spawning
 from answerkey.tasks.validate.validate import Validation
 from answerkey.tasks.warehouse.home import Home
 
@@ -47,11 +46,6 @@ def _run_name() -> str:
     return f"evaluate {release or Path(answers).stem}"
 
 
-def score_runner() -> TaskRunner[PrefectFuture[Any]]:
-    """Threads for the scoring tasks: they mostly wait for processes and models; two more than cores keep both busy."""
-    return ThreadPoolTaskRunner(max_workers=2 + (os.cpu_count() or 1))  # type: ignore[return-value]
-
-
 @flow(
     name="evaluate-release",
     description="Score the answers of one or more releases against known answers, and report.",
@@ -59,7 +53,7 @@ def score_runner() -> TaskRunner[PrefectFuture[Any]]:
     retries=0,
     persist_result=False,
     validate_parameters=True,
-    task_runner=score_runner(),
+    task_runner=scoring_threads(),
 )
 def evaluate_release(
     data: Data,
@@ -84,145 +78,155 @@ def evaluate_release(
             for instance {primary: meaning_match.match, margin: 0.02}. Empty: no gate.
         page: Write a page for the browser into the folder pages of the warehouse.
     """
-    place = Home.parse(home)
     forms = {"data": data, "scoring": scoring, "judging": judging, "limits": limits}
     parameters = {name: form.model_dump() for name, form in forms.items()} | {"baseline": baseline, "policy": policy}
-    run = Run(
-        place, this_run(), data.source(), scoring, judging, limits, parameters, baseline, policy=policy, page=page
-    )  # fmt: skip
-    return carry_out(run, "evaluate-release")
+    evaluation = Evaluation(data.source(), scoring, judging, limits, parameters, baseline, policy, page)
+    with started(home) as run:
+        return evaluation.carry_out(run, "evaluate-release")
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """One evaluation. `parameters` is what its reports keep of how it was asked for, `rerun_of` the report before.
+class Evaluation:
+    """What is evaluated and how. `parameters` is what the reports keep of how it was asked for.
 
-    `generation` says how the answers were generated, where no manifest beside them does.
+    `provenance` joins the manifests: the report that is made again, and how the answers were generated where no
+    manifest beside them says it.
     """
 
-    home: Home
-    run_id: str
     source: Source
     scoring: Scoring
     judging: Judging
     limits: Limits
     parameters: dict[str, Any]
     baseline: str = ""
-    rerun_of: str = ""
-    generation: dict[str, Any] | None = None
     policy: str = ""
     page: bool = True
+    provenance: dict[str, Any] | None = None
 
-    @property
-    def work(self) -> Path:
-        """The folder of the run, which goes with it."""
-        return work_folder(self.home, self.run_id)
-
-
-def this_run() -> str:
-    """The id of the flow run that calls."""
-    return str(flow_run.id or uuid.uuid4())
+    def carry_out(self, run: Run, flow_name: str) -> list[str] | list[Cost]:
+        """All steps, with the row in `runs` that says how they ended."""
+        with run.recorded(flow_name, dataset_name(self.source), self.parameters, dry_run=self.judging.dry_run):
+            return evaluate(run, self)
 
 
-def work_folder(home: Home, run_id: str) -> Path:
-    """Where a run keeps its files while it works."""
-    return home.scratch / run_id
+def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
+    """The steps of an evaluation, in their order; returns the ids of the reports, after a dry run the costs."""
+    home, source = run.home, asked.source
+    judge = _judge(asked)
+    metrics = asked.scoring.create(str(home.folder / "embeddings"), judge, run.access)
+    policy = policy_for(asked.policy, asked.baseline, metrics)
 
+    loaded = steps.load(source, run.folder)
+    checked = steps.validate(loaded.staged, loaded.rejects, str(run.folder), asked.limits.contract())
+    steps.record_validation(home, run.id, source.answers, loaded, checked)
+    _log_validation(loaded, checked)
+    if checked.broken:
+        raise UserError(f"{source.answers}: {checked.broken}")
+    if asked.baseline:
+        check_baseline(home, asked.baseline, loaded.dataset, checked.accepted)
 
-def carry_out(run: Run, flow_name: str) -> list[str] | list[Cost]:
-    """All steps of an evaluation, for the flow run that calls; and the row in `runs` that says how it ended."""
-    dataset, dry_run = dataset_name(run.source), run.judging.dry_run
-    with recorded(run.home, run.run_id, flow_name, dataset, run.parameters, dry_run=dry_run):
-        try:
-            return _evaluate(run)
-        finally:
-            # Staged copies only: what they held is in the warehouse, or can be read again.
-            shutil.rmtree(run.work, ignore_errors=True)
+    plan = steps.plan(checked.accepted, home, run.folder, metrics, only_failed=asked.scoring.only_failed)
+    if asked.judging.dry_run:
+        return _costs(plan, loaded.dataset)
+    _log_plan(plan, judge)
+    parts = fan_out(plan.chunks, lambda _chunk: asked.judging.key_from, remedy="run again with --only-failed")
 
+    committed = steps.commit(home, run.id, source.answers, loaded, checked.accepted, list(parts.values()))
+    releases = [release.release for release in committed.releases]
+    run.rename(
+        f"evaluate {', '.join(releases) if len(releases) == 1 else f'{len(releases)} releases'} on {committed.dataset}"
+    )
+    made = manifest(run.id, asked.parameters, loaded, checked, plan, judge, run.access)
+    made |= asked.provenance if asked.provenance is not None else _provenance(source)
+    reports = steps.aggregate(home, committed, metrics, made, min_coverage=asked.limits.min_coverage)
+    steps.publish_scores(home, reports)
 
-def _evaluate(run: Run) -> list[str] | list[Cost]:
-    home, source, scoring = run.home, run.source, run.scoring
-    access = Access(ledger=home.ledger, run=run.run_id)
-    judge = _judge(run)
-    metrics = scoring.create(str(home.folder / "embeddings"), judge, access)
-    policy = policy_of(run.policy, run.baseline, metrics)
-    loaded = steps.load_step(source, run.work)
-    for note in loaded.notes:
-        log.info(note)
-    validation = steps.validate_step(loaded.staged, loaded.rejects, str(run.work), run.limits.contract())
-    steps.record_step(home, run.run_id, source.answers, loaded, validation)
-    _announce(loaded, validation)
-    if validation.broken:
-        raise UserError(f"{source.answers}: {validation.broken}")
-    if run.baseline:
-        check_baseline(home, run.baseline, loaded.dataset, validation.accepted)
-    plan = steps.plan_step(validation.accepted, home, run.work, metrics, only_failed=scoring.only_failed)
-    if run.judging.dry_run:
-        return _foresee(plan, loaded.dataset)
-    _say_what_it_costs(plan, judge)
-    parts = _score(plan, run.judging.key_from)
-    committed = steps.commit_step(home, run.run_id, source.answers, loaded, validation.accepted, parts)
-    _rename(committed.dataset, [release.release for release in committed.releases])
-    made = manifest(run.run_id, run.parameters, loaded, validation, plan, judge, access)
-    if run.rerun_of:
-        made |= {"rerun_of": run.rerun_of}
-    if generation := run.generation or generation_of(source.answers):
-        made |= {"generation": generation}
-    reports = steps.aggregate_step(home, committed, metrics, made, min_coverage=run.limits.min_coverage)
-    steps.publish_step(home, reports)
     report_ids = [report.report_id for report in reports]
-    conclude(home, committed.dataset, report_ids, baseline=run.baseline, policy=policy, page=run.page)
+    old = report_named(home, asked.baseline, committed.dataset) if asked.baseline else ""
+    new = [report_id for report_id in report_ids if report_id != old]
+    if old and not new:
+        log.warning(f"{asked.baseline}: there is no other release to compare it with")
+    comparisons = compare(home, old, new, policy) if old else []
+    verdicts = [decide(home, old, one, policy) for one in new] if old and policy else []
+    shown = [old, *new] if old else new
+    log_page(steps.publish_run(home, shown, comparisons, verdicts, drawn=asked.page, return_state=True))
+    steps.announce(home, report_ids, verdicts)
     return report_ids
 
 
-def _judge(run: Run) -> JudgeOptions:
-    """The judges; no model where no metric asks one. Without the key, which each task fetches for itself."""
-    if not run.scoring.asks_judges:
+def compare(home: Home, old: str, new: Sequence[str], policy: Policy | None) -> list[Comparison]:
+    """Compare every new report with the old one, by the field that decides."""
+    comparisons = []
+    for one in new:
+        primary = primary_field(home, (old, one), policy.primary.field) if policy else ""
+        comparisons.append(steps.compare(home, old, one, primary=primary))
+        steps.publish_comparison(comparisons[-1])
+    return comparisons
+
+
+def decide(home: Home, old: str, new: str, policy: Policy) -> ReleaseVerdict:
+    """What the gate says about two reports. No verdict fails the run: that the release is bad is a result."""
+    gated = steps.gate(home, old, new, policy)
+    outcome = gated.verdict.outcome
+    log.log(logging.INFO if outcome == "PASS" else logging.WARNING, f"{outcome}: {gated.verdict.sentence}")
+    return gated
+
+
+def log_page(state: State[str]) -> None:
+    """Say where the page is. One that could not be made loses nothing: everything on it is in the warehouse."""
+    page: object = state.result(raise_on_failure=False)
+    if not isinstance(page, str):
+        log.warning(f"the page could not be made: {page}; `answerkey report --html FILE` makes it again")
+    elif page:
+        log.info(f"page: {page}")
+
+
+def _what(committed: Committed) -> str:
+    releases = committed.releases
+    what = releases[0].release if len(releases) == 1 else f"{len(releases)} releases"
+    return f"evaluate {what} on {committed.dataset}"
+
+
+def _judge(asked: Evaluation) -> JudgeOptions:
+    """The judges, checked before anything is loaded. Without the key, which each task fetches for itself."""
+    if not asked.scoring.asks_judges:
         return OFFLINE_JUDGE
-    options = run.judging.options()
-    preflight(options, run.judging.key_from)
+    options = asked.judging.options()
+    preflight(options, asked.judging.key_from)
     return options
 
 
-def _foresee(plan: Plan, dataset: str) -> list[Cost]:
-    estimates = list(steps.foresee_step(plan))
-    rows = [{**asdict(one), "cost_usd": dollars(one.cost_usd)} for one in estimates]
+def _provenance(source: Source) -> dict[str, Any]:
+    generation = generation_of(source.answers)
+    return {"generation": generation} if generation else {}
+
+
+def _costs(plan: Plan, dataset: str) -> list[Cost]:
+    costs = list(steps.estimate_costs(plan))
+    rows = [{**asdict(cost), "cost_usd": dollars(cost.cost_usd)} for cost in costs]
     create_table_artifact(rows, key=f"dry-run-{artifact_key(dataset)}", description="What the judges would be asked")
-    calls = sum(one.calls for one in estimates)
-    log.info(f"dry run: {calls:,} calls, {price(total_usd(estimates))}; no judge was asked, and nothing was scored")
-    return estimates
+    calls = sum(cost.calls for cost in costs)
+    log.info(f"dry run: {calls:,} calls, {price(total_usd(costs))}; no judge was asked, and nothing was scored")
+    return costs
 
 
-def _say_what_it_costs(plan: Plan, judge: JudgeOptions) -> None:
-    """Naming a judge is consent to ask it; what that comes to is said before it starts."""
-    left = any(chunk.metric.kind == "judge" for chunk in plan.chunks)
-    if left and not judge.offline:
-        log.info(what_it_costs(judge.labels, judge.limits, steps.foresee_step(plan)))
-
-
-def _announce(loaded: Loaded, validation: Validation) -> None:
+def _log_validation(loaded: Loaded, checked: Validation) -> None:
+    for note in loaded.notes:
+        log.info(note)
     log.info(
-        f"{loaded.dataset}: {validation.n_rows:,} rows read, {validation.n_accepted:,} accepted, "
-        f"{validation.n_quarantined:,} quarantined"
+        f"{loaded.dataset}: {checked.n_rows:,} rows read, {checked.n_accepted:,} accepted, "
+        f"{checked.n_quarantined:,} quarantined"
     )
-    for check in validation.checks:
-        if not check.success and check.message != validation.broken:
+    for check in checked.checks:
+        if not check.success and check.message != checked.broken:
             log.warning(check.message)
 
 
-def _score(plan: Plan, key_from: str) -> list[str]:
+def _log_plan(plan: Plan, judge: JudgeOptions) -> None:
+    """What is left to score. Naming a judge is consent to ask it; what that comes to is said before it starts."""
+    if any(chunk.metric.kind == "judge" for chunk in plan.chunks) and not judge.offline:
+        log.info(what_it_costs(judge.labels, judge.limits, steps.estimate_costs(plan)))
     todo = dict(plan.n_todo)
     log.info(
         "scoring " + ", ".join(f"{metric} ({todo[metric]:,} new, {known:,} known)" for metric, known in plan.n_known)
     )
-    spawn = worth_spawning(plan.chunks)
-    parts = fan_out(plan.chunks, lambda _chunk: key_from, spawn=spawn, remedy="run again with --only-failed")
-    return list(parts.values())
-
-
-def _rename(dataset: str, releases: list[str]) -> None:
-    """Name the flow run after what it evaluated, which only the data say."""
-    what = releases[0] if len(releases) == 1 else f"{len(releases)} releases"
-    if flow_run.id:
-        with get_client(sync_client=True) as client:
-            client.update_flow_run(uuid.UUID(str(flow_run.id)), name=f"evaluate {what} on {dataset}")

@@ -9,16 +9,16 @@ from typing import cast
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.futures import PrefectFuture, as_completed
 
-from answerkey.flows.run_log import log
+from answerkey.flows.runs import log
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.tasks import steps
-from answerkey.tasks.score.score import in_good_order
+from answerkey.tasks.score.score import in_good_order, worth_spawning
 from answerkey.tasks.score.shard import Chunk
 
 
-def fan_out(chunks: Sequence[Chunk], key_from: Callable[[Chunk], str], *, spawn: bool, remedy: str) -> dict[str, str]:
-    """One task a chunk; return where each part is, by where it was planned to be.
+def fan_out(chunks: Sequence[Chunk], key_from: Callable[[Chunk], str], *, remedy: str) -> dict[str, str]:
+    """One task per chunk; returns where each part is, by where it was planned to be.
 
     A chunk that fails for good is written down as failed, and the run goes on; `remedy` says what to do about it.
     `key_from` says where the key of a chunk's judges is kept.
@@ -28,10 +28,11 @@ def fan_out(chunks: Sequence[Chunk], key_from: Callable[[Chunk], str], *, spawn:
     """
     if not chunks:
         return {}
+    spawn = worth_spawning(chunks)
     # The type allows for a coroutine, which only asynchronous flows get.
     progress = cast(uuid.UUID, create_progress_artifact(0.0, key="scoring", description="Chunks scored"))
     futures: dict[PrefectFuture[str], Chunk] = {
-        steps.score_step.with_options(tags=_tags(chunk)).submit(chunk, spawn=spawn, key_from=key_from(chunk)): chunk
+        steps.score.with_options(tags=_tags(chunk)).submit(chunk, spawn=spawn, key_from=key_from(chunk)): chunk
         for chunk in in_good_order(chunks)
     }
     parts = {}
@@ -59,4 +60,4 @@ def _part(future: PrefectFuture[str], chunk: Chunk, remedy: str) -> str:
         raise outcome
     problem = f"{type(outcome).__name__}: {outcome}"
     log.warning(f"{chunk.metric.name}: {chunk.n_rows:,} rows failed: {problem}; {remedy}")
-    return steps.fail_step(chunk, problem)
+    return steps.fail_chunk(chunk, problem)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from prefect import flow
@@ -12,20 +10,17 @@ from prefect.artifacts import create_table_artifact
 from prefect.runtime import flow_run
 
 from answerkey.flows.evaluate_registered import evaluate_registered
-from answerkey.flows.evaluate_release import this_run, work_folder
 from answerkey.flows.generating import Afterwards, Generating, Questions
 from answerkey.flows.parameters import Judging, Limits, Scoring, Waiting, preflight
-from answerkey.flows.publishing import policy_of
-from answerkey.flows.run_log import log
+from answerkey.flows.runs import Run, log, started
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.llm.litellm import check
 from answerkey.tasks import steps
+from answerkey.tasks.gate.gate import policy_for
 from answerkey.tasks.publish.artifacts import artifact_key
 from answerkey.tasks.publish.text import counts, dollars, price, tally, what_it_costs
 from answerkey.tasks.releases.generate import Asking, Generated, check_answered, check_release
 from answerkey.tasks.releases.questions import QuestionSet
-from answerkey.tasks.reports.commit import recorded
-from answerkey.tasks.warehouse.home import Home
 
 _AFTERWARDS, _SCORING, _JUDGING, _LIMITS = Afterwards(), Scoring(), Judging(), Limits()
 
@@ -74,18 +69,14 @@ def generate_answers(
         limits: When the data are too bad to score, and the scores too few to trust, likewise.
         home: The folder of the warehouse, on a disk of the machine that runs this.
     """
-    place, run_id = Home.parse(home), this_run()
-    asking = generating.asking(place, run_id)
-    _check(asking, afterwards, scoring, judging)
-    work = work_folder(place, run_id)
-    try:
-        found = questions.find(place, work)
+    with started(home) as run:
+        asking = generating.asking(run.home, run.id)
+        _check(asking, afterwards, scoring, judging)
+        found = questions.find(run.home, run.folder)
         forms = {"questions": questions, "generating": generating, "afterwards": afterwards}
-        parameters, dry_run = {name: form.model_dump() for name, form in forms.items()}, generating.dry_run
-        with recorded(place, run_id, "generate-answers", found.dataset, parameters, dry_run=dry_run):
-            made = _generate(place, found, asking, generating, work)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
+        parameters = {name: form.model_dump() for name, form in forms.items()}
+        with run.recorded("generate-answers", found.dataset, parameters, dry_run=generating.dry_run):
+            made = _generate(run, found, asking, generating)
     if isinstance(made, Cost) or not afterwards.evaluate:
         return made
     found_reports = evaluate_registered(
@@ -103,12 +94,12 @@ def _check(asking: Asking, afterwards: Afterwards, scoring: Scoring, judging: Ju
     judge = judging.options()
     if scoring.asks_judges:
         preflight(judge, judging.key_from)
-    policy_of(afterwards.policy, afterwards.baseline, scoring.create(judge=judge))
+    policy_for(afterwards.policy, afterwards.baseline, scoring.create(judge=judge))
 
 
-def _generate(home: Home, found: QuestionSet, asking: Asking, form: Generating, work: Path) -> Made | Cost:
-    check_release(home, found.dataset, form.release, asking)
-    estimate = steps.foresee_answers_step(found, asking, work)
+def _generate(run: Run, found: QuestionSet, asking: Asking, form: Generating) -> Made | Cost:
+    check_release(run.home, found.dataset, form.release, asking)
+    estimate = steps.estimate_answers(found, asking, run.folder)
     if form.dry_run:
         row = {**asdict(estimate), "cost_usd": dollars(estimate.cost_usd)}
         key = f"dry-run-{artifact_key(found.dataset)}"
@@ -118,10 +109,10 @@ def _generate(home: Home, found: QuestionSet, asking: Asking, form: Generating, 
     log.info(what_it_costs([asking.model.label], asking.limits, [estimate]))
     # A concurrency limit of that name holds the asking back, as it does for judges.
     tags = [f"model-{form.model.partition('/')[0]}"]
-    generated = steps.generate_step.with_options(tags=tags)(home, found, asking, form.release, work)
+    generated = steps.generate.with_options(tags=tags)(run.home, found, asking, form.release, run.folder)
     _show(generated)
     check_answered(generated, form.min_answered)
-    registration = steps.register_step(home, found, generated)
+    registration = steps.register(run.home, found, generated)
     log.info(f"{registration.name} is registered as {registration.registration}")
     return Made(generated, registration.registration)
 

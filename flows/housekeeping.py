@@ -9,7 +9,7 @@ from prefect.runtime import flow_run
 from pydantic import Field
 
 from answerkey.flows.parameters import Form
-from answerkey.flows.run_log import log
+from answerkey.flows.runs import log
 from answerkey.tasks.maintenance import close_runs, mark_dead_runs, prune
 from answerkey.tasks.warehouse.home import Home
 

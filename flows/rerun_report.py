@@ -5,12 +5,12 @@ from __future__ import annotations
 from prefect import flow
 from prefect.runtime import flow_run
 
-from answerkey.flows.evaluate_release import Run, carry_out, score_runner, this_run, work_folder
+from answerkey.flows.evaluate_release import Evaluation
 from answerkey.flows.rerunning import Rerunning, again
+from answerkey.flows.runs import scoring_threads, started
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.tasks import steps
 from answerkey.tasks.reports.report import read_reports, report_named
-from answerkey.tasks.warehouse.home import Home
 
 
 def _run_name() -> str:
@@ -25,7 +25,7 @@ def _run_name() -> str:
     retries=0,
     persist_result=False,
     validate_parameters=True,
-    task_runner=score_runner(),
+    task_runner=scoring_threads(),
 )
 def rerun_report(rerun: Rerunning, home: str = ".answerkey", page: bool = True) -> list[str] | list[Cost]:
     """Make the next version of a report, from the answers and references that it was made from.
@@ -37,19 +37,21 @@ def rerun_report(rerun: Rerunning, home: str = ".answerkey", page: bool = True) 
         home: The folder of the warehouse, on a disk of the machine that runs this.
         page: Write a page for the browser into the folder pages of the warehouse.
     """
-    place, run_id = Home.parse(home), this_run()
-    [old] = read_reports(place, [report_named(place, rerun.report)])
-    forms = again(old.manifest, rerun)
-    source = steps.stored_step(place, old.report_id, work_folder(place, run_id))
-    parameters = {
-        "data": old.manifest["parameters"]["data"],
-        "scoring": forms.scoring.model_dump(),
-        "judging": forms.judging.model_dump(),
-        "limits": forms.limits.model_dump(),
-        "baseline": "",
-    }
-    run = Run(
-        place, run_id, source, forms.scoring, forms.judging, forms.limits, parameters, page=page,
-        rerun_of=old.report_id, generation=old.manifest.get("generation"),
-    )  # fmt: skip
-    return carry_out(run, "rerun-report")
+    with started(home) as run:
+        [old] = read_reports(run.home, [report_named(run.home, rerun.report)])
+        forms = again(old.manifest, rerun)
+        source = steps.export(run.home, old.report_id, run.folder)
+        parameters = {
+            "data": old.manifest["parameters"]["data"],
+            "scoring": forms.scoring.model_dump(),
+            "judging": forms.judging.model_dump(),
+            "limits": forms.limits.model_dump(),
+            "baseline": "",
+        }
+        provenance = {"rerun_of": old.report_id}
+        if generation := old.manifest.get("generation"):
+            provenance["generation"] = generation
+        evaluation = Evaluation(
+            source, forms.scoring, forms.judging, forms.limits, parameters, page=page, provenance=provenance
+        )
+        return evaluation.carry_out(run, "rerun-report")

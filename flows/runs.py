@@ -1,14 +1,31 @@
-"""What runs say about themselves: in the terminal, and on the run's page in the Prefect UI."""
+"""A run of a flow: its folder, its row in the warehouse, what it logs, and the threads of its scoring tasks."""
 
 from __future__ import annotations
 
 import logging
+import os
+import shutil
+import uuid
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
+from prefect.client.orchestration import get_client
+from prefect.futures import PrefectFuture
 from prefect.logging.handlers import APILogHandler
+from prefect.runtime import flow_run
+from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.llm.access import Access
+from answerkey.tasks.reports.commit import finish_run, start_run
+from answerkey.tasks.warehouse.home import Home
 
 log = logging.getLogger("answerkey")
+"""What runs say about themselves: in the terminal, and on the run's page in the Prefect UI."""
+
 # A worker has set up its logging before it imports this.
 log.setLevel(logging.INFO)
 log.addHandler(APILogHandler())
@@ -24,3 +41,53 @@ def _in_one_line(record: logging.LogRecord) -> bool:
 
 for _name in ("prefect.flow_runs", "prefect.task_runs", "prefect.engine"):
     logging.getLogger(_name).addFilter(_in_one_line)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of a flow, with the home that it works on."""
+
+    home: Home
+    id: str
+
+    @property
+    def folder(self) -> Path:
+        """Where the run keeps its files while it works: copies of what the warehouse holds, or can be read again."""
+        return self.home.scratch / self.id
+
+    @property
+    def access(self) -> Access:
+        """How the run reaches models: through the ledger of its home, with a budget of its own."""
+        return Access(ledger=self.home.ledger, run=self.id)
+
+    @contextmanager
+    def recorded(self, flow: str, dataset: str, parameters: Mapping[str, Any], *, dry_run: bool) -> Iterator[None]:
+        """Around the work of the run: the row in `runs` that says when it started and how it ended."""
+        start_run(self.home, self.id, flow, dataset, parameters)
+        try:
+            yield
+        except BaseException as error:
+            finish_run(self.home, self.id, "stopped", f"{type(error).__name__}: {error}")
+            raise
+        finish_run(self.home, self.id, "complete", "dry run" if dry_run else None)
+
+    def rename(self, name: str) -> None:
+        """Give the flow run a name that only the data could tell."""
+        if flow_run.id:
+            with get_client(sync_client=True) as client:
+                client.update_flow_run(uuid.UUID(self.id), name=name)
+
+
+@contextmanager
+def started(home: str) -> Iterator[Run]:
+    """The flow run that calls, on the home written as `home`; its folder is removed at the end."""
+    run = Run(Home.parse(home), str(flow_run.id or uuid.uuid4()))
+    try:
+        yield run
+    finally:
+        shutil.rmtree(run.folder, ignore_errors=True)
+
+
+def scoring_threads() -> TaskRunner[PrefectFuture[Any]]:
+    """Threads for the scoring tasks: they mostly wait for processes and models; two more than cores keep both busy."""
+    return ThreadPoolTaskRunner(max_workers=2 + (os.cpu_count() or 1))  # type: ignore[return-value]

@@ -59,6 +59,26 @@ def read_policy(policy: str) -> Policy:
     return parse_policy(content, where)
 
 
+def policy_for(policy: str, baseline: str, metrics: Sequence[Metric]) -> Policy | None:
+    """The policy of a run, checked before anything is loaded; None where the run has no gate.
+
+    Args:
+        policy: the path of a policy, or its text; empty: no gate.
+        baseline: the release or report that the policy compares with.
+        metrics: what the run will score.
+
+    Raises:
+        UserError: it cannot be read, there is no baseline, or it names a field that this run will not have.
+    """
+    if not policy:
+        return None
+    if not baseline:
+        raise UserError("a policy needs a baseline: name the release that the new one is to replace")
+    read = read_policy(policy)
+    check_fields(read, metrics)
+    return read
+
+
 def check_fields(policy: Policy, metrics: Sequence[Metric]) -> None:
     """Find out before anything is scored whether a run with these metrics can have all that the policy asks.
 

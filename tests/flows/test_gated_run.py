@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from answerkey.flows.publishing import policy_of
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.registry import create
+from answerkey.tasks.gate.gate import policy_for
 from tests.tasks.comparing_help import answer
 from tests.tasks.staging_help import jsonl, query
 
@@ -131,15 +131,15 @@ def test_a_policy_that_cannot_be_used_is_refused_before_anything_starts(
 
 
 def test_a_policy_of_the_form_is_checked_before_anything_is_loaded() -> None:
-    rules = policy_of(POLICY, "gated-a", create(["exact_match"]))
+    rules = policy_for(POLICY, "gated-a", create(["exact_match"]))
     assert rules and [rule.text for rule in rules.rules] == [
         "exact_match.match >= -0.05", "level exact_match.match >= 0.5", "coverage >= 0.95",
     ]  # fmt: skip
-    assert policy_of("", "", create(["exact_match"])) is None
+    assert policy_for("", "", create(["exact_match"])) is None
     with pytest.raises(UserError, match="a policy needs a baseline"):
-        policy_of(POLICY, "", create(["exact_match"]))
+        policy_for(POLICY, "", create(["exact_match"]))
     with pytest.raises(UserError, match=r"exact_match.match: this run will not have such a field; it has bleu.bleu"):
-        policy_of(POLICY, "gated-a", create(["bleu"]))
+        policy_for(POLICY, "gated-a", create(["bleu"]))
 
 
 def test_without_a_page_the_artifact_is_all(cli: Cli, file: str, tmp_path: Path, ask: Any) -> None:

@@ -100,9 +100,9 @@ def test_a_task_looks_its_key_up_and_shows_it_to_nobody(tmp_path: Path, ask: Any
 
         @flow(name="judged", task_runner=ThreadPoolTaskRunner(max_workers=2))  # type: ignore[arg-type]
         def judged() -> list[str]:
-            estimates = steps.foresee_step(made)
+            estimates = steps.estimate_costs(made)
             assert [(one.metric, one.calls) for one in estimates] == [("meaning_match", 3)]
-            chunks = [steps.score_step.submit(chunk, spawn=False, key_from="secret:my-judge") for chunk in made.chunks]
+            chunks = [steps.score.submit(chunk, spawn=False, key_from="secret:my-judge") for chunk in made.chunks]
             return [chunk.result() for chunk in chunks]
 
         [part] = judged()
@@ -111,7 +111,7 @@ def test_a_task_looks_its_key_up_and_shows_it_to_nobody(tmp_path: Path, ask: Any
     [run] = ask("flow_runs/filter", {"flow_runs": {}, "flows": {"name": {"any_": ["judged"]}}})
     of_run = {"flow_runs": {"id": {"any_": [run["id"]]}}}
     names = [one["name"] for one in ask("task_runs/filter", of_run)]
-    assert sorted(names) == ["foresee", "score meaning_match, 3 rows"]
+    assert sorted(names) == ["estimate costs", "score meaning_match, 3 rows"]
     seen = [ask("task_runs/filter", of_run), ask("artifacts/filter", of_run), run]
     seen.append(ask("logs/filter", {"logs": {"flow_run_id": {"any_": [run["id"]]}}}))
     assert KEY not in repr(seen)
