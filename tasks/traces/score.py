@@ -251,7 +251,7 @@ class Preview:
 
 
 def preview(prepared: Prepared) -> Preview:
-    """Nobody is asked, and nothing changes.
+    """What a run would do; no judge is asked, and nothing changes.
 
     Raises:
         UserError: litellm does not know the provider of a judge.
@@ -325,7 +325,7 @@ def commit(home: Home, run_id: str, prepared: Prepared, parts: Sequence[str], ou
 
 
 def _new_outcomes(warehouse: duckdb.DuckDBPyConnection, run_id: str, prepared: Prepared) -> None:
-    """The table `new_outcomes`: a row a trace. Of several rows about one trace, one with a number counts."""
+    """Make the table `new_outcomes`: one row per trace. Of several rows about one trace, one that was scored counts."""
     warehouse.execute("CREATE OR REPLACE TEMP TABLE taken (sample_id VARCHAR, sample_key VARCHAR)")
     if accepted := prepared.staged.accepted:
         warehouse.execute("INSERT INTO taken SELECT sample_id, sample_key FROM read_parquet(?)", [one_file(accepted)])
@@ -402,7 +402,7 @@ def _set_watermark(warehouse: duckdb.DuckDBPyConnection, run_id: str, prepared: 
 
 
 def _forget(warehouse: duckdb.DuckDBPyConnection, rule: Rule, watermark: datetime | None) -> None:
-    # Nobody looks at these again but a backfill, which decides anew. Without this a log of millions would stay.
+    # Only a backfill looks at these again, and it decides anew. Without this the outcomes would grow with the log.
     if rule.late_days is not None and watermark is not None:
         warehouse.execute(
             """

@@ -1,4 +1,4 @@
-"""What a rule makes of the traces in its source, before anything is scored. DuckDB decides, a file at a time."""
+"""Decide in DuckDB which traces of its source a rule scores: new ones that meet its conditions and are sampled."""
 
 from __future__ import annotations
 

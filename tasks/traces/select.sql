@@ -10,7 +10,7 @@ CREATE OR REPLACE TEMP MACRO number_in(t) AS
     CASE WHEN isfinite(try_cast(t AS DOUBLE)) THEN try_cast(t AS DOUBLE) END;
 
 -- ISO 8601, in UTC where it names no zone, or seconds, milliseconds, microseconds or nanoseconds since 1970, which
--- are told apart by their size. Small numbers, as durations and counters are, are no instants.
+-- are distinguished by magnitude. Small numbers, such as durations and counters, are not instants.
 CREATE OR REPLACE TEMP MACRO since_1970(n) AS
     CASE WHEN n < 1e8 OR n >= 2e20 THEN NULL
          WHEN n < 1e11 THEN to_timestamp(n)
