@@ -57,7 +57,6 @@ MetricLike = str | Metric | Callable[..., Any]
 
 _SPEC = re.compile(r"(?:(?P<alias>[^=():]+)=)?(?P<target>[^=()]+?)(?:\((?P<options>.*)\))?", re.DOTALL)
 _WORDS: Mapping[str, object] = {"true": True, "false": False, "none": None}
-_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def create(
