@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.judges.options import OFFLINE
 from answerkey.metrics_core.judges.votes import OUT_OF_DEPTH
 from answerkey.metrics_core.llm.cost import Cost, total_usd
@@ -155,7 +155,7 @@ def _slices(reports: Sequence[Report], by: str | None) -> list[Table]:
     by_place = [{(f"{s.metric}.{s.field}", s.slice): s for s in report.scores} for report in reports]
     fields = list(dict.fromkeys(field for scores in by_place for field, _ in scores))
     if by is not None and by not in fields:
-        raise UserError(f"--by {by}: these reports have {', '.join(fields)}")
+        raise UserError(f"--by {by}: these reports have {', '.join(fields)}{did_you_mean(by, fields)}")
     chosen = by or next((field for field in _HEADLINES if field in fields), fields[0])
     slices = dict.fromkeys(slice_ for scores in by_place for _, slice_ in scores if slice_ != "all")
     if not slices:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison
-from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.judges.votes import SPREAD
 from answerkey.metrics_core.statistics.intervals import LEVEL
 from answerkey.metrics_core.statistics.multiple_testing import benjamini_hochberg, holm
@@ -138,7 +138,7 @@ def _wanted(old: Report, new: Report, fields: Sequence[str], primary: str) -> li
     known = list(dict.fromkeys([*_names(new), *_names(old)]))
     for name in (*fields, *first):
         if name not in known:
-            raise UserError(f"{name}: these reports have {', '.join(known)}")
+            raise UserError(f"{name}: these reports have {', '.join(known)}{did_you_mean(name, known)}")
     # The spread of votes is about the judges, and less of it is no worse a release.
     both = [name for name in known if name in _names(old) and name in _names(new) and not name.endswith(f".{SPREAD}")]
     return list(dict.fromkeys([*first, *(fields or both)]))
