@@ -18,8 +18,8 @@ from answerkey.metrics_core.llm.litellm import check
 from answerkey.tasks import steps
 from answerkey.tasks.gate.gate import policy_for
 from answerkey.tasks.publish.artifacts import artifact_key
-from answerkey.tasks.publish.text import counts, dollars, price, tally, what_it_costs
-from answerkey.tasks.releases.generate import Asking, Generated, check_answered, check_release
+from answerkey.tasks.publish.text import dollars, price, what_it_costs
+from answerkey.tasks.releases.generate import Asking, Generated, check_answered, check_release, counts, tally
 from answerkey.tasks.releases.questions import QuestionSet
 
 _AFTERWARDS, _SCORING, _JUDGING, _LIMITS = Afterwards(), Scoring(), Judging(), Limits()

@@ -18,8 +18,8 @@ from answerkey.metrics_core.judges.votes import OUT_OF_DEPTH
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.llm.untrusted import one_line
 from answerkey.metrics_core.measurement import Scored
-from answerkey.tasks.publish.text import counts, dollars, interval, number, price, spent
-from answerkey.tasks.releases.generate import Generated
+from answerkey.tasks.publish.text import dollars, interval, number, price
+from answerkey.tasks.releases.generate import Generated, counts, spent
 from answerkey.tasks.releases.register import Registration
 from answerkey.tasks.reports.manifest import depth_warnings, saved
 from answerkey.tasks.reports.report import LABEL, Report, Score

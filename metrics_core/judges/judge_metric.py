@@ -84,20 +84,15 @@ class JudgeMetric(Metric):
         """For instance `meaning_match|v1|judge:openai/gpt-4o-mini|prompt:3fa2c1|parser:1|t:0|seed:0|blank:zero`,
         or `meaning_match|v1|judge:offline@1:3fa2c1|blank:zero`.
         """
-        who = self._offline() if self.judge.offline else self._online()
+        who = self.offline_signature() if self.judge.offline else self._online()
         return f"{self.name}|v1|judge:{who}|blank:{self.blank_answer}"
-
-    def _offline(self) -> str:
-        from answerkey.metrics_core.offline_judge import matcher
-
-        return matcher.signature()
 
     def _online(self) -> str:
         seats = self.judge.seats()
         judges, votes = ",".join(judge.label for judge, repeat in seats if not repeat), len(seats)
         prompts = ",".join(prompt.version for prompt in self.prompts)
         jury = f"|jury:{self.judge.jury}|repeats:{self.judge.repeats}" if votes > 1 else ""
-        first = f"|first:{JudgeMetric._offline(self)}|cascade:{self.accepted_error:g}" if self.accepted_error else ""
+        first = f"|first:{self.offline_signature()}|cascade:{self.accepted_error:g}" if self.accepted_error else ""
         return f"{judges}|prompt:{prompts}|parser:{PARSER}|t:0|seed:0{jury}{first}"
 
     @property
@@ -150,6 +145,10 @@ class JudgeMetric(Metric):
         values = {one.name: 0.0 if one.name == SPREAD else 1.0 for one in self.fields}
         details = {"reference": index, **self.identical}
         return Scored(values, "the answer is the reference but for its form", details)
+
+    @abstractmethod
+    def offline_signature(self) -> str:
+        """What `judge_offline` depends on: changes whenever its numbers may change."""
 
     @abstractmethod
     def judge_offline(self, samples: Sequence[Sample]) -> list[Outcome]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import Any
+from typing import Any, Literal
 
 from answerkey.metrics_core.judges.options import Jury
 from answerkey.metrics_core.measurement import Failed, Outcome, Scored, Skipped, Undefined
@@ -16,6 +16,9 @@ OUT_OF_DEPTH = "out_of_depth"
 """In the details: why the offline judge should not be trusted on this sample."""
 DECIDED_BY = "decided_by"
 """In the details of a cascade: `offline`, or `judge`."""
+
+MatchVerdict = Literal["match", "mismatch", "partial", "hedged", "multiple_alternatives", "refusal"]
+"""Of a language model or of the offline judge; only `match` is worth 1."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,10 +62,12 @@ class GroundTruthSimilarity(JudgeMetric):
         Field("fact_f1", "harmonic mean of the two"),
     )
 
-    def _offline(self) -> str:
+    def offline_signature(self) -> str:
+        """Those of the offline matcher and of the grammar that splits facts."""
+        from answerkey.metrics_core.offline_judge import matcher
         from answerkey.metrics_core.offline_judge.facts import GRAMMAR
 
-        return f"{super()._offline()}|grammar:{GRAMMAR}"
+        return f"{matcher.signature()}|grammar:{GRAMMAR}"
 
     def judge_offline(self, samples: Sequence[Sample]) -> list[Outcome]:
         """Facts by a grammar, matched by rules and the offline matcher."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
 from answerkey.metrics_core.judges.prompt import Prompt, load_prompt
-from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH, SPREAD
+from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH, SPREAD, MatchVerdict
 from answerkey.metrics_core.llm.client import Bill, Client
 from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
 from answerkey.metrics_core.llm.model import ModelRef
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from answerkey.metrics_core.offline_judge.matcher import Match
 
 _log = logging.getLogger("answerkey")
-
-MatchVerdict = Literal["match", "mismatch", "partial", "hedged", "multiple_alternatives", "refusal"]
-"""Only `match` is worth 1."""
 
 Rule = Literal[
     "factual_equivalence", "alias", "formatting", "extra_context", "hedging", "number_form", "alternatives"
@@ -110,6 +107,12 @@ class MeaningMatch(JudgeMetric):
             f"accepted error of {self.accepted_error:.3g}; the other {asked:,} go to the judge"
         )
         return outcomes
+
+    def offline_signature(self) -> str:
+        """That of the offline matcher."""
+        from answerkey.metrics_core.offline_judge import matcher
+
+        return matcher.signature()
 
     def judge_offline(self, samples: Sequence[Sample]) -> list[Outcome]:
         """One verdict per sample."""

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from answerkey.metrics_core.metrics.meaning_match import MatchVerdict
+from answerkey.metrics_core.judges.votes import MatchVerdict
 from answerkey.metrics_core.offline_judge.features import (
     embedding_features,
     focus,

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from answerkey.metrics_core.metrics.meaning_match import MatchVerdict
+from answerkey.metrics_core.judges.votes import MatchVerdict
 from answerkey.metrics_core.offline_judge.alignment import HIT, acronym_inside, alias_inside, alike
 from answerkey.metrics_core.offline_judge.numbers_dates import LONGEST_NUMBER, Quantity, clock, quantities
 from answerkey.metrics_core.offline_judge.reading import Text, asks_several, lemma, question_kind, read, sentences

@@ -12,7 +12,6 @@ from answerkey.tasks.reports.report import Score
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.llm.access import Limits
-    from answerkey.tasks.releases.generate import Generated
 
 HEAD = ("field", "rows", "old", "new", "difference", "p adjusted", "finding", "fixed/broken")
 HUMAN = "in human labels"
@@ -138,28 +137,3 @@ def dollars(cost: float | None) -> str:
     if cost is None:
         return "unknown"
     return f"${cost:,.4f}" if cost < 1 else f"${cost:,.2f}"
-
-
-def counts(made: Generated) -> list[tuple[str, int]]:
-    """What came of the questions; the first count is the sum of the others."""
-    return [
-        ("questions", made.n_questions),
-        ("generated", made.n_generated),
-        ("from ledger", made.n_from_ledger),
-        ("failed", made.n_failed),
-        ("skipped", made.n_skipped),
-    ]
-
-
-def tally(made: Generated) -> str:
-    """What came of the questions in a sentence, with its cost."""
-    (_, n), *parts = counts(made)
-    said = ", ".join(f"{count:,} {name}" for name, count in parts)
-    why = f" ({made.why})" if made.reasons else ""
-    cut = f"; {made.n_cut_off:,} cut off at the limit of tokens" if made.n_cut_off else ""
-    return f"{made.dataset}/{made.release}: {n:,} questions: {said}{why}{cut}; {spent(made)}"
-
-
-def spent(made: Generated) -> str:
-    """The calls that generation made, and their cost."""
-    return f"{made.calls:,} call{'' if made.calls == 1 else 's'}, {price(made.cost_usd)}"

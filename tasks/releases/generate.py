@@ -23,6 +23,7 @@ from answerkey.metrics_core.llm.generate import generate as ask
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.request import Request
 from answerkey.tasks.load.load import Source
+from answerkey.tasks.publish.text import price
 from answerkey.tasks.releases.provenance import answers_file, check_settings, generation_of, write_manifest
 from answerkey.tasks.releases.questions import Question, QuestionSet, questions
 from answerkey.tasks.releases.register import Registration, register
@@ -92,6 +93,31 @@ class Generated:
         named = [f"{n:,} {reason}" for reason, n in self.reasons[:_MOST_REASONS]]
         rest = sum(n for _, n in self.reasons[_MOST_REASONS:])
         return ", ".join([*named, *([f"{rest:,} for other reasons"] if rest else [])])
+
+
+def counts(made: Generated) -> list[tuple[str, int]]:
+    """What came of the questions; the first count is the sum of the others."""
+    return [
+        ("questions", made.n_questions),
+        ("generated", made.n_generated),
+        ("from ledger", made.n_from_ledger),
+        ("failed", made.n_failed),
+        ("skipped", made.n_skipped),
+    ]
+
+
+def tally(made: Generated) -> str:
+    """What came of the questions in a sentence, with its cost."""
+    (_, n), *parts = counts(made)
+    said = ", ".join(f"{count:,} {name}" for name, count in parts)
+    why = f" ({made.why})" if made.reasons else ""
+    cut = f"; {made.n_cut_off:,} cut off at the limit of tokens" if made.n_cut_off else ""
+    return f"{made.dataset}/{made.release}: {n:,} questions: {said}{why}{cut}; {spent(made)}"
+
+
+def spent(made: Generated) -> str:
+    """The calls that generation made, and their cost."""
+    return f"{made.calls:,} call{'' if made.calls == 1 else 's'}, {price(made.cost_usd)}"
 
 
 @dataclass(slots=True)
