@@ -15,6 +15,7 @@ from filelock import FileLock, Timeout
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.metrics_core.metric import Metric
+from answerkey.metrics_core.statistics.intervals import Interval
 from answerkey.tasks.load.columns import ColumnMap, value
 from answerkey.tasks.load.load import Reference, Stager, quarantine_schema, refused, staged_schema
 from answerkey.tasks.load.sources import Raw, parse_line, without_secrets
@@ -23,16 +24,18 @@ from answerkey.tasks.score.estimate import estimate_costs
 from answerkey.tasks.score.plan import MAX_CHUNKS, Plan, plan
 from answerkey.tasks.traces.rules import MAPPED, Rule
 from answerkey.tasks.traces.select import Selection, Window, select
-from answerkey.tasks.traces.summary import Funnel, main_field, mean_of_run
+from answerkey.tasks.traces.summary import BUCKETS, Funnel, interval_of_main, main_field
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import validate
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.store import parquet_writer
 from answerkey.tasks.warehouse.warehouse import one_file
 
 if TYPE_CHECKING:
     import duckdb
 
+_SQL = statements(__name__)
 _BATCH = 5_000
 _CONTRACT = Contract(max_quarantined=1.0, require_references=False)
 """Each trace stands for itself: many bad ones are counted, and stop nothing. One without a reference is undefined."""
@@ -151,10 +154,7 @@ def _references(rule: Rule, home: Home) -> dict[str, Reference]:
     """The newest version of the rule's data set, by sample id."""
     with home.warehouse.reading() as warehouse:
         version = newest_version(warehouse, rule)
-        rows = warehouse.execute(
-            'SELECT sample_id, question, "references", facts FROM samples WHERE dataset = ? AND dataset_version = ?',
-            [rule.dataset, version],
-        ).fetchall()
+        rows = warehouse.execute(_SQL["references"], {"dataset": rule.dataset, "version": version}).fetchall()
     return {
         sample_id: Reference(sample_id, question, tuple(references or ()), tuple(facts or ()), None)
         for sample_id, question, references, facts in rows
@@ -167,8 +167,7 @@ def newest_version(warehouse: duckdb.DuckDBPyConnection, rule: Rule) -> str:
     Raises:
         UserError: there is no such data set.
     """
-    newest = "SELECT dataset, arg_max(version, created_at) FROM datasets GROUP BY dataset"
-    known = dict(warehouse.execute(newest).fetchall())
+    known = dict(warehouse.execute(_SQL["newest_versions"]).fetchall())
     if rule.dataset not in known:
         there = f"there are {', '.join(sorted(known))}" if known else "there is none yet: answerkey evaluate makes them"
         raise UserError(f"{rule.located.where('dataset')}: dataset: there is no data set {rule.dataset!r}; {there}")
@@ -284,16 +283,18 @@ def _taken(prepared: Prepared) -> tuple[int, tuple[Shown, ...]]:
 
     with duckdb.connect() as connection:
         connection.execute("SET TimeZone = 'UTC'")
-        rows = connection.execute(
-            """
-            SELECT count(*) OVER (), a.sample_id, strftime(d.time, '%Y-%m-%d %H:%M:%S'), left(a.answer, 200)
-            FROM read_parquet(?) a JOIN (SELECT trace_id, min(time) AS time FROM read_parquet(?) GROUP BY trace_id) d
-                ON d.trace_id = a.sample_id
-            ORDER BY d.time, a.sample_id LIMIT ?
-            """,
-            [one_file(prepared.staged.accepted), one_file(prepared.selection.decided), MOST_SHOWN],
-        ).fetchall()
+        files = {"accepted": one_file(prepared.staged.accepted), "decided": one_file(prepared.selection.decided)}
+        rows = connection.execute(_SQL["shown"], {**files, "most": MOST_SHOWN}).fetchall()
     return rows[0][0], tuple(Shown(*row) for _, *row in rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcomes:
+    """Of the traces that a run took: how many have which status, and the mean of the main field with its interval."""
+
+    counts: Mapping[str, int]
+    mean: float | None
+    ends: Interval | None
 
 
 def commit(home: Home, run_id: str, prepared: Prepared, parts: Sequence[str], out: Path) -> Funnel:
@@ -314,73 +315,42 @@ def commit(home: Home, run_id: str, prepared: Prepared, parts: Sequence[str], ou
         commit_measurements(warehouse, run_id, parts)
         if calls:
             insert_calls(warehouse, calls)
-        _new_outcomes(warehouse, run_id, prepared)
-        _keep_outcomes(warehouse)
+        outcomes = _commit_outcomes(warehouse, run_id, prepared)
         _insert_quarantine(warehouse, run_id, prepared)
         watermark = _set_watermark(warehouse, run_id, prepared)
         _forget(warehouse, prepared.rule, watermark)
-        funnel = _funnel(warehouse, prepared, watermark)
+        funnel = _funnel(warehouse, prepared, outcomes, watermark)
         _insert_funnel(warehouse, run_id, prepared, funnel, watermark)
     return funnel
 
 
-def _new_outcomes(warehouse: duckdb.DuckDBPyConnection, run_id: str, prepared: Prepared) -> None:
-    """Make the table `new_outcomes`: one row per trace. Of several rows about one trace, one that was scored counts."""
-    warehouse.execute("CREATE OR REPLACE TEMP TABLE taken (sample_id VARCHAR, sample_key VARCHAR)")
+def _commit_outcomes(warehouse: duckdb.DuckDBPyConnection, run_id: str, prepared: Prepared) -> _Outcomes:
+    """Bring in one row per trace. Of several rows about one trace, one that was scored counts."""
+    rule, signature = prepared.rule, prepared.signature
+    warehouse.execute(_SQL["taken"])
     if accepted := prepared.staged.accepted:
-        warehouse.execute("INSERT INTO taken SELECT sample_id, sample_key FROM read_parquet(?)", [one_file(accepted)])
-    warehouse.execute(
-        """
-        CREATE OR REPLACE TEMP TABLE new_outcomes AS
-        SELECT $rule AS rule, d.trace_id, d."time",
-               CASE WHEN d.bucket <> 'sampled' THEN d.bucket WHEN t.sample_id IS NULL THEN 'quarantined'
-                    ELSE coalesce(m.status, 'skipped') END AS outcome,
-               CASE WHEN d.bucket <> 'sampled' THEN d.reason ELSE m.reason END AS reason,
-               $metric AS metric, $signature AS signature, t.sample_key,
-               CASE WHEN outcome = 'scored' THEN m."values" END AS "values", $run_id AS run_id, now() AS updated_at
-        FROM read_parquet($decided) d
-        LEFT JOIN taken t ON t.sample_id = CASE WHEN d.bucket = 'sampled' THEN d.trace_id END
-        LEFT JOIN (FROM measurements WHERE signature = $signature) m ON m.sample_key = t.sample_key
-        QUALIFY row_number() OVER (PARTITION BY d.trace_id ORDER BY t.sample_id IS NULL, d.bucket) = 1
-        """,
-        {
-            "rule": prepared.rule.name,
-            # A rule may name a metric by its import path; its signature begins with its name.
-            "metric": prepared.signature.partition("|")[0],
-            "signature": prepared.signature,
-            "run_id": run_id,
-            "decided": one_file(prepared.selection.decided),
-        },
-    )
-
-
-def _keep_outcomes(warehouse: duckdb.DuckDBPyConnection) -> None:
-    # What has no number does not replace what has one: a backfill under a lower rate takes no score away.
-    warehouse.execute(
-        """
-        DELETE FROM trace_outcomes AS old USING new_outcomes AS new
-        WHERE old.rule = new.rule AND old.trace_id = new.trace_id
-        AND (new.outcome = 'scored' OR old.outcome <> 'scored')
-        """
-    )
-    warehouse.execute(
-        "INSERT INTO trace_outcomes BY NAME SELECT * FROM new_outcomes ANTI JOIN trace_outcomes USING (rule, trace_id)"
-    )
+        warehouse.execute(_SQL["add_taken"], {"accepted": one_file(accepted)})
+    about = {
+        "rule": rule.name,
+        # A rule may name a metric by its import path; its signature begins with its name.
+        "metric": signature.partition("|")[0],
+        "signature": signature,
+        "run_id": run_id,
+        "decided": one_file(prepared.selection.decided),
+    }
+    warehouse.execute(_SQL["new_outcomes"], about)
+    warehouse.execute(_SQL["replace_outcomes"])
+    warehouse.execute(_SQL["add_outcomes"])
+    counts = dict(warehouse.execute(_SQL["counts"], {"signature": signature}).fetchall())
+    [(n, mean, sd, others)] = warehouse.execute(_SQL["mean"], {"field": main_field(rule.metric)}).fetchall()
+    return _Outcomes(counts, mean, interval_of_main(rule.metric, mean, sd, n, others))
 
 
 def _insert_quarantine(warehouse: duckdb.DuckDBPyConnection, run_id: str, prepared: Prepared) -> None:
-    rule, files = prepared.rule, [one_file(prepared.staged.quarantine), one_file(prepared.selection.taken)]
-    warehouse.execute("DELETE FROM quarantine WHERE run_id = ? AND dataset = ?", [run_id, rule.name])
-    warehouse.execute(
-        """
-        INSERT INTO quarantine
-        SELECT ?, ?, coalesce(file, ?), q."row", sample_id, NULL, q.rule, q.reason, q.raw
-        FROM read_parquet(?) q
-        LEFT JOIN (SELECT trace_id AS sample_id, "row", any_value(file) AS file FROM read_parquet(?) GROUP BY ALL)
-            USING (sample_id, "row")
-        """,
-        [run_id, rule.name, without_secrets(rule.source), *files],
-    )
+    about = {"run_id": run_id, "rule": prepared.rule.name}
+    warehouse.execute(_SQL["forget_quarantine"], about)
+    files = {"quarantine": one_file(prepared.staged.quarantine), "taken": one_file(prepared.selection.taken)}
+    warehouse.execute(_SQL["add_quarantine"], {**about, **files, "source": without_secrets(prepared.rule.source)})
 
 
 def _set_watermark(warehouse: duckdb.DuckDBPyConnection, run_id: str, prepared: Prepared) -> datetime | None:
@@ -391,41 +361,27 @@ def _set_watermark(warehouse: duckdb.DuckDBPyConnection, run_id: str, prepared: 
         # A trace that claims to come from the future must not make all others late.
         known.append(selection.newest and min(selection.newest, datetime.now(UTC)))
     watermark = max(filter(None, known), default=None)
-    warehouse.execute("DELETE FROM trace_rules WHERE rule = ?", [rule.name])
-    warehouse.execute(
-        "INSERT INTO trace_rules VALUES (?, ?, ?, ?, ?, now())",
-        [
-            rule.name, watermark, rule.metric, json.dumps(content, ensure_ascii=False, default=str), run_id,
-        ],
-    )  # fmt: skip
+    warehouse.execute(_SQL["forget_rule"], {"rule": rule.name})
+    about = {"rule": rule.name, "watermark": watermark, "metric": rule.metric, "run_id": run_id}
+    text = json.dumps(content, ensure_ascii=False, default=str)
+    warehouse.execute(_SQL["add_rule"], {**about, "definition": text})
     return watermark
 
 
 def _forget(warehouse: duckdb.DuckDBPyConnection, rule: Rule, watermark: datetime | None) -> None:
     # Only a backfill looks at these again, and it decides anew. Without this the outcomes would grow with the log.
     if rule.late_days is not None and watermark is not None:
-        warehouse.execute(
-            """
-            DELETE FROM trace_outcomes
-            WHERE rule = ? AND "time" < ? AND outcome IN ('disabled', 'filtered', 'sampled_out')
-            """,
-            [rule.name, watermark - timedelta(days=rule.late_days)],
-        )
+        begin = watermark - timedelta(days=rule.late_days)
+        warehouse.execute(_SQL["forget_outcomes"], {"rule": rule.name, "begin": begin})
 
 
-def _funnel(warehouse: duckdb.DuckDBPyConnection, prepared: Prepared, watermark: datetime | None) -> Funnel:
-    rule, selection = prepared.rule, prepared.selection
-    counts = dict(
-        warehouse.execute(
-            "SELECT coalesce(m.status, 'skipped'), count(*) FROM taken t "
-            "LEFT JOIN (FROM measurements WHERE signature = ?) m USING (sample_key) GROUP BY ALL",
-            [prepared.signature],
-        ).fetchall()
-    )
+def _funnel(
+    warehouse: duckdb.DuckDBPyConnection, prepared: Prepared, outcomes: _Outcomes, watermark: datetime | None
+) -> Funnel:
+    rule, selection, counts, ends = prepared.rule, prepared.selection, outcomes.counts, outcomes.ends
     [(quarantined,)] = warehouse.execute(
-        "SELECT count(*) FROM read_parquet(?)", [one_file(prepared.staged.quarantine)]
+        _SQL["n_quarantined"], {"quarantine": one_file(prepared.staged.quarantine)}
     ).fetchall()
-    mean, ends = mean_of_run(warehouse, rule.name, rule.metric, "new_outcomes")
     return Funnel(
         rule=rule.name,
         metric=rule.metric,
@@ -442,7 +398,7 @@ def _funnel(warehouse: duckdb.DuckDBPyConnection, prepared: Prepared, watermark:
         again=selection.again,
         measured=prepared.todo,
         field=main_field(rule.metric),
-        mean=mean,
+        mean=outcomes.mean,
         low=ends and ends.low,
         high=ends and ends.high,
         watermark=watermark.isoformat() if watermark else None,
@@ -452,13 +408,8 @@ def _funnel(warehouse: duckdb.DuckDBPyConnection, prepared: Prepared, watermark:
 def _insert_funnel(
     warehouse: duckdb.DuckDBPyConnection, run_id: str, prepared: Prepared, funnel: Funnel, watermark: datetime | None
 ) -> None:
-    warehouse.execute("DELETE FROM trace_funnels WHERE run_id = ? AND rule = ?", [run_id, funnel.rule])
-    warehouse.execute(
-        f"INSERT INTO trace_funnels VALUES (?, ?, now(), {', '.join('?' * 17)})",
-        [
-            run_id, funnel.rule, prepared.window.since, prepared.window.until, funnel.seen, funnel.disabled,
-            funnel.filtered, funnel.sampled_out, funnel.quarantined, funnel.scored, funnel.undefined, funnel.failed,
-            funnel.skipped, funnel.again, funnel.measured, prepared.rule.sampling, funnel.metric, funnel.signature,
-            watermark,
-        ],
-    )  # fmt: skip
+    warehouse.execute(_SQL["forget_funnel"], {"run_id": run_id, "rule": funnel.rule})
+    counts = {column: getattr(funnel, column) for column in ("seen", *BUCKETS, "again", "measured")}
+    about = {"run_id": run_id, "since": prepared.window.since, "until": prepared.window.until}
+    method = {"sampling": prepared.rule.sampling, "metric": funnel.metric, "signature": funnel.signature}
+    warehouse.execute(_SQL["add_funnel"], {**about, "rule": funnel.rule, **counts, **method, "watermark": watermark})

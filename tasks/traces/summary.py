@@ -13,10 +13,12 @@ from answerkey.metrics_core.statistics.intervals import Interval, student_t, wil
 from answerkey.tasks.publish.artifacts import artifact_key
 from answerkey.tasks.publish.text import literal, number
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.sql import statements
 
 if TYPE_CHECKING:
     import duckdb
 
+_SQL = statements(__name__)
 _DAYS = 30
 
 By = Literal["day", "week", "month"]
@@ -122,23 +124,9 @@ def interval(field: Field | None, mean: float | None, sd: float | None, n: int, 
     return found.clipped(field.low, field.high) if found and field is not None else found
 
 
-_SUMS = """
-count("value"), fsum("value") / nullif(count("value"), 0), stddev_samp("value"),
-count(*) FILTER ("value" NOT IN (0, 1))
-"""
-
-
-def mean_of_run(
-    warehouse: duckdb.DuckDBPyConnection, rule: str, metric: str, outcomes: str
-) -> tuple[float | None, Interval | None]:
-    """The mean of the metric's main field over the scored traces in the table `outcomes`, and its interval."""
-    name = main_field(metric)
-    [(n, mean, sd, others)] = warehouse.execute(
-        f'SELECT {_SUMS} FROM (SELECT map_extract("values", ?)[1] AS "value" FROM {outcomes} WHERE rule = ? '
-        "AND outcome = 'scored')",
-        [name, rule],
-    ).fetchall()
-    return mean, interval(_field(metric, name), mean, sd, n, others)
+def interval_of_main(metric: str, mean: float | None, sd: float | None, n: int, others: int) -> Interval | None:
+    """As `interval`, for the metric's main field."""
+    return interval(_field(metric, main_field(metric)), mean, sd, n, others)
 
 
 def _field(metric: str, name: str) -> Field | None:
@@ -157,8 +145,7 @@ def over_time(home: Home, rule: str, field: str = "", by: By = "day") -> tuple[s
     """
     with home.warehouse.reading() as warehouse:
         metric = _metric_of(warehouse, rule, home)
-        fields = 'SELECT DISTINCT metric, unnest(map_keys("values")) FROM trace_outcomes WHERE rule = ? ORDER BY ALL'
-        known = [".".join(pair) for pair in warehouse.execute(fields, [rule]).fetchall()]
+        known = [".".join(pair) for pair in warehouse.execute(_SQL["fields"], {"rule": rule}).fetchall()]
         main = _main_of(metric, known)
         wanted = field if field in known else f"{main.partition('.')[0]}.{field}" if field else main
         if field and wanted not in known:
@@ -168,7 +155,7 @@ def over_time(home: Home, rule: str, field: str = "", by: By = "day") -> tuple[s
 
 
 def _metric_of(warehouse: duckdb.DuckDBPyConnection, rule: str, home: Home) -> str:
-    rules = dict(warehouse.execute("SELECT rule, metric FROM trace_rules ORDER BY rule").fetchall())
+    rules = dict(warehouse.execute(_SQL["rules"]).fetchall())
     if rule not in rules:
         there = f"there are {', '.join(rules)}" if rules else "none has run yet: answerkey score-traces runs them"
         raise UserError(f"{rule}: no rule of this name has scored traces in {home}; {there}")
@@ -176,22 +163,7 @@ def _metric_of(warehouse: duckdb.DuckDBPyConnection, rule: str, home: Home) -> s
 
 
 def _periods(warehouse: duckdb.DuckDBPyConnection, rule: str, metric: str, name: str, by: By) -> tuple[Period, ...]:
-    rows = warehouse.execute(
-        f"""
-        WITH taken AS (
-            SELECT date_trunc($by, "time") AS start, signature, min("time") OVER (PARTITION BY signature) AS since,
-                   CASE WHEN outcome = 'scored' THEN map_extract("values", $name)[1] END AS "value"
-            FROM trace_outcomes
-            WHERE rule = $rule AND metric = $metric AND outcome IN ('scored', 'undefined', 'failed', 'skipped')
-                AND "time" IS NOT NULL
-        ), numbered AS (
-            SELECT *, dense_rank() OVER (ORDER BY since, signature) AS method FROM taken
-        )
-        SELECT strftime(start, '%Y-%m-%d'), count(*), max(method), {_SUMS}
-        FROM numbered GROUP BY start ORDER BY start
-        """,
-        {"by": by, "name": name, "rule": rule, "metric": metric},
-    ).fetchall()
+    rows = warehouse.execute(_SQL["periods"], {"by": by, "name": name, "rule": rule, "metric": metric}).fetchall()
     field, found = _field(metric, name), []
     for start, total, method, n, mean, sd, others in rows:
         ends = interval(field, mean, sd, n, others)

@@ -83,4 +83,4 @@ def test_what_differs_in_a_negation_a_number_or_a_sign_is_for_the_judge(
 def test_a_judge_that_is_not_there_is_a_failure_and_no_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client, "_FIRST_WAIT_S", 0.001)
     for one in measured(ALONE, "It is Bern.", ["Bern"]):
-        assert (one.status, one.values) == ("failed")
+        assert (one.status, one.values) == ("failed", {})

@@ -1,0 +1,20 @@
+-- name: rules
+SELECT rule, metric FROM trace_rules ORDER BY rule
+
+-- name: fields
+SELECT DISTINCT metric, unnest(map_keys("values")) FROM trace_outcomes WHERE rule = $rule ORDER BY ALL
+
+-- name: periods
+WITH measured AS (
+    SELECT date_trunc($by, "time") AS start, signature, min("time") OVER (PARTITION BY signature) AS since,
+           CASE WHEN outcome = 'scored' THEN map_extract("values", $name)[1] END AS "value"
+    FROM trace_outcomes
+    WHERE rule = $rule AND metric = $metric AND outcome IN ('scored', 'undefined', 'failed', 'skipped')
+        AND "time" IS NOT NULL
+), numbered AS (
+    SELECT *, dense_rank() OVER (ORDER BY since, signature) AS method FROM measured
+)
+SELECT strftime(start, '%Y-%m-%d'), count(*), max(method),
+       count("value"), fsum("value") / nullif(count("value"), 0), stddev_samp("value"),
+       count(*) FILTER ("value" NOT IN (0, 1))
+FROM numbered GROUP BY start ORDER BY start
