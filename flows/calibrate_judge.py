@@ -1,4 +1,4 @@
-"""The flow that compares a metric or judge with labels of people."""
+"""The flow that compares a metric or judge with human labels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _USUAL: list[str] = []
 
 @flow(
     name="calibrate-judge",
-    description="How far does a metric, or a judge, agree with labels of people?",
+    description="How well does a metric or a judge agree with human labels?",
     flow_run_name="calibrate {metric}",
 )
 def calibrate_judge(
@@ -33,7 +33,7 @@ def calibrate_judge(
         reports: Reports (faq/gpt-4/v2), or releases, which stand for their newest reports. Empty: the newest run.
         labels: A file with id, label and release. Empty: the labels that came with the answers.
         columns: KEY=PATH, where a column of that file is: id, release, label, score, cluster, or second for another
-            annotator. Usual names are recognised without.
+            annotator. Common names are recognised without it.
         home: The folder of the warehouse, on a disk of the machine that runs this.
         seed: Of the bootstrap.
 

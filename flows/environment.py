@@ -1,4 +1,4 @@
-"""Settings that must stand before libraries are imported: nothing calls out, nothing chatters."""
+"""Settings that libraries read when they are imported: no telemetry, no look-ups, no chatter."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _QUIET = {
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
     # The second user interface asks a host abroad for settings of its own, whatever else is switched off.
     "PREFECT_SERVER_UI_V2_ENABLED": "false",
-    # A sign of life, by which a run that died without a word is told from one that works.
+    # A heartbeat, so that a run that died silently can be recognised.
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
     # The first start of a temporary server creates its database.
     "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
@@ -59,7 +59,7 @@ def prepare(home: Home) -> None:
 def prepare_run(home: Home, *, quiet: bool) -> None:
     """Give Prefect a home for a run that is started here, and show progress on standard error unless `quiet`."""
     prepare(home)
-    # Our own lines tell the user what happens; Prefect's go to its server, where they belong.
+    # Our own lines say what happens; Prefect's go to its server, where they belong.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(message)s"))

@@ -17,7 +17,7 @@ from answerkey.tasks.warehouse.home import Home
 
 
 class Questions(Form):
-    """What to ask."""
+    """Which questions to ask."""
 
     model_config = ConfigDict(title="Questions")
 
@@ -36,7 +36,7 @@ class Questions(Form):
     columns: list[str] = Field(
         default_factory=list,
         title="Columns",
-        description="Of a file: KEY=PATH, for instance question=meta.prompt. Usual names are recognised without.",
+        description="For a file: KEY=PATH, for instance question=meta.prompt. Common names are recognised without it.",
     )
     slices: list[str] = Field(
         default_factory=list,
@@ -48,7 +48,7 @@ class Questions(Form):
         """The data set, looked up.
 
         Raises:
-            UserError: there is none, or a column is not KEY=PATH.
+            UserError: the data set does not exist, or a column is not KEY=PATH.
         """
         paths = parse_map(self.columns)
         return find_questions(home, self.dataset, work, name=self.name, paths=paths, slices=self.slices)
@@ -105,14 +105,14 @@ class Generating(Form):
         1_024,
         ge=1,
         title="Tokens at most",
-        description="The longest answer, in tokens; it ends there, wherever that is.",
+        description="The longest answer, in tokens; a longer one is cut off there.",
     )
     seed: int = Field(0, title="Seed", description="Another seed asks everything anew.")
     max_calls: int = Field(
         0,
         ge=0,
         title="Calls at most",
-        description="Calls that the run may make; the next run goes on. 0: no limit.",
+        description="Calls that the run may make; the next run continues. 0: no limit.",
     )
     max_cost_usd: float = Field(
         0.0,
@@ -123,7 +123,7 @@ class Generating(Form):
     dry_run: bool = Field(
         False,
         title="Dry run",
-        description="Say what the answers would cost, and stop before the model is asked.",
+        description="Estimate the cost and stop before the model is asked.",
     )
     min_answered: float = Field(
         0.95,
@@ -136,7 +136,7 @@ class Generating(Form):
         64,
         ge=1,
         title="Calls at once",
-        description="The most calls in flight. What the model can bear is learned while it works.",
+        description="The most calls in flight. The rate that the model can take is learned during the run.",
     )
     timeout_s: float = Field(
         120.0,
@@ -177,12 +177,12 @@ class Afterwards(Form):
     evaluate: bool = Field(
         False,
         title="Evaluate",
-        description="Evaluate the release at once. Off: an automation, the nightly run or a person does it.",
+        description="Evaluate the release at once. Off: leave it to an automation, the nightly run or a person.",
     )
     baseline: str = Field(
         "",
         title="Baseline",
-        description="A release, or a report, that it is compared with. Empty: none.",
+        description="A release or report to compare it with. Empty: none.",
     )
     policy: str = Field(
         "",

@@ -1,4 +1,4 @@
-"""Tidy up after runs that died: mark them, close them, and remove what they left behind."""
+"""Clean up after runs that died: mark them, close them, and remove what they left behind."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _KEEPING = Keeping()
 
 @flow(
     name="housekeeping",
-    description="Mark runs that died without a word, and remove what they left behind.",
+    description="Mark runs that died silently as crashed, and remove what they left behind.",
     flow_run_name="housekeeping",
     retries=0,
     persist_result=False,
     validate_parameters=True,
 )
 def housekeeping(keeping: Keeping = _KEEPING, home: str = ".answerkey") -> None:
-    """Mark runs that died without a word as crashed, and remove what they left behind.
+    """Mark runs that died silently as crashed, and remove what they left behind.
 
     Args:
         keeping: What counts as dead, and how long things are kept.

@@ -73,12 +73,12 @@ class Data(Form):
     release: str = Field(
         "",
         title="Release",
-        description="The release that gave all these answers. Empty: a column says it for each.",
+        description="The release that gave all these answers. Empty: a column names it for each row.",
     )
     columns: list[str] = Field(
         default_factory=list,
         title="Columns of the answers",
-        description="KEY=PATH, for instance id=meta.question_id. Usual names are recognised without.",
+        description="KEY=PATH, for instance id=meta.question_id. Common names are recognised without it.",
     )
     reference_columns: list[str] = Field(
         default_factory=list,
@@ -116,18 +116,18 @@ class Scoring(Form):
         title="Metrics",
         description="What to compute: names (see `answerkey metrics`), or metrics of your own by import path, like "
         "my_package.metrics:Politeness(threshold=0.9). meaning_match and ground_truth_similarity need a judge: the "
-        "offline one, which is free, unless another one is named.",
+        "offline judge, which is free, unless you name another.",
         min_length=1,
     )
     profile: Literal["default", "continuous_eval_v0_2", "continuous_eval_v0_3"] = Field(
         "default",
         title="Profile",
-        description="Old numbers of answer_correctness, for people who migrate from continuous-eval.",
+        description="The old numbers of answer_correctness, for teams that migrate from continuous-eval.",
     )
     blank_answer: BlankAnswer = Field(
         "zero",
         title="Blank answers",
-        description="zero: a missing answer is a wrong answer. undefined: it is left out.",
+        description="zero: a blank answer counts as a wrong answer. undefined: it is left out.",
     )
     embedding_models: list[str] = Field(
         default_factory=list,
@@ -137,14 +137,14 @@ class Scoring(Form):
     aggregation: Aggregation = Field(
         "mean",
         title="Aggregation",
-        description="How several embedding models become one similarity.",
+        description="How the similarities of several embedding models are combined into one.",
     )
     threshold: float = Field(
         0.0,
         ge=0.0,
         le=1.0,
         title="Threshold",
-        description="Semantic similarity from which an answer passes. 0: no pass or fail.",
+        description="Lowest semantic similarity with which an answer passes. 0: no pass or fail.",
     )
     only_failed: bool = Field(
         False,
@@ -216,7 +216,7 @@ class Judging(JudgeOptions):
         "",
         pattern=ADDRESS_PATTERN,
         title="Address",
-        description="http://... of an OpenAI-compatible server, for judges that name none. Empty: "
+        description="http://... of an OpenAI-compatible server, for judges without an address of their own. Empty: "
         "ANSWERKEY_JUDGE_BASE, the Prefect variable answerkey_judge_base, or the provider's own.",
     )
     key_from: str = Field(
@@ -274,7 +274,7 @@ def preflight(options: JudgeOptions, key_from: str) -> None:
 
 
 class Limits(Form, Thresholds):
-    """When the data are too bad to score, and the scores too few to trust."""
+    """From which point the data are too bad to score, and the scores too few to trust."""
 
     min_coverage: float = Field(
         0.95,
@@ -301,7 +301,7 @@ class Waiting(Form):
         10,
         ge=1,
         title="At most",
-        description="How many this run evaluates. The next run goes on with the others.",
+        description="How many releases this run evaluates. The next run continues with the others.",
     )
 
 
@@ -315,24 +315,24 @@ class Comparing(Form):
     )
     new: str = Field(
         title="New",
-        description="The report or release that is compared with the old one.",
+        description="The report or release to compare with the old one.",
         examples=["gpt-5"],
     )
     dataset: str = Field(
         "",
         title="Data set",
-        description="Needed where both releases have reports on several.",
+        description="Needed only if both releases have reports on several data sets.",
     )
     fields: list[str] = Field(
         default_factory=list,
         title="Fields",
-        description="METRIC.FIELD, those to look at: fewer are easier to tell apart. Empty: all that both have.",
+        description="METRIC.FIELD to compare: with fewer fields, each test has more power. Empty: all that both have.",
         examples=[["meaning_match.match"]],
     )
     primary: str = Field(
         "",
         title="Primary field",
-        description="METRIC.FIELD that decides, declared before the results are known. Empty: none.",
+        description="The METRIC.FIELD that decides, chosen before the results are known. Empty: none.",
     )
     level: float = Field(
         0.95,

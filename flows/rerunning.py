@@ -15,7 +15,7 @@ _AS_IN_THE_REPORT = -1.0
 
 
 class Rerunning(Form):
-    """Which report to make again, and what to change. What is left as it is stays as in the report."""
+    """Which report to make again, and what to change. Everything else stays as in the report."""
 
     # As in the form for judges: whatever was typed into the wrong field is in no message.
     model_config = ConfigDict(title="Rerun", hide_input_in_errors=True, allow_inf_nan=False)
@@ -29,7 +29,7 @@ class Rerunning(Form):
     metrics: list[str] = Field(
         default_factory=list,
         title="Metrics",
-        description="Those to have in the new report. Empty: those of the old one.",
+        description="The metrics of the new report. Empty: those of the old one.",
     )
     only_failed: bool = Field(
         False,
@@ -41,7 +41,7 @@ class Rerunning(Form):
         ge=_AS_IN_THE_REPORT,
         le=1.0,
         title="Threshold",
-        description="Semantic similarity from which an answer passes. 0: no pass or fail. -1: as in the report.",
+        description="Lowest semantic similarity with which an answer passes. 0: no pass or fail. -1: as in the report.",
     )
     judges: list[Annotated[str, Field(pattern=JUDGE_PATTERN)]] = Field(
         default_factory=list,
@@ -53,7 +53,7 @@ class Rerunning(Form):
         "",
         pattern=ADDRESS_PATTERN,
         title="Address",
-        description="http://... of an OpenAI-compatible server, for judges above that name none.",
+        description="http://... of an OpenAI-compatible server, for the judges above without an address of their own.",
     )
     key_from: str = Field(
         "",
@@ -78,7 +78,7 @@ class Rerunning(Form):
     dry_run: bool = Field(
         False,
         title="Dry run",
-        description="Say what it would cost, and stop before any judge is asked.",
+        description="Estimate the cost and stop before any judge is asked.",
     )
 
 
@@ -103,11 +103,11 @@ def again(manifest: Mapping[str, Any], wanted: Rerunning) -> Again:
         limits = Limits(**old["limits"])
     except (ValidationError, KeyError) as error:
         raise UserError(
-            f"{wanted.report}: it was made by another version of answerkey, whose parameters are not known here; "
+            f"{wanted.report}: it was made by another version of answerkey, with unknown parameters; "
             "evaluate its answers again"
         ) from error
     if wanted.only_failed and (wanted.judges or wanted.threshold != _AS_IN_THE_REPORT):
-        raise UserError("only failed rows: with another judge or threshold none has failed yet; change one of the two")
+        raise UserError("only failed rows: nothing has failed yet with another judge or threshold; drop one of the two")
     changes: dict[str, Any] = {"only_failed": wanted.only_failed}
     if wanted.metrics:
         changes["metrics"] = wanted.metrics
@@ -135,5 +135,5 @@ def _check_same_judges(manifest: Mapping[str, Any], old: Judging) -> None:
     if then and then != now:
         raise UserError(
             f"the report asked {', '.join(then)}, which were not named in it; now it would ask "
-            f"{', '.join(now)}; say which you want"
+            f"{', '.join(now)}; name the ones you want"
         )

@@ -45,7 +45,7 @@ class Tracing(Form):
         "",
         pattern=_DAY,
         title="Since",
-        description="Backfill: traces from this day or time on (UTC). Both empty: traces that are new.",
+        description="Backfill: traces from this day or time on (UTC). Both empty: new traces only.",
         examples=["2026-11-01"],
     )
     until: str = Field(
@@ -58,7 +58,7 @@ class Tracing(Form):
     dry_run: bool = Field(
         False,
         title="Dry run",
-        description="Show which traces would be scored and what it would cost, and stop before any judge is asked.",
+        description="Show which traces would be scored, estimate the cost, and stop before any judge is asked.",
     )
 
     def window(self) -> Window:
@@ -157,8 +157,8 @@ def _form(rule: Rule, key: str, form: type[_Model], given: Mapping[str, Any], **
 def _check_dataset(rule: Rule, home: Home) -> None:
     if not home.warehouse.exists():
         raise UserError(
-            f"{rule.located.where('dataset')}: dataset: there is no warehouse in {home} that has it; "
-            "answerkey evaluate makes data sets, --home names another folder"
+            f"{rule.located.where('dataset')}: dataset: there is no warehouse in {home}; "
+            "`answerkey evaluate` makes one, --home names another folder"
         )
     with home.warehouse.reading() as warehouse:
         newest_version(warehouse, rule)

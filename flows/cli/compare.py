@@ -128,7 +128,7 @@ def diff(
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
-    """Tell apart what moved the numbers: rows, references, answers, judge, prompt, parser, code."""
+    """List everything in which two reports differ, and attribute the change of every mean to its causes."""
     from answerkey.flows.cli.comparison_tables import print_difference
     from answerkey.tasks.compare.attribution import diff as diff_reports
     from answerkey.tasks.reports.report import pair_named
@@ -184,7 +184,7 @@ def _against(
     ids = list(dict.fromkeys(report_ids))
     if not baseline:
         if policy:
-            raise UserError("--policy: a gate needs a release to compare with; name it with --baseline")
+            raise UserError("--policy: a gate needs a release to compare with; name one with --baseline")
         return ids, [compare(home, old, new) for old, new in pairwise(ids)], []
     rules = read_policy(policy) if policy else None
     old = report_named(home, baseline, read_reports(home, ids[:1])[0].dataset)

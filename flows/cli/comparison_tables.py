@@ -147,8 +147,8 @@ def _what(found: Difference) -> Iterator[str]:
         "with another answer": found.n_answers,
         "with another label": found.n_labels,
     }
-    told = ", ".join(f"{n:,} {what}" for what, n in counts.items() if n)
-    yield f"samples: {found.n_common:,} in both; {told or 'nothing differs'}"
+    changes = ", ".join(f"{n:,} {what}" for what, n in counts.items() if n)
+    yield f"samples: {found.n_common:,} in both; {changes or 'nothing differs'}"
     for kind, name in _KINDS.items():
         for one in (changed for changed in found.changed if changed.kind == kind):
             yield f"{name}: {_text(one.what)}: {_text(one.old or 'none')} → {_text(one.new or 'none')}"
@@ -307,9 +307,9 @@ def print_self_test(tested: SelfTest) -> None:
 
 
 def print_calibration(found: Calibration) -> None:
-    """How far the metric agrees with people, on all releases and each; the means with its errors allowed for."""
+    """Agreement of the metric with human labels, overall and per release, and the means corrected for its errors."""
     graded = any(part.threshold for part in found.parts)
-    table = plain_table(f"{_printable(found.name)} against labels of people ({_printable(found.labels)})")
+    table = plain_table(f"{_printable(found.name)} against human labels ({_printable(found.labels)})")
     table.add_column("release", overflow="fold")
     for name in (
         "n",

@@ -97,7 +97,7 @@ def make_automations(notify: str = "") -> list[str]:
     """Make the automations of deployments/automations, or bring those of the same name up to date.
 
     Args:
-        notify: TYPE/NAME of the Prefect block that tells people. Empty: automations that need one are left out.
+        notify: TYPE/NAME of the Prefect block that sends notifications. Empty: automations that need one are left out.
 
     Returns:
         The names of those that are there now.
@@ -149,7 +149,7 @@ def _block(client: SyncPrefectClient, name: str) -> UUID:
     try:
         return client.read_block_document_by_name(own, kind, include_secrets=False).id
     except (ObjectNotFound, ValueError) as error:
-        raise UserError(f"--notify {name}: no such block in Prefect; write TYPE/NAME of one that is there") from error
+        raise UserError(f"--notify {name}: no such block in Prefect; give the TYPE/NAME of an existing one") from error
 
 
 def _put(client: SyncPrefectClient, content: dict[str, Any]) -> None:

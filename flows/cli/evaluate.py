@@ -99,7 +99,7 @@ def checked_policy(policy: str, baseline: str) -> str:
     if not policy:
         return ""
     if not baseline:
-        raise UserError("--policy: a gate needs a release to compare with; name it with --baseline")
+        raise UserError("--policy: a gate needs a release to compare with; name one with --baseline")
     read_policy(policy)
     return policy if is_text(policy) else absolute(policy)
 

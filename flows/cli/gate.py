@@ -157,7 +157,7 @@ def calibrate(
     from answerkey.tasks.gate.calibrate import columns_of, store_calibration
 
     if mapping and not labels:
-        raise UserError("--map says where columns of --labels FILE are, and there is no such file given")
+        raise UserError("--map names columns of a labels file; give --labels FILE as well")
     result = calibrate_metric(home, name, reports=report or [], labels=labels, mapping=mapping or [], seed=seed)
     store_calibration(home, result)
     if as_json:

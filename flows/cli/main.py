@@ -46,7 +46,7 @@ _COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "rerun": (
             "releases", "Make a report again with another judge, threshold or metrics.\n\n"
-            "The new report is the next version, from the same answers. What is not given stays as in the report.",
+            "The new report is the next version, from the same answers. What you leave out stays as it was.",
             "answerkey rerun faq/gpt-4/v2 --judge openai/gpt-4o-mini --max-cost 5",
             "answerkey rerun gpt-4 --only-failed",
         ),
@@ -84,41 +84,42 @@ _COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "diff": (
             "compare", "Why did a number move? What differs between two reports.\n\n"
-            "Tells apart what moved the numbers: rows, references, answers, judge, prompt, parser, code.",
+            "Lists everything that differs (rows, references, answers, judge, prompt, parser, code), and attributes "
+            "the change of every mean to its causes.",
             "answerkey diff faq/gpt-4/v1 faq/gpt-4/v2",
         ),
         "history": (
             "compare", "A score over releases and report versions.\n\n"
-            "Of every report of a data set, or of the traces of a rule by time; oldest first.",
+            "Every report of a data set, or the traces of a rule over time; oldest first.",
             "answerkey history label.correct --dataset faq",
             "answerkey history --rule faq-meaning --by week",
         ),
         "gate": (
             "gate", "Decide by a policy whether a release may ship.\n\n"
             "The exit code is that of the verdict: 0 PASS, 1 FAIL, 3 INCONCLUSIVE (too few samples), 4 INCOMPLETE "
-            "(something is missing); 2 is bad input. A self-test that could be made exits with 0.",
+            "(something is missing); 2 is bad input. A self-test exits with 0 if it ran.",
             "answerkey gate gpt-4 gpt-5 --primary meaning_match.match --margin 0.02",
             "answerkey gate faq/gpt-4/v2 faq/gpt-5/v1 --policy gate.yaml --junit gate.xml",
             "answerkey gate gpt-4 gpt-5 --policy gate.yaml --self-test",
         ),
         "calibrate": (
             "gate", "Compare a metric or judge with human labels.\n\n"
-            "The labels are those that came with the answers, or of a file. The result is kept, and a gate can "
-            "demand it.",
+            "The labels are those that came with the answers, or those in a file. The result is kept, and a gate can "
+            "require it.",
             "answerkey calibrate meaning_match.match",
             "answerkey calibrate meaning_match.match --labels labels.csv --map second=annotator_2",
         ),
     },
     "Releases": {
         "register-release": (
-            "releases", "Keep the answers of a release, to be evaluated.\n\n"
-            "Tells the Prefect server, if there is one. The same again changes nothing. Without references, those "
-            "of the data set's newest evaluation are used.",
+            "releases", "Register the answers of a release for evaluation.\n\n"
+            "Notifies the Prefect server, if there is one. Registering the same answers again changes nothing. Without "
+            "references, those of the data set's newest evaluation are used.",
             "answerkey register-release gpt-5 --dataset faq --answers answers.csv",
         ),
         "evaluate-registered": (
             "releases", "Evaluate every registered release without a report.\n\n"
-            "A second time does nothing.",
+            "Running it again does nothing.",
             "answerkey evaluate-registered",
             "answerkey evaluate-registered faq/gpt-5 --baseline gpt-4 --policy gate.yaml",
         ),

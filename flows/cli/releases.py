@@ -42,7 +42,7 @@ def register_release(
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
-    """Keep the answers of a release and what its evaluation needs, and tell the Prefect server, if there is one.
+    """Keep the answers of a release and what its evaluation needs, and notify the Prefect server, if there is one.
 
     The same again changes nothing. References are taken from the data set's newest evaluation where none are given.
     """

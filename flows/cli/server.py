@@ -34,7 +34,7 @@ _PATIENCE_S = 20.0
 
 
 class Stopped(Exception):
-    """Somebody pressed Ctrl-C, or ended the process."""
+    """Ctrl-C, or a signal to end."""
 
 
 def serve(
@@ -72,7 +72,7 @@ def _serve(home: Home, port: int, environment: dict[str, str]) -> None:
         ):
             print(f"ready: http://127.0.0.1:{port}  (home {home}; Ctrl-C stops it)", flush=True)
             wait_for(prefect, worker, pages)
-            raise UserError(f"the server or the worker ended by itself; the logs in {log.parent} say why")
+            raise UserError(f"the server or the worker stopped unexpectedly; see the logs in {log.parent}")
 
 
 def deploy(
@@ -103,7 +103,7 @@ def deploy(
     print(f"deployed to {os.environ.get('PREFECT_API_URL', 'the server of your Prefect profile')}; automations:")
     print("\n".join(f"  {name}" for name in made))
     if not notify:
-        print("no one is notified; --notify TYPE/NAME names a Prefect block that does")
+        print("no notifications; --notify TYPE/NAME names a Prefect block that sends them")
     print(f"start a worker with: prefect worker start --pool {work_pool}")
     return 0
 
@@ -221,7 +221,7 @@ def _check_port(port: int) -> None:
         try:
             probe.bind((_HOST, port))
         except (OSError, OverflowError) as error:
-            raise UserError(f"--port {port}: not to be had ({error}); give another one") from error
+            raise UserError(f"--port {port}: not available ({error}); choose another one") from error
 
 
 def _wait_until_it_answers(child: subprocess.Popen[bytes], address: str, log: Path) -> None:
@@ -234,7 +234,7 @@ def _wait_until_it_answers(child: subprocess.Popen[bytes], address: str, log: Pa
                 return
         except (urllib.error.URLError, TimeoutError, ConnectionError):
             time.sleep(0.3)
-    raise UserError(f"{address} did not start; {log} says why")
+    raise UserError(f"{address} did not start; see {log}")
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

@@ -200,7 +200,7 @@ def _coverage(report: Report, *, labels: bool = False) -> str:
 
 
 def print_list(rows: Sequence[tuple[str, str, str, str]], *, as_json: bool) -> None:
-    """Reports, one a line."""
+    """Reports, one per line."""
     names = ("report", "data set version", "made (UTC)", "status")
     if as_json:
         print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=2, ensure_ascii=False))
@@ -235,7 +235,7 @@ _LABEL = 9
 
 
 def print_estimates(estimates: Sequence[Cost], *, as_json: bool, models: str = "the judges") -> None:
-    """A dry run: a line a metric, and the total."""
+    """A dry run: one line per metric, and the total."""
     if as_json:
         print(json.dumps([asdict(estimate) for estimate in estimates], indent=2))
         return

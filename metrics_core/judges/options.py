@@ -56,7 +56,8 @@ class JudgeOptions(BaseModel):
     api_base: str = Field(
         "",
         title="Address",
-        description="http://... of an OpenAI-compatible server, for judges that name none. Empty: the provider's own.",
+        description="http://... of an OpenAI-compatible server, for judges without an address of their own. Empty: "
+        "the provider's own.",
     )
     max_calls: Annotated[int, NoLimitIfZero] = Field(
         0,
@@ -93,7 +94,7 @@ class JudgeOptions(BaseModel):
         64,
         ge=1,
         title="Calls at once",
-        description="The most calls in flight to one judge. What it can bear is learned while it works.",
+        description="The most calls in flight to one judge. The rate that it can take is learned during the run.",
     )
     timeout_s: float = Field(
         60.0,

@@ -117,7 +117,7 @@ def test_a_policy_that_cannot_be_used_is_refused_before_anything_starts(
     policy = tmp_path / "gate.yaml"
     policy.write_text("primary: exact_match.match\n")
     for options, line in (
-        (("--policy", policy), "--policy: a gate needs a release to compare with; name it with --baseline"),
+        (("--policy", policy), "--policy: a gate needs a release to compare with; name one with --baseline"),
         (
             ("--policy", policy, "--baseline", "gated-a"),
             f"{policy}: margin: missing; write the loss of exact_match.match",

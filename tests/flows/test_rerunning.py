@@ -36,7 +36,7 @@ def test_another_judge_brings_its_own_address_and_keeps_the_rest(manifest: dict[
 @pytest.mark.parametrize("change", [{"judges": ["openai/b"]}, {"threshold": 0.5}])
 def test_failed_rows_are_those_of_the_same_judge_and_threshold(manifest: dict[str, Any], change: Any) -> None:
     assert again(manifest, Rerunning(report="r", only_failed=True)).scoring.only_failed
-    with pytest.raises(UserError, match="only failed rows: with another judge or threshold none has failed yet"):
+    with pytest.raises(UserError, match="only failed rows: nothing has failed yet with another judge or threshold"):
         again(manifest, Rerunning(report="r", only_failed=True, **change))
 
 
@@ -49,7 +49,7 @@ def test_judges_that_were_named_elsewhere_must_still_be_the_same(
     monkeypatch.setenv("ANSWERKEY_JUDGE", "openai/then")
     assert again(manifest, Rerunning(report="r")).judging.judges == ()
     monkeypatch.setenv("ANSWERKEY_JUDGE", "openai/now")
-    with pytest.raises(UserError, match=r"the report asked openai/then, .* now it would ask openai/now; say which"):
+    with pytest.raises(UserError, match=r"the report asked openai/then, .* now it would ask openai/now; name the ones"):
         again(manifest, Rerunning(report="r"))
     # A lexical metric asks no judge.
     assert again(manifest, Rerunning(report="r", metrics=["contains"])).scoring.metrics == ["contains"]

@@ -77,7 +77,7 @@ def test_it_serves_on_any_port_and_leaves_nothing_behind(served: subprocess.Pope
         check=False, cwd=ROOT, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert taken.returncode == 2
-    assert f"--port {port}: not to be had" in taken.stderr
+    assert f"--port {port}: not available" in taken.stderr
     children = _children(served.pid)
     assert len(children) == 3
     served.send_signal(signal.SIGINT)

@@ -1,4 +1,4 @@
-"""Real releases with labels of people: five releases of EVOUNA-NQ, and three automatic judges on NQ-301."""
+"""Real releases with human labels: five releases of EVOUNA-NQ, and three automatic judges on NQ-301."""
 
 import itertools
 import json
