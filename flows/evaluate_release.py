@@ -129,7 +129,7 @@ def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
     if asked.judging.dry_run:
         return _costs(plan, loaded.dataset)
     _log_plan(plan, judge)
-    parts = fan_out(plan.chunks, lambda _chunk: asked.judging.key_from, remedy="run again with --only-failed")
+    parts = fan_out(plan.shards, lambda _shard: asked.judging.key_from, remedy="run again with --only-failed")
 
     committed = steps.commit(home, run.id, source.answers, loaded, checked.accepted, list(parts.values()))
     releases = [release.release for release in committed.releases]
@@ -224,7 +224,7 @@ def _log_validation(loaded: Loaded, checked: Validation) -> None:
 
 def _log_plan(plan: Plan, judge: JudgeOptions) -> None:
     """What is left to score. Naming a judge is consent to ask it; what that comes to is said before it starts."""
-    if any(chunk.metric.kind == "judge" for chunk in plan.chunks) and not judge.offline:
+    if any(shard.metric.kind == "judge" for shard in plan.shards) and not judge.offline:
         log.info(what_it_costs(judge.labels, judge.limits, steps.estimate_costs(plan)))
     todo = dict(plan.n_todo)
     log.info(

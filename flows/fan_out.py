@@ -1,4 +1,4 @@
-"""Score chunks as Prefect tasks, all at once as far as the machine and the judges bear it."""
+"""Score shards as Prefect tasks, all at once as far as the machine and the judges bear it."""
 
 from __future__ import annotations
 
@@ -14,44 +14,44 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.tasks import steps
 from answerkey.tasks.score.score import in_good_order, worth_spawning
-from answerkey.tasks.score.shard import Chunk
+from answerkey.tasks.score.shard import Shard
 
 
-def fan_out(chunks: Sequence[Chunk], key_from: Callable[[Chunk], str], *, remedy: str) -> dict[str, str]:
-    """One task per chunk; returns where each part is, by where it was planned to be.
+def fan_out(shards: Sequence[Shard], key_from: Callable[[Shard], str], *, remedy: str) -> dict[str, str]:
+    """One task per shard; returns where each part is, by where it was planned to be.
 
-    A chunk that fails for good is written down as failed, and the run goes on; `remedy` says what to do about it.
-    `key_from` says where the key of a chunk's judges is kept.
+    A shard that fails for good is written down as failed, and the run goes on; `remedy` says what to do about it.
+    `key_from` says where the key of a shard's judges is kept.
 
     Raises:
         UserError: a judge cannot be asked.
     """
-    if not chunks:
+    if not shards:
         return {}
-    spawn = worth_spawning(chunks)
+    spawn = worth_spawning(shards)
     # The type allows for a coroutine, which only asynchronous flows get.
-    progress = cast(uuid.UUID, create_progress_artifact(0.0, key="scoring", description="Chunks scored"))
-    futures: dict[PrefectFuture[str], Chunk] = {
-        steps.score.with_options(tags=_tags(chunk)).submit(chunk, spawn=spawn, key_from=key_from(chunk)): chunk
-        for chunk in in_good_order(chunks)
+    progress = cast(uuid.UUID, create_progress_artifact(0.0, key="scoring", description="Shards scored"))
+    futures: dict[PrefectFuture[str], Shard] = {
+        steps.score.with_options(tags=_tags(shard)).submit(shard, spawn=spawn, key_from=key_from(shard)): shard
+        for shard in in_good_order(shards)
     }
     parts = {}
     for done, future in enumerate(as_completed(list(futures)), start=1):
         parts[futures[future].part] = _part(future, futures[future], remedy)
         update_progress_artifact(progress, 100 * done / len(futures))
-        log.info(f"scored {done}/{len(futures)} chunks")
+        log.info(f"scored {done}/{len(futures)} shards")
     return parts
 
 
-def _tags(chunk: Chunk) -> list[str]:
-    """`judge-openai` for a chunk that asks such a judge: a concurrency limit of that name holds it back."""
-    metric = chunk.metric
+def _tags(shard: Shard) -> list[str]:
+    """`judge-openai` for a shard that asks such a judge: a concurrency limit of that name holds it back."""
+    metric = shard.metric
     if not isinstance(metric, JudgeMetric) or metric.workload != "judge":
         return []
     return sorted({"judge-" + judge.model.partition("/")[0] for judge, _ in metric.judge.seats()})
 
 
-def _part(future: PrefectFuture[str], chunk: Chunk, remedy: str) -> str:
+def _part(future: PrefectFuture[str], shard: Shard, remedy: str) -> str:
     # An error comes back as the result, which the declared type does not say.
     outcome: object = future.result(raise_on_failure=False)
     if isinstance(outcome, str):
@@ -59,5 +59,5 @@ def _part(future: PrefectFuture[str], chunk: Chunk, remedy: str) -> str:
     if isinstance(outcome, UserError):
         raise outcome
     problem = f"{type(outcome).__name__}: {outcome}"
-    log.warning(f"{chunk.metric.name}: {chunk.n_rows:,} rows failed: {problem}; {remedy}")
-    return steps.fail_chunk(chunk, problem)
+    log.warning(f"{shard.metric.name}: {shard.n_rows:,} rows failed: {problem}; {remedy}")
+    return steps.fail_shard(shard, problem)

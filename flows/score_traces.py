@@ -17,7 +17,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.cost import total_usd
 from answerkey.tasks import steps
 from answerkey.tasks.publish.text import dollars, price
-from answerkey.tasks.score.plan import MAX_CHUNKS
+from answerkey.tasks.score.plan import MAX_SHARDS
 from answerkey.tasks.traces.score import Prepared, Preview, alone
 from answerkey.tasks.traces.select import Window
 from answerkey.tasks.traces.summary import BUCKETS, Funnel
@@ -60,12 +60,12 @@ def score_traces(traces: Tracing = _TRACING, home: str = ".answerkey") -> list[F
 def _score(todo: Sequence[Job], run: Run, window: Window) -> list[Funnel]:
     prepared, problems = _prepared(todo, run, window)
     keys = {job.rule.name: job.key_from for job in todo}
-    key_from = {chunk.part: keys[one.rule.name] for one in prepared if one.plan for chunk in one.plan.chunks}
-    chunks = [chunk for one in prepared if one.plan for chunk in one.plan.chunks]
-    parts = fan_out(chunks, lambda chunk: key_from[chunk.part], remedy="the next run tries again")
+    key_from = {shard.part: keys[one.rule.name] for one in prepared if one.plan for shard in one.plan.shards}
+    shards = [shard for one in prepared if one.plan for shard in one.plan.shards]
+    parts = fan_out(shards, lambda shard: key_from[shard.part], remedy="the next run tries again")
     funnels = []
     for one in prepared:
-        own = [parts[chunk.part] for chunk in (one.plan.chunks if one.plan else ())]
+        own = [parts[shard.part] for shard in (one.plan.shards if one.plan else ())]
         funnels.append(steps.commit_traces(run.home, run.id, one, own, run.folder / one.rule.name))
         log.info(_line(funnels[-1]))
     steps.publish_traces(run.home, funnels)
@@ -77,7 +77,7 @@ def _score(todo: Sequence[Job], run: Run, window: Window) -> list[Funnel]:
 
 def _prepared(todo: Sequence[Job], run: Run, window: Window) -> tuple[list[Prepared], list[str]]:
     """Every rule up to its first score, and what is wrong with those whose source cannot be used."""
-    most = max(1, MAX_CHUNKS // len(todo))
+    most = max(1, MAX_SHARDS // len(todo))
     prepared, problems = [], []
     for job in todo:
         try:

@@ -7,7 +7,7 @@ from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.metrics_core.metric import Metric
 from answerkey.tasks.score.plan import Plan
-from answerkey.tasks.score.shard import Chunk, samples_of
+from answerkey.tasks.score.shard import Shard, samples_of
 
 
 def estimate_costs(plan: Plan) -> tuple[Cost, ...]:
@@ -18,10 +18,10 @@ def estimate_costs(plan: Plan) -> tuple[Cost, ...]:
         LedgerError: the ledger cannot be read.
     """
     judged = [metric for metric in plan.metrics if metric.kind == "judge"]
-    return tuple(_estimate(metric, [chunk for chunk in plan.chunks if chunk.metric == metric]) for metric in judged)
+    return tuple(_estimate(metric, [shard for shard in plan.shards if shard.metric == metric]) for metric in judged)
 
 
-def _estimate(metric: Metric, chunks: list[Chunk]) -> Cost:
-    if not isinstance(metric, JudgeMetric) or metric.workload != "judge" or not chunks:
-        return Cost(metric.name, sum(chunk.n_rows for chunk in chunks), 0, 0, 0, 0, 0.0)
-    return estimate_cost(metric, (sample for chunk in chunks for samples in samples_of(chunk) for sample in samples))
+def _estimate(metric: Metric, shards: list[Shard]) -> Cost:
+    if not isinstance(metric, JudgeMetric) or metric.workload != "judge" or not shards:
+        return Cost(metric.name, sum(shard.n_rows for shard in shards), 0, 0, 0, 0, 0.0)
+    return estimate_cost(metric, (sample for shard in shards for samples in samples_of(shard) for sample in samples))

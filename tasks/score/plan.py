@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.metric import Kind, Metric
 from answerkey.metrics_core.sample import content_hash
-from answerkey.tasks.score.shard import Chunk, part_schema
+from answerkey.tasks.score.shard import Shard, part_schema
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import one_file, scratch, write_parquet
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 TODO = "todo.parquet"
 """The file with the rows that any metric of a run needs, in the folder of the run."""
 
-MAX_CHUNKS = 40
-"""Chunks of all metrics together. A server keeps 50 task runs a flow run well; bursts over 100 stall it."""
+MAX_SHARDS = 40
+"""Shards of all metrics together. A server keeps 50 task runs a flow run well; bursts over 100 stall it."""
 
-_CHUNK_ROWS: Mapping[Kind, int] = {"lexical": 5_000, "semantic": 2_000, "judge": 500}
+_SHARD_ROWS: Mapping[Kind, int] = {"lexical": 5_000, "semantic": 2_000, "judge": 500}
 """Fewer, where an answer takes longer: microseconds for words, milliseconds for a model, seconds for a judge."""
 
 _SQL = statements(__name__)
@@ -34,9 +34,9 @@ _GROUP_ROWS = 2_048
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The chunks to score, and what each metric can take from earlier runs: pairs of its name and a number of rows."""
+    """The shards to score, and what each metric can take from earlier runs: pairs of its name and a number of rows."""
 
-    chunks: tuple[Chunk, ...]
+    shards: tuple[Shard, ...]
     metrics: tuple[Metric, ...]
     n_samples: int
     n_known: tuple[tuple[str, int], ...]
@@ -50,30 +50,30 @@ def plan(
     metrics: Sequence[Metric],
     *,
     only_failed: bool,
-    most: int = MAX_CHUNKS,
+    most: int = MAX_SHARDS,
 ) -> Plan:
     """Anti-join the accepted rows with the measurements of every metric's signature.
 
     Failed and skipped measurements count as not known, so a rerun tries them again; with `only_failed` nothing
     but failed ones is scored. Equal answers (one `sample_key`) are scored once. `out` is a folder of this run alone.
-    `most` is the number of chunks that all metrics together may have.
+    `most` is the number of shards that all metrics together may have.
 
     Raises:
         UserError: a judge is written in a way that none is.
-        ValueError: a metric holds a judge's key, which would travel with every chunk.
+        ValueError: a metric holds a judge's key, which would travel with every shard.
     """
     if any(isinstance(metric, JudgeMetric) and metric.access.api_key is not None for metric in metrics):
         raise ValueError("a judge's key does not travel: give score() the name of the place where it is kept")
     needs, n_samples = _needs(accepted, home, out, [metric.signature for metric in metrics], only_failed=only_failed)
     share = max(1, most // len(metrics))
-    chunks: list[Chunk] = []
+    shards: list[Shard] = []
     for metric, need in zip(metrics, needs, strict=True):
         kind = metric.workload
         # What judges said is in the ledger. A part would only stand in the way of a rerun with more budget.
         folder = _part_folder(out if kind == "judge" else home.folder, metric.signature, need.contents)
-        size = _chunk_size(need.n_todo, _CHUNK_ROWS[kind], share)
-        chunks += [
-            Chunk(
+        size = _shard_size(need.n_todo, _SHARD_ROWS[kind], share)
+        shards += [
+            Shard(
                 metric, str(out / TODO), first, count, str(folder / f"{first}-{first + count}.parquet"),
                 need.places,
             )
@@ -82,7 +82,7 @@ def plan(
         ]  # fmt: skip
     named = [(metric.name, need) for metric, need in zip(metrics, needs, strict=True)]
     return Plan(
-        tuple(chunks),
+        tuple(shards),
         tuple(metrics),
         n_samples,
         tuple((name, need.n_known) for name, need in named),
@@ -92,7 +92,7 @@ def plan(
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """The rows of the to-do file that one metric needs; `places` as in a chunk, `contents` a hash of them."""
+    """The rows of the to-do file that one metric needs; `places` as in a shard, `contents` a hash of them."""
 
     n_known: int
     n_todo: int
@@ -145,8 +145,8 @@ def _part_folder(root: Path, signature: str, contents: str) -> Path:
     return root / "parts" / content_hash([signature, contents, part_schema().names])
 
 
-def _chunk_size(rows: int, least: int, share: int) -> int:
-    """Rows a chunk: `least` or more where there are as many, and not more chunks than `share`."""
+def _shard_size(rows: int, least: int, share: int) -> int:
+    """Rows a shard: `least` or more where there are as many, and not more shards than `share`."""
     return max(1, -(-rows // max(1, min(share, rows // least))))
 
 

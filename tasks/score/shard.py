@@ -1,6 +1,6 @@
-"""Score one chunk of rows and keep the result as a Parquet part. Runs in any process, without Prefect.
+"""Score one shard of rows and keep the result as a Parquet part. Runs in any process, without Prefect.
 
-A part's name is a hash of what is in it, so a chunk that was finished before a crash is found again.
+A part's name is a hash of what is in it, so a shard that was finished before a crash is found again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Chunk:
+class Shard:
     """`n_rows` of the rows that a metric needs, from row `first` (from 0) on, and the part that they become.
 
     The texts are in the file `todo`, which all metrics of a run share. `places` is the file with the places of the rows
@@ -66,25 +66,25 @@ def part_schema() -> pa.Schema:
     )
 
 
-def score_chunk(chunk: Chunk, api_key: str | None = None) -> str:
-    """Score a chunk, a row group at a time, and return its part; a part that is there already is kept.
+def score_shard(shard: Shard, api_key: str | None = None) -> str:
+    """Score a shard, a row group at a time, and return its part; a part that is there already is kept.
 
     `api_key` opens the judges, where the metric asks some; it is in nothing that is written.
     """
-    part = Path(chunk.part)
+    part = Path(shard.part)
     if not part.is_file():
-        metric = chunk.metric
+        metric = shard.metric
         if isinstance(metric, JudgeMetric):
             metric = replace(metric, access=replace(metric.access, api_key=api_key))
-        _write(part, (metric.measure(samples) for samples in samples_of(chunk)))
-    return chunk.part
+        _write(part, (metric.measure(samples) for samples in samples_of(shard)))
+    return shard.part
 
 
-def fail_chunk(chunk: Chunk, message: str) -> str:
-    """Write down that every row of a chunk failed, so that the run goes on and a rerun tries them again."""
+def fail_shard(shard: Shard, message: str) -> str:
+    """Write down that every row of a shard failed, so that the run goes on and a rerun tries them again."""
     failed = Failed("task", message)
-    part = Path(chunk.part).with_suffix(".failed.parquet")
-    _write(part, ([_failed(sample, chunk.metric, failed) for sample in samples] for samples in samples_of(chunk)))
+    part = Path(shard.part).with_suffix(".failed.parquet")
+    _write(part, ([_failed(sample, shard.metric, failed) for sample in samples] for samples in samples_of(shard)))
     return str(part)
 
 
@@ -92,12 +92,12 @@ def _failed(sample: Sample, metric: Metric, outcome: Failed) -> Measurement:
     return Measurement(sample.sample_id, metric.name, metric.signature, outcome)
 
 
-def samples_of(chunk: Chunk) -> Iterator[list[Sample]]:
-    """The rows of a chunk, a row group of the file at a time."""
+def samples_of(shard: Shard) -> Iterator[list[Sample]]:
+    """The rows of a shard, a row group of the file at a time."""
     import pyarrow.parquet as pq
 
-    places = _places(chunk)
-    with pq.ParquetFile(chunk.todo) as file:
+    places = _places(shard)
+    with pq.ParquetFile(shard.todo) as file:
         end = 0
         for group in range(file.num_row_groups):
             start, end = end, end + file.metadata.row_group(group).num_rows
@@ -106,14 +106,14 @@ def samples_of(chunk: Chunk) -> Iterator[list[Sample]]:
                 yield _samples(file.read_row_group(group).take(inside).to_pydict())
 
 
-def _places(chunk: Chunk) -> npt.NDArray[np.int64]:
+def _places(shard: Shard) -> npt.NDArray[np.int64]:
     import numpy as np
     import pyarrow.parquet as pq
 
-    if chunk.places is None:
-        return np.arange(chunk.first, chunk.first + chunk.n_rows)
-    places: npt.NDArray[np.int64] = pq.read_table(chunk.places).column("place").to_numpy()
-    return places[chunk.first : chunk.first + chunk.n_rows]
+    if shard.places is None:
+        return np.arange(shard.first, shard.first + shard.n_rows)
+    places: npt.NDArray[np.int64] = pq.read_table(shard.places).column("place").to_numpy()
+    return places[shard.first : shard.first + shard.n_rows]
 
 
 def _samples(columns: Mapping[str, list[Any]]) -> list[Sample]:

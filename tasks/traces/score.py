@@ -21,7 +21,7 @@ from answerkey.tasks.load.load import Reference, Stager, quarantine_schema, refu
 from answerkey.tasks.load.sources import Raw, parse_line, without_secrets
 from answerkey.tasks.reports.commit import collect_calls, commit_measurements, insert_calls
 from answerkey.tasks.score.estimate import estimate_costs
-from answerkey.tasks.score.plan import MAX_CHUNKS, Plan, plan
+from answerkey.tasks.score.plan import MAX_SHARDS, Plan, plan
 from answerkey.tasks.traces.rules import MAPPED, Rule
 from answerkey.tasks.traces.select import Selection, Window, select
 from answerkey.tasks.traces.summary import BUCKETS, Funnel, interval_of_main, main_field
@@ -97,13 +97,13 @@ class Prepared:
         return sum(rows for _, rows in self.plan.n_todo) if self.plan else 0
 
 
-def prepare(rule: Rule, metric: Metric, home: Home, out: Path, window: Window, *, most: int = MAX_CHUNKS) -> Prepared:
+def prepare(rule: Rule, metric: Metric, home: Home, out: Path, window: Window, *, most: int = MAX_SHARDS) -> Prepared:
     """Select the traces of a rule, stage them, and plan their scoring. Nothing in the warehouse changes.
 
     Args:
         metric: that of the rule, without a judge's key.
         out: a folder for this rule in this run alone.
-        most: chunks that the rule may have.
+        most: shards that the rule may have.
 
     Raises:
         UserError: the source cannot be read, an id or a time stands nowhere, or a data set or a judge is missing.
@@ -304,7 +304,7 @@ def commit(home: Home, run_id: str, prepared: Prepared, parts: Sequence[str], ou
     the finished parts and the replies of the judges. Committing twice changes nothing.
 
     Args:
-        parts: of the plan's chunks; they are dropped afterwards.
+        parts: of the plan's shards; they are dropped afterwards.
         out: the folder of the rule in this run.
 
     Raises:

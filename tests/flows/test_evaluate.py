@@ -141,7 +141,7 @@ def test_a_changed_reference_makes_a_new_version_of_the_data_set(cli: Cli, answe
     assert query(home, "SELECT count(*) FROM datasets") == [(2,)]
 
 
-def test_a_failed_chunk_is_reported_and_only_it_is_scored_again(cli: Cli, answers: Path, tmp_path: Path) -> None:
+def test_a_failed_shard_is_reported_and_only_it_is_scored_again(cli: Cli, answers: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     blocked = _block_the_part_of("contains", answers, home, tmp_path)
     result = cli("evaluate", answers, "--metrics", "contains,exact_match", "--home", home)
@@ -168,7 +168,7 @@ def test_a_failed_chunk_is_reported_and_only_it_is_scored_again(cli: Cli, answer
 
 
 def _block_the_part_of(metric: str, answers: Path, home: Path, tmp_path: Path) -> Path:
-    """Put a folder where the part of a metric's first chunk will be written, so that every attempt fails."""
+    """Put a folder where the part of a metric's first shard will be written, so that every attempt fails."""
     from answerkey.metrics_core.registry import create
     from answerkey.tasks.load.load import Source, load
     from answerkey.tasks.score.plan import plan
@@ -178,9 +178,9 @@ def _block_the_part_of(metric: str, answers: Path, home: Path, tmp_path: Path) -
     loaded = load(Source(str(answers)), tmp_path / "work")
     validation = validate(loaded.staged, loaded.rejects, str(tmp_path / "work"), Contract())
     planned = plan(validation.accepted, Home(home), tmp_path / "work", create([metric], {}), only_failed=False)
-    [chunk] = planned.chunks
-    Path(chunk.part).mkdir(parents=True)
-    return Path(chunk.part)
+    [shard] = planned.shards
+    Path(shard.part).mkdir(parents=True)
+    return Path(shard.part)
 
 
 def test_a_broken_contract_stops_before_scoring_and_loses_nothing(cli: Cli, tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_two_runs_at_once_lose_nothing(server: str, answers: Path, tmp_path: Pat
     ]
 
 
-def test_kill_9_in_the_middle_loses_no_finished_chunk(server: str, cli: Cli, tmp_path: Path) -> None:
+def test_kill_9_in_the_middle_loses_no_finished_shard(server: str, cli: Cli, tmp_path: Path) -> None:
     home = tmp_path / "home"
     file = tmp_path / "many.jsonl"
     with file.open("w") as out:

@@ -102,8 +102,8 @@ def test_a_task_looks_its_key_up_and_shows_it_to_nobody(tmp_path: Path, ask: Any
         def judged() -> list[str]:
             estimates = steps.estimate_costs(made)
             assert [(one.metric, one.calls) for one in estimates] == [("meaning_match", 3)]
-            chunks = [steps.score.submit(chunk, spawn=False, key_from="secret:my-judge") for chunk in made.chunks]
-            return [chunk.result() for chunk in chunks]
+            shards = [steps.score.submit(shard, spawn=False, key_from="secret:my-judge") for shard in made.shards]
+            return [shard.result() for shard in shards]
 
         [part] = judged()
         assert [request.headers["authorization"] for request in judge.requests] == [f"Bearer {KEY}"] * 3

@@ -19,7 +19,7 @@ from answerkey.tasks.reports.commit import Committed, commit, record_validation
 from answerkey.tasks.reports.manifest import manifest
 from answerkey.tasks.score.plan import Plan, plan
 from answerkey.tasks.score.score import score
-from answerkey.tasks.score.shard import Chunk, fail_chunk
+from answerkey.tasks.score.shard import Shard, fail_shard
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import Validation, validate
 from answerkey.tasks.warehouse.home import Home
@@ -56,7 +56,7 @@ def run(
     options: dict[str, Any] | None = None,
     min_coverage: float = 0.95,
 ) -> Done:
-    """Load, validate, plan, score, commit and aggregate. Chunks of `failing` metrics are written down as failed.
+    """Load, validate, plan, score, commit and aggregate. Shards of `failing` metrics are written down as failed.
 
     Judges get the ledger in `home`, and the run for their budget.
     """
@@ -69,7 +69,7 @@ def run(
     record_validation(Home(home), run_id, source.answers, loaded, validation)
     assert validation.broken is None, validation.broken
     planned = plan(validation.accepted, Home(home), work, made_of, only_failed=only_failed)
-    parts = [score_or_fail(chunk, failing) for chunk in planned.chunks]
+    parts = [score_or_fail(shard, failing) for shard in planned.shards]
     committed = commit(Home(home), run_id, source.answers, loaded, validation.accepted, parts)
     made = manifest(
         run_id, parameters or {}, loaded, validation, planned, (options or {}).get("judge", OFFLINE_JUDGE), access
@@ -78,10 +78,10 @@ def run(
     return Done(run_id, loaded, validation, planned, committed, reports)
 
 
-def score_or_fail(chunk: Chunk, failing: Collection[str]) -> str:
-    if chunk.metric.name in failing:
-        return fail_chunk(chunk, "TimeoutError: no answer")
-    return score(chunk, spawn=False)
+def score_or_fail(shard: Shard, failing: Collection[str]) -> str:
+    if shard.metric.name in failing:
+        return fail_shard(shard, "TimeoutError: no answer")
+    return score(shard, spawn=False)
 
 
 def stage(folder: Path, rows: Iterable[Mapping[str, Any]], name: str = "answers", **source: Any) -> Loaded:

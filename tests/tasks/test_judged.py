@@ -21,7 +21,7 @@ from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.score.estimate import estimate_costs
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.score import score
-from answerkey.tasks.score.shard import Chunk
+from answerkey.tasks.score.shard import Shard
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer
 from tests.tasks.judging_help import MODEL, judged, wordy
@@ -106,7 +106,7 @@ def test_a_rerun_asks_nobody_and_copies_nothing(tmp_path: Path, server: JudgeSer
     run(tmp_path, source(tmp_path), BOTH, options=judged(server.url))
     before = query(tmp_path, "SELECT * EXCLUDE started_at FROM judge_calls ORDER BY ALL")
     again = run(tmp_path, source(tmp_path), BOTH, options=judged(server.url))
-    assert (again.plan.chunks, server.n_requests) == ((), 36)
+    assert (again.plan.shards, server.n_requests) == ((), 36)
     # The answers of a new release: twelve verdicts, twelve matchings, and facts that are known.
     newer = [{**row, "answer": f"{row['answer']} New."} for row in ROWS]
     run(tmp_path, source(tmp_path, newer), BOTH, options=judged(server.url))
@@ -121,8 +121,8 @@ def test_a_run_that_died_before_its_commit_has_paid_for_the_next(tmp_path: Path,
     made = plan(
         loaded.staged, Home(tmp_path), tmp_path / "runs" / "died", create(["meaning_match"], options), only_failed=False
     )
-    for chunk in made.chunks:
-        score(chunk, spawn=False)
+    for shard in made.shards:
+        score(shard, spawn=False)
     assert server.n_requests == 12
     shutil.rmtree(tmp_path / "runs")
     done = run(tmp_path, source(tmp_path), ["meaning_match"], options=judged(server.url))
@@ -173,10 +173,10 @@ def test_a_budget_stops_cleanly_and_more_of_it_goes_on(tmp_path: Path, server: J
     assert query(tmp_path, "SELECT count(*) FROM judge_calls") == [(12,)]
 
 
-def test_the_budget_is_shared_by_metrics_and_chunks(tmp_path: Path, server: JudgeServer) -> None:
+def test_the_budget_is_shared_by_metrics_and_shards(tmp_path: Path, server: JudgeServer) -> None:
     rows = [{**ROWS[0], "id": f"{i}", "answer": f"{i}", "references": [f"the {i}"]} for i in range(1_010)]
     done = run(tmp_path, source(tmp_path, rows), BOTH, options=judged(server.url, max_calls=20))
-    assert len(done.plan.chunks) == 4
+    assert len(done.plan.shards) == 4
     assert server.n_requests == 20
     [report] = done.reports
     assert report.status == "PARTIAL"
@@ -208,10 +208,10 @@ def test_the_manifest_says_who_judged_and_what_it_cost(tmp_path: Path, server: J
     assert "judge" not in read_reports(Home(tmp_path), without.ids)[0].manifest
 
 
-def chunk_of(tmp_path: Path, options: dict[str, Any]) -> Chunk:
+def shard_of(tmp_path: Path, options: dict[str, Any]) -> Shard:
     loaded = stage(tmp_path / "staged", ROWS)
     metrics = create(["meaning_match"], {**options, "access": Access(ledger=str(tmp_path), run="r")})
-    [one] = plan(loaded.staged, Home(tmp_path), tmp_path / "work", metrics, only_failed=False).chunks
+    [one] = plan(loaded.staged, Home(tmp_path), tmp_path / "work", metrics, only_failed=False).shards
     return one
 
 
@@ -219,18 +219,18 @@ def test_the_key_reaches_the_judge_and_nothing_else(
     tmp_path: Path, server: JudgeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_PLACE", KEY)
-    chunk = chunk_of(tmp_path, judged(server.url))
-    part = score(chunk, spawn=True, key_from="env:SOME_PLACE")
+    shard = shard_of(tmp_path, judged(server.url))
+    part = score(shard, spawn=True, key_from="env:SOME_PLACE")
     assert [request.headers["authorization"] for request in server.requests] == [f"Bearer {KEY}"] * 12
     assert [row["status"] for row in rows_of(part)] == ["scored"] * 12
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
     assert any(file.name == "judge.sqlite" for file in files)
     assert [file.name for file in files if KEY.encode() in file.read_bytes()] == []
-    assert KEY not in repr(chunk)
+    assert KEY not in repr(shard)
     Path(part).unlink()
     monkeypatch.delenv("SOME_PLACE")
     with pytest.raises(UserError, match="the judge's key is not in env:SOME_PLACE"):
-        score(chunk, spawn=False, key_from="env:SOME_PLACE")
+        score(shard, spawn=False, key_from="env:SOME_PLACE")
 
 
 def test_what_is_foreseen_is_what_happens(tmp_path: Path, server: JudgeServer) -> None:

@@ -202,7 +202,7 @@ def test_reruns_make_new_versions_and_leave_the_old_ones(home: Path, partial: Do
     assert dict(mended.plan.n_todo) == {"token_overlap": 54, "rouge_l": 0, "exact_match": 0, "bleu": 0}
     again = run(home, source(home), METRICS, contract=OPTIONAL)
     assert set(dict(again.plan.n_todo).values()) == {0}
-    assert again.plan.chunks == ()
+    assert again.plan.shards == ()
     assert [report.status for report in (*mended.reports, *again.reports)] == ["COMPLETE"] * 4
     assert [report_id[-3:] for report_id in (*mended.ids, *again.ids)] == ["/v3", "/v3", "/v4", "/v4"]
     for table in ("scores", "report_scores"):

@@ -17,7 +17,7 @@ from answerkey.metrics_core.registry import create
 from answerkey.tasks.load.load import Loaded, Source
 from answerkey.tasks.reports.commit import Committed, commit, finish_run, record_validation, start_run
 from answerkey.tasks.score.plan import plan
-from answerkey.tasks.score.shard import fail_chunk, score_chunk
+from answerkey.tasks.score.shard import fail_shard, score_shard
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import validate
 from answerkey.tasks.warehouse.home import Home
@@ -33,7 +33,7 @@ TABLES = ("datasets", "samples", "answers", "measurements")
 
 def scored(tmp_path: Path, loaded: Loaded, *, fail: bool = False, home: str = "home") -> list[str]:
     made = plan(loaded.staged, Home(tmp_path / home), tmp_path / "plan", create(["rouge_l"], {}), only_failed=False)
-    return [fail_chunk(chunk, "no answer") if fail else score_chunk(chunk) for chunk in made.chunks]
+    return [fail_shard(shard, "no answer") if fail else score_shard(shard) for shard in made.shards]
 
 
 def committed(tmp_path: Path, loaded: Loaded, parts: list[str], run_id: str = "run") -> Committed:
@@ -123,8 +123,8 @@ def test_what_has_no_number_replaces_only_what_has_none(tmp_path: Path, first: O
     for number, outcome in enumerate((first, second)):
         out = tmp_path / str(number)
         made = plan(loaded.staged, Home(tmp_path / "home"), out, create(["rouge_l"], {}), only_failed=False)
-        [chunk] = made.chunks
-        runs.append(score_chunk(replace(chunk, metric=Says(outcome), part=str(out / "part.parquet"))))
+        [shard] = made.shards
+        runs.append(score_shard(replace(shard, metric=Says(outcome), part=str(out / "part.parquet"))))
     committed(tmp_path, loaded, runs[:1], "first")
     committed(tmp_path, loaded, runs[1:], "second")
     stays = isinstance(first, Scored | Undefined) and isinstance(second, Failed | Skipped)

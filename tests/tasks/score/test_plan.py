@@ -1,4 +1,4 @@
-"""What is known is not scored again, what failed is, and the chunks stay few."""
+"""What is known is not scored again, what failed is, and the shards stay few."""
 
 import hashlib
 import os
@@ -16,8 +16,8 @@ from answerkey.metrics_core.registry import METRICS, create
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.load import Loaded, Source, staged_schema
 from answerkey.tasks.reports.commit import commit
-from answerkey.tasks.score.plan import MAX_CHUNKS, Plan, plan
-from answerkey.tasks.score.shard import fail_chunk, samples_of, score_chunk
+from answerkey.tasks.score.plan import MAX_SHARDS, Plan, plan
+from answerkey.tasks.score.shard import fail_shard, samples_of, score_shard
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import jsonl, query, rows_of, run, stage
 
@@ -33,7 +33,7 @@ def planned(tmp_path: Path, loaded: Loaded, *metrics: str, only_failed: bool = F
 
 
 def committed(tmp_path: Path, loaded: Loaded, made: Plan, failing: str = "") -> None:
-    parts = [fail_chunk(c, "no answer") if c.metric.name == failing else score_chunk(c) for c in made.chunks]
+    parts = [fail_shard(c, "no answer") if c.metric.name == failing else score_shard(c) for c in made.shards]
     commit(Home(tmp_path / "home"), "run", "source", loaded, loaded.staged, parts)
 
 
@@ -45,7 +45,7 @@ def test_everything_is_to_do_at_first_and_nothing_after(tmp_path: Path) -> None:
         (("bleu", 0), ("rouge_l", 0)),
         (("bleu", 8), ("rouge_l", 8)),
     )
-    assert [(chunk.metric.name, chunk.n_rows) for chunk in first.chunks] == [("bleu", 8), ("rouge_l", 8)]
+    assert [(shard.metric.name, shard.n_rows) for shard in first.shards] == [("bleu", 8), ("rouge_l", 8)]
     assert (
         next(one.signature for one in first.metrics if one.name == "rouge_l")
         == "rouge_l|v1|tok:unicode1|refs:best|blank:zero"
@@ -54,7 +54,7 @@ def test_everything_is_to_do_at_first_and_nothing_after(tmp_path: Path) -> None:
     again = planned(tmp_path, loaded, "bleu", "rouge_l", "contains")
     assert again.n_known == (("bleu", 8), ("rouge_l", 8), ("contains", 0))
     assert again.n_todo == (("bleu", 0), ("rouge_l", 0), ("contains", 8))
-    assert [chunk.metric.name for chunk in again.chunks] == ["contains"]
+    assert [shard.metric.name for shard in again.shards] == ["contains"]
 
 
 def test_new_and_changed_rows_alone_are_to_do(tmp_path: Path) -> None:
@@ -64,8 +64,8 @@ def test_new_and_changed_rows_alone_are_to_do(tmp_path: Path) -> None:
     again = planned(tmp_path, stage(tmp_path, rows), "bleu")
     # The row under a new id has the texts of the first one.
     assert (again.n_samples, again.n_known, again.n_todo) == (8, (("bleu", 6),), (("bleu", 2),))
-    [chunk] = again.chunks
-    assert [row["sample_id"] for row in rows_of(chunk.todo)] == ["q6", "q7"]
+    [shard] = again.shards
+    assert [row["sample_id"] for row in rows_of(shard.todo)] == ["q6", "q7"]
 
 
 def test_the_texts_are_written_once_for_all_metrics(tmp_path: Path) -> None:
@@ -75,13 +75,13 @@ def test_the_texts_are_written_once_for_all_metrics(tmp_path: Path) -> None:
     committed(tmp_path, loaded, planned(tmp_path, loaded, "rouge_l"), failing="rouge_l")
     made = planned(tmp_path, stage(tmp_path, changed), "bleu", "rouge_l", "contains")
     assert made.n_todo == (("bleu", 2), ("rouge_l", 8), ("contains", 8))
-    assert {chunk.todo for chunk in made.chunks} == {str(tmp_path / "plan" / "todo.parquet")}
+    assert {shard.todo for shard in made.shards} == {str(tmp_path / "plan" / "todo.parquet")}
     assert len(list((tmp_path / "plan").glob("todo*"))) == 2
-    answers = {chunk.metric.name: [s.answer for samples in samples_of(chunk) for s in samples] for chunk in made.chunks}
+    answers = {shard.metric.name: [s.answer for samples in samples_of(shard) for s in samples] for shard in made.shards}
     assert answers["bleu"] == ["other q2", "other q3"]
     assert answers["rouge_l"] == answers["contains"] == [row["answer"] for row in changed]
-    assert [row["sample_key"] for row in rows_of(score_chunk(made.chunks[0]))] == [
-        row["sample_key"] for row in rows_of(made.chunks[0].todo) if row["sample_id"] in ("q2", "q3")
+    assert [row["sample_key"] for row in rows_of(score_shard(made.shards[0]))] == [
+        row["sample_key"] for row in rows_of(made.shards[0].todo) if row["sample_id"] in ("q2", "q3")
     ]
 
 
@@ -101,9 +101,9 @@ def test_what_failed_is_tried_again(tmp_path: Path) -> None:
     assert everything.n_todo == (("bleu", 3), ("chrf", 8))
     failed = planned(tmp_path, loaded, "bleu", "chrf", only_failed=True)
     assert failed.n_todo == (("bleu", 0), ("chrf", 5))
-    [chunk] = failed.chunks
-    assert chunk.metric.name == "chrf"
-    assert [row["sample_id"] for row in rows_of(chunk.todo)] == ["q0", "q1", "q2", "q3", "q4"]
+    [shard] = failed.shards
+    assert shard.metric.name == "chrf"
+    assert [row["sample_id"] for row in rows_of(shard.todo)] == ["q0", "q1", "q2", "q3", "q4"]
     committed(tmp_path, loaded, failed)
     counts = query(tmp_path / "home", "SELECT metric, status, count(*) FROM measurements GROUP BY ALL ORDER BY ALL")
     assert counts == [("bleu", "scored", 5), ("chrf", "scored", 5)]
@@ -122,26 +122,26 @@ def test_what_was_skipped_is_tried_again_but_has_not_failed(tmp_path: Path) -> N
     assert (again.n_known, again.n_todo) == ((("bleu", 0),), (("bleu", 8),))
     failed = planned(tmp_path, loaded, "bleu", only_failed=True)
     assert failed.n_todo == (("bleu", 5),)
-    assert [row["sample_id"] for row in rows_of(failed.chunks[0].todo)] == ["q3", "q4", "q5", "q6", "q7"]
+    assert [row["sample_id"] for row in rows_of(failed.shards[0].todo)] == ["q3", "q4", "q5", "q6", "q7"]
 
 
 def test_only_failed_on_a_new_warehouse_has_nothing_to_do(tmp_path: Path) -> None:
     made = planned(tmp_path, stage(tmp_path, ROWS), "bleu", only_failed=True)
-    assert (made.chunks, made.n_todo) == ((), (("bleu", 0),))
+    assert (made.shards, made.n_todo) == ((), (("bleu", 0),))
 
 
 def test_a_part_finished_before_a_crash_is_found_again(tmp_path: Path) -> None:
     loaded = stage(tmp_path, ROWS)
-    [chunk] = planned(tmp_path, loaded, "bleu").chunks
-    score_chunk(chunk)
-    os.utime(chunk.part, ns=(1, 1))
+    [shard] = planned(tmp_path, loaded, "bleu").shards
+    score_shard(shard)
+    os.utime(shard.part, ns=(1, 1))
     # The process died here, and somebody starts again, with the rows in another order.
-    [again] = planned(tmp_path, stage(tmp_path / "again", ROWS[::-1]), "bleu").chunks
-    assert again.part == chunk.part
-    score_chunk(again)
+    [again] = planned(tmp_path, stage(tmp_path / "again", ROWS[::-1]), "bleu").shards
+    assert again.part == shard.part
+    score_shard(again)
     assert Path(again.part).stat().st_mtime_ns == 1
-    [other] = planned(tmp_path, stage(tmp_path, ROWS[1:]), "bleu").chunks
-    assert other.part != chunk.part
+    [other] = planned(tmp_path, stage(tmp_path, ROWS[1:]), "bleu").shards
+    assert other.part != shard.part
 
 
 def test_equal_answers_of_two_releases_are_scored_once(tmp_path: Path) -> None:
@@ -170,16 +170,16 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.mark.parametrize("n_metrics", [1, 3, 8])
-def test_the_chunks_stay_few(tmp_path: Path, many: str, n_metrics: int) -> None:
+def test_the_shards_stay_few(tmp_path: Path, many: str, n_metrics: int) -> None:
     names = list(METRICS)[:n_metrics]
     made = plan(many, Home(tmp_path), tmp_path / "work", create(names, {}), only_failed=False)
-    assert n_metrics <= len(made.chunks) <= MAX_CHUNKS
-    assert len({chunk.part for chunk in made.chunks}) == len(made.chunks)
+    assert n_metrics <= len(made.shards) <= MAX_SHARDS
+    assert len({shard.part for shard in made.shards}) == len(made.shards)
     for name in names:
-        chunks = [chunk for chunk in made.chunks if chunk.metric.name == name]
-        ends = [chunk.first + chunk.n_rows for chunk in chunks]
-        assert [chunk.first for chunk in chunks] == [0, *ends[:-1]] and ends[-1] == 100_000
-        assert min(chunk.n_rows for chunk in chunks[:-1]) >= 5_000
+        shards = [shard for shard in made.shards if shard.metric.name == name]
+        ends = [shard.first + shard.n_rows for shard in shards]
+        assert [shard.first for shard in shards] == [0, *ends[:-1]] and ends[-1] == 100_000
+        assert min(shard.n_rows for shard in shards[:-1]) >= 5_000
 
 
 JUDGED = dict(judge=JudgeOptions(judges=("openai/some-model",)))
@@ -196,22 +196,22 @@ JUDGED = dict(judge=JudgeOptions(judges=("openai/some-model",)))
         (2_600, list(METRICS), [650] * 4),
     ],
 )
-def test_judges_get_small_chunks(tmp_path: Path, many: str, rows: int, names: list[str], sizes: list[int]) -> None:
+def test_judges_get_small_shards(tmp_path: Path, many: str, rows: int, names: list[str], sizes: list[int]) -> None:
     some = tmp_path / "some.parquet"
     pq.write_table(pq.read_table(many).slice(0, rows), some)
     made = plan(str(some), Home(tmp_path), tmp_path / "work", create(names, JUDGED), only_failed=False)
-    judged = [chunk for chunk in made.chunks if chunk.metric.name == "meaning_match"]
-    assert [chunk.n_rows for chunk in judged] == sizes
+    judged = [shard for shard in made.shards if shard.metric.name == "meaning_match"]
+    assert [shard.n_rows for shard in judged] == sizes
     # What they said is in the ledger, so a part serves one run only and lies with it.
-    assert {Path(chunk.part).parents[1] for chunk in judged} == {tmp_path / "work" / "parts"}
+    assert {Path(shard.part).parents[1] for shard in judged} == {tmp_path / "work" / "parts"}
 
 
 def test_parts_of_the_offline_judge_outlive_a_run_that_was_killed(tmp_path: Path) -> None:
     loaded = stage(tmp_path, ROWS)
-    [chunk] = plan(
+    [shard] = plan(
         loaded.staged, Home(tmp_path), tmp_path / "work", create(["meaning_match"], {}), only_failed=False
-    ).chunks  # fmt: skip
-    assert Path(chunk.part).parents[1] == tmp_path / "parts"
+    ).shards  # fmt: skip
+    assert Path(shard.part).parents[1] == tmp_path / "parts"
 
 
 def test_a_judge_that_is_none_is_refused_and_a_key_does_not_travel(tmp_path: Path) -> None:
@@ -228,8 +228,8 @@ def test_a_judge_that_is_none_is_refused_and_a_key_does_not_travel(tmp_path: Pat
 
 
 def test_rows_are_scored_in_the_order_of_their_ids(tmp_path: Path, many: str) -> None:
-    [*chunks] = plan(many, Home(tmp_path), tmp_path / "work", create(["bleu"], {}), only_failed=False).chunks
-    assert pq.read_table(chunks[0].todo, columns=["sample_id"]).column(0).to_pylist() == [
+    [*shards] = plan(many, Home(tmp_path), tmp_path / "work", create(["bleu"], {}), only_failed=False).shards
+    assert pq.read_table(shards[0].todo, columns=["sample_id"]).column(0).to_pylist() == [
         f"{i:05}" for i in range(100_000)
     ]
 

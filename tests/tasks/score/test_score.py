@@ -1,4 +1,4 @@
-"""In which order and where chunks are scored."""
+"""In which order and where shards are scored."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,28 +6,28 @@ from typing import Any
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.score.score import in_good_order, worth_spawning
-from answerkey.tasks.score.shard import Chunk
+from answerkey.tasks.score.shard import Shard
 
 ASKED = dict(judge=JudgeOptions(judges=("openai/a",)))
 
 
-def chunk(metric: str, number: int, options: dict[str, Any] = ASKED) -> Chunk:
+def shard(metric: str, number: int, options: dict[str, Any] = ASKED) -> Shard:
     [made] = create([metric], options)
-    return Chunk(made, "todo.parquet", number, 1, f"{number}.parquet")
+    return Shard(made, "todo.parquet", number, 1, f"{number}.parquet")
 
 
 def test_a_model_works_beside_the_processes_and_keeps_no_second_thread_waiting() -> None:
-    semantic = [chunk("semantic_similarity", number) for number in range(3)]
-    lexical = [chunk("bleu", number) for number in range(3)]
+    semantic = [shard("semantic_similarity", number) for number in range(3)]
+    lexical = [shard("bleu", number) for number in range(3)]
     assert in_good_order([*lexical, *semantic]) == [semantic[0], *lexical, *semantic[1:]]
     assert in_good_order(lexical) == lexical
     assert in_good_order([]) == []
 
 
 def test_a_judge_and_a_model_start_at_once_and_take_turns_when_the_words_are_done() -> None:
-    judges = [chunk("meaning_match", number) for number in range(5)]
-    semantic = [chunk("semantic_similarity", number) for number in range(3)]
-    lexical = [chunk("bleu", number) for number in range(4)]
+    judges = [shard("meaning_match", number) for number in range(5)]
+    semantic = [shard("semantic_similarity", number) for number in range(3)]
+    lexical = [shard("bleu", number) for number in range(4)]
     found = in_good_order([*lexical, *semantic, *judges])
     assert found[:6] == [semantic[0], judges[0], *lexical]
     assert found[6:] == [judges[1], semantic[1], judges[2], judges[3], semantic[2], judges[4]]
@@ -35,14 +35,14 @@ def test_a_judge_and_a_model_start_at_once_and_take_turns_when_the_words_are_don
 
 
 def test_the_offline_judge_is_a_model() -> None:
-    offline = [chunk("meaning_match", number, {}) for number in range(2)]
-    lexical = [chunk("bleu", number) for number in range(2)]
+    offline = [shard("meaning_match", number, {}) for number in range(2)]
+    lexical = [shard("bleu", number) for number in range(2)]
     assert in_good_order([*lexical, *offline]) == [offline[0], *lexical, offline[1]]
 
 
 def test_only_lexical_rows_are_worth_processes() -> None:
-    def rows(**n_rows: int) -> list[Chunk]:
-        return [replace(chunk(metric, 0), n_rows=n) for metric, n in n_rows.items()]
+    def rows(**n_rows: int) -> list[Shard]:
+        return [replace(shard(metric, 0), n_rows=n) for metric, n in n_rows.items()]
 
     assert not worth_spawning(rows(bleu=20_000, semantic_similarity=1_000_000, meaning_match=1_000_000))
     assert worth_spawning(rows(bleu=10_001, chrf=10_000))

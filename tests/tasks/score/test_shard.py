@@ -1,4 +1,4 @@
-"""A chunk of rows becomes a part that is whole or not there, and is never scored twice."""
+"""A shard of rows becomes a part that is whole or not there, and is never scored twice."""
 
 import json
 import os
@@ -20,7 +20,7 @@ from answerkey.metrics_core.metrics.rouge_l import RougeL
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.score import score
-from answerkey.tasks.score.shard import Chunk, fail_chunk, part_schema, samples_of, score_chunk
+from answerkey.tasks.score.shard import Shard, fail_shard, part_schema, samples_of, score_shard
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import rows_of, stage
 
@@ -33,16 +33,16 @@ ROWS = [
 ]
 
 
-def chunk(tmp_path: Path, metric: str = "bleu", rows: list[dict[str, Any]] = ROWS) -> Chunk:
+def shard(tmp_path: Path, metric: str = "bleu", rows: list[dict[str, Any]] = ROWS) -> Shard:
     staged = stage(tmp_path, rows).staged
-    [one] = plan(staged, Home(tmp_path / "home"), tmp_path / "plan", create([metric], {}), only_failed=False).chunks
+    [one] = plan(staged, Home(tmp_path / "home"), tmp_path / "plan", create([metric], {}), only_failed=False).shards
     return one
 
 
 @pytest.mark.parametrize("metric", ["answer_correctness", "rouge_l", "bleu", "chrf", "contains"])
 def test_a_part_holds_what_the_library_measures(tmp_path: Path, metric: str) -> None:
-    todo = chunk(tmp_path, metric)
-    assert score_chunk(todo) == todo.part
+    todo = shard(tmp_path, metric)
+    assert score_shard(todo) == todo.part
     samples = [Sample(row["id"], row["answer"], row["references"], row["question"]) for row in ROWS]
     expected = {m.sample_id: m for m in evaluate(samples, [metric])}
     keys = {sample.key: sample.sample_id for sample in samples}
@@ -61,21 +61,21 @@ def test_a_part_holds_what_the_library_measures(tmp_path: Path, metric: str) -> 
 
 
 def test_a_part_that_is_there_is_kept_without_asking_the_metric(tmp_path: Path) -> None:
-    todo = chunk(tmp_path)
-    score_chunk(todo)
+    todo = shard(tmp_path)
+    score_shard(todo)
     before = (Path(todo.part).stat().st_mtime_ns, Path(todo.part).read_bytes())
 
     class Asked(RougeL):
         def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
             raise AssertionError("the metric was asked")
 
-    assert score_chunk(replace(todo, metric=Asked())) == todo.part
+    assert score_shard(replace(todo, metric=Asked())) == todo.part
     assert (Path(todo.part).stat().st_mtime_ns, Path(todo.part).read_bytes()) == before
 
 
-def test_a_chunk_that_breaks_leaves_no_part_and_can_be_tried_again(tmp_path: Path) -> None:
+def test_a_shard_that_breaks_leaves_no_part_and_can_be_tried_again(tmp_path: Path) -> None:
     rows = [{"id": str(i), "answer": f"a{i}", "references": ["a"]} for i in range(6_000)]
-    todo = chunk(tmp_path, "contains", rows)
+    todo = shard(tmp_path, "contains", rows)
     assert (todo.first, todo.n_rows, len(list(samples_of(todo)))) == (0, 6_000, 3)
     calls: list[int] = []
 
@@ -87,14 +87,14 @@ def test_a_chunk_that_breaks_leaves_no_part_and_can_be_tried_again(tmp_path: Pat
             return super().measure(samples)
 
     with pytest.raises(OSError, match="no space left"):
-        score_chunk(replace(todo, metric=Breaks()))
+        score_shard(replace(todo, metric=Breaks()))
     assert not Path(todo.part).exists()
-    assert len({row["sample_key"] for row in rows_of(score_chunk(todo))}) == 6_000
+    assert len({row["sample_key"] for row in rows_of(score_shard(todo))}) == 6_000
 
 
-def test_a_chunk_names_rows_wherever_the_file_is_cut(tmp_path: Path) -> None:
+def test_a_shard_names_rows_wherever_the_file_is_cut(tmp_path: Path) -> None:
     rows = [{"id": f"{i:04}", "answer": f"a{i}", "references": ["a"]} for i in range(5_000)]
-    todo = chunk(tmp_path, "contains", rows)
+    todo = shard(tmp_path, "contains", rows)
     with pq.ParquetFile(todo.todo) as file:
         assert [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)] == [2048, 2048, 904]
     for first, count, batches in (
@@ -110,16 +110,16 @@ def test_a_chunk_names_rows_wherever_the_file_is_cut(tmp_path: Path) -> None:
         ]
 
 
-def test_a_failed_chunk_is_written_down_row_by_row_beside_the_part(tmp_path: Path) -> None:
-    todo = chunk(tmp_path)
-    file = fail_chunk(todo, "TimeoutError: no answer")
+def test_a_failed_shard_is_written_down_row_by_row_beside_the_part(tmp_path: Path) -> None:
+    todo = shard(tmp_path)
+    file = fail_shard(todo, "TimeoutError: no answer")
     assert not Path(todo.part).exists()
     assert file != todo.part and Path(file).parent == Path(todo.part).parent
     rows = rows_of(file)
     assert [(row["status"], row["reason"], row["attempts"], row["values"], row["details"]) for row in rows] == [
         ("failed", "task: TimeoutError: no answer", 1, [], None)
     ] * 5
-    good = rows_of(score_chunk(todo))
+    good = rows_of(score_shard(todo))
     assert [row["sample_key"] for row in good] == [row["sample_key"] for row in rows]
 
 
@@ -133,7 +133,7 @@ def _pool() -> Iterator[None]:
 
 @pytest.mark.usefixtures("_pool")
 def test_a_worker_process_gives_the_same_part_and_may_be_killed(tmp_path: Path) -> None:
-    todo = chunk(tmp_path, "token_overlap")
+    todo = shard(tmp_path, "token_overlap")
     alone = rows_of(score(todo, spawn=False))
     Path(todo.part).unlink()
     assert rows_of(score(todo, spawn=True)) == alone

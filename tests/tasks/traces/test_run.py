@@ -232,7 +232,7 @@ def test_what_failed_is_tried_again_and_counted_so(tmp_path: Path) -> None:
     log(tmp_path / "log.jsonl", [trace(n) for n in range(4)])
     one, out, run_id = prepared(tmp_path, rule(tmp_path))
     assert one.plan is not None
-    failed = [staging_help.score_or_fail(chunk, ["contains"]) for chunk in one.plan.chunks]
+    failed = [staging_help.score_or_fail(shard, ["contains"]) for shard in one.plan.shards]
     funnel = scoring.commit(Home(tmp_path), run_id, one, failed, out)
     assert counts(funnel) == {"seen": 4, "failed": 4, "measured": 4}
     log(tmp_path / "log.jsonl", [trace(4)], mode="a")
@@ -307,9 +307,9 @@ def test_a_row_that_no_reader_can_hold_is_told_with_its_file(tmp_path: Path) -> 
 def test_two_rules_that_score_the_same_traces_share_the_work(tmp_path: Path) -> None:
     log(tmp_path / "log.jsonl", [trace(n) for n in range(3)])
     found = [prepared(tmp_path, rule(tmp_path, name=name)) for name in ("one", "other")]
-    chunks = [one.plan.chunks for one, _, _ in found if one.plan]
-    assert [chunk.part for chunk in chunks[0]] == [chunk.part for chunk in chunks[1]]
-    parts = [[score(chunk, spawn=False) for chunk in some] for some in chunks]
+    shards = [one.plan.shards for one, _, _ in found if one.plan]
+    assert [shard.part for shard in shards[0]] == [shard.part for shard in shards[1]]
+    parts = [[score(shard, spawn=False) for shard in some] for some in shards]
     funnels = [
         scoring.commit(Home(tmp_path), run_id, one, own, out)
         for (one, out, run_id), own in zip(found, parts, strict=True)
@@ -339,7 +339,7 @@ def test_nothing_is_half_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     log(tmp_path / "log.jsonl", [trace(n) for n in range(5)])
     one, out, run_id = prepared(tmp_path, rule(tmp_path))
     assert one.plan is not None
-    parts = [score(chunk, spawn=False) for chunk in one.plan.chunks]
+    parts = [score(shard, spawn=False) for shard in one.plan.shards]
 
     def full_disk(*_: object) -> None:
         raise OSError("no space left")

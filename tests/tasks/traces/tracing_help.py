@@ -75,7 +75,7 @@ def run(
 ) -> Funnel:
     """All steps of a rule's run."""
     one, out, run_id = prepared(home, given, window, options)
-    parts: Sequence[str] = [score(chunk, spawn=False) for chunk in (one.plan.chunks if one.plan else ())]
+    parts: Sequence[str] = [score(shard, spawn=False) for shard in (one.plan.shards if one.plan else ())]
     before_commit()
     return commit(Home(home), run_id, one, parts, out)
 
