@@ -23,7 +23,7 @@ from pathlib import Path
 # tests/ holds the scripted server; the benchmark runs from a checkout.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from answerkey.metrics_core.llm.access import Access, Limits
+from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.generate import Prompting
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.tasks.releases.generate import Asking, generate
@@ -39,7 +39,7 @@ TRANSIENT = ("error_500", "error_503", "drop", "empty", "not_json_body")
 def work(url: str, home: Path, run: str) -> None:
     """Generate the answers, and print the seconds and what came of the questions."""
     model = ModelRef("openai/gpt-4o-mini", url)
-    asking = Asking(Prompting(), model, Limits(concurrency=CONCURRENCY), Access(ledger=str(home), run=run))
+    asking = Asking(Prompting(), model, CallLimits(concurrency=CONCURRENCY), Access(ledger=str(home), run=run))
     seconds = 0.0
     for name in ("one", "many"):
         found = find_questions(Home(home), str(home / f"{name}.jsonl"), home / "work")

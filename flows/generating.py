@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import ConfigDict, Field
 
 from answerkey.flows.parameters import MODEL_PATTERN, PLACE_PATTERN, Form
-from answerkey.metrics_core.llm.access import Access, Limits
+from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.generate import Prompting, placeholders
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.tasks.load.columns import parse_map
@@ -160,7 +160,7 @@ class Generating(Form):
         template = text_or_file(self.template)
         placeholders(template)
         model = ModelRef.parse(self.model)
-        limits = Limits(
+        limits = CallLimits(
             self.concurrency, self.timeout_s, self.deadline_s, self.max_calls or None, self.max_cost_usd or None
         )
         prompting = Prompting(

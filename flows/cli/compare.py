@@ -17,7 +17,7 @@ from answerkey.flows.cli.options import (
     Dataset,
     Flags,
     HomeOption,
-    Policy,
+    PolicyOption,
     command,
 )
 from answerkey.flows.parameters import Comparing
@@ -47,7 +47,7 @@ def report(
         Parameter("--by", metavar="METRIC.FIELD", help="What the slices show (else token overlap recall)."),
     ] = None,
     baseline: Baseline = "",
-    policy: Policy = "",
+    policy: PolicyOption = "",
     html: Annotated[
         Path | None, Parameter("--html", group=OUTPUT, help="Write a page about these reports, for a browser.")
     ] = None,

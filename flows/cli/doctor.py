@@ -18,7 +18,7 @@ _TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DoctorCheck:
     """One thing that was looked at."""
 
     name: str
@@ -36,12 +36,12 @@ def doctor(*, home: HomeOption = HOME) -> int:
     return 0 if all(finding.ok for finding in findings) else 1
 
 
-def examine(home: Home) -> list[Finding]:
+def examine(home: Home) -> list[DoctorCheck]:
     """Look at versions, the numbers, the models, the warehouse and the server."""
     found = versions()
     missing = [name for name, version in found.items() if version == "not installed"]
     return [
-        Finding(
+        DoctorCheck(
             "versions",
             not missing,
             ", ".join(f"{name} {version}" for name, version in found.items())
@@ -56,7 +56,7 @@ def examine(home: Home) -> list[Finding]:
     ]
 
 
-def _oracles() -> Finding:
+def _oracles() -> DoctorCheck:
     """Our numbers against rouge-score's and sacreBLEU's, as they are installed here."""
     from rouge_score.rouge_scorer import RougeScorer
     from sacrebleu.metrics.bleu import BLEU
@@ -69,10 +69,10 @@ def _oracles() -> Finding:
     bleu = BLEU(lowercase=True, effective_order=True).sentence_score(answer, [reference]).score / 100
     gap = max(abs(ours.values["rouge_l_f1"] - rouge), abs(ours.values["bleu_score"] - bleu))
     text = "equal to rouge-score and sacreBLEU" if gap < _TOLERANCE else f"differ from the libraries by {gap:.1e}"
-    return Finding("numbers", gap < _TOLERANCE, text)
+    return DoctorCheck("numbers", gap < _TOLERANCE, text)
 
 
-def _models() -> list[Finding]:
+def _models() -> list[DoctorCheck]:
     from answerkey.metrics_core.embeddings.packaged import EMBEDDED
 
     findings = []
@@ -80,13 +80,13 @@ def _models() -> list[Finding]:
         try:
             package.folder()
         except UserError as error:
-            findings.append(Finding(f"model {name}", False, str(error)))
+            findings.append(DoctorCheck(f"model {name}", False, str(error)))
         else:
-            findings.append(Finding(f"model {name}", True, f"found, checksum right, revision {package.revision}"))
+            findings.append(DoctorCheck(f"model {name}", True, f"found, checksum right, revision {package.revision}"))
     return findings
 
 
-def _judge() -> Finding:
+def _judge() -> DoctorCheck:
     """Whether the judge that is named outside any run could be asked. It is not."""
     from answerkey.flows.parameters import Judging, preflight
     from answerkey.metrics_core.offline_judge.matcher import about
@@ -94,34 +94,36 @@ def _judge() -> Finding:
 
     try:
         if not settings((), "")[0]:
-            return Finding("judge", True, f"{about()}; ANSWERKEY_JUDGE or --judge names another")
+            return DoctorCheck("judge", True, f"{about()}; ANSWERKEY_JUDGE or --judge names another")
         options = Judging().options()
         preflight(options, "")
     except UserError as error:
-        return Finding("judge", False, str(error))
+        return DoctorCheck("judge", False, str(error))
     if options.offline:
-        return Finding("judge", True, about())
-    return Finding("judge", True, f"{', '.join(options.labels)}: provider known, key there or none needed; not asked")
+        return DoctorCheck("judge", True, about())
+    return DoctorCheck(
+        "judge", True, f"{', '.join(options.labels)}: provider known, key there or none needed; not asked"
+    )
 
 
-def _warehouse(home: Home) -> Finding:
+def _warehouse(home: Home) -> DoctorCheck:
     if not home.warehouse.exists():
-        return Finding("warehouse", True, f"none yet in {home}; the first evaluation makes it")
+        return DoctorCheck("warehouse", True, f"none yet in {home}; the first evaluation makes it")
     try:
         with home.warehouse.reading(wait_s=2.0) as warehouse:
             rows = warehouse.execute("SELECT dataset, release FROM reports").fetchall()
     except UserError as error:
-        return Finding("warehouse", False, str(error))
+        return DoctorCheck("warehouse", False, str(error))
     size = home.warehouse.file.stat().st_size / 1e6
     datasets = Counter(dataset for dataset, _ in rows)
-    return Finding(
+    return DoctorCheck(
         "warehouse", True, f"{home.warehouse.file}, {size:.1f} MB, {len(rows)} reports on {len(datasets)} data sets"
     )
 
 
-def _server() -> Finding:
+def _server() -> DoctorCheck:
     if not has_server():
-        return Finding(
+        return DoctorCheck(
             "server", True, "none set; each run starts a temporary one (PREFECT_API_URL names a lasting one)"
         )
     import httpx
@@ -131,5 +133,5 @@ def _server() -> Finding:
     try:
         healthy = httpx.get(f"{url.rstrip('/')}/health", timeout=5.0).status_code == httpx.codes.OK
     except httpx.HTTPError as error:
-        return Finding("server", False, f"{url} does not answer ({error}); start it, or unset PREFECT_API_URL")
-    return Finding("server", healthy, f"{url} answers" if healthy else f"{url} answers, but is not healthy")
+        return DoctorCheck("server", False, f"{url} does not answer ({error}); start it, or unset PREFECT_API_URL")
+    return DoctorCheck("server", healthy, f"{url} answers" if healthy else f"{url} answers, but is not healthy")

@@ -94,7 +94,7 @@ Baseline = Annotated[
         help="Compare with the newest report of this release, or a report.",
     ),
 ]
-Policy = Annotated[
+PolicyOption = Annotated[
     str,
     Parameter(
         "--policy",

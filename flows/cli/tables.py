@@ -25,7 +25,7 @@ from answerkey.tasks.reports.manifest import depth_warnings, saved
 from answerkey.tasks.reports.report import LABEL, Report, Score
 
 if TYPE_CHECKING:
-    from answerkey.flows.cli.doctor import Finding
+    from answerkey.flows.cli.doctor import DoctorCheck
     from answerkey.flows.cli.judge import Trial
     from answerkey.metrics_core.metric import Metric
 
@@ -225,7 +225,7 @@ def print_metrics(catalogue: Sequence[tuple[str, Metric]]) -> None:
     show(table)
 
 
-def print_findings(findings: Sequence[Finding]) -> None:
+def print_findings(findings: Sequence[DoctorCheck]) -> None:
     """One line a finding, with the remedy where something is wrong."""
     marks = {True: "[green]ok[/green]  ", False: "[red]fail[/red]"}
     show(*(f"{marks[f.ok]}  {f.name:<22} {escape(f.text)}" for f in findings))

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from answerkey.metrics_core.statistics.clustered import (
     Codes,
     Floats,
+    Mask,
     mean,
     mean_interval,
     proportion_interval,
@@ -19,8 +20,6 @@ from answerkey.metrics_core.statistics.clustered import (
 )
 from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, Interval
 from answerkey.metrics_core.statistics.paired import difference_interval
-
-Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,13 +67,13 @@ def answer_ids(count: int) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class FactMatching:
     """One reference against the answer. All shares are in 0 to 1.
 
     `pairs` is the one-to-one matching. `contradicted` holds every contradiction that the judge named, also of facts
     that are matched elsewhere. Both are in the order of the ids. `reference` is the index among the references sent.
 
-    >>> one = Comparison(n_reference=2, n_answer=1, pairs=(("r1.1", "a1"),))
+    >>> one = FactMatching(n_reference=2, n_answer=1, pairs=(("r1.1", "a1"),))
     >>> one.similarity, one.precision, one.recall, one.missing
     (0.5, 1.0, 0.5, ('r1.2',))
     """
@@ -140,7 +140,7 @@ class Comparison:
 
 def compared(
     reference: int, equivalent: Sequence[Iterable[int]], contradicted: Sequence[Iterable[int]], n_answer: int
-) -> Comparison:
+) -> FactMatching:
     """Match one to one.
 
     Args:
@@ -154,7 +154,7 @@ def compared(
     """
     ids = reference_ids(reference, len(equivalent))
     matching = one_to_one([sorted(choices) for choices in equivalent])
-    return Comparison(
+    return FactMatching(
         n_reference=len(ids),
         n_answer=n_answer,
         pairs=tuple((ids[ours], f"a{theirs + 1}") for ours, theirs in sorted(matching.items())),
@@ -166,7 +166,7 @@ def compared(
 
 
 def rows(
-    comparison: Comparison, reference_facts: Sequence[str], answer_facts: Sequence[str]
+    comparison: FactMatching, reference_facts: Sequence[str], answer_facts: Sequence[str]
 ) -> list[dict[str, str | None]]:
     """Every fact of the reference and of the answer with what became of it.
 
@@ -203,7 +203,7 @@ class Matches:
 
     answer_facts: tuple[str, ...]
     abstained: bool
-    by_reference: tuple[Comparison, ...]
+    by_reference: tuple[FactMatching, ...]
 
 
 def merged(facts: Iterable[str]) -> tuple[str, ...]:
@@ -281,14 +281,14 @@ def read_matches(reply: str, reference_facts: Sequence[Sequence[str]]) -> Matche
     return Matches(answer_facts, abstained, tuple(comparisons))
 
 
-def best(matches: Matches) -> tuple[int, Comparison] | None:
+def best(matches: Matches) -> tuple[int, FactMatching] | None:
     """The index of the reference with the highest similarity, and the comparison with it.
 
     Of equally similar ones it is that with the highest F1, then recall, so that no number depends on the order of
     the references; then the first. None where all are undefined.
     """
 
-    def worth(place: tuple[int, Comparison]) -> tuple[float, ...]:
+    def worth(place: tuple[int, FactMatching]) -> tuple[float, ...]:
         return tuple(share or 0.0 for share in (place[1].similarity, place[1].f1, place[1].recall))
 
     defined = [place for place in enumerate(matches.by_reference) if place[1].similarity is not None]
@@ -318,7 +318,7 @@ def outcome_of(matches: Matches, references: Sequence[Sequence[str]], indices: S
     return Scored({n: v or 0.0 for n, v in zip(FIELDS, values, strict=True)}, _reason(comparison, matches), details)
 
 
-def _reason(comparison: Comparison, matches: Matches) -> str:
+def _reason(comparison: FactMatching, matches: Matches) -> str:
     if matches.abstained:
         return "the answer abstains"
     larger = max(comparison.n_reference, comparison.n_answer)

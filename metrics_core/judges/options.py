@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.llm.access import Limits
+from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.model import ModelRef
 
 Jury = Literal["majority", "unanimous", "mean"]
@@ -144,9 +144,9 @@ class JudgeOptions(BaseModel):
         return tuple(dict.fromkeys(judge.label for judge, _ in self.seats())) or self.judges
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> CallLimits:
         """The limits of a run, as the client takes them."""
-        return Limits(
+        return CallLimits(
             self.concurrency, self.timeout_s, self.deadline_s, self.max_calls or None, self.max_cost_usd or None
         )
 

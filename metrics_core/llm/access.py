@@ -29,7 +29,7 @@ NO_ACCESS = Access()
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class CallLimits:
     """How much a run may ask of each model at once, how long it waits, and what it may spend.
 
     Args:
@@ -39,7 +39,7 @@ class Limits:
         max_calls: calls that the run may make; None: no limit.
         max_cost_usd: dollars that the run may cost; None: no limit. Needs models whose price is known.
 
-    >>> Limits(max_calls=100).deadline_s
+    >>> CallLimits(max_calls=100).deadline_s
     180.0
     """
 
@@ -50,5 +50,5 @@ class Limits:
     max_cost_usd: float | None = None
 
 
-NO_LIMITS = Limits()
+NO_LIMITS = CallLimits()
 """No limit on calls or cost."""

@@ -23,8 +23,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from answerkey.metrics_core.llm.access import Limits
-from answerkey.metrics_core.llm.ledger import Budget, Ledger, Origin, Status
+from answerkey.metrics_core.llm.access import CallLimits
+from answerkey.metrics_core.llm.ledger import Budget, CallStatus, Ledger, Origin
 from answerkey.metrics_core.llm.litellm import CallError, Reply, abilities, send
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.rate_limit import Queue, Signal, Ticket
@@ -166,7 +166,7 @@ class Client:
     """
 
     def __init__(
-        self, ledger: Ledger, run: str, limits: Limits, noun: str, queues: Callable[[ModelRef], Queue],
+        self, ledger: Ledger, run: str, limits: CallLimits, noun: str, queues: Callable[[ModelRef], Queue],
         formats: Callable[[ModelRef, bool], FormatNegotiation],
     ) -> None:  # fmt: skip
         self._ledger, self._limits, self._noun = ledger, limits, noun
@@ -455,7 +455,7 @@ def _failure(error: BaseException) -> dict[str, Any]:
     return {"code": code, "message": message}
 
 
-def _success(response: Response[Any]) -> tuple[Status, dict[str, Any]]:
+def _success(response: Response[Any]) -> tuple[CallStatus, dict[str, Any]]:
     problem = response.problem
     return ("usable", {}) if problem is None else ("unreadable", {"code": problem.code, "message": problem.message})
 

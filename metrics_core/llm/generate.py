@@ -14,7 +14,7 @@ from typing import Literal
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm import loop as runtime
-from answerkey.metrics_core.llm.access import NO_ACCESS, NO_LIMITS, Access, Limits
+from answerkey.metrics_core.llm.access import NO_ACCESS, NO_LIMITS, Access, CallLimits
 from answerkey.metrics_core.llm.client import Bill, BudgetUsedUp, Client, NoUsableReply
 from answerkey.metrics_core.llm.cost import Cost, CostCounter, ExpectedCall, known_replies
 from answerkey.metrics_core.llm.ledger import Origin
@@ -112,7 +112,7 @@ class Answer:
 
 
 def generate(
-    requests: Sequence[Request], model: ModelRef, limits: Limits = NO_LIMITS, access: Access = NO_ACCESS
+    requests: Sequence[Request], model: ModelRef, limits: CallLimits = NO_LIMITS, access: Access = NO_ACCESS
 ) -> list[Answer]:
     """Ask `model`: same length, same order. The key is that of `model`.
 
@@ -155,7 +155,7 @@ def left_out(model: ModelRef) -> tuple[str, ...]:
 class _Work:
     """The answering of one list of questions, and how far it is."""
 
-    def __init__(self, model: ModelRef, limits: Limits, access: Access, total: int) -> None:
+    def __init__(self, model: ModelRef, limits: CallLimits, access: Access, total: int) -> None:
         self._model, self._limits = model, limits
         self._access = access if access.run else replace(access, run=uuid.uuid4().hex)
         self._total, self._done, self._failed = total, 0, 0

@@ -57,7 +57,7 @@ COLUMNS = (
     "started_at", "seconds", "tokens_in", "tokens_out", "cost_usd", "model", "fingerprint", "finish_reason", "reply",
 )  # fmt: skip
 
-Status = Literal["usable", "unreadable", "error"]
+CallStatus = Literal["usable", "unreadable", "error"]
 Permit = Literal["go", "wait", "max_calls", "max_cost"]
 
 
@@ -290,7 +290,7 @@ class Ledger:
         return permit, call_id  # type: ignore[return-value]
 
     def finish(
-        self, budget: Budget, call_id: str, status: Status, most_usd: float | None, result: Mapping[str, Any]
+        self, budget: Budget, call_id: str, status: CallStatus, most_usd: float | None, result: Mapping[str, Any]
     ) -> None:
         """Write down how a call ended. `result` gives further columns of `calls`."""
         cost = result.get("cost_usd")

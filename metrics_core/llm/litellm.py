@@ -17,12 +17,12 @@ from functools import cache
 from typing import Any, Literal
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.llm.access import Limits
+from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.model import ModelRef, provider_address
 from answerkey.metrics_core.llm.request import Message
 from answerkey.metrics_core.llm.untrusted import storable
 
-Kind = Literal["limited", "trouble", "refused", "permanent", "fatal"]
+FailureKind = Literal["limited", "trouble", "refused", "permanent", "fatal"]
 """What an error means: slow down; try again; not in this format, or not these parameters; this request is hopeless;
 every request to this model is."""
 
@@ -60,7 +60,7 @@ class CallError(Exception):
     """
 
     def __init__(
-        self, kind: Kind, code: str, message: str, retry_after: float | None = None,
+        self, kind: FailureKind, code: str, message: str, retry_after: float | None = None,
         parameter: str | None = None, about_format: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(f"{code}: {message}")
@@ -274,7 +274,7 @@ def abilities(model: str, noun: str = "model") -> Abilities:
     return Abilities(price, frozenset(known))
 
 
-def check(models: Iterable[ModelRef], limits: Limits, noun: str) -> None:
+def check(models: Iterable[ModelRef], limits: CallLimits, noun: str) -> None:
     """Check what can be known before the first call. Nothing is sent.
 
     Raises:

@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from answerkey.metrics_core.llm.access import Access, Limits
+from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.ledger import Ledger
 from answerkey.metrics_core.llm.litellm import abilities
@@ -70,7 +70,7 @@ def run(work: Coroutine[Any, Any, T], tick: Callable[[], None], every_s: float =
 
 
 @asynccontextmanager
-async def connect(access: Access, limits: Limits, noun: str, check: Callable[[], None]) -> AsyncIterator[Client]:
+async def connect(access: Access, limits: CallLimits, noun: str, check: Callable[[], None]) -> AsyncIterator[Client]:
     """A client for one run, with the ledger open as long as it is used.
 
     `check` raises before the first call if the models cannot be called. It imports litellm, which takes seconds, so

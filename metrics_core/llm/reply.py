@@ -70,7 +70,7 @@ class Unreadable(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class ReplyScore:
     """One score of a reply: a finite value without a `problem`, or `None` with "null" or "unreadable"."""
 
     value: float | None
@@ -128,7 +128,7 @@ def read_object(reply: str | None) -> dict[str, Any]:
     return whole
 
 
-def read_scores(reply: str | None, declared: Sequence[str]) -> dict[str, Score]:
+def read_scores(reply: str | None, declared: Sequence[str]) -> dict[str, ReplyScore]:
     """The scores of a reply `{"<name>": {"score": ..., "reason": ...}, ...}`, under their declared names.
 
     Names match in any case. Where exactly one score is declared, `score` at the top level is it, and so is a
@@ -139,7 +139,7 @@ def read_scores(reply: str | None, declared: Sequence[str]) -> dict[str, Score]:
         Unreadable: as `read_object`; "no_score_fields" for none of them; "conflict" for two values of one score.
 
     >>> read_scores('{"fluency": {"score": "yes", "reason": "reads well"}}', ["Fluency"])
-    {'Fluency': Score(value=1.0, reason='reads well', problem=None)}
+    {'Fluency': ReplyScore(value=1.0, reason='reads well', problem=None)}
     """
     reply_object = read_object(reply)
     scores = {}
@@ -331,8 +331,8 @@ def _is_score(value: object) -> bool:
     return isinstance(value, dict) and "score" in value
 
 
-def _score(entry: Mapping[str, Any]) -> Score:
+def _score(entry: Mapping[str, Any]) -> ReplyScore:
     try:
-        return Score(number_of(entry["score"]), reason_of(entry), None)
+        return ReplyScore(number_of(entry["score"]), reason_of(entry), None)
     except Unreadable as problem:
-        return Score(None, reason_of(entry), problem.code)
+        return ReplyScore(None, reason_of(entry), problem.code)

@@ -35,7 +35,7 @@ FIELDS = (
 )
 NAMES = tuple(field.name for field in FIELDS)
 
-Row = tuple[int, PrecisionRecall, PrecisionRecall, float]
+_Overlap = tuple[int, PrecisionRecall, PrecisionRecall, float]
 """The index of a reference, ROUGE-L, token overlap and BLEU."""
 
 
@@ -92,7 +92,7 @@ class AnswerCorrectness(LexicalMetric):
         )
 
 
-def _basket(rows: Sequence[Row]) -> Scored:
+def _basket(rows: Sequence[_Overlap]) -> Scored:
     if len(rows) == 1:
         return Scored(dict(zip(NAMES, _values(rows[0]), strict=True)), details={"reference": rows[0][0]})
     best = max(rows, key=lambda row: (row[1].rank, row[2].rank, row[3]))
@@ -103,7 +103,7 @@ def _basket(rows: Sequence[Row]) -> Scored:
     )
 
 
-def _values(row: Row) -> tuple[float, ...]:
+def _values(row: _Overlap) -> tuple[float, ...]:
     return (*row[1], *row[2], row[3])
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("answerkey")
 
-Rule = Literal[
+Guideline = Literal[
     "factual_equivalence", "alias", "formatting", "extra_context", "hedging", "number_form", "alternatives"
 ]  # fmt: skip
 """What decided: the seven guidelines of the document, in its order."""
@@ -46,7 +46,7 @@ def _schema() -> dict[str, object]:
     properties = {
         "reason": {"type": "string"},
         "reference": {"type": ["integer", "null"]},
-        "rule": {"type": "string", "enum": list(get_args(Rule))},
+        "rule": {"type": "string", "enum": list(get_args(Guideline))},
         "verdict": {"type": "string", "enum": list(get_args(MatchVerdict))},
     }
     return {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
@@ -177,7 +177,7 @@ class Judgement:
     """A verdict as read. `reference` is the position among the references that were sent, where one matched."""
 
     verdict: MatchVerdict
-    rule: Rule | None
+    rule: Guideline | None
     reason: str
     reference: int | None
 
@@ -197,7 +197,7 @@ def read_verdict(reply: str, n_references: int) -> Judgement:
         return _bare(reply, n_references)
     verdict, rule = (
         _one_of(reply_object, "verdict", get_args(MatchVerdict)),
-        _one_of(reply_object, "rule", get_args(Rule)),
+        _one_of(reply_object, "rule", get_args(Guideline)),
     )
     if rule not in _RULES[verdict]:
         raise Unreadable("inconsistent", f"the verdict {verdict} does not go with the rule {rule}")

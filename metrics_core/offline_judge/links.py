@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Literal
 
-from answerkey.metrics_core.judges.facts import Comparison, compared
+from answerkey.metrics_core.judges.facts import FactMatching, compared
 from answerkey.metrics_core.offline_judge.alignment import HIT, alike
 from answerkey.metrics_core.offline_judge.claims import Asked, Claim
 from answerkey.metrics_core.offline_judge.matcher import Match, Pair
@@ -203,7 +203,7 @@ class Links:
             elif not (there.match or back.match) and rivals(self.ours[i], self.theirs[j], self.question):
                 self.against[i].add(j)
 
-    def comparison(self, reference: int) -> Comparison:
+    def comparison(self, reference: int) -> FactMatching:
         """The one-to-one matching with the reference of this index. A fact that is matched contradicts nothing."""
         taken = {j for chosen in self.same for j in chosen}
         against = [set() if same else against - taken for same, against in zip(self.same, self.against, strict=True)]

@@ -15,7 +15,10 @@ Floats = npt.NDArray[np.float64]
 """One number per row, shape (rows,), or several, shape (rows, numbers)."""
 
 Codes = npt.NDArray[np.intp]
-"""The cluster of each row, shape (rows,), counted from 0."""
+"""The cluster or group of each row, shape (rows,), counted from 0."""
+
+Mask = npt.NDArray[np.bool_]
+"""Which of the rows: shape (rows,)."""
 
 Clusters = Sequence[Hashable] | None
 """The cluster of each row, None for a row that belongs to no cluster; None altogether if all rows are independent."""

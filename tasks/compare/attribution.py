@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.compare.paired_samples import SCORED, Mask, PairedSamples, pair_samples
+from answerkey.metrics_core.statistics.clustered import Mask
+from answerkey.tasks.compare.paired_samples import SCORED, PairedSamples, pair_samples
 from answerkey.tasks.load.sources import without_secrets
 from answerkey.tasks.reports.report import Report, read_reports
 from answerkey.tasks.warehouse.home import Home
 
-Kind = Literal["judge", "prompt", "parser", "code", "settings", "library", "parameter"]
+ChangeKind = Literal["judge", "prompt", "parser", "code", "settings", "library", "parameter"]
 _JUDGE = ("judge", "jury", "repeats", "t", "seed")
 _CODE = ("metric", "version")
 """The first parts of a signature, which have no names in it."""
@@ -128,7 +129,7 @@ def movements(samples: PairedSamples) -> Iterator[Movement]:
 class Changed:
     """One thing that is not the same in how the two reports were made; None where one of them lacks it."""
 
-    kind: Kind
+    kind: ChangeKind
     what: str
     old: str | None
     new: str | None
@@ -199,7 +200,7 @@ def _changed(old: Report, new: Report) -> Iterator[Changed]:
     yield from _compared("parameter", _flat(before.get("parameters", {})), _flat(after.get("parameters", {})))
 
 
-def _compared(kind: Kind, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Changed]:
+def _compared(kind: ChangeKind, before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[Changed]:
     for name in dict.fromkeys([*after, *before]):
         if before.get(name) != after.get(name):
             # Our own version is about the code that scored.
@@ -222,7 +223,7 @@ def _flat(parameters: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 class SignatureChange:
     """One part of a signature that changed: what kind of thing it is, and both values; None where one lacks it."""
 
-    kind: Kind
+    kind: ChangeKind
     part: str
     old: str | None
     new: str | None
@@ -253,7 +254,7 @@ def _parts(signature: str) -> dict[str, str]:
     return named
 
 
-def _kind(part: str) -> Kind:
+def _kind(part: str) -> ChangeKind:
     if part in _JUDGE:
         return "judge"
     if part == "prompt":

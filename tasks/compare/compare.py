@@ -13,6 +13,7 @@ import numpy.typing as npt
 from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison
 from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.judges.votes import SPREAD
+from answerkey.metrics_core.statistics.clustered import Mask
 from answerkey.metrics_core.statistics.intervals import LEVEL
 from answerkey.metrics_core.statistics.multiple_testing import benjamini_hochberg, holm
 from answerkey.metrics_core.statistics.paired import PairedDifference, paired_difference, sign_flip
@@ -23,7 +24,6 @@ from answerkey.tasks.compare.paired_samples import (
     SCORED,
     STATUSES,
     FieldScores,
-    Mask,
     PairedSamples,
     groups,
     pair_samples,

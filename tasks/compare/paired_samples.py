@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from answerkey.metrics_core.comparison import ALL
 from answerkey.metrics_core.metrics.bleu import BleuStats, corpus_bleu
+from answerkey.metrics_core.statistics.clustered import Codes, Mask
 from answerkey.metrics_core.statistics.paired import PairedDifference, pooled_difference
 from answerkey.tasks.reports.report import Report
 from answerkey.tasks.warehouse.home import Home
@@ -21,9 +22,6 @@ from answerkey.tasks.warehouse.sql import statements
 
 if TYPE_CHECKING:
     import duckdb
-
-Mask = npt.NDArray[np.bool_]
-"""Which of the samples: shape (samples,)."""
 
 STATUSES = ("absent", "scored", "failed", "undefined", "skipped")
 """What a sample can be in a report, by its code in `FieldScores`."""
@@ -34,9 +32,6 @@ _SQL = statements(__name__)
 _COUNTS = 10
 """Of the statistics behind BLEU, per answer."""
 _MOST_GROUPS = 2_000
-
-Codes = npt.NDArray[np.intp]
-"""The group of each row, counted from 0: shape (rows,)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.gate.evidence import Coverage, Evidence, Mask, Missing, PairedScores
+from answerkey.metrics_core.gate.evidence import Coverage, Evidence, Missing, PairedScores
 from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict, apply_policy
 from answerkey.metrics_core.gate.policy import Policy, parse_policy
 from answerkey.metrics_core.gate.simulate import SelfTest, self_test
 from answerkey.metrics_core.metric import Metric
+from answerkey.metrics_core.statistics.clustered import Mask
 from answerkey.tasks.compare.compare import USES_FACTS
 from answerkey.tasks.compare.paired_samples import (
     CORPUS_BLEU,
@@ -142,7 +143,7 @@ def _evidence(home: Home, old: str, new: str, policy: Policy, dataset: str) -> t
 
 
 @dataclass(frozen=True, slots=True)
-class _Field:
+class _PairedField:
     """One field in both reports, and which samples are the same in both; masks of shape (samples,)."""
 
     columns: FieldScores
@@ -162,13 +163,13 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy) -> Evidence:
         names[old.report_id],
         names[new.report_id],
         {(name, slice_): _column(fields[name], slice_, masks) for name, slice_ in policy.needs},
-        {name: _coverage(samples, field, names) for name, field in fields.items() if isinstance(field, _Field)},
+        {name: _coverage(samples, field, names) for name, field in fields.items() if isinstance(field, _PairedField)},
         {name: calibrations_of(home, (old, new), name) for name in policy.fields if policy.kappa(name)},
         None if samples.clusters is None else samples.clusters.astype(np.intp),
     )
 
 
-def _field(samples: PairedSamples, name: str) -> _Field | Missing:
+def _field(samples: PairedSamples, name: str) -> _PairedField | Missing:
     metric, _, field = name.partition(".")
     for report in (samples.old, samples.new):
         names = [f"{score.metric}.{score.field}" for score in report.overall]
@@ -184,14 +185,14 @@ def _field(samples: PairedSamples, name: str) -> _Field | Missing:
     known = [side[status == SCORED] for side, status in _sides(columns)]
     binary = all(np.isin(values, (0, 1)).all() for values in known)
     same = ~(samples.changed | samples.facts_changed) if metric in USES_FACTS else ~samples.changed
-    return _Field(columns, same, binary, *samples.new.range(metric, field))
+    return _PairedField(columns, same, binary, *samples.new.range(metric, field))
 
 
 def _sides(columns: FieldScores) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     return (columns.old, columns.old_status), (columns.new, columns.new_status)
 
 
-def _column(field: _Field | Missing, slice_: str, masks: dict[str, tuple[Mask, Mask]]) -> PairedScores | Missing:
+def _column(field: _PairedField | Missing, slice_: str, masks: dict[str, tuple[Mask, Mask]]) -> PairedScores | Missing:
     if isinstance(field, Missing):
         return field
     if slice_ not in masks:
@@ -211,7 +212,7 @@ def _column(field: _Field | Missing, slice_: str, masks: dict[str, tuple[Mask, M
     )
 
 
-def _coverage(samples: PairedSamples, field: _Field, names: Mapping[str, str]) -> tuple[Coverage, ...]:
+def _coverage(samples: PairedSamples, field: _PairedField, names: Mapping[str, str]) -> tuple[Coverage, ...]:
     """Of the samples that the field has something to say about in either report, those with a comparable number.
 
     A sample that is undefined in both has nothing to say (no reference, no label). One that is undefined or absent in

@@ -11,7 +11,7 @@ from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.tasks.reports.report import Score
 
 if TYPE_CHECKING:
-    from answerkey.metrics_core.llm.access import Limits
+    from answerkey.metrics_core.llm.access import CallLimits
 
 HEAD = ("field", "rows", "old", "new", "difference", "p adjusted", "finding", "fixed/broken")
 HUMAN = "in human labels"
@@ -121,7 +121,7 @@ def price(cost: float | None) -> str:
     return "price unknown" if cost is None else dollars(cost)
 
 
-def what_it_costs(models: Sequence[str], limits: Limits, estimates: Sequence[Cost]) -> str:
+def what_it_costs(models: Sequence[str], limits: CallLimits, estimates: Sequence[Cost]) -> str:
     """Which models a run will ask, how often, what it may cost, and its limits, in a sentence."""
     calls, known = (sum(getattr(one, name) for one in estimates) for name in ("calls", "in_ledger"))
     limited = [f"{limits.max_calls:,} calls"] if limits.max_calls is not None else []

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.llm.access import Access, Limits
+from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.metrics_core.llm.generate import Answer, Prompting, estimate_cost, left_out
 from answerkey.metrics_core.llm.generate import generate as ask
@@ -47,7 +47,7 @@ class Asking:
 
     prompting: Prompting
     model: ModelRef
-    limits: Limits
+    limits: CallLimits
     access: Access
     key_from: str = ""
 

@@ -15,12 +15,12 @@ from answerkey.tasks.command_line import command
 from answerkey.tasks.gate.calibrate import by_own_labels
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.model import (
-    Agreement,
-    Check,
+    CheckSummary,
     Corrected,
     Distribution,
     Failure,
-    Field,
+    FieldSummary,
+    LabelAgreement,
     Page,
     Refused,
     Release,
@@ -174,12 +174,12 @@ def _named(comparison: Comparison, names: dict[str, str], margin: float | None) 
     return replace(comparison, old=names[comparison.old], new=names[comparison.new], margin=margin)
 
 
-def _field(name: str, reports: Sequence[Report], binary: bool) -> Field:
+def _field(name: str, reports: Sequence[Report], binary: bool) -> FieldSummary:
     metric = name.partition(".")[0]
     found = [report.manifest["signatures"].get(metric) for report in reports]
     notes = [note for report in reports if (note := report.metric(metric))]
     summary = LABEL_FIELD.description if metric == LABEL else notes[0].summary if notes else ""
-    return Field(name, metric, summary, tuple(dict.fromkeys(filter(None, found))), binary)
+    return FieldSummary(name, metric, summary, tuple(dict.fromkeys(filter(None, found))), binary)
 
 
 def _median_lengths(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> dict[str, float | None]:
@@ -235,13 +235,13 @@ def _failures(warehouse: duckdb.DuckDBPyConnection, labels: Mapping[str, str]) -
     return tuple(Failure(labels[row[0]], *row[1:]) for row in rows)
 
 
-def _checks(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> tuple[Check, ...]:
+def _checks(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> tuple[CheckSummary, ...]:
     """What was checked in the runs of these reports, on their releases or on all; what failed comes first."""
     rows = warehouse.execute(
         _SQL["checks"],
         [_runs(reports), [report.release for report in reports]],
     ).fetchall()
-    return tuple(dict.fromkeys(Check(*row) for row in rows))
+    return tuple(dict.fromkeys(CheckSummary(*row) for row in rows))
 
 
 def _quarantine(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> tuple[int, tuple[Refused, ...]]:
@@ -254,7 +254,7 @@ def _quarantine(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report])
 
 def _agreements(
     warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report], labels: Mapping[str, str], binary: set[str]
-) -> tuple[tuple[Agreement, ...], tuple[Corrected, ...]]:
+) -> tuple[tuple[LabelAgreement, ...], tuple[Corrected, ...]]:
     """The newest calibration of each field and release with the signature that the reports have of its metric.
 
     Corrected means are those of a report of the page. Where the calibration is of another report of the release, for
@@ -272,7 +272,7 @@ def _agreements(
         own = next((report for report in of_release if report.report_id in report_ids), None)
         shown = own or next(iter(of_release), None)
         name = labels[shown.report_id] if shown else None
-        one = Agreement(field, name, source, n, kappa, sensitivity, specificity, bias, ceiling)
+        one = LabelAgreement(field, name, source, n, kappa, sensitivity, specificity, bias, ceiling)
         found.append(one)
         if own and name and corrected[0] is not None:
             means.append(Corrected(field, name, raw, corrected, n, n_unlabelled, "PPI++"))
@@ -281,7 +281,7 @@ def _agreements(
     return tuple(found), tuple(means)
 
 
-def _carried_over(one: Agreement, report: Report, base_rate: float) -> list[Corrected]:
+def _carried_over(one: LabelAgreement, report: Report, base_rate: float) -> list[Corrected]:
     """The mean of `report` corrected for the errors that the judge makes on other answers of the release, if it can."""
     score = next((score for score in report.overall if f"{score.metric}.{score.field}" == one.field), None)
     if score is None or score.mean is None or one.sensitivity[0] is None or one.specificity[0] is None:

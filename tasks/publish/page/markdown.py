@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.gate.gate import RuleOutcome
 from answerkey.tasks.publish.page.html import by_slice, environment
-from answerkey.tasks.publish.page.model import Estimate, Page
+from answerkey.tasks.publish.page.model import Page, ValueWithEnds
 from answerkey.tasks.publish.page.text import visible
 from answerkey.tasks.publish.text import human_note, literal, number, only_one, table
 from answerkey.tasks.reports.manifest import named
@@ -71,7 +71,7 @@ def _mean(score: Score | None) -> str:
     return "–" if score is None else _span((score.mean, score.ci_low, score.ci_high))
 
 
-def _span(estimate: Estimate) -> str:
+def _span(estimate: ValueWithEnds) -> str:
     value, low, high = estimate
     return number(value) + ("" if low is None or high is None else f" ({low:.3f} to {high:.3f})")
 

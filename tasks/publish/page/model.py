@@ -18,7 +18,7 @@ from answerkey.tasks.reports.report import Moment, Report, Score
 
 _MOST_SLICES = 40
 
-Estimate = tuple[float | None, float | None, float | None]
+ValueWithEnds = tuple[float | None, float | None, float | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FieldSummary:
     """A number of a metric, named METRIC.FIELD; binary: it is 0 or 1 on every row."""
 
     name: str
@@ -79,7 +79,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class CheckSummary:
     """What a check of the data found; `release` is None where it was about all of them."""
 
     rule: str
@@ -105,7 +105,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Agreement:
+class LabelAgreement:
     """How far a metric field agrees with human labels; of all releases together, where `release` is None.
 
     Estimates are value, low and high, the ends of a 95 % interval.
@@ -115,11 +115,11 @@ class Agreement:
     release: str | None
     labels: str
     n: int
-    kappa: Estimate
-    sensitivity: Estimate
-    specificity: Estimate
-    bias: Estimate
-    ceiling: Estimate
+    kappa: ValueWithEnds
+    sensitivity: ValueWithEnds
+    specificity: ValueWithEnds
+    bias: ValueWithEnds
+    ceiling: ValueWithEnds
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +132,8 @@ class Corrected:
 
     field: str
     release: str
-    raw: Estimate
-    corrected: Estimate
+    raw: ValueWithEnds
+    corrected: ValueWithEnds
     n: int
     n_unlabelled: int
     method: Literal["PPI++", "Rogan-Gladen"]
@@ -176,7 +176,7 @@ class Samples:
 class Line:
     """One field with its score in every release, None where a release has none."""
 
-    field: Field
+    field: FieldSummary
     first: bool
     headline: bool
     cells: tuple[Score | None, ...]
@@ -221,7 +221,7 @@ class Page:
     made_at: str
     primary: str
     headlines: tuple[str, ...]
-    fields: tuple[Field, ...]
+    fields: tuple[FieldSummary, ...]
     releases: tuple[Release, ...]
     gates: tuple[ReleaseVerdict, ...]
     summary: str
@@ -229,10 +229,10 @@ class Page:
     comparisons: tuple[Comparison, ...]
     distributions: tuple[Distribution, ...]
     failures: tuple[Failure, ...]
-    checks: tuple[Check, ...]
+    checks: tuple[CheckSummary, ...]
     n_quarantined: int
     quarantine: tuple[Refused, ...]
-    agreements: tuple[Agreement, ...]
+    agreements: tuple[LabelAgreement, ...]
     corrected: tuple[Corrected, ...]
     history: tuple[Moment, ...]
     samples: Samples

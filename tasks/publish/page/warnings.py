@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from answerkey.metrics_core.comparison import Comparison, FieldComparison
 from answerkey.metrics_core.statistics.intervals import LEVEL
-from answerkey.tasks.publish.page.model import Check, Release, Warning
+from answerkey.tasks.publish.page.model import CheckSummary, Release, Warning
 from answerkey.tasks.publish.page.text import number, percent, signed
 from answerkey.tasks.reports.manifest import depth_warnings
 from answerkey.tasks.reports.report import Score
@@ -31,7 +31,7 @@ _SERIOUS = ("length_drift", "same_samples")
 
 
 def warnings(
-    releases: Sequence[Release], comparisons: Sequence[Comparison], checks: Sequence[Check], n_quarantined: int
+    releases: Sequence[Release], comparisons: Sequence[Comparison], checks: Sequence[CheckSummary], n_quarantined: int
 ) -> tuple[Warning, ...]:
     """All of them, the serious ones first, each kind once.
 
@@ -117,7 +117,7 @@ def _coverage(releases: Sequence[Release]) -> Iterable[Warning]:
         yield Warning(False, "The releases do not have the same number of answers", tuple(lines))
 
 
-def _checks(checks: Sequence[Check], releases: Sequence[Release]) -> Iterable[Warning]:
+def _checks(checks: Sequence[CheckSummary], releases: Sequence[Release]) -> Iterable[Warning]:
     messages: dict[str, dict[str, int]] = {}
     for check in checks:
         if not check.success and check.severity == "warning":

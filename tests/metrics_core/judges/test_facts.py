@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 from answerkey.metrics_core.judges.facts import (
     DECOMPOSE,
     MATCH,
-    Comparison,
+    FactMatching,
     Matches,
     best,
     decompose_fields,
@@ -94,12 +94,12 @@ def reply_of(answer_facts: Sequence[str], links: Links, abstained: bool = False)
     )
 
 
-def only(matches: Matches) -> Comparison:
+def only(matches: Matches) -> FactMatching:
     (comparison,) = matches.by_reference
     return comparison
 
 
-def numbers(comparison: Comparison) -> tuple[object, ...]:
+def numbers(comparison: FactMatching) -> tuple[object, ...]:
     shares = (comparison.similarity, comparison.recall, comparison.precision)
     return (comparison.n_reference, comparison.n_answer, comparison.matched, *shares)
 
@@ -131,7 +131,7 @@ def test_the_expected_numbers_are_the_golden_ones(shared: Path) -> None:
     assert sorted(seen) == sorted(EXPECTED)
     for case in golden["arithmetic"]:
         pairs = tuple((f"r1.{n}", f"a{n}") for n in range(1, case["matched"] + 1))
-        assert Comparison(case["n_ref"], case["n_resp"], pairs).similarity == case["gts"], case
+        assert FactMatching(case["n_ref"], case["n_resp"], pairs).similarity == case["gts"], case
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_arithmetic(
     f1: float | None,
 ) -> None:
     pairs = tuple((f"r1.{n}", f"a{n}") for n in range(1, matched + 1))
-    comparison = Comparison(n_reference, n_answer, pairs)
+    comparison = FactMatching(n_reference, n_answer, pairs)
     assert (comparison.similarity, comparison.precision, comparison.recall) == (similarity, precision, recall)
     assert comparison.f1 == pytest.approx(f1, abs=1e-15)
 
@@ -191,7 +191,7 @@ def test_an_equivalent_fact_that_another_one_took_is_extra() -> None:
 
 def test_rows_refuse_the_facts_of_another_comparison() -> None:
     with pytest.raises(ValueError, match="argument 2 is longer"):
-        rows(Comparison(1, 0), ["F", "G"], [])
+        rows(FactMatching(1, 0), ["F", "G"], [])
 
 
 # ---- several references, no facts, duplicates ----
@@ -214,9 +214,9 @@ def test_the_best_reference_is_chosen_with_its_index() -> None:
 
 def test_where_neither_side_has_facts_nothing_is_defined() -> None:
     matches = read_matches(reply_of([], {}, abstained=True), [[]])
-    assert matches == Matches((), True, (Comparison(0, 0),))
+    assert matches == Matches((), True, (FactMatching(0, 0),))
     assert best(matches) is None
-    assert best(read_matches(reply_of([], {"r2.1": ([], [])}), [[], ["F"]])) == (1, Comparison(1, 0, reference=1))
+    assert best(read_matches(reply_of([], {"r2.1": ([], [])}), [[], ["F"]])) == (1, FactMatching(1, 0, reference=1))
 
 
 def test_a_refusal_scores_nothing_and_says_so() -> None:

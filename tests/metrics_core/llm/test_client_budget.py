@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.metrics_core.llm import loop as runtime
-from answerkey.metrics_core.llm.access import Limits
+from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.client import Bill, BudgetUsedUp, NoUsableReply
 from answerkey.metrics_core.llm.ledger import FILE
 from answerkey.metrics_core.llm.request import Request
@@ -42,7 +42,7 @@ def claims(folder: Path) -> int:
     return int(found)
 
 
-def asked(judge: Setup, *reads: Callable[[str], object], limits: Limits | None = None) -> tuple[list[object], Bill]:
+def asked(judge: Setup, *reads: Callable[[str], object], limits: CallLimits | None = None) -> tuple[list[object], Bill]:
     """What becomes of one request for each reader, all at once; and what it cost together."""
     bill, [(who, _)] = Bill(), judge.judge.seats(judge.access.api_key)
 
@@ -121,7 +121,7 @@ def test_two_runs_of_one_process_that_want_the_same_get_it_once(judge_server: Se
 
 def test_no_call_at_all_is_a_budget_too(judge_server: Serve) -> None:
     server = judge_server(match)
-    found, bill = asked(options(server), *[str.upper] * 5, limits=Limits(max_calls=0))
+    found, bill = asked(options(server), *[str.upper] * 5, limits=CallLimits(max_calls=0))
     assert ({type(one) for one in found}, server.n_requests, bill.calls) == ({BudgetUsedUp}, 0, 0)
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.llm.access import Access, Limits
+from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.generate import Prompting, estimate_cost, filled, generate, left_out, placeholders
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.request import Request
@@ -34,14 +34,14 @@ class Setup(NamedTuple):
     """The arguments of `generate`."""
 
     model: ModelRef
-    limits: Limits
+    limits: CallLimits
     access: Access
 
 
 def options(server: JudgeServer, model: str = "", ledger: str | None = None, **limits: Any) -> Setup:
     """A model at this server; its name is new unless `model` gives one, since a process remembers what models take."""
     name = model or f"openai/model-{next(_fresh)}"
-    return Setup(ModelRef(name, server.url, KEY), Limits(**limits), Access(ledger=ledger))
+    return Setup(ModelRef(name, server.url, KEY), CallLimits(**limits), Access(ledger=ledger))
 
 
 def requests(asked: Setup, n: int, prompting: Prompting | None = None) -> list[Request]:
@@ -205,7 +205,7 @@ def test_a_model_that_judges_as_well_is_still_asked_for_a_format(tmp_path: Path)
 def test_a_model_that_cannot_be_asked(model: str, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(UserError, match=message):
-        asked = Setup(ModelRef.parse(model), Limits(), Access())
+        asked = Setup(ModelRef.parse(model), CallLimits(), Access())
         generate(requests(asked, 1), *asked)
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from answerkey.metrics_core.llm.ledger import COLUMNS, FILE, Budget, Ledger, Spent, Status
+from answerkey.metrics_core.llm.ledger import COLUMNS, FILE, Budget, CallStatus, Ledger, Spent
 
 FREE = Budget("run")
 
@@ -33,7 +33,7 @@ def call(key: str = "k", attempt: int = 1) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def write(ledger: Ledger, key: str, status: Status, reply: str | None, **result: Any) -> str:
+def write(ledger: Ledger, key: str, status: CallStatus, reply: str | None, **result: Any) -> str:
     permit, call_id = ledger.start(FREE, call(key), None)
     assert permit == "go"
     ledger.finish(FREE, call_id, status, None, {"reply": reply, **result})
@@ -56,7 +56,7 @@ def test_a_usable_reply_is_served_and_the_newest_one(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("status", ["unreadable", "error"])
-def test_what_failed_is_recorded_and_never_served(ledger: Ledger, status: Status) -> None:
+def test_what_failed_is_recorded_and_never_served(ledger: Ledger, status: CallStatus) -> None:
     write(ledger, "k", status, "I would rather not say", code="not_json", message="no JSON")
     assert ledger.reply("k") is None
     [row] = ledger.calls(["k"])

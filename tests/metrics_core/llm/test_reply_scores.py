@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.metrics_core.llm.reply import Score, Unreadable, number_of, read_scores
+from answerkey.metrics_core.llm.reply import ReplyScore, Unreadable, number_of, read_scores
 
 N_PARSER = 16
 
@@ -31,25 +31,25 @@ def test_golden_parser(index: int, shared: Path) -> None:
 def test_scores_are_found_under_their_names_in_any_case() -> None:
     reply = '{"relevance": {"score": 5, "reason": "a"}, "TONE": {"score": 4.0}, "Safe": {"score": false}, "x": 1}'
     assert read_scores(reply, ["Relevance", "Tone", "safe", "missing"]) == {
-        "Relevance": Score(5.0, "a", None),
-        "Tone": Score(4.0, "", None),
-        "safe": Score(0.0, "", None),
+        "Relevance": ReplyScore(5.0, "a", None),
+        "Tone": ReplyScore(4.0, "", None),
+        "safe": ReplyScore(0.0, "", None),
     }
 
 
 def test_an_unreadable_score_leaves_its_siblings_alone() -> None:
     reply = '{"A": {"score": "high", "reason": "r"}, "B": {"score": null}, "C": {"score": " Yes "}}'
     assert read_scores(reply, ["A", "B", "C"]) == {
-        "A": Score(None, "r", "unreadable"),
-        "B": Score(None, "", "null"),
-        "C": Score(1.0, "", None),
+        "A": ReplyScore(None, "r", "unreadable"),
+        "B": ReplyScore(None, "", "null"),
+        "C": ReplyScore(1.0, "", None),
     }
 
 
 def test_a_flat_score_counts_where_one_is_declared() -> None:
     reply = '{"score": true, "reason": ["same fact", "other words"]}'
-    assert read_scores(reply, ["S"]) == {"S": Score(1.0, "same fact, other words", None)}
-    assert read_scores(reply, ["score"]) == {"score": Score(1.0, "same fact, other words", None)}
+    assert read_scores(reply, ["S"]) == {"S": ReplyScore(1.0, "same fact, other words", None)}
+    assert read_scores(reply, ["score"]) == {"score": ReplyScore(1.0, "same fact, other words", None)}
     with pytest.raises(Unreadable, match='its fields are "score, reason"') as caught:
         read_scores(reply, ["A", "B", "C"])
     assert caught.value.code == "no_score_fields"

@@ -14,8 +14,8 @@ from answerkey.metrics_core.llm import client
 from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.client import Bill, NoUsableReply
-from answerkey.metrics_core.llm.reply import Score, read_scores
-from answerkey.metrics_core.metrics.meaning_match import PROMPT, Rule
+from answerkey.metrics_core.llm.reply import ReplyScore, read_scores
+from answerkey.metrics_core.metrics.meaning_match import PROMPT, Guideline
 from tests.judge_server import Body, JudgeServer, Reply, data_of
 from tests.metrics_core.judges.measuring import judged
 
@@ -121,7 +121,7 @@ def test_the_whole_request(judge_server: Start) -> None:
     ],
 )
 def test_only_a_match_is_worth_one_and_each_verdict_has_its_rules(verdict: str, rules: str) -> None:
-    every = get_args(Rule)
+    every = get_args(Guideline)
 
     def brain(body: Body) -> str:
         return says(verdict, data_of(body)["answer"], 1)
@@ -176,12 +176,12 @@ def test_golden_replies_that_a_repair_mends(index: int, shared: Path, judge_serv
     assert (found.values, server.n_requests) == ({"match": 1.0}, 2)
 
 
-def read_over_http(server: JudgeServer, declared: list[str]) -> dict[str, Score]:
+def read_over_http(server: JudgeServer, declared: list[str]) -> dict[str, ReplyScore]:
     """The reply of a server as `read_scores` reads it, by way of the client."""
     options = JudgeOptions(judges=(f"openai/m@{server.url}",))
     [(judge, _)] = options.seats()
 
-    async def ask() -> dict[str, Score]:
+    async def ask() -> dict[str, ReplyScore]:
         async with runtime.connect(NO_ACCESS, options.limits, "judge", lambda: check(options)) as client:
             asked = request(PROMPT, {"answer": "a"}, judge)
             return await client.ask(judge, asked, lambda reply: read_scores(reply, declared), Bill())
@@ -210,7 +210,11 @@ def test_golden_parser_with_the_declared_names(index: int, shared: Path, judge_s
 def test_three_declared_scores_of_one_reply(judge_server: Start) -> None:
     reply = '{"tone": {"score": 5}, "Length": {"score": 4.0, "reason": ["a", "b"]}, "SAFE": {"score": false}}'
     scores = read_over_http(judge_server(lambda _: reply), ["Tone", "Length", "Safe"])
-    assert scores == {"Tone": Score(5.0, "", None), "Length": Score(4.0, "a, b", None), "Safe": Score(0.0, "", None)}
+    assert scores == {
+        "Tone": ReplyScore(5.0, "", None),
+        "Length": ReplyScore(4.0, "a, b", None),
+        "Safe": ReplyScore(0.0, "", None),
+    }
 
 
 @pytest.mark.parametrize("index", range(6))

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.llm.access import Access, Limits
+from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.generate import Prompting
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.tasks.releases.generate import (
@@ -69,7 +69,7 @@ def found(tmp_path: Path) -> QuestionSet:
 
 def asking(server: JudgeServer, home: Path, run_id: str = "run", **changes: Any) -> Asking:
     model = ModelRef("openai/gpt-4o-mini", server.url)
-    return Asking(Prompting(), model, Limits(**changes), Access(ledger=str(home), run=run_id))
+    return Asking(Prompting(), model, CallLimits(**changes), Access(ledger=str(home), run=run_id))
 
 
 def lines(made: Generated) -> list[dict[str, Any]]:
@@ -215,7 +215,7 @@ N, CONCURRENCY = 300, 8
 GENERATE = f"""
 import sys
 from pathlib import Path
-from answerkey.metrics_core.llm.access import Access, Limits
+from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.generate import Prompting
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.tasks.releases.generate import Asking, generate
@@ -224,7 +224,7 @@ from answerkey.tasks.warehouse.home import Home
 
 url, file, home, run = sys.argv[1:]
 model, access = ModelRef("openai/model", url), Access(ledger=home, run=run)
-asking = Asking(Prompting(), model, Limits(concurrency={CONCURRENCY}), access)
+asking = Asking(Prompting(), model, CallLimits(concurrency={CONCURRENCY}), access)
 work = Path(home) / "work"
 place = Home.parse(home)
 made = generate(place, find_questions(place, file, work), asking, "gpt-5", work)

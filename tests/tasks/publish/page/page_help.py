@@ -9,10 +9,10 @@ from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.model import (
     Answers,
-    Check,
+    CheckSummary,
     Distribution,
     Failure,
-    Field,
+    FieldSummary,
     Page,
     Refused,
     Release,
@@ -95,8 +95,8 @@ def page(n: int = 4, names: Sequence[str] = ("old", "new"), text: Callable[[str,
         distributions=tuple(_distribution(name, one) for name in FIELDS for one in names),
         failures=(Failure(names[-1], "rouge_l", "failed", say("failure", 0), 1),),
         checks=(
-            Check("length_drift", "warning", names[-1], False, 1, 1, say("check", 0)),
-            Check("not_empty", "critical", None, True, 20, 0, "20 rows"),
+            CheckSummary("length_drift", "warning", names[-1], False, 1, 1, say("check", 0)),
+            CheckSummary("not_empty", "critical", None, True, 20, 0, "20 rows"),
         ),
         n_quarantined=1,
         quarantine=(Refused("a.jsonl", 3, say("id", -1), names[-1], "encoding", say("reason", 0), say("raw", 0)),),
@@ -142,9 +142,9 @@ def _moment(one: str, turn: int, name: str) -> Moment:
     return Moment(f"set/{one}/v1", one, 1, made, "0123456789ab", "COMPLETE", name, 10, 10, 0.5, 0.4, 0.6, 1)
 
 
-def _field(name: str) -> Field:
+def _field(name: str) -> FieldSummary:
     metric = name.partition(".")[0]
-    return Field(name, metric, f"what {metric} is", (SIGNATURES[metric],), metric == "exact_match")
+    return FieldSummary(name, metric, f"what {metric} is", (SIGNATURES[metric],), metric == "exact_match")
 
 
 def _distribution(name: str, one: str) -> Distribution:

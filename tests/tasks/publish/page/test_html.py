@@ -17,7 +17,7 @@ from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.gate.gate import Verdict
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.html import by_slice, for_script, name_of_test, one_sided, render, write
-from answerkey.tasks.publish.page.model import Agreement, Corrected, Estimate, Page
+from answerkey.tasks.publish.page.model import Corrected, LabelAgreement, Page, ValueWithEnds
 from tests.tasks.publish.page.page_help import FIELDS, VERDICT, field_comparison, page, score
 
 HOSTILE = (
@@ -54,12 +54,12 @@ def full() -> Page:
         Comparison("old", "new", (field_comparison(), sliced, absent), ("longer answers",), margin=0.02),
         Comparison("old", "new", (), (), None, "the signatures differ"),
     )  # fmt: skip
-    half: Estimate = (0.5, 0.4, 0.6)
+    half: ValueWithEnds = (0.5, 0.4, 0.6)
     shared = (half, (0.8, 0.7, 0.9), half, (None, None, None), (None, None, None))
     corrected = (Corrected(FIELDS[0], "new", (0.61, 0.6, 0.62), (0.55, 0.5, 0.6), 20, 30, "PPI++"),)
     agreements = (
-        Agreement(FIELDS[0], None, "answers.correct", 40, *shared),
-        Agreement(FIELDS[0], "new", "answers.correct", 20, *shared),
+        LabelAgreement(FIELDS[0], None, "answers.correct", 40, *shared),
+        LabelAgreement(FIELDS[0], "new", "answers.correct", 20, *shared),
     )
     return replace(page(), gates=(VERDICT,), comparisons=comparisons, agreements=agreements, corrected=corrected)
 

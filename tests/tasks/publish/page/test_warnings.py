@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from answerkey.metrics_core.comparison import Comparison
-from answerkey.tasks.publish.page.model import Check, Release, Warning
+from answerkey.tasks.publish.page.model import CheckSummary, Release, Warning
 from answerkey.tasks.publish.page.warnings import summary, warnings
 from tests.tasks.publish.page.page_help import FIELDS, SIGNATURES, field_comparison, release, report, score
 
@@ -11,7 +11,7 @@ PRIMARY = FIELDS[0]
 
 
 def titles(
-    *releases: Release, comparisons: tuple[Comparison, ...] = (), checks: tuple[Check, ...] = (), n: int = 0
+    *releases: Release, comparisons: tuple[Comparison, ...] = (), checks: tuple[CheckSummary, ...] = (), n: int = 0
 ) -> list[str]:
     return [warning.title for warning in warnings(releases, comparisons, checks, n)]
 
@@ -52,7 +52,7 @@ def test_partial_reports_and_unequal_coverage_come_with_counts() -> None:
 
 
 def test_a_shift_of_answer_length_says_from_where_to_where() -> None:
-    drift = Check("length_drift", "warning", "b", False, 1, 1, "b is longer")
+    drift = CheckSummary("length_drift", "warning", "b", False, 1, 1, "b is longer")
     long = replace(release("b"), median_length=1234.0)
     [found] = warnings([release("a"), long], (), (drift, drift), 0)
     assert "(median of 20 characters in a, 1,234 in b)" in found.title
@@ -61,11 +61,11 @@ def test_a_shift_of_answer_length_says_from_where_to_where() -> None:
 
 def test_checks_of_one_kind_are_one_warning_and_passed_ones_none() -> None:
     checks = (
-        Check("mojibake", "warning", None, False, 9, 1, "one"),
-        Check("new_rule", "warning", None, False, 9, 2, "two"),
-        Check("mojibake", "warning", None, False, 9, 1, "three"),
-        Check("blank_answer", "warning", None, True, 9, 0, "none"),
-        Check("encoding", "critical", None, False, 9, 1, "in quarantine"),
+        CheckSummary("mojibake", "warning", None, False, 9, 1, "one"),
+        CheckSummary("new_rule", "warning", None, False, 9, 2, "two"),
+        CheckSummary("mojibake", "warning", None, False, 9, 1, "three"),
+        CheckSummary("blank_answer", "warning", None, True, 9, 0, "none"),
+        CheckSummary("encoding", "critical", None, False, 9, 1, "in quarantine"),
     )
     found = warnings([release("a")], (), checks, 0)
     assert found == (
@@ -90,8 +90,8 @@ def test_rows_that_only_some_releases_have() -> None:
 
 def test_what_a_comparison_says_stands_for_what_the_reports_show() -> None:
     compared = Comparison("a", "b", (), ("answers are longer",), None, "signatures differ")
-    drift = Check("length_drift", "warning", "b", False, 1, 1, "b is longer")
-    blank = Check("blank_answer", "warning", None, False, 20, 1, "1 row")
+    drift = CheckSummary("length_drift", "warning", "b", False, 1, 1, "b is longer")
+    blank = CheckSummary("blank_answer", "warning", None, False, 20, 1, "1 row")
     other = changed(release("b", dataset_version="ffff"), n_rows=9, signatures={"rouge_l": "rouge_l|v2"})
     assert titles(release("a"), other, comparisons=(compared,), checks=(drift, blank)) == [
         "b against a: signatures differ",
@@ -115,7 +115,7 @@ def test_of_several_comparisons_the_last_one_is_on_top() -> None:
         "The releases answered different versions of the data set",
     ]
     # How long answers are is said by each comparison of its own two.
-    drift = Check("length_drift", "warning", "b", False, 1, 1, "b is longer")
+    drift = CheckSummary("length_drift", "warning", "b", False, 1, 1, "b is longer")
     assert titles(*map(release, "abc"), comparisons=comparisons, checks=(drift,)) == ["c against b: two", others]
 
 
