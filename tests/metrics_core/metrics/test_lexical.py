@@ -34,7 +34,7 @@ def test_a_blank_answer_is_a_wrong_answer_or_left_out(name: str, policy: str, an
     if policy == "zero":
         assert (measurement.status, measurement.values) == ("scored", constant(name, 0.0))
     else:
-        assert (measurement.status, measurement.values, measurement.details) == ("undefined", {})
+        assert (measurement.status, measurement.values, measurement.details) == ("undefined", {}, {})
 
 
 @each_policy
