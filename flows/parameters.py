@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import Field as DataclassField
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator, model_validator
+from pydantic.fields import FieldInfo
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import check
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
-from answerkey.metrics_core.metric import BlankAnswer, Metric
-from answerkey.metrics_core.metrics.semantic_similarity import Aggregation
+from answerkey.metrics_core.metric import LIMITS, Metric
 from answerkey.metrics_core.registry import METRICS, create
 from answerkey.tasks.load.columns import parse_map
 from answerkey.tasks.load.load import Source
@@ -26,6 +27,8 @@ SILENT = {
     "key_from": "say where the key is (env:NAME, secret:BLOCK or variable:NAME); never give the key itself",
 }
 """The message for fields that may hold a secret by mistake: it repeats nothing of what was typed."""
+
+NO_SUCH_OPTION = "none of these metrics has such an option"
 
 
 def wrong_value(error: Mapping[str, Any]) -> str:
@@ -108,9 +111,62 @@ class Data(Form):
         )
 
 
-class Scoring(Form):
-    """How to score."""
+FROM_THE_RUN = ("judge", "embedding_cache")
+"""Options of metrics that a run gives them, so that they are not in the form."""
 
+
+def metric_options(metrics: Iterable[type[Metric]]) -> dict[str, tuple[Any, FieldInfo]]:
+    """The options that metrics declare, as fields of a form; where several have one, as the first declares it."""
+    options: dict[str, tuple[Any, FieldInfo]] = {}
+    for cls in metrics:
+        hints = get_type_hints(cls, include_extras=True)
+        for one in cls.options():
+            if one.name not in (*FROM_THE_RUN, *options):
+                options[one.name] = _form_field(one, hints[one.name])
+    return options
+
+
+def _form_field(declared: DataclassField[Any], hint: Any) -> tuple[Any, FieldInfo]:
+    """An option as a field of a form.
+
+    A form and a command line have no None: where an option may be None, `default`, 0 or nothing stands for it; an
+    empty list stands for the option's default.
+    """
+    default: Any = declared.default
+    description = declared.metadata["description"]
+    limits = {name: declared.metadata[name] for name in declared.metadata.keys() & LIMITS}
+    if get_origin(hint) in (list, tuple, Sequence):
+        item = get_args(hint)[0]
+        hint, limits = list[str if str in get_args(item) else item], {}  # type: ignore[misc]
+        description, default = f"{description} Empty: {', '.join(map(str, default)) or 'none'}.", []
+    elif default is None:
+        hint = next(one for one in get_args(hint) if one is not type(None))
+        if get_origin(hint) is Literal:
+            hint, default = Literal["default", *get_args(hint)], "default"
+        elif hint in (int, float):
+            default, description = hint(0), f"{description} 0: no {declared.metadata['title'].lower()}."
+            if lowest := [limits.pop(name) for name in ("ge", "gt") if name in limits]:
+                limits["ge"] = min(0, *lowest)
+        else:
+            default, limits = hint(), {}
+    info: Any = Field(default, title=declared.metadata["title"], description=description, **limits)
+    return hint, info
+
+
+METRIC_OPTIONS = metric_options(METRICS.values())
+"""The fields of `Scoring` that are options of the metrics of answerkey: their type and the rest."""
+
+_Form = TypeVar("_Form", bound=Form)
+
+
+def _with_metric_options(form: type[_Form]) -> type[_Form]:
+    # pydantic types the fields as a mapping to Any.
+    fields: dict[str, Any] = dict(METRIC_OPTIONS)
+    return create_model(form.__name__, __base__=form, __module__=form.__module__, **fields)
+
+
+@_with_metric_options
+class _MetricOptions(Form):
     metrics: list[str] = Field(
         default_factory=lambda: list(METRICS),
         title="Metrics",
@@ -118,38 +174,6 @@ class Scoring(Form):
         "my_package.metrics:Politeness(threshold=0.9). meaning_match and ground_truth_similarity need a judge: the "
         "offline judge, which is free, unless you name another.",
         min_length=1,
-    )
-    profile: Literal["default", "continuous_eval_v0_2", "continuous_eval_v0_3"] = Field(
-        "default",
-        title="Profile",
-        description="The old numbers of answer_correctness, for teams that migrate from continuous-eval.",
-    )
-    blank_answer: BlankAnswer = Field(
-        "zero",
-        title="Blank answers",
-        description="zero: a blank answer counts as a wrong answer. undefined: it is left out.",
-    )
-    embedding_models: list[str] = Field(
-        default_factory=list,
-        title="Embedding models",
-        description="Names or paths of sentence-transformers models. Empty: the embedded default.",
-    )
-    aggregation: Aggregation = Field(
-        "mean",
-        title="Aggregation",
-        description="How the similarities of several embedding models are combined into one.",
-    )
-    threshold: float = Field(
-        0.0,
-        ge=0.0,
-        le=1.0,
-        title="Threshold",
-        description="Lowest semantic similarity with which an answer passes. 0: no pass or fail.",
-    )
-    only_failed: bool = Field(
-        False,
-        title="Only failed",
-        description="Score again what failed in earlier runs, and nothing else.",
     )
 
     @field_validator("metrics", mode="before")
@@ -159,10 +183,32 @@ class Scoring(Form):
         create([str(name) for name in metrics] if isinstance(metrics, list | tuple) else [])
         return metrics
 
+
+class Scoring(_MetricOptions):
+    """How to score: the metrics, their options as the metrics declare them, and which rows."""
+
+    only_failed: bool = Field(
+        False,
+        title="Only failed",
+        description="Score again what failed in earlier runs, and nothing else.",
+    )
+
     @property
     def asks_judges(self) -> bool:
         """Whether any of the metrics needs one; the offline judge counts."""
         return any(metric.kind == "judge" for metric in create(self.metrics))
+
+    @property
+    def options(self) -> dict[str, object]:
+        """The options that are set to something other than their default."""
+        given = {name: getattr(self, name) for name in METRIC_OPTIONS}
+        return {name: value for name, value in given.items() if value != METRIC_OPTIONS[name][1].default}
+
+    @property
+    def unused(self) -> list[str]:
+        """Those of the options that are set and that none of the metrics has."""
+        known = {option.name for metric in create(self.metrics) for option in metric.options()}
+        return [name for name in self.options if name not in known]
 
     def create(
         self, embedding_cache: str = "", judge: JudgeOptions = OFFLINE_JUDGE, access: Access = NO_ACCESS
@@ -170,26 +216,19 @@ class Scoring(Form):
         """The metrics, each with those of the options that it has.
 
         Raises:
-            UserError: a metric is not known or cannot be loaded, or an option does not fit one.
+            UserError: a metric is not known or cannot be loaded, an option does not fit one, or none has it.
         """
-        options: dict[str, object] = {
-            "profile": None if self.profile == "default" else self.profile,
-            "blank_answer": self.blank_answer,
-            "aggregation": self.aggregation,
-            "threshold": self.threshold or None,
-            "embedding_cache": embedding_cache or None,
-            "judge": judge,
-            "access": access,
-        }
-        if self.embedding_models:
-            options["embedding_models"] = tuple(self.embedding_models)
-        return create(self.metrics, options)
+        if self.unused:
+            raise UserError(f"{self.unused[0]}: {NO_SUCH_OPTION}")
+        given = {name: tuple(value) if isinstance(value, list) else value for name, value in self.options.items()}
+        from_the_run = {"embedding_cache": embedding_cache or None, "judge": judge, "access": access}
+        return create(self.metrics, {**given, **from_the_run})
 
 
 # What people may paste by mistake (a key, an address with a password in it) fits none of these, so the form
 # refuses it before anything stores it.
 MODEL_PATTERN = r"^[^\s/@]+/[^\s@?#]+(@[^\s@/:?#]+)?(@https?://[^\s@?#]+)?$"
-JUDGE_PATTERN = rf"^offline$|{MODEL_PATTERN}"
+JudgeName = Annotated[str, Field(pattern=rf"^offline$|{MODEL_PATTERN}")]
 ADDRESS_PATTERN = r"^(https?://[^\s@?#]+)?$"
 PLACE_PATTERN = r"^(env:[A-Za-z_][A-Za-z0-9_]*|secret:[a-z0-9-]+|variable:[a-z0-9_-]+)?$"
 
@@ -205,7 +244,7 @@ class Judging(JudgeOptions):
         json_schema_extra=in_order("judges", "api_base", "key_from", "max_calls", "max_cost_usd", "dry_run")
     )
 
-    judges: tuple[Annotated[str, Field(pattern=JUDGE_PATTERN)], ...] = Field(
+    judges: tuple[JudgeName, ...] = Field(
         (),
         title="Judges",
         description="offline, PROVIDER/MODEL or PROVIDER/MODEL@ADDRESS. Empty: what ANSWERKEY_JUDGE or the "

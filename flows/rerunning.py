@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from answerkey.flows.parameters import ADDRESS_PATTERN, JUDGE_PATTERN, PLACE_PATTERN, Form, Judging, Limits, Scoring
+from answerkey.flows.parameters import (
+    METRIC_OPTIONS,
+    NO_SUCH_OPTION,
+    Form,
+    JudgeName,
+    Judging,
+    Limits,
+    Scoring,
+)
 from answerkey.metrics_core.errors import UserError
 
 _AS_IN_THE_REPORT = -1.0
+_THRESHOLD = Scoring.model_fields["threshold"]
+
+
+def _as_in(form: type[BaseModel], name: str, description: str = "") -> Any:
+    """The field of another form, with its limits; `description` says what is different here."""
+    field = copy(form.model_fields[name])
+    field.description = description or field.description
+    return field
 
 
 class Rerunning(Form):
@@ -40,46 +57,25 @@ class Rerunning(Form):
         _AS_IN_THE_REPORT,
         ge=_AS_IN_THE_REPORT,
         le=1.0,
-        title="Threshold",
-        description="Lowest semantic similarity with which an answer passes. 0: no pass or fail. -1: as in the report.",
+        title=_THRESHOLD.title,
+        description=f"{_THRESHOLD.description} -1: as in the report.",
     )
-    judges: list[Annotated[str, Field(pattern=JUDGE_PATTERN)]] = Field(
-        default_factory=list,
-        title="Judges",
-        description="offline, PROVIDER/MODEL or PROVIDER/MODEL@ADDRESS. Empty: those of the report.",
-        examples=[["openai/gpt-4o-mini"]],
+    judges: tuple[JudgeName, ...] = _as_in(
+        Judging, "judges", "offline, PROVIDER/MODEL or PROVIDER/MODEL@ADDRESS. Empty: those of the report."
     )
-    api_base: str = Field(
-        "",
-        pattern=ADDRESS_PATTERN,
-        title="Address",
-        description="http://... of an OpenAI-compatible server, for the judges above without an address of their own.",
+    api_base: str = _as_in(
+        Judging,
+        "api_base",
+        "http://... of an OpenAI-compatible server, for the judges above without an address of their own.",
     )
-    key_from: str = Field(
-        "",
-        pattern=PLACE_PATTERN,
-        title="Key",
-        description="Where the key is: env:NAME, secret:BLOCK or variable:NAME; never the key itself. Empty: as in "
-        "the report.",
-        examples=["secret:judge-key"],
+    key_from: str = _as_in(
+        Judging,
+        "key_from",
+        "Where the key is: env:NAME, secret:BLOCK or variable:NAME; never the key itself. Empty: as in the report.",
     )
-    max_calls: int = Field(
-        0,
-        ge=0,
-        title="Calls at most",
-        description="Calls that this run may make. 0: no limit.",
-    )
-    max_cost_usd: float = Field(
-        0.0,
-        ge=0.0,
-        title="Dollars at most",
-        description="What this run may cost, for judges whose price is known. 0: no limit.",
-    )
-    dry_run: bool = Field(
-        False,
-        title="Dry run",
-        description="Estimate the cost and stop before any judge is asked.",
-    )
+    max_calls: int = _as_in(Judging, "max_calls")
+    max_cost_usd: float = _as_in(Judging, "max_cost_usd")
+    dry_run: bool = _as_in(Judging, "dry_run")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +91,8 @@ def again(manifest: Mapping[str, Any], wanted: Rerunning) -> Again:
     """The parameters of a report, with what is wanted changed in them.
 
     Raises:
-        UserError: they cannot be used any more, or only failed rows are wanted of another judge.
+        UserError: they cannot be used any more, only failed rows are wanted of another judge, or none of the metrics
+            has the threshold that is wanted.
     """
     old = manifest["parameters"]
     try:
@@ -114,6 +111,11 @@ def again(manifest: Mapping[str, Any], wanted: Rerunning) -> Again:
     if wanted.threshold != _AS_IN_THE_REPORT:
         changes["threshold"] = wanted.threshold
     scoring = scoring.model_copy(update=changes)
+    # What the report was made with, and the metrics of the new one do not have.
+    dropped = {name: METRIC_OPTIONS[name][1].default for name in scoring.unused if name not in changes}
+    scoring = scoring.model_copy(update=dropped)
+    if scoring.unused:
+        raise UserError(f"{scoring.unused[0]}: {NO_SUCH_OPTION}")
     return Again(scoring, _judging(manifest, judging, wanted, asked=scoring.asks_judges), limits)
 
 

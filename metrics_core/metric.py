@@ -135,7 +135,9 @@ class Metric(ABC):
     _: KW_ONLY
     alias: str = ""
     blank_answer: BlankAnswer = option(  # noqa: RUF009
-        "zero", title="Blank answer", description="zero: a blank answer scores 0; undefined: it is left out"
+        "zero",
+        title="Blank answers",
+        description="zero: a blank answer counts as a wrong answer. undefined: it is left out.",
     )
 
     name: ClassVar[str] = ""

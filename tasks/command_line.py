@@ -43,7 +43,7 @@ def command(parameters: Mapping[str, Any]) -> str:
     """`answerkey evaluate` with the parameters in the manifest of a report; empty where the run had none.
 
     Parameters are written also where they have their default, which a later release may change. What is empty or 0
-    is left out: it means that nothing was asked for.
+    is left out: it means that nothing was asked for, but for an option of a metric whose default is another number.
 
     >>> command({"data": {"answers": "a.csv"}, "scoring": {"metrics": ["bleu"]}, "baseline": ""}).split()
     ['answerkey', 'evaluate', '\\\\', 'a.csv', '\\\\', '--metrics', 'bleu']
@@ -60,16 +60,28 @@ def command(parameters: Mapping[str, Any]) -> str:
             continue
         for field, value in given.items():
             if (form, field) != ("data", "answers"):
-                words += _written(option_of(form, field), field, value)
+                default = _default(field) if form == "scoring" else None
+                words += _written(option_of(form, field), field, value, default)
     for name in _LAST:
         words += _written(f"--{name}", name, parameters.get(name))
     return " \\\n    ".join(words)
 
 
-def _written(option: str, field: str, value: Any) -> list[str]:
+def _default(option: str) -> Any:
+    """What the first metric that has this option declares as its default."""
+    from answerkey.metrics_core.registry import METRICS
+
+    declared = (one for cls in METRICS.values() for one in cls.options())
+    return next((one.default for one in declared if one.name == option), None)
+
+
+def _written(option: str, field: str, value: Any, default: Any = None) -> list[str]:
     from answerkey.tasks.load.sources import without_secrets
 
-    if not value:
+    if default is True:
+        return [] if value else [option.replace("--", "--no-", 1)]
+    # Where the default is another number, 0 is a choice.
+    if not value and not (default and value == 0 and value is not False):
         return []
     if value is True:
         return [option]

@@ -149,6 +149,47 @@ def test_an_option_of_the_judge(copy: Copy, listed: Callable[[str], list[str]]) 
     assert copy.touched == listed("An option of the judge")
 
 
+SHOW_OPTION = """
+import json
+from prefect.utilities.callables import parameter_schema
+from answerkey.flows.evaluate_release import evaluate_release
+from answerkey.flows.parameters import Judging, Limits, Scoring
+from answerkey.flows.rerunning import Rerunning, again
+from answerkey.tasks.command_line import command
+
+forms = {"scoring": Scoring(metrics=["contains", "bleu"], edges=3), "judging": Judging(), "limits": Limits()}
+parameters = {name: form.model_dump() for name, form in forms.items()}
+schema = parameter_schema(evaluate_release.fn).model_dump()
+contains, _ = forms["scoring"].create()
+print(json.dumps({
+    "library": contains.edges,
+    "signature": contains.signature,
+    "form": schema["definitions"]["Scoring"]["properties"]["edges"],
+    "manifest": parameters["scoring"]["edges"],
+    "rerun": again({"parameters": parameters}, Rerunning(report="r")).scoring.edges,
+    "command": command({"data": {"answers": "a.csv"}, **parameters}),
+}))
+"""
+
+
+def test_an_option_of_a_metric(copy: Copy, listed: Callable[[str], list[str]]) -> None:
+    field = '    edges: int = option(0, title="Edges", description="Words left out at either end.", ge=0)\n\n'
+    place, below = "    def compare(", "from answerkey.metrics_core.metrics._lexical import"
+    imported = "from answerkey.metrics_core.metric import option\n"
+    copy.change("metrics_core/metrics/contains.py", (below, imported + below), (place, field + place))
+    for command in ("evaluate", "generate", "evaluate-registered"):
+        assert "--edges N" in copy.run("-m", "answerkey.flows.cli", command, "--help"), command
+    shown = json.loads(copy.run("-c", SHOW_OPTION))
+    assert (shown["library"], shown["manifest"], shown["rerun"]) == (3, 3, 3)
+    assert "edges:3" in shown["signature"]
+    form = shown["form"]
+    assert (form["title"], form["description"], form["default"]) == ("Edges", "Words left out at either end.", 0)
+    assert (form["minimum"], type(form["position"])) == (0, int)
+    assert "--edges 3" in shown["command"]
+    assert [Path(file).parent for file in listed("An option of a metric")] == [Path("metrics_core/metrics")]
+    assert len(copy.touched) == 1
+
+
 SOURCE = """
 def _read_yaml(file: Path) -> Iterator[Raw]:
     import yaml

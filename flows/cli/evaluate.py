@@ -23,8 +23,9 @@ from answerkey.flows.cli.options import (
     command,
 )
 from answerkey.flows.environment import prepare_run, started_here
-from answerkey.flows.parameters import Data, Judging, Limits, Scoring, preflight
+from answerkey.flows.parameters import NO_SUCH_OPTION, Data, Judging, Limits, Scoring, preflight
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.command_line import option_of
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.llm.cost import Cost
@@ -72,14 +73,10 @@ def check_scoring(scoring: Scoring, judging: Judging) -> None:
     Raises:
         UserError: a metric or model is not there, a judge cannot be asked, or options contradict each other.
     """
+    if scoring.unused:
+        raise UserError(f"{option_of('scoring', scoring.unused[0])}: {NO_SUCH_OPTION}")
     # A signature names the model, so a model that is not there is found before anything starts.
-    metrics = scoring.create()
-    _ = [metric.signature for metric in metrics]
-    known = {one.name for metric in metrics for one in metric.options()}
-    for name, field in Scoring.model_fields.items():
-        given = getattr(scoring, name) != field.get_default(call_default_factory=True)
-        if given and name not in (*known, "metrics", "only_failed"):
-            raise UserError(f"--{name.replace('_', '-')}: none of these metrics has such an option")
+    _ = [metric.signature for metric in scoring.create()]
     if scoring.asks_judges:
         preflight(judging.options(), judging.key_from)
         return

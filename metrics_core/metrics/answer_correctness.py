@@ -57,7 +57,9 @@ class AnswerCorrectness(LexicalMetric):
     fields = FIELDS
 
     profile: continuous_eval.Profile | None = option(
-        None, title="Profile", description="the old numbers of continuous-eval, for those who migrate"
+        None,
+        title="Profile",
+        description="The old numbers of answer_correctness, for teams that migrate from continuous-eval.",
     )
 
     @property

@@ -72,16 +72,28 @@ class SemanticSimilarity(Metric):
     kind = "semantic"
 
     embedding_models: Sequence[str | Encoder] = option(
-        DEFAULT_MODELS, title="Embedding models", description="names of embedding models, one or several", min_length=1
+        DEFAULT_MODELS,
+        title="Embedding models",
+        description="Names or paths of sentence-transformers models, one or several.",
+        min_length=1,
     )
     aggregation: Aggregation = option(
-        "mean", title="Aggregation", description="from the cosines of several models to one number"
+        "mean",
+        title="Aggregation",
+        description="How the similarities of several embedding models are combined into one.",
     )
     threshold: float | None = option(
-        None, title="Threshold", description="adds the field pass: 1 where the similarity reaches it", gt=0, le=1
+        None,
+        title="Threshold",
+        description="Lowest semantic similarity with which an answer passes; it adds the field pass.",
+        gt=0,
+        le=1,
     )
     tolerance: float = option(
-        0.1, title="Tolerance", description="the largest difference between models that is a consensus", ge=0
+        0.1,
+        title="Tolerance",
+        description="The largest difference between embedding models that the aggregation consensus accepts.",
+        ge=0,
     )
     embedding_cache: str | None = option(
         None, title="Embedding cache", description="a folder for the embeddings of earlier calls", signed=False

@@ -1,14 +1,19 @@
 """The forms offer what the library has, and pass it on unchanged."""
 
-from typing import get_args
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
 
 import pytest
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError, create_model
 
-from answerkey.flows.parameters import Data, Limits, Scoring
+from answerkey.flows.parameters import METRIC_OPTIONS, Data, Limits, Scoring, metric_options
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.metric import BlankAnswer, Field, Metric, option
 from answerkey.metrics_core.metrics.continuous_eval import PROFILES
 from answerkey.metrics_core.registry import METRICS, create
+from answerkey.metrics_core.sample import Sample
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.validate.contract import Contract
 
@@ -49,6 +54,77 @@ def test_choices_reach_the_library() -> None:
     assert data.source() == Source(
         "a.csv", "r.csv", paths={"id": "meta.id"}, reference_paths={"id": "key"}, slices=("x",)
     )
+
+
+def test_an_option_that_is_not_set_is_left_to_the_metric() -> None:
+    unset = Scoring(profile="default", embedding_models=[], threshold=0, tolerance=0.1)
+    assert unset.options == {}
+    assert unset.create() == create(METRICS)
+
+
+@dataclass(frozen=True)
+class Polite(Metric):
+    """An option that is called like one of ours, with a default of its own."""
+
+    name = "polite"
+    fields = (Field("value"),)
+
+    threshold: float = option(0.2, description="From which an answer is polite.", ge=0, le=1)
+
+    def score(self, sample: Sample) -> float:
+        return self.threshold
+
+
+def test_a_metric_of_one_s_own_keeps_its_default_of_an_option_that_ours_have_too() -> None:
+    polite = f"{__name__}:Polite"
+    assert Scoring(metrics=[polite]).create() == [Polite()]
+    assert Scoring(metrics=[polite], threshold=0.7).create() == [Polite(threshold=0.7)]
+
+
+def test_an_option_that_none_of_the_metrics_has_is_refused_with_its_name() -> None:
+    for given in ({"threshold": 0.5}, {"profile": "continuous_eval_v0_2"}, {"embedding_models": ["minilm"]}):
+        [name] = given
+        with pytest.raises(UserError, match=f"^{name}: none of these metrics has such an option$"):
+            Scoring(metrics=["rouge_l"], **given).create()
+    assert Scoring(metrics=["rouge_l"], blank_answer="undefined").create() == create(
+        ["rouge_l"], blank_answer="undefined"
+    )
+
+
+@dataclass(frozen=True)
+class Optional(Metric):
+    """One option of each type that may be None, and lists."""
+
+    name = "optional"
+    fields = (Field("value"),)
+
+    most: int | None = option(None, title="Most", description="The most.", gt=2, le=9)
+    mode: Literal["a", "b"] | None = option(None, title="Mode", description="How.")
+    note: str | None = option(None, title="Note", description="What.", min_length=3)
+    names: tuple[str, ...] = option(("x", "y"), title="Names", description="Which.", min_length=1)
+    sizes: Sequence[int] = option((), title="Sizes", description="How large.")
+    strict: bool = option(False, title="Strict", description="Whether.")
+
+    def score(self, sample: Sample) -> float:
+        return 1.0
+
+
+def test_an_option_becomes_a_field_in_which_none_is_zero_or_empty() -> None:
+    made = {name: (hint, info.default, info.description) for name, (hint, info) in metric_options([Optional]).items()}
+    assert made == {
+        "most": (int, 0, "The most. 0: no most."),
+        "mode": (Literal["default", "a", "b"], "default", "How."),
+        "note": (str, "", "What."),
+        "names": (list[str], [], "Which. Empty: x, y."),
+        "sizes": (list[int], [], "How large. Empty: none."),
+        "strict": (bool, False, "Whether."),
+        "blank_answer": (BlankAnswer, "zero", METRIC_OPTIONS["blank_answer"][1].description),
+    }
+    form: type[BaseModel] = create_model("Form", **metric_options([Optional]))  # type: ignore[call-overload]
+    assert form(**form().model_dump()) == form()
+    for wrong in ({"most": -1}, {"most": 10}, {"mode": "c"}, {"sizes": ["x"]}):
+        with pytest.raises(ValidationError):
+            form(**wrong)
 
 
 def test_a_misspelt_parameter_is_refused() -> None:

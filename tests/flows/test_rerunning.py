@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from answerkey.flows.parameters import Judging, Limits, Scoring
 from answerkey.flows.rerunning import Rerunning, again
@@ -12,14 +13,14 @@ from answerkey.metrics_core.errors import UserError
 @pytest.fixture
 def manifest() -> dict[str, Any]:
     judging = Judging(judges=["openai/a"], api_base="http://127.0.0.1:1/v1", key_from="env:K", repeats=3, max_calls=7)
-    scoring = Scoring(metrics=["contains", "meaning_match"], threshold=0.6, only_failed=True)
+    scoring = Scoring(metrics=["contains", "semantic_similarity", "meaning_match"], threshold=0.6, only_failed=True)
     forms = {"scoring": scoring, "judging": judging, "limits": Limits(min_coverage=0.5)}
     return {"parameters": {name: form.model_dump() for name, form in forms.items()}}
 
 
 def test_nothing_changed_but_the_limits_of_the_run(manifest: dict[str, Any]) -> None:
     forms = again(manifest, Rerunning(report="r", max_cost_usd=1.5))
-    assert forms.scoring == Scoring(metrics=["contains", "meaning_match"], threshold=0.6)
+    assert forms.scoring == Scoring(metrics=["contains", "semantic_similarity", "meaning_match"], threshold=0.6)
     assert forms.judging.model_dump(exclude={"max_calls", "max_cost_usd"}) == Judging(
         judges=["openai/a"], api_base="http://127.0.0.1:1/v1", key_from="env:K", repeats=3
     ).model_dump(exclude={"max_calls", "max_cost_usd"})
@@ -29,8 +30,24 @@ def test_nothing_changed_but_the_limits_of_the_run(manifest: dict[str, Any]) -> 
 
 def test_another_judge_brings_its_own_address_and_keeps_the_rest(manifest: dict[str, Any]) -> None:
     forms = again(manifest, Rerunning(report="r", judges=["openai/b"], metrics=["meaning_match"], threshold=0.0))
-    assert (forms.judging.judges, forms.judging.api_base, forms.judging.key_from) == (["openai/b"], "", "env:K")
+    assert (forms.judging.judges, forms.judging.api_base, forms.judging.key_from) == (("openai/b",), "", "env:K")
     assert (forms.judging.repeats, forms.scoring.metrics, forms.scoring.threshold) == (3, ["meaning_match"], 0.0)
+
+
+def test_options_that_the_new_metrics_lack_are_dropped_unless_they_are_asked_for(manifest: dict[str, Any]) -> None:
+    forms = again(manifest, Rerunning(report="r", metrics=["contains"]))
+    assert forms.scoring == Scoring(metrics=["contains"])
+    with pytest.raises(UserError, match="threshold: none of these metrics has such an option"):
+        again(manifest, Rerunning(report="r", metrics=["contains"], threshold=0.5))
+
+
+def test_fields_are_as_in_the_forms_of_an_evaluation() -> None:
+    for name in ("api_base", "key_from", "max_calls", "max_cost_usd", "dry_run"):
+        ours, theirs = Rerunning.model_fields[name], Judging.model_fields[name]
+        assert (ours.title, ours.default, ours.metadata) == (theirs.title, theirs.default, theirs.metadata)
+    for wrong in ({"judges": ["a key"]}, {"key_from": "a key"}, {"max_calls": -1}, {"threshold": 1.5}):
+        with pytest.raises(ValidationError):
+            Rerunning(report="r", **wrong)
 
 
 @pytest.mark.parametrize("change", [{"judges": ["openai/b"]}, {"threshold": 0.5}])

@@ -37,6 +37,11 @@ def test_every_parameter_that_was_set_is_an_option() -> None:
     ]  # fmt: skip
 
 
+def test_a_zero_is_written_where_the_default_is_another_number() -> None:
+    words = words_of({"data": {"answers": "a"}, "scoring": {"metrics": ["bleu"], "threshold": 0.0, "tolerance": 0.0}})
+    assert words == ["answerkey", "evaluate", "a", "--metrics", "bleu", "--tolerance", "0.0"]
+
+
 def test_the_baseline_and_the_policy_come_last() -> None:
     policy = "primary: label.correct\nmargin: 0.02\n"
     words = words_of({**PARAMETERS, "baseline": "gpt 4", "policy": policy})
