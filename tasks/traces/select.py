@@ -18,7 +18,7 @@ from answerkey.tasks.traces.rules import Rule
 from answerkey.tasks.traces.source import Relation, traces_in
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
-from answerkey.tasks.warehouse.warehouse import one_file, quoted, scratch
+from answerkey.tasks.warehouse.warehouse import one_file, quoted, scratch, write_parquet
 
 if TYPE_CHECKING:
     import duckdb
@@ -78,10 +78,10 @@ def select(rule: Rule, home: Home, out: Path, window: Window) -> Selection:
     out.mkdir(parents=True, exist_ok=True)
     with scratch(out) as connection:
         make_macros(connection)
-        watermark = _known(connection, rule, home, out)
+        known, watermark = _known(connection, rule, home, out)
         try:
             with time_limit(connection, _LIMIT_S):
-                _decide(connection, rule, out, window, watermark)
+                decided = _decide(connection, rule, out, window, known, watermark)
         except duckdb.InterruptException as error:
             raise UserError(
                 f"{rule.located.where('where')}: where: not done after {_LIMIT_S:,.0f} s; simplify the condition, or "
@@ -92,12 +92,10 @@ def select(rule: Rule, home: Home, out: Path, window: Window) -> Selection:
             if "maximum_object_size" in said:
                 said += "; no trace is as long, so split or remove that row"
             raise UserError(without_secrets(f"{rule.source}: cannot be read: {said}")) from error
-        rows, found = _found(connection, rule)
+        rows, found = _found(decided, rule)
         _check_columns(rule, rows, found)
-        notes = tuple(_notes(connection, rule, rows, found))
-        if not window.backfill:
-            connection.execute(_SQL["add_unread"], {"enabled": rule.enabled})
-        return _written(connection, out, watermark, notes)
+        notes = tuple(_notes(decided, rule, rows, found))
+        return _written(decided, out, watermark, notes)
 
 
 def make_macros(connection: duckdb.DuckDBPyConnection) -> None:
@@ -105,18 +103,16 @@ def make_macros(connection: duckdb.DuckDBPyConnection) -> None:
     connection.execute(_SQL["macros"])
 
 
-def _known(connection: duckdb.DuckDBPyConnection, rule: Rule, home: Home, out: Path) -> datetime | None:
-    """The table `known` (trace_id, outcome) of what earlier runs made of the rule's traces; return the watermark."""
-    connection.execute("CREATE TEMP TABLE known (trace_id VARCHAR, outcome VARCHAR)")
-    if not home.warehouse.exists():
-        return None
+def _known(connection: duckdb.DuckDBPyConnection, rule: Rule, home: Home, out: Path) -> tuple[str, datetime | None]:
+    """A Parquet file (trace_id, outcome) of what earlier runs made of the rule's traces, and their watermark."""
     file = out / "known.parquet"
+    if not home.warehouse.exists():
+        write_parquet(connection, "SELECT '' AS trace_id, '' AS outcome LIMIT 0", file)
+        return str(file), None
     with home.warehouse.reading() as warehouse:
-        query = f"COPY (SELECT trace_id, outcome FROM trace_outcomes WHERE rule = ?) TO {quoted(file)} (FORMAT parquet)"
-        warehouse.execute(query, [rule.name])
-        marks = warehouse.execute("SELECT epoch_us(watermark) FROM trace_rules WHERE rule = ?", [rule.name]).fetchall()
-    connection.execute("INSERT INTO known SELECT * FROM read_parquet(?)", [one_file(file)])
-    return instant(marks[0][0]) if marks else None
+        write_parquet(warehouse, _SQL["known"], file, {"rule": rule.name})
+        marks = warehouse.execute(_SQL["watermark"], {"rule": rule.name}).fetchall()
+    return str(file), instant(marks[0][0]) if marks else None
 
 
 def instant(microseconds: int | None) -> datetime | None:
@@ -125,10 +121,10 @@ def instant(microseconds: int | None) -> datetime | None:
 
 
 def _decide(
-    connection: duckdb.DuckDBPyConnection, rule: Rule, out: Path, window: Window, watermark: datetime | None
-) -> None:
-    """The table `decided`: every row of the source that is JSON, and what the rule makes of it."""
-    relation = traces_in(connection, rule.source)
+    connection: duckdb.DuckDBPyConnection, rule: Rule, out: Path, window: Window, known: str, watermark: datetime | None
+) -> duckdb.DuckDBPyRelation:
+    """Every row of the source, and what the rule makes of it; `found` is NULL where the row is no JSON."""
+    relation = traces_in(connection, rule.source, out)
     if not URL.match(rule.source):
         _close(connection, relation, out)
     names = names_in(rule.where)
@@ -142,8 +138,12 @@ def _decide(
         logged=struct(rule.where, columns), broken=broken, followed=followed, looked_at=looked_at,
         verdicts="".join(f", {verdict(one)} AS fits{n}" for n, one in enumerate(rule.where)), sampled=f"({taken})",
     )  # fmt: skip
-    about = {"id_path": rule.id, "time_path": rule.time, "enabled": rule.enabled}
+    about = {"id_path": rule.id, "time_path": rule.time, "enabled": rule.enabled, "known": one_file(known)}
     connection.execute(query, {**relation.bound, **bound, **texts, **hashed, **ends, **about})
+    if relation.unread and not window.backfill:
+        files = {"unread": one_file(relation.unread), "known": one_file(known)}
+        connection.execute(_SQL["add_unread"], {"enabled": rule.enabled, **files})
+    return connection.table("decided")
 
 
 def _close(connection: duckdb.DuckDBPyConnection, relation: Relation, out: Path) -> None:
@@ -182,11 +182,11 @@ def _looked_at(rule: Rule, window: Window, watermark: datetime | None) -> tuple[
     )
 
 
-def _found(connection: duckdb.DuckDBPyConnection, rule: Rule) -> tuple[int, dict[str, int]]:
-    """How many rows there are, and how many have something at each path that the rule decides by."""
+def _found(decided: duckdb.DuckDBPyRelation, rule: Rule) -> tuple[int, dict[str, int]]:
+    """How many rows are JSON, and how many have something at each path that the rule decides by."""
     ways = [rule.id, rule.time, *map(".".join, names_in(rule.where))]
     counts = ", ".join(f"count(*) FILTER (found[{place}])" for place in range(1, len(ways) + 1))
-    [(rows, *numbers)] = connection.execute(f"SELECT count(*), {counts} FROM decided").fetchall()
+    [(rows, *numbers)] = decided.aggregate(f"count(found), {counts}").fetchall()
     return rows, dict(zip(ways, numbers, strict=True))
 
 
@@ -204,14 +204,14 @@ def _check_columns(rule: Rule, rows: int, found: Mapping[str, int]) -> None:
             )
 
 
-def _notes(connection: duckdb.DuckDBPyConnection, rule: Rule, rows: int, found: Mapping[str, int]) -> Iterator[str]:
+def _notes(decided: duckdb.DuckDBPyRelation, rule: Rule, rows: int, found: Mapping[str, int]) -> Iterator[str]:
     for name in map(".".join, names_in(rule.where)):
         # What must be absent is often in no trace at all.
         wanted_absent = any(re.search(rf"{re.escape(name)}\s+is\s+null", one.text, re.IGNORECASE) for one in rule.where)
         if rows and not found[name] and not wanted_absent:
             yield f"{rule.name}: none of the {rows:,} rows has anything at {name!r}, which a condition looks at"
-    unknown = "SELECT reason, count(*) FROM decided WHERE starts_with(reason, $unknown) GROUP BY reason ORDER BY reason"
-    for reason, n in connection.execute(unknown, {"unknown": _UNKNOWN}).fetchall():
+    unknown = decided.filter(f"found IS NOT NULL AND starts_with(reason, '{_UNKNOWN}')")
+    for reason, n in unknown.aggregate("reason, count(*)", "reason").order("reason").fetchall():
         problem = f"{reason.removeprefix(_UNKNOWN)!r} cannot be evaluated for {n:,} of {rows:,} rows"
         if n == rows:
             raise UserError(f"{rule.located.where('where')}: where: {problem}; {_CAST}")
@@ -219,20 +219,15 @@ def _notes(connection: duckdb.DuckDBPyConnection, rule: Rule, rows: int, found: 
 
 
 def _written(
-    connection: duckdb.DuckDBPyConnection, out: Path, watermark: datetime | None, notes: tuple[str, ...]
+    everything: duckdb.DuckDBPyRelation, out: Path, watermark: datetime | None, notes: tuple[str, ...]
 ) -> Selection:
-    decided, taken = out / "decided.parquet", out / "taken.parquet"
-    connection.execute("DELETE FROM decided WHERE NOT looked_at")
-    narrow = "SELECT trace_id, time, bucket, reason FROM decided"
-    connection.execute(f"COPY ({narrow}) TO {quoted(decided)} (FORMAT parquet)")
-    connection.execute(
-        'COPY (SELECT file, "row", trace_id, time, bucket, reason, trace FROM decided '
-        f"WHERE bucket IN ('sampled', 'quarantined')) TO {quoted(taken)} (FORMAT parquet, ROW_GROUP_SIZE 20480)"
-    )
-    counts = dict(connection.execute("SELECT bucket, count(*) FROM decided GROUP BY bucket").fetchall())
-    [(seen, again, newest)] = connection.execute(
-        "SELECT count(*), count(*) FILTER (again), epoch_us(max(time)) FROM decided"
-    ).fetchall()
+    rows, decided, taken = everything.filter("looked_at"), out / "decided.parquet", out / "taken.parquet"
+    rows.project("trace_id, time, bucket, reason").write_parquet(str(decided))
+    wanted = rows.filter("bucket IN ('sampled', 'quarantined')")
+    columns = 'file, "row", trace_id, time, bucket, reason, trace'
+    wanted.project(columns).write_parquet(str(taken), row_group_size=20_480)
+    counts = dict(rows.aggregate("bucket, count(*)", "bucket").fetchall())
+    [(seen, again, newest)] = rows.aggregate("count(*), count(*) FILTER (again), epoch_us(max(time))").fetchall()
     return Selection(
         decided=str(decided),
         taken=str(taken),

@@ -24,6 +24,12 @@ CREATE OR REPLACE TEMP MACRO instant_in(t) AS usual(
     CASE WHEN regexp_matches(t, '^\d{4}-\d\d-\d\d') THEN try_cast(to_the_second(t) AS TIMESTAMPTZ)
          ELSE since_1970(number_in(t)) END);
 
+-- name: known
+SELECT trace_id, outcome FROM trace_outcomes WHERE rule = $rule
+
+-- name: watermark
+SELECT epoch_us(watermark) FROM trace_rules WHERE rule = $rule
+
 -- name: decide
 CREATE TEMP TABLE decided AS
 WITH typed AS (
@@ -47,11 +53,12 @@ SELECT file, "row", trace_id, time, found, outcome IS NOT NULL AS again, {looked
             WHEN broken IS NOT NULL THEN 'filtered' WHEN NOT {sampled} THEN 'sampled_out' ELSE 'sampled' END AS bucket,
        CASE bucket WHEN 'quarantined' THEN problem WHEN 'filtered' THEN broken END AS reason,
        CASE WHEN looked_at AND bucket IN ('quarantined', 'sampled') THEN trace::VARCHAR END AS trace
-FROM judged LEFT JOIN known USING (trace_id)
+FROM judged LEFT JOIN read_parquet($known) USING (trace_id)
 
 -- name: add_unread
 -- A text that is no JSON is known again by its hash.
 INSERT INTO decided BY NAME
 SELECT file, "row", '#' || md5(text) AS trace_id, false AS again, true AS looked_at,
        CASE WHEN $enabled THEN 'quarantined' ELSE 'disabled' END AS bucket, why AS reason, text AS trace
-FROM unread WHERE '#' || md5(text) NOT IN (SELECT trace_id FROM known)
+FROM read_parquet($unread)
+WHERE why IS NOT NULL AND '#' || md5(text) NOT IN (SELECT trace_id FROM read_parquet($known))

@@ -72,10 +72,15 @@ def check_source(source: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A query with the columns file, row (counts from 1 through all files) and trace (JSON), and its parameters."""
+    """A query with the columns file, row (counts from 1 through all files) and trace (JSON), and its parameters.
+
+    `unread` is a Parquet file (file, row, why, text) in which the rows that are no trace have a reason; None: there
+    are none.
+    """
 
     query: str
     bound: dict[str, Any]
+    unread: str | None = None
 
 
 _BLANK = " \t\n\v\f\r"
@@ -95,8 +100,8 @@ _SHOWN = "regexp_replace(regexp_replace(filename, '://[^/@]*@', '://…@'), '[?]
 """`without_secrets` of the name of a file that is a URL: the name is kept in the warehouse."""
 
 
-def traces_in(connection: duckdb.DuckDBPyConnection, source: str) -> Relation:
-    """The traces of a source, and the temporary table `unread` (file, row, why, text) of what is none in it.
+def traces_in(connection: duckdb.DuckDBPyConnection, source: str, out: Path) -> Relation:
+    """The traces of a source, and what is none in it; the folder `out` gets the rows that had to be read again.
 
     The text of a line that DuckDB takes for no JSON, while Python reads it, is mended: a byte order mark goes, and
     what is no character becomes U+FFFD, for validation to find.
@@ -106,7 +111,6 @@ def traces_in(connection: duckdb.DuckDBPyConnection, source: str) -> Relation:
         duckdb.Error: it cannot be read.
     """
     relation = _relation(connection, source)
-    connection.execute('CREATE TEMP TABLE unread (file VARCHAR, "row" BIGINT, why VARCHAR, text VARCHAR)')
     if "json_files" not in relation.bound:
         return relation
     query = f'SELECT file, "row" FROM ({relation.query}) WHERE trace IS NULL'
@@ -117,8 +121,11 @@ def traces_in(connection: duckdb.DuckDBPyConnection, source: str) -> Relation:
         f'SELECT file, min("row") FROM ({relation.query}) WHERE file IN (SELECT unnest($named)) GROUP BY file',
         {**relation.bound, "named": list({file for file, _ in places})},
     ).fetchall()
-    _keep(connection, list(_reread(places, dict(firsts))))
-    return Relation(f"SELECT * FROM ({relation.query}) WHERE trace IS NOT NULL UNION ALL FROM mended", relation.bound)
+    file = out / "reread.parquet"
+    _write(file, list(_reread(places, dict(firsts))))
+    mended = 'SELECT file, "row", text::JSON AS trace FROM read_parquet($reread) WHERE why IS NULL'
+    query = f"SELECT * FROM ({relation.query}) WHERE trace IS NOT NULL UNION ALL {mended}"
+    return Relation(query, {**relation.bound, "reread": one_file(file)}, str(file))
 
 
 def _relation(connection: duckdb.DuckDBPyConnection, source: str) -> Relation:
@@ -143,17 +150,14 @@ def _relation(connection: duckdb.DuckDBPyConnection, source: str) -> Relation:
     return Relation(" UNION ALL ".join(queries) or nothing, bound)
 
 
-def _keep(connection: duckdb.DuckDBPyConnection, lines: Sequence[tuple[str, int, str | None, str]]) -> None:
-    """Lines that were read again, as the tables `mended` and `unread`."""
+def _write(file: Path, lines: Sequence[tuple[str, int, str | None, str]]) -> None:
+    """Lines that were read again, as a Parquet file."""
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     schema = pa.schema([("file", pa.string()), ("row", pa.int64()), ("why", pa.string()), ("text", pa.string())])
     columns = dict(zip(schema.names, zip(*lines, strict=True), strict=True))
-    connection.register("lines", pa.table(columns, schema=schema))
-    good = 'SELECT file, "row", text::JSON AS trace FROM lines WHERE why IS NULL'
-    connection.execute(f"CREATE TEMP TABLE mended AS {good}")
-    connection.execute("INSERT INTO unread SELECT * FROM lines WHERE why IS NOT NULL")
-    connection.unregister("lines")
+    pq.write_table(pa.table(columns, schema=schema), file)
 
 
 def _reread(places: Sequence[tuple[str, int]], firsts: dict[str, int]) -> Iterator[tuple[str, int, str | None, str]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import duckdb
@@ -14,13 +15,13 @@ from tests.tasks.traces.tracing_help import served
 
 def read(source: str) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
     """File name, row and id of every trace, and the rows that are none."""
-    with duckdb.connect() as connection:
-        relation = traces_in(connection, source)
+    with duckdb.connect() as connection, TemporaryDirectory() as out:
+        relation = traces_in(connection, source, Path(out))
         columns = "parse_filename(file), \"row\", json_extract_string(trace, '$.id')"
         query = f"SELECT {columns} FROM ({relation.query}) ORDER BY ALL"
         rows = connection.execute(query, relation.bound).fetchall()
-        unread = connection.execute('SELECT parse_filename(file), "row", why, text FROM unread ORDER BY ALL').fetchall()
-    return rows, unread
+        query = 'SELECT parse_filename(file), "row", why, text FROM read_parquet(?) WHERE why IS NOT NULL ORDER BY ALL'
+        return rows, connection.execute(query, [relation.unread]).fetchall() if relation.unread else []
 
 
 def ids(source: Path | str) -> list[str]:
