@@ -24,7 +24,7 @@ from answerkey.tasks.score.estimate import estimate_costs
 from answerkey.tasks.score.plan import MAX_SHARDS, Plan, plan
 from answerkey.tasks.traces.rules import MAPPED, Rule
 from answerkey.tasks.traces.select import Selection, Window, select
-from answerkey.tasks.traces.summary import BUCKETS, Funnel, interval_of_main, main_field
+from answerkey.tasks.traces.summary import BUCKETS, Funnel, Selected, interval_of_main, main_field
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import validate
 from answerkey.tasks.warehouse.home import Home
@@ -228,21 +228,13 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
+class Preview(Selected):
     """The counts of a rule up to the first score: seen = disabled + filtered + sampled_out + quarantined + taken.
 
     `measured` measurements would be made for the traces taken; the others are known, or equal each other. `estimate`
     is None where the metric asks no judge. `traces` are the first `MOST_SHOWN` of those taken, by time.
     """
 
-    rule: str
-    metric: str
-    signature: str
-    seen: int
-    disabled: int
-    filtered: int
-    sampled_out: int
-    quarantined: int
     taken: int
     measured: int
     estimate: Cost | None

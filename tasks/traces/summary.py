@@ -38,12 +38,8 @@ BUCKETS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Funnel:
-    """The counts of one rule in one run; those of `BUCKETS` add up to `seen`.
-
-    `again` of the seen ones were known from another run; `measured` measurements were made. `mean` is of the main field
-    of the metric over the scored traces, with its 95 % interval; None where there is none.
-    """
+class Selected:
+    """How many traces one rule has seen in one run, and how many of them are not to be scored."""
 
     rule: str
     metric: str
@@ -53,6 +49,16 @@ class Funnel:
     filtered: int
     sampled_out: int
     quarantined: int
+
+
+@dataclass(frozen=True, slots=True)
+class Funnel(Selected):
+    """The counts of one rule in one run; those of `BUCKETS` add up to `seen`.
+
+    `again` of the seen ones were known from another run; `measured` measurements were made. `mean` is of the main field
+    of the metric over the scored traces, with its 95 % interval; None where there is none.
+    """
+
     scored: int
     undefined: int
     failed: int
