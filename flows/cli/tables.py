@@ -253,7 +253,7 @@ def print_estimates(estimates: Sequence[Cost], *, as_json: bool, models: str = "
     tokens = f"{_rough(asked)}/{_rough(answered)}"
     page.add_row("total", "", f"{calls:,}", f"{known:,}", tokens, dollars(total_usd(estimates)))
     decided = [f"{one.metric}: the offline judge decides {one.offline:,}" for one in estimates if one.offline]
-    show(page, *decided, "no model was asked; the tokens of replies are an estimate, and failed calls come on top")
+    show(page, *decided, "no model was asked; reply tokens are estimated, and failed calls come on top")
 
 
 def _rough(tokens: int) -> str:
