@@ -1,4 +1,4 @@
-"""What a user starts: flows, their parameters and the command line."""
+"""Prefect flows, their parameters, and the command line."""
 
 from answerkey.flows.environment import quiet
 

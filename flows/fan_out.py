@@ -1,4 +1,4 @@
-"""Score shards as Prefect tasks, all at once as far as the machine and the judges bear it."""
+"""Score shards as Prefect tasks, as many at once as the machine and the judges can take."""
 
 from __future__ import annotations
 

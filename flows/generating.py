@@ -1,4 +1,4 @@
-"""The forms for answers of a model under test: which questions, which model, how it is asked, and what comes next."""
+"""The forms for generating answers: which questions, which model, how to ask it, and what to do afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make a report again with other parameters, from what the warehouse holds. It only wires the steps."""
+"""Make a report again with other parameters, from the answers in the warehouse. It only wires the steps."""
 
 from __future__ import annotations
 

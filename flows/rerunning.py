@@ -1,4 +1,4 @@
-"""The form for a report that is made again with other parameters, and what it makes of the report's own."""
+"""The form for making a report again with other parameters, merged with the report's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Score logged traces by rules: those that are new, or those of a range of dates. It only wires the steps."""
+"""Score logged traces by rules: new ones, or those of a range of dates. It only wires the steps."""
 
 from __future__ import annotations
 

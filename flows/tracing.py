@@ -1,4 +1,4 @@
-"""The form for scoring traces, and what the rules that it names come to: options, judges, a window of time."""
+"""The form for scoring traces, and the options, judges and time window of the rules that it names."""
 
 from __future__ import annotations
 

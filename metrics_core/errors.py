@@ -1,4 +1,4 @@
-"""The one error that a user can mend."""
+"""The error for input that the user can correct."""
 
 from __future__ import annotations
 

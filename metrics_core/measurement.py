@@ -53,7 +53,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
-    """Nobody tried: a budget or a filter left the sample out."""
+    """Not attempted: a budget or a filter left the sample out."""
 
     reason: str
 

@@ -1,4 +1,4 @@
-"""What a metric is: a frozen dataclass whose fields are its options, and the rules that all metrics share."""
+"""The base class of metrics: a frozen dataclass whose fields are its options, and the rules that all metrics share."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ class Metric(ABC):
     def options(cls) -> tuple[DataclassField[Any], ...]:
         """The declared options, `blank_answer` last; `metadata` holds what `option` was given.
 
-        A field with `compare=False` is none: it says how the metric works and changes nothing that it says.
+        A field with `compare=False` is not an option: it affects how the metric works, but not its results.
         """
         own = [one for one in fields(cls) if one.init and one.compare and one.name not in ("alias", "blank_answer")]
         return (*own, *(one for one in fields(cls) if one.name == "blank_answer"))
@@ -305,7 +305,7 @@ def blank_outcome(fields: tuple[Field, ...], blank_answer: BlankAnswer) -> Outco
 
 
 def identical_reference(sample: Sample) -> int | None:
-    """The index of the first usable reference that the answer equals but for its form; None where there is none."""
+    """The index of the first usable reference that the answer equals but for its form; None if it equals none."""
     normalised = normalise(sample.answer or "")
     for index, reference in sample.usable_references:
         if normal_reference(reference) == normalised:

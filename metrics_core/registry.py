@@ -1,4 +1,4 @@
-"""From what users write to metrics: names, specs such as `strict=my_package.metrics:Politeness(threshold=.9)`, objects.
+"""Metrics from what users write: names, specs like `strict=my_package.metrics:Politeness(threshold=.9)`, objects.
 
 A spec is `[NAME=]TARGET[(OPTION=VALUE, ...)]`. TARGET is the name of a metric of this package, the name of an entry
 point in the group `answerkey.metrics`, or an import path `package.module:Attribute` of a `Metric` class or a function.
@@ -99,7 +99,7 @@ def load(target: str) -> type[Metric] | Metric:
     """The class of metrics, or the metric, that a target names.
 
     Raises:
-        UserError: there is no such metric, or what is there is none.
+        UserError: there is no such metric, or what the target names is not a metric.
     """
     if target in METRICS:
         return METRICS[target]
@@ -111,7 +111,7 @@ def load(target: str) -> type[Metric] | Metric:
     except UserError:
         raise
     except Exception as error:
-        # The module is somebody's own code, and may raise anything.
+        # The module is the user's own code, and may raise anything.
         raise UserError(f"metric {target!r} cannot be loaded: {type(error).__name__}: {error}") from error
     known = [*METRICS, *entry_point_metrics()]
     near = difflib.get_close_matches(target, known, n=1)
@@ -197,7 +197,7 @@ def as_metric(there: object, label: str) -> type[Metric] | Metric:
     """`there` as a metric: a function becomes one.
 
     Raises:
-        UserError: it is none.
+        UserError: it is not a metric.
     """
     if isinstance(there, Metric) or (isinstance(there, type) and issubclass(there, Metric)):
         return there

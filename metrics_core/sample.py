@@ -1,4 +1,4 @@
-"""What is scored: one answer to one question, with the answers known to be right."""
+"""A sample: one answer to one question, with the answers known to be right."""
 
 from __future__ import annotations
 

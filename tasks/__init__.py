@@ -1,1 +1,1 @@
-"""Steps of the pipeline: readers, validation, scoring, the warehouse."""
+"""The steps of the pipeline, one folder per box of the diagram, and the warehouse."""

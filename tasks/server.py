@@ -1,4 +1,4 @@
-"""Whether there is a Prefect server to ask, found out without importing Prefect, which takes a second."""
+"""Is a Prefect server configured? Answered without importing Prefect, which takes a second."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: what may be typed, what each command does, and the servers that it starts."""
+"""The command line: options, commands, and the servers that they start."""
 
 from answerkey.flows.cli.main import main
 

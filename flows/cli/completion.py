@@ -1,4 +1,4 @@
-"""`answerkey completion`: commands and options completed by the shell."""
+"""`answerkey completion`: scripts that complete commands and options in a shell."""
 
 from __future__ import annotations
 

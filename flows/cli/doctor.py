@@ -1,4 +1,4 @@
-"""Is everything there that a run needs? Each finding says what it saw, and the remedy where it is wrong."""
+"""`answerkey doctor`: check everything that a run needs. Each finding says what was seen, and how to fix it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`answerkey judge`: a judge tried on one answer, with the metrics, prompts and ledger of an evaluation."""
+"""`answerkey judge`: try a judge on one answer, with the metrics, prompts and ledger of an evaluation."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ Matrix: TypeAlias = "npt.NDArray[np.float32]"
 """Embeddings row by row: shape (texts, dimension)."""
 
 API_REVISION = "api"
-"""Stands for the revision of a model behind an API: its provider does not tell which one answered."""
+"""Stands for the revision of a model behind an API: its provider does not say which one answered."""
 
 
 class EncoderError(UserError):

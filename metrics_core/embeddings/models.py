@@ -100,7 +100,7 @@ def _in_hub_cache(name: str) -> ModelName:
 def folder_revision(folder: Path) -> str:
     """Eight hex digits of a hash over the model files in `folder`, weights included.
 
-    A retrained model has the same shapes and the same configuration, so only the weights tell it from its predecessor.
+    A retrained model has the same shapes and the same configuration, so only the weights show that it is another one.
     Files are read again only when their size or modification time has changed.
 
     >>> import tempfile

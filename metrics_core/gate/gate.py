@@ -42,7 +42,7 @@ class RuleOutcome:
     """One rule of a gate: its text, its outcome, and the reason in one sentence.
 
     `value` is the statistic that the rule bounds (a difference, a mean, a kappa, the lowest coverage), `low` and `high`
-    its 95 % interval, `n` the samples; None where there is none. `needed` estimates how many samples like these would
+    its 95 % interval, `n` the samples; None if there is none. `needed` estimates how many samples like these would
     decide.
 
     >>> RuleOutcome("coverage >= 0.95", "PASS", "all 200 samples have a number", 1.0, n=200).outcome

@@ -1,1 +1,1 @@
-"""Metrics that ask a language model for a verdict, and what stands between the two."""
+"""Metrics scored by judges: options, prompts, votes, facts, calibration and cost estimates."""

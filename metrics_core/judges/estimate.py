@@ -1,4 +1,4 @@
-"""What the judges of a metric will be asked and what that will cost, before any of them is asked."""
+"""Estimated calls and cost of a metric's judges, before any of them is asked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What it takes to use models and is no setting of anybody: the key, the ledger, the run; and the limits of a run."""
+"""What a run needs to call models, beside the user's options: the key, the ledger, the run id; and its limits."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How one run reaches models and remembers their replies. Nothing of it changes a number.
+    """How one run reaches models and remembers their replies. None of it affects a number.
 
     Args:
         api_key: the key for all models; None: what litellm finds in the environment (`OPENAI_API_KEY`, ...), and

@@ -160,7 +160,7 @@ class Client:
         ledger: has the replies so far, and gets every call.
         run: what the budget is counted for.
         limits: of the run.
-        noun: what messages call a model.
+        noun: the word for a model in messages.
         queues: the queue of each model.
         formats: what each model accepts, as learned so far; the flag says whether a format is asked for at all.
     """

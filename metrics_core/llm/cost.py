@@ -1,4 +1,4 @@
-"""What calls will cost, before any is made."""
+"""Estimated cost of calls, before any is made."""
 
 from __future__ import annotations
 

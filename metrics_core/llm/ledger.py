@@ -1,4 +1,4 @@
-"""Every call to a model, on disk as it happens: what was paid for is never asked again.
+"""Every call to a model, recorded on disk as it happens: what was paid for is never asked again.
 
 A SQLite file in WAL mode, because DuckDB admits one writing process and several runs share this. A call is
 written down before it is sent and again when its reply is there, each in a transaction of its own, so a
@@ -189,7 +189,7 @@ class Ledger:
         except (sqlite3.Error, OSError) as error:
             raise LedgerError(
                 f"the ledger {self._where} cannot be used ({error}); what was paid for so far is kept in it: "
-                "free space or mend the file, then run again"
+                "free space or repair the file, then run again"
             ) from error
 
     @contextmanager

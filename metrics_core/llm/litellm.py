@@ -1,4 +1,4 @@
-"""litellm, made quiet, and one call through it, its errors sorted by what to do about them. Nothing is retried here."""
+"""One call through litellm, which is kept quiet, with errors classified by what to do next. Nothing is retried here."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ async def connect(access: Access, limits: CallLimits, noun: str, check: Callable
     """A client for one run, with the ledger open as long as it is used.
 
     `check` raises before the first call if the models cannot be called. It imports litellm, which takes seconds, so
-    it is not called if the ledger has all replies. Messages call a model by `noun`.
+    it is not called if the ledger has all replies. `noun` is what messages call the model.
     """
     checked = cache(check)
 

@@ -1,4 +1,4 @@
-"""Which model, where, and the key that opens it: `PROVIDER/MODEL@ADDRESS`."""
+"""A model, its address and its key: `PROVIDER/MODEL@ADDRESS`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class ModelRef:
         # A key read from a file often ends with a line break, which no header can carry.
         key = (api_key or "").strip() or None
         if key and not (key.isascii() and key.isprintable()):
-            raise UserError(f"{noun} {self.model}: its key contains a character that no key has; copy it again")
+            raise UserError(f"{noun} {self.model}: its key contains an impossible character; copy it again")
         return replace(self, api_key=key)
 
     @property

@@ -1,4 +1,4 @@
-"""Reading the reply of a model: tolerant about what surrounds the JSON object, strict about there being one.
+"""Read the reply of a model: tolerant of text around the JSON object, strict about there being exactly one.
 
 A model wraps its JSON in prose, repeats it, or stops in the middle; a text that it was given may have talked it into
 writing a second object. Whatever cannot be read as one object that means one thing is `Unreadable` with a reason,

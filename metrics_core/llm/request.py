@@ -1,4 +1,4 @@
-"""What a model is asked: everything that could change its reply, and nothing else."""
+"""A request to a model: everything that could change the reply, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the format of a reply is asked for: the strictest way that a server accepts, learned once per model."""
+"""How a reply's format is requested: in the strictest way that the server accepts, learned once per model."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Metrics on the words of two texts."""
+"""The metrics of this package, one per module."""

@@ -1,4 +1,4 @@
-"""`semantic_similarity`: how near an answer's meaning is to a reference's, by sentence embeddings."""
+"""Semantic similarity: how close an answer is in meaning to a reference, by the cosine of sentence embeddings."""
 
 from __future__ import annotations
 

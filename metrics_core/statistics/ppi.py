@@ -1,4 +1,4 @@
-"""Means that are corrected for a judge's errors, from rows that people labelled."""
+"""Means that are corrected for a judge's errors, from rows with human labels."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def ppi_mean(
 
     Args:
         scores: (rows,): the judge's score of every row, in a range of length `span`.
-        labels: (rows,): in the same range, None where there is none.
+        labels: (rows,): in the same range, None where a row has no label.
 
     Raises:
         ValueError: no labelled row, not one label or None per row, a number that is not finite.
@@ -168,7 +168,7 @@ def _lang_reiczigel(positive: int, n: int, calibration: Confusion, level: float)
 
 
 def _labels(labels: Labels, n: int) -> tuple[npt.NDArray[np.bool_], Floats]:
-    """Which rows have a label, and the labels, 0 where there is none."""
+    """Which rows have a label, and the labels, with 0 for rows without one."""
     if len(labels) != n:
         raise ValueError(f"labels: {len(labels)} of them for {n} rows")
     known = np.array([label is not None for label in labels], np.bool_)

@@ -159,14 +159,14 @@ class Difference:
 
 
 def diff(home: Home, old_report_id: str, new_report_id: str) -> Difference:
-    """Tell rows, references, answers, judge, prompt, parser, code and parameters apart.
+    """Attribute changes to rows, references, answers, judge, prompt, parser, code and parameters.
 
     Raises:
         UserError: a report is not there, both are the same, or they are about two data sets.
     """
     old, new = read_reports(home, [old_report_id, new_report_id])
     if old.report_id == new.report_id:
-        raise UserError(f"{old.report_id}: a report does not differ from itself")
+        raise UserError(f"{old.report_id}: a report cannot be compared with itself")
     if old.dataset != new.dataset:
         raise UserError(f"{old.report_id} is about {old.dataset}, and {new.report_id} about {new.dataset}")
     samples = pair_samples(home, old, new)

@@ -1,4 +1,4 @@
-"""What to know before trusting the difference of two reports, in whole sentences."""
+"""Warnings to read before trusting the difference between two reports, in whole sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate: a policy and two reports, to a verdict."""
+"""The gate: from a policy and two reports to a verdict."""
 
 from __future__ import annotations
 

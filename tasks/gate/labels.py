@@ -64,7 +64,7 @@ def read_labels(source: str, mapping: Sequence[str] = ()) -> tuple[list[LabelRow
         if row is None:
             unlabelled += 1
         elif found.setdefault((row.release, row.sample_id), row) is not row:
-            raise UserError(f"{where}: a second label of {row.sample_id} of {row.release or 'all releases'}; keep one")
+            raise UserError(f"{where}: a second label for {row.sample_id} of {row.release or 'all releases'}; keep one")
     if not found:
         raise UserError(f"{source}: no row has a label; name the column with --map label=COLUMN")
     return list(found.values()), unlabelled

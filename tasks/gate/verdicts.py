@@ -1,4 +1,4 @@
-"""What gates have said: the noun, the exit codes of the command line, and the table `verdicts`."""
+"""Verdicts of gates: the record, the exit codes of the command line, and the table `verdicts`."""
 
 from __future__ import annotations
 

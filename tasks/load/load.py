@@ -242,9 +242,9 @@ class Reference:
             slices = tuple((path, clean(as_text(value(raw.record, path)))) for path in columns.slices)
         except ValueError as error:
             # A data set with a hole would silently shrink every release; better to stop.
-            raise UserError(f"{source}, row {raw.row}: {error}; mend or remove the row") from error
+            raise UserError(f"{source}, row {raw.row}: {error}; correct or remove the row") from error
         if not fields["sample_id"]:
-            raise UserError(f"{source}, row {raw.row}: the id is missing; give every row one")
+            raise UserError(f"{source}, row {raw.row}: the id is missing; give every row an id")
         return cls(**fields, slices=slices)
 
     @property

@@ -98,7 +98,7 @@ def _read_json(file: Path) -> Iterator[Raw]:
     try:
         data = json.loads(file.read_text(encoding="utf-8-sig", errors="replace"))
     except (ValueError, RecursionError) as error:
-        raise UserError(f"{file}: not JSON ({error}); for one object a line, name it .jsonl") from error
+        raise UserError(f"{file}: not JSON ({error}); if it has one object per line, name it .jsonl") from error
     if isinstance(data, dict):
         lists = [value for value in data.values() if isinstance(value, list)]
         data = lists[0] if len(lists) == 1 else data

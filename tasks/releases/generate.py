@@ -1,4 +1,4 @@
-"""Ask a model under test all questions of a data set, and keep its answers and how they came to be.
+"""Ask a model under test all questions of a data set, and keep its answers with their provenance.
 
 The ledger is the memory: every answer is in it as soon as it arrives, so a run that was killed, or that the budget
 stopped, is simply started again. The file of answers is rewritten as a whole each time.

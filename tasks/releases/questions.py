@@ -196,7 +196,7 @@ def _text(record: Mapping[str, Any], path: str, question_set: QuestionSet, row: 
     try:
         return clean(as_text(value(record, path))) or ""
     except ValueError as error:
-        raise UserError(f"{_shown(question_set)}, row {row}: {path} {error}; mend the row, or the template") from error
+        raise UserError(f"{_shown(question_set)}, row {row}: {path} {error}; correct the row or template") from error
 
 
 def _shown(question_set: QuestionSet) -> str:

@@ -1,4 +1,4 @@
-"""The registry of releases to evaluate: a table that is the record, and a claim that one run at a time has.
+"""The registry of releases to evaluate: a table, and a claim that only one run at a time can hold.
 
 An event that is lost costs nothing, because the nightly run finds what has no report; one that comes twice does
 nothing, because only one run at a time has a registration, and it looks first.
@@ -61,7 +61,7 @@ class Registration:
 
 
 def register(home: Home, source: Source) -> Registration:
-    """Keep the answers of a release, and what its evaluation needs, and say so to a Prefect server if there is one.
+    """Keep the answers of a release, and what its evaluation needs, and notify the Prefect server, if there is one.
 
     The same content under the same name is the same registration, however often it comes. Where the answers bring
     no references and the source names none, those of the data set's newest version in the warehouse are kept with it.
@@ -206,7 +206,7 @@ def registrations(home: Home, name: str = "") -> list[Registration]:
     """All registrations, with a report or without; see `pending`.
 
     Raises:
-        UserError: `name` is given, and there is none.
+        UserError: there is no registration called `name`.
     """
     if not home.warehouse.exists():
         rows = []
@@ -255,7 +255,7 @@ def claimed(home: Home, registration: Registration) -> Iterator[Registration | N
 
 
 def note_attempt(home: Home, registration: Registration, *, report_id: str | None, message: str | None) -> None:
-    """Write down what came of an evaluation: a report, or why there is none."""
+    """Record the result of an evaluation: a report, or why there is none."""
     with home.warehouse.writing() as warehouse:
         about = {"message": message, "report_id": report_id, "registration": registration.registration}
         warehouse.execute(_SQL["note_attempt"], about)

@@ -1,4 +1,4 @@
-"""Bring what a run loaded and measured into the warehouse, each in one short transaction."""
+"""Commit what a run loaded and measured to the warehouse, each in one short transaction."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def commit_measurements(warehouse: duckdb.DuckDBPyConnection, run_id: str, parts
 def collect_calls(home: Home, parts: Sequence[str], out: Path) -> str | None:
     """Write the calls behind the measurements in `parts` to a Parquet file in the folder `out`, and return its path.
 
-    None where no judge was asked. The warehouse is not touched, so that nobody waits for it meanwhile.
+    None if no judge was asked. The warehouse is not locked meanwhile.
 
     Raises:
         LedgerError: the ledger in `home` cannot be read.

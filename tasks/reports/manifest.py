@@ -1,4 +1,4 @@
-"""What it takes to make a report again: parameters, hashes, signatures, code and library versions, seeds."""
+"""The manifest, from which a report can be made again: parameters, hashes, signatures, versions, seeds."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def manifest(
 ) -> dict[str, Any]:
     """The part of a report's manifest that all releases of a run share; to be made after scoring.
 
-    Where metrics needed judges, it says which, and what the run has spent on them; of the offline judge, how far it
-    agrees with people.
+    Where metrics needed judges, it says which, and what the run has spent on them; of the offline judge, how well it
+    agrees with human labels.
 
     Raises:
         LedgerError: the ledger cannot be read.
@@ -127,7 +127,7 @@ def _version(name: str) -> str:
 
 @cache
 def code_revision() -> str:
-    """A hash of the scoring code itself: it tells two working copies of one version apart."""
+    """A hash of the scoring code itself, which distinguishes two working copies of one version."""
     folder = Path(answerkey.metrics_core.__file__).parent
     files = sorted(folder.rglob("*.py"))
     return content_hash([[str(f.relative_to(folder)), f.read_text(encoding="utf-8")] for f in files])[:12]
@@ -143,7 +143,7 @@ def saved(manifest: Mapping[str, Any]) -> tuple[int, int] | None:
 
 
 def named(manifest: Mapping[str, Any]) -> str:
-    """Who judged a report, in a few words: the offline judge with how far it agrees with people; "" without a judge."""
+    """Who judged a report, in a few words: the offline judge with its agreement with human labels; "" if none."""
     judge = manifest.get("judge") or {}
     models = ", ".join(name for name in judge.get("judges", ()) if name != OFFLINE)
     return "; then ".join(filter(None, (judge.get("about", ""), models)))

@@ -33,8 +33,8 @@ NOT_LABELLED = "not labelled"
 MOST_LABELLED = 0.5
 """The share of the rows below which the others are predicted from their scores.
 
-Where people labelled more, the labels speak for themselves. The others then mostly have none because people could not
-judge them, and what is predicted for them is worth less than it looks.
+With more labels than that, the labels speak for themselves. The other rows then mostly have none because annotators
+could not judge them, so predictions for them are worth less than they seem.
 """
 
 
@@ -170,7 +170,7 @@ def report_named(home: Home, name: str, dataset: str = "") -> str:
         dataset: the data set, where a release has reports on several; no other one is looked at.
 
     Raises:
-        UserError: there is none, or the release has reports on several data sets and `dataset` does not say which.
+        UserError: there is no such report, or the release has reports on several data sets and `dataset` names none.
     """
     with home.warehouse.reading() as warehouse:
         rows = warehouse.execute(_SQL["named"], {"name": name, "dataset": dataset}).fetchall()

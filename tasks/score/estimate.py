@@ -1,4 +1,4 @@
-"""What the judges of a run will be asked and will cost, before any of them is asked."""
+"""Estimated calls and cost of the judges of a run, before any of them is asked."""
 
 from __future__ import annotations
 

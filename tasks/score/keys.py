@@ -1,4 +1,4 @@
-"""Which judges to ask, where they are, and the key that opens them: parameters, environment, Prefect.
+"""Which judges to ask, their addresses and keys: from parameters, the environment or Prefect.
 
 Parameters come first, then environment variables, then Prefect. A key is looked up where it is needed and is passed
 nowhere: a run knows only the name of the place where it is kept.

@@ -1,4 +1,4 @@
-"""What is left to score: the rows of a run against what the warehouse knows already."""
+"""Plan what is still to be scored: the rows of a run, less what the warehouse has already."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TODO = "todo.parquet"
 """The file with the rows that any metric of a run needs, in the folder of the run."""
 
 MAX_SHARDS = 40
-"""Shards of all metrics together. A server keeps 50 task runs a flow run well; bursts over 100 stall it."""
+"""Shards of all metrics together. A server handles 50 task runs per flow run well; bursts over 100 stall it."""
 
 _SHARD_ROWS: Mapping[Kind, int] = {"lexical": 5_000, "semantic": 2_000, "judge": 500}
 """Fewer, where an answer takes longer: microseconds for words, milliseconds for a model, seconds for a judge."""
@@ -146,7 +146,7 @@ def _part_folder(root: Path, signature: str, contents: str) -> Path:
 
 
 def _shard_size(rows: int, least: int, share: int) -> int:
-    """Rows a shard: `least` or more where there are as many, and not more shards than `share`."""
+    """Rows per shard: at least `least` if there are that many, and no more shards than `share`."""
     return max(1, -(-rows // max(1, min(share, rows // least))))
 
 

@@ -47,7 +47,7 @@ def score(shard: Shard, *, spawn: bool, key_from: str = "") -> str:
     try:
         return _pool().submit(score_shard, shard).result()
     except BrokenProcessPool:
-        # Somebody ended a worker. The next attempt, which the caller's retries make, gets a new pool.
+        # A worker process was killed. The next attempt, which the caller's retries make, gets a new pool.
         _pool.cache_clear()
         raise
 

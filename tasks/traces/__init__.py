@@ -1,1 +1,1 @@
-"""Scoring logged traces by rules: what a rule is, which traces it takes, and what became of each of them."""
+"""Traces: score logged traces by rules, and account for each of them."""

@@ -198,7 +198,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 def of_filter(text: object) -> str:
-    """A filter of the first version (`metadata.environment = production`) as a condition; empty where it is none."""
+    """A filter of the first version (`metadata.environment = production`) as a condition; empty if it is not one."""
     found = _FILTER.fullmatch(text.strip()) if isinstance(text, str) else None
     if found is None:
         return ""

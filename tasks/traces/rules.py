@@ -1,4 +1,4 @@
-"""What a rule is, and how it is read from YAML: all problems are reported at once, with file, line, key and remedy.
+"""Rules and how they are read from YAML: all problems are reported at once, with file, line, key and remedy.
 
 name: faq-meaning
 source: ../logs/*.jsonl

@@ -1,4 +1,4 @@
-"""A run of a rule: stage the traces that it takes, plan their scoring, preview it, and commit what came of it."""
+"""A run of a rule: stage its traces, plan their scoring, preview it, and commit the results."""
 
 from __future__ import annotations
 
@@ -290,7 +290,7 @@ class _Outcomes:
 
 
 def commit(home: Home, run_id: str, prepared: Prepared, parts: Sequence[str], out: Path) -> Funnel:
-    """Commit what a run found out about the traces of a rule, and say how many came how far.
+    """Commit the results of a run for the traces of a rule, and count where the traces ended.
 
     A process that dies before the end leaves everything as it was: the next run looks at the same traces, and finds
     the finished parts and the replies of the judges. Committing twice changes nothing.

@@ -1,4 +1,4 @@
-"""Where traces come from: a relation with one row a trace, whatever the source is."""
+"""Sources of traces: a relation with one row per trace, whatever the source is."""
 
 from __future__ import annotations
 
@@ -101,10 +101,10 @@ _SHOWN = "regexp_replace(regexp_replace(filename, '://[^/@]*@', '://…@'), '[?]
 
 
 def traces_in(connection: duckdb.DuckDBPyConnection, source: str, out: Path) -> Relation:
-    """The traces of a source, and what is none in it; the folder `out` gets the rows that had to be read again.
+    """The traces of a source, and the lines that are not traces; the folder `out` gets the rows that had to be read again.
 
-    The text of a line that DuckDB takes for no JSON, while Python reads it, is mended: a byte order mark goes, and
-    what is no character becomes U+FFFD, for validation to find.
+    The text of a line that Python reads as JSON and DuckDB does not is repaired: a byte order mark is removed, and
+    invalid characters become U+FFFD, for validation to find.
 
     Raises:
         UserError: the source is not there.

@@ -1,4 +1,4 @@
-"""What became of the traces of a rule: the counts of a run, and the mean of a field over time."""
+"""Summaries of a rule: how many traces ended where in a run, and the mean of a field over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of a data set before anything is scored: the thresholds, and the rule behind each check."""
+"""The data contract: the thresholds that a data set must meet before it is scored, and the rule behind each check."""
 
 from __future__ import annotations
 

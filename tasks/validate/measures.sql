@@ -2,7 +2,7 @@
 -- The view `staged_file` is the Parquet file with its row numbers. A flag is 0 or 1, and 0 is always good.
 -- No number in `frame` is NULL.
 
--- White space is what Python's str.strip() removes, and characters that nobody sees are nothing, so that "blank"
+-- White space is what Python's str.strip() removes, and invisible characters count as nothing, so that "blank"
 -- is the same thing here and in a metric.
 CREATE TEMP MACRO is_blank(t) AS
     NOT regexp_matches(coalesce(t, ''),
@@ -179,7 +179,7 @@ FROM marked
 LEFT JOIN disputed ON marked.sample_id = disputed.sample_id
 LEFT JOIN majority ON marked.sample_id = majority.sample_id;
 
--- One row a release, in order of appearance. Medians are of the answers that are there and not blank.
+-- One row per release, in order of appearance. Medians are of the answers that are there and not blank.
 CREATE TEMP TABLE releases AS
 WITH each AS (
     SELECT

@@ -1,4 +1,4 @@
-"""Great Expectations, as far as validation needs it: which rows of a frame of numbers lie outside a expectation."""
+"""Great Expectations, as far as validation needs it: which rows of a frame of numbers break an expectation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Positions = npt.NDArray[np.int64]
 
 CHUNK_ROWS = 200_000
-"""Rows a batch: a result lists the index of each row that lies outside, and this expectations those lists."""
+"""Rows per batch, which bounds the lists of row indices in the results."""
 
 _RESULT_FORMAT = {
     "result_format": "COMPLETE",
@@ -103,9 +103,9 @@ def suite(expectations: Sequence[Expectation]) -> gx.ExpectationSuite:
 
 
 def _require_run(expectation: Expectation, result: Any) -> None:
-    """Tell an expectation that could not run (an unknown column, say) from one that the data broke."""
+    """Raise if an expectation could not run (an unknown column, say), as distinct from data that break it."""
     info = result.exception_info or {}
-    # One entry, or one a metric that failed under the metric's id.
+    # One entry, or one per failed metric under the metric's id.
     entries = [info] if "raised_exception" in info else list(info.values())
     raised = [entry for entry in entries if entry["raised_exception"]]
     if raised or "unexpected_index_list" not in result.result:

@@ -127,8 +127,8 @@ def validate(staged: str, rejects: str | None, out_dir: str, contract: Contract)
 
 def _lost_releases(accepted: str, quarantine: str) -> Iterator[Check]:
     for release, count in _releases_without_rows(accepted, quarantine):
-        told = f"release {release!r}: all its rows ({count:,}) are in quarantine, so it gets no report"
-        yield Check("release_scored", "warning", False, count, count, told, release)
+        message = f"release {release!r}: all its rows ({count:,}) are in quarantine, so it gets no report"
+        yield Check("release_scored", "warning", False, count, count, message, release)
 
 
 def _measure(staged: str, scratch: str) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -197,18 +197,18 @@ def _table_checks(n_rows: int, n_quarantined: int, groups: Sequence[Group], cont
     not_too_many = Expectation("quarantined_share", "critical", "share", high=allowed)
     table = pd.DataFrame({"n_rows": [n_rows], "share": [share]})
     empty, too_many = (len(rows) > 0 for rows in breaking(table, (not_empty, not_too_many)))
-    said = f"{_count(n_rows, 'row')}" if not empty else "there are no rows: check the file and its mapping"
-    told = f"{_percent(share)} of the rows ({n_quarantined:,} of {n_rows:,}) are in quarantine"
+    rows = f"{_count(n_rows, 'row')}" if not empty else "there are no rows: check the file and its mapping"
+    message = f"{_percent(share)} of the rows ({n_quarantined:,} of {n_rows:,}) are in quarantine"
     if too_many:
         top = max(groups, key=lambda group: group.count)
-        told += (
+        message += (
             f", {_percent(allowed)} are allowed; most often `{top.rule}`: {_count(top.count, 'row')} "
             f"({_places(top.rows, top.count)}): {top.why}. "
-            "Mend the data or the mapping, or raise max_quarantined"
+            "Correct the data or the mapping, or raise max_quarantined"
         )
     return [
-        Check("not_empty", "critical", not empty, n_rows, 0, said),
-        Check("quarantined_share", "critical", not too_many, n_rows, n_quarantined, told),
+        Check("not_empty", "critical", not empty, n_rows, 0, rows),
+        Check("quarantined_share", "critical", not too_many, n_rows, n_quarantined, message),
     ]
 
 

@@ -1,4 +1,4 @@
-"""Versions of the tables, and the way from an older one to this one.
+"""Versions of the tables, and the migrations from older ones.
 
 `schema.sql` is what the tables are now. `migrations/NNN_*.sql` does to tables of version NNN - 1 what `schema.sql`,
 which is run afterwards, would not do to tables that exist: new columns, and what stands in them.
@@ -21,7 +21,7 @@ _PACKAGE = "answerkey.tasks.warehouse"
 
 
 def version_of(connection: duckdb.DuckDBPyConnection) -> int:
-    """The version of the tables in a database: 0 where there are none, 1 where none is written down."""
+    """The version of the tables in a database: 0 if there are no tables, 1 if no version is recorded."""
     names = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
     if "schema_version" not in names:
         return 1 if names else 0

@@ -126,8 +126,8 @@ class Warehouse:
             _limit(connection, self.folder)
             if (version := version_of(connection)) > VERSION:
                 raise UserError(
-                    f"{self.folder}: written by a newer answerkey (its tables have version {version}, this one knows "
-                    f"{VERSION}); install that one, or give another --home"
+                    f"{self.folder}: written by a newer answerkey (its tables have version {version}, this one "
+                    f"supports {VERSION}); install the newer one, or give another --home"
                 )
             yield connection
         finally:
@@ -186,5 +186,5 @@ def _connect(file: Path, wait_s: float, *, read_only: bool) -> duckdb.DuckDBPyCo
             if "lock" not in str(error):
                 raise
             if time.monotonic() > deadline:
-                raise UserError(f"{file}: another program keeps it open; close it and run again") from error
+                raise UserError(f"{file}: another program has it open; close that program and run again") from error
             time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Numbers and hostile text as people read them."""
+"""Numbers and untrusted text, made safe and readable for the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to know before trusting a number, and the sentence that stands on top where there is no verdict."""
+"""Warnings to read before trusting a number, and the summary at the top of a page without a verdict."""
 
 from __future__ import annotations
 

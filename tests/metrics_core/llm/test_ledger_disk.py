@@ -205,7 +205,7 @@ def test_a_full_disk_stops_the_work_and_loses_nothing(tmp_path: Path) -> None:
         done, message = lines[0].split("|")
         for line in lines:
             assert f"the ledger {tmp_path / FILE} cannot be used (" in line
-            assert "what was paid for so far is kept in it: free space or mend the file, then run again" in line
+            assert "what was paid for so far is kept in it: free space or repair the file, then run again" in line
         # The reason, and not what came of it.
         assert "disk I/O error" in message or "disk is full" in message
         assert lines[1].startswith("again|")
@@ -249,7 +249,7 @@ def test_a_ledger_that_may_only_be_read_is_refused_with_the_remedy(tmp_path_fact
         for path, mode in modes:
             path.chmod(mode)
     assert run.stdout.startswith(f"the ledger {folder / FILE} cannot be used ("), run.stderr
-    assert "free space or mend the file, then run again" in run.stdout
+    assert "free space or repair the file, then run again" in run.stdout
 
 
 def test_a_file_that_is_no_ledger_is_left_alone(tmp_path: Path) -> None:

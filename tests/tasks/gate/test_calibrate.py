@@ -108,7 +108,7 @@ def test_a_file_of_labels_takes_the_place_of_those_in_the_answers(tmp_path: Path
     [
         ([{"label": 1}], r"row 1: no id; name the column with --map id=COLUMN"),
         ([{"id": "a", "label": "maybe"}], r"row 1: label 'maybe' is neither true nor false"),
-        ([{"id": "a", "label": 1}, {"id": "a", "label": 0}], r"row 2: a second label of a of all releases; keep one"),
+        ([{"id": "a", "label": 1}, {"id": "a", "label": 0}], r"row 2: a second label for a of all releases; keep one"),
         ([{"id": "a", "label": None}], r"no row has a label; name the column with --map label=COLUMN"),
         ([{"id": "a", "label": 1, "score": "inf"}], r"row 1: score 'inf' is neither a number nor true or false"),
         ([{"id": ["a"], "label": 1}], r"row 1: id is a list; map one item of it"),

@@ -83,8 +83,8 @@ def test_an_id_with_two_contents_in_the_references_file(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ("{", "row 3: line 3 is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"),
-        ('{"references": ["a"]}', "row 3: the id is missing; give every row one"),
-        ('{"id": "", "references": ["a"]}', "row 3: the id is missing; give every row one"),
+        ('{"references": ["a"]}', "row 3: the id is missing; give every row an id"),
+        ('{"id": "", "references": ["a"]}', "row 3: the id is missing; give every row an id"),
         ('{"id": "q3", "references": [["a"]]}', "row 3: references (references) is a list; map one item of it"),
     ],
 )
@@ -93,7 +93,7 @@ def test_a_hole_in_the_references_file_stops(tmp_path: Path, line: str, message:
     file.write_text(file.read_text() + line + "\n")
     with pytest.raises(UserError) as error:
         stage(tmp_path, ANSWERS, references=str(file))
-    assert str(error.value).removesuffix("; mend or remove the row") == f"{file}, {message}"
+    assert str(error.value).removesuffix("; correct or remove the row") == f"{file}, {message}"
 
 
 @pytest.mark.parametrize(

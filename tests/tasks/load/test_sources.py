@@ -140,7 +140,7 @@ def test_other_json_is_refused(tmp_path: Path, content: str) -> None:
 
 @pytest.mark.parametrize("content", ['{"id": 1}\n{"id": 2}\n', "[" * 50_000])
 def test_json_that_is_none(tmp_path: Path, content: str) -> None:
-    with pytest.raises(UserError, match=r"a\.json: not JSON \(.+\); for one object a line, name it \.jsonl$"):
+    with pytest.raises(UserError, match=r"a\.json: not JSON \(.+\); if it has one object per line, name it \.jsonl$"):
         rows(tmp_path, "a.json", content)
 
 

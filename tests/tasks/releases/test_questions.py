@@ -50,7 +50,7 @@ def test_a_key_stands_for_its_column_whatever_that_is_called(tmp_path: Path) -> 
         ("{topic}", "template: FILE has no column 'topic' with a text; there are question, id, meta, n"),
         ("{reference}", "template: {reference} has what answers are measured by, which the model must not see"),
         ("{references}", "template: {references} has what answers are measured by, which the model must not see"),
-        ("{meta}", "FILE, row 1: meta is an object with lang; map a path into it; mend the row, or the template"),
+        ("{meta}", "FILE, row 1: meta is an object with lang; map a path into it; correct the row or template"),
     ],
 )
 def test_a_template_that_cannot_be_filled(template: str, message: str, tmp_path: Path) -> None:

@@ -185,8 +185,8 @@ def test_a_home_of_a_newer_version_is_refused(first: Path) -> None:
         with pytest.raises(UserError) as error, session():
             pass
         assert str(error.value) == (
-            f"{first}: written by a newer answerkey (its tables have version 99, this one knows {VERSION}); "
-            "install that one, or give another --home"
+            f"{first}: written by a newer answerkey (its tables have version 99, this one supports {VERSION}); "
+            "install the newer one, or give another --home"
         )
 
 

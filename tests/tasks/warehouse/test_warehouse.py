@@ -139,7 +139,7 @@ def test_another_program_keeps_the_file_open(home: Path, shell: Other, session: 
     with pytest.raises(UserError) as error, getattr(Home(home).warehouse, session)(wait_s=0.3):
         pass
     assert 0.3 <= time.monotonic() - started < 10
-    message = f"{home / FILE}: another program keeps it open; close it and run again"
+    message = f"{home / FILE}: another program has it open; close that program and run again"
     assert str(error.value) == message
     timer = threading.Timer(0.3, shell.go_on)
     timer.start()
