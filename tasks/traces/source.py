@@ -101,7 +101,7 @@ _SHOWN = "regexp_replace(regexp_replace(filename, '://[^/@]*@', '://…@'), '[?]
 
 
 def traces_in(connection: duckdb.DuckDBPyConnection, source: str, out: Path) -> Relation:
-    """The traces of a source, and the lines that are not traces; the folder `out` gets the rows that had to be read again.
+    """The traces of a source, and the lines that are not traces; rows that are read again go to the folder `out`.
 
     The text of a line that Python reads as JSON and DuckDB does not is repaired: a byte order mark is removed, and
     invalid characters become U+FFFD, for validation to find.
