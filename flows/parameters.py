@@ -6,7 +6,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import Field as DataclassField
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WithJsonSchema,
+    create_model,
+    field_validator,
+    model_validator,
+)
 from pydantic.fields import FieldInfo
 
 from answerkey.metrics_core.errors import UserError
@@ -167,19 +176,33 @@ def _with_metric_options(form: type[_Form]) -> type[_Form]:
 
 @_with_metric_options
 class _MetricOptions(Form):
-    metrics: list[str] = Field(
+    metrics: list[Annotated[str, WithJsonSchema({"type": "string", "enum": list(METRICS)})]] = Field(
         default_factory=lambda: list(METRICS),
         title="Metrics",
-        description="What to compute: names (see `answerkey metrics`), or metrics of your own by import path, like "
-        "my_package.metrics:Politeness(threshold=0.9). meaning_match and ground_truth_similarity need a judge: the "
-        "offline judge, which is free, unless you name another.",
-        min_length=1,
+        description="What to compute. meaning_match and ground_truth_similarity need a judge: the offline judge, which "
+        "is free, unless you name another.",
     )
+    own_metrics: list[str] = Field(
+        default_factory=list,
+        title="Metrics of your own",
+        description="Computed as well: metrics by import path, like my_package.metrics:Politeness(threshold=0.9), or "
+        "by the name that an installed package gives them.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _joined(cls, given: Any) -> Any:
+        # The form offers the metrics of answerkey as a choice, so those of one's own have a field to be typed in.
+        if isinstance(given, dict) and given.get("own_metrics"):
+            return {**given, "metrics": [*given.get("metrics", METRICS), *given["own_metrics"]], "own_metrics": []}
+        return given
 
     @field_validator("metrics", mode="before")
     @classmethod
     def _known(cls, metrics: Any) -> Any:
         # A UserError passes through pydantic as it is: its message is better than "invalid".
+        if isinstance(metrics, list | tuple) and not metrics:
+            raise UserError("metrics: choose at least one")
         create([str(name) for name in metrics] if isinstance(metrics, list | tuple) else [])
         return metrics
 

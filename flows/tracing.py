@@ -133,7 +133,7 @@ def _told_at(rule: Rule, key: str) -> Iterator[None]:
 
 
 _Model = TypeVar("_Model", bound=BaseModel)
-_NOT_IN_RULES = ("metrics", "only_failed", "dry_run")
+_NOT_IN_RULES = ("metrics", "own_metrics", "only_failed", "dry_run")
 
 
 def _form(rule: Rule, key: str, form: type[_Model], given: Mapping[str, Any], **more: Any) -> _Model:

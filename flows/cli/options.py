@@ -59,7 +59,8 @@ class Flags:
 
 
 DATA = Flags("Data", NAMES["data"], {"answers": "FILE"}, repeated=REPEATED)
-SCORING = Flags("Scoring")
+# `--metrics` takes both.
+SCORING = Flags("Scoring", omit=("own_metrics",))
 LIMITS = Flags("Limits")
 JUDGING = Flags("Judge", NAMES["judging"], prefix="judge")
 

@@ -168,7 +168,10 @@ def test_the_form_of_a_server_takes_them(server: str, tmp_path: Path) -> None:
     home = tmp_path / "home"
     parameters = {
         "data": {"answers": str(answers_file(tmp_path, 6))},
-        "scoring": {"metrics": ["custom_metrics:Politeness(threshold=.3)", "x=custom_metrics:short"]},
+        "scoring": {
+            "metrics": [],
+            "own_metrics": ["custom_metrics:Politeness(threshold=.3)", "x=custom_metrics:short"],
+        },
         "home": str(home), "page": False,
     }  # fmt: skip
     body = {"parameters": parameters, "enforce_parameter_schema": True, "state": {"type": "SCHEDULED"}}

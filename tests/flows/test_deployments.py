@@ -91,8 +91,9 @@ def test_the_forms_are_for_people(deployed: Deployed) -> None:
     form = deployed.deployment("evaluate")["parameter_openapi_schema"]
     assert list(form["properties"])[:4] == ["data", "scoring", "judging", "limits"]
     metrics = form["definitions"]["Scoring"]["properties"]["metrics"]
+    assert metrics["items"] == {"type": "string", "enum": list(METRICS)}
     # Any text: a metric of one's own is an import path.
-    assert metrics["items"] == {"type": "string"}
+    assert form["definitions"]["Scoring"]["properties"]["own_metrics"]["items"] == {"type": "string"}
     # What is no place for a key is never stored.
     with pytest.raises(urllib.error.HTTPError) as caught:
         deployed.start("evaluate", {"judging": {"key_from": KEY}})
