@@ -82,7 +82,7 @@ class Warehouse:
         """A read-only session; several may read at once. Tables of an older version are migrated first.
 
         Raises:
-            UserError: there is no warehouse yet, a newer answerkey made it, or another program keeps it open for
+            UserError: there is no warehouse yet, a newer answerkey made it, or another program has it open for
                 writing.
         """
         if not self.exists():
