@@ -226,5 +226,8 @@ def test_a_data_set_that_is_not_there_is_told_at_once(rules: Path, tmp_path: Pat
             "mapping": {"output": "output", "key": "id"},
         })
     )  # fmt: skip
-    with pytest.raises(UserError, match=r"all\.yaml:1: dataset: there is no warehouse in .* that has it; "):
+    with pytest.raises(
+        UserError,
+        match=r"all\.yaml:1: dataset: there is no warehouse in .*; `answerkey evaluate` makes one",
+    ):
         jobs(Tracing(rules=[str(rules)]), Home(tmp_path / "nowhere"), "run")
