@@ -135,7 +135,9 @@ def _add_aggregates(
 ) -> None:
     places = {key: place for place, key in enumerate(fields)}
     about = {"dataset": committed.dataset, "dataset_version": committed.dataset_version}
-    rows = warehouse.execute(_SQL["aggregates"], {"reports": reports, **about}).fetchall()
+    warehouse.execute(_SQL["make_places"], {"reports": reports, **about})
+    rows = warehouse.execute(_SQL["aggregates"]).fetchall()
+    warehouse.execute("DROP TABLE places")
     for row in sorted(rows, key=lambda row: (row[0], places[row[2], row[3]], row[4])):
         report_id, release, metric, field, slice_, total, scored, failed, undefined, skipped, mean = row[:11]
         of_field = fields[metric, field]

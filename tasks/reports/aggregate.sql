@@ -46,23 +46,30 @@ FROM reports r
 JOIN answers a ON a.dataset = r.dataset AND a.release = r.release AND a.answers_version = r.answers_version
 WHERE r.report_id IN (SELECT unnest($reports))
 
--- name: aggregates
--- Sums are taken per `grp`, which is the unit only where there are clusters, so that a million independent rows make one
--- sum and not a million.
+-- name: make_places
+-- Every row of the reports once for 'all' and once per slice. A table, since as a part of the query below it takes more
+-- memory than a session has, from a million rows on. `grp` is what sums are taken of: the unit only where there are
+-- clusters, so that a million independent rows make one sum and not a million.
+CREATE OR REPLACE TEMP TABLE places AS
 WITH sampled AS (
     SELECT count("cluster") > 0 AS clustered FROM samples
     WHERE dataset = $dataset AND dataset_version = $dataset_version
-), sums AS (
-    SELECT p.report_id, any_value(p.release) AS release, s.metric, s.field, p.slice,
-           if(clustered, p.unit, '') AS grp, any_value(clustered) AS clustered,
+)
+SELECT report_id, release, sample_id, slice, if(clustered, unit, '') AS grp, clustered
+FROM report_slices, sampled
+WHERE report_id IN (SELECT unnest($reports))
+
+-- name: aggregates
+WITH sums AS (
+    SELECT p.report_id, any_value(p.release) AS release, s.metric, s.field, p.slice, p.grp,
+           any_value(p.clustered) AS clustered,
            count(*) AS n, count(s."value") AS n_scored,
            count(*) FILTER (s.status = 'failed') AS n_failed,
            count(*) FILTER (s.status = 'undefined') AS n_undefined,
            count(*) FILTER (s.status = 'skipped') AS n_skipped,
            sum(s."value") AS total, sum(s."value" * s."value") AS squares
-    FROM report_slices p JOIN scores s USING (report_id, sample_id), sampled
-    WHERE p.report_id IN (SELECT unnest($reports)) AND s.report_id IN (SELECT unnest($reports))
-    GROUP BY p.report_id, s.metric, s.field, p.slice, grp
+    FROM places p JOIN scores s USING (report_id, sample_id)
+    GROUP BY p.report_id, s.metric, s.field, p.slice, p.grp
 ), means AS (
     SELECT *, fsum(total) OVER w / nullif(sum(n_scored) OVER w, 0) AS mean FROM sums
     WINDOW w AS (PARTITION BY report_id, metric, field, slice)
