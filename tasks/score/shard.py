@@ -15,7 +15,7 @@ from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.measurement import Failed, Measurement, Skipped
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.sample import Sample
-from answerkey.tasks.warehouse.store import whole
+from answerkey.tasks.warehouse.store import parquet_writer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -127,10 +127,9 @@ def _samples(columns: Mapping[str, list[Any]]) -> list[Sample]:
 
 def _write(part: Path, batches: Iterable[list[Measurement]]) -> None:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     schema = part_schema()
-    with whole(part) as unfinished, pq.ParquetWriter(unfinished, schema) as writer:
+    with parquet_writer(part, schema) as writer:
         for measurements in batches:
             writer.write_table(pa.table(_columns(measurements), schema=schema))
 
