@@ -13,6 +13,7 @@ from answerkey.flows.cli.compare import NewReport, OldReport, write_page
 from answerkey.flows.cli.main import heading
 from answerkey.flows.cli.options import HOME, OUTPUT, AsJson, Dataset, HomeOption
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.gate.policy import Looks
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.gate.policy import Policy
@@ -21,13 +22,22 @@ if TYPE_CHECKING:
 
 _POLICY = heading("Policy: either a file, or the options")
 _PolicyFile = Annotated[
-    str, Parameter("--policy", group=_POLICY, metavar="FILE", help="YAML with the keys primary, margin and rules.")
+    str,
+    Parameter("--policy", group=_POLICY, metavar="FILE", help="YAML with the keys primary, margin, looks and rules."),
 ]
 _Primary = Annotated[
     str | None, Parameter("--primary", group=_POLICY, metavar="METRIC.FIELD", help="The field that decides.")
 ]
 _Margin = Annotated[
     float | None, Parameter("--margin", group=_POLICY, metavar="X", help="The loss of that field that does not matter.")
+]
+_Looks = Annotated[
+    Looks | None,
+    Parameter(
+        "--looks",
+        group=_POLICY,
+        help="repeated: the gate is asked again as data arrive, and all its verdicts share the error rate of one.",
+    ),
 ]
 _Rules = Annotated[
     list[str] | None,
@@ -75,6 +85,7 @@ def gate(  # noqa: PLR0913
     policy: _PolicyFile = "",
     primary: _Primary = None,
     margin: _Margin = None,
+    looks: _Looks = None,
     rule: _Rules = None,
     to_json: _ToJson = None,
     junit: _ToJunit = None,
@@ -84,7 +95,7 @@ def gate(  # noqa: PLR0913
     home: HomeOption = HOME,
 ) -> int:
     """May the new release ship? Decides by a policy, and says how sure that is."""
-    rules = _policy(policy, primary, margin, rule or [])
+    rules = _policy(policy, primary, margin, looks, rule or [])
     from answerkey.flows.cli.comparison_tables import print_self_test, print_verdict
     from answerkey.tasks.gate.gate import gate as decide
     from answerkey.tasks.gate.gate import gate_self_test
@@ -170,12 +181,11 @@ def calibrate(
     return 0
 
 
-def _policy(policy: str, primary: str | None, margin: float | None, rules: list[str]) -> Policy:
+def _policy(policy: str, primary: str | None, margin: float | None, looks: Looks | None, rules: list[str]) -> Policy:
     from answerkey.tasks.gate.gate import read_policy
 
-    given = [
-        name for name, value in (("primary", primary), ("margin", margin), ("rule", rules)) if value not in (None, [])
-    ]
+    options = {"primary": primary, "margin": margin, "looks": looks, "rule": rules}
+    given = [name for name, value in options.items() if value not in (None, [])]
     if policy and given:
         raise UserError(f"--policy and --{given[0]}: write the policy in the file or in options, not in both")
     if policy:
@@ -184,7 +194,7 @@ def _policy(policy: str, primary: str | None, margin: float | None, rules: list[
         raise UserError("a gate needs a policy: --policy FILE, or --primary METRIC.FIELD --margin X")
     from answerkey.metrics_core.gate.policy import parse_policy
 
-    return parse_policy({"primary": primary, "margin": margin, "rules": rules}, "options")
+    return parse_policy({"primary": primary, "margin": margin, "looks": looks or "once", "rules": rules}, "options")
 
 
 def _written_as_json(where: str | None, content: dict[str, Any]) -> bool:

@@ -27,7 +27,7 @@ from typing import Literal, NamedTuple
 from answerkey.metrics_core.comparison import ALL
 from answerkey.metrics_core.gate.evidence import Calibrated, Coverage, Evidence, Missing, RuleStatistic, statistic_of
 from answerkey.metrics_core.gate.policy import Policy, PolicyRule
-from answerkey.metrics_core.statistics.intervals import LEVEL, Interval
+from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, percent
 from answerkey.metrics_core.statistics.power import decide, needed_to_decide
 
 GateOutcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INCOMPLETE"]
@@ -42,8 +42,8 @@ class RuleOutcome:
     """One rule of a gate: its text, its outcome, and the reason in one sentence.
 
     `value` is the statistic that the rule bounds (a difference, a mean, a kappa, the lowest coverage), `low` and `high`
-    its 95 % interval, `n` the samples; None if there is none. `needed` estimates how many samples like these would
-    decide.
+    its interval at `level`, `n` the samples; None if there is none. `needed` estimates how many samples like these
+    would decide.
 
     >>> RuleOutcome("coverage >= 0.95", "PASS", "all 200 samples have a number", 1.0, n=200).outcome
     'PASS'
@@ -57,11 +57,15 @@ class RuleOutcome:
     high: float | None = None
     n: int | None = None
     needed: int | None = None
+    level: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """The decision of a gate, in one sentence that a release manager can act on, and the rules behind it.
+
+    `look` counts how often these two releases were decided on as data arrived, this time included; the new release is
+    one of `candidates`. `level` is that of every interval behind the verdict, before Holm's steps.
 
     >>> Verdict("PASS", "v2 may ship in place of v1.").outcome in PRECEDENCE
     True
@@ -70,6 +74,9 @@ class Verdict:
     outcome: GateOutcome
     sentence: str
     rules: tuple[RuleOutcome, ...] = ()
+    look: int = 1
+    candidates: int = 1
+    level: float = LEVEL
 
 
 class _Gap(NamedTuple):
@@ -79,8 +86,8 @@ class _Gap(NamedTuple):
     reason: str
 
 
-def apply_policy(policy: Policy, evidence: Evidence) -> Verdict:
-    """Apply every rule of the policy.
+def apply_policy(policy: Policy, evidence: Evidence, level: float = LEVEL) -> Verdict:
+    """Apply every rule of the policy, with intervals at `level`.
 
     A field that is missing, or not covered or calibrated as the policy demands, never passes.
 
@@ -98,6 +105,7 @@ def apply_policy(policy: Policy, evidence: Evidence) -> Verdict:
     failing = _failing(
         {rule: statistic for rule, statistic in statistics.items() if isinstance(statistic, RuleStatistic)},
         len(statistics),
+        level,
     )
     outcomes = []
     for rule in policy.rules:
@@ -107,9 +115,11 @@ def apply_policy(policy: Policy, evidence: Evidence) -> Verdict:
             outcomes.append(_kappa(rule, evidence))
         else:
             gap = next(_gaps(rule.field, policy, evidence), None)
-            outcomes.append(_score(rule, statistics[rule], gap, failed=rule in failing, family=len(statistics)))
+            outcomes.append(
+                _score(rule, statistics[rule], gap, failed=rule in failing, family=len(statistics), level=level)
+            )
     outcome = next(one for one in PRECEDENCE if any(rule.outcome == one for rule in outcomes))
-    return Verdict(outcome, _summary(outcome, outcomes, evidence), tuple(outcomes))
+    return Verdict(outcome, _summary(outcome, outcomes, evidence), tuple(outcomes), level=level)
 
 
 def _statistic(rule: PolicyRule, evidence: Evidence) -> RuleStatistic | Missing:
@@ -122,15 +132,15 @@ def _statistic(rule: PolicyRule, evidence: Evidence) -> RuleStatistic | Missing:
     return statistic or Missing(f"no sample{where} for which {who} a number")
 
 
-def _failing(statistics: Mapping[PolicyRule, RuleStatistic], family: int) -> set[PolicyRule]:
+def _failing(statistics: Mapping[PolicyRule, RuleStatistic], family: int, level: float) -> set[PolicyRule]:
     """The rules whose interval lies below the floor, by Holm's steps over `family` rules."""
     failing: set[PolicyRule] = set()
     while family > len(failing):
-        level = 1 - (1 - LEVEL) / (family - len(failing))
+        step = 1 - (1 - level) / (family - len(failing))
         newly_failing = {
             rule
             for rule, statistic in statistics.items()
-            if rule not in failing and decide(_from(statistic.interval(level), rule.floor), 0.0) == "FAIL"
+            if rule not in failing and decide(_from(statistic.interval(step), rule.floor), 0.0) == "FAIL"
         }
         if not newly_failing:
             break
@@ -154,42 +164,48 @@ def _gaps(field: str, policy: Policy, evidence: Evidence) -> Iterator[_Gap]:
 
 
 def _score(
-    rule: PolicyRule, statistic: RuleStatistic | Missing, gap: _Gap | None, *, failed: bool, family: int
+    rule: PolicyRule,
+    statistic: RuleStatistic | Missing,
+    gap: _Gap | None,
+    *,
+    failed: bool,
+    family: int,
+    level: float,
 ) -> RuleOutcome:
     if isinstance(statistic, Missing):
         return RuleOutcome(rule.text, "INCOMPLETE", f"{_name(rule)}: {statistic.reason}")
-    interval = statistic.interval()
+    interval = statistic.interval(level)
     decision = decide(_from(interval, rule.floor), 0.0)
     outcome: GateOutcome = "FAIL" if failed else "PASS" if decision == "PASS" else "INCONCLUSIVE"
     needed = None
     if gap:
         outcome, tail = gap.outcome, f"this decides nothing, because {gap.reason}"
     else:
-        needed = _needed(rule, statistic) if outcome == "INCONCLUSIVE" else None
+        needed = _needed(rule, statistic, level) if outcome == "INCONCLUSIVE" else None
         tail = _meaning(rule, statistic, outcome, needed)
         if outcome == "INCONCLUSIVE" and decision == "FAIL":
             tail += f" (it is below the floor, but among {family} rules not surely enough)"
     low, high = (interval.low, interval.high) if interval else (None, None)
-    sentence = f"{_numbers(rule, statistic, interval)}; {tail}"
-    return RuleOutcome(rule.text, outcome, sentence, statistic.value, low, high, statistic.n, needed)
+    sentence = f"{_numbers(rule, statistic, interval, level)}; {tail}"
+    return RuleOutcome(rule.text, outcome, sentence, statistic.value, low, high, statistic.n, needed, level)
 
 
-def _needed(rule: PolicyRule, statistic: RuleStatistic) -> int | None:
+def _needed(rule: PolicyRule, statistic: RuleStatistic, level: float) -> int | None:
     """Samples that would decide if the releases were equally good; where that is no pass, as different as they seem."""
     equal = rule.kind == "difference" and rule.floor < 0
-    interval = statistic.interval_if_equal() if equal else statistic.interval()
+    interval = statistic.interval_if_equal(level) if equal else statistic.interval(level)
     away = -rule.floor if equal else statistic.value - rule.floor
     if interval is None or away <= 0 or ((interval.high - interval.low) / away) ** 2 * statistic.n > _MAX_NEEDED:
         return None
-    return needed_to_decide(interval, away, statistic.n)
+    return needed_to_decide(interval, away, statistic.n, level=level)
 
 
-def _numbers(rule: PolicyRule, statistic: RuleStatistic, interval: Interval | None) -> str:
+def _numbers(rule: PolicyRule, statistic: RuleStatistic, interval: Interval | None, level: float) -> str:
     many = f"{statistic.n:,} sample{'' if statistic.n == 1 else 's'}"
     if statistic.means is None:
-        span = f"95 % interval {interval.low:.3f} to {interval.high:.3f}" if interval else "no interval"
+        span = f"{percent(level)} interval {interval.low:.3f} to {interval.high:.3f}" if interval else "no interval"
         return f"{_name(rule)} is {statistic.value:.3f} ({span}, {many})"
-    span = f"95 % interval {interval.low:+.3f} to {interval.high:+.3f}" if interval else "no interval"
+    span = f"{percent(level)} interval {interval.low:+.3f} to {interval.high:+.3f}" if interval else "no interval"
     old, new = statistic.means
     return f"{_name(rule)} went from {old:.3f} to {new:.3f} ({statistic.value:+.3f}, {span}, {many})"
 
@@ -257,7 +273,7 @@ def _kappa_on(rule: PolicyRule, calibration: Calibrated | Missing, n_releases: i
         return RuleOutcome(rule.text, "INCOMPLETE", f"{rule.field} on {calibration.release}: {reason}")
     value, interval = calibration.kappa
     low, high = (interval.low, interval.high) if interval else (-1.0, 1.0)
-    span = f"95 % interval {low:.3f} to {high:.3f}, {calibration.n:,} labels {calibration.source}"
+    span = f"{percent(LEVEL)} interval {low:.3f} to {high:.3f}, {calibration.n:,} labels {calibration.source}"
     numbers = f"kappa of {rule.field} on {calibration.release} is {value:.3f} ({span})"
     outcome: GateOutcome = "PASS" if low >= rule.floor else "INCOMPLETE" if high < rule.floor else "INCONCLUSIVE"
     needed = None
@@ -269,7 +285,7 @@ def _kappa_on(rule: PolicyRule, calibration: Calibrated | Missing, n_releases: i
         "INCONCLUSIVE": f"at least {rule.floor:g} is not shown"
         + (f", and about {needed:,} labels would do" if needed else ""),
     }[outcome]
-    return RuleOutcome(rule.text, outcome, f"{numbers}; {meaning}", value, low, high, calibration.n, needed)
+    return RuleOutcome(rule.text, outcome, f"{numbers}; {meaning}", value, low, high, calibration.n, needed, LEVEL)
 
 
 def _name(rule: PolicyRule) -> str:

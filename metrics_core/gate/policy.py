@@ -2,6 +2,7 @@
 
 primary: meaning_match.match
 margin: 0.02
+looks: once
 rules:
   - token_overlap.recall >= -0.03
   - meaning_match.match[lang=ru] >= -0.05
@@ -17,12 +18,13 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from answerkey.metrics_core.comparison import ALL
 from answerkey.metrics_core.errors import UserError
 
 RuleKind = Literal["difference", "level", "kappa", "coverage"]
+Looks = Literal["once", "repeated"]
 
 COVERAGE = 0.95
 """The floor of a policy that names none: without it, a release could pass because its worst answers failed."""
@@ -61,11 +63,15 @@ class PolicyRule:
 class Policy:
     """The rules of a gate. The first is that of the primary field, with the margin.
 
+    `looks` says how often the gate will be asked about the same two releases as data arrive. Where it is repeated, all
+    its verdicts together have the error rate that otherwise a single one has.
+
     >>> Policy((PolicyRule("difference", "rouge_l.f1", ALL, -0.02), PolicyRule("coverage", "", ALL, 0.95))).coverage
     0.95
     """
 
     rules: tuple[PolicyRule, ...]
+    looks: Looks = "once"
 
     @property
     def primary(self) -> PolicyRule:
@@ -92,7 +98,7 @@ class Policy:
         return next((rule for rule in self.rules if rule.kind == "kappa" and rule.field == field), None)
 
 
-KEYS = ("primary", "margin", "rules")
+KEYS = ("primary", "margin", "looks", "rules")
 """The keys of a policy, in the order in which they are written."""
 _FIELD = r"[^\s\[\]<>=.]+\.[^\s\[\]<>=]+"
 _RULE = re.compile(rf"(?:(level|kappa)\s+)?({_FIELD}|coverage)\s*(?:\[(.+)\])?\s*>=\s*(\S+)")
@@ -105,7 +111,7 @@ _RANGE: Mapping[RuleKind, tuple[float, float]] = {"coverage": (0.0, 1.0), "kappa
 
 
 def parse_policy(content: object, where: str) -> Policy:
-    """Read a policy from a mapping with the keys `primary`, `margin` and `rules`.
+    """Read a policy from a mapping with the keys `primary`, `margin`, `looks` and `rules`.
 
     A policy without a coverage rule gets `coverage >= 0.95`.
 
@@ -120,17 +126,23 @@ def parse_policy(content: object, where: str) -> Policy:
     ['rouge_l.f1 >= -0.02', 'level rouge_l.f1 >= 0.4', 'coverage >= 0.95']
     """
     if not isinstance(content, Mapping):
-        raise UserError(f"{where}: a policy has the keys primary, margin and rules, for instance primary: rouge_l.f1")
+        raise UserError(
+            f"{where}: a policy has the keys primary, margin, looks and rules, for instance primary: rouge_l.f1"
+        )
     problems: list[str] = [*_strange_keys(content)]
     rules: list[PolicyRule] = []
     for part in (_primary(content), *(_rule(text) for text in _texts(content))):
         (rules if isinstance(part, PolicyRule) else problems).append(part)  # type: ignore[arg-type]
     problems += _twice(rules)
+    if (looks := content.get("looks", "once")) not in get_args(Looks):
+        problems.append(
+            f"looks: {_given(looks)}; write once, or repeated where data arrive and the gate is asked again"
+        )
     if problems:
         raise UserError("\n".join(f"{where}: {problem}" for problem in problems))
     if not any(rule.kind == "coverage" for rule in rules):
         rules.append(PolicyRule("coverage", "", ALL, COVERAGE))
-    return Policy(tuple(rules))
+    return Policy(tuple(rules), "repeated" if looks == "repeated" else "once")
 
 
 def _strange_keys(content: Mapping[object, object]) -> Iterator[str]:

@@ -46,6 +46,17 @@ class Estimate(NamedTuple):
     interval: Interval | None
 
 
+def percent(level: float) -> str:
+    """A level as text, with as many digits as tell it apart from 100 %.
+
+    >>> percent(0.95), percent(0.975), percent(1 - 0.05 / 930)
+    ('95 %', '97.5 %', '99.9946 %')
+    """
+    digits = max(0, 1 - math.floor(math.log10(100 * (1 - level))))
+    text = f"{100 * level:.{digits}f}"
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
+
+
 def wilson(successes: float, n: int, level: float = LEVEL) -> Interval | None:
     """Wilson's score interval for a proportion (Wilson 1927).
 

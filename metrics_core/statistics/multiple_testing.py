@@ -1,4 +1,8 @@
-"""p-values adjusted for several tests: Holm for a family that decides, Benjamini and Hochberg for exploration."""
+"""Several tests at once, or one after the other: adjusted p-values, and the level of intervals that share an error.
+
+Holm is for a family that decides, Benjamini and Hochberg for exploration, `shared_level` for intervals that are looked
+at again as data arrive, or that are about several candidates.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from answerkey.metrics_core.statistics.clustered import numbers
+from answerkey.metrics_core.statistics.intervals import LEVEL
 
 
 def holm(p: npt.ArrayLike) -> list[float]:
@@ -49,6 +54,38 @@ def benjamini_hochberg(p: npt.ArrayLike) -> list[float]:
 
     raw = _checked(p)
     return [float(value) for value in false_discovery_control(raw)] if raw.size else []
+
+
+def shared_level(*, look: int | None = None, candidates: int = 1, level: float = LEVEL) -> float:
+    """The level of one interval of many, so that all of them together contain their true values with `level`.
+
+    The intervals of several candidates share 1 - `level` in equal parts (Bonferroni). Look k gets the part
+    1 / (k (k + 1)) of it, and these parts add up to 1 over endlessly many looks: with these levels, the intervals form
+    a confidence sequence (Darling and Robbins 1967), by the union bound. So it holds for any dependence between looks
+    and between candidates, and looking may stop or go on for any reason.
+
+    Args:
+        look: the number of this look, from 1; None where there is just one, declared before it.
+        candidates: how many there are, at least 1.
+        level: 0 to 1.
+
+    Raises:
+        ValueError: an argument outside its range.
+
+    >>> shared_level()
+    0.95
+    >>> [round(shared_level(look=look), 4) for look in (1, 2, 3, 30)]
+    [0.975, 0.9917, 0.9958, 0.9999]
+    >>> shared_level(candidates=5)
+    0.99
+    """
+    if candidates < 1 or (look is not None and look < 1) or not 0 < level < 1:
+        raise ValueError(
+            f"look and candidates of at least 1 and 0 < level < 1 are needed, not {look}, {candidates}, {level:g}"
+        )
+    if look is None and candidates == 1:
+        return level
+    return 1 - (1 - level) / (candidates * (1 if look is None else look * (look + 1)))
 
 
 def _checked(p: npt.ArrayLike) -> npt.NDArray[np.float64]:

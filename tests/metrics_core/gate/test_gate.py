@@ -47,6 +47,22 @@ def test_as_good_on_enough_samples_passes() -> None:
     assert rule.low == pytest.approx(-0.0028, abs=2e-4)
 
 
+def test_the_level_reaches_every_interval_and_every_sentence() -> None:
+    rules = policy(0.02, f"level {FIELD} >= 0.5")
+    usual, wider = (apply_policy(rules, evidence(column(9000, 100, 100, 800)), level) for level in (0.95, 1 - 0.05 / 6))
+    assert (wider.level, [rule.level for rule in wider.rules]) == (1 - 0.05 / 6, [1 - 0.05 / 6] * 2 + [None])
+    for narrow, wide in zip(usual.rules[:2], wider.rules[:2], strict=True):
+        assert narrow.low and narrow.high and wide.low and wide.high
+        assert (wide.high - wide.low) / (narrow.high - narrow.low) == pytest.approx(2.638 / 1.960, rel=0.02)
+        assert "95 % interval" in narrow.sentence
+        assert "99.17 % interval" in wide.sentence
+    # A loss that is shown at 95 %, and not at the level of the thirtieth look.
+    lost = evidence(column(400, 30, 60, 10))
+    assert [apply_policy(policy(0.0), lost, level).outcome for level in (0.95, 1 - 0.05 / 930)] == [
+        "FAIL", "INCONCLUSIVE",
+    ]  # fmt: skip
+
+
 def test_a_real_loss_fails() -> None:
     found = apply_policy(policy(), evidence(column(500, 10, 100, 390)))
     assert said(found) == ["FAIL", "FAIL", "PASS"]

@@ -41,6 +41,12 @@ def test_a_margin_of_0_is_0() -> None:
     assert parse_policy({**PLAIN, "margin": 0}, "x").primary.text == "label.correct >= 0"
 
 
+def test_looks_are_once_unless_they_are_repeated() -> None:
+    assert [parse_policy({**PLAIN, **more}, "x").looks for more in ({}, {"looks": "once"}, {"looks": "repeated"})] == [
+        "once", "once", "repeated",
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
@@ -50,7 +56,9 @@ def test_a_margin_of_0_is_0() -> None:
         ({"margin": None}, "margin: missing; write the loss of label.correct that does not matter, for instance 0.02. "
          "At 0 the new release must be better to pass"),
         ({"margn": 1}, "'margn': no such key; did you mean margin?"),
-        ({"colour": 1}, "'colour': no such key; the keys are primary, margin, rules"),
+        ({"looks": 3}, "looks: '3' cannot be used; write once, or repeated where data arrive and the gate is asked "
+         "again"),
+        ({"colour": 1}, "'colour': no such key; the keys are primary, margin, looks, rules"),
         ({"rules": ["coverage >= 95%"]}, "rule 'coverage >= 95%': '95%' is not a number from 0 to 1; write a share as "
          "0.95, not as 95%"),
         ({"rules": ["coverage >= 95"]}, "rule 'coverage >= 95': '95' is not a number from 0 to 1; write a share as "

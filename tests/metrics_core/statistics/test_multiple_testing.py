@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from answerkey.metrics_core.statistics.multiple_testing import benjamini_hochberg, holm
+from answerkey.metrics_core.statistics.multiple_testing import benjamini_hochberg, holm, shared_level
 
 PS = st.lists(st.floats(0, 1), min_size=1, max_size=6)
 
@@ -75,3 +75,14 @@ def test_of_what_benjamini_hochberg_rejects_at_most_1_in_20_is_true() -> None:
     false = np.mean([row[6:].sum() / max(1, row.sum()) for row in found])
     # It holds the share of true ones below q times their share of all tests, here a half.
     assert 0.015 <= false <= 0.05
+
+
+def test_looks_and_candidates_share_one_error() -> None:
+    looks = [1 - shared_level(look=look) for look in range(1, 100_000)]
+    assert looks[:3] == pytest.approx([0.05 / 2, 0.05 / 6, 0.05 / 12])
+    assert 0.0499 < math.fsum(looks) < 0.05
+    assert [1 - shared_level(look=2, candidates=k) for k in (1, 4)] == pytest.approx([0.05 / 6, 0.05 / 24])
+    assert shared_level(level=0.9) == 0.9
+    for wrong in ({"look": 0}, {"candidates": 0}, {"level": 1.0}):
+        with pytest.raises(ValueError, match="look and candidates of at least 1"):
+            shared_level(**wrong)  # type: ignore[arg-type]
