@@ -10,12 +10,13 @@ import uuid
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
 from multiprocessing.connection import wait
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.measurement import Measurement
-from answerkey.metrics_core.metric import Metric
+from answerkey.metrics_core.metric import Metric, measured
 from answerkey.metrics_core.registry import METRICS, MetricLike, create
 from answerkey.metrics_core.sample import Sample
 
@@ -55,7 +56,7 @@ def evaluate(
     chosen = [_of_run(metric, run) for metric in create(METRICS if metrics is None else metrics, **options)]
     if workers > 1 and len(samples) > 1:
         return _in_processes(samples, chosen, workers)
-    return [measurement for metric in chosen for measurement in metric.measure(samples)]
+    return [measurement for metric in chosen for measurement in measured(metric, samples)]
 
 
 def _of_run(metric: Metric, run: str) -> Metric:
@@ -67,16 +68,16 @@ def _of_run(metric: Metric, run: str) -> Metric:
 def _in_processes(samples: list[Sample], metrics: list[Metric], workers: int) -> list[Measurement]:
     size = -(-len(samples) // (workers * 4))
     chunks = [samples[i : i + size] for i in range(0, len(samples), size)]
-    measured: list[Measurement] = []
+    made: list[Measurement] = []
     with spawned_pool(workers) as pool:
         for metric in metrics:
             if metric.workload == "lexical":
                 check_portable(metric)
-                parts = pool.map(metric.measure, chunks)
-                measured.extend(measurement for part in parts for measurement in part)
+                parts = pool.map(partial(measured, metric), chunks)
+                made.extend(measurement for part in parts for measurement in part)
             else:
-                measured.extend(metric.measure(samples))
-    return measured
+                made.extend(measured(metric, samples))
+    return made
 
 
 def check_portable(metric: Metric) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.measurement import Failed, Measurement, Skipped
-from answerkey.metrics_core.metric import Metric
+from answerkey.metrics_core.metric import Metric, measured
 from answerkey.metrics_core.sample import Sample
 from answerkey.tasks.warehouse.store import parquet_writer
 
@@ -76,7 +76,7 @@ def score_shard(shard: Shard, api_key: str | None = None) -> str:
         metric = shard.metric
         if isinstance(metric, JudgeMetric):
             metric = replace(metric, access=replace(metric.access, api_key=api_key))
-        _write(part, (metric.measure(samples) for samples in samples_of(shard)))
+        _write(part, (measured(metric, samples) for samples in samples_of(shard)))
     return shard.part
 
 

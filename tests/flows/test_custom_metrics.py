@@ -24,7 +24,9 @@ SPECS = [
     "custom_metrics:Politeness(threshold=.3)",
     "rude=custom_metrics:Politeness(threshold=0)",
     "custom_metrics:Fragile",
+    "custom_metrics:Batched",
     "custom_metrics:short(words=2)",
+    "custom_metrics:first_letter",
     "offered",
 ]
 N = 1_800
@@ -82,9 +84,15 @@ def test_the_command_line_takes_them_and_processes_score_them(
     assert scores["rude.polite"] == 1.0
     assert set(scores) == {
         "contains.match", "politeness.polite", "politeness.share", "rude.polite", "rude.share", "fragile.grade",
-        "short.score", "ends_well.score",
+        "batched.grade", "short.score", "first_letter.score", "ends_well.score",
     }  # fmt: skip
-    reasons = {reason for (reason,) in query(home, "SELECT DISTINCT reason FROM scores WHERE status = 'failed'")}
+    failed = "SELECT DISTINCT reason FROM scores WHERE status = 'failed' AND metric = '{}'"
+    reasons = {reason for (reason,) in query(home, failed.format("batched"))}
+    assert reasons == {
+        "exception: RuntimeError: cannot bear this", "invalid value: grade is 1.5, outside 0.0 to 1.0",
+        "invalid value: values for grad; expected grade",
+    }  # fmt: skip
+    reasons = {reason for (reason,) in query(home, failed.format("fragile"))}
     assert reasons == {
         "exception: RuntimeError: cannot bear this", "invalid value: grade is 1.5, outside 0.0 to 1.0",
         "invalid value: grade is nan, outside 0.0 to 1.0", "invalid value: values for grad; expected grade",
@@ -170,7 +178,9 @@ def test_the_form_of_a_server_takes_them(server: str, tmp_path: Path) -> None:
         "data": {"answers": str(answers_file(tmp_path, 6))},
         "scoring": {
             "metrics": [],
-            "own_metrics": ["custom_metrics:Politeness(threshold=.3)", "x=custom_metrics:short"],
+            "own_metrics": [
+                "custom_metrics:Politeness(threshold=.3)", "x=custom_metrics:short", "custom_metrics:first_letter",
+            ],
         },
         "home": str(home), "page": False,
     }  # fmt: skip
@@ -184,7 +194,7 @@ def test_the_form_of_a_server_takes_them(server: str, tmp_path: Path) -> None:
     done = until(ended)
     assert done["state_type"] == "COMPLETED", done["state"]["message"]
     fields = query(home, "SELECT DISTINCT metric, field FROM report_scores ORDER BY ALL")
-    assert fields == [("politeness", "polite"), ("politeness", "share"), ("x", "score")]
+    assert fields == [("first_letter", "score"), ("politeness", "polite"), ("politeness", "share"), ("x", "score")]
 
 
 def test_an_option_that_no_chosen_metric_has_is_refused_with_its_name(bare_cli: Cli, tmp_path: Path) -> None:

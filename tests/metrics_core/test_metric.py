@@ -1,11 +1,25 @@
 """What the base class promises to metrics of users: options, checks, outcomes and signatures."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 
-from answerkey.metrics_core import Failed, Field, Metric, Sample, Scored, Undefined, option
+from answerkey.metrics_core import (
+    Failed,
+    Field,
+    Measurement,
+    Metric,
+    Sample,
+    Scored,
+    Undefined,
+    Usage,
+    evaluate,
+    option,
+)
+from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.metric import measured
 from answerkey.metrics_core.metrics.rouge_l import RougeL
 
 
@@ -166,3 +180,42 @@ def test_options_are_checked_and_brought_to_their_type() -> None:
 def test_a_metric_is_described_by_its_docstring() -> None:
     assert Fixed.described() == "Scores what it is told to."
     assert RougeL.described() == RougeL.summary
+
+
+@dataclass(frozen=True)
+class Batched(Metric):
+    """Scores samples together, and gives what their answers say."""
+
+    name = "batched"
+    fields = (Field("grade"),)
+
+    def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
+        answers = [sample.answer for sample in samples]
+        if "boom" in answers:
+            raise RuntimeError("cannot\nbear this")
+        if "model" in answers:
+            raise UserError("there is no model")
+        made = [Measurement(s.sample_id, "x", "x", Scored({"grade": float(s.answer or 0)}), Usage(2)) for s in samples]
+        return made[:-1] if "9" in answers else made
+
+
+def test_a_metric_with_measure_of_its_own_is_held_to_the_same_rules() -> None:
+    metric = Batched()
+    samples = [Sample(str(i), text) for i, text in enumerate(["0.5", "boom", "1.5", "1"])]
+    made = measured(metric, samples)
+    assert [one.outcome for one in made] == [
+        Scored({"grade": 0.5}),
+        Failed("exception", "RuntimeError: cannot bear this"),
+        Failed("invalid value", "grade is 1.5, outside 0.0 to 1.0"),
+        Scored({"grade": 1.0}),
+    ]
+    assert {(one.metric, one.signature) for one in made} == {("batched", metric.signature)}
+    assert [one.usage.seconds for one in made] == [2, 0, 2, 2]
+    assert evaluate(samples, [metric], workers=2) == evaluate(samples, [metric]) == made
+
+
+def test_a_measure_that_loses_samples_fails_them_all_and_one_that_cannot_work_at_all_says_so() -> None:
+    lost = Failed("invalid value", "measure returned other samples than it was given, or in another order")
+    assert [one.outcome for one in measured(Batched(), [Sample("1", "1"), Sample("2", "9")])] == [lost, lost]
+    with pytest.raises(UserError, match="there is no model"):
+        evaluate([Sample("1", "1"), Sample("2", "model")], [Batched()])

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from answerkey.metrics_core import Field, Metric, Sample, Scored, metric, option
+from answerkey.metrics_core import Field, Measurement, Metric, Sample, Scored, metric, option
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,23 @@ class Fragile(Metric):
         if sample.answer == "boom":
             raise RuntimeError("cannot\nbear this")
         return values.get(sample.answer or "", 1.0)  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Batched(Metric):
+    """Scores samples together: raises, or has impossible values, for some of them."""
+
+    name = "batched"
+    fields = (Field("grade"),)
+
+    def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
+        if any(sample.answer == "boom" for sample in samples):
+            raise RuntimeError("cannot\nbear this")
+        values = {"big": {"grade": 1.5}, "other": {"grad": 1.0}}
+        outcomes = [Scored(values.get(sample.answer or "", {"grade": 0.5})) for sample in samples]
+        return [
+            Measurement(sample.sample_id, "x", "x", outcome) for sample, outcome in zip(samples, outcomes, strict=True)
+        ]
 
 
 @metric
