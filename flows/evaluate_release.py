@@ -147,7 +147,7 @@ def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
     if old and not new:
         log.warning(f"{asked.baseline}: there is no other release to compare it with")
     comparisons = compare(home, old, new, policy) if old else []
-    verdicts = [decide(home, old, one, policy) for one in new] if old and policy else []
+    verdicts = [decide(home, old, one, policy, candidates=len(new)) for one in new] if old and policy else []
     shown = [old, *new] if old else new
     log_page(steps.publish_run(home, shown, comparisons, verdicts, drawn=asked.page, return_state=True))
     steps.announce(home, report_ids, verdicts)
@@ -164,9 +164,12 @@ def compare(home: Home, old: str, new: Sequence[str], policy: Policy | None) -> 
     return comparisons
 
 
-def decide(home: Home, old: str, new: str, policy: Policy) -> ReleaseVerdict:
-    """What the gate says about two reports. No verdict fails the run: that the release is bad is a result."""
-    gated = steps.gate(home, old, new, policy)
+def decide(home: Home, old: str, new: str, policy: Policy, *, candidates: int = 1) -> ReleaseVerdict:
+    """What the gate says about two reports, of which the new one is one of several candidates.
+
+    No verdict fails the run: that the release is bad is a result.
+    """
+    gated = steps.gate(home, old, new, policy, candidates=candidates)
     outcome = gated.verdict.outcome
     log.log(logging.INFO if outcome == "PASS" else logging.WARNING, f"{outcome}: {gated.verdict.sentence}")
     return gated

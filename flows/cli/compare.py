@@ -195,7 +195,7 @@ def _against(
         compare(home, old, new, primary=primary_field(home, (old, new), rules.primary.field) if rules else "")
         for new in news
     ]
-    return [old, *news], pairs, [gate(home, old, new, rules) for new in news] if rules else []
+    return [old, *news], pairs, [gate(home, old, new, rules, candidates=len(news)) for new in news] if rules else []
 
 
 def write_page(

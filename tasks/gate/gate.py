@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,8 @@ from answerkey.metrics_core.gate.policy import Policy, parse_policy
 from answerkey.metrics_core.gate.simulate import SelfTest, self_test
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.statistics.clustered import Mask
+from answerkey.metrics_core.statistics.intervals import LEVEL, percent
+from answerkey.metrics_core.statistics.multiple_testing import shared_level
 from answerkey.tasks.compare.compare import USES_FACTS
 from answerkey.tasks.compare.paired_samples import (
     CORPUS_BLEU,
@@ -27,7 +29,7 @@ from answerkey.tasks.compare.paired_samples import (
 )
 from answerkey.tasks.compare.warnings import differing_methods
 from answerkey.tasks.gate.calibrate import calibrations_of
-from answerkey.tasks.gate.verdicts import ReleaseVerdict, store_verdict
+from answerkey.tasks.gate.verdicts import ReleaseVerdict, look_at, store_verdict
 from answerkey.tasks.reports.report import LABEL, Report, is_known, labels, pair_named, read_reports, report_named
 from answerkey.tasks.warehouse.home import Home
 
@@ -94,23 +96,24 @@ def check_fields(policy: Policy, metrics: Sequence[Metric]) -> None:
             raise UserError(f"policy: {name}: this run will not have such a field; {hint}")
 
 
-def gate(home: Home, old: str, new: str, policy: Policy, dataset: str = "") -> ReleaseVerdict:
+def gate(home: Home, old: str, new: str, policy: Policy, dataset: str = "", *, candidates: int = 1) -> ReleaseVerdict:
     """Decide whether the release of report `new` may ship in place of that of `old`, and keep what was decided.
 
     Args:
         old, new: ids of reports, or names of releases, which stand for their newest report; `dataset`: where a release
             has reports on several.
+        candidates: how many new releases are decided on together; their intervals share the error of one.
 
     Raises:
         UserError: there is no report `new`, it is not clear which are meant, or they cannot be a pair. A baseline that
             is missing is no bad input: the verdict is then INCOMPLETE, and never a PASS.
     """
-    gated = _decided(home, old, new, policy, dataset)
+    gated = _decided(home, old, new, policy, dataset, candidates)
     store_verdict(home, gated)
     return gated
 
 
-def _decided(home: Home, old: str, new: str, policy: Policy, dataset: str) -> ReleaseVerdict:
+def _decided(home: Home, old: str, new: str, policy: Policy, dataset: str, candidates: int) -> ReleaseVerdict:
     primary, margin = policy.primary.field, abs(policy.primary.floor)
     if not is_known(home, old):
         new = report_named(home, new, dataset)
@@ -118,8 +121,28 @@ def _decided(home: Home, old: str, new: str, policy: Policy, dataset: str) -> Re
         rules = tuple(RuleOutcome(rule.text, "INCOMPLETE", "there is no baseline") for rule in policy.rules)
         sentence = f"whether {new} may ship cannot be said: {sentence}"
         return ReleaseVerdict(old, new, primary, margin, Verdict("INCOMPLETE", sentence, rules))
-    old, new, found = _evidence(home, old, new, policy, dataset)
-    return ReleaseVerdict(old, new, primary, margin, apply_policy(policy, found))
+    before, after = _reports(home, old, new, dataset)
+    look = look_at(home, before, after, primary)
+    level = shared_level(look=look if policy.looks == "repeated" else None, candidates=candidates)
+    verdict = apply_policy(policy, evidence(home, before, after, policy), level)
+    verdict = replace(verdict, look=look, candidates=candidates)
+    sentence = " ".join(filter(None, (verdict.sentence, _looked(policy, verdict))))
+    return ReleaseVerdict(before.report_id, after.report_id, primary, margin, replace(verdict, sentence=sentence))
+
+
+def _looked(policy: Policy, verdict: Verdict) -> str:
+    """What follows from the number of looks and of candidates, in a sentence; nothing where both are 1."""
+    many = [f"look {verdict.look}"] if policy.looks == "repeated" or verdict.look > 1 else []
+    many += [f"one of {verdict.candidates} candidates"] if verdict.candidates > 1 else []
+    if not many:
+        return ""
+    text = f"This is {', '.join(many)}"
+    if verdict.level != LEVEL:
+        what = " and ".join(["looks"] * (policy.looks == "repeated") + ["candidates"] * (verdict.candidates > 1))
+        text += f": intervals at {percent(verdict.level)}, so that all {what} together keep the error rate of one"
+    if policy.looks == "once" and verdict.look > 1:
+        text += "; the stated error rate holds for one look, so write looks: repeated in the policy"
+    return f"{text}."
 
 
 def gate_self_test(home: Home, old: str, new: str, policy: Policy, dataset: str = "", *, seed: int = 0) -> SelfTest:
@@ -128,18 +151,18 @@ def gate_self_test(home: Home, old: str, new: str, policy: Policy, dataset: str 
     Raises:
         UserError: a report is not there, they cannot be a pair, or they have nothing to simulate with.
     """
-    return self_test(policy, _evidence(home, old, new, policy, dataset)[2], seed=seed)
+    return self_test(policy, evidence(home, *_reports(home, old, new, dataset), policy), seed=seed)
 
 
-def _evidence(home: Home, old: str, new: str, policy: Policy, dataset: str) -> tuple[str, str, Evidence]:
-    """The ids of both reports, and what the policy asks about them."""
+def _reports(home: Home, old: str, new: str, dataset: str) -> tuple[Report, Report]:
+    """Both reports, which must be two, and about one data set."""
     old, new = pair_named(home, old, new, dataset)
     before, after = read_reports(home, [old, new])
     if old == new:
         raise UserError(f"{old}: a report cannot be compared with itself")
     if before.dataset != after.dataset:
         raise UserError(f"{old} is about {before.dataset}, and {new} about {after.dataset}")
-    return old, new, evidence(home, before, after, policy)
+    return before, after
 
 
 @dataclass(frozen=True, slots=True)

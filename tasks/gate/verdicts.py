@@ -10,6 +10,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from answerkey.metrics_core.gate.gate import PRECEDENCE, GateOutcome, RuleOutcome, Verdict
+from answerkey.tasks.reports.report import Report
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -34,13 +35,16 @@ class ReleaseVerdict:
     verdict: Verdict
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values for JSON: old, new, outcome, exit_code, sentence, policy and rules."""
+        """Plain values for JSON: old, new, outcome, exit_code, sentence, look, candidates, level, policy and rules."""
         return {
             "old": self.old,
             "new": self.new,
             "outcome": self.verdict.outcome,
             "exit_code": EXIT_CODES[self.verdict.outcome],
             "sentence": self.verdict.sentence,
+            "look": self.verdict.look,
+            "candidates": self.verdict.candidates,
+            "level": self.verdict.level,
             "policy": [rule.rule for rule in self.verdict.rules],
             "rules": [asdict(rule) for rule in self.verdict.rules],
         }
@@ -56,6 +60,27 @@ def store_verdict(home: Home, gated: ReleaseVerdict) -> None:
             "VALUES (now(), ?, ?, ?, ?, ?, ?, ?)",
             [gated.old, gated.new, said.outcome, said.sentence, gated.primary, gated.margin, rules],
         )
+
+
+def look_at(home: Home, old: Report, new: Report, primary: str) -> int:
+    """The number of a look at two reports by the METRIC.FIELD `primary`, from 1: one more than there were at others.
+
+    Only what is new makes a look: other answers, another version of the data set, or another way of measuring. The
+    same data again have the number that they had first.
+    """
+    metric = primary.partition(".")[0]
+    releases = {"dataset": new.dataset, "old": old.release, "new": new.release}
+    with home.warehouse.reading() as warehouse:
+        rows = warehouse.execute(
+            statements(__name__)["looks"], {**releases, "primary": primary, "metric": metric}
+        ).fetchall()
+    seen = [data for (data,) in rows]
+    data = [
+        part
+        for report in (old, new)
+        for part in (report.dataset_version, report.answers_version, report.manifest["signatures"].get(metric))
+    ]
+    return seen.index(data) + 1 if data in seen else len(seen) + 1
 
 
 def stored_verdicts(home: Home, new_report_ids: Sequence[str]) -> tuple[ReleaseVerdict, ...]:
@@ -115,6 +140,10 @@ def junit(gated: ReleaseVerdict) -> str:
             )
             found.text = _xml(rule.sentence)
     ElementTree.SubElement(suite, "system-out").text = _xml(f"{gated.verdict.outcome}: {gated.verdict.sentence}")
+    properties = ElementTree.Element("properties")
+    for name in ("look", "candidates", "level"):
+        ElementTree.SubElement(properties, "property", name=name, value=str(getattr(gated.verdict, name)))
+    suite.insert(0, properties)
     whole = ElementTree.Element("testsuites")
     whole.append(suite)
     ElementTree.indent(whole)

@@ -73,6 +73,28 @@ def test_a_policy_file_and_the_text(bare_cli: Cli, home: Path, tmp_path: Path) -
     assert json.loads(written.read_text())["outcome"] == "PASS"
 
 
+def test_looks_and_candidates_are_counted_and_kept(bare_cli: Cli, home: Path, tmp_path: Path) -> None:
+    xml, file = tmp_path / "gate.xml", tmp_path / "gate.yaml"
+    options = ("--primary", FIELD, "--margin", 0.05, "--looks", "repeated", "--home", home)
+    result = bare_cli("gate", "old", "same", *options, "--json", "-", "--junit", xml)
+    content = json.loads(result.stdout)
+    assert (content["look"], content["candidates"], content["level"]) == (1, 1, 0.975)
+    assert "97.5 % interval" in content["sentence"]
+    assert content["sentence"].endswith(
+        "This is look 1: intervals at 97.5 %, so that all looks together keep the error rate of one."
+    )
+    [suite] = ElementTree.parse(xml).getroot()
+    kept = {one.get("name"): one.get("value") for one in suite.iter("property")}
+    assert kept == {"look": "1", "candidates": "1", "level": "0.975"}
+    file.write_text(f"primary: {FIELD}\nmargin: 0.05\n")
+    reports = ("report", "same", "worse", "thin", "--baseline", "old", "--policy", file, "--home", home)
+    found = json.loads(bare_cli(*reports, "--json").stdout)["verdicts"]
+    assert [(one["look"], one["candidates"], one["level"]) for one in found] == [
+        (1, 3, pytest.approx(1 - 0.05 / 3))
+    ] * 3
+    assert "98.3 % interval" in found[0]["sentence"]
+
+
 def test_a_hostile_name_is_shown_and_does_nothing(bare_cli: Cli, home: Path) -> None:
     result = bare_cli("gate", "old", "[red]<b>\x1b[2J\u202e", "--primary", FIELD, "--margin", 0.05, "--home", home)
     assert result.returncode == 0, result.stderr

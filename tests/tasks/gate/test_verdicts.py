@@ -1,0 +1,77 @@
+"""Looks and candidates: what is counted as a look, and what the verdicts say and do about it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+
+from answerkey.metrics_core.gate.policy import Policy, parse_policy
+from answerkey.tasks.gate.gate import gate
+from answerkey.tasks.gate.verdicts import look_at
+from answerkey.tasks.reports.report import read_reports
+from answerkey.tasks.warehouse.home import Home
+from tests.tasks.comparing_help import answer, release
+
+Cli = Callable[..., CompletedProcess[str]]
+FIELD = "exact_match.match"
+
+
+def policy(looks: str = "once", margin: float = 0.05) -> Policy:
+    return parse_policy({"primary": FIELD, "margin": margin, "looks": looks}, "x")
+
+
+def night(home: Path, name: str, wrong: range, n: int = 200, **more: Any) -> str:
+    """A report of one night: `wrong` are the questions that the release gets wrong."""
+    return release(home, name, [answer(i, "no" if i in wrong else "yes") for i in range(n)], **more)
+
+
+def looked(home: Path, new: str, rules: Policy, candidates: int = 1) -> tuple[int, float, str]:
+    said = gate(Home(home), "d/old/v1", new, rules, candidates=candidates).verdict
+    return said.look, said.level, said.sentence.rpartition("This is ")[2]
+
+
+def test_every_new_night_is_a_look_and_the_same_data_are_none(tmp_path: Path) -> None:
+    night(tmp_path, "old", range(20))
+    first, second = night(tmp_path, "new", range(10, 30)), night(tmp_path, "new", range(15, 35))
+    assert looked(tmp_path, first, policy())[:2] == (1, 0.95)
+    assert looked(tmp_path, second, policy())[0] == 2
+    # The same reports again, with another margin, and a report of the same answers: nothing new was seen.
+    assert looked(tmp_path, first, policy())[0] == 1
+    assert looked(tmp_path, second, policy(margin=0.1))[0] == 2
+    again = night(tmp_path, "new", range(15, 35))
+    assert (again, looked(tmp_path, again, policy())[0]) == ("d/new/v3", 2)
+    # Another release, and another way of measuring.
+    other = night(tmp_path, "other", range(10, 30))
+    assert looked(tmp_path, other, policy())[0] == 1
+    grown = night(tmp_path, "new", range(15, 35), n=250)
+    assert looked(tmp_path, grown, policy())[0] == 3
+    old, new = read_reports(Home(tmp_path), ["d/old/v1", first])
+    assert [look_at(Home(tmp_path), old, new, name) for name in (FIELD, "label.correct")] == [1, 1]
+
+
+def test_a_gate_without_a_baseline_is_no_look(tmp_path: Path) -> None:
+    new = night(tmp_path, "new", range(10))
+    assert gate(Home(tmp_path), "old", new, policy()).verdict.outcome == "INCOMPLETE"
+    night(tmp_path, "old", range(10))
+    assert looked(tmp_path, new, policy())[0] == 1
+
+
+def test_repeated_looks_and_candidates_share_the_error(tmp_path: Path) -> None:
+    night(tmp_path, "old", range(20))
+    nights = [night(tmp_path, "new", range(10 + k, 30 + k)) for k in range(3)]
+    rules = policy("repeated")
+    assert [looked(tmp_path, new, rules)[1] for new in nights] == pytest.approx([0.975, 1 - 0.05 / 6, 1 - 0.05 / 12])
+    look, level, sentence = looked(tmp_path, nights[2], rules, candidates=4)
+    assert (look, level) == (3, pytest.approx(1 - 0.05 / 48))
+    assert sentence == (
+        "look 3, one of 4 candidates: intervals at 99.9 %, so that all looks and candidates together keep the error "
+        "rate of one."
+    )
+    assert looked(tmp_path, nights[1], policy())[2] == (
+        "look 2; the stated error rate holds for one look, so write looks: repeated in the policy."
+    )
+    assert looked(tmp_path, nights[0], policy(), candidates=2)[1:] == (
+        0.975, "one of 2 candidates: intervals at 97.5 %, so that all candidates together keep the error rate of one."
+    )  # fmt: skip
