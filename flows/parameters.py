@@ -23,7 +23,7 @@ from answerkey.metrics_core.judges.judge_metric import check
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.metric import LIMITS, Metric
-from answerkey.metrics_core.registry import METRICS, create
+from answerkey.metrics_core.registry import DEFAULT_METRICS, METRICS, create
 from answerkey.tasks.load.columns import parse_map
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.score.keys import key, settings
@@ -177,10 +177,10 @@ def _with_metric_options(form: type[_Form]) -> type[_Form]:
 @_with_metric_options
 class _MetricOptions(Form):
     metrics: list[Annotated[str, WithJsonSchema({"type": "string", "enum": list(METRICS)})]] = Field(
-        default_factory=lambda: list(METRICS),
+        list(DEFAULT_METRICS),
         title="Metrics",
-        description="What to compute. meaning_match and ground_truth_similarity need a judge: the offline judge, which "
-        "is free, unless you name another.",
+        description=f"What to compute. By default: {', '.join(DEFAULT_METRICS)}. The last two need a judge: the "
+        "offline judge, which is free, unless you name another.",
     )
     own_metrics: list[str] = Field(
         default_factory=list,
@@ -194,7 +194,11 @@ class _MetricOptions(Form):
     def _joined(cls, given: Any) -> Any:
         # The form offers the metrics of answerkey as a choice, so those of one's own have a field to be typed in.
         if isinstance(given, dict) and given.get("own_metrics"):
-            return {**given, "metrics": [*given.get("metrics", METRICS), *given["own_metrics"]], "own_metrics": []}
+            return {
+                **given,
+                "metrics": [*given.get("metrics", DEFAULT_METRICS), *given["own_metrics"]],
+                "own_metrics": [],
+            }
         return given
 
     @field_validator("metrics", mode="before")

@@ -17,7 +17,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.measurement import Measurement
 from answerkey.metrics_core.metric import Metric, measured
-from answerkey.metrics_core.registry import METRICS, MetricLike, create
+from answerkey.metrics_core.registry import DEFAULT_METRICS, MetricLike, create
 from answerkey.metrics_core.sample import Sample
 
 
@@ -33,8 +33,8 @@ def evaluate(
     Args:
         samples: what to score; ids need not be unique here.
         metrics: names from `METRICS`, specs (`x=my_package.metrics:Politeness(threshold=.9)`), metrics such as
-            `RougeL()`, classes of metrics, functions of an answer and its references. When not given: all of this
-            package; unless `judge` names a model, the judge is the offline one.
+            `RougeL()`, classes of metrics, functions of an answer and its references. When not given:
+            `DEFAULT_METRICS`; unless `judge` names a model, the judge is the offline one.
         workers: processes for the lexical metrics. More than one needs the usual `if __name__ ==
             "__main__":` guard in scripts, since processes are spawned.
         options: options of the metrics that are not given as an object, for instance
@@ -53,7 +53,7 @@ def evaluate(
     samples = list(samples)
     # One budget for all metrics of this call.
     run = uuid.uuid4().hex
-    chosen = [_of_run(metric, run) for metric in create(METRICS if metrics is None else metrics, **options)]
+    chosen = [_of_run(metric, run) for metric in create(DEFAULT_METRICS if metrics is None else metrics, **options)]
     if workers > 1 and len(samples) > 1:
         return _in_processes(samples, chosen, workers)
     return [measurement for metric in chosen for measurement in measured(metric, samples)]

@@ -49,6 +49,9 @@ METRICS: Mapping[str, type[Metric]] = {
 }
 """Every metric of this package by the name that users write, in the order of reports."""
 
+DEFAULT_METRICS = ("answer_correctness", "semantic_similarity", "meaning_match", "ground_truth_similarity")
+"""What is computed where no metric is named. Most of the others are fields of `answer_correctness`."""
+
 GROUP = "answerkey.metrics"
 """The group of entry points by which an installed package offers metrics."""
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from answerkey.metrics_core.registry import METRICS
+from answerkey.metrics_core.registry import DEFAULT_METRICS, METRICS
 from answerkey.tasks.maintenance import close_runs, mark_dead_runs
 from answerkey.tasks.warehouse.home import Home
 from tests.flows.conftest import ROOT, command
@@ -92,6 +92,7 @@ def test_the_forms_are_for_people(deployed: Deployed) -> None:
     assert list(form["properties"])[:4] == ["data", "scoring", "judging", "limits"]
     metrics = form["definitions"]["Scoring"]["properties"]["metrics"]
     assert metrics["items"] == {"type": "string", "enum": list(METRICS)}
+    assert metrics["default"] == list(DEFAULT_METRICS)
     # Any text: a metric of one's own is an import path.
     assert form["definitions"]["Scoring"]["properties"]["own_metrics"]["items"] == {"type": "string"}
     # What is no place for a key is never stored.
@@ -330,7 +331,7 @@ def test_a_person_fills_the_form_in_a_browser(deployed: Deployed, tmp_path: Path
         field(page, "Release (Optional)").fill("by-hand")
         for item in ("label=correct", "kind", "lang"):
             _remove_item(page, item)
-        for metric in [name for name in METRICS if name not in ("contains", "exact_match")]:
+        for metric in [name for name in DEFAULT_METRICS if name != "answer_correctness"]:
             page.locator(f"xpath=//*[contains(@class, 'p-tag') and normalize-space() = '{metric}']//button").click()
         field(page, "Threshold (Optional)", "input").fill("3")
         page.get_by_role("button", name="Submit").click()
@@ -346,7 +347,7 @@ def test_a_person_fills_the_form_in_a_browser(deployed: Deployed, tmp_path: Path
         page.get_by_text("Completed", exact=True).first.wait_for(timeout=120_000)
         page.get_by_text("Artifacts", exact=True).first.click()
         page.get_by_text("report-typed-by-hand").first.click()
-        page.get_by_role("cell", name="contains.match").first.wait_for(timeout=30_000)
+        page.get_by_role("cell", name="answer_correctness.token_overlap_recall").first.wait_for(timeout=30_000)
         page.screenshot(path=tmp_path / "artifact.png")
         browser.close()
     assert abroad == []

@@ -17,20 +17,27 @@ from answerkey.metrics_core.sample import Sample
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.validate.contract import Contract
 
+FOUR = ["answer_correctness", "semantic_similarity", "meaning_match", "ground_truth_similarity"]
+
 
 def test_the_form_offers_every_metric_and_profile() -> None:
-    assert Scoring().metrics == list(METRICS)
+    metrics = Scoring.model_json_schema()["properties"]["metrics"]
+    assert metrics["items"]["enum"] == list(METRICS)
     assert get_args(Scoring.model_fields["profile"].annotation) == ("default", *PROFILES)
 
 
-def test_all_metrics_are_the_default_since_the_offline_judge_is_free() -> None:
-    assert Scoring().metrics == list(METRICS)
+def test_four_metrics_are_the_default() -> None:
+    assert Scoring().metrics == FOUR
+    assert Scoring.model_validate({"own_metrics": ["exact_match"]}).metrics == [*FOUR, "exact_match"]
+    # As a saved schedule has them.
+    assert Scoring.model_validate({"metrics": list(METRICS)}).metrics == list(METRICS)
+    assert Scoring().asks_judges
     assert not Scoring(metrics=["contains"]).asks_judges
     assert Scoring(metrics=["contains", "meaning_match"]).asks_judges
 
 
 def test_untouched_forms_are_the_library_s_defaults() -> None:
-    assert Scoring().create("cache") == create(METRICS, {"embedding_cache": "cache"})
+    assert Scoring().create("cache") == create(FOUR, {"embedding_cache": "cache"})
     assert Limits().contract() == Contract()
     assert Data(answers="a.csv").source() == Source("a.csv")
 
@@ -45,7 +52,7 @@ def test_choices_reach_the_library() -> None:
     )
     judge = JudgeOptions(judges=("openai/a",))
     assert scoring.create("c", judge) == create(
-        METRICS, profile="continuous_eval_v0_3", blank_answer="undefined", embedding_models=("minilm",),
+        FOUR, profile="continuous_eval_v0_3", blank_answer="undefined", embedding_models=("minilm",),
         aggregation="min", threshold=0.7, embedding_cache="c", judge=judge,
     )  # fmt: skip
     limits = Limits(max_quarantined=0.5, missing_tolerance=0.1, length_drift=2.0, min_coverage=0.5)
@@ -59,7 +66,7 @@ def test_choices_reach_the_library() -> None:
 def test_an_option_that_is_not_set_is_left_to_the_metric() -> None:
     unset = Scoring(profile="default", embedding_models=[], threshold=0, tolerance=0.1)
     assert unset.options == {}
-    assert unset.create() == create(METRICS)
+    assert unset.create() == create(FOUR)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from answerkey.metrics_core.evaluate import spawned_pool
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.metrics.answer_correctness import AnswerCorrectness
 from answerkey.metrics_core.offline_judge.rules import RuleId
+from answerkey.metrics_core.registry import DEFAULT_METRICS
 
 LEXICAL = [name for name, cls in METRICS.items() if cls.kind == "lexical"]
 PACKAGE = Path(answerkey.metrics_core.__file__).parent
@@ -70,14 +71,14 @@ def test_nothing_to_score() -> None:
     assert evaluate(samples(), []) == []
 
 
-def test_all_metrics_when_none_is_named() -> None:
+def test_the_default_metrics_when_none_is_named() -> None:
     # Without a sample no model is loaded.
     assert evaluate([]) == []
     with pytest.raises(UserError, match="metric semantic_similarity: "):
         evaluate([], threshold=2.0)
-    assert {m.metric for m in evaluate([Sample("1", None, ["a"])])} == set(METRICS)
+    assert {m.metric for m in evaluate([Sample("1", None, ["a"])])} == set(DEFAULT_METRICS)
     judge = JudgeOptions(judges=("openai/never-asked",))
-    assert {m.metric for m in evaluate([Sample("1", None, ["a"])], judge=judge)} == set(METRICS)
+    assert {m.metric for m in evaluate([Sample("1", None, ["a"])], judge=judge)} == set(DEFAULT_METRICS)
 
 
 def test_without_a_judge_the_offline_one_decides() -> None:
