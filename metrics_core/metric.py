@@ -168,11 +168,18 @@ class Metric(ABC):
         names = [one.name for one in self.fields]
         if not names or len(set(names)) < len(names):
             raise ValueError(f"{type(self).__name__} must declare fields, each with a name of its own")
+        if self.headline not in names:
+            raise ValueError(f"{type(self).__name__}: the headline {self.headline!r} is none of its fields")
 
     @property
     @abstractmethod
     def fields(self) -> tuple[Field, ...]:
         """The numbers that a scored measurement has, in order. Mostly a class attribute."""
+
+    @property
+    def headline(self) -> str:
+        """The name of the field that speaks for the metric; its first, unless a class attribute names another."""
+        return self.fields[0].name
 
     @classmethod
     def options(cls) -> tuple[DataclassField[Any], ...]:

@@ -30,6 +30,8 @@ class RougeL(LexicalMetric):
     name = "rouge_l"
     summary = "longest common subsequence of words, from the one best reference"
     fields = P_R_F1
+    # Precision and F1 fall as answers get longer, whether or not they are right.
+    headline = "recall"
     method = f"tok:{TOKENIZER_ID}|refs:best"
 
     def compare(self, answer: str, references: References) -> Scored:

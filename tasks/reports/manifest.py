@@ -74,6 +74,7 @@ def _declared(metric: Metric) -> dict[str, Any]:
         "kind": metric.kind,
         "summary": metric.described(),
         "fields": [asdict(field) for field in metric.fields],
+        "headline": metric.headline,
     }
 
 

@@ -61,11 +61,12 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class MetricNote:
-    """What a report keeps of a metric."""
+    """What a report keeps of a metric; `headline` is the field that speaks for it."""
 
     kind: Kind
     summary: str
     fields: tuple[Field, ...]
+    headline: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +97,13 @@ class Report:
         Reports keep it themselves, since the code of a metric may be gone; those of the first version did not, and
         had metrics of this package only.
         """
+        ours = METRICS[name]() if name in METRICS else None
         if note := self.manifest.get("metrics", {}).get(name):
-            return MetricNote(note["kind"], note["summary"], tuple(Field(**one) for one in note["fields"]))
-        if name not in METRICS:
-            return None
-        return MetricNote(METRICS[name].kind, METRICS[name].described(), METRICS[name]().fields)
+            fields = tuple(Field(**one) for one in note["fields"])
+            # Reports made before metrics had a headline do not name it.
+            headline = note.get("headline") or (ours.headline if ours else fields[0].name)
+            return MetricNote(note["kind"], note["summary"], fields, headline)
+        return MetricNote(ours.kind, ours.described(), ours.fields, ours.headline) if ours else None
 
     def range(self, metric: str, field: str) -> tuple[float, float]:
         """The lowest and highest possible value of a field; of one that is not known, the widest of its metric."""

@@ -94,13 +94,9 @@ class Period:
     methods: int
 
 
-_HEADLINES = {"answer_correctness": "token_overlap_recall", "rouge_l": "recall", "token_overlap": "recall"}
-"""Length sways the other fields of these metrics most. Of all other metrics it is the first field."""
-
-
 def main_field(metric: str) -> str:
     """The one of the metric's numbers that is shown where there is room for one."""
-    return _HEADLINES.get(metric) or create([metric])[0].fields[0].name
+    return create([metric])[0].headline
 
 
 def _fields(metric: str) -> tuple[Field, ...]:
@@ -117,7 +113,7 @@ def _main_of(metric: str, known: Sequence[str]) -> str:
     except UserError:
         # Its code is not here, but its numbers are.
         return known[0]
-    return f"{made.name}.{made.fields[0].name}"
+    return f"{made.name}.{made.headline}"
 
 
 def interval(field: Field | None, mean: float | None, sd: float | None, n: int, others: int) -> Interval | None:

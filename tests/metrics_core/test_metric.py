@@ -139,6 +139,10 @@ def test_what_is_no_metric_is_refused_where_it_is_made() -> None:
         name = "my metric"
 
     @dataclass(frozen=True)
+    class Loud(Fixed):
+        headline = "volume"
+
+    @dataclass(frozen=True)
     class Silent(Metric):
         name = "silent"
         fields = (Field("a"),)
@@ -146,6 +150,7 @@ def test_what_is_no_metric_is_refused_where_it_is_made() -> None:
     for cls, message in (
         (Undecorated, r"Undecorated.limit is no option yet: decorate the class with @dataclass\(frozen=True\)"),
         (Twice, "Twice must declare fields, each with a name of its own"),
+        (Loud, "Loud: the headline 'volume' is none of its fields"),
         (Spaced, "Spaced is named 'my metric': a name is made of a-z, 0-9 and _"),
         (Silent, r"Silent must have score\(sample\), or measure\(samples\)"),
     ):

@@ -1,0 +1,83 @@
+"""Which fields speak for reports: the primary one, one per metric, and nothing twice."""
+
+from pathlib import Path
+
+import pytest
+
+from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.registry import DEFAULT_METRICS
+from answerkey.tasks.reports.headline import fields_of, headlines, primary
+from answerkey.tasks.reports.report import Report, read_reports
+from answerkey.tasks.warehouse.home import Home
+from tests.tasks.comparing_help import answer, release
+from tests.tasks.staging_help import Row
+
+
+def reports(home: Path, *names: str) -> list[Report]:
+    return read_reports(Home(home), [f"d/{name}/v1" for name in names])
+
+
+def rows(n: int = 4, labelled: int = 0, references: tuple[str, ...] = ("yes it is",)) -> list[Row]:
+    return [
+        answer(i, "it is", True if i < labelled else None, references=list(references))
+        | ({"correct": None} if labelled and i >= labelled else {})
+        for i in range(n)
+    ]
+
+
+def test_the_default_run_has_four_headlines_and_the_match_decides(tmp_path: Path) -> None:
+    release(tmp_path, "one", rows(), DEFAULT_METRICS)
+    found = reports(tmp_path, "one")
+    assert primary(found) == "meaning_match.match"
+    assert headlines(found) == (
+        "meaning_match.match", "answer_correctness.token_overlap_recall", "semantic_similarity.similarity",
+        "ground_truth_similarity.similarity",
+    )  # fmt: skip
+    assert headlines(found, "answer_correctness.bleu_score")[:2] == (
+        "answer_correctness.bleu_score", "semantic_similarity.similarity",
+    )  # fmt: skip
+    assert len(fields_of(found)) == 7 + 1 + 1 + 4
+
+
+def test_labels_decide_where_at_least_half_of_the_answers_have_one(tmp_path: Path) -> None:
+    for name, labelled in (("half", 2), ("few", 1)):
+        release(tmp_path, name, rows(labelled=labelled), ("exact_match", "meaning_match"))
+    assert primary(reports(tmp_path, "half")) == "label.correct"
+    assert primary(reports(tmp_path, "half", "few")) == primary(reports(tmp_path, "few")) == "meaning_match.match"
+    assert headlines(reports(tmp_path, "few")) == ("meaning_match.match", "label.correct", "exact_match.match")
+
+
+def test_without_labels_and_match_the_first_metric_decides(tmp_path: Path) -> None:
+    release(tmp_path, "one", rows(labelled=1), ("rouge_l", "exact_match"))
+    assert primary(reports(tmp_path, "one")) == "rouge_l.recall"
+    release(tmp_path, "two", rows(), ("exact_match", "meaning_match"))
+    # What both have comes before what one of them has.
+    both = reports(tmp_path, "one", "two")
+    assert primary(both) == "exact_match.match"
+    assert set(headlines(both)) == {"exact_match.match", "label.correct", "rouge_l.recall", "meaning_match.match"}
+    assert primary(both, "rouge_l.f1") == "rouge_l.f1"
+    with pytest.raises(UserError, match=r"rouge_l\.f2: these reports have .*; did you mean rouge_l\.f1\?"):
+        primary(both, "rouge_l.f2")
+
+
+def test_nothing_is_shown_under_two_names(tmp_path: Path) -> None:
+    metrics = ("answer_correctness", "rouge_l", "token_overlap", "bleu")
+    release(tmp_path, "single", rows(), metrics)
+    single = reports(tmp_path, "single")
+    assert [name for name in fields_of(single) if not name.startswith("answer_correctness.")] == ["bleu.corpus_bleu"]
+    assert headlines(single) == ("answer_correctness.token_overlap_recall", "rouge_l.recall", "bleu.bleu")
+    # With several references they are other numbers, but for F1.
+    release(tmp_path, "several", rows(references=("yes it is", "it", "is it so")), metrics)
+    beside = [name for name in fields_of(reports(tmp_path, "several")) if not name.startswith("answer_correctness.")]
+    assert {"rouge_l.precision", "rouge_l.recall"} & set(beside)
+    assert not {"rouge_l.f1", "token_overlap.f1"} & set(beside)
+
+
+def test_a_report_of_an_earlier_version_names_no_headline(tmp_path: Path) -> None:
+    release(tmp_path, "one", rows(), ("answer_correctness", "tests.metrics_core.data.custom_metrics:Politeness"))
+    [report] = reports(tmp_path, "one")
+    kept = report.manifest["metrics"]
+    assert kept["answer_correctness"]["headline"] == "token_overlap_recall"
+    for note in kept.values():
+        del note["headline"]
+    assert headlines([report]) == ("answer_correctness.token_overlap_recall", "politeness.polite")
