@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import Field as DataclassField
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import (
-    BaseModel,
     ConfigDict,
     Field,
-    ValidationError,
     WithJsonSchema,
     create_model,
     field_validator,
@@ -24,27 +22,13 @@ from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.metric import LIMITS, Metric
 from answerkey.metrics_core.registry import DEFAULT_METRICS, METRICS, create
+from answerkey.metrics_core.validation import Validated
 from answerkey.tasks.load.columns import parse_map
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.score.keys import key, settings
 from answerkey.tasks.validate.contract import Contract, Thresholds
 
-SILENT = {
-    "judges": "write PROVIDER/MODEL or PROVIDER/MODEL@http://address, for instance openai/gpt-4o-mini; or offline",
-    "api_base": "write the address of a server, for instance http://127.0.0.1:8080/v1, without a password",
-    "model": "write PROVIDER/MODEL or PROVIDER/MODEL@http://address, for instance openai/gpt-4o-mini",
-    "key_from": "say where the key is (env:NAME, secret:BLOCK or variable:NAME); never give the key itself",
-}
-"""The message for fields that may hold a secret by mistake: it repeats nothing of what was typed."""
-
 NO_SUCH_OPTION = "none of these metrics has such an option"
-
-
-def wrong_value(error: Mapping[str, Any]) -> str:
-    """What one of pydantic's errors says of a value."""
-    if error["type"] == "literal_error":
-        return f"choose from {error['ctx']['expected'].replace(' or ', ', ')}".replace("'", "")
-    return str(error["msg"]).removeprefix("Value error, ")
 
 
 def in_order(*first: str) -> Callable[[dict[str, Any]], None]:
@@ -58,10 +42,10 @@ def in_order(*first: str) -> Callable[[dict[str, Any]], None]:
     return number
 
 
-class Form(BaseModel):
-    """Refuses what it does not know, so that a misspelt parameter is not silently ignored."""
+class Form(Validated):
+    """A form of the Prefect UI."""
 
-    model_config = ConfigDict(extra="forbid", json_schema_extra=in_order())
+    model_config = ConfigDict(json_schema_extra=in_order())
 
 
 class Data(Form):
@@ -319,11 +303,7 @@ class Judging(JudgeOptions):
         """
         judges, api_base = settings(self.judges, self.api_base)
         given = {name: getattr(self, name) for name in JudgeOptions.model_fields}
-        try:
-            options = JudgeOptions(**{**given, "judges": judges, "api_base": api_base})
-        except ValidationError as error:
-            messages = [one["msg"].removeprefix("Value error, ") for one in error.errors(include_input=False)]
-            raise UserError("; ".join(messages)) from None
+        options = JudgeOptions(**{**given, "judges": judges, "api_base": api_base})
         options.seats()
         return options
 

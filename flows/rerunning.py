@@ -7,7 +7,7 @@ from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from answerkey.flows.parameters import (
     METRIC_OPTIONS,
@@ -19,6 +19,7 @@ from answerkey.flows.parameters import (
     Scoring,
 )
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.validation import InvalidValue
 
 _AS_IN_THE_REPORT = -1.0
 _THRESHOLD = Scoring.model_fields["threshold"]
@@ -98,7 +99,7 @@ def again(manifest: Mapping[str, Any], wanted: Rerunning) -> Again:
     try:
         scoring, judging = Scoring(**old["scoring"]), Judging(**old["judging"])
         limits = Limits(**old["limits"])
-    except (ValidationError, KeyError) as error:
+    except (InvalidValue, KeyError) as error:
         raise UserError(
             f"{wanted.report}: it was made by another version of answerkey, with unknown parameters; "
             "evaluate its answers again"

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from answerkey.flows.parameters import SILENT, Form, Judging, Scoring, preflight, wrong_value
+from answerkey.flows.parameters import Form, Judging, Scoring, preflight
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.metric import Metric
+from answerkey.metrics_core.validation import InvalidValue
 from answerkey.tasks.traces.rules import Rule, load_rules
 from answerkey.tasks.traces.score import newest_version
 from answerkey.tasks.traces.select import Window
@@ -146,12 +147,9 @@ def _form(rule: Rule, key: str, form: type[_Model], given: Mapping[str, Any], **
             )
     try:
         return form(**given, **more)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = f"{key}.{first['loc'][0]}"
-        # Not as the cause: a traceback of it could show what was typed, which may be a key.
-        problem = SILENT.get(str(first["loc"][0])) or wrong_value(dict(first))
-    raise UserError(f"{rule.located.where(place)}: {place}: {problem}")
+    except InvalidValue as error:
+        place = f"{key}.{error.field}" if error.field else key
+        raise UserError(f"{rule.located.where(place)}: {place}: {error.problem}") from None
 
 
 def _check_dataset(rule: Rule, home: Home) -> None:

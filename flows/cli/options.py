@@ -158,22 +158,17 @@ def build(form: type[Model], values: Mapping[str, Any], options: Mapping[str, st
     Raises:
         UserError: a value is wrong. One that may be a secret is not in the message.
     """
-    from pydantic import ValidationError
-
-    from answerkey.flows.parameters import SILENT, wrong_value
+    from answerkey.metrics_core.validation import SILENT, InvalidValue
 
     try:
         return form(**values)
-    except ValidationError as error:
-        first: dict[str, Any] = dict(error.errors()[0])
-    # Not as the cause: a traceback of it could show what was typed.
-    name = str(first["loc"][0]) if first["loc"] else ""
-    option = options.get(name, f"--{name.replace('_', '-')}")
-    if name in SILENT:
-        raise UserError(f"{option}: {SILENT[name]}")
-    value = first["input"]
-    shown = f" {value}" if isinstance(value, int | float) or HARMLESS.fullmatch(str(value)) else ""
-    raise UserError(f"{option}{shown}: {wrong_value(first)}")
+    except InvalidValue as error:
+        if not error.field:
+            raise
+        option = options.get(error.field, f"--{error.field.replace('_', '-')}")
+        value = "" if error.field in SILENT else str(values.get(error.field, ""))
+        shown = f" {value}" if HARMLESS.fullmatch(value) else ""
+        raise UserError(f"{option}{shown}: {error.problem}") from None
 
 
 def _options(form: type[BaseModel], flags: Flags, taken: Iterable[str]) -> dict[str, str]:

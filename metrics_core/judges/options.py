@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.model import ModelRef
+from answerkey.metrics_core.validation import Validated
 
 Jury = Literal["majority", "unanimous", "mean"]
 """How the votes of several judges, or of several repeats, become one score.
@@ -29,22 +30,20 @@ NoLimitIfZero = BeforeValidator(_zero_if_none)
 """None and 0 both mean "no limit"."""
 
 
-class JudgeOptions(BaseModel):
+class JudgeOptions(Validated):
     """Which judges to ask, how, and what they may cost.
 
     What is not an option (the key, the ledger, the run that the budget belongs to) is in `Access`.
 
     Raises:
-        ValueError: an option is out of range, or options contradict each other. The message does not repeat values,
-            which may be secrets typed into the wrong field.
+        UserError: an option is out of range, or options contradict each other. The message repeats only numbers, since
+            a secret may have been typed into the wrong field.
 
     >>> JudgeOptions(judges=["openai/gpt-4o-mini", "mistral/mistral-small-latest"], repeats=2).labels
     ('openai/gpt-4o-mini', 'mistral/mistral-small-latest')
     """
 
-    model_config = ConfigDict(
-        title="Judge", frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False
-    )
+    model_config = ConfigDict(title="Judge", frozen=True, hide_input_in_errors=True, allow_inf_nan=False)
 
     judges: tuple[str, ...] = Field(
         (OFFLINE,),

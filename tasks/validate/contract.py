@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+
+from answerkey.metrics_core.validation import Validated
 
 Severity = Literal["critical", "warning"]
 Row = Mapping[str, object]
@@ -19,7 +21,7 @@ Marks = Mapping[str, int]
 Reason = Callable[[Row, Marks], str]
 
 
-class Thresholds(BaseModel):
+class Thresholds(Validated):
     """The thresholds of validation that users set; the last two only warn."""
 
     max_quarantined: float = Field(
@@ -52,7 +54,7 @@ class Contract(Thresholds):
     need one leave it undefined.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(frozen=True)
 
     max_question_chars: int = Field(100_000, ge=1)
     max_answer_chars: int = Field(100_000, ge=1)

@@ -3,11 +3,11 @@
 from typing import Any
 
 import pytest
-from pydantic import ValidationError
 
 from answerkey.flows.parameters import Judging, Limits, Scoring
 from answerkey.flows.rerunning import Rerunning, again
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.validation import InvalidValue
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_fields_are_as_in_the_forms_of_an_evaluation() -> None:
         ours, theirs = Rerunning.model_fields[name], Judging.model_fields[name]
         assert (ours.title, ours.default, ours.metadata) == (theirs.title, theirs.default, theirs.metadata)
     for wrong in ({"judges": ["a key"]}, {"key_from": "a key"}, {"max_calls": -1}, {"threshold": 1.5}):
-        with pytest.raises(ValidationError):
+        with pytest.raises(InvalidValue):
             Rerunning(report="r", **wrong)
 
 

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from answerkey.flows.cli.main import _COMMANDS, make_app
 from answerkey.flows.cli.options import DATA, JUDGING, LIMITS, SCORING, Flags, command, listed
 from answerkey.flows.parameters import Data, Judging, Limits, Scoring
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.validation import Validated
 from tests.flows.conftest import ROOT
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -25,7 +26,7 @@ COMMANDS = {name: examples for group in _COMMANDS.values() for name, (_, _, *exa
 KEY = "sk-0123456789abcdef0123456789abcdef"
 
 
-class Form(BaseModel):
+class Form(Validated):
     """One field of each type."""
 
     file: str = Field(description="a file")

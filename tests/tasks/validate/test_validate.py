@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import regex
-from pydantic import ValidationError
 
 from answerkey.metrics_core.sample import content_hash
 from answerkey.metrics_core.text import is_blank
+from answerkey.metrics_core.validation import InvalidValue
 from answerkey.tasks.load.load import quarantine_schema, staged_schema
 from answerkey.tasks.validate import suite as expectations
 from answerkey.tasks.validate import validate as validation
@@ -724,11 +724,11 @@ def test_a_file_appears_only_when_it_is_whole(tmp_path: Path) -> None:
         ({"max_answer_chars": 0}, "greater than or equal to 1"),
         ({"length_drift": 0.5}, "greater than 1"),
         ({"length_drift": float("inf")}, "a finite number"),
-        ({"max_answers": 1}, "Extra inputs are not permitted"),
+        ({"max_answers": 1}, "max_answers: there is no such field; did you mean max_answer_chars?"),
     ],
 )
 def test_thresholds_out_of_range(threshold: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
+    with pytest.raises(InvalidValue, match=message):
         Contract(**threshold)
 
 

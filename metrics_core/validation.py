@@ -1,0 +1,84 @@
+"""The base class of all options that users set: a wrong value is one line, which repeats nothing secret."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from answerkey.metrics_core.errors import UserError, did_you_mean
+
+SILENT = {
+    "judges": "write PROVIDER/MODEL or PROVIDER/MODEL@http://address, for instance openai/gpt-4o-mini; or offline",
+    "api_base": "write the address of a server, for instance http://127.0.0.1:8080/v1, without a password",
+    "model": "write PROVIDER/MODEL or PROVIDER/MODEL@http://address, for instance openai/gpt-4o-mini",
+    "key_from": "say where the key is (env:NAME, secret:BLOCK or variable:NAME); never give the key itself",
+}
+"""The problem of fields that may hold a secret by mistake, whatever is wrong with them."""
+
+
+class InvalidValue(UserError):
+    """A field cannot have the value that it was given.
+
+    Args:
+        field: its name; empty where fields contradict each other.
+        problem: what is wrong, and what would be right.
+        value: what was given, if it is a number; nothing else is repeated in the message.
+    """
+
+    def __init__(self, field: str, problem: str, value: float | None = None) -> None:
+        super().__init__(field, problem, value)
+        self.field, self.problem, self.value = field, problem, value
+
+    def __str__(self) -> str:
+        shown = "" if self.value is None else f" {self.value}"
+        return f"{self.field}{shown}: {self.problem}" if self.field else self.problem
+
+
+class Validated(BaseModel):
+    """A model whose fields are options. It refuses what it does not know, so that a typing error is not ignored.
+
+    Raises:
+        InvalidValue: a field is not known, or its value is wrong.
+
+    >>> from pydantic import Field
+    >>> class Grading(Validated):
+    ...     threshold: float = Field(0.5, le=1)
+    >>> Grading(threshold=2.0)
+    Traceback (most recent call last):
+    answerkey.metrics_core.validation.InvalidValue: threshold 2.0: Input should be less than or equal to 1
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    # Type checkers take the arguments from the fields.
+    if not TYPE_CHECKING:
+
+        def __init__(self, /, **values: Any) -> None:
+            try:
+                super().__init__(**values)
+                return
+            except ValidationError as error:
+                wrong = _first(error, type(self))
+            # Not as the cause: a traceback of it could show what was typed.
+            raise wrong
+
+
+def _first(error: ValidationError, model: type[BaseModel]) -> InvalidValue:
+    first: Mapping[str, Any] = dict(error.errors()[0])
+    field = str(first["loc"][0]) if first["loc"] else ""
+    if not field:
+        return InvalidValue("", _problem(first))
+    if field in SILENT and field in model.model_fields:
+        return InvalidValue(field, SILENT[field])
+    if first["type"] == "extra_forbidden":
+        return InvalidValue(field, f"there is no such field{did_you_mean(field, model.model_fields)}")
+    value = first["input"]
+    return InvalidValue(field, _problem(first), value if isinstance(value, int | float) else None)
+
+
+def _problem(error: Mapping[str, Any]) -> str:
+    if error["type"] == "literal_error":
+        return f"choose from {error['ctx']['expected'].replace(' or ', ', ')}".replace("'", "")
+    return str(error["msg"]).removeprefix("Value error, ")
