@@ -158,9 +158,13 @@ def _with_metric_options(form: type[_Form]) -> type[_Form]:
     return create_model(form.__name__, __base__=form, __module__=form.__module__, **fields)
 
 
+MetricChoice = Annotated[str, WithJsonSchema({"type": "string", "enum": list(METRICS)})]
+"""A metric of answerkey, for a form, which offers them; a command line takes any other too."""
+
+
 @_with_metric_options
 class _MetricOptions(Form):
-    metrics: list[Annotated[str, WithJsonSchema({"type": "string", "enum": list(METRICS)})]] = Field(
+    metrics: list[MetricChoice] = Field(
         list(DEFAULT_METRICS),
         title="Metrics",
         description=f"What to compute. By default: {', '.join(DEFAULT_METRICS)}. The last two need a judge: the "

@@ -16,6 +16,7 @@ from answerkey.flows.parameters import (
     JudgeName,
     Judging,
     Limits,
+    MetricChoice,
     Scoring,
 )
 from answerkey.metrics_core.errors import UserError
@@ -44,11 +45,12 @@ class Rerunning(Form):
         description="A report (faq/gpt-4/v2) or a release (gpt-4), which stands for its newest report.",
         examples=["faq/gpt-4/v2"],
     )
-    metrics: list[str] = Field(
+    metrics: list[MetricChoice] = Field(
         default_factory=list,
         title="Metrics",
         description="The metrics of the new report. Empty: those of the old one.",
     )
+    own_metrics: list[str] = _as_in(Scoring, "own_metrics")
     only_failed: bool = Field(
         False,
         title="Only failed",
@@ -107,8 +109,8 @@ def again(manifest: Mapping[str, Any], wanted: Rerunning) -> Again:
     if wanted.only_failed and (wanted.judges or wanted.threshold != _AS_IN_THE_REPORT):
         raise UserError("only failed rows: nothing has failed yet with another judge or threshold; drop one of the two")
     changes: dict[str, Any] = {"only_failed": wanted.only_failed}
-    if wanted.metrics:
-        changes["metrics"] = wanted.metrics
+    if wanted.metrics or wanted.own_metrics:
+        changes["metrics"] = [*(wanted.metrics or scoring.metrics), *wanted.own_metrics]
     if wanted.threshold != _AS_IN_THE_REPORT:
         changes["threshold"] = wanted.threshold
     scoring = scoring.model_copy(update=changes)

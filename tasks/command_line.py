@@ -43,7 +43,8 @@ def command(parameters: Mapping[str, Any]) -> str:
     """`answerkey evaluate` with the parameters in the manifest of a report; empty where the run had none.
 
     Parameters are written also where they have their default, which a later release may change. What is empty or 0
-    is left out: it means that nothing was asked for, but for an option of a metric whose default is another number.
+    is left out where it means that nothing was asked for; a limit of 0, and 0 where a metric's default is another
+    number, is a choice.
 
     >>> command({"data": {"answers": "a.csv"}, "scoring": {"metrics": ["bleu"]}, "baseline": ""}).split()
     ['answerkey', 'evaluate', '\\\\', 'a.csv', '\\\\', '--metrics', 'bleu']
@@ -61,7 +62,7 @@ def command(parameters: Mapping[str, Any]) -> str:
         for field, value in given.items():
             if (form, field) != ("data", "answers"):
                 default = _default(field) if form == "scoring" else None
-                words += _written(option_of(form, field), field, value, default)
+                words += _written(option_of(form, field), field, value, default, zero=form == "limits" or bool(default))
     for name in _LAST:
         words += _written(f"--{name}", name, parameters.get(name))
     return " \\\n    ".join(words)
@@ -75,13 +76,12 @@ def _default(option: str) -> Any:
     return next((one.default for one in declared if one.name == option), None)
 
 
-def _written(option: str, field: str, value: Any, default: Any = None) -> list[str]:
+def _written(option: str, field: str, value: Any, default: Any = None, *, zero: bool = False) -> list[str]:
     from answerkey.tasks.load.sources import without_secrets
 
     if default is True:
         return [] if value else [option.replace("--", "--no-", 1)]
-    # Where the default is another number, 0 is a choice.
-    if not value and not (default and value == 0 and value is not False):
+    if not value and not (zero and isinstance(value, int | float) and value is not False):
         return []
     if value is True:
         return [option]

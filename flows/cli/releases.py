@@ -97,7 +97,7 @@ def evaluate_registered(  # noqa: PLR0913
 
 @command
 def rerun(
-    rerunning: Annotated[Rerunning, Flags("Rerun", JUDGING.names, {"report": "REPORT"})],
+    rerunning: Annotated[Rerunning, Flags("Rerun", JUDGING.names, {"report": "REPORT"}, omit=SCORING.omit)],
     /,
     *,
     as_json: AsJson = False,

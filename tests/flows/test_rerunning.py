@@ -41,6 +41,17 @@ def test_options_that_the_new_metrics_lack_are_dropped_unless_they_are_asked_for
         again(manifest, Rerunning(report="r", metrics=["contains"], threshold=0.5))
 
 
+def test_the_form_offers_metrics_as_the_form_of_an_evaluation_does(manifest: dict[str, Any]) -> None:
+    ours, theirs = (form.model_json_schema()["properties"]["metrics"] for form in (Rerunning, Scoring))
+    assert ours["items"] == theirs["items"] and "contains" in ours["items"]["enum"]
+    name = "mine=contains(blank_answer=undefined)"
+    assert again(manifest, Rerunning(report="r", own_metrics=[name])).scoring.metrics == [
+        "contains", "semantic_similarity", "meaning_match", name,
+    ]  # fmt: skip
+    both = again(manifest, Rerunning(report="r", metrics=["bleu"], own_metrics=[name]))
+    assert both.scoring.metrics == ["bleu", name]
+
+
 def test_fields_are_as_in_the_forms_of_an_evaluation() -> None:
     for name in ("api_base", "key_from", "max_calls", "max_cost_usd", "dry_run"):
         ours, theirs = Rerunning.model_fields[name], Judging.model_fields[name]

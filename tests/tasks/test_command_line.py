@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from answerkey.flows.parameters import Limits
 from answerkey.tasks.command_line import command
 from answerkey.tasks.load.sources import without_secrets
 
@@ -40,6 +41,14 @@ def test_every_parameter_that_was_set_is_an_option() -> None:
 def test_a_zero_is_written_where_the_default_is_another_number() -> None:
     words = words_of({"data": {"answers": "a"}, "scoring": {"metrics": ["bleu"], "threshold": 0.0, "tolerance": 0.0}})
     assert words == ["answerkey", "evaluate", "a", "--metrics", "bleu", "--tolerance", "0.0"]
+
+
+def test_a_limit_of_zero_is_written_and_gives_the_same_limits_again() -> None:
+    limits = Limits(max_quarantined=0, missing_tolerance=0, min_coverage=0)
+    words = words_of({"data": {"answers": "a"}, "limits": limits.model_dump()})
+    assert words[3:] == [
+        "--max-quarantined", "0.0", "--missing-tolerance", "0.0", "--length-drift", "1.5", "--min-coverage", "0.0",
+    ]  # fmt: skip
 
 
 def test_the_baseline_and_the_policy_come_last() -> None:
