@@ -160,6 +160,12 @@ def test_functions_are_short_enough_to_read_at_once() -> None:
     assert long == []
 
 
+def test_every_session_of_duckdb_is_made_in_one_place() -> None:
+    # Where its limits are set, and its progress bar is switched off.
+    making = [short(path) for path in modules() if "duckdb.connect(" in path.read_text(encoding="utf-8")]
+    assert making == ["tasks/warehouse/warehouse.py"]
+
+
 def test_every_public_module_says_what_it_is() -> None:
     public = [path for path in modules() if path.name == "__init__.py" or not path.name.startswith("_")]
     assert public

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.warehouse.warehouse import one_file, quoted, scratch
+from answerkey.tasks.warehouse.warehouse import one_file, quoted, scratch, session
 
 URL = re.compile(r"^(https?|s3|gs|gcs|r2|hf|az|abfss)://")
 TABLE = re.compile(r"^(?P<file>.+\.(?:duckdb|db|ddb))::(?P<table>.+)$")
@@ -145,7 +145,7 @@ def _read_table(file: Path, table: str, work: Path) -> Iterator[Raw]:
         raise UserError(f"{file}: there is no such DuckDB file")
     name = ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
     try:
-        with duckdb.connect(str(file), read_only=True) as connection:
+        with session(str(file), read_only=True) as connection:
             yield from _rows(connection, f"SELECT * FROM {name}", [])
     except duckdb.Error as error:
         raise UserError(f"{file}::{table}: {_first_line(error)}") from error

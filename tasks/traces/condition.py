@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import steps
+from answerkey.tasks.warehouse.warehouse import session
 
 if TYPE_CHECKING:
     import duckdb
@@ -59,12 +60,12 @@ def parse_condition(text: object) -> Condition:
     import duckdb
 
     offline = {name: "false" for name in ("enable_external_access", "autoload_known_extensions")}
-    with duckdb.connect(config={**offline, "memory_limit": "256MB"}) as session, time_limit(session, _CHECK_S):
+    with session(config={**offline, "memory_limit": "256MB"}) as connection, time_limit(connection, _CHECK_S):
         try:
-            names = _names(text, *_trees(session, text))
+            names = _names(text, *_trees(connection, text))
             condition = Condition(text, _prefixed(text, [place for place, _ in names]), _distinct(names))
             row = struct([condition], ["NULL"] * len(condition.names))
-            session.execute(f"EXPLAIN SELECT 1 FROM (SELECT {row} AS {_ROW}) WHERE {verdict(condition)}")
+            connection.execute(f"EXPLAIN SELECT 1 FROM (SELECT {row} AS {_ROW}) WHERE {verdict(condition)}")
         except duckdb.Error as error:
             raise UserError(f"{text!r}: {_said(error)}") from error
     return condition
@@ -111,9 +112,9 @@ def _packed(tree: dict[str, Any]) -> str:
 
 
 @contextmanager
-def time_limit(session: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[None]:
-    """Interrupt what the session does after so long: it raises duckdb.InterruptException then."""
-    timer = Timer(seconds, session.interrupt)
+def time_limit(connection: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[None]:
+    """Interrupt what the connection does after so long: it raises duckdb.InterruptException then."""
+    timer = Timer(seconds, connection.interrupt)
     timer.daemon = True
     timer.start()
     try:
@@ -122,12 +123,12 @@ def time_limit(session: duckdb.DuckDBPyConnection, seconds: float) -> Iterator[N
         timer.cancel()
 
 
-def _trees(session: duckdb.DuckDBPyConnection, text: str) -> tuple[Any, Any]:
+def _trees(connection: duckdb.DuckDBPyConnection, text: str) -> tuple[Any, Any]:
     """The syntax tree of a condition, and that of the statement around it without any."""
     nodes = []
     for written in ("true", text):
         query = written.join(_AROUND)
-        [(found,)] = session.execute("SELECT json_serialize_sql($query)", {"query": query}).fetchall()
+        [(found,)] = connection.execute("SELECT json_serialize_sql($query)", {"query": query}).fetchall()
         tree = json.loads(found)
         if tree["error"]:
             raise UserError(f"{text!r}: {tree['error_message']}; write SQL, like metadata.environment = 'production'")

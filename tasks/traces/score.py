@@ -30,7 +30,7 @@ from answerkey.tasks.validate.validate import validate
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.store import parquet_writer
-from answerkey.tasks.warehouse.warehouse import one_file
+from answerkey.tasks.warehouse.warehouse import one_file, session
 
 if TYPE_CHECKING:
     import duckdb
@@ -271,9 +271,7 @@ def _taken(prepared: Prepared) -> tuple[int, tuple[Shown, ...]]:
     """How many traces would be scored, and the first of them by time."""
     if prepared.staged.accepted is None:
         return 0, ()
-    import duckdb
-
-    with duckdb.connect() as connection:
+    with session() as connection:
         connection.execute("SET TimeZone = 'UTC'")
         files = {"accepted": one_file(prepared.staged.accepted), "decided": one_file(prepared.selection.decided)}
         rows = connection.execute(_SQL["shown"], {**files, "most": MOST_SHOWN}).fetchall()

@@ -20,7 +20,7 @@ from answerkey.tasks.validate.contract import Contract, Expectation, RowExpectat
 from answerkey.tasks.validate.suite import breaking
 from answerkey.tasks.warehouse.sql import text
 from answerkey.tasks.warehouse.store import parquet_writer
-from answerkey.tasks.warehouse.warehouse import one_file
+from answerkey.tasks.warehouse.warehouse import one_file, session
 
 if TYPE_CHECKING:
     import numpy as np
@@ -133,20 +133,18 @@ def _lost_releases(accepted: str, quarantine: str) -> Iterator[Check]:
 
 def _measure(staged: str, scratch: str) -> tuple[pd.DataFrame, pd.DataFrame]:
     """One row of numbers for each staged row, in the order of the file, and one for each release."""
-    import duckdb
-
     sql = text("answerkey.tasks.validate", "measures.sql")
     threads = min(4, os.cpu_count() or 1)
     # Room for the hash tables, which spill, and for a few copies of the texts in work, which cannot.
     memory = 256 * 2**20 + 8 * threads * _VECTOR_ROWS * _row_bytes(staged)
     with tempfile.TemporaryDirectory(dir=scratch, prefix="duckdb-") as spill:
-        limits: dict[str, str | bool | int | float | list[str]] = {
+        limits = {
             "memory_limit": f"{memory // 2**20}MiB",
             "threads": threads,
             "temp_directory": spill,
             "autoinstall_known_extensions": False,
         }
-        with duckdb.connect(config=limits) as db:
+        with session(config=limits) as db:
             db.read_parquet(one_file(staged), file_row_number=True).create_view("staged_file")
             db.execute(sql)
             frame = db.execute("SELECT * FROM frame ORDER BY position").df()
@@ -367,9 +365,7 @@ def _line(row: dict[str, Any], marks: dict[Any, Any], bits: int, rules: Sequence
 
 def _releases_without_rows(accepted: str, quarantine: str) -> list[tuple[str, int]]:
     """Releases of which every row is in quarantine, with the number of rows: they will have no report."""
-    import duckdb
-
-    with duckdb.connect() as db:
+    with session() as db:
         lost = db.execute(
             """
             SELECT release, count(*) FROM read_parquet(?) WHERE release IS NOT NULL

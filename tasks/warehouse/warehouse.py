@@ -134,11 +134,20 @@ class Warehouse:
             connection.close()
 
 
-def scratch(folder: Path) -> duckdb.DuckDBPyConnection:
-    """A DuckDB session in memory that spills into `folder`: for work on Parquet files."""
+def session(
+    database: str = ":memory:", *, read_only: bool = False, config: Mapping[str, Any] | None = None
+) -> duckdb.DuckDBPyConnection:
+    """A DuckDB session that prints nothing: in notebooks DuckDB draws a progress bar, on standard output."""
     import duckdb
 
-    connection = duckdb.connect(":memory:")
+    connection = duckdb.connect(database, read_only=read_only, config=dict(config or {}))
+    connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
+def scratch(folder: Path) -> duckdb.DuckDBPyConnection:
+    """A DuckDB session in memory that spills into `folder`: for work on Parquet files."""
+    connection = session()
     _limit(connection, folder)
     return connection
 
@@ -180,7 +189,7 @@ def _connect(file: Path, wait_s: float, *, read_only: bool) -> duckdb.DuckDBPyCo
     deadline = time.monotonic() + wait_s
     while True:
         try:
-            return duckdb.connect(str(file), read_only=read_only)
+            return session(str(file), read_only=read_only)
         except duckdb.IOException as error:
             # The lock keeps our own processes apart; this is another program, such as a DuckDB shell.
             if "lock" not in str(error):

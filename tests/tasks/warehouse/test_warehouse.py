@@ -222,3 +222,20 @@ def test_every_table_and_column_is_explained(home: Path) -> None:
 def test_nothing_is_left_to_constraints(home: Path) -> None:
     kinds = query(home, "SELECT DISTINCT constraint_type FROM duckdb_constraints()")
     assert kinds == [("NOT NULL",)]
+
+
+def test_sessions_draw_no_progress_bar(tmp_path: Path) -> None:
+    code = """
+import duckdb
+from pathlib import Path
+from answerkey.tasks.warehouse.warehouse import Warehouse, scratch
+
+setting = "SELECT current_setting('enable_progress_bar')"
+with Warehouse(Path()).writing() as connection:
+    print(connection.execute(setting).fetchall())
+for connection in (scratch(Path()), duckdb.connect()):
+    print(connection.execute(setting).fetchall())
+"""
+    # DuckDB itself draws one where Python runs no script, as in notebooks.
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["[(False,)]", "[(False,)]", "[(True,)]"]
