@@ -37,27 +37,53 @@ class Missing:
 class PairedScores:
     """The scores of one field on one slice, each of shape (samples,), NaN where a sample has no number.
 
-    Attributes:
-        old, new: scores of the samples for which both releases have a number, NaN in both for all others.
-        own: every score of the new release.
-        binary: all scores are 0 or 1. Otherwise they lie in `low` to `high`.
+    A sample that the new release did not answer has the lowest score, so that leaving answers out does not pay.
 
-    >>> old, new = np.array([1.0, 0.0, 1.0]), np.array([1.0, 1.0, 1.0])
-    >>> statistic_of(PairedScores(old, new, new, binary=True), None, difference=True).means
-    (0.6666666666666666, 1.0)
+    Attributes:
+        old, new: scores of the two releases.
+        binary: all scores are 0 or 1. Otherwise they lie in `low` to `high`.
+        unanswered: by reason, which samples the new release did not answer: each counts as `low`.
+        unmeasured: by reason, which answers of the new release were not scored: each may be anything in `low` to
+            `high`.
+        changed: samples with another question or other references in the data set of the new release; None: no sample.
+
+    >>> old, new = np.array([1.0, 0.0, 1.0]), np.array([1.0, 1.0, np.nan])
+    >>> column = PairedScores(old, new, binary=True, unanswered={"absent": np.array([False, False, True])})
+    >>> statistic_of(column, None, difference=True).means
+    (0.6666666666666666, 0.6666666666666666)
     """
 
     old: Floats
     new: Floats
-    own: Floats
     binary: bool
     low: float = 0.0
     high: float = 1.0
+    unanswered: Mapping[str, Mask] = field(default_factory=dict)
+    unmeasured: Mapping[str, Mask] = field(default_factory=dict)
+    changed: Mask | None = None
+
+    def filled(self, unmeasured: float) -> Floats:
+        """Scores of the new release with a number for every answer that should have one."""
+        new = self.new.copy()
+        for masks, value in ((self.unanswered, self.low), (self.unmeasured, unmeasured)):
+            for mask in masks.values():
+                new[mask] = value
+        return new
+
+    def paired(self) -> PairedScores:
+        """The samples with a number in both releases, NaN in both for all others."""
+        known = self.comparable() & np.isfinite(self.new)
+        old, new = (np.where(known, side, np.nan) for side in (self.old, self.new))
+        return PairedScores(old, new, self.binary, self.low, self.high)
 
     def drawn(self, rows: npt.NDArray[np.intp], swapped: Mask) -> PairedScores:
-        """The samples `rows` (indices), old and new exchanged where `swapped`; `own` is left empty."""
+        """The samples `rows` (indices) of `paired` scores, old and new exchanged where `swapped`."""
         old, new = self.old[rows], self.new[rows]
-        return replace(self, old=np.where(swapped, new, old), new=np.where(swapped, old, new), own=self.own[:0])
+        return replace(self, old=np.where(swapped, new, old), new=np.where(swapped, old, new))
+
+    def comparable(self) -> Mask:
+        """Which samples have a number in the old release, and the same question and references in both."""
+        return np.isfinite(self.old) if self.changed is None else np.isfinite(self.old) & ~self.changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +149,15 @@ class Evidence:
 class RuleStatistic:
     """The statistic that a rule puts a floor under: a mean, or a difference of two `means`, from `n` samples.
 
-    `changes` are the samples' differences, or their scores, of shape (n,); `codes` their clusters.
+    Attributes:
+        changes: the samples' differences, or their scores, of shape (n,); `codes`: their clusters, of which there are
+            `n_clusters`. None where all samples are independent.
+        unanswered: by reason, how many of the samples count as the lowest score; `unmeasured`: how many were not
+            scored, and count as `unmeasured_as`.
+        n_changed: samples that are left out, because the question or the references changed.
 
     >>> same = np.zeros(100)
-    >>> statistic = statistic_of(PairedScores(same, same, same, binary=True), None, difference=True)
+    >>> statistic = statistic_of(PairedScores(same, same, binary=True), None, difference=True)
     >>> statistic.value, round(statistic.interval().high, 3)
     (0.0, 0.037)
     """
@@ -139,6 +170,11 @@ class RuleStatistic:
     low: float
     high: float
     means: tuple[float, float] | None
+    n_clusters: int | None = None
+    unanswered: Mapping[str, int] = field(default_factory=dict)
+    unmeasured: Mapping[str, int] = field(default_factory=dict)
+    unmeasured_as: float = 0.0
+    n_changed: int = 0
 
     def interval(self, level: float = LEVEL) -> Interval | None:
         """The interval of the difference or of the mean, by the same methods as in reports and comparisons."""
@@ -164,23 +200,47 @@ class RuleStatistic:
         return Interval(-half, half, observed.method)
 
 
-def statistic_of(column: PairedScores, clusters: Codes | None, *, difference: bool) -> RuleStatistic | None:
+def statistic_of(
+    column: PairedScores, clusters: Codes | None, *, difference: bool, best: bool = False
+) -> RuleStatistic | None:
     """The difference new - old, or the mean of the new release alone; None if no sample has a number.
 
+    Args:
+        clusters: of all samples, shape (samples,); None where all are independent.
+        best: count answers that were not measured as the highest score. By default they count as the lowest.
+
     >>> nothing = np.full(3, np.nan)
-    >>> statistic_of(PairedScores(nothing, nothing, nothing, binary=True), None, difference=True) is None
+    >>> statistic_of(PairedScores(nothing, nothing, binary=True), None, difference=True) is None
     True
     """
-    known = np.isfinite(column.old) if difference else np.isfinite(column.own)
+    unmeasured_as = column.high if best else column.low
+    new = column.filled(unmeasured_as)
+    known = np.isfinite(new) & column.comparable() if difference else np.isfinite(new)
     if not known.any():
         return None
-    codes = None if clusters is None else clusters[known]
+    codes = None if clusters is None else np.unique(clusters[known], return_inverse=True)[1]
     # Clusters of one row each are independent rows.
-    if codes is not None and len(np.unique(codes)) == len(codes):
-        codes = None
-    if not difference:
-        own = column.own[known]
-        return RuleStatistic(mean(own), len(own), own, codes, column.binary, column.low, column.high, None)
-    old, new = column.old[known], column.new[known]
-    both = mean(old), mean(new)
-    return RuleStatistic(mean(new - old), len(old), new - old, codes, column.binary, column.low, column.high, both)
+    n_clusters = None if codes is None or int(codes.max()) + 1 == len(codes) else int(codes.max()) + 1
+    scores = new[known]
+    old = column.old[known]
+    both = (mean(old), mean(scores)) if difference else None
+    changes = scores - old if difference else scores
+    return RuleStatistic(
+        mean(changes),
+        len(changes),
+        changes,
+        None if n_clusters is None else codes,
+        column.binary,
+        column.low,
+        column.high,
+        both,
+        n_clusters,
+        _counts(column.unanswered, known),
+        _counts(column.unmeasured, known),
+        unmeasured_as,
+        int((column.changed & np.isfinite(column.old)).sum()) if difference and column.changed is not None else 0,
+    )
+
+
+def _counts(masks: Mapping[str, Mask], known: Mask) -> dict[str, int]:
+    return {reason: n for reason, mask in masks.items() if (n := int((mask & known).sum()))}

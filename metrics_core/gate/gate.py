@@ -34,6 +34,7 @@ GateOutcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INCOMPLETE"]
 
 PRECEDENCE: tuple[GateOutcome, ...] = ("FAIL", "INCOMPLETE", "INCONCLUSIVE", "PASS")
 """Which outcome outweighs which, among several rules and among several gates."""
+_MAX_REASONS = 3
 _MAX_NEEDED = 1e9  # beyond this many samples, report that more samples would not show it
 
 
@@ -43,7 +44,8 @@ class RuleOutcome:
 
     `value` is the statistic that the rule bounds (a difference, a mean, a kappa, the lowest coverage), `low` and `high`
     its interval at `level`, `n` the samples; None if there is none. `needed` estimates how many samples like these
-    would decide.
+    would decide. `n_clusters` is None where all samples are independent. `n_unanswered` samples count as the lowest
+    score, because the new release did not answer them, and `n_unmeasured` answers were not scored.
 
     >>> RuleOutcome("coverage >= 0.95", "PASS", "all 200 samples have a number", 1.0, n=200).outcome
     'PASS'
@@ -58,6 +60,9 @@ class RuleOutcome:
     n: int | None = None
     needed: int | None = None
     level: float | None = None
+    n_clusters: int | None = None
+    n_unanswered: int = 0
+    n_unmeasured: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +91,21 @@ class _Gap(NamedTuple):
     reason: str
 
 
+class _About(NamedTuple):
+    """What the rules share: the name of the new release, how many rules are about scores, and the level."""
+
+    new: str
+    family: int
+    level: float
+
+
+class _Bounds(NamedTuple):
+    """A rule's statistic if answers that were not scored have the lowest score, and if they have the highest one."""
+
+    worst: RuleStatistic
+    best: RuleStatistic
+
+
 def apply_policy(policy: Policy, evidence: Evidence, level: float = LEVEL) -> Verdict:
     """Apply every rule of the policy, with intervals at `level`.
 
@@ -96,40 +116,52 @@ def apply_policy(policy: Policy, evidence: Evidence, level: float = LEVEL) -> Ve
     >>> from answerkey.metrics_core.gate.policy import parse_policy
     >>> policy = parse_policy({"primary": "exact_match.match", "margin": 0.05}, "example")
     >>> scores = np.repeat([1.0, 0.0], [150, 50])
-    >>> same = PairedScores(scores, scores, scores, binary=True)
+    >>> same = PairedScores(scores, scores, binary=True)
     >>> full = {"exact_match.match": (Coverage("v1", 200, 200), Coverage("v2", 200, 200))}
     >>> apply_policy(policy, Evidence("v1", "v2", {("exact_match.match", "all"): same}, full)).outcome
     'PASS'
     """
-    statistics = {rule: _statistic(rule, evidence) for rule in policy.rules if rule.kind in ("difference", "level")}
-    failing = _failing(
-        {rule: statistic for rule, statistic in statistics.items() if isinstance(statistic, RuleStatistic)},
-        len(statistics),
-        level,
-    )
+    statistics = {rule: _bounds(rule, evidence) for rule in policy.rules if rule.kind in ("difference", "level")}
+    known = {rule: bounds for rule, bounds in statistics.items() if isinstance(bounds, _Bounds)}
+    failing_worst = _failing({rule: bounds.worst for rule, bounds in known.items()}, len(statistics), level)
+    failing_best = _failing({rule: bounds.best for rule, bounds in known.items()}, len(statistics), level)
     outcomes = []
     for rule in policy.rules:
         if rule.kind == "coverage":
             outcomes.append(_coverage(rule, policy, evidence))
         elif rule.kind == "kappa":
             outcomes.append(_kappa(rule, evidence))
+        elif isinstance(bounds := statistics[rule], Missing):
+            outcomes.append(RuleOutcome(rule.text, "INCOMPLETE", f"{_name(rule)}: {bounds.reason}"))
         else:
-            gap = next(_gaps(rule.field, policy, evidence), None)
-            outcomes.append(
-                _score(rule, statistics[rule], gap, failed=rule in failing, family=len(statistics), level=level)
-            )
+            gap = next(_gaps(rule, bounds.worst, policy, evidence), None)
+            failed = rule in failing_worst, rule in failing_best
+            outcomes.append(_score(rule, bounds, gap, failed, _About(evidence.new, len(statistics), level)))
     outcome = next(one for one in PRECEDENCE if any(rule.outcome == one for rule in outcomes))
     return Verdict(outcome, _summary(outcome, outcomes, evidence), tuple(outcomes), level=level)
 
 
-def _statistic(rule: PolicyRule, evidence: Evidence) -> RuleStatistic | Missing:
+def _bounds(rule: PolicyRule, evidence: Evidence) -> _Bounds | Missing:
     column = evidence.scores.get((rule.field, rule.slice), Missing(f"there are no scores of {rule.field}"))
     if isinstance(column, Missing):
         return column
-    statistic = statistic_of(column, evidence.clusters, difference=rule.kind == "difference")
-    where = "" if rule.slice == ALL else f" of {rule.slice}"
-    who = "both releases have" if rule.kind == "difference" else f"{evidence.new} has"
-    return statistic or Missing(f"no sample{where} for which {who} a number")
+    difference = rule.kind == "difference"
+    worst = statistic_of(column, evidence.clusters, difference=difference)
+    if worst is None:
+        if difference and column.changed is not None and column.changed.any():
+            return Missing(_changed(int(column.changed.sum()), evidence.new))
+        where = "" if rule.slice == ALL else f" of {rule.slice}"
+        who = "both releases have" if difference else f"{evidence.new} has"
+        return Missing(f"no sample{where} for which {who} a number")
+    best = statistic_of(column, evidence.clusters, difference=difference, best=True) if worst.unmeasured else None
+    return _Bounds(worst, best or worst)
+
+
+def _changed(n: int, new: str) -> str:
+    return (
+        f"{n:,} sample{' has another question or other' if n == 1 else 's have other questions or'} references in the "
+        f"data set of {new}; evaluate both releases on the same version of the data set"
+    )
 
 
 def _failing(statistics: Mapping[PolicyRule, RuleStatistic], family: int, level: float) -> set[PolicyRule]:
@@ -153,41 +185,54 @@ def _from(interval: Interval | None, floor: float) -> Interval | None:
     return interval and Interval(interval.low - floor, interval.high - floor, interval.method)
 
 
-def _gaps(field: str, policy: Policy, evidence: Evidence) -> Iterator[_Gap]:
-    """What keeps the numbers of a field from deciding anything, the worst first."""
-    for part in evidence.coverage.get(field, ()):
+def _gaps(rule: PolicyRule, statistic: RuleStatistic, policy: Policy, evidence: Evidence) -> Iterator[_Gap]:
+    """What keeps the numbers of a rule from deciding anything, the worst first."""
+    if statistic.n_changed:
+        yield _Gap("INCOMPLETE", _changed(statistic.n_changed, evidence.new))
+    for part in evidence.coverage.get(rule.field, ()):
         if part.share < policy.coverage:
             yield _Gap("INCOMPLETE", f"only {_counted(part)} have a comparable number")
-    rule = policy.kappa(field)
-    if rule and (kappa := _kappa(rule, evidence)).outcome != "PASS":
+    demanded = policy.kappa(rule.field)
+    if demanded and (kappa := _kappa(demanded, evidence)).outcome != "PASS":
         yield _Gap(kappa.outcome, kappa.sentence)
 
 
 def _score(
-    rule: PolicyRule,
-    statistic: RuleStatistic | Missing,
-    gap: _Gap | None,
-    *,
-    failed: bool,
-    family: int,
-    level: float,
+    rule: PolicyRule, bounds: _Bounds, gap: _Gap | None, failed: tuple[bool, bool], about: _About
 ) -> RuleOutcome:
-    if isinstance(statistic, Missing):
-        return RuleOutcome(rule.text, "INCOMPLETE", f"{_name(rule)}: {statistic.reason}")
-    interval = statistic.interval(level)
-    decision = decide(_from(interval, rule.floor), 0.0)
-    outcome: GateOutcome = "FAIL" if failed else "PASS" if decision == "PASS" else "INCONCLUSIVE"
+    """The outcome that the rule has both with the worst and the best values of what was not measured."""
+    decisions = [
+        _decision(rule, statistic, about.level, failed=below) for statistic, below in zip(bounds, failed, strict=True)
+    ]
+    outcome = decisions[0]
+    statistic = bounds.best if decisions == ["FAIL", "FAIL"] else bounds.worst
+    interval = statistic.interval(about.level)
     needed = None
     if gap:
         outcome, tail = gap.outcome, f"this decides nothing, because {gap.reason}"
+    elif decisions[0] != decisions[1]:
+        outcome = "INCOMPLETE"
+        tail = (
+            f"this decides nothing, because it would be {decisions[1]} if what was not scored had the best values; "
+            "score what failed again with --only-failed, or complete the data set"
+        )
     else:
-        needed = _needed(rule, statistic, level) if outcome == "INCONCLUSIVE" else None
+        needed = _needed(rule, statistic, about.level) if outcome == "INCONCLUSIVE" else None
         tail = _meaning(rule, statistic, outcome, needed)
-        if outcome == "INCONCLUSIVE" and decision == "FAIL":
-            tail += f" (it is below the floor, but among {family} rules not surely enough)"
+        if outcome == "INCONCLUSIVE" and decide(_from(interval, rule.floor), 0.0) == "FAIL":
+            tail += f" (it is below the floor, but among {about.family} rules not surely enough)"
     low, high = (interval.low, interval.high) if interval else (None, None)
-    sentence = f"{_numbers(rule, statistic, interval, level)}; {tail}"
-    return RuleOutcome(rule.text, outcome, sentence, statistic.value, low, high, statistic.n, needed, level)
+    sentence = f"{_numbers(rule, statistic, interval, about)}; {tail}"
+    return RuleOutcome(
+        rule.text, outcome, sentence, statistic.value, low, high, statistic.n, needed, about.level,
+        statistic.n_clusters, sum(statistic.unanswered.values()), sum(statistic.unmeasured.values()),
+    )  # fmt: skip
+
+
+def _decision(rule: PolicyRule, statistic: RuleStatistic, level: float, *, failed: bool) -> GateOutcome:
+    if failed:
+        return "FAIL"
+    return "PASS" if decide(_from(statistic.interval(level), rule.floor), 0.0) == "PASS" else "INCONCLUSIVE"
 
 
 def _needed(rule: PolicyRule, statistic: RuleStatistic, level: float) -> int | None:
@@ -200,14 +245,31 @@ def _needed(rule: PolicyRule, statistic: RuleStatistic, level: float) -> int | N
     return needed_to_decide(interval, away, statistic.n, level=level)
 
 
-def _numbers(rule: PolicyRule, statistic: RuleStatistic, interval: Interval | None, level: float) -> str:
+def _numbers(rule: PolicyRule, statistic: RuleStatistic, interval: Interval | None, about: _About) -> str:
     many = f"{statistic.n:,} sample{'' if statistic.n == 1 else 's'}"
+    if statistic.n_clusters is not None:
+        many += f" in {statistic.n_clusters:,} cluster{'' if statistic.n_clusters == 1 else 's'}"
+    if statistic.unanswered:
+        n, counted = sum(statistic.unanswered.values()), _reasons(statistic.unanswered)
+        many += f", {n:,} of them not answered by {about.new} and counted as {statistic.low:g}: {counted}"
+    if statistic.unmeasured:
+        n, counted = sum(statistic.unmeasured.values()), _reasons(statistic.unmeasured)
+        many += f", {n:,} of them not scored and counted as {statistic.unmeasured_as:g}: {counted}"
+    width = f"{percent(about.level)} interval"
     if statistic.means is None:
-        span = f"{percent(level)} interval {interval.low:.3f} to {interval.high:.3f}" if interval else "no interval"
+        span = f"{width} {interval.low:.3f} to {interval.high:.3f}" if interval else "no interval"
         return f"{_name(rule)} is {statistic.value:.3f} ({span}, {many})"
-    span = f"{percent(level)} interval {interval.low:+.3f} to {interval.high:+.3f}" if interval else "no interval"
-    old, new = statistic.means
-    return f"{_name(rule)} went from {old:.3f} to {new:.3f} ({statistic.value:+.3f}, {span}, {many})"
+    span = f"{percent(about.level)} interval {interval.low:+.3f} to {interval.high:+.3f}" if interval else "no interval"
+    before, after = statistic.means
+    return f"{_name(rule)} went from {before:.3f} to {after:.3f} ({statistic.value:+.3f}, {span}, {many})"
+
+
+def _reasons(counts: Mapping[str, int]) -> str:
+    """The most frequent reasons with their counts."""
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    shown = [f"{n:,} {reason}" for reason, n in ordered[:_MAX_REASONS]]
+    rest = sum(n for _, n in ordered[_MAX_REASONS:])
+    return ", ".join([*shown, *([f"{rest:,} for other reasons"] if rest else [])])
 
 
 def _meaning(rule: PolicyRule, statistic: RuleStatistic, outcome: GateOutcome, needed: int | None) -> str:

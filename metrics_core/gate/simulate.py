@@ -93,11 +93,12 @@ def self_test(policy: Policy, evidence: Evidence, *, seed: int = 0, runs: int | 
     >>> from answerkey.metrics_core.gate.policy import parse_policy
     >>> policy = parse_policy({"primary": "exact_match.match", "margin": 0.05}, "example")
     >>> old, new = np.repeat([1.0, 0.0, 1.0], [60, 20, 20]), np.repeat([1.0, 0.0], [60, 40])
-    >>> scores = {("exact_match.match", "all"): PairedScores(old, new, new, binary=True)}
+    >>> scores = {("exact_match.match", "all"): PairedScores(old, new, binary=True)}
     >>> [point.name for point in self_test(policy, Evidence("v1", "v2", scores, {}), runs=20).trials]
     ['equal', 'margin', 'loss', 'enough']
     """
-    columns = {key: column for key in policy.needs if isinstance(column := evidence.scores.get(key), PairedScores)}
+    found = ((key, evidence.scores.get(key)) for key in policy.needs)
+    columns = {key: column.paired() for key, column in found if isinstance(column, PairedScores)}
     primary = columns.get((policy.primary.field, policy.primary.slice))
     statistic = None if primary is None else statistic_of(primary, evidence.clusters, difference=True)
     if primary is None or statistic is None or not statistic.changes.any():

@@ -5,7 +5,7 @@ Every read is a session of its own, so that other sessions need not wait long.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,10 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from answerkey.metrics_core.comparison import ALL
+from answerkey.metrics_core.metric import NO_QUESTION, NO_REFERENCE
 from answerkey.metrics_core.metrics.bleu import BleuStats, corpus_bleu
 from answerkey.metrics_core.statistics.clustered import Codes, Mask
 from answerkey.metrics_core.statistics.paired import PairedDifference, pooled_difference
-from answerkey.tasks.reports.report import Report
+from answerkey.tasks.reports.report import NOT_LABELLED, Report
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -29,6 +30,8 @@ SCORED = STATUSES.index("scored")
 CORPUS_BLEU = ("bleu", "corpus_bleu")
 
 _SQL = statements(__name__)
+_OF_THE_DATA = [NO_REFERENCE.reason, NO_QUESTION.reason, NOT_LABELLED]
+"""Reasons of undefined scores that are not about the answer."""
 _COUNTS = 10
 """Of the statistics behind BLEU, per answer."""
 _MOST_GROUPS = 2_000
@@ -42,6 +45,20 @@ class FieldScores:
     new: npt.NDArray[np.float64]
     old_status: npt.NDArray[np.int8]
     new_status: npt.NDArray[np.int8]
+
+
+@dataclass(frozen=True, slots=True)
+class Unscored:
+    """The samples for which the new report has no number, by reason: masks of shape (samples,).
+
+    Attributes:
+        by_release: the release has no answer (it is absent, quarantined, or was not given), or none that the metric has
+            a number for.
+        by_measurement: there may be an answer, but it was not scored, or the data set lacks what the metric needs.
+    """
+
+    by_release: Mapping[str, Mask]
+    by_measurement: Mapping[str, Mask]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +152,22 @@ class PairedSamples:
             found["old_status"].astype(np.int8),
             found["new_status"].astype(np.int8),
         )
+
+    def unscored(self, metric: str, field: str) -> Unscored:
+        """Why the new report has no number for some samples; both reports have the field."""
+        about = {"old": self.old.report_id, "new": self.new.report_id, "metric": metric, "field": field}
+        about |= {"run": self.new.run_id, "release": self.new.release}
+        with self.home.warehouse.reading() as warehouse:
+            rows = warehouse.execute(_SQL["unscored"], {**about, "of_the_data": _OF_THE_DATA}).fetchall()
+        places: dict[tuple[str, bool], list[int]] = {}
+        for place, what, by_release in rows:
+            places.setdefault((what, by_release), []).append(place)
+        masks: tuple[dict[str, Mask], dict[str, Mask]] = {}, {}
+        for (what, by_release), members in places.items():
+            mask = np.zeros(len(self.in_old), bool)
+            mask[members] = True
+            masks[not by_release][what] = mask
+        return Unscored(*masks)
 
     def bleu(self) -> PairedBleu:
         """What the metric `bleu` left with every answer of the two reports."""

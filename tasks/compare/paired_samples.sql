@@ -51,6 +51,31 @@ FROM (SELECT * FROM scores WHERE report_id = $old AND metric = $metric AND field
 FULL JOIN (SELECT * FROM scores WHERE report_id = $new AND metric = $metric AND field = $field) n USING (sample_id)
 ORDER BY sample_id
 
+-- name: unscored
+-- The samples without a number in the new report: their place in the order above, what became of them, and whether that
+-- is the release's doing. The release is not to blame for an answer that could not be scored, nor for what the data set
+-- lacks.
+WITH o AS (SELECT sample_id FROM scores WHERE report_id = $old AND metric = $metric AND field = $field),
+n AS (
+    SELECT s.sample_id, s.status, s.reason, a.missing_because IS NOT NULL AS unanswered
+    FROM scores s JOIN report_answers a USING (report_id, sample_id)
+    WHERE s.report_id = $new AND s.metric = $metric AND s.field = $field
+),
+q AS (SELECT DISTINCT sample_id FROM quarantine WHERE run_id = $run AND release = $release),
+everything AS (
+    SELECT row_number() OVER (ORDER BY sample_id) - 1 AS place, status, reason, unanswered,
+           q.sample_id IS NOT NULL AS quarantined
+    FROM o FULL JOIN n USING (sample_id) LEFT JOIN q USING (sample_id)
+)
+SELECT place,
+       CASE WHEN status IS NULL THEN if(quarantined, 'quarantined', 'absent')
+            WHEN unanswered OR reason IS NULL THEN coalesce(reason, status)
+            ELSE concat(status, ' (', left(split_part(reason, ':', 1), 60), ')') END AS what,
+       CASE WHEN status IS NULL OR unanswered THEN true
+            WHEN status = 'undefined' THEN coalesce(NOT list_contains($of_the_data, reason), true)
+            ELSE false END AS by_release
+FROM everything WHERE status IS DISTINCT FROM 'scored' ORDER BY place
+
 -- name: bleu
 -- The ten counts behind the sentence BLEU of each answer; zeros where the answer is blank or has no score.
 WITH bleu AS (

@@ -25,6 +25,7 @@ from answerkey.tasks.compare.paired_samples import (
     STATUSES,
     FieldScores,
     PairedSamples,
+    Unscored,
     pair_samples,
 )
 from answerkey.tasks.compare.warnings import differing_methods
@@ -167,10 +168,11 @@ def _reports(home: Home, old: str, new: str, dataset: str) -> tuple[Report, Repo
 
 @dataclass(frozen=True, slots=True)
 class _PairedField:
-    """One field in both reports, and which samples are the same in both; masks of shape (samples,)."""
+    """One field in both reports, and which samples are not the same in both; masks of shape (samples,)."""
 
     columns: FieldScores
-    same: Mask
+    unscored: Unscored
+    changed: Mask
     binary: bool
     low: float
     high: float
@@ -185,7 +187,7 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy) -> Evidence:
     return Evidence(
         names[old.report_id],
         names[new.report_id],
-        {(name, slice_): _column(fields[name], slice_, masks) for name, slice_ in policy.needs},
+        {(name, slice_): _column(samples, fields[name], slice_, masks) for name, slice_ in policy.needs},
         {name: _coverage(samples, field, names) for name, field in fields.items() if isinstance(field, _PairedField)},
         {name: calibrations_of(home, (old, new), name) for name in policy.fields if policy.kappa(name)},
         None if samples.clusters is None else samples.clusters.astype(np.intp),
@@ -205,17 +207,29 @@ def _field(samples: PairedSamples, name: str) -> _PairedField | Missing:
     if (metric, field) == CORPUS_BLEU:
         return Missing("it is one number for a whole release, and a gate needs one for each sample; take bleu.bleu")
     columns = samples.scores(metric, field)
-    known = [side[status == SCORED] for side, status in _sides(columns)]
-    binary = all(np.isin(values, (0, 1)).all() for values in known)
-    same = ~(samples.changed | samples.facts_changed) if metric in USES_FACTS else ~samples.changed
-    return _PairedField(columns, same, binary, *samples.new.range(metric, field))
+    changed = samples.changed | samples.facts_changed if metric in USES_FACTS else samples.changed
+    low, high = samples.new.range(metric, field)
+    # A missing answer is the lowest score, so it has to be one of the two.
+    binary = (low, high) == (0.0, 1.0) and all(
+        np.isin(side[status == SCORED], (0, 1)).all() for side, status in _sides(columns)
+    )
+    return _PairedField(columns, samples.unscored(metric, field), changed, binary, low, high)
+
+
+def _wanted(columns: FieldScores) -> Mask:
+    """The samples that the field has something to say about in either report."""
+    wanted: Mask = np.isin(columns.old_status, _WANTED) | np.isin(columns.new_status, _WANTED)
+    return wanted
 
 
 def _sides(columns: FieldScores) -> tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]:
     return (columns.old, columns.old_status), (columns.new, columns.new_status)
 
 
-def _column(field: _PairedField | Missing, slice_: str, masks: dict[str, tuple[Mask, Mask]]) -> PairedScores | Missing:
+def _column(
+    samples: PairedSamples, field: _PairedField | Missing, slice_: str, masks: dict[str, tuple[Mask, Mask]]
+) -> PairedScores | Missing:
+    """The scores on a slice. What belongs to it is for the old release to say, as far as it has the sample."""
     if isinstance(field, Missing):
         return field
     if slice_ not in masks:
@@ -223,16 +237,15 @@ def _column(field: _PairedField | Missing, slice_: str, masks: dict[str, tuple[M
         hint = f"did you mean {near[0]}?" if near else "evaluate with --slice"
         return Missing(f"the two reports have no slice {slice_} in common; {hint}")
     in_old, in_new = masks[slice_]
-    before, after = in_old & (field.columns.old_status == SCORED), in_new & (field.columns.new_status == SCORED)
-    both = before & after & field.same
-    return PairedScores(
-        np.where(both, field.columns.old, np.nan),
-        np.where(both, field.columns.new, np.nan),
-        np.where(after, field.columns.new, np.nan),
-        field.binary,
-        field.low,
-        field.high,
+    inside = np.where(samples.in_old, in_old, in_new)
+    old, new = (np.where(inside & (status == SCORED), side, np.nan) for side, status in _sides(field.columns))
+    # A sample that is undefined in both reports is nothing that either could have answered.
+    asked = inside & _wanted(field.columns)
+    unanswered, unmeasured = (
+        {reason: mask & asked for reason, mask in reasons.items()}
+        for reasons in (field.unscored.by_release, field.unscored.by_measurement)
     )
+    return PairedScores(old, new, field.binary, field.low, field.high, unanswered, unmeasured, field.changed & inside)
 
 
 def _coverage(samples: PairedSamples, field: _PairedField, names: Mapping[str, str]) -> tuple[Coverage, ...]:
@@ -242,13 +255,13 @@ def _coverage(samples: PairedSamples, field: _PairedField, names: Mapping[str, s
     one only counts against that one: leaving answers out must not pay.
     """
     columns = field.columns
-    wanted = np.isin(columns.old_status, _WANTED) | np.isin(columns.new_status, _WANTED)
+    wanted = _wanted(columns)
     parts = []
     for report, (_, status) in zip((samples.old, samples.new), _sides(columns), strict=True):
-        scored = wanted & (status == SCORED) & field.same
+        scored = wanted & (status == SCORED) & ~field.changed
         counts = np.bincount(status[wanted], minlength=len(STATUSES))
         missing = {name: int(n) for name, n in zip(STATUSES, counts, strict=True) if n and name != "scored"}
-        changed = int((wanted & (status == SCORED) & ~field.same).sum())
+        changed = int((wanted & (status == SCORED) & field.changed).sum())
         if changed:
             missing["changed in the data set"] = changed
         parts.append(Coverage(names[report.report_id], int(wanted.sum()), int(scored.sum()), missing))

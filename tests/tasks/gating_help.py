@@ -11,7 +11,8 @@ import pyarrow as pa
 from answerkey.tasks.warehouse.home import Home
 
 Scores = Mapping[str, float | str | None]
-"""Score of each sample; None where there is nothing to score, a status (failed, skipped) where that was the outcome."""
+"""Score of each sample; None where there is nothing to score, a status (failed, skipped) where that was the outcome,
+also with a reason (failed: timeout); unanswered where the release gave no answer."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +64,16 @@ def _report(connection: object, dataset: str, report_id: str, one: Made) -> None
             "slices": pa.array(
                 [list(one.slices.get(s, {}).items()) for s in samples], pa.map_(pa.string(), pa.string())
             ),
+            "missing": pa.array(
+                ["timeout" if any(v.get(s) == "unanswered" for v in one.scores.values()) else None for s in samples],
+                pa.string(),
+            ),
         }
     )
     connection.register("a", answers)  # type: ignore[attr-defined]
     execute(
         "INSERT INTO answers "
-        "SELECT ?, ?, ?, id, md5(id || ?), 'answer', correct::VARCHAR, correct, slices, NULL FROM a",
+        "SELECT ?, ?, ?, id, md5(id || ?), 'answer', correct::VARCHAR, correct, slices, missing FROM a",
         [dataset, one.release, one.release, one.release],
     )
     for name, scores in one.scores.items():
@@ -77,14 +82,13 @@ def _report(connection: object, dataset: str, report_id: str, one: Made) -> None
             {
                 "id": list(scores),
                 "value": pa.array([v if isinstance(v, float) else None for v in scores.values()], pa.float64()),
-                "status": [
-                    v if isinstance(v, str) else "undefined" if v is None else "scored" for v in scores.values()
-                ],
+                "status": [_status(v)[0] for v in scores.values()],
+                "reason": pa.array([_status(v)[1] for v in scores.values()], pa.string()),
             }
         )
         connection.register("v", table)  # type: ignore[attr-defined]
         execute(
-            "INSERT INTO scores SELECT ?, ?, 'v', ?, id, ?, ?, value, status, NULL, ? FROM v",
+            "INSERT INTO scores SELECT ?, ?, 'v', ?, id, ?, ?, value, status, reason, ? FROM v",
             [report_id, dataset, one.release, metric, field_, signatures[metric]],
         )
         known = [v for v in scores.values() if isinstance(v, float)]
@@ -95,6 +99,15 @@ def _report(connection: object, dataset: str, report_id: str, one: Made) -> None
                 float(np.mean(known)) if known else None,
             ],
         )  # fmt: skip
+
+
+def _status(value: float | str | None) -> tuple[str, str | None]:
+    if isinstance(value, float):
+        return "scored", None
+    if value == "unanswered":
+        return "failed", "unanswered (timeout)"
+    status, _, reason = (value or "undefined").partition(": ")
+    return status, reason or None
 
 
 def evouna(shared: Path) -> dict[str, dict[str, float]]:

@@ -6,13 +6,15 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from tests.tasks.comparing_help import answer, release
+from answerkey.tasks.load.load import Source
+from tests.tasks.comparing_help import LENIENT, answer, release
 from tests.tasks.gating_help import Made, warehouse
-from tests.tasks.staging_help import query
+from tests.tasks.staging_help import Row, jsonl, query, run
 
 ROOT = Path(__file__).resolve().parents[3]
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -32,6 +34,112 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     nasty = {"[red]<b>\x1b[2J\u202e": scores(55)}
     warehouse(folder, [Made(name, {FIELD: found}) for name, found in (names | nasty).items()])
     return folder
+
+
+QUESTIONS, RIGHT, BAD = 1000, 800, 49
+INSTEAD_OF_WRONG: dict[str, Row | None] = {
+    "honest": {"answer": "no"},
+    "dropper": None,
+    "renamer": {"id": "another"},
+    "unanswered": {"answer": None, "missing_because": "timeout: 30 s"},
+    "damaged": {"answer": "y\x00es"},
+    "blank": {"answer": ""},
+    "mover": {"answer": "no", "kind": "elsewhere"},
+}
+"""What stands in the file of a new release in place of an answer that the old one had right."""
+
+
+def answers_of(instead: Row | None, bad: int = BAD) -> list[Row]:
+    """The old release's answers, 800 of 1,000 right, with `instead` in place of the first `bad` ones."""
+    rows = [
+        answer(i, "yes" if i < RIGHT else "no", kind="a" if i < RIGHT else "b", missing_because=None)
+        for i in range(QUESTIONS)
+    ]
+    if instead is None:
+        return rows[bad:]
+    changed = [row | instead | ({"id": f"another{row['id']}"} if "id" in instead else {}) for row in rows[:bad]]
+    return [*changed, *rows[bad:]]
+
+
+@pytest.fixture(scope="module")
+def cheats(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An old release, and new ones that all have the same 49 answers wrong, or hide them."""
+    folder = tmp_path_factory.mktemp("cheats")
+    rows = [{**row, "release": "old"} for row in answers_of({}, 0)]
+    for name, instead in INSTEAD_OF_WRONG.items():
+        rows += [{**row, "release": name} for row in answers_of(instead)]
+    for bad in (12, 25):
+        rows += [{**row, "release": f"dropper{bad}"} for row in answers_of(None, bad)]
+        rows += [{**row, "release": f"honest{bad}"} for row in answers_of(INSTEAD_OF_WRONG["honest"], bad)]
+    source = Source(jsonl(folder / "all.jsonl", rows), dataset="d", slices=("kind",))
+    run(folder, source, ["exact_match"], contract=LENIENT)
+    release(folder, "alone", answers_of(None))
+    release(folder, "rewriter", answers_of({"answer": "no", "references": ["no"]}))
+    return folder
+
+
+def decided(cli: Cli, home: Path, new: str, *rules: str, margin: float = 0.02) -> tuple[int, dict[str, Any]]:
+    """Exit code and JSON of `answerkey gate old NEW` on exact matches."""
+    options = [part for rule in rules for part in ("--rule", rule)]
+    result = cli(
+        "gate",
+        "old",
+        new,
+        "--primary",
+        "exact_match.match",
+        "--margin",
+        margin,
+        *options,
+        "--home",
+        home,
+        "--json",
+        "-",
+    )
+    return result.returncode, json.loads(result.stdout)
+
+
+@pytest.mark.parametrize(
+    ("new", "why"),
+    [
+        ("honest", ""),
+        ("dropper", ", 49 of them not answered by dropper and counted as 0: 49 absent); it lost more than"),
+        ("alone", ", 49 of them not answered by alone and counted as 0: 49 absent); it lost more than the"),
+        ("unanswered", ", 49 of them not answered by unanswered and counted as 0: 49 unanswered (timeout)); it lost"),
+        ("damaged", ", 49 of them not answered by damaged and counted as 0: 49 quarantined); it lost more"),
+        ("renamer", ", 49 of them not answered by renamer and counted as 0: 49 absent); it lost more than"),
+        ("blank", ""),
+        ("mover", ""),
+    ],
+)
+def test_not_answering_is_no_better_than_answering_wrong(bare_cli: Cli, cheats: Path, new: str, why: str) -> None:
+    rules = ("exact_match.match[kind=a] >= -0.03", "level exact_match.match >= 0.79")
+    code, found = decided(bare_cli, cheats, new, *rules)
+    assert (code, found["outcome"]) == (1, "FAIL")
+    primary, of_slice, level, coverage = found["rules"]
+    assert (primary["outcome"], of_slice["outcome"], coverage["outcome"]) == ("FAIL", "FAIL", "PASS")
+    assert (primary["value"], primary["n"], of_slice["n"]) == (pytest.approx(-0.049), 1000, 800)
+    assert (level["outcome"], level["value"] < 0.77) == ("FAIL", True)
+    assert why in found["sentence"]
+    assert primary["n_unanswered"] == of_slice["n_unanswered"] == level["n_unanswered"] == (BAD if why else 0)
+
+
+@pytest.mark.parametrize("bad", [12, 25])
+@pytest.mark.parametrize("margin", [0.01, 0.02, 0.05])
+def test_a_few_answers_left_out_are_a_few_answers_wrong(bare_cli: Cli, cheats: Path, bad: int, margin: float) -> None:
+    honest, dropper = (decided(bare_cli, cheats, f"{name}{bad}", margin=margin)[1] for name in ("honest", "dropper"))
+    assert honest["outcome"] == dropper["outcome"]
+    numbers = [{name: found["rules"][0][name] for name in ("value", "low", "high", "n")} for found in (honest, dropper)]
+    assert numbers[0] == pytest.approx(numbers[1])
+
+
+def test_changed_references_are_another_data_set(bare_cli: Cli, cheats: Path) -> None:
+    code, found = decided(bare_cli, cheats, "rewriter", "level exact_match.match >= 0.7")
+    assert (code, found["outcome"]) == (4, "INCOMPLETE")
+    assert [rule["outcome"] for rule in found["rules"]] == ["INCOMPLETE", "PASS", "PASS"]
+    assert (
+        "49 samples have other questions or references in the data set of rewriter; evaluate both releases on the same "
+        "version of the data set"
+    ) in found["sentence"]
 
 
 @pytest.mark.parametrize(

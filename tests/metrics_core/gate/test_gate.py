@@ -22,7 +22,7 @@ def policy(margin: float = 0.02, *rules: str) -> Policy:
 def column(both: int, fixed: int, broken: int, neither: int) -> PairedScores:
     old = np.repeat([1.0, 0.0, 1.0, 0.0], [both, fixed, broken, neither])
     new = np.repeat([1.0, 1.0, 0.0, 0.0], [both, fixed, broken, neither])
-    return PairedScores(old, new, new, binary=True)
+    return PairedScores(old, new, binary=True)
 
 
 def evidence(*columns: PairedScores | Missing, slices: Sequence[str] = ("all",), **changes: Any) -> Evidence:
@@ -105,7 +105,7 @@ def test_a_metric_that_is_missing_never_passes(margin: float) -> None:
         "more of 2 rules)."
     )
     assert apply_policy(policy(margin), Evidence("old", "new", {}, {})).outcome == "INCOMPLETE"
-    nothing = PairedScores(*[np.full(5, np.nan)] * 3, binary=True)
+    nothing = PairedScores(*[np.full(5, np.nan)] * 2, binary=True)
     assert apply_policy(policy(margin), evidence(nothing)).outcome == "INCOMPLETE"
 
 

@@ -14,7 +14,7 @@ def self_tested(n: int, *, clusters: bool, runs: int = 500, rules: tuple[str, ..
     shared = np.repeat(rng.normal(0, 0.1, n // 5), 5)
     old = rng.uniform(0.3, 0.7, n)
     new = np.clip(old + shared + rng.normal(0, 0.02, n), 0, 1)
-    column = PairedScores(old, new, new, binary=False)
+    column = PairedScores(old, new, binary=False)
     policy = parse_policy({"primary": "m.f", "margin": 0.01, "rules": list(rules)}, "x")
     fields = {(name, "all"): column for name in policy.fields}
     coverage = {name: (Coverage("new", n, n),) for name in policy.fields}
@@ -49,7 +49,7 @@ def test_power_is_stated_right_also_where_the_releases_differ_much() -> None:
     """Nearly all changes are losses here, so their spread is smaller than that of changes to both sides."""
     old = np.repeat([1.0, 1.0, 0.0, 0.0], [250, 350, 20, 380])
     new = np.repeat([1.0, 0.0, 1.0, 0.0], [250, 350, 20, 380])
-    column = PairedScores(old, new, new, binary=True)
+    column = PairedScores(old, new, binary=True)
     policy = parse_policy({"primary": "m.f", "margin": 0.03}, "x")
     evidence = Evidence("old", "new", {("m.f", "all"): column}, {"m.f": (Coverage("new", 1000, 1000),)})
     by_name = {point.name: point for point in self_test(policy, evidence, runs=1000).trials}

@@ -77,8 +77,8 @@ def test_other_signatures_are_incomplete(tmp_path: Path) -> None:
 def test_samples_that_one_release_left_out_count_against_it(tmp_path: Path) -> None:
     old, new = scores(1000, 0), scores(1000, 0)
     for i in range(20):
-        new[f"q{i:04}"] = "failed"
-        new[f"q{i + 100:04}"] = None
+        new[f"q{i:04}"] = "failed: timeout"
+        new[f"q{i + 100:04}"] = "undefined: not labelled"
         del new[f"q{i + 200:04}"]
     # Undefined in both: these count for neither release.
     for i in range(500, 900):
@@ -89,7 +89,49 @@ def test_samples_that_one_release_left_out_count_against_it(tmp_path: Path) -> N
         "label.correct has the least: 540 of 600 samples of new (20 absent, 20 failed, 20 undefined) have a "
         "comparable number; score what failed again with --only-failed, or evaluate what is absent"
     )
-    assert gate(Home(tmp_path), "old", "new", policy(0.02, "coverage >= 0.9")).verdict.outcome == "PASS"
+    # With 20 of 600 lost for certain and 40 unknown, the loss is .033 to .1.
+    for margin, outcome, values in ((0.01, "FAIL", (-20 / 600, 20, 40)), (0.15, "PASS", (-60 / 600, 20, 40))):
+        [rule, _] = gate(Home(tmp_path), "old", "new", policy(margin, "coverage >= 0.9")).verdict.rules
+        assert (rule.outcome, rule.value, rule.n_unanswered, rule.n_unmeasured) == (outcome, *values)
+    [rule, _] = gate(Home(tmp_path), "old", "new", policy(0.06, "coverage >= 0.9")).verdict.rules
+    assert (rule.outcome, rule.value) == ("INCOMPLETE", -60 / 600)
+    assert rule.sentence.endswith(
+        "600 samples, 20 of them not answered by new and counted as 0: 20 absent, 40 of them not scored and counted "
+        "as 0: 20 failed (timeout), 20 undefined (not labelled)); this decides nothing, because it would be PASS "
+        "if what was not scored had the best values; score what failed again with --only-failed, or complete the data "
+        "set"
+    )
+
+
+def test_answers_that_were_not_measured_never_pass_and_never_fail_by_themselves(tmp_path: Path) -> None:
+    """A judge that was down for 30 of 1,000 answers, alone and beside answers that are missing."""
+    down: dict[str, float | str | None] = scores(1000, 100) | {f"q{i:04}": "failed: timeout" for i in range(200, 230)}
+    over_budget = {name: "skipped: budget" if isinstance(v, str) else v for name, v in down.items()}
+    also_missing = down | {f"q{i:04}": "unanswered" for i in range(300, 349)}
+    undefined = scores(1000, 100) | dict.fromkeys([f"q{i:04}" for i in range(200, 249)], "undefined: blank answer")
+    no_question = {
+        name: "undefined: no question: it is missing or blank" if v == "undefined: blank answer" else v
+        for name, v in undefined.items()
+    }
+    made = {
+        "old": scores(1000, 100), "down": down, "budget": over_budget, "both": also_missing, "blank": undefined,
+        "question": no_question,
+    }  # fmt: skip
+    warehouse(tmp_path, [Made(name, {"judge.match": found}) for name, found in made.items()])
+    rules = policy(0.02, "level judge.match >= 0.86", "coverage >= 0.9", primary="judge.match")
+    outcomes = {
+        name: [rule.outcome for rule in gate(Home(tmp_path), "old", name, rules).verdict.rules]
+        for name in list(made)[1:]
+    }
+    assert outcomes == {
+        "down": ["INCOMPLETE", "INCOMPLETE", "PASS"],
+        "budget": ["INCOMPLETE", "INCOMPLETE", "PASS"],
+        "both": ["FAIL", "INCOMPLETE", "PASS"],
+        "blank": ["FAIL", "INCONCLUSIVE", "PASS"],
+        "question": ["INCOMPLETE", "INCOMPLETE", "PASS"],
+    }
+    wide = policy(0.08, primary="judge.match")
+    assert gate(Home(tmp_path), "old", "down", wide).verdict.outcome == "PASS"
 
 
 def test_slices_and_clusters_come_from_the_reports(tmp_path: Path) -> None:
