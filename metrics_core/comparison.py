@@ -36,6 +36,7 @@ class FieldComparison:
         people: the difference new - old in human labels on these rows, estimated from `n_labelled` rows with a label
             in both releases and from the scores of all (prediction-powered inference, PPI++), with the interval
             `people_low` to `people_high`; None where no row or at least half of the rows have labels, and on slices.
+        n_clusters: clusters that the common rows come from; None where the data have no clusters.
 
     >>> row = FieldComparison(
     ...     "exact_match", "match", ALL, n_common=400, n_only_old=0, n_only_new=0, old=0.60, new=0.65, difference=0.05,
@@ -71,6 +72,7 @@ class FieldComparison:
     people_low: float | None = None
     people_high: float | None = None
     n_labelled: int | None = None
+    n_clusters: int | None = None
 
     @property
     def name(self) -> str:

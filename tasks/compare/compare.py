@@ -57,7 +57,7 @@ _OF_ROW = {
     **{name: name for name in ("metric", "field", "slice", "n_common", "n_only_old", "n_only_new", "old", "new")},
     **{"difference": "difference", "low": "ci_low", "high": "ci_high"},
     **{name: name for name in ("p", "p_adjusted", "mde", "needed", "fixed", "broken", "test", "note", "level")},
-    **{name: name for name in ("people", "people_low", "people_high", "n_labelled")},
+    **{name: name for name in ("people", "people_low", "people_high", "n_labelled", "n_clusters")},
 }
 _COUNTS = ("missing_old", "missing_new")
 
@@ -216,6 +216,7 @@ def _compare_field(
             "n_only_new": int((after & ~before).sum()),
             "missing_old": _missing(scores.old_status[after & ~before]),
             "missing_new": _missing(scores.new_status[before & ~after]),
+            "n_clusters": None if samples.clusters is None else len(np.unique(samples.clusters[common])),
         }
         difference: PairedDifference | None = None
         if common.any() and bleu:

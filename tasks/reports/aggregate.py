@@ -140,6 +140,7 @@ def _add_aggregates(
     warehouse.execute("DROP TABLE places")
     for row in sorted(rows, key=lambda row: (row[0], places[row[2], row[3]], row[4])):
         report_id, release, metric, field, slice_, total, scored, failed, undefined, skipped, mean = row[:11]
+        clusters, clustered = row[13:]
         of_field = fields[metric, field]
         interval = None if mean is None else _interval(of_field, mean, scored, *row[11:])
         low, high, method = interval or (None, None, None)
@@ -148,7 +149,7 @@ def _add_aggregates(
             _SQL["add_aggregate"],
             [
                 report_id, release, metric, field, slice_, total, scored, failed, undefined, skipped,
-                scored / total, mean, low, high, method, *bounds,
+                scored / total, mean, low, high, method, *bounds, clusters if clustered else None,
             ],
         )  # fmt: skip
 

@@ -84,8 +84,8 @@ FROM means GROUP BY report_id, metric, field, slice
 -- name: add_aggregate
 INSERT INTO report_scores (
     report_id, release, metric, field, slice, n_total, n_scored, n_failed, n_undefined, n_skipped, coverage, mean,
-    ci_low, ci_high, ci_method, bound_low, bound_high
-) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    ci_low, ci_high, ci_method, bound_low, bound_high, n_clusters
+) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: bleu_statistics
 -- Summed over clusters, or rows, which are resampled. Past `most_groups` of them they are put into as many random groups
@@ -110,7 +110,7 @@ ORDER BY report_id, slice, min(unit)
 -- BLEU of its own.
 INSERT INTO report_scores BY NAME
 SELECT report_id, release, metric, 'corpus_bleu' AS field, slice, n_total, n_scored, n_failed, n_undefined, n_skipped,
-       coverage, $mean AS mean, $low AS ci_low, $high AS ci_high, $method AS ci_method
+       coverage, $mean AS mean, $low AS ci_low, $high AS ci_high, $method AS ci_method, n_clusters
 FROM report_scores WHERE report_id = $report_id AND slice = $slice AND metric = $metric AND field = $field
 
 -- name: coverage

@@ -57,6 +57,7 @@ class Score:
     ci_method: str | None
     bound_low: float | None
     bound_high: float | None
+    n_clusters: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

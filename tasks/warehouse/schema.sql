@@ -194,9 +194,10 @@ CREATE TABLE IF NOT EXISTS report_scores (
     mean        DOUBLE,             -- over the scored rows; corpus BLEU where the field is corpus_bleu
     ci_low      DOUBLE,             -- 95 %; NULL with fewer than two rows
     ci_high     DOUBLE,             -- 95 %
-    ci_method   VARCHAR,            -- wilson, t, cluster-t, bootstrap
+    ci_method   VARCHAR,            -- clopper-pearson, bounded-mean, cluster-bounded-mean, bootstrap
     bound_low   DOUBLE,             -- the mean if every failed or skipped row had the lowest value
-    bound_high  DOUBLE              -- the mean if every failed or skipped row had the highest value
+    bound_high  DOUBLE,             -- the mean if every failed or skipped row had the highest value
+    n_clusters  BIGINT              -- clusters with a scored row; NULL: the data set has no clusters
 );
 
 -- A metric or judge against labels of people: one row over all releases and one for each. Bound to the signature: one
@@ -292,7 +293,8 @@ CREATE TABLE IF NOT EXISTS comparisons (
     people           DOUBLE,            -- the difference that people would find, from the labels of a part (PPI++)
     people_low       DOUBLE,            -- of that, at `level`
     people_high      DOUBLE,            -- of that, at `level`
-    n_labelled       BIGINT             -- samples that people labelled in both reports; NULL: none, or half or more
+    n_labelled       BIGINT,            -- samples that people labelled in both reports; NULL: none, or half or more
+    n_clusters       BIGINT             -- clusters that n_common come from; NULL: the data set has no clusters
 );
 
 -- What gates have said. Nothing is replaced: of several about the same two reports the newest counts.

@@ -1,0 +1,3 @@
+-- How many independent clusters a mean or a difference comes from. Nothing is known of what stands there.
+ALTER TABLE report_scores ADD COLUMN n_clusters BIGINT;
+ALTER TABLE IF EXISTS comparisons ADD COLUMN n_clusters BIGINT;
