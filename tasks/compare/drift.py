@@ -1,0 +1,249 @@
+"""Does the newest report differ from those before it, and what changed between them?
+
+The newest report is compared with up to ten trailing ones that were computed in the same way, sample by sample: its
+number less the mean of theirs. What a sample is worth cancels, so far smaller changes show than between two means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from answerkey.metrics_core.llm.untrusted import cut, one_line
+from answerkey.metrics_core.statistics.clustered import Codes, Floats, mean
+from answerkey.metrics_core.statistics.intervals import LEVEL, percent
+from answerkey.metrics_core.statistics.paired import difference_interval
+from answerkey.tasks.compare.attribution import signature_changes
+from answerkey.tasks.compare.compare import USES_FACTS
+from answerkey.tasks.compare.paired_samples import CORPUS_BLEU, floats
+from answerkey.tasks.reports.report import Moment, Report, read_reports
+from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.sql import statements
+
+MOST_TRAILING, LEAST_TRAILING = 10, 3
+"""How many reports the newest one is compared with: at most, and at least."""
+
+_SQL = statements(__name__)
+_GENERATION = {
+    "model": "its model",
+    "answered_by": "the model that answered",
+    "system": "its system message",
+    "template": "its prompt",
+    "temperature": "its temperature",
+    "seed": "its seed",
+    "max_tokens": "its longest answer",
+}
+"""Settings of generated answers, by their key in the manifest."""
+_NO_MATTER = ("answerkey", "prefect", "great-expectations", "duckdb")
+"""Versions in a manifest that no score depends on; that of answerkey itself is told by its code."""
+_LONGEST = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something that the newest report has otherwise: its value, and those of the trailing reports, oldest first."""
+
+    what: str
+    before: tuple[str, ...]
+    now: str
+
+    def __str__(self) -> str:
+        return f"{self.what} ({self.now}, before {', '.join(self.before)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """The newest report of a field against the trailing ones.
+
+    Attributes:
+        report: its id; `trailing`: the ids of those that it is compared with, oldest first.
+        n: samples that have a number in the newest report and in a trailing one. `missing` have one in a trailing
+            report only.
+        before, now: means over the `n` samples; `difference` = now - before, with the ends `low` and `high` of its
+            interval. None where nothing can be compared.
+        finding: what is shown; None: no difference is.
+        changed: what changed between the trailing reports and the newest one.
+        sentence: all of this in words.
+    """
+
+    report: str
+    trailing: tuple[str, ...]
+    n: int
+    missing: int
+    before: float | None
+    now: float | None
+    difference: float | None
+    low: float | None
+    high: float | None
+    finding: Literal["higher", "lower"] | None
+    changed: tuple[Change, ...]
+    sentence: str
+
+
+def drift(home: Home, moments: Sequence[Moment]) -> Drift:
+    """Test whether the last of `moments` differs from those before it; all are of one field, oldest first.
+
+    Raises:
+        ValueError: there are no moments.
+    """
+    if not moments:
+        raise ValueError("moments: at least one is needed")
+    *earlier, newest = moments
+    metric, _, field = newest.field.partition(".")
+    alike = [one for one in earlier if one.methods == newest.methods and one.n_scored]
+    trailing = alike[-MOST_TRAILING:]
+    if why := _why_not(home, newest, earlier, len(trailing)):
+        ids = tuple(one.report_id for one in trailing)
+        return Drift(newest.report_id, ids, 0, 0, None, None, None, None, None, None, (), why)
+    *before, now = read_reports(home, [one.report_id for one in (*trailing, newest)])
+    samples = _samples(home, before, now, metric, field)
+    return _drift(samples, before, now, now.range(metric, field))
+
+
+def _why_not(home: Home, newest: Moment, earlier: Sequence[Moment], n_alike: int) -> str | None:
+    """Why there is no test; None where there is one."""
+    metric, _, field = newest.field.partition(".")
+    if (metric, field) == CORPUS_BLEU:
+        return f"Drift is tested sample by sample, and {newest.field} is one number for a whole report."
+    if not newest.n_scored:
+        return f"{newest.report_id} has no number to test for drift."
+    if n_alike >= LEAST_TRAILING:
+        return None
+    start = (
+        f"Whether {newest.report_id} differs from earlier reports is not tested: that takes {LEAST_TRAILING} earlier "
+        f"reports that were computed in the same way, and there "
+        f"{'is 1' if n_alike == 1 else f'are {n_alike}' if n_alike else 'is none'}."
+    )
+    others = [one for one in earlier if one.methods != newest.methods]
+    if not others:
+        return start
+    old, new = read_reports(home, [others[-1].report_id, newest.report_id])
+    signatures = [str(report.manifest["signatures"].get(metric)) for report in (old, new)]
+    changes = ", ".join(
+        f"{change.kind} {change}" if change.kind != change.part else str(change)
+        for change in signature_changes(*signatures)
+    )
+    return f"{start} Since {old.report_id} the method changed: {changes}."
+
+
+@dataclass(frozen=True, slots=True)
+class _Samples:
+    """Numbers by sample, shape (samples,), the newest NaN where there is none; `codes` of clusters."""
+
+    trailing: Floats
+    newest: Floats
+    codes: Codes | None
+
+    def changes(self, worst: float | None = None) -> tuple[Floats, Codes | None]:
+        """Newest less trailing, with the clusters; without the samples that have no newest number, or with `worst`."""
+        newest = self.newest if worst is None else np.where(np.isnan(self.newest), worst, self.newest)
+        known = np.isfinite(newest)
+        # Means of the same numbers may differ in their last digit.
+        return np.round(newest - self.trailing, 12)[known], None if self.codes is None else self.codes[known]
+
+
+def _samples(home: Home, before: Sequence[Report], now: Report, metric: str, field: str) -> _Samples:
+    reports = [report.report_id for report in (*before, now)]
+    parameters = {"reports": reports, "newest": now.report_id, "metric": metric, "field": field}
+    with home.warehouse.reading() as warehouse:
+        found: dict[str, Any] = warehouse.execute(
+            _SQL["samples"], {**parameters, "facts": metric in USES_FACTS}
+        ).fetchnumpy()
+    codes = found["cluster"].astype(np.intp) if found["clustered"].any() else None
+    return _Samples(floats(found["trailing"]), floats(found["newest"]), codes)
+
+
+def _drift(samples: _Samples, before: Sequence[Report], now: Report, range_: tuple[float, float]) -> Drift:
+    low, high = range_
+    changes, codes = samples.changes()
+    trailing, n = tuple(report.report_id for report in before), len(changes)
+    changed = tuple(_changed(before, now))
+    interval = difference_interval(changes, codes, binary=False, span=high - low) if n > 1 else None
+    if interval is None:
+        sentence = f"Drift is not tested: {now.report_id} shares {n} samples with the {len(before)} reports before it."
+        return Drift(now.report_id, trailing, n, 0, None, None, None, None, None, None, changed, sentence)
+    missing = len(samples.newest) - n
+    finding: Literal["higher", "lower"] | None = (
+        "higher" if interval.low > 0 else "lower" if interval.high < 0 else None
+    )
+    undone = False
+    if finding == "higher" and missing:
+        filled, all_codes = samples.changes(worst=low)
+        worst = difference_interval(filled, all_codes, binary=False, span=high - low)
+        undone = worst is None or worst.low <= 0
+    known = np.isfinite(samples.newest)
+    means = mean(samples.trailing[known]), mean(samples.newest[known])
+    finding = None if undone else finding
+    found = Drift(
+        now.report_id, trailing, n, missing, *means, mean(changes), interval.low, interval.high, finding, changed, ""
+    )
+    return _said(found, before, now, undone=undone)
+
+
+def _changed(before: Sequence[Report], now: Report) -> Iterator[Change]:
+    """What the newest report has otherwise than all trailing ones."""
+    known, new = [_about(report, now.release) for report in before], _about(now, now.release)
+    for what, value in new.items():
+        values = tuple(dict.fromkeys(one[what] for one in known if what in one))
+        if values and value not in values:
+            yield Change(what, values, value)
+
+
+def _about(report: Report, release: str) -> dict[str, str]:
+    """What may have moved the numbers of a report. Answers are only told apart within one release."""
+    same = report.release == release
+    generation: Mapping[str, Any] = report.manifest.get("generation") or {}
+    found = {"release": report.release, "data set version": report.dataset_version}
+    found |= {"answers": report.answers_version} if same else {}
+    found |= {what: _text(generation[key]) for key, what in _GENERATION.items() if same and key in generation}
+    found |= {"code": str(report.manifest.get("code", "unknown"))}
+    versions: Mapping[str, str] = report.manifest.get("versions", {})
+    return found | {name: version for name, version in versions.items() if name not in _NO_MATTER}
+
+
+def _text(value: object) -> str:
+    """A setting, short; of a mapping of counts its keys."""
+    text = ", ".join(value) if isinstance(value, Mapping) else str(value)
+    return cut(one_line(text), _LONGEST)
+
+
+def _said(found: Drift, before: Sequence[Report], now: Report, *, undone: bool) -> Drift:
+    """The same with its sentence."""
+    assert found.now is not None and found.low is not None and found.high is not None
+    what = f"is {found.finding} than" if found.finding else "is not shown to differ from"
+    many = f"the {len(before)} comparable reports before it"
+    numbers = (
+        f"{found.now:.3f} against their mean of {found.before:.3f} on the same {found.n:,} samples "
+        f"({found.difference:+.3f}, {percent(LEVEL)} interval {found.low:+.3f} to {found.high:+.3f})"
+    )
+    sentences = [f"{now.report_id} {what} {many}: {numbers}"]
+    if found.missing:
+        end = "; with the lowest score for those, nothing is shown" if undone else ""
+        sentences[0] += f"; {found.missing:,} more have no number in it{end}"
+    sentences += _why(found, before, now)
+    return replace(found, sentence=". ".join(sentences) + ".")
+
+
+def _why(found: Drift, before: Sequence[Report], now: Report) -> Iterator[str]:
+    """What changed, and whether that can be the cause. Of another data set version, only unchanged samples count."""
+    causes = [one for one in found.changed if one.what not in ("answers", "data set version")]
+    shown = ", ".join(map(str, causes))
+    if len(causes) > 1:
+        end = ": which of these moved it cannot be told" if found.finding else ""
+        yield f"These changed at once: {shown}{end}"
+    elif causes and causes[0].what == "release":
+        yield f"Of what is recorded only the release changed: {causes[0].now}, before {', '.join(causes[0].before)}"
+    elif causes:
+        yield f"Of what is recorded only this changed: {shown}"
+    elif any(one.what == "answers" for one in found.changed):
+        yield f"Only the answers are new: the release is {now.release} as before, and it is measured in the same way"
+    else:
+        yield "Nothing changed that is recorded"
+    if len({report.release for report in before}) > 1 and not causes:
+        yield "The reports before it are about several releases themselves"
+    for one in found.changed:
+        if one.what == "data set version":
+            yield f"The data set has another version ({one.now}), and samples that changed in it are left out"
