@@ -150,8 +150,13 @@ def history(
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
-    """A score in every report of a data set, or of the traces of a rule by time; oldest first."""
+    """A score in every report of a data set, or of the traces of a rule by time; oldest first.
+
+    Says whether the newest differs from those before it, and what changed between them.
+    """
     from answerkey.flows.cli.comparison_tables import print_history, print_over_time
+    from answerkey.tasks.compare.drift import drift
+    from answerkey.tasks.gate.verdicts import looks_taken
     from answerkey.tasks.reports.report import history as history_of
     from answerkey.tasks.traces.summary import over_time
 
@@ -161,7 +166,10 @@ def history(
         return 0
     if not metric_field:
         raise UserError("history: name a METRIC.FIELD, for instance label.correct, or a rule with --rule")
-    print_history(metric_field, history_of(home, metric_field, dataset), as_json=as_json)
+    found = history_of(home, metric_field, dataset)
+    drifts = {one: drift(home, moments) for one, moments in found.items()}
+    looks = {one: looks_taken(home, one, metric_field) for one in found}
+    print_history(metric_field, found, drifts, looks, as_json=as_json)
     return 0
 
 

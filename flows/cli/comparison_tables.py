@@ -15,6 +15,7 @@ from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison, 
 from answerkey.metrics_core.llm.untrusted import cut, one_line
 from answerkey.metrics_core.statistics.intervals import Estimate
 from answerkey.tasks.compare.attribution import CAUSES, Difference, Movement
+from answerkey.tasks.compare.drift import Drift
 from answerkey.tasks.compare.examples import LargestChange
 from answerkey.tasks.publish.text import dollars, human_note, number, only_one, table
 from answerkey.tasks.reports.report import Moment
@@ -24,7 +25,7 @@ from answerkey.tasks.traces.summary import BUCKETS, Funnel, Period, ends
 if TYPE_CHECKING:
     from answerkey.metrics_core.gate.simulate import SelfTest
     from answerkey.tasks.gate.calibrate import Calibration
-    from answerkey.tasks.gate.verdicts import ReleaseVerdict
+    from answerkey.tasks.gate.verdicts import LooksTaken, ReleaseVerdict
 
 
 _LONGEST_TEXT = 400
@@ -180,14 +181,32 @@ _HISTORY = 80
 """The width of the table without the plot, which a narrower terminal leaves out."""
 
 
-def print_history(name: str, found: Mapping[str, Sequence[Moment]], *, as_json: bool) -> None:
-    """A field over reports: a table a data set, with the interval of each report drawn on one axis."""
+def print_history(
+    name: str,
+    found: Mapping[str, Sequence[Moment]],
+    drifts: Mapping[str, Drift],
+    looks: Mapping[str, Sequence[LooksTaken]],
+    *,
+    as_json: bool,
+) -> None:
+    """A field over reports: a table a data set, with the interval of each report drawn on one axis.
+
+    Below it, whether the newest report differs from those before it, and how often gates have looked at the field.
+    """
     if as_json:
         rows = {dataset: [asdict(moment) for moment in moments] for dataset, moments in found.items()}
+        for dataset, (*_, newest) in rows.items():
+            newest |= {"drift": asdict(drifts[dataset]), "looks": [asdict(one) for one in looks[dataset]]}
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return
     for place, (dataset, moments) in enumerate(found.items()):
         show(*([""] if place else []), *_history(f"{name} on {dataset}", moments))
+        show(*_drifted(drifts[dataset]), *(escape(str(one)) for one in looks[dataset]))
+
+
+def _drifted(drift: Drift | None) -> Iterator[str]:
+    if drift is not None:
+        yield f"{'[yellow]![/yellow] ' if drift.finding else ''}{_printable(drift.sentence)}"
 
 
 def _history(title: str, moments: Sequence[Moment]) -> Iterator[Table | str]:

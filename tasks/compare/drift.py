@@ -1,7 +1,8 @@
 """Does the newest report differ from those before it, and what changed between them?
 
-The newest report is compared with up to ten trailing ones that were computed in the same way, sample by sample: its
-number less the mean of theirs. What a sample is worth cancels, so far smaller changes show than between two means.
+The newest report is compared, sample by sample, with up to ten trailing ones that were computed in the same way (of the
+same release where there are three of it): its number less the mean of theirs. How hard a sample is cancels, so much
+smaller changes show than between two means.
 """
 
 from __future__ import annotations
@@ -94,7 +95,9 @@ def drift(home: Home, moments: Sequence[Moment]) -> Drift:
     *earlier, newest = moments
     metric, _, field = newest.field.partition(".")
     alike = [one for one in earlier if one.methods == newest.methods and one.n_scored]
-    trailing = alike[-MOST_TRAILING:]
+    # Reports of the same release say most about it; where there are too few, others stand for what is usual.
+    same = [one for one in alike if one.release == newest.release]
+    trailing = (same if len(same) >= LEAST_TRAILING else alike)[-MOST_TRAILING:]
     if why := _why_not(home, newest, earlier, len(trailing)):
         ids = tuple(one.report_id for one in trailing)
         return Drift(newest.report_id, ids, 0, 0, None, None, None, None, None, None, (), why)
@@ -242,8 +245,9 @@ def _why(found: Drift, before: Sequence[Report], now: Report) -> Iterator[str]:
         yield f"Only the answers are new: the release is {now.release} as before, and it is measured in the same way"
     else:
         yield "Nothing changed that is recorded"
-    if len({report.release for report in before}) > 1 and not causes:
-        yield "The reports before it are about several releases themselves"
+    releases = dict.fromkeys(report.release for report in before)
+    if len(releases) > 1:
+        yield f"The reports before it are about several releases: {', '.join(releases)}"
     for one in found.changed:
         if one.what == "data set version":
             yield f"The data set has another version ({one.now}), and samples that changed in it are left out"

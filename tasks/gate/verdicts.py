@@ -16,6 +16,7 @@ from answerkey.tasks.warehouse.sql import statements
 
 EXIT_CODES: Mapping[str, int] = {"PASS": 0, "FAIL": 1, "INCONCLUSIVE": 3, "INCOMPLETE": 4}
 """What the command ends with; 2 is bad input."""
+_SQL = statements(__name__)
 _TAGS = {"FAIL": "failure", "INCONCLUSIVE": "failure", "INCOMPLETE": "error"}
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML 1.0 cannot hold, not even escaped."""
@@ -62,6 +63,28 @@ def store_verdict(home: Home, gated: ReleaseVerdict) -> None:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class LooksTaken:
+    """How often gates have looked at two releases by one field, and the newest outcome."""
+
+    old: str
+    new: str
+    looks: int
+    outcome: GateOutcome
+
+    def __str__(self) -> str:
+        times = "1 look" if self.looks == 1 else f"{self.looks:,} looks"
+        return f"The gate has taken {times} at {self.new} against {self.old}, the last of them {self.outcome}."
+
+
+def looks_taken(home: Home, dataset: str, primary: str) -> tuple[LooksTaken, ...]:
+    """Of every two releases on a data set that a gate decided on by the METRIC.FIELD `primary`, oldest first."""
+    names = {"dataset": dataset, "primary": primary, "metric": primary.partition(".")[0]}
+    with home.warehouse.reading() as warehouse:
+        rows = warehouse.execute(_SQL["seen"] + "\n" + _SQL["looks_taken"], names).fetchall()
+    return tuple(LooksTaken(*row) for row in rows)
+
+
 def look_at(home: Home, old: Report, new: Report, primary: str) -> int:
     """The number of a look at two reports by the METRIC.FIELD `primary`, from 1: one more than there were at others.
 
@@ -69,11 +92,9 @@ def look_at(home: Home, old: Report, new: Report, primary: str) -> int:
     same data again have the number that they had first.
     """
     metric = primary.partition(".")[0]
-    releases = {"dataset": new.dataset, "old": old.release, "new": new.release}
+    names = {"dataset": new.dataset, "primary": primary, "metric": metric, "old": old.release, "new": new.release}
     with home.warehouse.reading() as warehouse:
-        rows = warehouse.execute(
-            statements(__name__)["looks"], {**releases, "primary": primary, "metric": metric}
-        ).fetchall()
+        rows = warehouse.execute(_SQL["seen"] + "\n" + _SQL["looks"], names).fetchall()
     seen = [data for (data,) in rows]
     data = [
         part
@@ -87,7 +108,7 @@ def stored_verdicts(home: Home, new_report_ids: Sequence[str]) -> tuple[ReleaseV
     """The newest verdict about each pair of reports whose new one is one of `new_report_ids`, in that order."""
     with home.warehouse.reading() as warehouse:
         rows = warehouse.execute(
-            statements(__name__)["newest"],
+            _SQL["newest"],
             [list(new_report_ids)] * 2,
         ).fetchall()
     return tuple(

@@ -5,15 +5,20 @@ WHERE new_report IN (SELECT unnest(?))
 QUALIFY row_number() OVER (PARTITION BY old_report, new_report ORDER BY created_at DESC, rowid DESC) = 1
 ORDER BY list_position(?, new_report), created_at, rowid
 
--- name: looks
--- What earlier verdicts about the same two releases and field have looked at, in the order of the first look at it:
--- data, answers and method of both reports. A report that repeats another has the same, so it is no look of its own.
+-- name: seen
+-- What verdicts by a field have looked at: data, answers and method of both reports. A report that repeats another has
+-- the same, so it is no look of its own. The beginning of the next two statements.
 WITH seen AS (
-    SELECT v.created_at, v.rowid AS place,
+    SELECT v.created_at, v.rowid AS place, v.outcome, o.release AS old, n.release AS new,
            [o.dataset_version, o.answers_version, o.manifest->'signatures'->>$metric,
             n.dataset_version, n.answers_version, n.manifest->'signatures'->>$metric] AS data
     FROM verdicts v JOIN reports o ON o.report_id = v.old_report JOIN reports n ON n.report_id = v.new_report
-    WHERE o.dataset = $dataset AND n.dataset = $dataset AND o.release = $old AND n.release = $new
-        AND v."primary" = $primary
+    WHERE o.dataset = $dataset AND n.dataset = $dataset AND v."primary" = $primary
 )
-SELECT data FROM seen GROUP BY data ORDER BY min(created_at), min(place)
+
+-- name: looks
+SELECT data FROM seen WHERE old = $old AND new = $new GROUP BY data ORDER BY min(created_at), min(place)
+
+-- name: looks_taken
+SELECT old, new, count(DISTINCT data), arg_max(outcome, (created_at, place)) FROM seen
+GROUP BY old, new ORDER BY min(created_at), min(place)

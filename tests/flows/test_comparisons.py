@@ -98,11 +98,15 @@ def test_why_a_number_moved(bare_cli: Cli, home: Path) -> None:
 def test_history_is_drawn(bare_cli: Cli, home: Path) -> None:
     lines = lines_of(bare_cli("history", "label.correct", "--home", home))
     assert lines[0] == "label.correct on d"
-    assert [line.split()[:2] for line in lines[3:]] == [["old", "v1"], ["new", "v1"], ["same", "v1"], ["old", "v2"]]
-    assert all("├" in line and "●" in line and "┤" in line for line in lines[3:])
+    assert [line.split()[:2] for line in lines[3:7]] == [["old", "v1"], ["new", "v1"], ["same", "v1"], ["old", "v2"]]
+    assert all("├" in line and "●" in line and "┤" in line for line in lines[3:7])
     assert lines[4].index("●") > lines[3].index("●") == lines[5].index("●")
     found = json.loads(bare_cli("history", "label.correct", "--home", home, "--json").stdout)
     assert [moment["mean"] for moment in found["d"]] == [0.5, 0.75, 0.5, 0.5]
+    drift = found["d"][-1]["drift"]
+    assert lines[7:] == [f"! {drift['sentence']}"]
+    assert (drift["finding"], drift["n"]) == ("lower", 40)
+    assert drift["sentence"].endswith("The reports before it are about several releases: old, new, same.")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ from answerkey.flows.cli.comparison_tables import print_history, print_pairs, pr
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.gate.simulate import OperatingPoint, SelfTest
 from answerkey.metrics_core.statistics.intervals import Estimate, Interval
+from answerkey.tasks.compare.drift import Drift
+from answerkey.tasks.gate.verdicts import LooksTaken
 from answerkey.tasks.reports.report import Moment
 from tests.tasks.publish.page.page_help import FIELDS, field_comparison
 
@@ -39,9 +41,12 @@ def test_a_comparison_is_told_in_lines(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.usefixtures("narrow")
 def test_history_leaves_out_the_plot_and_no_number(capsys: pytest.CaptureFixture[str]) -> None:
     made = Moment("set/a/v1", "a", 1, "2026-01-01 00:00", "0123", "COMPLETE", "f.g", 1000, 1000, 0.5, 0.4, 0.6, 1)
-    print_history("f.g", {"set": [made]}, as_json=False)
-    lines = capsys.readouterr().out.splitlines()
+    said = Drift("set/a/v1", (), 0, 0, None, None, None, None, None, None, (), "Not tested: " + "too few. " * 20)
+    print_history("f.g", {"set": [made]}, {"set": said}, {"set": [LooksTaken("b", "a", 2, "PASS")]}, as_json=False)
+    *lines, drift, looks = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 80
+    assert drift == said.sentence
+    assert looks == "The gate has taken 2 looks at a against b, the last of them PASS."
     assert "0.500   0.400 – 0.600   1,000/1,000" in lines[4] and lines[4].split()[:2] == ["a", "v1"]
 
 

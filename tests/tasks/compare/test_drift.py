@@ -61,6 +61,9 @@ def test_another_release_is_named(tmp_path: Path) -> None:
     found = drift_of(tmp_path)
     assert (found.finding, [str(one) for one in found.changed]) == ("higher", ["release (next, before r)"])
     assert found.sentence.endswith("Of what is recorded only the release changed: next, before r.")
+    # Enough reports of the same release are compared with each other.
+    night(tmp_path, range(40))
+    assert (drift_of(tmp_path).trailing, drift_of(tmp_path).finding) == (("d/r/v1", "d/r/v2", "d/r/v3"), None)
 
 
 def test_several_changes_at_once_cannot_be_told_apart(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from answerkey.metrics_core.gate.policy import Policy, parse_policy
 from answerkey.tasks.gate.gate import gate
-from answerkey.tasks.gate.verdicts import look_at
+from answerkey.tasks.gate.verdicts import look_at, looks_taken
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import answer, release
@@ -49,6 +49,10 @@ def test_every_new_night_is_a_look_and_the_same_data_are_none(tmp_path: Path) ->
     assert looked(tmp_path, grown, policy())[0] == 3
     old, new = read_reports(Home(tmp_path), ["d/old/v1", first])
     assert [look_at(Home(tmp_path), old, new, name) for name in (FIELD, "label.correct")] == [1, 1]
+    assert [(one.old, one.new, one.looks) for one in looks_taken(Home(tmp_path), "d", FIELD)] == [
+        ("old", "new", 3), ("old", "other", 1),
+    ]  # fmt: skip
+    assert looks_taken(Home(tmp_path), "d", "label.correct") == ()
 
 
 def test_a_gate_without_a_baseline_is_no_look(tmp_path: Path) -> None:
