@@ -158,11 +158,11 @@ def history(
     from answerkey.tasks.compare.drift import drift
     from answerkey.tasks.gate.verdicts import looks_taken
     from answerkey.tasks.reports.report import history as history_of
-    from answerkey.tasks.traces.summary import over_time
+    from answerkey.tasks.traces.summary import drift_over_time, over_time
 
     if rule:
         name, periods = over_time(home, rule, metric_field, by)
-        print_over_time(rule, name, periods, by=by, as_json=as_json)
+        print_over_time(rule, name, periods, drift_over_time(home, rule, name, by), by=by, as_json=as_json)
         return 0
     if not metric_field:
         raise UserError("history: name a METRIC.FIELD, for instance label.correct, or a rule with --rule")

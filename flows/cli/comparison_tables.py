@@ -201,12 +201,11 @@ def print_history(
         return
     for place, (dataset, moments) in enumerate(found.items()):
         show(*([""] if place else []), *_history(f"{name} on {dataset}", moments))
-        show(*_drifted(drifts[dataset]), *(escape(str(one)) for one in looks[dataset]))
+        show(_drifted(drifts[dataset]), *(escape(str(one)) for one in looks[dataset]))
 
 
-def _drifted(drift: Drift | None) -> Iterator[str]:
-    if drift is not None:
-        yield f"{'[yellow]![/yellow] ' if drift.finding else ''}{_printable(drift.sentence)}"
+def _drifted(drift: Drift) -> str:
+    return f"{'[yellow]![/yellow] ' if drift.finding else ''}{_printable(drift.sentence)}"
 
 
 def _history(title: str, moments: Sequence[Moment]) -> Iterator[Table | str]:
@@ -469,10 +468,13 @@ def _taken(one: Preview) -> Iterator[Table | str]:
         yield f"and {one.taken - _FIRST:,} more\n"
 
 
-def print_over_time(rule: str, name: str, periods: Sequence[Period], *, by: str, as_json: bool) -> None:
-    """The mean of a field by day, week or month, with each interval drawn on one axis."""
+def print_over_time(rule: str, name: str, periods: Sequence[Period], drift: Drift, *, by: str, as_json: bool) -> None:
+    """The mean of a field by day, week or month, with each interval drawn on one axis; below it, its drift."""
     if as_json:
-        print(json.dumps({rule: {name: [asdict(one) for one in periods]}}, indent=2, ensure_ascii=False))
+        rows = [asdict(one) for one in periods]
+        for newest in rows[-1:]:
+            newest["drift"] = asdict(drift)
+        print(json.dumps({rule: {name: rows}}, indent=2, ensure_ascii=False))
         return
     axis = Axis.of(periods)
     several = any(one.methods > 1 for one in periods)
@@ -487,4 +489,4 @@ def print_over_time(rule: str, name: str, periods: Sequence[Period], *, by: str,
             one.start, number(one.mean), ends(one), f"{one.n_scored:,}/{one.n_total:,}", *method, axis.drawn(one)
         )
     warning = ["[yellow]![/yellow] numbers of different methods are not comparable: the metric or its judge changed"]
-    show(page, *(warning if several else []))
+    show(page, *(warning if several else []), _drifted(drift))

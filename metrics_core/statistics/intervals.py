@@ -109,6 +109,24 @@ def cluster_t(mean: float, residuals: float, n: int, clusters: int, level: float
     return Interval(mean - margin, mean + margin, "cluster-t")
 
 
+def independent_difference(new: Estimate, old: Estimate) -> Interval | None:
+    """Interval for new - old of two independent samples, from the interval of each (MOVER; Zou and Donner 2008).
+
+    Of Wilson's intervals it is Newcombe's method 10 (1998). Its level is that of the two intervals, or above it where
+    they are conservative.
+
+    >>> new, old = Estimate(56 / 70, wilson(56, 70)), Estimate(48 / 80, wilson(48, 80))
+    >>> [round(end, 4) for end in independent_difference(new, old)[:2]]
+    [0.0524, 0.3339]
+    """
+    if new.interval is None or old.interval is None:
+        return None
+    value = new.value - old.value
+    below = math.hypot(new.value - new.interval.low, old.interval.high - old.value)
+    above = math.hypot(new.interval.high - new.value, old.value - old.interval.low)
+    return Interval(value - below, value + above, "mover")
+
+
 def bootstrap(
     stats: np.ndarray,
     statistic: Callable[[np.ndarray], float],

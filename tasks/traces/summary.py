@@ -6,10 +6,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metric import Field
 from answerkey.metrics_core.registry import METRICS, create
-from answerkey.metrics_core.statistics.intervals import Interval, student_t, wilson
+from answerkey.metrics_core.statistics.clustered import Floats, mean, mean_interval, proportion_interval
+from answerkey.metrics_core.statistics.intervals import (
+    LEVEL,
+    Estimate,
+    Interval,
+    independent_difference,
+    percent,
+    student_t,
+    wilson,
+)
+from answerkey.tasks.compare.drift import LEAST_TRAILING, MOST_TRAILING, Drift, Finding
 from answerkey.tasks.publish.artifacts import artifact_key
 from answerkey.tasks.publish.text import literal, number
 from answerkey.tasks.warehouse.home import Home
@@ -165,12 +177,57 @@ def _metric_of(warehouse: duckdb.DuckDBPyConnection, rule: str, home: Home) -> s
 
 
 def _periods(warehouse: duckdb.DuckDBPyConnection, rule: str, metric: str, name: str, by: By) -> tuple[Period, ...]:
-    rows = warehouse.execute(_SQL["periods"], {"by": by, "name": name, "rule": rule, "metric": metric}).fetchall()
+    names = {"by": by, "name": name, "rule": rule, "metric": metric}
+    rows = warehouse.execute(_SQL["numbered"] + "\n" + _SQL["periods"], names).fetchall()
     field, found = _field(metric, name), []
-    for start, total, method, n, mean, sd, others in rows:
-        ends = interval(field, mean, sd, n, others)
-        found.append(Period(start, n, total, mean, ends and ends.low, ends and ends.high, method))
+    for start, total, method, n, centre, sd, others in rows:
+        ends = interval(field, centre, sd, n, others)
+        found.append(Period(start, n, total, centre, ends and ends.low, ends and ends.high, method))
     return tuple(found)
+
+
+def drift_over_time(home: Home, rule: str, name: str, by: By) -> Drift:
+    """Test whether the newest period of METRIC.FIELD `name` differs from up to ten before it, taken together.
+
+    Every period has its own traces, so this compares two samples and not each trace with itself. Periods that were
+    scored in another way, or in several, are left out.
+    """
+    metric, _, field_name = name.partition(".")
+    names = {"by": by, "name": field_name, "rule": rule, "metric": metric, "most": MOST_TRAILING + 1}
+    with home.warehouse.reading() as warehouse:
+        rows = warehouse.execute(_SQL["numbered"] + "\n" + _SQL["comparable"], names).fetchall()
+    starts = [start for start, _ in rows]
+    trailing = tuple(starts[:0:-1])
+    if len(trailing) < LEAST_TRAILING:
+        sentence = (
+            f"Whether the newest {by} differs from those before it is not tested: that takes {LEAST_TRAILING} earlier "
+            f"ones that were scored in the same single way as it, and there are {len(trailing)}."
+        )
+        start = starts[0] if starts else ""
+        return Drift(start, trailing, 0, 0, None, None, None, None, None, None, (), sentence)
+    now, before = np.array(rows[0][1]), np.array([value for _, values in rows[1:] for value in values])
+    new, old = (_estimate(values, _field(metric, field_name)) for values in (now, before))
+    interval = independent_difference(new, old)
+    if interval is None:
+        sentence = f"Whether {starts[0]} differs from the {by}s before it is not tested: it has one trace."
+        return Drift(starts[0], trailing, len(now), 0, None, None, None, None, None, None, (), sentence)
+    finding: Finding = "higher" if interval.low > 0 else "lower" if interval.high < 0 else None
+    sentence = (
+        f"{starts[0]} {f'is {finding} than' if finding else 'is not shown to differ from'} the {len(trailing)} {by}s "
+        f"before it: {new.value:.3f} on {len(now):,} traces against {old.value:.3f} on {len(before):,} "
+        f"({new.value - old.value:+.3f}, {percent(LEVEL)} interval {interval.low:+.3f} to {interval.high:+.3f}). They "
+        "were scored in the same way, but they are other traces: what is asked may have changed as well as the answers."
+    )
+    means = old.value, new.value, new.value - old.value
+    return Drift(starts[0], trailing, len(now), 0, *means, interval.low, interval.high, finding, (), sentence)
+
+
+def _estimate(values: Floats, field: Field | None) -> Estimate:
+    low, high = (field.low, field.high) if field else (float(values.min()), float(values.max()))
+    if np.isin(values, (0, 1)).all() and (field is None or field.binary):
+        return Estimate(mean(values), proportion_interval(values, None))
+    interval = mean_interval(values, None, span=high - low)
+    return Estimate(mean(values), interval and interval.clipped(low, high))
 
 
 def publish(home: Home, funnels: Sequence[Funnel]) -> None:

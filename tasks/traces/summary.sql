@@ -4,7 +4,8 @@ SELECT rule, metric FROM trace_rules ORDER BY rule
 -- name: fields
 SELECT DISTINCT metric, unnest(map_keys("values")) FROM trace_outcomes WHERE rule = $rule ORDER BY ALL
 
--- name: periods
+-- name: numbered
+-- The traces of a rule in their periods, with a number for each way of scoring. The beginning of the next two statements.
 WITH measured AS (
     SELECT date_trunc($by, "time") AS start, signature, min("time") OVER (PARTITION BY signature) AS since,
            CASE WHEN outcome = 'scored' THEN map_extract("values", $name)[1] END AS "value"
@@ -14,7 +15,19 @@ WITH measured AS (
 ), numbered AS (
     SELECT *, dense_rank() OVER (ORDER BY since, signature) AS method FROM measured
 )
+
+-- name: periods
 SELECT strftime(start, '%Y-%m-%d'), count(*), max(method),
        count("value"), fsum("value") / nullif(count("value"), 0), stddev_samp("value"),
        count(*) FILTER ("value" NOT IN (0, 1))
 FROM numbered GROUP BY start ORDER BY start
+
+-- name: comparable
+-- The newest period and those before it that were scored in the same single way, newest first.
+, periods AS (
+    SELECT start, min(method) AS first, max(method) AS last, list("value" ORDER BY "value") AS "values" FROM numbered
+    WHERE "value" IS NOT NULL GROUP BY start
+)
+SELECT strftime(start, '%Y-%m-%d'), "values" FROM periods
+WHERE first = last AND first = (SELECT arg_max(if(first = last, first, 0), start) FROM periods)
+ORDER BY start DESC LIMIT $most

@@ -3,15 +3,17 @@
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from answerkey.flows.cli.comparison_tables import print_over_time
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.statistics.clustered import proportion_interval
 from answerkey.metrics_core.statistics.intervals import student_t, wilson
 from answerkey.tasks.traces import score as scoring
 from answerkey.tasks.traces.score import preview
 from answerkey.tasks.traces.select import Window
-from answerkey.tasks.traces.summary import Period, main_field, markdown, over_time, table_rows
+from answerkey.tasks.traces.summary import Period, drift_over_time, main_field, markdown, over_time, table_rows
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.traces.tracing_help import log, prepared, rule, run, trace
 
@@ -84,7 +86,7 @@ def test_numbers_of_two_methods_in_one_period_are_told(tmp_path: Path, capsys: p
     run(tmp_path, rule(tmp_path), options={"blank_answer": "undefined"})
     name, found = over_time(Home(tmp_path), "r")
     assert [(one.start, one.methods) for one in found] == [("2026-11-01", 2)]
-    print_over_time("r", name, found, by="day", as_json=False)
+    print_over_time("r", name, found, drift_over_time(Home(tmp_path), "r", name, "day"), by="day", as_json=False)
     assert "numbers of different methods are not comparable" in capsys.readouterr().out
 
 
@@ -168,3 +170,49 @@ def test_a_metric_of_one_s_own_is_summed_up_where_its_module_is_not(
     name, found = over_time(Home(tmp_path), "r", "words")
     assert (name, [one.mean for one in found]) == ("long.words", [0.4, 0.4])
     assert over_time(Home(tmp_path), "r")[0].startswith("long.")
+
+
+def nights(folder: Path, rights: list[int], traces: int = 40) -> Home:
+    """A rule of yes and no over days with `traces` traces, of which so many are right."""
+    days = [
+        at(f"2026-11-{day + 1:02}", 1000 * day + n, right=n < right)
+        for day, right in enumerate(rights)
+        for n in range(traces)
+    ]
+    log(folder / "log.jsonl", days)
+    run(folder, rule(folder))
+    return Home(folder)
+
+
+def test_a_day_that_is_worse_than_those_before_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    home = nights(tmp_path, [36, 34, 38, 20])
+    found = drift_over_time(home, "r", "contains.match", "day")
+    assert (found.report, found.trailing) == ("2026-11-04", ("2026-11-01", "2026-11-02", "2026-11-03"))
+    assert (found.now, found.before, found.difference) == pytest.approx((20 / 40, 108 / 120, -0.4))
+    # Newcombe's method 10, of the intervals of both.
+    now, before = (proportion_interval(np.repeat([1.0, 0.0], counts), None) for counts in ([20, 20], [108, 12]))
+    assert now and before and found.low and found.high
+    assert found.low == pytest.approx(-0.4 - np.hypot(0.5 - now.low, before.high - 0.9))
+    assert found.high == pytest.approx(-0.4 + np.hypot(now.high - 0.5, 0.9 - before.low))
+    assert found.finding == "lower"
+    name, periods = over_time(home, "r")
+    print_over_time("r", name, periods, found, by="day", as_json=False)
+    assert capsys.readouterr().out.splitlines()[-1] == f"! {found.sentence}"
+    assert found.sentence.startswith(
+        "2026-11-04 is lower than the 3 days before it: 0.500 on 40 traces against 0.900 on 120 (-0.400, 95 % interval "
+    )
+    month = drift_over_time(home, "r", "contains.match", "month")
+    assert (month.difference, month.sentence) == (
+        None,
+        "Whether the newest month differs from those before it is not tested: that takes 3 earlier ones that were "
+        "scored in the same single way as it, and there are 0.",
+    )
+
+
+def test_days_that_were_scored_in_another_way_are_not_compared(tmp_path: Path) -> None:
+    home = nights(tmp_path, [4, 4, 4, 4], traces=5)
+    assert drift_over_time(home, "r", "contains.match", "day").finding is None
+    log(tmp_path / "log.jsonl", [at("2026-11-09", 9000, right=True), at("2026-11-09", 9001, right=True)], mode="a")
+    run(tmp_path, rule(tmp_path), options={"blank_answer": "undefined"})
+    found = drift_over_time(home, "r", "contains.match", "day")
+    assert (found.report, found.trailing, found.difference) == ("2026-11-09", (), None)
