@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
 from answerkey.metrics_core.measurement import Outcome, Scored
 from answerkey.metrics_core.metric import NO_REFERENCE, Field, Metric, blank_outcome
 from answerkey.metrics_core.sample import Sample
-from answerkey.metrics_core.text import is_blank, normal_reference
+from answerkey.metrics_core.text import (
+    TOKENIZER_ID,
+    is_blank,
+    normal_reference,
+    normalise,
+    reference_words,
+    words_of_normalised,
+)
 
 References = Sequence[tuple[int, str]]
 """Usable references with their index in the sample, never empty."""
+
+Words = Sequence[str]
 
 Item = TypeVar("Item", bound=Hashable)
 
@@ -45,6 +54,29 @@ class LexicalMetric(Metric):
         if isinstance(blank, Scored) and isinstance(empty, Scored):
             return replace(blank, details=empty.details)
         return blank
+
+
+@dataclass(frozen=True)
+class OverlapMetric(LexicalMetric):
+    """Precision, recall and F1 of an answer's words, from the one reference with the best F1."""
+
+    fields = P_R_F1
+    # Precision and F1 fall as answers get longer, whether or not they are right.
+    headline = "recall"
+    method = f"tok:{TOKENIZER_ID}|refs:best"
+
+    @abstractmethod
+    def overlaps(self, answer: Words, references: Iterable[Words]) -> Iterator[PrecisionRecall]:
+        """How far the words of an answer agree with those of each reference."""
+
+    def compare(self, answer: str, references: References) -> Scored:
+        """The answer's words against those of each reference."""
+        text = normalise(answer)
+        same = identical(text, references)
+        if same is not None:
+            return PERFECT.scored(same)
+        texts = (reference_words(reference) for _, reference in references)
+        return best(zip((i for i, _ in references), self.overlaps(words_of_normalised(text), texts), strict=True))
 
 
 def identical(normalised: str, references: References) -> int | None:

@@ -17,7 +17,6 @@ from answerkey.metrics_core.metrics._lexical import (
     LexicalMetric,
     PrecisionRecall,
     References,
-    counted,
     identical,
 )
 from answerkey.metrics_core.metrics.rouge_l import rouge_l
@@ -91,20 +90,11 @@ class AnswerCorrectness(LexicalMetric):
         if same is not None:
             return _basket([(same, PERFECT, PERFECT, 1.0)])
         words = words_of_normalised(text)
-        counts, size = counted(words), len(words)
+        texts = [reference_words(reference) for _, reference in references]
         tokens = bleu.bleu_tokens(text)
-        return _basket(
-            [
-                (
-                    i,
-                    rouge_l(words, reference),
-                    token_overlap(counts, size, reference),
-                    bleu.bleu_score(bleu.bleu_stats(tokens, [bleu.reference_tokens(reference_text)])),
-                )
-                for i, reference_text in references
-                for reference in (reference_words(reference_text),)
-            ]
-        )
+        bleus = (bleu.bleu_score(bleu.bleu_stats(tokens, [bleu.reference_tokens(one)])) for _, one in references)
+        places = (place for place, _ in references)
+        return _basket(list(zip(places, rouge_l(words, texts), token_overlap(words, texts), bleus, strict=True)))
 
 
 def _basket(rows: Sequence[_Overlap]) -> Scored:

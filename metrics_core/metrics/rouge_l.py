@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from answerkey.metrics_core.measurement import Scored
-from answerkey.metrics_core.metrics._lexical import (
-    P_R_F1,
-    PERFECT,
-    LexicalMetric,
-    PrecisionRecall,
-    References,
-    best,
-    identical,
-)
-from answerkey.metrics_core.text import TOKENIZER_ID, normalise, reference_words, words_of_normalised
+from answerkey.metrics_core.metrics._lexical import OverlapMetric, PrecisionRecall, Words
 
 
 @dataclass(frozen=True)
-class RougeL(LexicalMetric):
+class RougeL(OverlapMetric):
     """Longest common subsequence of words: precision, recall and F1 from the one reference with the best F1.
 
     >>> from answerkey.metrics_core import Sample
@@ -29,28 +19,20 @@ class RougeL(LexicalMetric):
 
     name = "rouge_l"
     summary = "longest common subsequence of words, from the one best reference"
-    fields = P_R_F1
-    # Precision and F1 fall as answers get longer, whether or not they are right.
-    headline = "recall"
-    method = f"tok:{TOKENIZER_ID}|refs:best"
 
-    def compare(self, answer: str, references: References) -> Scored:
-        """The answer's words against those of each reference."""
-        text = normalise(answer)
-        same = identical(text, references)
-        if same is not None:
-            return PERFECT.scored(same)
-        words = words_of_normalised(text)
-        return best([(i, rouge_l(words, reference_words(reference))) for i, reference in references])
+    def overlaps(self, answer: Words, references: Iterable[Words]) -> Iterator[PrecisionRecall]:
+        """ROUGE-L with each reference."""
+        return rouge_l(answer, references)
 
 
-def rouge_l(answer: Sequence[str], reference: Sequence[str]) -> PrecisionRecall:
-    """ROUGE-L of two token sequences. Linear in memory; equal to rouge-score's on the same tokens.
+def rouge_l(answer: Words, references: Iterable[Words]) -> Iterator[PrecisionRecall]:
+    """ROUGE-L of the words of an answer and those of each reference. Linear in memory; equal to rouge-score's.
 
-    >>> rouge_l(["a", "b", "c"], ["a", "c"])
-    PrecisionRecall(precision=0.6666666666666666, recall=1.0, f1=0.8)
+    >>> list(rouge_l(["a", "b", "c"], [["a", "c"]]))
+    [PrecisionRecall(precision=0.6666666666666666, recall=1.0, f1=0.8)]
     """
     # Help pages import this module for its options.
     from rapidfuzz.distance import LCSseq
 
-    return PrecisionRecall.of(LCSseq.similarity(answer, reference), len(answer), len(reference))
+    for reference in references:
+        yield PrecisionRecall.of(LCSseq.similarity(answer, reference), len(answer), len(reference))
