@@ -1,9 +1,9 @@
-"""Score shards as Prefect tasks, as many at once as the machine and the judges can take."""
+"""Score shards side by side, as many at once as the machine and the judges can take."""
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import cast
 
 from prefect.artifacts import create_progress_artifact, update_progress_artifact
@@ -16,9 +16,15 @@ from answerkey.tasks import steps
 from answerkey.tasks.score.score import in_good_order, worth_spawning
 from answerkey.tasks.score.shard import Shard
 
+Runner = Callable[[Sequence[Shard], Callable[[Shard], str]], Iterator[tuple[Shard, str | Exception]]]
+"""What scores shards: it yields each as it ends, with its part or with the reason why there is none.
+
+It also gets the function that says where the key of a shard's judges is kept.
+"""
+
 
 def fan_out(shards: Sequence[Shard], key_from: Callable[[Shard], str], *, remedy: str) -> dict[str, str]:
-    """One task per shard; returns where each part is, by where it was planned to be.
+    """Score shards; returns where each part is, by where it was planned to be.
 
     A shard that fails for good is written down as failed, and the run goes on; `remedy` says what to do about it.
     `key_from` says where the key of a shard's judges is kept.
@@ -28,19 +34,27 @@ def fan_out(shards: Sequence[Shard], key_from: Callable[[Shard], str], *, remedy
     """
     if not shards:
         return {}
-    spawn = worth_spawning(shards)
     # The type allows for a coroutine, which only asynchronous flows get.
     progress = cast(uuid.UUID, create_progress_artifact(0.0, key="scoring", description="Shards scored"))
+    run: Runner = in_tasks
+    parts = {}
+    for done, (shard, outcome) in enumerate(run(shards, key_from), start=1):
+        parts[shard.part] = outcome if isinstance(outcome, str) else _failed(shard, outcome, remedy)
+        update_progress_artifact(progress, 100 * done / len(shards))
+        log.info(f"scored {done}/{len(shards)} shards")
+    return parts
+
+
+def in_tasks(shards: Sequence[Shard], key_from: Callable[[Shard], str]) -> Iterator[tuple[Shard, str | Exception]]:
+    """Each shard in a Prefect task of its own, with retries, on threads and processes of this machine."""
+    spawn = worth_spawning(shards)
     futures: dict[PrefectFuture[str], Shard] = {
         steps.score.with_options(tags=_tags(shard)).submit(shard, spawn=spawn, key_from=key_from(shard)): shard
         for shard in in_good_order(shards)
     }
-    parts = {}
-    for done, future in enumerate(as_completed(list(futures)), start=1):
-        parts[futures[future].part] = _part(future, futures[future], remedy)
-        update_progress_artifact(progress, 100 * done / len(futures))
-        log.info(f"scored {done}/{len(futures)} shards")
-    return parts
+    for future in as_completed(list(futures)):
+        # An error comes back as the result, which the declared type does not say.
+        yield futures[future], cast("str | Exception", future.result(raise_on_failure=False))
 
 
 def _tags(shard: Shard) -> list[str]:
@@ -51,13 +65,9 @@ def _tags(shard: Shard) -> list[str]:
     return sorted({"judge-" + judge.model.partition("/")[0] for judge, _ in metric.judge.seats()})
 
 
-def _part(future: PrefectFuture[str], shard: Shard, remedy: str) -> str:
-    # An error comes back as the result, which the declared type does not say.
-    outcome: object = future.result(raise_on_failure=False)
-    if isinstance(outcome, str):
-        return outcome
-    if isinstance(outcome, UserError):
-        raise outcome
-    problem = f"{type(outcome).__name__}: {outcome}"
+def _failed(shard: Shard, error: Exception, remedy: str) -> str:
+    if isinstance(error, UserError):
+        raise error
+    problem = f"{type(error).__name__}: {error}"
     log.warning(f"{shard.metric.name}: {shard.n_rows:,} rows failed: {problem}; {remedy}")
     return steps.fail_shard(shard, problem)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import Field as DataclassField
+from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from pydantic import (
@@ -195,8 +196,14 @@ class _MetricOptions(Form):
         # A UserError passes through pydantic as it is: its message is better than "invalid".
         if isinstance(metrics, list | tuple) and not metrics:
             raise UserError("metrics: choose at least one")
-        create([str(name) for name in metrics] if isinstance(metrics, list | tuple) else [])
+        _as_declared(tuple(str(name) for name in metrics) if isinstance(metrics, list | tuple) else ())
         return metrics
+
+
+@cache
+def _as_declared(metrics: tuple[str, ...]) -> tuple[Metric, ...]:
+    """The metrics with the options that their names say."""
+    return tuple(create(metrics))
 
 
 class Scoring(_MetricOptions):
@@ -211,7 +218,7 @@ class Scoring(_MetricOptions):
     @property
     def asks_judges(self) -> bool:
         """Whether any of the metrics needs one; the offline judge counts."""
-        return any(metric.kind == "judge" for metric in create(self.metrics))
+        return any(metric.kind == "judge" for metric in _as_declared(tuple(self.metrics)))
 
     @property
     def options(self) -> dict[str, object]:
@@ -222,7 +229,7 @@ class Scoring(_MetricOptions):
     @property
     def unused(self) -> list[str]:
         """Those of the options that are set and that none of the metrics has."""
-        known = {option.name for metric in create(self.metrics) for option in metric.options()}
+        known = {option.name for metric in _as_declared(tuple(self.metrics)) for option in metric.options()}
         return [name for name in self.options if name not in known]
 
     def create(
@@ -233,8 +240,8 @@ class Scoring(_MetricOptions):
         Raises:
             UserError: a metric is not known or cannot be loaded, an option does not fit one, or none has it.
         """
-        if self.unused:
-            raise UserError(f"{self.unused[0]}: {NO_SUCH_OPTION}")
+        if unused := self.unused:
+            raise UserError(f"{unused[0]}: {NO_SUCH_OPTION}")
         given = {name: tuple(value) if isinstance(value, list) else value for name, value in self.options.items()}
         from_the_run = {"embedding_cache": embedding_cache or None, "judge": judge, "access": access}
         return create(self.metrics, {**given, **from_the_run})

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from answerkey.flows.cli.server import POOL
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.maintenance import TAG
 from answerkey.tasks.warehouse.home import Home
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from prefect.client.orchestration import SyncPrefectClient
 
+POOL = "answerkey"
 PoolKind = Literal["process", "docker"]
 
 _ROOT = Path(__file__).resolve().parents[2]

@@ -51,11 +51,9 @@ def evaluate(  # noqa: PLR0913
     from answerkey.tasks.load.load import dataset_name
 
     check_files(data.answers, data.references)
-    prepare_run(home, quiet=quiet)
     data = data.model_copy(update={"answers": absolute(data.answers), "references": absolute(data.references)})
     dataset_name(data.source())
-    check_scoring(scoring, judging)
-    policy = checked_policy(policy, baseline)
+    policy = prepare(home, scoring, judging, policy, baseline, quiet=quiet)
     with started_here():
         from answerkey.flows.evaluate_release import evaluate_release
 
@@ -67,12 +65,20 @@ def evaluate(  # noqa: PLR0913
     )
 
 
-def check_scoring(scoring: Scoring, judging: Judging) -> None:
-    """Find out whether the metrics and judges can be used, before a server is started for them.
+def prepare(home: Home, scoring: Scoring, judging: Judging, policy: str, baseline: str, *, quiet: bool) -> str:
+    """Set up what a run needs, and find out what is wrong before a server is started for it.
+
+    Returns the policy as the flow takes it: a path that holds from any folder, or the text itself.
 
     Raises:
-        UserError: a metric or model is not there, a judge cannot be asked, or options contradict each other.
+        UserError: a metric, a judge or the policy cannot be used.
     """
+    prepare_run(home, quiet=quiet)
+    _check_scoring(scoring, judging)
+    return _checked_policy(policy, baseline)
+
+
+def _check_scoring(scoring: Scoring, judging: Judging) -> None:
     if scoring.unused:
         raise UserError(f"{option_of('scoring', scoring.unused[0])}: {NO_SUCH_OPTION}")
     # A signature names the model, so a model that is not there is found before anything starts.
@@ -85,12 +91,7 @@ def check_scoring(scoring: Scoring, judging: Judging) -> None:
         raise UserError(f"{option}: none of the metrics needs a judge; add meaning_match or ground_truth_similarity")
 
 
-def checked_policy(policy: str, baseline: str) -> str:
-    """The policy as the flow takes it: a path that holds from any folder, or the text itself.
-
-    Raises:
-        UserError: it cannot be read, or there is no baseline to decide against.
-    """
+def _checked_policy(policy: str, baseline: str) -> str:
     from answerkey.tasks.gate.gate import is_text, read_policy
 
     if not policy:

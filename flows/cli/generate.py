@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-from answerkey.flows.cli.evaluate import check_scoring, checked_policy, print_result
+from answerkey.flows.cli.evaluate import prepare, print_result
 from answerkey.flows.cli.options import (
     COMPARING,
     HOME,
@@ -20,7 +20,7 @@ from answerkey.flows.cli.options import (
     absolute,
     command,
 )
-from answerkey.flows.environment import prepare_run, started_here
+from answerkey.flows.environment import started_here
 from answerkey.flows.generating import Afterwards, Generating, Questions
 from answerkey.flows.parameters import Judging, Limits, Scoring
 from answerkey.tasks.warehouse.home import Home
@@ -57,16 +57,14 @@ def generate(  # noqa: PLR0913
     from answerkey.metrics_core.llm.cost import Cost
     from answerkey.tasks.releases.register import registrations
 
-    prepare_run(home, quiet=quiet)
     is_file = "::" in questions.dataset or Path(questions.dataset).is_file()
     if is_file:
         questions = questions.model_copy(update={"dataset": absolute(questions.dataset)})
     texts = {name: _path_or_text(getattr(generating, name)) for name in ("system", "template")}
     generating = generating.model_copy(update=texts)
-    policy = checked_policy(afterwards.policy, afterwards.baseline)
+    policy = prepare(home, scoring, judging, afterwards.policy, afterwards.baseline, quiet=quiet)
     afterwards = afterwards.model_copy(update={"policy": policy})
     _check(home, questions, generating)
-    check_scoring(scoring, judging)
     with started_here():
         from answerkey.flows.generate_answers import generate_answers
 

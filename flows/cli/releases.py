@@ -7,7 +7,7 @@ import logging
 import sys
 from typing import Annotated
 
-from answerkey.flows.cli.evaluate import check_scoring, checked_policy, print_result
+from answerkey.flows.cli.evaluate import prepare, print_result
 from answerkey.flows.cli.options import (
     DATA,
     HOME,
@@ -82,9 +82,7 @@ def evaluate_registered(  # noqa: PLR0913
     """Evaluate every registered release that has no report yet. A second time does nothing."""
     from answerkey.tasks.releases.register import pending
 
-    prepare_run(home, quiet=quiet)
-    check_scoring(scoring, judging)
-    policy = checked_policy(policy, baseline)
+    policy = prepare(home, scoring, judging, policy, baseline, quiet=quiet)
     pending(home, waiting.release)
     with started_here():
         from answerkey.flows.evaluate_registered import evaluate_registered as flow

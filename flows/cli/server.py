@@ -26,7 +26,6 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.server import has_server
 from answerkey.tasks.warehouse.home import Home
 
-POOL = "answerkey"
 _HOST = "127.0.0.1"
 _HEALTHY_S = 180.0
 _PATIENCE_S = 20.0
@@ -59,7 +58,7 @@ def _serve(home: Home, port: int, environment: dict[str, str]) -> None:
     with server(home, port, environment) as prefect:
         # Prefect reads them when it is imported, which is now.
         os.environ.update(environment)
-        from answerkey.flows.cli.deploying import deploy_all, make_automations, make_pool, project_folder
+        from answerkey.flows.cli.deploying import POOL, deploy_all, make_automations, make_pool, project_folder
 
         make_pool()
         deploy_all(home, environment)
