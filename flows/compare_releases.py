@@ -48,6 +48,7 @@ def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str
         old,
         new,
         fields=comparing.fields,
+        all_fields=comparing.all_fields,
         primary=comparing.primary or (primary_field(place, (old, new), rules.primary.field) if rules else ""),
         seed=comparing.seed,
         level=comparing.level,
@@ -56,6 +57,6 @@ def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str
         get_run_logger().warning(warning)
     steps.publish_comparison(pair)
     gates = [decide(place, old, new, rules)] if rules else []
-    log_page(steps.publish_pair(place, pair, gates, primary=comparing.primary, drawn=page, return_state=True))
+    log_page(steps.publish_pair(place, pair, gates, drawn=page, return_state=True))
     steps.announce(place, [], gates)
     return pair

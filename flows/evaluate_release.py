@@ -154,13 +154,12 @@ def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
     return report_ids
 
 
-def compare(home: Home, old: str, new: Sequence[str], policy: Policy | None) -> list[Comparison]:
-    """Compare every new report with the old one, by the field that decides."""
-    comparisons = []
-    for one in new:
-        primary = primary_field(home, (old, one), policy.primary.field) if policy else ""
-        comparisons.append(steps.compare(home, old, one, primary=primary))
-        steps.publish_comparison(comparisons[-1])
+def compare(home: Home, old: str, new: Sequence[str], policy: Policy | None) -> Sequence[Comparison]:
+    """Compare every new report with the old one, by the field that decides; they are corrected for together."""
+    primary = primary_field(home, [old, *new], policy.primary.field) if policy else ""
+    comparisons = steps.compare_all(home, [(old, one) for one in new], primary=primary)
+    for comparison in comparisons:
+        steps.publish_comparison(comparison)
     return comparisons
 
 

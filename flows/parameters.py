@@ -383,13 +383,19 @@ class Comparing(Form):
     fields: list[str] = Field(
         default_factory=list,
         title="Fields",
-        description="METRIC.FIELD to compare: with fewer fields, each test has more power. Empty: all that both have.",
+        description="METRIC.FIELD to compare: with fewer fields, each test has more power. Empty: one per metric.",
         examples=[["meaning_match.match"]],
     )
     primary: str = Field(
         "",
         title="Primary field",
-        description="The METRIC.FIELD that decides, chosen before the results are known. Empty: none.",
+        description="The METRIC.FIELD that decides, chosen before the results are known. Empty: label.correct where "
+        "at least half of the answers have labels, else meaning_match.match.",
+    )
+    all_fields: bool = Field(
+        False,
+        title="All fields",
+        description="Compare every field that both have, with a correction for all of them.",
     )
     level: float = Field(
         0.95,

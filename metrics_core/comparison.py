@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Literal
 
 from answerkey.metrics_core.statistics.intervals import LEVEL
+from answerkey.metrics_core.statistics.multiple_testing import benjamini_hochberg, holm
 
 Finding = Literal["better", "worse", "not shown to differ"]
 ALL = "all"
@@ -99,7 +101,7 @@ class Comparison:
     `margin` is the non-inferiority margin of the gate, where there is one. `not_comparable` says why there are no
     numbers at all (signatures that differ), None where there are. Samples in both reports are `n_common`, in one only
     `n_only_old` and `n_only_new`; `n_changed` of the common ones have another question or other references, and are
-    left out.
+    left out. The adjusted p-values allow for `n_candidates` comparisons that were made together, this one included.
 
     >>> comparison = Comparison("faq/gpt-4/v1", "faq/gpt-5/v1", rows=(), warnings=("answers are 2 times longer",))
     >>> comparison.overall
@@ -116,8 +118,45 @@ class Comparison:
     n_only_old: int = 0
     n_only_new: int = 0
     n_changed: int = 0
+    n_candidates: int = 1
+
+    @property
+    def primary(self) -> str:
+        """The METRIC.FIELD that decides: the first; empty where nothing is compared."""
+        return self.overall[0].name if self.overall else ""
 
     @property
     def overall(self) -> tuple[FieldComparison, ...]:
         """The rows about all samples, without slices."""
         return tuple(row for row in self.rows if row.slice == ALL)
+
+
+def adjust(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
+    """Comparisons that are read together, with p-values that allow for all of them.
+
+    On all samples, the family is every field of every comparison (Holm 1979): the chance of any wrong "better" or
+    "worse" among them is at most 1 - level. On slices, it is every slice of every field of every comparison, of which
+    findings are wrong in a share of at most 1 - level on average (Benjamini and Hochberg 1995).
+
+    Args:
+        comparisons: for instance of several new releases with one baseline. Their `p` counts, not their `p_adjusted`.
+
+    >>> row = FieldComparison(
+    ...     "exact_match", "match", ALL, n_common=400, n_only_old=0, n_only_new=0, old=0.60, new=0.65, difference=0.05,
+    ...     low=0.01, high=0.09, p=0.012, p_adjusted=None, mde=0.06, fixed=40, broken=20, test="mcnemar",
+    ... )
+    >>> for one in adjust([Comparison("a", name, (row,)) for name in "bcdef"])[:1]:
+    ...     print(one.n_candidates, one.rows[0].p_adjusted, one.rows[0].finding)
+    5 0.06 not shown to differ
+    """
+    rows = [row for comparison in comparisons for row in comparison.rows]
+    overall = [place for place, row in enumerate(rows) if row.slice == ALL]
+    slices = [place for place, row in enumerate(rows) if row.slice != ALL]
+    adjusted: dict[int, float] = {}
+    for family, correction in ((overall, holm), (slices, benjamini_hochberg)):
+        raw = {place: p for place in family if (p := rows[place].p) is not None}
+        adjusted |= dict(zip(raw, correction(list(raw.values())), strict=True))
+    corrected = (replace(row, p_adjusted=adjusted.get(place)) for place, row in enumerate(rows))
+    return tuple(
+        replace(one, rows=tuple(islice(corrected, len(one.rows))), n_candidates=len(comparisons)) for one in comparisons
+    )

@@ -12,6 +12,7 @@ from cyclopts import Parameter
 from answerkey.flows.cli.options import (
     HOME,
     OUTPUT,
+    AllFields,
     AsJson,
     Baseline,
     Dataset,
@@ -44,8 +45,9 @@ def report(
     listed: Annotated[bool, Parameter("--list", help="List the reports, or those whose id starts with ID.")] = False,
     by: Annotated[
         str | None,
-        Parameter("--by", metavar="METRIC.FIELD", help="What the slices show (else token overlap recall)."),
+        Parameter("--by", metavar="METRIC.FIELD", help="What the slices show (else the field that decides)."),
     ] = None,
+    all_fields: AllFields = False,
     baseline: Baseline = "",
     policy: PolicyOption = "",
     html: Annotated[
@@ -66,14 +68,14 @@ def report(
     if not ids:
         raise UserError(f"{home}: no reports yet; run `answerkey evaluate` first")
     if not (html or baseline or policy):
-        print_reports(read_reports(home, ids), as_json=as_json, with_checks=True, by=by)
+        print_reports(read_reports(home, ids), as_json=as_json, with_checks=True, by=by, all_fields=all_fields)
         return 0
-    ids, pairs, gates = _against(home, ids, baseline, policy)
+    ids, pairs, gates = _against(home, ids, baseline, policy, all_fields=all_fields)
     if html:
         write_page(home, ids, html, pairs, gates, by)
         print(html)
     else:
-        _print_against(read_reports(home, ids), pairs, gates, as_json=as_json, by=by)
+        _print_against(read_reports(home, ids), pairs, gates, as_json=as_json, by=by, all_fields=all_fields)
     return exit_code(gates)
 
 
@@ -105,8 +107,9 @@ def compare(
         raise UserError(f"--samples {samples}: give a count")
     ids = pair_named(home, comparing.old, comparing.new, comparing.dataset)
     pair = compare_reports(
-        home, *ids, fields=comparing.fields, primary=comparing.primary, seed=comparing.seed, level=comparing.level
-    )
+        home, *ids, fields=comparing.fields, all_fields=comparing.all_fields, primary=comparing.primary,
+        seed=comparing.seed, level=comparing.level,
+    )  # fmt: skip
     shown = next((row.name for row in pair.overall if row.difference is not None), "")
     changed = largest_changes(home, *ids, shown, direction=moved, limit=samples if shown else 0)
     if as_json:
@@ -174,18 +177,18 @@ def history(
 
 
 def _against(
-    home: Home, report_ids: Sequence[str], baseline: str, policy: str
-) -> tuple[list[str], list[Comparison], list[ReleaseVerdict]]:
+    home: Home, report_ids: Sequence[str], baseline: str, policy: str, *, all_fields: bool
+) -> tuple[list[str], Sequence[Comparison], list[ReleaseVerdict]]:
     """The reports with the baseline before them, how each compares with it, and what the gate says of each.
 
-    Without a baseline each report is compared with the one before it.
+    Without a baseline each report is compared with the one before it. The comparisons are corrected for together.
 
     Raises:
         UserError: there is no such baseline, nothing to compare with it, or a policy without one.
     """
     from itertools import pairwise
 
-    from answerkey.tasks.compare.compare import compare, primary_field
+    from answerkey.tasks.compare.compare import compare_all, primary_field
     from answerkey.tasks.gate.gate import gate, read_policy
     from answerkey.tasks.reports.report import read_reports, report_named
 
@@ -193,16 +196,14 @@ def _against(
     if not baseline:
         if policy:
             raise UserError("--policy: a gate needs a release to compare with; name one with --baseline")
-        return ids, [compare(home, old, new) for old, new in pairwise(ids)], []
+        return ids, compare_all(home, list(pairwise(ids)), all_fields=all_fields), []
     rules = read_policy(policy) if policy else None
     old = report_named(home, baseline, read_reports(home, ids[:1])[0].dataset)
     news = [new for new in ids if new != old]
     if not news:
         raise UserError(f"--baseline {baseline}: this is {old} itself; name a report to compare with it")
-    pairs = [
-        compare(home, old, new, primary=primary_field(home, (old, new), rules.primary.field) if rules else "")
-        for new in news
-    ]
+    primary = primary_field(home, [old, *news], rules.primary.field) if rules else ""
+    pairs = compare_all(home, [(old, new) for new in news], all_fields=all_fields, primary=primary)
     return [old, *news], pairs, [gate(home, old, new, rules, candidates=len(news)) for new in news] if rules else []
 
 
@@ -229,14 +230,22 @@ def write_page(
         raise UserError(f"{file}: cannot be written: {error.strerror or error}") from error
 
 
-def print_compared_reports(home: Home, report_ids: Sequence[str], *, as_json: bool, gated: bool = False) -> int:
-    """Print reports with their baseline. Returns the exit code of the gate, 0 if the run was not `gated`."""
-    from answerkey.tasks.compare.compare import stored_comparisons
+def print_compared_reports(
+    home: Home, report_ids: Sequence[str], *, as_json: bool, gated: bool = False, all_fields: bool = False
+) -> int:
+    """Print reports with their baseline. Returns the exit code of the gate, 0 if the run was not `gated`.
+
+    With `all_fields` they are compared once more, since more fields need a larger correction.
+    """
+    from answerkey.tasks.compare.compare import compare_all, stored_comparisons
     from answerkey.tasks.gate.verdicts import exit_code, stored_verdicts
     from answerkey.tasks.reports.report import read_reports
 
     pairs, gates = stored_comparisons(home, report_ids), stored_verdicts(home, report_ids)
-    _print_against(read_reports(home, report_ids), pairs, gates, as_json=as_json)
+    if all_fields and pairs:
+        both = [(pair.old, pair.new) for pair in pairs]
+        pairs = compare_all(home, both, all_fields=True, primary=pairs[0].primary)
+    _print_against(read_reports(home, report_ids), pairs, gates, as_json=as_json, all_fields=all_fields)
     return exit_code(gates, asked=gated)
 
 
@@ -247,6 +256,7 @@ def _print_against(
     *,
     as_json: bool,
     by: str | None = None,
+    all_fields: bool = False,
 ) -> None:
     """The reports, then how they compare with a baseline, then what the gate says."""
     from dataclasses import asdict
@@ -262,7 +272,7 @@ def _print_against(
         }
         print(json.dumps(content, indent=2, ensure_ascii=False))
         return
-    print_reports(reports, as_json=False, by=by)
+    print_reports(reports, as_json=False, by=by, all_fields=all_fields)
     print()
     print_pairs(pairs, by_slice=False)
     for gated in gates:

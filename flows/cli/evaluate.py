@@ -12,6 +12,7 @@ from answerkey.flows.cli.options import (
     JUDGING,
     LIMITS,
     SCORING,
+    AllFields,
     AsJson,
     Baseline,
     HomeOption,
@@ -43,6 +44,7 @@ def evaluate(  # noqa: PLR0913
     baseline: Baseline = "",
     policy: PolicyOption = "",
     no_page: NoPage = False,
+    all_fields: AllFields = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
     home: HomeOption = HOME,
@@ -61,8 +63,9 @@ def evaluate(  # noqa: PLR0913
             data, scoring, judging, limits, str(home), baseline, policy, page=not no_page
         )  # fmt: skip
     return print_result(
-        found, home, dry_run=judging.dry_run, as_json=as_json, compared=bool(baseline), gated=bool(policy)
-    )
+        found, home, dry_run=judging.dry_run, as_json=as_json, compared=bool(baseline), gated=bool(policy),
+        all_fields=all_fields,
+    )  # fmt: skip
 
 
 def prepare(home: Home, scoring: Scoring, judging: Judging, policy: str, baseline: str, *, quiet: bool) -> str:
@@ -103,7 +106,14 @@ def _checked_policy(policy: str, baseline: str) -> str:
 
 
 def print_result(
-    result: Any, home: Home, *, dry_run: bool, as_json: bool, compared: bool = False, gated: bool = False
+    result: Any,
+    home: Home,
+    *,
+    dry_run: bool,
+    as_json: bool,
+    compared: bool = False,
+    gated: bool = False,
+    all_fields: bool = False,
 ) -> int:
     """Print the result of a run: its reports, how they compare, or what it would have asked. Returns the exit code."""
     from answerkey.flows.cli.compare import print_compared_reports
@@ -113,9 +123,9 @@ def print_result(
     if dry_run:
         print_estimates(cast("list[Cost]", result), as_json=as_json)
     elif result and compared:
-        return print_compared_reports(home, result, as_json=as_json, gated=gated)
+        return print_compared_reports(home, result, as_json=as_json, gated=gated, all_fields=all_fields)
     elif result or as_json:
-        print_reports(read_reports(home, result) if result else [], as_json=as_json)
+        print_reports(read_reports(home, result) if result else [], as_json=as_json, all_fields=all_fields)
     return 0
 
 

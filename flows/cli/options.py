@@ -81,6 +81,12 @@ HomeOption = Annotated[
         help="The folder of the warehouse.",
     ),
 ]
+AllFields = Annotated[
+    bool,
+    Parameter(
+        "--all-fields", group=OUTPUT, help="Show every field, not one per metric; comparisons are corrected for all."
+    ),
+]
 AsJson = Annotated[bool, Parameter("--json", group=OUTPUT, help="Print JSON in place of tables.")]
 Quiet = Annotated[bool, Parameter("--quiet", group=OUTPUT, help="Print warnings only while it works.")]
 Dataset = Annotated[

@@ -21,6 +21,7 @@ from answerkey.metrics_core.measurement import Scored
 from answerkey.tasks.publish.text import dollars, interval, number, price
 from answerkey.tasks.releases.generate import Generated, counts, spent
 from answerkey.tasks.releases.register import Registration
+from answerkey.tasks.reports.headline import fields_of, headlines, primary
 from answerkey.tasks.reports.manifest import depth_warnings, saved
 from answerkey.tasks.reports.report import LABEL, Report, Score
 
@@ -59,12 +60,17 @@ def show(*renderables: Table | str) -> None:
 
 
 def print_reports(
-    reports: Sequence[Report], *, as_json: bool, with_checks: bool = False, by: str | None = None
+    reports: Sequence[Report],
+    *,
+    as_json: bool,
+    with_checks: bool = False,
+    by: str | None = None,
+    all_fields: bool = False,
 ) -> None:
     """One release: metric, mean, interval, scored/total. Several: one column each. Then the slices, if any.
 
-    `with_checks` adds what validation found; a run has said so already while it worked. `by` names the
-    METRIC.FIELD that the slices show; recall is the default, because length sways the others most.
+    There is one field per metric, with `all_fields` there are all. `with_checks` adds what validation found; a run has
+    said so already while it worked. `by` names the METRIC.FIELD that the slices show, by default the one that decides.
 
     Raises:
         UserError: no report has the field `by`.
@@ -72,10 +78,14 @@ def print_reports(
     if as_json:
         print(json.dumps([asdict(report) for report in reports], indent=2, ensure_ascii=False))
         return
-    table = _one(reports[0]) if len(reports) == 1 else _side_by_side(reports)
+    every = fields_of(reports)
+    names = every if all_fields else headlines(reports)
+    table = _one(reports[0], names) if len(reports) == 1 else _side_by_side(reports, names)
     tables = [table, *_slices(reports, by)]
     found = {message: None for report in reports for _, _, ok, message in report.checks if not ok}
-    about = [line for report in reports for line in _about(report)]
+    more = len(every) - len(names)
+    about = [f"[dim]{more} more field{'s' if more > 1 else ''} with --all-fields[/dim]"] if more else []
+    about += [line for report in reports for line in _about(report)]
     show(*tables, *about, *_spent(reports), *(escape(f"- {message}") for message in found if with_checks))
 
 
@@ -117,14 +127,14 @@ def plain_table(title: str = "") -> Table:
     return Table(title=title, title_justify="left", box=SIMPLE_HEAD, title_style="bold", pad_edge=False)
 
 
-def _one(report: Report) -> Table:
+def _one(report: Report, names: Sequence[str]) -> Table:
     table = plain_table(escape(f"{report.release} on {report.dataset}"))
     table.add_column("metric", no_wrap=True)
     for name in ("mean", "95 % interval", "scored/total"):
         table.add_column(name, justify="right", no_wrap=True)
     previous = ""
-    for score in report.overall:
-        name = f"{score.metric}.{score.field}"
+    by_name = {score.name: score for score in report.overall}
+    for name, score in ((name, by_name[name]) for name in names):
         if previous and score.metric != previous:
             table.add_section()
         previous = score.metric
@@ -132,15 +142,14 @@ def _one(report: Report) -> Table:
     return table
 
 
-def _side_by_side(reports: Sequence[Report]) -> Table:
+def _side_by_side(reports: Sequence[Report], names: Sequence[str]) -> Table:
     table = plain_table(escape(f"{len(reports)} releases on {reports[0].dataset}: mean ± half the 95 % interval"))
     table.add_column("metric", no_wrap=True)
     for report in reports:
         table.add_column(escape(report.release), justify="right", overflow="fold")
-    by_field = [{(s.metric, s.field): s for s in report.overall} for report in reports]
-    for metric, field in dict.fromkeys(key for scores in by_field for key in scores):
-        cells = [_cell(scores.get((metric, field))) for scores in by_field]
-        table.add_row(f"{metric}.{field}", *cells)
+    by_name = [{score.name: score for score in report.overall} for report in reports]
+    for name in names:
+        table.add_row(name, *(_cell(scores.get(name)) for scores in by_name))
     table.add_section()
     if any(score.metric == LABEL for report in reports for score in report.overall):
         table.add_row("labelled/total", *(_coverage(report, labels=True) for report in reports))
@@ -148,15 +157,12 @@ def _side_by_side(reports: Sequence[Report]) -> Table:
     return table
 
 
-_HEADLINES = ("answer_correctness.token_overlap_recall", "token_overlap.recall", "rouge_l.recall")
-
-
 def _slices(reports: Sequence[Report], by: str | None) -> list[Table]:
-    by_place = [{(f"{s.metric}.{s.field}", s.slice): s for s in report.scores} for report in reports]
+    by_place = [{(score.name, score.slice): score for score in report.scores} for report in reports]
     fields = list(dict.fromkeys(field for scores in by_place for field, _ in scores))
     if by is not None and by not in fields:
         raise UserError(f"--by {by}: these reports have {', '.join(fields)}{did_you_mean(by, fields)}")
-    chosen = by or next((field for field in _HEADLINES if field in fields), fields[0])
+    chosen = by or primary(reports)
     slices = dict.fromkeys(slice_ for scores in by_place for _, slice_ in scores if slice_ != "all")
     if not slices:
         return []

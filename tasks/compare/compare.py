@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison
+from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison, adjust
 from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.judges.votes import SPREAD
 from answerkey.metrics_core.statistics.clustered import Mask
 from answerkey.metrics_core.statistics.intervals import LEVEL
-from answerkey.metrics_core.statistics.multiple_testing import benjamini_hochberg, holm
 from answerkey.metrics_core.statistics.paired import PairedDifference, paired_difference, sign_flip
 from answerkey.metrics_core.statistics.power import minimum_detectable, needed_for_mean, needed_for_share
 from answerkey.metrics_core.statistics.ppi import ppi_difference
@@ -29,6 +28,7 @@ from answerkey.tasks.compare.paired_samples import (
     pair_samples,
 )
 from answerkey.tasks.compare.warnings import comparison_warnings, differing_methods
+from answerkey.tasks.reports.headline import LABELLED, fields_of, headlines
 from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, MOST_LABELLED, Report, read_reports
 from answerkey.tasks.warehouse.home import Home
 
@@ -68,51 +68,87 @@ def compare(
     new_report_id: str,
     *,
     fields: Sequence[str] = (),
+    all_fields: bool = False,
     primary: str = "",
     seed: int = 0,
     level: float = LEVEL,
 ) -> Comparison:
-    """Compare two reports, field by field and slice by slice, on the samples that both have a number for.
+    """Compare two reports; `compare_all` says how."""
+    pairs = [(old_report_id, new_report_id)]
+    [found] = compare_all(home, pairs, fields=fields, all_fields=all_fields, primary=primary, seed=seed, level=level)
+    return found
+
+
+def compare_all(
+    home: Home,
+    pairs: Sequence[tuple[str, str]],
+    *,
+    fields: Sequence[str] = (),
+    all_fields: bool = False,
+    primary: str = "",
+    seed: int = 0,
+    level: float = LEVEL,
+) -> tuple[Comparison, ...]:
+    """Compare pairs of reports, field by field and slice by slice, on the samples that both have a number for.
 
     A sample whose question or references changed between the versions of the data set is not the same sample: it is
     left out and counted. So is one with other facts, for the metrics that read them. A field is not compared where
-    the signatures of its metric differ. `p_adjusted` is Holm's over the fields on 'all', and Benjamini and
-    Hochberg's over all slices of all fields. The `primary` field is declared to decide before anybody has looked, so
-    on 'all' it is a family of its own.
+    the signatures of its metric differ. The p-values are adjusted for all that is compared, in all pairs together; see
+    `adjust`.
 
-    The result also replaces what the table `comparisons` has about these two reports.
+    The result also replaces what the table `comparisons` has about each pair.
 
     Args:
-        fields: METRIC.FIELD, those to look at; where none is named, all that both reports have.
-        primary: METRIC.FIELD, which comes first; where it is empty, none does.
+        pairs: ids of an old and a new report; several where several new releases are compared with one baseline.
+        fields: METRIC.FIELD, those to look at; where none is named, one per metric (see `headlines`), or, with
+            `all_fields`, all that both reports have.
+        primary: METRIC.FIELD, which comes first; where it is empty, or a pair lacks it, see `headline.primary`.
         seed: of the permutation tests and the bootstrap.
         level: of the intervals, 0 to 1.
 
     Raises:
-        UserError: a report is not there, both are the same, they are about two data sets, or one of `fields` is in
-            neither.
+        UserError: a report is not there, both of a pair are the same, they are about two data sets, one of `fields` is
+            in neither, or no pair has the `primary` field.
     """
+    reports = [_pair(home, *pair) for pair in pairs]
+    declared = [primary if primary in _known(*pair) else "" for pair in reports]
+    if primary and reports and not any(declared):
+        raise UserError(_unknown(primary, _known(*reports[0])))
+    wanted = [_wanted(*pair, fields, one, all_fields=all_fields) for pair, one in zip(reports, declared, strict=True)]
+    settings = _Settings(seed, level, n_tests=sum(map(len, wanted)))
+    compared = [_compare(home, *pair, names, settings) for pair, names in zip(reports, wanted, strict=True)]
+    comparisons = adjust(compared)
+    for comparison in comparisons:
+        _store(home, comparison, seed=seed)
+    return comparisons
+
+
+def _pair(home: Home, old_report_id: str, new_report_id: str) -> tuple[Report, Report]:
     old, new = read_reports(home, [old_report_id, new_report_id])
     if old.report_id == new.report_id:
         raise UserError(f"{old.report_id}: a report cannot be compared with itself")
     if old.dataset != new.dataset:
         raise UserError(f"{old.report_id} is about {old.dataset}, and {new.report_id} about {new.dataset}")
-    wanted = _wanted(old, new, fields, primary)
+    return old, new
+
+
+def _compare(home: Home, old: Report, new: Report, wanted: Sequence[str], settings: _Settings) -> Comparison:
+    """The fields `wanted` of two reports, without adjusted p."""
     differ = differing_methods(old, new)
     samples = pair_samples(home, old, new)
-    settings = _Settings(seed, level, n_fields=len(wanted))
-    label = f"{LABEL}.{LABEL_FIELD.name}"
-    labels = samples.scores(LABEL, LABEL_FIELD.name) if label in _names(old) and label in _names(new) else None
+    labels = None
+    if LABELLED in _names(old) and LABELLED in _names(new):
+        labels = samples.scores(LABEL, LABEL_FIELD.name)
     rows: list[FieldComparison] = []
     for metric, _, field in (name.partition(".") for name in wanted):
         if note := differ.get(metric) or _only_in_one(old, new, f"{metric}.{field}"):
             rows.append(_not_compared(metric, field, ALL, note))
         else:
             rows += _compare_field(samples, metric, field, settings, labels)
-    comparison = Comparison(
+    return Comparison(
         old.report_id,
         new.report_id,
-        tuple(_adjusted(rows, primary)),
+        tuple(rows),
         comparison_warnings(samples, [name.partition(".")[0] for name in wanted]),
         not_comparable=_nothing(wanted, differ),
         n_common=int((samples.in_old & samples.in_new).sum()),
@@ -120,8 +156,6 @@ def compare(
         n_only_new=int((samples.in_new & ~samples.in_old).sum()),
         n_changed=int(samples.changed.sum()),
     )
-    _store(home, comparison, seed=seed)
-    return comparison
 
 
 def primary_field(home: Home, report_ids: Sequence[str], name: str) -> str:
@@ -130,18 +164,31 @@ def primary_field(home: Home, report_ids: Sequence[str], name: str) -> str:
 
 
 def _names(report: Report) -> list[str]:
-    return [f"{score.metric}.{score.field}" for score in report.overall]
+    return [score.name for score in report.overall]
 
 
-def _wanted(old: Report, new: Report, fields: Sequence[str], primary: str) -> list[str]:
-    first = [primary] if primary else []
-    known = list(dict.fromkeys([*_names(new), *_names(old)]))
-    for name in (*fields, *first):
+def _known(old: Report, new: Report) -> list[str]:
+    return list(dict.fromkeys([*_names(new), *_names(old)]))
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    return f"{name}: these reports have {', '.join(known)}{did_you_mean(name, known)}"
+
+
+def _wanted(old: Report, new: Report, fields: Sequence[str], declared: str, *, all_fields: bool) -> list[str]:
+    """The fields to compare; that which decides comes first, where it is not one of several that were named."""
+    known = _known(old, new)
+    for name in fields:
         if name not in known:
-            raise UserError(f"{name}: these reports have {', '.join(known)}{did_you_mean(name, known)}")
+            raise UserError(_unknown(name, known))
+    if fields:
+        return list(dict.fromkeys([*([declared] if declared else []), *fields]))
+    names = headlines([old, new], declared)
+    if all_fields:
+        names = fields_of([old, new], names[0]) if names else ()
     # The spread of votes is about the judges, and less of it is no worse a release.
-    both = [name for name in known if name in _names(old) and name in _names(new) and not name.endswith(f".{SPREAD}")]
-    return list(dict.fromkeys([*first, *(fields or both)]))
+    both = set(_names(old)) & set(_names(new)) - {name for name in known if name.endswith(f".{SPREAD}")}
+    return [name for name in names if name in both or name == declared]
 
 
 def _only_in_one(old: Report, new: Report, name: str) -> str | None:
@@ -159,30 +206,17 @@ def _nothing(wanted: Sequence[str], differ: Mapping[str, str]) -> str | None:
     return None
 
 
-def _adjusted(rows: Sequence[FieldComparison], primary: str) -> Iterator[FieldComparison]:
-    """The rows in their order, with p-values that allow for everything that is looked at beside them."""
-    first = {place for place, row in enumerate(rows) if row.slice == ALL and row.name == primary}
-    overall = {place for place, row in enumerate(rows) if row.slice == ALL} - first
-    slices = {place for place, row in enumerate(rows) if row.slice != ALL}
-    adjusted: dict[int, float] = {}
-    for family, correction in ((first, holm), (overall, holm), (slices, benjamini_hochberg)):
-        raw = {place: p for place in family if (p := rows[place].p) is not None}
-        adjusted |= dict(zip(raw, correction(list(raw.values())), strict=True))
-    for place, row in enumerate(rows):
-        yield replace(row, p_adjusted=adjusted.get(place))
-
-
 @dataclass(frozen=True, slots=True)
 class _Settings:
-    """What all fields share: the seed, the level of intervals (0 to 1), and how many fields are looked at."""
+    """What all fields share: the seed, the level of intervals (0 to 1), and how many p-values are adjusted together."""
 
     seed: int
     level: float
-    n_fields: int
+    n_tests: int
 
     def permutations(self, units: int, most_units: int) -> int:
         """Exchanges to try: enough for the smallest p to survive the correction, and more where units are few."""
-        return max(_LEAST, 40 * self.n_fields, min(_MOST, _LEAST * most_units // units))
+        return max(_LEAST, 40 * self.n_tests, min(_MOST, _LEAST * most_units // units))
 
 
 def _not_compared(metric: str, field: str, slice_: str, note: str) -> FieldComparison:

@@ -93,18 +93,13 @@ def publish_run(
 
 
 def publish_pair(
-    home: Home, comparison: Comparison, gates: Sequence[ReleaseVerdict] = (), *, primary: str = "", drawn: bool = True
+    home: Home, comparison: Comparison, gates: Sequence[ReleaseVerdict] = (), *, drawn: bool = True
 ) -> str:
-    """One page about two reports that were compared; `primary` is the field that decides, if one was declared.
-
-    Returns as `publish_run`.
-    """
+    """One page about two reports that were compared. Returns as `publish_run`."""
     old, new = read_reports(home, [comparison.old, comparison.new])
     file = home.folder / FOLDER / file_name(new.dataset) / f"{_named(new)}-against-{_named(old)}.html"
     key = artifact_key(f"comparison-{old.dataset}-{old.release}-{new.dataset}-{new.release}")
-    return _publish(
-        home, [comparison.old, comparison.new], [comparison], gates, file if drawn else None, key, primary or None
-    )
+    return _publish(home, [comparison.old, comparison.new], [comparison], gates, file if drawn else None, key)
 
 
 def _publish(
@@ -114,7 +109,6 @@ def _publish(
     gates: Sequence[ReleaseVerdict],
     file: Path | None,
     key: str,
-    primary: str | None = None,
 ) -> str:
     from prefect.artifacts import create_markdown_artifact
 
@@ -122,9 +116,7 @@ def _publish(
         _publish_verdict(gated)
     # The samples are on the page alone.
     most_samples = MOST_SAMPLES if file else 0
-    page = build_page(
-        home, report_ids, comparisons=comparisons, gates=gates, primary=primary, most_samples=most_samples
-    )
+    page = build_page(home, report_ids, comparisons=comparisons, gates=gates, most_samples=most_samples)
     path = str(write(page, file).resolve()) if file else ""
     link = _link(file.relative_to(home.folder / FOLDER)) if file else ""
     create_markdown_artifact(as_markdown(page, path, link), key=key, description=path or ", ".join(report_ids))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.metrics.answer_correctness import PARTS, AnswerCorrectness
@@ -15,13 +15,13 @@ _TOLERANCE = 1e-12
 """Between two means of the same numbers, which may be summed in another order."""
 
 
-def fields_of(reports: Sequence[Report]) -> tuple[str, ...]:
-    """Every METRIC.FIELD of the reports in their order.
+def fields_of(reports: Sequence[Report], first: str = "") -> tuple[str, ...]:
+    """Every METRIC.FIELD of the reports: `first`, if it is given, then the others in the order of the reports.
 
     A part of `answer_correctness` and the metric of that part (`answer_correctness.rouge_l_f1` and `rouge_l.f1`) are
     there once, where their numbers are the same in all reports: the first of the two.
     """
-    return tuple(_once(reports, _names(reports)))
+    return tuple(_once(reports, dict.fromkeys([*([first] if first else []), *_names(reports)])))
 
 
 def headlines(reports: Sequence[Report], declared: str = "") -> tuple[str, ...]:
@@ -60,12 +60,7 @@ def primary(reports: Sequence[Report], declared: str = "") -> str:
 
 
 def _names(reports: Sequence[Report]) -> list[str]:
-    return list(dict.fromkeys(name_of(score) for report in reports for score in report.overall))
-
-
-def name_of(score: Score) -> str:
-    """METRIC.FIELD."""
-    return f"{score.metric}.{score.field}"
+    return list(dict.fromkeys(score.name for report in reports for score in report.overall))
 
 
 def _metric(name: str) -> str:
@@ -89,7 +84,7 @@ def _labelled(report: Report) -> float:
     return next((score.n_scored / score.n_total for score in report.overall if score.metric == LABEL), 0.0)
 
 
-def _once(reports: Sequence[Report], names: Sequence[str]) -> Iterator[str]:
+def _once(reports: Sequence[Report], names: Iterable[str]) -> Iterator[str]:
     """`names` without those that are another one, further up, by a second name."""
     shown: list[str] = []
     for name in names:
@@ -102,7 +97,7 @@ def _same(reports: Sequence[Report], one: str, other: str) -> bool:
     parts = {f"{AnswerCorrectness.name}.{field}": name for field, name in PARTS.items()}
     if parts.get(one) != other and parts.get(other) != one:
         return False
-    by_name = [{name_of(score): score for score in report.overall} for report in reports]
+    by_name = [{score.name: score for score in report.overall} for report in reports]
     return all(_equal(scores.get(one), scores.get(other)) for scores in by_name)
 
 

@@ -59,6 +59,11 @@ class Score:
     bound_high: float | None
     n_clusters: int | None = None
 
+    @property
+    def name(self) -> str:
+        """METRIC.FIELD."""
+        return f"{self.metric}.{self.field}"
+
 
 @dataclass(frozen=True, slots=True)
 class MetricNote:

@@ -27,7 +27,8 @@ from answerkey.tasks.publish.page.model import (
 )
 from answerkey.tasks.publish.page.samples import MOST_SAMPLES, read_samples
 from answerkey.tasks.publish.page.warnings import summary, warnings
-from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, MOST_LABELLED, Report, moments, read_reports
+from answerkey.tasks.reports.headline import fields_of, headlines
+from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, Report, moments, read_reports
 from answerkey.tasks.reports.report import labels as labels_of
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
@@ -39,8 +40,6 @@ _SQL = statements(__name__)
 BINS = 20
 _MOST_REFUSED = 100
 _RAW_CHARS = 2_000
-_LABEL = f"{LABEL}.{LABEL_FIELD.name}"
-_JUDGES = ("meaning_match.match", "ground_truth_similarity.similarity")
 
 
 def build_page(
@@ -55,8 +54,8 @@ def build_page(
     """The page about the reports `report_ids`, in that order: the oldest release first.
 
     `comparisons` are comparisons between them, and `gates` what gates say about the same comparisons. `primary` is the
-    METRIC.FIELD that decides; without it, it is that of the gates, the human label where at least half of the
-    answers have one, a judge, or recall. Of more than `most_samples` samples those are kept whose primary score moves
+    METRIC.FIELD that decides; without it, it is that of the gates, of the newest comparison, or what
+    `headline.primary` says. Of more than `most_samples` samples those are kept whose primary score moves
     most.
 
     Raises:
@@ -67,9 +66,10 @@ def build_page(
     datasets = list(dict.fromkeys(report.dataset for report in reports))
     if len(datasets) != 1:
         raise UserError(f"a page is about one data set, and these reports are about {', '.join(datasets) or 'none'}")
-    names = list(dict.fromkeys(f"{score.metric}.{score.field}" for report in reports for score in report.overall))
-    gated = next((gated.primary for gated in gates if gated.primary in names), None)
-    chosen = _primary(reports, names, primary or gated)
+    names = fields_of(reports)
+    asked = [*(gated.primary for gated in gates), *(comparison.primary for comparison in comparisons[::-1])]
+    shown = headlines(reports, primary or next((name for name in asked if name in names), ""))
+    chosen = shown[0]
     labels = labels_of(reports)
     margins = {(gated.old, gated.new): gated.margin for gated in gates if gated.primary == chosen}
     named = tuple(
@@ -77,23 +77,22 @@ def build_page(
         for comparison in comparisons
     )
     said = tuple(replace(one, old=labels.get(one.old, one.old), new=labels.get(one.new, one.new)) for one in gates)
-    headlines = _headlines(names, chosen)
-    means = [mean for report in reports for mean in _means(home, report, headlines, labels[report.report_id])]
+    means = [mean for report in reports for mean in _means(home, report, shown, labels[report.report_id])]
     with home.warehouse.reading() as warehouse:
-        return _page(warehouse, reports, names, headlines, named, said, means, most_samples)
+        return _page(warehouse, reports, names, shown, named, said, means, most_samples)
 
 
 def _page(
     warehouse: duckdb.DuckDBPyConnection,
     reports: Sequence[Report],
     names: Sequence[str],
-    headlines: tuple[str, ...],
+    shown: tuple[str, ...],
     comparisons: tuple[Comparison, ...],
     gates: tuple[ReleaseVerdict, ...],
     means: Sequence[Corrected],
     most_samples: int,
 ) -> Page:
-    labels, primary = labels_of(reports), headlines[0]
+    labels, primary = labels_of(reports), shown[0]
     lengths = _median_lengths(warehouse, reports)
     binary = _binary_fields(warehouse, reports)
     checks = _checks(warehouse, reports)
@@ -107,7 +106,7 @@ def _page(
         dataset=reports[0].dataset,
         made_at=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         primary=primary,
-        headlines=headlines,
+        headlines=shown,
         fields=tuple(_field(name, reports, name in binary) for name in names),
         releases=releases,
         gates=gates,
@@ -121,50 +120,18 @@ def _page(
         quarantine=refused,
         agreements=agreements,
         corrected=tuple({(one.field, one.release): one for one in (*means, *calibrated)}.values()),
-        history=moments(warehouse, reports[0].dataset, headlines),
+        history=moments(warehouse, reports[0].dataset, shown),
         samples=read_samples(warehouse, labels, reports, primary, most_samples),
     )
 
 
-def _means(home: Home, report: Report, headlines: Sequence[str], label: str) -> Iterator[Corrected]:
-    for name, one in by_own_labels(home, report, headlines).items():
+def _means(home: Home, report: Report, names: Sequence[str], label: str) -> Iterator[Corrected]:
+    for name, one in by_own_labels(home, report, names).items():
         better = one.corrected
         raw, corrected = (
             (part.value, *(part.interval[:2] if part.interval else (None, None))) for part in (one.raw, better)
         )
         yield Corrected(name, label, raw, corrected, better.labelled, better.unlabelled, "PPI++")
-
-
-def _primary(reports: Sequence[Report], names: Sequence[str], wanted: str | None) -> str:
-    if wanted is not None:
-        if wanted not in names:
-            raise UserError(f"{wanted}: these reports have {', '.join(names)}")
-        return wanted
-    if _LABEL in names and all(_labelled(report) >= MOST_LABELLED for report in reports):
-        return _LABEL
-    if judged := [name for name in _JUDGES if name in names]:
-        return judged[0]
-    # Length sways precision, F1 and similarity, so recall speaks for the metrics that count words.
-    recalls = [name for name in names if name.endswith("recall")]
-    return next((name for name in recalls if "token_overlap" in name), [*recalls, *names][0])
-
-
-def _labelled(report: Report) -> float:
-    """The share of the answers that have a human label."""
-    return next((score.n_scored / score.n_total for score in report.overall if score.metric == LABEL), 0.0)
-
-
-def _headlines(names: Sequence[str], primary: str) -> tuple[str, ...]:
-    """The primary field, then one of every other metric."""
-    by_metric: dict[str, list[str]] = {}
-    for name in names:
-        by_metric.setdefault(name.partition(".")[0], []).append(name)
-    main = [
-        next((name for name in fields if name.endswith((".recall", "token_overlap_recall"))), fields[0])
-        for metric, fields in by_metric.items()
-        if metric != primary.partition(".")[0]
-    ]
-    return (primary, *main)
 
 
 def _named(comparison: Comparison, names: dict[str, str], margin: float | None) -> Comparison:

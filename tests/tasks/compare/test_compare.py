@@ -11,7 +11,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.statistics.intervals import tango
 from answerkey.metrics_core.statistics.power import detectable_share, needed_for_share
 from answerkey.metrics_core.statistics.ppi import ppi_difference
-from answerkey.tasks.compare.compare import compare, stored_comparisons
+from answerkey.tasks.compare.compare import compare, compare_all, stored_comparisons
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import LENIENT, answer, release, row_of
@@ -43,7 +43,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pair(home: Path) -> Comparison:
-    return compare(Home(home), "d/old/v1", "d/new/v1")
+    return compare(Home(home), "d/old/v1", "d/new/v1", all_fields=True)
 
 
 def test_a_binary_field_by_hand(pair: Comparison) -> None:
@@ -85,19 +85,47 @@ def test_p_is_adjusted_by_holm_on_all_and_by_benjamini_and_hochberg_on_slices(pa
     assert [row.p_adjusted for row in slices] == pytest.approx(expected)
 
 
-def test_a_primary_field_comes_first_and_pays_for_no_other(home: Path, pair: Comparison) -> None:
-    found = compare(Home(home), "d/old/v1", "d/new/v1", primary="exact_match.match")
-    first = found.rows[0]
-    assert first.name == "exact_match.match"
-    assert first.p_adjusted == first.p
-    assert row_of(pair, "exact_match.match").p_adjusted != first.p
-    assert len(found.rows) == len(pair.rows)
+def test_one_field_per_metric_is_the_family_and_the_primary_comes_first(home: Path, pair: Comparison) -> None:
+    found = compare(Home(home), "d/old/v1", "d/new/v1")
+    names = ["label.correct", "exact_match.match", "token_overlap.recall", "bleu.bleu"]
+    assert (found.primary, [row.name for row in found.overall]) == ("label.correct", names)
+    # All four are the same numbers here.
+    assert [row.p_adjusted for row in found.overall] == pytest.approx([4 * (found.overall[0].p or 0)] * 4)
+    declared = compare(Home(home), "d/old/v1", "d/new/v1", primary="token_overlap.f1")
+    assert [row.name for row in declared.overall] == ["token_overlap.f1", *names[:2], names[3]]
+    assert (
+        declared.overall[0].p_adjusted == declared.overall[1].p_adjusted == pytest.approx(found.overall[0].p_adjusted)
+    )
+    every = compare(Home(home), "d/old/v1", "d/new/v1", all_fields=True, primary="token_overlap.f1")
+    assert every.primary == "token_overlap.f1"
+    assert {row.name for row in every.overall} == {row.name for row in pair.overall}
+
+
+def test_candidates_are_corrected_for_together(tmp_path: Path) -> None:
+    """Of 40 answers each candidate gets seven more right: p = 2 / 2^7 = 0.0156 alone."""
+    release(tmp_path, "base", [answer(i, "yes" if i < 20 else "no") for i in range(40)])
+    names = ["a", "b", "c", "d"]
+    for place, name in enumerate(names):
+        fixed = range(20 + place, 27 + place)
+        release(tmp_path, name, [answer(i, "yes" if i < 20 or i in fixed else "no") for i in range(40)])
+    alone = compare(Home(tmp_path), "d/base/v1", "d/a/v1")
+    assert (alone.overall[0].finding, alone.overall[0].p_adjusted, alone.n_candidates) == ("better", 2 / 2**7, 1)
+    pairs = [("d/base/v1", f"d/{name}/v1") for name in names]
+    together = compare_all(Home(tmp_path), pairs)
+    assert [(one.new, one.n_candidates) for one in together] == [(f"d/{name}/v1", 4) for name in names]
+    assert {one.overall[0].p_adjusted for one in together} == {4 * 2 / 2**7}
+    assert {one.overall[0].finding for one in together} == {"not shown to differ"}
+    # What is declared and no pair has is a mistake; what one pair lacks is not.
+    with pytest.raises(UserError, match=r"exact_match\.mach: .*did you mean exact_match\.match"):
+        compare_all(Home(tmp_path), pairs, primary="exact_match.mach")
 
 
 def test_only_the_named_fields_make_the_family(home: Path) -> None:
     found = compare(Home(home), "d/old/v1", "d/new/v1", fields=["token_overlap.f1", "label.correct"])
     assert [row.name for row in found.overall] == ["token_overlap.f1", "label.correct"]
     assert [row.p_adjusted for row in found.overall] == pytest.approx([2 * (found.overall[0].p or 0)] * 2, rel=0.5)
+    declared = compare(Home(home), "d/old/v1", "d/new/v1", fields=["token_overlap.f1"], primary="bleu.bleu")
+    assert [row.name for row in declared.overall] == ["bleu.bleu", "token_overlap.f1"]
 
 
 def test_corpus_bleu_is_the_reports_own(home: Path, pair: Comparison) -> None:
@@ -142,7 +170,7 @@ def test_rows_that_one_report_lacks_are_counted_with_the_reason(tmp_path: Path) 
     # Questions 1 and 2 are not labelled in the new report, question 0 is not in it, 20 and 21 are not in the old one.
     assert (label.n_common, label.n_only_old, label.n_only_new) == (17, 3, 2)
     assert (label.missing_new, label.missing_old) == ({"absent": 1, "undefined": 2}, {"absent": 2})
-    rouge = row_of(pair, "rouge_l.f1")
+    rouge = row_of(pair, "rouge_l.recall")
     assert (rouge.n_common, rouge.n_only_old, rouge.difference, rouge.finding) == (0, 20, None, None)
     assert rouge.missing_new == {"absent": 1, "failed": 19}
     assert rouge.note == "no sample has a number in both reports"
@@ -185,7 +213,7 @@ def test_what_people_would_find_is_predicted_from_the_labels_of_a_part(tmp_path:
 
     release(tmp_path, "old", rows(12), ("exact_match", "bleu"))
     release(tmp_path, "new", rows(16), ("exact_match", "bleu"))
-    pair = compare(Home(tmp_path), "d/old/v1", "d/new/v1")
+    pair = compare(Home(tmp_path), "d/old/v1", "d/new/v1", all_fields=True)
     row = row_of(pair, "exact_match.match")
     known = [float(i % 20 < 16) if i < 40 else None for i in range(100)]
     before = [float(i % 20 < 12) if i < 40 else None for i in range(100)]
