@@ -35,7 +35,7 @@ OldReport = Annotated[str, Parameter(metavar="OLD", help=OLD_OR_NEW)]
 NewReport = Annotated[str, Parameter(metavar="NEW", help="The report or release that is compared with the old one.")]
 
 
-def report(
+def report(  # noqa: PLR0913
     report_ids: Annotated[
         list[str] | None,
         Parameter(metavar="ID", help="faq/gpt-4/v2, or gpt-4 for its newest. Without one: those of the newest run."),

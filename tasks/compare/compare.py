@@ -50,6 +50,7 @@ _OF_PAIR = {
     "n_only_old": "samples_only_old",
     "n_only_new": "samples_only_new",
     "n_changed": "samples_changed",
+    "n_candidates": "n_candidates",
 }
 """What all rows about two reports share: attribute of `Comparison` to column."""
 

@@ -270,7 +270,7 @@ CREATE TABLE IF NOT EXISTS comparisons (
     ci_low      DOUBLE,             -- of the difference, at `level`
     ci_high     DOUBLE,             -- of the difference, at `level`
     p           DOUBLE,             -- two-sided, that chance alone makes such a difference
-    p_adjusted  DOUBLE,             -- Holm over the fields on 'all'; Benjamini-Hochberg over slices and fields
+    p_adjusted  DOUBLE,             -- Holm over fields and candidates on 'all'; over slices Benjamini-Hochberg
     mde         DOUBLE,             -- the smallest true difference that would be shown with a chance of 80 %
     needed      BIGINT,             -- about how many such samples would show this difference; NULL: enough, or hopeless
     fixed       BIGINT,             -- samples that went from 0 to 1; NULL unless the field is 0 or 1
@@ -294,7 +294,8 @@ CREATE TABLE IF NOT EXISTS comparisons (
     people_low       DOUBLE,            -- of that, at `level`
     people_high      DOUBLE,            -- of that, at `level`
     n_labelled       BIGINT,            -- samples that people labelled in both reports; NULL: none, or half or more
-    n_clusters       BIGINT             -- clusters that n_common come from; NULL: the data set has no clusters
+    n_clusters       BIGINT,            -- clusters that n_common come from; NULL: the data set has no clusters
+    n_candidates     BIGINT DEFAULT 1   -- comparisons that p_adjusted allows for, this one included
 );
 
 -- What gates have said. Nothing is replaced: of several about the same two reports the newest counts.
