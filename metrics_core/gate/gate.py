@@ -27,6 +27,7 @@ from typing import Literal, NamedTuple
 from answerkey.metrics_core.comparison import ALL
 from answerkey.metrics_core.gate.evidence import Calibrated, Coverage, Evidence, Missing, RuleStatistic, statistic_of
 from answerkey.metrics_core.gate.policy import Policy, PolicyRule
+from answerkey.metrics_core.statistics.bounded_mean import minimum_clusters
 from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, percent
 from answerkey.metrics_core.statistics.power import decide, needed_to_decide
 
@@ -218,7 +219,7 @@ def _score(
         )
     else:
         needed = _needed(rule, statistic, about.level) if outcome == "INCONCLUSIVE" else None
-        tail = _meaning(rule, statistic, outcome, needed)
+        tail = _meaning(rule, statistic, outcome, needed, about.level)
         if outcome == "INCONCLUSIVE" and decide(_from(interval, rule.floor), 0.0) == "FAIL":
             tail += f" (it is below the floor, but among {about.family} rules not surely enough)"
     low, high = (interval.low, interval.high) if interval else (None, None)
@@ -243,6 +244,12 @@ def _needed(rule: PolicyRule, statistic: RuleStatistic, level: float) -> int | N
     if interval is None or away <= 0 or ((interval.high - interval.low) / away) ** 2 * statistic.n > _MAX_NEEDED:
         return None
     return needed_to_decide(interval, away, statistic.n, level=level)
+
+
+def _minimum_clusters(rule: PolicyRule, statistic: RuleStatistic, level: float) -> int | None:
+    """The fewest clusters of equal size that could let the rule pass: without any change, or at the highest level."""
+    margin = -rule.floor if rule.kind == "difference" else statistic.high - rule.floor
+    return minimum_clusters(margin, (1 - level) / 2, span=statistic.high - statistic.low)
 
 
 def _numbers(rule: PolicyRule, statistic: RuleStatistic, interval: Interval | None, about: _About) -> str:
@@ -272,7 +279,7 @@ def _reasons(counts: Mapping[str, int]) -> str:
     return ", ".join([*shown, *([f"{rest:,} for other reasons"] if rest else [])])
 
 
-def _meaning(rule: PolicyRule, statistic: RuleStatistic, outcome: GateOutcome, needed: int | None) -> str:
+def _meaning(rule: PolicyRule, statistic: RuleStatistic, outcome: GateOutcome, needed: int | None, level: float) -> str:
     if rule.kind == "level":
         shown = {"PASS": f"at least {rule.floor:g} is shown", "FAIL": f"it is below {rule.floor:g}"}
         open_ = f"at least {rule.floor:g} is not shown"
@@ -284,11 +291,18 @@ def _meaning(rule: PolicyRule, statistic: RuleStatistic, outcome: GateOutcome, n
         gain = f"a gain of more than {rule.floor:g}" if rule.floor else "a gain"
         shown = {"PASS": f"{gain} is shown", "FAIL": f"{gain} is ruled out" if rule.floor else "it is worse"}
         open_ = f"{gain} is not shown"
-    return shown.get(outcome) or f"{open_}, and {_wish(rule, statistic, needed)}"
+    return shown.get(outcome) or f"{open_}, and {_wish(rule, statistic, needed, level)}"
 
 
-def _wish(rule: PolicyRule, statistic: RuleStatistic, needed: int | None) -> str:
-    """How many samples would settle it."""
+def _wish(rule: PolicyRule, statistic: RuleStatistic, needed: int | None, level: float) -> str:
+    """How many samples, or clusters, would settle it."""
+    least = _minimum_clusters(rule, statistic, level)
+    if statistic.n_clusters is not None and least is not None and statistic.n_clusters < least:
+        return (
+            f"with {statistic.n_clusters:,} clusters it could not be "
+            f"{'even if no answer changed' if rule.kind == 'difference' else 'whatever the answers are'}; it takes "
+            f"about {least:,}"
+        )
     if needed is None:
         return "more samples like these would not show it"
     equal = " if both releases are equally good" if rule.kind == "difference" and rule.floor < 0 else ""

@@ -145,6 +145,54 @@ def parse_policy(content: object, where: str) -> Policy:
     return Policy(tuple(rules), "repeated" if looks == "repeated" else "once")
 
 
+def check_ranges(policy: Policy, ranges: Mapping[str, tuple[float, float]], where: str = "policy") -> None:
+    """Find out whether every rule can be broken, and can be kept.
+
+    Args:
+        ranges: by METRIC.FIELD, the lowest and the highest possible score; rules about other fields are not checked.
+
+    Raises:
+        UserError: a rule always holds, or never; one line per rule.
+
+    >>> strict = parse_policy({"primary": "bleu.bleu", "margin": 0, "rules": ["level bleu.bleu >= 1.5"]}, "gate.yaml")
+    >>> try:
+    ...     check_ranges(strict, {"bleu.bleu": (0.0, 1.0)})
+    ... except UserError as error:
+    ...     print(error)
+    policy: rule 'level bleu.bleu >= 1.5': no release could pass, since bleu.bleu is 0 to 1; write a floor below 1
+    """
+    problems = [
+        f"{where}: {_named(rule, policy)}: {problem}"
+        for rule in policy.rules
+        if rule.field in ranges and (problem := _range_problem(rule, *ranges[rule.field]))
+    ]
+    if problems:
+        raise UserError("\n".join(problems))
+
+
+def _named(rule: PolicyRule, policy: Policy) -> str:
+    return f"margin {-rule.floor:g}" if rule is policy.primary else f"rule {_shown(rule.text)}"
+
+
+def _range_problem(rule: PolicyRule, low: float, high: float) -> str | None:
+    """Why every release keeps the rule, or none can."""
+    span, where = high - low, f"{rule.field} is {low:g} to {high:g}"
+    if rule.kind == "level":
+        if rule.floor <= low:
+            return f"every release would pass, since {where}; write a floor above {low:g}"
+        return f"no release could pass, since {where}; write a floor below {high:g}" if rule.floor > high else None
+    if rule.kind != "difference":
+        return None
+    if rule.floor <= -span:
+        return (
+            f"every release would pass, since {where} and cannot lose more than {span:g}; write the loss that does not "
+            f"matter, for instance {span / 50:g}"
+        )
+    if rule.floor >= span:
+        return f"no release could pass, since {where} and cannot gain more than {span:g}; write a smaller gain"
+    return None
+
+
 def _strange_keys(content: Mapping[object, object]) -> Iterator[str]:
     for key in content:
         if key not in KEYS:
@@ -189,6 +237,8 @@ def _rule(text: object) -> PolicyRule | str:
     if not (math.isfinite(floor) and low <= floor <= high):
         span = f" from {low:g} to {high:g}" if kind in _RANGE else ""
         return f"rule {_shown(text)}: {_shown(number)} is not a number{span}; write a share as 0.95, not as 95%"
+    if kind == "coverage" and floor == 0:
+        return f"rule {_shown(text)}: this demands no number at all; write a share above 0, for instance 0.95"
     if kind in _RANGE and (slice_ or (kind == "coverage" and word)):
         return f"rule {_shown(text)}: {kind} takes no slice and no other word; {_HOW}"
     if slice_ and "=" not in slice_:

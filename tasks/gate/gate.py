@@ -12,7 +12,7 @@ import numpy as np
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.evidence import Coverage, Evidence, Missing, PairedScores
 from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict, apply_policy
-from answerkey.metrics_core.gate.policy import Policy, parse_policy
+from answerkey.metrics_core.gate.policy import Policy, check_ranges, parse_policy
 from answerkey.metrics_core.gate.simulate import SelfTest, self_test
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.statistics.clustered import Mask
@@ -31,9 +31,19 @@ from answerkey.tasks.compare.paired_samples import (
 from answerkey.tasks.compare.warnings import differing_methods
 from answerkey.tasks.gate.calibrate import calibrations_of
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, look_at, store_verdict
-from answerkey.tasks.reports.report import LABEL, Report, is_known, labels, pair_named, read_reports, report_named
+from answerkey.tasks.reports.report import (
+    LABEL,
+    LABEL_FIELD,
+    Report,
+    is_known,
+    labels,
+    pair_named,
+    read_reports,
+    report_named,
+)
 from answerkey.tasks.warehouse.home import Home
 
+_LABEL_NAME = f"{LABEL}.{LABEL_FIELD.name}"
 _WANTED = tuple(STATUSES.index(name) for name in ("scored", "failed", "skipped"))
 """What a sample is that the metric has something to say about."""
 
@@ -72,7 +82,8 @@ def policy_for(policy: str, baseline: str, metrics: Sequence[Metric]) -> Policy 
         metrics: what the run will score.
 
     Raises:
-        UserError: it cannot be read, there is no baseline, or it names a field that this run will not have.
+        UserError: it cannot be read, there is no baseline, it names a field that this run will not have, or a rule
+            that every release would pass, or none.
     """
     if not policy:
         return None
@@ -80,6 +91,8 @@ def policy_for(policy: str, baseline: str, metrics: Sequence[Metric]) -> Policy 
         raise UserError("a policy needs a baseline: name the release that the new one is to replace")
     read = read_policy(policy)
     check_fields(read, metrics)
+    ranges = {f"{metric.name}.{one.name}": (one.low, one.high) for metric in metrics for one in metric.fields}
+    check_ranges(read, {_LABEL_NAME: (LABEL_FIELD.low, LABEL_FIELD.high)} | ranges)
     return read
 
 
@@ -122,7 +135,7 @@ def _decided(home: Home, old: str, new: str, policy: Policy, dataset: str, candi
         rules = tuple(RuleOutcome(rule.text, "INCOMPLETE", "there is no baseline") for rule in policy.rules)
         sentence = f"whether {new} may ship cannot be said: {sentence}"
         return ReleaseVerdict(old, new, primary, margin, Verdict("INCOMPLETE", sentence, rules))
-    before, after = _reports(home, old, new, dataset)
+    before, after = _reports(home, old, new, dataset, policy)
     look = look_at(home, before, after, primary)
     level = shared_level(look=look if policy.looks == "repeated" else None, candidates=candidates)
     verdict = apply_policy(policy, evidence(home, before, after, policy), level)
@@ -152,17 +165,20 @@ def gate_self_test(home: Home, old: str, new: str, policy: Policy, dataset: str 
     Raises:
         UserError: a report is not there, they cannot be a pair, or they have nothing to simulate with.
     """
-    return self_test(policy, evidence(home, *_reports(home, old, new, dataset), policy), seed=seed)
+    return self_test(policy, evidence(home, *_reports(home, old, new, dataset, policy), policy), seed=seed)
 
 
-def _reports(home: Home, old: str, new: str, dataset: str) -> tuple[Report, Report]:
-    """Both reports, which must be two, and about one data set."""
+def _reports(home: Home, old: str, new: str, dataset: str, policy: Policy) -> tuple[Report, Report]:
+    """Both reports, which must be two, and about one data set, with fields that the rules can decide on."""
     old, new = pair_named(home, old, new, dataset)
     before, after = read_reports(home, [old, new])
     if old == new:
         raise UserError(f"{old}: a report cannot be compared with itself")
     if before.dataset != after.dataset:
         raise UserError(f"{old} is about {before.dataset}, and {new} about {after.dataset}")
+    names = (name.partition(".") for name in policy.fields)
+    known = [(metric, field) for metric, _, field in names if metric == LABEL or after.metric(metric)]
+    check_ranges(policy, {f"{metric}.{field}": after.range(metric, field) for metric, field in known})
     return before, after
 
 

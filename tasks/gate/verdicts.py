@@ -160,6 +160,8 @@ def junit(gated: ReleaseVerdict) -> str:
                 case, tag, type=rule.outcome, message=_xml(f"{rule.outcome}: {rule.sentence}")
             )
             found.text = _xml(rule.sentence)
+        else:
+            ElementTree.SubElement(case, "system-out").text = _xml(rule.sentence)
     ElementTree.SubElement(suite, "system-out").text = _xml(f"{gated.verdict.outcome}: {gated.verdict.sentence}")
     properties = ElementTree.Element("properties")
     for name in ("look", "candidates", "level"):

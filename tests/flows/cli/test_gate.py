@@ -230,6 +230,15 @@ def test_the_self_test_prints_rates_with_their_errors(bare_cli: Cli, home: Path)
         (["--policy", "x.yaml", "--margin", "1"], "--policy and --margin: write the policy in the file or in options"),
         (["--policy", "none.yaml"], "none.yaml: No such file or directory"),
         (["--primary", FIELD, "--margin", "0.02", "--rule", "recall >= 1"], "options: rule 'recall >= 1': not underst"),
+        (["--primary", FIELD, "--margin", "5"], "policy: margin 5: every release would pass, since label.correct is 0"),
+        (
+            ["--primary", FIELD, "--margin", "0.02", "--rule", f"level {FIELD} >= 1.5"],
+            "policy: rule 'level label.correct >= 1.5': no release could pass",
+        ),
+        (
+            ["--primary", FIELD, "--margin", "0.02", "--rule", "coverage >= 0"],
+            "options: rule 'coverage >= 0': this demands no number at all; write a share above 0",
+        ),
         (["--primary", FIELD, "--margin", "0.02", "--junit", "no/such/folder"], "no/such/folder: cannot be written"),
     ],
 )

@@ -190,6 +190,22 @@ def test_clusters_widen_the_interval() -> None:
     assert apply_policy(policy(), evidence(whole)) == apply_policy(policy(), evidence(whole, clusters=np.arange(1000)))
 
 
+def test_too_few_clusters_are_inconclusive_whatever_the_answers() -> None:
+    same, rules = column(1600, 0, 0, 0), policy(0.02, f"level {FIELD} >= 0.9")
+    few = apply_policy(rules, evidence(same, clusters=np.arange(1600) // 80))
+    assert said(few) == ["INCONCLUSIVE"] * 3 + ["PASS"]
+    assert [rule.n_clusters for rule in few.rules] == [20, 20, None]
+    # log(1 / 40) / log(1 - .02) and / log(.9).
+    assert few.rules[0].sentence.endswith(
+        "1,600 samples in 20 clusters); a loss of 0.02 or more is not ruled out, and with 20 clusters it could not be "
+        "even if no answer changed; it takes about 183"
+    )
+    assert few.rules[1].sentence.endswith(
+        "at least 0.9 is not shown, and with 20 clusters it could not be whatever the answers are; it takes about 36"
+    )
+    assert said(apply_policy(rules, evidence(same, clusters=np.arange(1600) // 8))) == ["PASS"] * 4
+
+
 def test_more_rules_raise_no_more_false_alarms() -> None:
     """Five slices of releases that are equally good: one in 40 alarms, as with one rule, not one in 8."""
     names = [f"s={i}" for i in range(5)]

@@ -3,7 +3,7 @@
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.gate.policy import PolicyRule, parse_policy
+from answerkey.metrics_core.gate.policy import PolicyRule, check_ranges, parse_policy
 
 PLAIN = {"primary": "label.correct", "margin": 0.02}
 
@@ -61,6 +61,8 @@ def test_looks_are_once_unless_they_are_repeated() -> None:
         ({"colour": 1}, "'colour': no such key; the keys are primary, margin, looks, rules"),
         ({"rules": ["coverage >= 95%"]}, "rule 'coverage >= 95%': '95%' is not a number from 0 to 1; write a share as "
          "0.95, not as 95%"),
+        ({"rules": ["coverage >= 0"]}, "rule 'coverage >= 0': this demands no number at all; write a share above 0, "
+         "for instance 0.95"),
         ({"rules": ["coverage >= 95"]}, "rule 'coverage >= 95': '95' is not a number from 0 to 1; write a share as "
          "0.95, not as 95%"),
         ({"rules": ["a.b >= nan"]}, "rule 'a.b >= nan': 'nan' is not a number; write a share as 0.95, not as 95%"),
@@ -71,6 +73,36 @@ def test_looks_are_once_unless_they_are_repeated() -> None:
 )  # fmt: skip
 def test_what_cannot_be_used_gets_a_line(changes: dict[str, object], line: str) -> None:
     assert problems({**PLAIN, **changes}) == [f"gate.yaml: {line}"]
+
+
+@pytest.mark.parametrize(
+    ("margin", "rule", "line"),
+    [
+        (5, "", "margin 5: every release would pass, since label.correct is 0 to 1 and cannot lose more than 1; write "
+         "the loss that does not matter, for instance 0.02"),
+        (1, "", "margin 1: every release would pass, since label.correct is 0 to 1"),
+        (0, "label.correct[lang=ru] >= -7", "rule 'label.correct[lang=ru] >= -7': every release would pass, since lab"),
+        (0, "label.correct[lang=ru] >= 1", "rule 'label.correct[lang=ru] >= 1': no release could pass, since label.corr"
+         "ect is 0 to 1 and cannot gain more than 1; write a smaller gain"),
+        (0, "level label.correct >= 1.5", "rule 'level label.correct >= 1.5': no release could pass, since label.correc"
+         "t is 0 to 1; write a floor below 1"),
+        (0, "level label.correct >= 0", "rule 'level label.correct >= 0': every release would pass, since label.correct"
+         " is 0 to 1; write a floor above 0"),
+        (0, "level m.similarity >= -1", "rule 'level m.similarity >= -1': every release would pass, since m.similarity "
+         "is -1 to 1; write a floor above -1"),
+    ],
+)  # fmt: skip
+def test_a_rule_that_always_or_never_holds_is_refused(margin: float, rule: str, line: str) -> None:
+    read = parse_policy({**PLAIN, "margin": margin, "rules": [rule] if rule else []}, "x")
+    with pytest.raises(UserError) as caught:
+        check_ranges(read, {"label.correct": (0.0, 1.0), "m.similarity": (-1.0, 1.0)})
+    assert str(caught.value).startswith(f"policy: {line}")
+
+
+def test_what_a_field_can_have_is_allowed() -> None:
+    rules = ["m.similarity >= -1.5", "level m.similarity >= -0.5", "level label.correct >= 1", "gone.f >= -7"]
+    read = parse_policy({**PLAIN, "margin": 0.99, "rules": rules}, "x")
+    check_ranges(read, {"label.correct": (0.0, 1.0), "m.similarity": (-1.0, 1.0)})
 
 
 @pytest.mark.parametrize("margin", [-0.01, True, "0.02", float("nan"), float("inf")])

@@ -146,6 +146,10 @@ def test_slices_and_clusters_come_from_the_reports(tmp_path: Path) -> None:
     clusters = {name: str(i // 100) for i, name in enumerate(names)}
     found = decided(tmp_path / "b", scores(400, 0), new, policy(0.1), clusters=clusters)
     assert found.verdict.outcome == "INCONCLUSIVE"
+    assert found.verdict.rules[0].n_clusters == 4
+    assert ", 400 samples in 4 clusters); a loss of 0.1 or more is not ruled out, and with 4 clus" in (
+        found.verdict.sentence
+    )
 
 
 def test_a_number_for_a_whole_release_cannot_be_gated(tmp_path: Path) -> None:
@@ -270,7 +274,10 @@ def test_junit_has_a_case_a_rule_and_survives_any_name() -> None:
     cases = suite.findall("testcase")
     shown = nasty.replace("\x00", "�").replace("\x1b", "�").replace("\ud800", "�")
     assert [case.get("name") for case in cases] == [f"rule {shown} {one}" for one in outcomes]
-    assert [[child.tag for child in case] for case in cases] == [[], ["failure"], ["failure"], ["error"]]
+    assert [[child.tag for child in case] for case in cases] == [
+        ["system-out"], ["failure"], ["failure"], ["error"],
+    ]  # fmt: skip
+    assert cases[0][0].text == f"why {shown}"
     assert cases[1][0].get("message") == f"FAIL: why {shown}"
     assert b"<script>" not in written
 
