@@ -50,6 +50,25 @@ UNWANTED = tuple(
         (".libr", "ary/"),
     )
 )
+MIRRORED = ("metrics_core", "tasks", "flows")
+WHOLE = {
+    "flows/test_custom_metrics.py": "metrics of a user's own, from the command line to the page",
+    "flows/test_deployments.py": "deployments/prefect.yaml on a real server",
+    "flows/test_docker_files.py": "deployments/docker",
+    "flows/test_secrets.py": "no key in any file, table, log or message",
+    "metrics_core/metrics/test_oracles.py": "the libraries that define the lexical metrics",
+    "metrics_core/offline_judge/test_offline_metrics.py": "the metrics scored by the offline judge",
+    "metrics_core/statistics/test_labelled_releases.py": "all statistics on real releases",
+    "metrics_core/test_laws.py": "laws of all lexical metrics",
+    "metrics_core/test_signatures.py": "signatures of all metrics",
+    "tasks/publish/page/test_browser.py": "the page in a browser: its table",
+    "tasks/publish/page/test_hostile.py": "the page in a browser: hostile data",
+    "tasks/publish/page/test_real.py": "the page in a browser: real releases",
+    "tasks/publish/page/test_screens.py": "the page in a browser: screens, keyboard, print",
+    "tasks/test_facts.py": "facts from the file to the page",
+    "tasks/test_judged.py": "judged runs from the plan to the report",
+}
+"""Tests of more than one module, with what they test."""
 MADE = {".git", ".venv", ".answerkey", "build", "dist", "node_modules"}
 
 
@@ -158,6 +177,19 @@ def test_functions_are_short_enough_to_read_at_once() -> None:
                 if length > LONGEST_FUNCTION:
                     long.append(f"{short(path)}:{node.lineno} {node.name}: {length} lines")
     assert long == []
+
+
+def test_every_test_file_is_named_after_what_it_tests() -> None:
+    # `tasks/load/columns.py` is tested by tests/tasks/load/test_columns.py, and perhaps test_columns_golden.py.
+    unlike = set()
+    for top in MIRRORED:
+        for path in (ROOT / "tests" / top).rglob("test_*.py"):
+            place = path.relative_to(ROOT / "tests")
+            names = [one.stem.lstrip("_") for one in (ROOT / place.parent).glob("*.py")]
+            tested = path.stem.removeprefix("test_")
+            if not any(tested == name or tested.startswith(f"{name}_") for name in names if name):
+                unlike.add(place.as_posix())
+    assert unlike == set(WHOLE)
 
 
 def test_every_session_of_duckdb_is_made_in_one_place() -> None:

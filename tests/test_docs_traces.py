@@ -13,7 +13,7 @@ from answerkey.tasks.traces.rules import KEYS, load_rules
 from tests.tasks.staging_help import query
 from tests.tasks.traces.tracing_help import run
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[1]
 PAGE = (ROOT / "docs/traces.md").read_text(encoding="utf-8")
 
 
