@@ -99,6 +99,8 @@ def _check(asking: Asking, afterwards: Afterwards, scoring: Scoring, judging: Ju
 
 def _generate(run: Run, found: QuestionSet, asking: Asking, form: Generating) -> Made | Cost:
     check_release(run.home, found.dataset, form.release, asking)
+    if form.repeats > 1 and not form.temperature:
+        log.warning(f"{form.repeats} answers per question at temperature 0: they will be alike; set --temperature")
     estimate = steps.estimate_answers(found, asking, run.folder)
     if form.dry_run:
         row = {**asdict(estimate), "cost_usd": dollars(estimate.cost_usd)}

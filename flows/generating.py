@@ -101,6 +101,13 @@ class Generating(Form):
         title="Temperature",
         description="0: the most probable answer, as far as the provider keeps to it.",
     )
+    repeats: int = Field(
+        1,
+        ge=1,
+        title="Answers per question",
+        description="How often the model answers each question. The mean of a question's answers is its score. Above "
+        "1, set a temperature above 0.",
+    )
     max_tokens: int = Field(
         1_024,
         ge=1,
@@ -130,7 +137,7 @@ class Generating(Form):
         ge=0.0,
         le=1.0,
         title="Answered at least",
-        description="Share of the questions that must have an answer for the release to be registered.",
+        description="Share of the answers that must be there for the release to be registered.",
     )
     concurrency: int = Field(
         64,
@@ -166,7 +173,7 @@ class Generating(Form):
         prompting = Prompting(
             text_or_file(self.system), template, self.temperature, self.seed, self.max_tokens
         )  # fmt: skip
-        return Asking(prompting, model, limits, Access(ledger=home.ledger, run=run), self.key_from)
+        return Asking(prompting, model, limits, Access(ledger=home.ledger, run=run), self.key_from, self.repeats)
 
 
 class Afterwards(Form):

@@ -363,8 +363,8 @@ def print_generated(made: Generated, registration: Registration, *, as_json: boo
         return
     page = plain_table(escape(f"{made.release} on {made.dataset}"))
     page.add_column("")
-    page.add_column("questions", justify="right")
-    (_, total), *parts = counts(made)
+    (unit, total), *parts = counts(made)
+    page.add_column(unit, justify="right")
     for what, n in parts:
         page.add_row(what, f"{n:,}")
     page.add_section()

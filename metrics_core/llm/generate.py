@@ -90,10 +90,15 @@ class Prompting:
     seed: int = 0
     max_tokens: int = 1_024
 
-    def request(self, model: ModelRef, values: Mapping[str, str]) -> Request:
-        """What the model is asked about a question with these values."""
-        user = filled(self.template, values)
-        return Request(model.label, PROMPT, self.system, user, "", self.temperature, self.seed, self.max_tokens)
+    def request(self, model: ModelRef, values: Mapping[str, str], repeat: int = 1) -> Request:
+        """What the model is asked about a question with these values, for its answer number `repeat`, from 1.
+
+        Each repeat has a seed of its own: with the same seed a provider may give the same answer again.
+        """
+        user, later = filled(self.template, values), repeat - 1
+        return Request(
+            model.label, PROMPT, self.system, user, "", self.temperature, self.seed + later, self.max_tokens, later
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,17 @@
 -- name: largest
 -- $sign: 1 for what got better, -1 for what got worse, 0 for both. As in a comparison, a sample with another question
 -- or other references is not the same sample. The texts of the few are fetched last, so that a million answers need
--- not be kept while they are sorted.
-WITH scored AS (
-    SELECT s.report_id, s.sample_id, s."value", s.reason, a.answer, s.dataset_version, m.question, m."references"
-    FROM scores s
-    JOIN reports r USING (report_id)
-    JOIN answers a ON a.dataset = s.dataset AND a.release = s.release AND a.sample_id = s.sample_id
-        AND a.answers_version = r.answers_version
-    LEFT JOIN samples m
-        ON m.dataset = s.dataset AND m.dataset_version = s.dataset_version AND m.sample_id = s.sample_id
+-- not be kept while they are sorted. Of several answers to one question the mean counts, and all of them are shown.
+WITH means AS (
+    SELECT s.report_id, s.sample_id, any_value(r.dataset) AS dataset, any_value(r.dataset_version) AS dataset_version,
+           fsum(s."value") / count(*) AS "value", if(min(s.reason) = max(s.reason), min(s.reason), NULL) AS reason
+    FROM scores s JOIN reports r USING (report_id)
     WHERE s.report_id IN ($old, $new) AND s.metric = $metric AND s.field = $field AND s.status = 'scored'
+    GROUP BY s.report_id, s.sample_id
+),
+scored AS (
+    SELECT means.*, m.question, m."references"
+    FROM means LEFT JOIN samples m USING (dataset, dataset_version, sample_id)
 ),
 o AS (FROM scored WHERE report_id = $old),
 n AS (FROM scored WHERE report_id = $new),
@@ -22,6 +23,16 @@ moved AS (
         OR list_sort(o."references") IS NOT DISTINCT FROM list_sort(n."references")
             AND coalesce(o.question = n.question, true))
     ORDER BY size DESC, sample_id LIMIT $limit
+),
+texts AS (
+    SELECT r.report_id, a.sample_id, if(count(*) = 1, any_value(a.answer),
+               string_agg(concat('[', a.repeat, '] ', a.answer), chr(10) ORDER BY a.repeat)) AS answer
+    FROM reports r JOIN answers a USING (dataset, release, answers_version) SEMI JOIN moved USING (sample_id)
+    WHERE r.report_id IN ($old, $new) GROUP BY r.report_id, a.sample_id
 )
-SELECT sample_id, n.question, n."references", o.answer, n.answer, o."value", n."value", difference, o.reason, n.reason
-FROM moved JOIN o USING (sample_id) JOIN n USING (sample_id) ORDER BY size DESC, sample_id
+SELECT sample_id, n.question, n."references", told.answer, tnew.answer, o."value", n."value", difference,
+       o.reason, n.reason
+FROM moved JOIN o USING (sample_id) JOIN n USING (sample_id)
+LEFT JOIN (FROM texts WHERE report_id = $old) told USING (sample_id)
+LEFT JOIN (FROM texts WHERE report_id = $new) tnew USING (sample_id)
+ORDER BY size DESC, sample_id

@@ -1,20 +1,24 @@
 -- name: sides
 -- The samples of either report, and what both have. The beginning of the next three statements.
+-- Of several answers to one question, lengths are means, and the same are those of the same texts in any order.
 WITH o AS (
-    SELECT sample_id, answer, correct, slices FROM answers
-    WHERE dataset = $old_dataset AND release = $old_release AND answers_version = $old_answers
+    SELECT sample_id, avg(length(answer)) AS length, (count(*), sum(hash(answer))) AS answers,
+           (count(correct), count(*) FILTER (correct)) AS labels, arg_min(slices, repeat) AS slices
+    FROM answers WHERE dataset = $old_dataset AND release = $old_release AND answers_version = $old_answers
+    GROUP BY sample_id
 ),
 n AS (
-    SELECT sample_id, answer, correct, slices FROM answers
-    WHERE dataset = $new_dataset AND release = $new_release AND answers_version = $new_answers
+    SELECT sample_id, avg(length(answer)) AS length, (count(*), sum(hash(answer))) AS answers,
+           (count(correct), count(*) FILTER (correct)) AS labels, arg_min(slices, repeat) AS slices
+    FROM answers WHERE dataset = $new_dataset AND release = $new_release AND answers_version = $new_answers
+    GROUP BY sample_id
 ),
 so AS (SELECT * FROM samples WHERE dataset = $old_dataset AND dataset_version = $old_version),
 sn AS (SELECT * FROM samples WHERE dataset = $new_dataset AND dataset_version = $new_version),
 sides AS (
     SELECT sample_id, o.sample_id IS NOT NULL AS in_old, n.sample_id IS NOT NULL AS in_new,
-           length(o.answer) AS old_length, length(n.answer) AS new_length,
-           o.answer IS NOT DISTINCT FROM n.answer AS same_answer,
-           o.correct IS NOT DISTINCT FROM n.correct AS same_label, o.slices AS old_slices, n.slices AS new_slices
+           o.length AS old_length, n.length AS new_length, o.answers = n.answers AS same_answer,
+           o.labels = n.labels AS same_label, o.slices AS old_slices, n.slices AS new_slices
     FROM o FULL JOIN n USING (sample_id)
 )
 
@@ -43,12 +47,15 @@ LEFT JOIN codes co ON co.value = old_slices[$column] LEFT JOIN codes cn ON cn.va
 ORDER BY sample_id
 
 -- name: scores
--- Every sample of a report has a row for each of its fields.
-SELECT o."value" AS old, n."value" AS new,
-       coalesce(list_position($statuses, o.status), 0) AS old_status,
-       coalesce(list_position($statuses, n.status), 0) AS new_status
-FROM (SELECT * FROM scores WHERE report_id = $old AND metric = $metric AND field = $field) o
-FULL JOIN (SELECT * FROM scores WHERE report_id = $new AND metric = $metric AND field = $field) n USING (sample_id)
+-- Every sample of a report has a row for each of its fields and answers. Of several answers the mean counts, over those
+-- that have a number.
+WITH found AS (
+    SELECT report_id, sample_id, fsum("value") / nullif(count("value"), 0) AS "value",
+           min(list_position($statuses, status)) AS status
+    FROM scores WHERE report_id IN ($old, $new) AND metric = $metric AND field = $field GROUP BY report_id, sample_id
+)
+SELECT o."value" AS old, n."value" AS new, coalesce(o.status, 0) AS old_status, coalesce(n.status, 0) AS new_status
+FROM (FROM found WHERE report_id = $old) o FULL JOIN (FROM found WHERE report_id = $new) n USING (sample_id)
 ORDER BY sample_id
 
 -- name: unscored
@@ -77,15 +84,23 @@ SELECT place,
 FROM everything WHERE status IS DISTINCT FROM 'scored' ORDER BY place
 
 -- name: bleu
--- The ten counts behind the sentence BLEU of each answer; zeros where the answer is blank or has no score.
-WITH bleu AS (
+-- The ten counts behind the sentence BLEU of each answer, summed over the answers to a question; zeros where the answer
+-- is blank or has no score.
+WITH each AS (
     SELECT s.report_id, s.sample_id, CAST(json_extract(m.details, '$.stats') AS INTEGER[]) AS counts
     FROM scores s
     JOIN reports r USING (report_id)
     JOIN answers a ON a.dataset = s.dataset AND a.release = s.release AND a.sample_id = s.sample_id
-        AND a.answers_version = r.answers_version
+        AND a.repeat = s.repeat AND a.answers_version = r.answers_version
     JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = s.signature AND m.status = 'scored'
     WHERE s.report_id IN ($old, $new) AND s.metric = 'bleu' AND s.field = 'bleu' AND s.status = 'scored'
+),
+bleu AS (
+    SELECT report_id, sample_id, [
+        sum(counts[1]), sum(counts[2]), sum(counts[3]), sum(counts[4]), sum(counts[5]),
+        sum(counts[6]), sum(counts[7]), sum(counts[8]), sum(counts[9]), sum(counts[10])
+    ] AS counts
+    FROM each GROUP BY report_id, sample_id
 )
 SELECT list_transform(range(1, 11), lambda i: coalesce(o.counts[i], 0))::INTEGER[10] AS old,
        list_transform(range(1, 11), lambda i: coalesce(n.counts[i], 0))::INTEGER[10] AS new

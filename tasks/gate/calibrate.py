@@ -61,6 +61,7 @@ class _Row:
     score: float | None
     correct: bool | None
     cluster: str
+    repeat: int = 1
     second: bool | None = None
 
 
@@ -93,7 +94,7 @@ def calibrate(
         raise UserError(f"{name}: write METRIC.FIELD, for instance meaning_match.match")
     given = read_labels(labels, mapping)[0] if labels else []
     if any(row.score is not None for row in given):
-        rows = [_Row(r.sample_id, r.release or "all", r.score, r.label, r.cluster, r.second) for r in given]
+        rows = [_Row(r.sample_id, r.release or "all", r.score, r.label, r.cluster, r.repeat, r.second) for r in given]
         return _calibrated(name, f"{metric}|{STORED}", (), labels, rows, seed)
     ids = [report_named(home, one) for one in reports] or latest_run(home)
     found = read_reports(home, list(dict.fromkeys(ids)))
@@ -130,20 +131,23 @@ def _scores(home: Home, report: Report, metric: str, field: str) -> list[_Row]:
 
 def _with_labels(rows: list[_Row], given: Sequence[LabelRow], file: str, reports: Sequence[Report]) -> list[_Row]:
     """The rows with the labels of the file instead of their own, and one without a score for any other label."""
-    labels = {(row.release, row.sample_id): row for row in given}
-    if len(reports) > 1 and any(not release for release, _ in labels):
+    labels = {(row.release, row.sample_id, row.repeat): row for row in given}
+    if len(reports) > 1 and any(not row.release for row in given):
         raise UserError(f"{file}: a row names no release, and there are {len(reports)} reports; --map release=COLUMN")
     only = reports[0].release if len(reports) == 1 else ""
-    known = {(row.release, row.sample_id) for row in rows}
-    strange = [row for row in given if (row.release or only, row.sample_id) not in known]
+    known = {(row.release, row.sample_id, row.repeat) for row in rows}
+    strange = [row for row in given if (row.release or only, row.sample_id, row.repeat) not in known]
     if len(strange) == len(given):
         raise UserError(f"{file}: no label is about an answer of these reports; the first is {strange[0].sample_id!r}")
     merged = []
     for row in rows:
-        label = labels.get((row.release, row.sample_id)) or (labels.get(("", row.sample_id)) if only else None)
+        key = (row.sample_id, row.repeat)
+        label = labels.get((row.release, *key)) or (labels.get(("", *key)) if only else None)
         correct, second = (label.label, label.second) if label else (None, None)
         merged.append(replace(row, correct=correct, second=second))
-    return merged + [_Row(row.sample_id, row.release or only, None, row.label, row.cluster) for row in strange]
+    return merged + [
+        _Row(row.sample_id, row.release or only, None, row.label, row.cluster, row.repeat) for row in strange
+    ]
 
 
 def _calibrated(

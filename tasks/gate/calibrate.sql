@@ -1,11 +1,11 @@
 -- name: scores
 -- Every score of one field of a report, with the human label of the answer and the cluster of the sample.
-SELECT s.sample_id, s.release, s."value", a.correct, s.dataset || ' ' || coalesce(m."cluster", s.sample_id)
+SELECT s.sample_id, s.release, s."value", a.correct, s.dataset || ' ' || coalesce(m."cluster", s.sample_id), s.repeat
 FROM scores s
 LEFT JOIN answers a ON a.dataset = s.dataset AND a.release = s.release AND a.sample_id = s.sample_id
-    AND a.answers_version = ?
+    AND a.repeat = s.repeat AND a.answers_version = ?
 LEFT JOIN samples m ON m.dataset = s.dataset AND m.dataset_version = s.dataset_version AND m.sample_id = s.sample_id
-WHERE s.report_id = ? AND s.metric = ? AND s.field = ? ORDER BY s.sample_id
+WHERE s.report_id = ? AND s.metric = ? AND s.field = ? ORDER BY s.sample_id, s.repeat
 
 -- name: newest
 -- The newest calibration of a field: rather with this signature, then rather on this release.

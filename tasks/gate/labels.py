@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.load.columns import as_text, value
+from answerkey.tasks.load.columns import as_text, repeat_of, value
 from answerkey.tasks.load.sources import read
 
 KEYS: Mapping[str, tuple[str, ...]] = {
@@ -20,6 +20,7 @@ KEYS: Mapping[str, tuple[str, ...]] = {
     "second": ("second", "second_label", "label_2"),
     "score": ("score", "verdict"),
     "cluster": ("cluster",),
+    "repeat": ("repeat",),
 }
 """What a row may have, and the columns in which it is looked for where nothing is mapped."""
 
@@ -31,7 +32,11 @@ _NONE = ("", "nan", "null", "none", "n/a", "na", "-")
 
 @dataclass(frozen=True, slots=True)
 class LabelRow:
-    """One labelled answer. `release` is empty where the file names none; `cluster` is the id where it has none."""
+    """One labelled answer.
+
+    `release` is empty where the file names none; `cluster` is the id where it has none, and `repeat`, which of several
+    answers to the question it is, 1.
+    """
 
     sample_id: str
     release: str
@@ -39,6 +44,7 @@ class LabelRow:
     second: bool | None
     score: float | None
     cluster: str
+    repeat: int
 
 
 def read_labels(source: str, mapping: Sequence[str] = ()) -> tuple[list[LabelRow], int]:
@@ -54,7 +60,7 @@ def read_labels(source: str, mapping: Sequence[str] = ()) -> tuple[list[LabelRow
     paths = _paths(mapping)
     with TemporaryDirectory() as work:
         rows = list(read(source, Path(work)))
-    found: dict[tuple[str, str], LabelRow] = {}
+    found: dict[tuple[str, str, int], LabelRow] = {}
     unlabelled = 0
     for raw in rows:
         where = f"{source}, row {raw.row}"
@@ -63,7 +69,7 @@ def read_labels(source: str, mapping: Sequence[str] = ()) -> tuple[list[LabelRow
         row = _row(raw.record, paths, where)
         if row is None:
             unlabelled += 1
-        elif found.setdefault((row.release, row.sample_id), row) is not row:
+        elif found.setdefault((row.release, row.sample_id, row.repeat), row) is not row:
             raise UserError(f"{where}: a second label for {row.sample_id} of {row.release or 'all releases'}; keep one")
     if not found:
         raise UserError(f"{source}: no row has a label; name the column with --map label=COLUMN")
@@ -94,7 +100,10 @@ def _row(record: Mapping[str, Any], paths: Mapping[str, str], where: str) -> Lab
     if label is None:
         return None
     score = _score(texts["score"], f"{where}: score")
-    return LabelRow(texts["id"], texts["release"], label, second, score, texts["cluster"] or texts["id"])
+    repeat = repeat_of(texts["repeat"])
+    if not repeat.isdecimal():
+        raise UserError(f"{where}: repeat {repeat[:40]!r} is not a number from 1, as reports have it")
+    return LabelRow(texts["id"], texts["release"], label, second, score, texts["cluster"] or texts["id"], int(repeat))
 
 
 def _truth(text: str, where: str) -> bool | None:

@@ -11,7 +11,9 @@ from typing import Any, Literal, get_args
 
 from answerkey.metrics_core.errors import UserError
 
-Key = Literal["id", "question", "answer", "references", "facts", "release", "label", "cluster", "missing_because"]
+Key = Literal[
+    "id", "question", "answer", "references", "facts", "release", "label", "cluster", "missing_because", "repeat"
+]
 KEYS: tuple[Key, ...] = get_args(Key)
 
 # The names that ragas, DeepEval, continuous-eval, Opik, Langfuse and common data sets give their columns,
@@ -28,6 +30,7 @@ _USUAL: Mapping[Key, tuple[str, ...]] = {
     "release": ("release", "model", "model_name", "model_version"),
     "cluster": ("cluster", "cluster_id"),
     "missing_because": ("missing_because",),
+    "repeat": ("repeat",),
 }  # fmt: skip
 _MISSING = object()
 
@@ -154,6 +157,17 @@ def as_text(found: Any) -> str | None:
     if isinstance(found, bytes):
         raise ValueError("is binary data; write it as text")
     return str(found)
+
+
+def repeat_of(text: str | None) -> str:
+    """Which of several answers to a question is meant: '1' where nothing is said; 2, 02 and 2.0 are the same.
+
+    >>> repeat_of("2.0"), repeat_of(" "), repeat_of("run b")
+    ('2', '1', 'run b')
+    """
+    text = (text or "").strip()
+    number = re.fullmatch(r"0*([0-9]{1,9})(\.0*)?", text)
+    return number[1] if number else text or "1"
 
 
 def as_texts(found: Any) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import Sample, content_hash
 from answerkey.metrics_core.text import is_blank
-from answerkey.tasks.load.columns import ColumnMap, Key, as_text, as_texts, complete, value
+from answerkey.tasks.load.columns import ColumnMap, Key, as_text, as_texts, complete, repeat_of, value
 from answerkey.tasks.load.sources import Raw, read, without_secrets
 from answerkey.tasks.warehouse.store import parquet_writer
 
@@ -328,6 +328,7 @@ class Stager:
             "question": question,
             "answer": answer,
             "missing_because": missing,
+            "repeat": repeat_of(clean(_text(record, paths, "repeat"))),
             "references": reference.references,
             "facts": reference.facts,
             "cluster": reference.cluster,
@@ -372,6 +373,8 @@ def staged_schema() -> pa.Schema:
     """Columns of `staged.parquet`, and of `accepted.parquet` after validation.
 
     `missing_because` says why a question that was asked got no answer; NULL where it got one, or nothing is known.
+    `repeat` tells the answers of a release to one question apart: a whole number without a sign, or any text; '1' where
+    there is none.
     `row` is 1-based in the source (the line of a JSONL file, the data row of a table). `label` is the text
     that the source gave, unparsed; `correct` is the label as validation understood it. `sample_key` hashes
     what a score depends on, `sample_hash` the answer-independent part that the data set version is made of.
@@ -387,6 +390,7 @@ def staged_schema() -> pa.Schema:
             ("question", text),
             ("answer", text),
             ("missing_because", text),
+            ("repeat", text),
             ("references", texts),
             ("facts", texts),
             ("cluster", text),

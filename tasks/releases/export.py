@@ -32,6 +32,7 @@ _ANSWER_PATHS: dict[Key, str] = {
     "answer": f"{_FIELDS}.answer",
     "label": f"{_FIELDS}.label",
     "missing_because": f"{_FIELDS}.missing_because",
+    "repeat": f"{_FIELDS}.repeat",
 }
 _ANY_RELEASE: Mapping[str, str | None] = {"release": None, "answers_version": None}
 _BATCH = 2_000
@@ -89,7 +90,7 @@ def stored_source(home: Home, report_id: str, folder: Path) -> Source:
         if report is None:
             raise UserError(f"{report_id}: no such report in {home}; `answerkey report --list` shows what there is")
         dataset, version, release, answers_version = report
-        names = ("id", "question", "answer", "label", "missing_because")
+        names = tuple(_ANSWER_PATHS)
         slices: set[str] = set()
         with answers.open("w", encoding="utf-8") as out:
             for *texts, values in _fetch(warehouse, "answers", {"report_id": report_id}):

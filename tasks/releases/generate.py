@@ -38,18 +38,23 @@ _BATCH = 5_000
 """Questions in memory at once."""
 
 _PATHS = {name: name for name in ("id", "question", "answer", "missing_because")}
+_REPEATED = {**_PATHS, "repeat": "repeat"}
 _MOST_REASONS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """Which model to ask, and how. Neither `model` nor `access` has the key, only `key_from` the place of it."""
+    """Which model to ask, how, and how many answers to each question it should give.
+
+    Neither `model` nor `access` has the key, only `key_from` the place of it.
+    """
 
     prompting: Prompting
     model: ModelRef
     limits: CallLimits
     access: Access
     key_from: str = ""
+    repeats: int = 1
 
     def with_key(self) -> Asking:
         """The same with the key in `model`.
@@ -64,9 +69,10 @@ class Asking:
 class Generated:
     """The answers of a release: where they are, and what came of the questions.
 
-    `n_questions` = `n_generated` + `n_from_ledger` + `n_failed` + `n_skipped`. `reasons` say why questions have no
-    answer, the most frequent first. `n_cut_off` answers ended where their tokens did. `calls` and `cost_usd` are of
-    this run; the cost is None where a price is not known.
+    Each of the `n_questions` questions was asked `repeats` times, and `n_questions` * `repeats` = `n_generated` +
+    `n_from_ledger` + `n_failed` + `n_skipped`. `reasons` say why there is no answer, the most frequent first.
+    `n_cut_off` answers ended where their tokens did. `calls` and `cost_usd` are of this run; the cost is None where a
+    price is not known.
     """
 
     dataset: str
@@ -81,10 +87,16 @@ class Generated:
     reasons: tuple[tuple[str, int], ...]
     calls: int
     cost_usd: float | None
+    repeats: int = 1
+
+    @property
+    def n_wanted(self) -> int:
+        """Answers that were asked for."""
+        return self.n_questions * self.repeats
 
     @property
     def n_answered(self) -> int:
-        """Questions that have an answer."""
+        """Answers that there are."""
         return self.n_generated + self.n_from_ledger
 
     @property
@@ -96,9 +108,9 @@ class Generated:
 
 
 def counts(made: Generated) -> list[tuple[str, int]]:
-    """What came of the questions; the first count is the sum of the others."""
+    """What came of the questions, or of all answers to them; the first count is the sum of the others."""
     return [
-        ("questions", made.n_questions),
+        ("questions" if made.repeats == 1 else "answers", made.n_wanted),
         ("generated", made.n_generated),
         ("from ledger", made.n_from_ledger),
         ("failed", made.n_failed),
@@ -108,11 +120,12 @@ def counts(made: Generated) -> list[tuple[str, int]]:
 
 def tally(made: Generated) -> str:
     """What came of the questions in a sentence, with its cost."""
-    (_, n), *parts = counts(made)
+    _, *parts = counts(made)
     said = ", ".join(f"{count:,} {name}" for name, count in parts)
+    times = f", {made.repeats:,} answers each" if made.repeats > 1 else ""
     why = f" ({made.why})" if made.reasons else ""
     cut = f"; {made.n_cut_off:,} cut off at the limit of tokens" if made.n_cut_off else ""
-    return f"{made.dataset}/{made.release}: {n:,} questions: {said}{why}{cut}; {spent(made)}"
+    return f"{made.dataset}/{made.release}: {made.n_questions:,} questions{times}: {said}{why}{cut}; {spent(made)}"
 
 
 def spent(made: Generated) -> str:
@@ -172,7 +185,8 @@ def estimate_answers(question_set: QuestionSet, asking: Asking, work: Path) -> C
 def generate(home: Home, question_set: QuestionSet, asking: Asking, release: str, work: Path) -> Generated:
     """Ask every question, and write the answers and their manifest.
 
-    A question without an answer is a row with the reason in `missing_because`.
+    The first answer to a question is the one that a run without repeats gets, so more repeats can be added later. An
+    answer that is missing is a row with the reason in `missing_because`.
 
     Raises:
         UserError: as `questions` and `check_release`; or the key is missing, or the model cannot be asked.
@@ -183,13 +197,13 @@ def generate(home: Home, question_set: QuestionSet, asking: Asking, release: str
     file, tally = answers_file(home, question_set.dataset, release), _Tally()
     rest = questions(question_set, asking.prompting.template, work)
     with whole(file) as unfinished, unfinished.open("w", encoding="utf-8") as out:
-        while batch := list(islice(rest, _BATCH)):
+        while batch := list(islice(rest, max(1, _BATCH // asking.repeats))):
             _answer(batch, opened, tally, out)
     spent = spent_by(asking.access)
     made = Generated(
-        question_set.dataset, release, str(file), tally.status.total(), tally.status["generated"],
+        question_set.dataset, release, str(file), tally.status.total() // asking.repeats, tally.status["generated"],
         tally.status["from_ledger"], tally.status["failed"], tally.status["skipped"], tally.cut_off,
-        tuple(tally.reasons.most_common()), spent.calls, None if spent.unpriced else spent.cost_usd,
+        tuple(tally.reasons.most_common()), spent.calls, None if spent.unpriced else spent.cost_usd, asking.repeats,
     )  # fmt: skip
     # If this run made no call, the manifest of the run that did knows more.
     if spent.calls or generation_of(str(file)) is None:
@@ -200,14 +214,20 @@ def generate(home: Home, question_set: QuestionSet, asking: Asking, release: str
 
 
 def _requests(asking: Asking, some: Iterable[Question]) -> Iterator[Request]:
-    return (asking.prompting.request(asking.model, one.values) for one in some if not one.blank)
+    return (
+        asking.prompting.request(asking.model, one.values, repeat)
+        for one in some
+        if not one.blank
+        for repeat in range(1, asking.repeats + 1)
+    )
 
 
 def _answer(batch: list[Question], asking: Asking, tally: _Tally, out: TextIO) -> None:
     requests = list(_requests(asking, batch))
     answers = iter(zip(requests, ask(requests, asking.model, asking.limits, asking.access), strict=True))
-    for question in batch:
-        row = {"id": question.sample_id, "question": question.text}
+    for question, repeat in ((one, number + 1) for one in batch for number in range(asking.repeats)):
+        row: dict[str, Any] = {"id": question.sample_id, "question": question.text}
+        row |= {"repeat": repeat} if asking.repeats > 1 else {}
         if question.blank:
             tally.status["skipped"] += 1
             tally.reasons[NOTHING_TO_ASK] += 1
@@ -231,6 +251,7 @@ def _manifest(question_set: QuestionSet, asking: Asking, made: Generated, tally:
         "answered_by": dict(tally.models),
         "fingerprints": {name: n for name, n in tally.fingerprints.items() if name},
         "questions": made.n_questions,
+        **({"repeats": made.repeats} if made.repeats > 1 else {}),
         "answered": made.n_answered,
         "failed": made.n_failed,
         "skipped": made.n_skipped,
@@ -249,20 +270,21 @@ def _settings(asking: Asking) -> dict[str, Any]:
 
 
 def check_answered(made: Generated, least: float) -> None:
-    """Check that enough questions have an answer for the release to be registered.
+    """Check that enough of the answers are there for the release to be registered.
 
     Args:
-        least: share of the questions, 0 to 1. There must be at least one answer in any case.
+        least: share of the answers that were asked for, 0 to 1. There must be at least one in any case.
 
     Raises:
-        UserError: too few questions have an answer.
+        UserError: there are too few.
     """
-    if made.n_answered and made.n_answered >= least * made.n_questions:
+    if made.n_answered and made.n_answered >= least * made.n_wanted:
         return
+    what = "questions have an answer" if made.repeats == 1 else "answers are there"
     raise UserError(
-        f"{made.dataset}/{made.release}: {made.n_answered:,} of {made.n_questions:,} questions have an answer "
-        f"({made.why}), and it takes {least:.0%} to register the release (--min-answered); run again to go on: what "
-        "was answered is not asked again"
+        f"{made.dataset}/{made.release}: {made.n_answered:,} of {made.n_wanted:,} {what} ({made.why}), and it takes "
+        f"{least:.0%} to register the release (--min-answered); run again to go on: what was answered is not asked "
+        "again"
     )
 
 
@@ -271,7 +293,8 @@ def register_generated(home: Home, question_set: QuestionSet, made: Generated) -
     return register(
         home,
         Source(
-            made.answers, question_set.known, question_set.dataset, made.release, _PATHS,  # type: ignore[arg-type]
+            made.answers, question_set.known, question_set.dataset, made.release,
+            _PATHS if made.repeats == 1 else _REPEATED,  # type: ignore[arg-type]
             question_set.paths if question_set.known else {}, question_set.slices,
         ),
     )  # fmt: skip

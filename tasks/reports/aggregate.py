@@ -93,6 +93,8 @@ def _add_reports(warehouse: duckdb.DuckDBPyConnection, committed: Committed, man
         about: dict[str, Any] = {"dataset": committed.dataset, "release": release.release}
         [(version,)] = warehouse.execute(_SQL["next_version"], about).fetchall()
         content = {**manifest, "answers_version": release.answers_version, "n_rows": release.n_rows}
+        if release.n_rows != release.n_questions:
+            content |= {"n_questions": release.n_questions, "repeats": release.repeats}
         run_id = content.get("run_id")
         # The report that this very run made before it failed further on and was retried.
         earlier = warehouse.execute(_SQL["report_of_run"], {**about, "run_id": run_id}).fetchone()
@@ -134,7 +136,8 @@ def _add_aggregates(
     fields: Mapping[tuple[str, str], Field],
 ) -> None:
     places = {key: place for place, key in enumerate(fields)}
-    about = {"dataset": committed.dataset, "dataset_version": committed.dataset_version}
+    about: dict[str, Any] = {"dataset": committed.dataset, "dataset_version": committed.dataset_version}
+    about["repeated"] = any(release.n_rows != release.n_questions for release in committed.releases)
     warehouse.execute(_SQL["make_places"], {"reports": reports, **about})
     rows = warehouse.execute(_SQL["aggregates"]).fetchall()
     warehouse.execute("DROP TABLE places")

@@ -22,7 +22,7 @@ INSERT INTO scores BY NAME
 WITH fields AS (
     SELECT unnest($metrics) AS metric, unnest($fields) AS field, unnest($signatures) AS signature
 )
-SELECT r.report_id, a.dataset, r.dataset_version, a.release, a.sample_id, f.metric, f.field,
+SELECT r.report_id, a.dataset, r.dataset_version, a.release, a.sample_id, a.repeat, f.metric, f.field,
        CASE WHEN m.status = 'scored' THEN map_extract(m."values", f.field)[1] END AS "value",
        CASE WHEN a.missing_because IS NOT NULL THEN 'failed' ELSE coalesce(m.status, 'skipped') END AS status,
        CASE WHEN a.missing_because IS NOT NULL
@@ -39,7 +39,8 @@ WHERE r.report_id IN (SELECT unnest($reports))
 -- name: add_labels
 -- The label of people is a metric like any other; it is not measured, it came with the answer.
 INSERT INTO scores BY NAME
-SELECT r.report_id, a.dataset, r.dataset_version, a.release, a.sample_id, $metric AS metric, $field AS field,
+SELECT r.report_id, a.dataset, r.dataset_version, a.release, a.sample_id, a.repeat, $metric AS metric,
+       $field AS field,
        a.correct::DOUBLE AS "value", if(a.correct IS NULL, 'undefined', 'scored') AS status,
        if(a.correct IS NULL, $reason, NULL) AS reason, $signature AS signature
 FROM reports r
@@ -52,10 +53,10 @@ WHERE r.report_id IN (SELECT unnest($reports))
 -- clusters, so that a million independent rows make one sum and not a million.
 CREATE OR REPLACE TEMP TABLE places AS
 WITH sampled AS (
-    SELECT count("cluster") > 0 AS clustered FROM samples
+    SELECT count("cluster") > 0 OR $repeated AS clustered FROM samples
     WHERE dataset = $dataset AND dataset_version = $dataset_version
 )
-SELECT report_id, release, sample_id, slice, if(clustered, unit, '') AS grp, clustered
+SELECT report_id, release, sample_id, repeat, slice, if(clustered, unit, '') AS grp, clustered
 FROM report_slices, sampled
 WHERE report_id IN (SELECT unnest($reports))
 
@@ -68,7 +69,7 @@ WITH sums AS (
            count(*) FILTER (s.status = 'undefined') AS n_undefined,
            count(*) FILTER (s.status = 'skipped') AS n_skipped,
            sum(s."value") AS total, sum(s."value" * s."value") AS squares
-    FROM places p JOIN scores s USING (report_id, sample_id)
+    FROM places p JOIN scores s USING (report_id, sample_id, repeat)
     GROUP BY p.report_id, s.metric, s.field, p.slice, p.grp
 ), means AS (
     SELECT *, fsum(total) OVER w / nullif(sum(n_scored) OVER w, 0) AS mean FROM sums

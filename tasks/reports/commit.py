@@ -31,11 +31,13 @@ _CALLS = 500
 
 @dataclass(frozen=True, slots=True)
 class ReleaseVersion:
-    """One release's answers as they are now in the warehouse."""
+    """One release's answers as they are now in the warehouse: `n_rows` to `n_questions`, usually `repeats` to each."""
 
     release: str
     answers_version: str
     n_rows: int
+    n_questions: int
+    repeats: int
 
 
 @dataclass(frozen=True, slots=True)

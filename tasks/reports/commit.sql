@@ -42,15 +42,32 @@ INSERT INTO samples BY NAME
 SELECT $dataset AS dataset, $version AS dataset_version, * EXCLUDE sample_hash FROM new_samples
 
 -- name: new_answers
+-- Repeats are numbers from 1. In a release where some are not, the answers to a question are counted in their order.
 CREATE OR REPLACE TEMP TABLE new_answers AS
-SELECT release, sample_id, sample_key, answer, label, correct, slices, missing_because,
-       min("row") OVER (PARTITION BY release) AS first_row
-FROM read_parquet($accepted)
+WITH numbered AS (
+    SELECT release, sample_id, repeat, row_number()
+               OVER (PARTITION BY release, sample_id ORDER BY try_cast(repeat AS INTEGER), repeat)::INTEGER AS number
+    FROM read_parquet($accepted) SEMI JOIN (
+        SELECT release FROM read_parquet($accepted)
+        GROUP BY release HAVING NOT bool_and(coalesce(try_cast(repeat AS INTEGER) > 0, false))
+    ) USING (release)
+)
+SELECT release, sample_id, coalesce(number, try_cast(repeat AS INTEGER)) AS repeat, sample_key, answer, label, correct,
+       slices, missing_because, min("row") OVER (PARTITION BY release) AS first_row
+FROM read_parquet($accepted) LEFT JOIN numbered USING (release, sample_id, repeat)
 
 -- name: releases
-SELECT release, left(md5(string_agg(
-    md5(to_json([sample_id, sample_key, label, slices::VARCHAR])::VARCHAR), '' ORDER BY sample_id)), 12), count(*)
-FROM new_answers GROUP BY release, first_row ORDER BY first_row
+-- A first answer has the same hash whether or not others can follow. `repeats` is the usual number of answers.
+WITH questions AS (SELECT release, sample_id, count(*) AS n FROM new_answers GROUP BY ALL),
+usual AS (
+    SELECT release, n AS repeats, (sum(count(*)) OVER (PARTITION BY release))::BIGINT AS n_questions
+    FROM questions GROUP BY release, n
+    QUALIFY row_number() OVER (PARTITION BY release ORDER BY count(*) DESC, n DESC) = 1
+)
+SELECT release, left(md5(string_agg(md5(to_json(list_concat(
+    [sample_id, sample_key, label, slices::VARCHAR], if(repeat = 1, [], [repeat::VARCHAR])
+))::VARCHAR), '' ORDER BY sample_id, repeat)), 12), count(*), n_questions, repeats
+FROM new_answers JOIN usual USING (release) GROUP BY release, first_row, n_questions, repeats ORDER BY first_row
 
 -- name: forget_answers
 DELETE FROM answers WHERE dataset = $dataset AND release = $release AND answers_version = $version

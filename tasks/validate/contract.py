@@ -110,7 +110,7 @@ def row_rules(contract: Contract) -> tuple[RowExpectation, ...]:
              reason=_fixed("the id is missing or blank")),
         RowExpectation("release_present", "critical", "release_blank", "every row has a release", "without a release",
              reason=_fixed("the release is missing or blank")),
-        RowExpectation("id_unique", "critical", "id_clash", "no id occurs twice in a release",
+        RowExpectation("id_unique", "critical", "id_clash", "no id occurs twice in a release, but for repeats",
              "whose id occurs more than once in the release", reason=_repeated),
         RowExpectation("sample_consistent", "critical", "inconsistent", "every id means the same sample in every row",
              "whose question, references, facts or cluster differ from other rows of the same id",
@@ -146,9 +146,11 @@ def _fixed(reason: str) -> Reason:
 def _repeated(row: Row, marks: Marks) -> str:
     if marks["id_clash"] == 1:
         return f"the same row again, first seen at row {marks['first_row']}"
+    repeat = "" if row["repeat"] in (None, "1") else f" with repeat {row['repeat']!r}"
     return (
-        f"the id {row['sample_id']!r} has {marks['same_id']} rows in release {row['release']!r} that are not "
-        f"the same, the first at row {marks['first_row']}: which one is right is not known"
+        f"the id {row['sample_id']!r} has {marks['same_id']} rows{repeat} in release {row['release']!r} that are not "
+        f"the same, the first at row {marks['first_row']}: which one is right is not known; several answers to one "
+        "question need a column `repeat`"
     )
 
 

@@ -69,6 +69,7 @@ SELECT
     coalesce("row", 0) AS "row",
     sample_id,
     release,
+    coalesce(repeat, '1') AS repeat,
     -- Compared only among rows of one id, where 64 bits are plenty.
     hash(question, answer, "references", facts, label) AS content,
     hash(sample_hash) AS sample,
@@ -106,18 +107,19 @@ SELECT
     is_cited(answer)::TINYINT AS cited
 FROM prepared;
 
--- Ids that occur more than once in a release.
+-- Ids that occur more than once in a release, as the same answer to the question: repeats are other answers to it.
 CREATE TEMP TABLE repeated AS
 SELECT
     release,
     sample_id,
+    repeat,
     count(*) AS n,
     min(position) AS first_position,
     arg_min("row", position) AS first_row,
     min(content) = max(content) AS identical
 FROM measured
 WHERE id_blank = 0 AND release_blank = 0
-GROUP BY release, sample_id
+GROUP BY release, sample_id, repeat
 HAVING count(*) > 1;
 
 CREATE TEMP TABLE marked AS
@@ -128,7 +130,7 @@ SELECT
     -- 1: the same row again. 2: rows that differ under one id.
     CASE WHEN n IS NULL OR (identical AND position = first_position) THEN 0 WHEN identical THEN 1 ELSE 2 END::TINYINT
         AS id_clash
-FROM measured LEFT JOIN repeated USING (release, sample_id);
+FROM measured LEFT JOIN repeated USING (release, sample_id, repeat);
 DROP TABLE measured;
 
 -- Ids whose question, references, facts or cluster are not the same everywhere. Rows that are out already for
@@ -163,7 +165,7 @@ HAVING 2 * count(*) > voters;
 -- The frame that the expectations run on, in the order of the file.
 CREATE TEMP TABLE frame AS
 SELECT
-    marked.* EXCLUDE (sample_id, release, content, sample, h_question, h_references, h_facts, h_cluster),
+    marked.* EXCLUDE (sample_id, release, repeat, content, sample, h_question, h_references, h_facts, h_cluster),
     coalesce(disputed.voters, 0)::INTEGER AS voters,
     coalesce(majority.votes, 0)::INTEGER AS votes,
     (disputed.sample_id IS NOT NULL AND majority.sample IS DISTINCT FROM marked.sample)::TINYINT AS inconsistent,

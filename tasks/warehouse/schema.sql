@@ -44,7 +44,8 @@ CREATE TABLE IF NOT EXISTS answers (
     label           VARCHAR,                -- the label as the source had it
     correct         BOOLEAN,                -- the label as a boolean; NULL: not labelled
     slices          MAP(VARCHAR, VARCHAR),  -- column to value, '(none)' where there is none
-    missing_because VARCHAR                 -- why the question got no answer; such a row has no score. NULL otherwise
+    missing_because VARCHAR,                -- why the question got no answer; such a row has no score. NULL otherwise
+    repeat          INTEGER DEFAULT 1       -- which of the release's answers to the question it is, from 1
 );
 
 -- One start of a flow, whether or not it got as far as a report.
@@ -162,7 +163,7 @@ CREATE TABLE IF NOT EXISTS reports (
     run_id          VARCHAR                 -- of the run that made it; as in `runs`
 );
 
--- One row per sample, metric and field, also where there is no number: status and reason say why. Where people have
+-- One row per answer, metric and field, also where there is no number: status and reason say why. Where people have
 -- labelled answers, metric `label` with its field `correct` is one of them.
 CREATE TABLE IF NOT EXISTS scores (
     report_id       VARCHAR NOT NULL,   -- as in `reports`
@@ -175,7 +176,8 @@ CREATE TABLE IF NOT EXISTS scores (
     "value"         DOUBLE,             -- NULL unless status is scored
     status          VARCHAR NOT NULL,   -- scored, undefined, failed, skipped
     reason          VARCHAR,            -- as in `measurements`
-    signature       VARCHAR NOT NULL    -- as in `measurements`
+    signature       VARCHAR NOT NULL,   -- as in `measurements`
+    repeat          INTEGER DEFAULT 1   -- as in `answers`
 );
 
 -- Aggregates. n_total = n_scored + n_failed + n_undefined + n_skipped; coverage = n_scored / n_total.
@@ -185,19 +187,21 @@ CREATE TABLE IF NOT EXISTS report_scores (
     metric      VARCHAR NOT NULL,   -- its name
     field       VARCHAR NOT NULL,   -- which of the metric's numbers
     slice       VARCHAR NOT NULL,   -- 'all', or column=value
-    n_total     BIGINT NOT NULL,    -- rows of the slice
+    n_total     BIGINT NOT NULL,    -- rows of the slice: answers
     n_scored    BIGINT NOT NULL,    -- rows with a number
     n_failed    BIGINT NOT NULL,    -- rows that could not be scored, and may be when tried again
     n_undefined BIGINT NOT NULL,    -- rows that the metric has nothing to say about: no reference
     n_skipped   BIGINT NOT NULL,    -- rows that were not tried
     coverage    DOUBLE,             -- n_scored / n_total
-    mean        DOUBLE,             -- over the scored rows; corpus BLEU where the field is corpus_bleu
+    mean        DOUBLE,             -- of the scored rows, per question first; corpus BLEU where the field is corpus_bleu
     ci_low      DOUBLE,             -- 95 %; NULL with fewer than two rows
     ci_high     DOUBLE,             -- 95 %
     ci_method   VARCHAR,            -- clopper-pearson, bounded-mean, cluster-bounded-mean, bootstrap
     bound_low   DOUBLE,             -- the mean if every failed or skipped row had the lowest value
     bound_high  DOUBLE,             -- the mean if every failed or skipped row had the highest value
-    n_clusters  BIGINT              -- clusters with a scored row; NULL: the data set has no clusters
+    n_clusters  BIGINT,             -- clusters with a scored row; NULL: the data set has no clusters
+    n_questions BIGINT,             -- questions with a scored row; NULL: one answer to each, so as many as n_scored
+    within_variance DOUBLE          -- of the numbers of one question's answers, mean over questions with several
 );
 
 -- A metric or judge against labels of people: one row over all releases and one for each. Bound to the signature: one
@@ -365,33 +369,34 @@ CREATE TABLE IF NOT EXISTS trace_funnels (
 CREATE OR REPLACE VIEW latest_reports AS
 SELECT * FROM reports QUALIFY row_number() OVER (PARTITION BY dataset, release ORDER BY version DESC) = 1;
 
--- The answers that every report is about, with their samples: one row per report and sample.
+-- The answers that every report is about, with their samples: one row per report and answer.
 CREATE OR REPLACE VIEW report_answers AS
 SELECT
     r.report_id, r.dataset, r.dataset_version, r.release, r.answers_version, a.sample_id, a.sample_key,
-    s.question, s."references", s.facts, s."cluster", a.answer, a.label, a.correct, a.slices, a.missing_because
+    s.question, s."references", s.facts, s."cluster", a.answer, a.label, a.correct, a.slices, a.missing_because,
+    a.repeat
 FROM reports r
 JOIN answers a
     ON a.dataset = r.dataset AND a.release = r.release AND a.answers_version = r.answers_version
 LEFT JOIN samples s
     ON s.dataset = r.dataset AND s.dataset_version = r.dataset_version AND s.sample_id = a.sample_id;
 
--- The same once for 'all' and once per slice. `unit` is what is independent: the cluster, or the row itself.
+-- The same once for 'all' and once per slice. `unit` is what is independent: the cluster, or the question itself.
 CREATE OR REPLACE VIEW report_slices AS
 SELECT
     report_id, release, sample_id, sample_key, coalesce('cluster ' || "cluster", 'sample ' || sample_id) AS unit,
-    unnest(list_prepend('all', [key || '=' || slices[key] for key in map_keys(slices)])) AS slice
+    unnest(list_prepend('all', [key || '=' || slices[key] for key in map_keys(slices)])) AS slice, repeat
 FROM report_answers;
 
--- For people: one row per sample and metric, with the texts beside the numbers.
+-- For people: one row per answer and metric, with the texts beside the numbers.
 CREATE OR REPLACE VIEW sample_scores AS
 SELECT
     s.report_id, s.release, s.sample_id, a.question, a."references", a.answer, a.correct, s.metric,
     any_value(s.status) AS status,
     any_value(s.reason) AS reason,
-    map_from_entries(list((s.field, s."value") ORDER BY s.field)) AS "values"
+    map_from_entries(list((s.field, s."value") ORDER BY s.field)) AS "values", repeat
 FROM scores s
-JOIN report_answers a USING (report_id, sample_id)
+JOIN report_answers a USING (report_id, sample_id, repeat)
 GROUP BY ALL;
 
 -- One row per fact of `ground_truth_similarity`, on both sides, with what became of it. An answer that needed no judge
@@ -411,9 +416,9 @@ FROM (
 CREATE OR REPLACE VIEW report_facts AS
 SELECT
     s.report_id, s.release, s.sample_id, a.question, f.side, f.fact_id, f.fact, f.status, f.with_id,
-    other.fact AS with_fact
+    other.fact AS with_fact, repeat
 FROM scores s
-JOIN report_answers a USING (report_id, sample_id)
+JOIN report_answers a USING (report_id, sample_id, repeat)
 JOIN facts f ON f.sample_key = a.sample_key AND f.signature = s.signature
 LEFT JOIN facts other
     ON other.sample_key = f.sample_key AND other.signature = f.signature AND other.fact_id = f.with_id

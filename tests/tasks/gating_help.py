@@ -73,7 +73,7 @@ def _report(connection: object, dataset: str, report_id: str, one: Made) -> None
     connection.register("a", answers)  # type: ignore[attr-defined]
     execute(
         "INSERT INTO answers "
-        "SELECT ?, ?, ?, id, md5(id || ?), 'answer', correct::VARCHAR, correct, slices, missing FROM a",
+        "SELECT ?, ?, ?, id, md5(id || ?), 'answer', correct::VARCHAR, correct, slices, missing, 1 FROM a",
         [dataset, one.release, one.release, one.release],
     )
     for name, scores in one.scores.items():
@@ -88,12 +88,14 @@ def _report(connection: object, dataset: str, report_id: str, one: Made) -> None
         )
         connection.register("v", table)  # type: ignore[attr-defined]
         execute(
-            "INSERT INTO scores SELECT ?, ?, 'v', ?, id, ?, ?, value, status, reason, ? FROM v",
+            "INSERT INTO scores SELECT ?, ?, 'v', ?, id, ?, ?, value, status, reason, ?, 1 FROM v",
             [report_id, dataset, one.release, metric, field_, signatures[metric]],
         )
         known = [v for v in scores.values() if isinstance(v, float)]
         execute(
-            "INSERT INTO report_scores VALUES (?, ?, ?, ?, 'all', ?, ?, 0, 0, 0, ?, ?, NULL, NULL, NULL, NULL, NULL)",
+            "INSERT INTO report_scores BY NAME SELECT ? AS report_id, ? AS release, ? AS metric, ? AS field, "
+            "'all' AS slice, ? AS n_total, ? AS n_scored, 0 AS n_failed, 0 AS n_undefined, 0 AS n_skipped, "
+            "? AS coverage, ? AS mean",
             [
                 report_id, one.release, metric, field_, len(scores), len(known), len(known) / len(scores),
                 float(np.mean(known)) if known else None,

@@ -23,7 +23,7 @@ GROUP BY report_id, name, bin
 
 -- name: failures
 WITH rows AS (
-    SELECT DISTINCT report_id, metric, sample_id, status, coalesce(reason, '') AS reason
+    SELECT DISTINCT report_id, metric, sample_id, repeat, status, coalesce(reason, '') AS reason
     FROM scores WHERE report_id = ANY(?) AND status <> 'scored'
 )
 SELECT report_id, metric, status, reason, count(*) AS n FROM rows

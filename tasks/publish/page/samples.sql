@@ -12,8 +12,11 @@ WITH answered AS (
     SELECT sample_id, arg_max(dataset_version, turn) AS dataset_version, any_value(dataset) AS dataset
     FROM answered GROUP BY sample_id
 ), moves AS (
-    SELECT sample_id, max("value") - min("value") AS move FROM scores
-    WHERE report_id IN (SELECT unnest($reports)) AND metric = $metric AND field = $field GROUP BY sample_id
+    SELECT sample_id, max("value") - min("value") AS move FROM (
+        SELECT report_id, sample_id, avg("value") AS "value" FROM scores
+        WHERE report_id IN (SELECT unnest($reports)) AND metric = $metric AND field = $field
+        GROUP BY report_id, sample_id
+    ) GROUP BY sample_id
 ), chosen AS (
     SELECT sample_id, dataset, dataset_version FROM newest LEFT JOIN moves USING (sample_id)
     ORDER BY move DESC NULLS LAST, sample_id LIMIT $most
@@ -43,8 +46,11 @@ SELECT name, place, arg_max(part, turn) FROM (
 SELECT place, left(answer, $cap), length(answer), correct FROM page_answers
 
 -- name: values
-SELECT metric || '.' || field, list(place ORDER BY place), list(round("value", $digits) ORDER BY place)
-FROM scores JOIN places USING (sample_id) WHERE report_id IN (SELECT unnest($reports)) GROUP BY ALL
+-- Of several answers to a question, the mean of those that have a number.
+SELECT metric || '.' || field, list(place ORDER BY place), list("value" ORDER BY place) FROM (
+    SELECT metric, field, place, round(avg("value"), $digits) AS "value"
+    FROM scores JOIN places USING (sample_id) WHERE report_id IN (SELECT unnest($reports)) GROUP BY metric, field, place
+) GROUP BY metric, field
 
 -- name: reasons
 SELECT DISTINCT metric, place, status, reason FROM scores JOIN places USING (sample_id)

@@ -50,16 +50,19 @@ def test_a_comparison_of_many_rows(tmp_path: Path, scores: tuple[np.ndarray, np.
                 about,
             )
             warehouse.execute(
-                "INSERT INTO report_scores VALUES (?, ?, 'rouge_l', 'f1', 'all', ?, ?, 0, 0, 0, 1, 0, 0, 0, 't', 0, 0)",
+                "INSERT INTO report_scores BY NAME SELECT ? AS report_id, ? AS release, 'rouge_l' AS metric, "
+                "'f1' AS field, 'all' AS slice, ? AS n_total, ? AS n_scored, 0 AS n_failed, 0 AS n_undefined, "
+                "0 AS n_skipped, 1 AS coverage, 0 AS mean",
                 [report, name, N, N],
             )
             ids = [f"s{i:05}" for i in range(N)]
             warehouse.execute(
-                "INSERT INTO answers SELECT 'd', ?, 'a', unnest(?), 'k', 'x', NULL, NULL, MAP {'kind': 'one'}, NULL",
+                "INSERT INTO answers SELECT 'd', ?, 'a', unnest(?), 'k', 'x', NULL, NULL, MAP {'kind': 'one'}, NULL, 1",
                 [name, ids],
             )
             warehouse.execute(
-                "INSERT INTO scores SELECT ?, 'd', 'v', ?, unnest(?), 'rouge_l', 'f1', unnest(?), 'scored', NULL, 'x'",
+                "INSERT INTO scores "
+                "SELECT ?, 'd', 'v', ?, unnest(?), 'rouge_l', 'f1', unnest(?), 'scored', NULL, 'x', 1",
                 [report, name, ids, values.tolist()],
             )
     overall, slice_ = compare(Home(tmp_path), "d/old/v1", "d/new/v1").rows

@@ -30,7 +30,7 @@ def test_a_key_that_is_not_known() -> None:
         parse_map(["anwser=text"])
     assert str(error.value) == (
         "--map anwser=text: 'anwser' is not a key; "
-        "choose from id, question, answer, references, facts, release, label, cluster, missing_because"
+        "choose from id, question, answer, references, facts, release, label, cluster, missing_because, repeat"
     )
 
 
@@ -245,6 +245,6 @@ def test_any_path_into_any_record_gives_something_or_nothing(record: dict[str, s
 
 
 def test_every_key_but_the_label_has_usual_names() -> None:
-    names = {"id", "question", "answer", "references", "facts", "release", "cluster", "missing_because"}
+    names = {"id", "question", "answer", "references", "facts", "release", "cluster", "missing_because", "repeat"}
     assert set(KEYS) == names | {"label"}
     assert set(complete({}, (), [dict.fromkeys(KEYS, "x")], "file").paths) == names

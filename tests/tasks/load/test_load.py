@@ -27,6 +27,15 @@ ANSWERS = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("given", "staged"),
+    [(None, "1"), ("", "1"), (3, "3"), ("03", "3"), (2.0, "2"), (" b ", "b"), (0, "0"), ("1.5", "1.5"), (True, "true")],
+)
+def test_what_tells_the_answers_to_a_question_apart(tmp_path: Path, given: object, staged: str) -> None:
+    rows = [{"id": "q", "answer": "a", "reference": "a", "repeat": given}, {"id": "r", "repeat": "x"}]
+    assert rows_of(stage(tmp_path, rows).staged)[0]["repeat"] == staged
+
+
 def test_answers_and_references_of_two_files(tmp_path: Path) -> None:
     references = jsonl(tmp_path / "questions.jsonl", QUESTIONS)
     loaded = stage(tmp_path, ANSWERS, references=references, slices=("lang",))
@@ -38,6 +47,7 @@ def test_answers_and_references_of_two_files(tmp_path: Path) -> None:
         "question": "Capital of France?",
         "answer": "It is Paris",
         "missing_because": None,
+        "repeat": "1",
         "references": ["Paris"],
         "facts": ["F"],
         "cluster": None,

@@ -27,6 +27,7 @@ from answerkey.tasks.releases.generate import (
     estimate_answers,
     generate,
     register_generated,
+    tally,
 )
 from answerkey.tasks.releases.provenance import answers_file, generation_of, manifest_file
 from answerkey.tasks.releases.questions import QuestionSet, find_questions
@@ -107,6 +108,42 @@ def test_answers_are_kept_in_order_with_how_they_were_made(
     # Who changes the answers has answers that nobody generated.
     Path(made.answers).write_bytes(before.replace(b"Rome", b"Lyon"))
     assert generation_of(made.answers) is None
+
+
+def test_repeats_are_asked_one_by_one_and_more_of_them_later(
+    server: JudgeServer, found: QuestionSet, tmp_path: Path
+) -> None:
+    home, work = tmp_path / "home", tmp_path / "work"
+    once = generate(Home(home), found, asking(server, home), "r", work)
+    asked = replace(asking(server, home, "second"), repeats=3)
+    foreseen = estimate_answers(found, asked, work)
+    assert (foreseen.samples, foreseen.calls, foreseen.in_ledger) == (12, 8, 4)
+    made = generate(Home(home), found, asked, "r", work)
+    assert (made.n_questions, made.repeats, made.n_generated, made.n_from_ledger, made.n_skipped) == (5, 3, 8, 4, 3)
+    assert (server.n_requests, once.calls, made.calls) == (12, 4, 8)
+    # Every request has a seed of its own; the first repeat is the request that was made without repeats.
+    seeds = Counter(request.body["seed"] for request in server.requests)
+    assert seeds == {0: 4, 1: 4, 2: 4}
+    assert [(row["id"], row["repeat"], row["answer"]) for row in lines(made)][:4] == [
+        ("France", 1, "It is Paris."), ("France", 2, "It is Paris."), ("France", 3, "It is Paris."),
+        ("Italy", 1, "It is Rome."),
+    ]  # fmt: skip
+    assert len({row["request"] for row in lines(made)}) == 13
+    assert tally(made).startswith(
+        f"{found.dataset}/r: 5 questions, 3 answers each: 8 generated, 4 from ledger, 0 failed, 3 skipped (3 the"
+    )
+    assert (generation_of(made.answers) or {})["repeats"] == 3
+    # A run that is stopped half way goes on where it ended.
+    little = replace(asking(server, home, "third", max_calls=3), repeats=5)
+    stopped = generate(Home(home), found, little, "r", work)
+    assert (stopped.n_generated, stopped.n_from_ledger, stopped.n_skipped) == (3, 12, 10)
+    with pytest.raises(UserError, match=r"15 of 25 answers are there \(5 budget used up, 5 the question is blank\)"):
+        check_answered(stopped, 0.95)
+    full = generate(Home(home), found, replace(asking(server, home, "fourth"), repeats=5), "r", work)
+    assert (full.n_generated, full.n_from_ledger, server.n_requests) == (5, 15, 20)
+    registered = register_generated(Home(home), found, full)
+    done = run(home, source_of(Home(home), registered), ["contains"])
+    assert [(one.n_rows, one.n_questions, one.repeats) for one in done.committed.releases] == [(25, 5, 5)]
 
 
 @pytest.mark.parametrize(

@@ -227,4 +227,4 @@ def test_sample_scores_are_readable(home: Path, partial: Done) -> None:
     [row] = [row for row in rows if row[0] == "q04" and row[5] == "rouge_l"]
     [given] = [row for row in ROWS if row["id"] == "q04" and row["release"] == RELEASES[0]]
     perfect = {"precision": 1.0, "recall": 1.0, "f1": 1.0}
-    assert row == ("q04", "Q4", given["references"], given["answer"], None, "rouge_l", "scored", None, perfect)
+    assert row == ("q04", "Q4", given["references"], given["answer"], None, "rouge_l", "scored", None, perfect, 1)

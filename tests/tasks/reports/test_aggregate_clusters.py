@@ -97,7 +97,7 @@ def test_a_release_without_a_single_number(tmp_path: Path) -> None:
     found = query(tmp_path, "SELECT DISTINCT * EXCLUDE (metric, field) FROM report_scores")
     # What the failed rows could do is everything: from 0 to 1.
     nothing = (None, None, None, None)
-    assert found == [(done.ids[0], "d", "all", 3, 0, 3, 0, 0, 0.0, *nothing, 0.0, 1.0, None)]
+    assert found == [(done.ids[0], "d", "all", 3, 0, 3, 0, 0, 0.0, *nothing, 0.0, 1.0, None, None, None)]
     assert query(tmp_path, "SELECT metric, field FROM report_scores ORDER BY ALL") == [
         ("bleu", "bleu"), ("rouge_l", "f1"), ("rouge_l", "precision"), ("rouge_l", "recall"),
     ]  # fmt: skip

@@ -230,8 +230,33 @@ def test_rows_that_differ_under_one_id_are_all_out(tmp_path: Path) -> None:
         assert rule == "id_unique"
         assert reason.split("; also ")[0] == (
             f"the id 'q{id_number}' has 3 rows in release 'old' that are not the same, the first at row {first}: "
-            "which one is right is not known"
+            "which one is right is not known; several answers to one question need a column `repeat`"
         )
+
+
+def test_repeats_are_other_answers_and_a_repeat_that_comes_again_is_a_duplicate(tmp_path: Path) -> None:
+    found = run(
+        tmp_path,
+        [
+            row(repeat="1"),
+            row(repeat="2"),
+            row(repeat="3", answer="In Paris."),
+            row(repeat="2"),
+            row(repeat="run b", sample_id="q2"),
+            row(repeat="run b", sample_id="q2", answer="In Paris."),
+            row(repeat="run b", sample_id="q2", release="new"),
+            row(repeat="4", references=["Paris"]),
+        ],
+    )
+    assert found.kept == [1, 2, 3, 7]
+    several = "the id 'q2' has 2 rows with repeat 'run b' in release 'old' that are not the same, the first at row 5: "
+    several += "which one is right is not known; several answers to one question need a column `repeat`"
+    assert found.reasons == {
+        4: ("id_unique", "the same row again, first seen at row 2"),
+        5: ("id_unique", several),
+        6: ("id_unique", several),
+        8: ("sample_consistent", "the references of the id 'q1' differ from what 3 of its 4 rows have"),
+    }
 
 
 def test_blank_ids_are_not_repeated_ids(tmp_path: Path) -> None:
@@ -540,7 +565,7 @@ def test_raw_restores_the_row(tmp_path: Path) -> None:
     for line, given in zip(found.quarantine, staged, strict=True):
         restored = json.loads(line["raw"])
         assert list(restored) == staged_schema().names
-        assert restored == {"row": line["row"], "correct": None, "missing_because": None} | given
+        assert restored == {"row": line["row"], "correct": None, "missing_because": None, "repeat": None} | given
         table = pa.Table.from_pylist([restored], schema=staged_schema())
         assert table.equals(pq.read_table(tmp_path / "staged.parquet").slice(line["row"] - 1, 1))
     assert found.quarantine[0]["sample_id"] == "ид-1"

@@ -128,7 +128,8 @@ def test_the_reasons_say_what_is_wrong(home: Path, done: Done) -> None:
     for what in ("conflict", "conflict again"):
         assert reasons[numbers[what]] == (
             "the id 'twice' has 2 rows in release 'one' that are not the same, "
-            f"the first at row {first}: which one is right is not known"
+            f"the first at row {first}: which one is right is not known; several answers to one question need a "
+            "column `repeat`"
         )
     other = "the references of the id '1' differ from what 2 of its 3 rows have"
     assert reasons[numbers["other references"]] == other

@@ -3,3 +3,9 @@ ALTER TABLE report_scores ADD COLUMN n_clusters BIGINT;
 ALTER TABLE IF EXISTS comparisons ADD COLUMN n_clusters BIGINT;
 -- How many new releases were compared with one baseline together. What was stored was corrected for one.
 ALTER TABLE IF EXISTS comparisons ADD COLUMN n_candidates BIGINT DEFAULT 1;
+
+-- Several answers of a release to one question. What was stored before has one.
+ALTER TABLE IF EXISTS answers ADD COLUMN IF NOT EXISTS repeat INTEGER DEFAULT 1;
+ALTER TABLE IF EXISTS scores ADD COLUMN IF NOT EXISTS repeat INTEGER DEFAULT 1;
+ALTER TABLE report_scores ADD COLUMN n_questions BIGINT;
+ALTER TABLE report_scores ADD COLUMN within_variance DOUBLE;
