@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from answerkey.flows.cli import main
 from answerkey.flows.cli.compare import print_compared_reports
 from answerkey.metrics_core.statistics.intervals import tango
 from answerkey.tasks.compare.compare import compare
@@ -179,3 +181,31 @@ def test_the_flow_takes_names_and_shows_what_it_found(server: str, home: Path, a
     keys = {one["key"] for one in ask("artifacts/filter", {"flow_runs": {"id": {"any_": [run["id"]]}}})}
     assert keys == {"differences-d-old-d-new", "comparison-d-old-d-new", "verdict-d-old-d-new"}
     assert (home / "pages/d/new-v1-against-old-v2.html").is_file()
+
+
+def test_one_field_per_metric_is_shown_and_candidates_share_their_family(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    metrics = ("answer_correctness", "rouge_l", "exact_match")
+    for name, right in (("old", 6), ("one", 13), ("two", 13)):
+        release(tmp_path, name, [answer(i, "yes" if i < right else "no") for i in range(20)], metrics)
+    asked = ["report", "d/one/v1", "d/two/v1", "--baseline", "old", "--home", str(tmp_path)]
+
+    def shown(*more: str) -> str:
+        assert main([*asked, *more]) == 0
+        return capsys.readouterr().out
+
+    def fields(text: str) -> list[str]:
+        return re.findall(r"^ (\w+\.\w+) ", text, re.MULTILINE)
+
+    headlines = ["answer_correctness.token_overlap_recall", "rouge_l.recall", "exact_match.match"]
+    # One table of reports, two of comparisons.
+    assert fields(shown()) == headlines * 3
+    for pair in json.loads(shown("--json"))["comparisons"]:
+        assert pair["n_candidates"] == 2
+        # Seven answers more are right, p is 2 / 2^7: six fields of two candidates are one family.
+        assert [row["p_adjusted"] for row in pair["rows"]] == pytest.approx([6 * 2 / 2**7] * 3, rel=0.1)
+    # With one reference a sample, rouge_l is a part of answer_correctness under another name.
+    every = fields(shown("--all-fields"))
+    assert len(every) == 3 * 8 and every[8:] == every[8:16] * 2 and set(every[:8]) == set(every[8:])
+    assert [name for name in every[:8] if not name.startswith("answer_correctness.")] == ["exact_match.match"]
