@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
+from answerkey.metrics_core.statistics.bounded_mean import rejects
 from answerkey.metrics_core.statistics.clustered import (
     Codes,
     Floats,
@@ -180,11 +182,34 @@ class RuleStatistic:
         """The interval of the difference or of the mean, by the same methods as in reports and comparisons."""
         if self.means:
             span = self.high - self.low
+            if self.binary and self.codes is None:
+                return _interval_of_counts(int((self.changes > 0).sum()), int((self.changes < 0).sum()), self.n, level)
             return difference_interval(self.changes, self.codes, binary=self.binary, span=span, level=level)
         if self.binary:
             return proportion_interval(self.changes, self.codes, level)
         unclipped = mean_interval(self.changes, self.codes, span=self.high - self.low, level=level)
         return unclipped and unclipped.clipped(self.low, self.high)
+
+    def above(self, floor: float, level: float = LEVEL) -> bool:
+        """Whether the whole interval at `level` lies above `floor`."""
+        return self._beyond(floor, level, 1)
+
+    def below(self, floor: float, level: float = LEVEL) -> bool:
+        """Whether the whole interval at `level` lies below `floor`."""
+        return self._beyond(floor, level, -1)
+
+    def _beyond(self, floor: float, level: float, sign: int) -> bool:
+        """The same as by the ends of the interval, and much quicker than finding them."""
+        if self.n < 2 or self.n_clusters == 1:
+            return False
+        if self.binary and self.codes is None:
+            interval = self.interval(level)
+            return interval is not None and (interval.low > floor if sign > 0 else interval.high < floor)
+        ends = (self.low - self.high, self.high - self.low) if self.means else (self.low, self.high)
+        low, high = ends if sign > 0 else (-ends[1], -ends[0])
+        sums = sign * unit_sums(self.changes, self.codes)
+        sizes = 1.0 if self.codes is None else np.bincount(self.codes).astype(np.float64)
+        return bool(rejects([sums], sign * floor, sizes, low=low, high=high, alpha=(1 - level) / 2)[0])
 
     def interval_if_equal(self, level: float = LEVEL) -> Interval | None:
         """Roughly the interval of the difference if the releases were equally good and changed as many answers.
@@ -240,6 +265,13 @@ def statistic_of(
         unmeasured_as,
         int((column.changed & np.isfinite(column.old)).sum()) if difference and column.changed is not None else 0,
     )
+
+
+@lru_cache(maxsize=4096)
+def _interval_of_counts(fixed: int, broken: int, n: int, level: float) -> Interval | None:
+    """Of a difference of 0/1 scores. A simulation meets the same counts again and again."""
+    changes = np.repeat([1.0, -1.0, 0.0], [fixed, broken, n - fixed - broken])
+    return difference_interval(changes, None, binary=True, level=level)
 
 
 def _counts(masks: Mapping[str, Mask], known: Mask) -> dict[str, int]:

@@ -29,7 +29,7 @@ from answerkey.metrics_core.gate.evidence import Calibrated, Coverage, Evidence,
 from answerkey.metrics_core.gate.policy import Policy, PolicyRule
 from answerkey.metrics_core.statistics.bounded_mean import minimum_clusters
 from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, percent
-from answerkey.metrics_core.statistics.power import decide, needed_to_decide
+from answerkey.metrics_core.statistics.power import Decision, needed_to_decide
 
 GateOutcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INCOMPLETE"]
 
@@ -124,8 +124,9 @@ def apply_policy(policy: Policy, evidence: Evidence, level: float = LEVEL) -> Ve
     """
     statistics = {rule: _bounds(rule, evidence) for rule in policy.rules if rule.kind in ("difference", "level")}
     known = {rule: bounds for rule, bounds in statistics.items() if isinstance(bounds, _Bounds)}
-    failing_worst = _failing({rule: bounds.worst for rule, bounds in known.items()}, len(statistics), level)
-    failing_best = _failing({rule: bounds.best for rule, bounds in known.items()}, len(statistics), level)
+    worst = decisions({rule: bounds.worst for rule, bounds in known.items()}, len(statistics), level)
+    scored = all(bounds.best is bounds.worst for bounds in known.values())
+    best = worst if scored else decisions({r: bounds.best for r, bounds in known.items()}, len(statistics), level)
     outcomes = []
     for rule in policy.rules:
         if rule.kind == "coverage":
@@ -136,8 +137,9 @@ def apply_policy(policy: Policy, evidence: Evidence, level: float = LEVEL) -> Ve
             outcomes.append(RuleOutcome(rule.text, "INCOMPLETE", f"{_name(rule)}: {bounds.reason}"))
         else:
             gap = next(_gaps(rule, bounds.worst, policy, evidence), None)
-            failed = rule in failing_worst, rule in failing_best
-            outcomes.append(_score(rule, bounds, gap, failed, _About(evidence.new, len(statistics), level)))
+            outcomes.append(
+                _score(rule, bounds, gap, (worst[rule], best[rule]), _About(evidence.new, len(statistics), level))
+            )
     outcome = next(one for one in PRECEDENCE if any(rule.outcome == one for rule in outcomes))
     return Verdict(outcome, _summary(outcome, outcomes, evidence), tuple(outcomes), level=level)
 
@@ -165,25 +167,29 @@ def _changed(n: int, new: str) -> str:
     )
 
 
+def decisions(
+    statistics: Mapping[PolicyRule, RuleStatistic], family: int, level: float = LEVEL
+) -> dict[PolicyRule, Decision]:
+    """PASS, FAIL or INCONCLUSIVE for each rule, as one of `family` rules about scores."""
+    failing = _failing(statistics, family, level)
+    return {
+        rule: "FAIL" if rule in failing else "PASS" if statistic.above(rule.floor, level) else "INCONCLUSIVE"
+        for rule, statistic in statistics.items()
+    }
+
+
 def _failing(statistics: Mapping[PolicyRule, RuleStatistic], family: int, level: float) -> set[PolicyRule]:
     """The rules whose interval lies below the floor, by Holm's steps over `family` rules."""
     failing: set[PolicyRule] = set()
     while family > len(failing):
         step = 1 - (1 - level) / (family - len(failing))
         newly_failing = {
-            rule
-            for rule, statistic in statistics.items()
-            if rule not in failing and decide(_from(statistic.interval(step), rule.floor), 0.0) == "FAIL"
+            rule for rule, statistic in statistics.items() if rule not in failing and statistic.below(rule.floor, step)
         }
         if not newly_failing:
             break
         failing |= newly_failing
     return failing
-
-
-def _from(interval: Interval | None, floor: float) -> Interval | None:
-    """The interval less the floor."""
-    return interval and Interval(interval.low - floor, interval.high - floor, interval.method)
 
 
 def _gaps(rule: PolicyRule, statistic: RuleStatistic, policy: Policy, evidence: Evidence) -> Iterator[_Gap]:
@@ -199,28 +205,25 @@ def _gaps(rule: PolicyRule, statistic: RuleStatistic, policy: Policy, evidence: 
 
 
 def _score(
-    rule: PolicyRule, bounds: _Bounds, gap: _Gap | None, failed: tuple[bool, bool], about: _About
+    rule: PolicyRule, bounds: _Bounds, gap: _Gap | None, found: tuple[Decision, Decision], about: _About
 ) -> RuleOutcome:
-    """The outcome that the rule has both with the worst and the best values of what was not measured."""
-    decisions = [
-        _decision(rule, statistic, about.level, failed=below) for statistic, below in zip(bounds, failed, strict=True)
-    ]
-    outcome = decisions[0]
-    statistic = bounds.best if decisions == ["FAIL", "FAIL"] else bounds.worst
+    """The outcome that was `found` both with the worst and with the best values of what was not scored."""
+    outcome: GateOutcome = found[0]
+    statistic = bounds.best if found == ("FAIL", "FAIL") else bounds.worst
     interval = statistic.interval(about.level)
     needed = None
     if gap:
         outcome, tail = gap.outcome, f"this decides nothing, because {gap.reason}"
-    elif decisions[0] != decisions[1]:
+    elif found[0] != found[1]:
         outcome = "INCOMPLETE"
         tail = (
-            f"this decides nothing, because it would be {decisions[1]} if what was not scored had the best values; "
+            f"this decides nothing, because it would be {found[1]} if what was not scored had the best values; "
             "score what failed again with --only-failed, or complete the data set"
         )
     else:
         needed = _needed(rule, statistic, about.level) if outcome == "INCONCLUSIVE" else None
         tail = _meaning(rule, statistic, outcome, needed, about.level)
-        if outcome == "INCONCLUSIVE" and decide(_from(interval, rule.floor), 0.0) == "FAIL":
+        if outcome == "INCONCLUSIVE" and interval and interval.high < rule.floor:
             tail += f" (it is below the floor, but among {about.family} rules not surely enough)"
     low, high = (interval.low, interval.high) if interval else (None, None)
     sentence = f"{_numbers(rule, statistic, interval, about)}; {tail}"
@@ -228,12 +231,6 @@ def _score(
         rule.text, outcome, sentence, statistic.value, low, high, statistic.n, needed, about.level,
         statistic.n_clusters, sum(statistic.unanswered.values()), sum(statistic.unmeasured.values()),
     )  # fmt: skip
-
-
-def _decision(rule: PolicyRule, statistic: RuleStatistic, level: float, *, failed: bool) -> GateOutcome:
-    if failed:
-        return "FAIL"
-    return "PASS" if decide(_from(statistic.interval(level), rule.floor), 0.0) == "PASS" else "INCONCLUSIVE"
 
 
 def _needed(rule: PolicyRule, statistic: RuleStatistic, level: float) -> int | None:

@@ -53,7 +53,7 @@ def test_history_leaves_out_the_plot_and_no_number(capsys: pytest.CaptureFixture
 @pytest.mark.usefixtures("narrow")
 def test_a_self_test_says_what_is_true_of_the_release(capsys: pytest.CaptureFixture[str]) -> None:
     rate = Estimate(0.025, Interval(0.02, 0.03, "wilson"))
-    trial = OperatingPoint("equal", 0.0, 1622, 2000, rate, rate, 0.8, 0.8)
+    trial = OperatingPoint("equal", 0.0, 1622, 2000, rate, rate, 0.8, 0.8, wrong=("FAIL",))
     print_self_test(SelfTest(1622, 1622, ("label.correct >= -0.02",), (trial,)))
     shown = capsys.readouterr().out
     assert "as good" in shown and "(stated: 80 %)" in shown and shown.count("2.5 ± 0.5 %") == 3

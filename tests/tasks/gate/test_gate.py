@@ -309,7 +309,7 @@ def test_real_releases_and_the_self_test_on_them(tmp_path: Path, shared: Path) -
     warehouse(tmp_path, [Made(name, {FIELD: labels[name]}) for name in ("chatgpt", "gpt4", "newbing")])
     assert gate(Home(tmp_path), "chatgpt", "gpt4", policy(0)).verdict.outcome == "PASS"
     assert gate(Home(tmp_path), "gpt4", "newbing", policy(0)).verdict.outcome == "INCONCLUSIVE"
-    equal, loss = gate_self_test(Home(tmp_path), "gpt4", "newbing", policy(0), seed=1).trials
+    equal, loss, _ = gate_self_test(Home(tmp_path), "gpt4", "newbing", policy(0), seed=1).trials
     assert (equal.name, equal.n, equal.n_runs) == ("equal", 1618, 2000)
     assert equal.failed.interval
     assert equal.failed.interval.high < 0.05
@@ -320,11 +320,13 @@ def test_real_releases_and_the_self_test_on_them(tmp_path: Path, shared: Path) -
     assert loss.failed.value == pytest.approx(0.8, abs=0.03)
     tested = gate_self_test(Home(tmp_path), "gpt4", "newbing", policy(0.02), seed=2)
     by_name = {trial.name: trial for trial in tested.trials}
-    assert list(by_name) == ["equal", "margin", "loss", "enough"]
+    assert list(by_name) == ["equal", "margin", "loss", "enough", "dropped", "rare", "noise"]
     assert by_name["equal"].failed.value <= 0.002
     assert by_name["margin"].passed.value == pytest.approx(0.025, abs=0.012)
     assert by_name["margin"].failed.value == pytest.approx(0.025, abs=0.012)
     assert by_name["enough"].passed.value == pytest.approx(0.8, abs=0.03)
+    assert by_name["dropped"].passed.value <= 0.032
+    assert by_name["rare"].passed.value <= 0.032
     needed = by_name["enough"].n
     assert needed == pytest.approx(1618 * (0.0205 / 0.02 * (1.96 + 0.8416) / 1.96) ** 2, rel=0.05)
 
