@@ -83,7 +83,7 @@ def drift(shared: Path, tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     source = Source(jsonl(folder / "drift.jsonl", rows), paths={"label": "correct"})
     ids = run(folder, source, ["rouge_l", "token_overlap", "bleu"]).ids
     assert ids == ["drift/gpt-4-0314/v1", "drift/gpt-4-0613/v1"]
-    return compare(Home(folder), *ids)
+    return compare(Home(folder), *ids, all_fields=True)
 
 
 def test_overlap_rises_while_the_answers_get_worse(drift: Comparison) -> None:
