@@ -70,8 +70,9 @@ class RuleOutcome:
 class Verdict:
     """The decision of a gate, in one sentence that a release manager can act on, and the rules behind it.
 
-    `look` counts how often these two releases were decided on as data arrived, this time included; the new release is
-    one of `candidates`. `level` is that of every interval behind the verdict, before Holm's steps.
+    `look` counts how often these two releases were decided on as data arrived, this time included; None where that is
+    not known, or nothing was looked at. The new release is one of `candidates`. `level` is that of every interval
+    behind the verdict, before Holm's steps.
 
     >>> Verdict("PASS", "v2 may ship in place of v1.").outcome in PRECEDENCE
     True
@@ -80,7 +81,7 @@ class Verdict:
     outcome: GateOutcome
     sentence: str
     rules: tuple[RuleOutcome, ...] = ()
-    look: int = 1
+    look: int | None = None
     candidates: int = 1
     level: float = LEVEL
 

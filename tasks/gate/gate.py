@@ -116,7 +116,8 @@ def gate(home: Home, old: str, new: str, policy: Policy, dataset: str = "", *, c
     Args:
         old, new: ids of reports, or names of releases, which stand for their newest report; `dataset`: where a release
             has reports on several.
-        candidates: how many new releases are decided on together; their intervals share the error of one.
+        candidates: how many new releases are decided on together; their intervals share the error of one. The same
+            reports decided on again keep the number that they had.
 
     Raises:
         UserError: there is no report `new`, it is not clear which are meant, or they cannot be a pair. A baseline that
@@ -136,7 +137,8 @@ def _decided(home: Home, old: str, new: str, policy: Policy, dataset: str, candi
         sentence = f"whether {new} may ship cannot be said: {sentence}"
         return ReleaseVerdict(old, new, primary, margin, Verdict("INCOMPLETE", sentence, rules))
     before, after = _reports(home, old, new, dataset, policy)
-    look = look_at(home, before, after, primary)
+    look, known = look_at(home, before, after, primary)
+    candidates = max(candidates, known)
     level = shared_level(look=look if policy.looks == "repeated" else None, candidates=candidates)
     verdict = apply_policy(policy, evidence(home, before, after, policy), level)
     verdict = replace(verdict, look=look, candidates=candidates)
@@ -146,7 +148,8 @@ def _decided(home: Home, old: str, new: str, policy: Policy, dataset: str, candi
 
 def _looked(policy: Policy, verdict: Verdict) -> str:
     """What follows from the number of looks and of candidates, in a sentence; nothing where both are 1."""
-    many = [f"look {verdict.look}"] if policy.looks == "repeated" or verdict.look > 1 else []
+    again = (verdict.look or 1) > 1
+    many = [f"look {verdict.look}"] if policy.looks == "repeated" or again else []
     many += [f"one of {verdict.candidates} candidates"] if verdict.candidates > 1 else []
     if not many:
         return ""
@@ -154,7 +157,7 @@ def _looked(policy: Policy, verdict: Verdict) -> str:
     if verdict.level != LEVEL:
         what = " and ".join(["looks"] * (policy.looks == "repeated") + ["candidates"] * (verdict.candidates > 1))
         text += f": intervals at {percent(verdict.level)}, so that all {what} together keep the error rate of one"
-    if policy.looks == "once" and verdict.look > 1:
+    if policy.looks == "once" and again:
         text += "; the stated error rate holds for one look, so write looks: repeated in the policy"
     return f"{text}."
 

@@ -57,9 +57,20 @@ def store_verdict(home: Home, gated: ReleaseVerdict) -> None:
     rules = json.dumps([asdict(rule) for rule in said.rules], allow_nan=False)
     with home.warehouse.writing() as warehouse:
         warehouse.execute(
-            'INSERT INTO verdicts (created_at, old_report, new_report, outcome, sentence, "primary", margin, rules) '
-            "VALUES (now(), ?, ?, ?, ?, ?, ?, ?)",
-            [gated.old, gated.new, said.outcome, said.sentence, gated.primary, gated.margin, rules],
+            'INSERT INTO verdicts (created_at, old_report, new_report, outcome, sentence, "primary", margin, rules, '
+            "look, n_candidates, level) VALUES (now(), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            [
+                gated.old,
+                gated.new,
+                said.outcome,
+                said.sentence,
+                gated.primary,
+                gated.margin,
+                rules,
+                said.look,
+                said.candidates,
+                said.level,
+            ],
         )
 
 
@@ -85,23 +96,26 @@ def looks_taken(home: Home, dataset: str, primary: str) -> tuple[LooksTaken, ...
     return tuple(LooksTaken(*row) for row in rows)
 
 
-def look_at(home: Home, old: Report, new: Report, primary: str) -> int:
-    """The number of a look at two reports by the METRIC.FIELD `primary`, from 1: one more than there were at others.
+def look_at(home: Home, old: Report, new: Report, primary: str) -> tuple[int, int]:
+    """The number of a look at two reports by the METRIC.FIELD `primary`, and of how many candidates it was one before.
 
-    Only what is new makes a look: other answers, another version of the data set, or another way of measuring. The
-    same data again have the number that they had first.
+    Looks count from 1. Only what is new makes one: other answers, another version of the data set, or another way of
+    measuring. The same data again have the number that they had first, and are no less one of several candidates.
     """
     metric = primary.partition(".")[0]
     names = {"dataset": new.dataset, "primary": primary, "metric": metric, "old": old.release, "new": new.release}
     with home.warehouse.reading() as warehouse:
         rows = warehouse.execute(_SQL["seen"] + "\n" + _SQL["looks"], names).fetchall()
-    seen = [data for (data,) in rows]
+    seen = [what for what, _ in rows]
     data = [
         part
         for report in (old, new)
         for part in (report.dataset_version, report.answers_version, report.manifest["signatures"].get(metric))
     ]
-    return seen.index(data) + 1 if data in seen else len(seen) + 1
+    if data not in seen:
+        return len(seen) + 1, 1
+    look = seen.index(data)
+    return look + 1, rows[look][1]
 
 
 def stored_verdicts(home: Home, new_report_ids: Sequence[str]) -> tuple[ReleaseVerdict, ...]:
@@ -112,8 +126,8 @@ def stored_verdicts(home: Home, new_report_ids: Sequence[str]) -> tuple[ReleaseV
             [list(new_report_ids)] * 2,
         ).fetchall()
     return tuple(
-        ReleaseVerdict(old, new, primary, margin, Verdict(outcome, sentence, _rules(rules)))
-        for old, new, primary, margin, outcome, sentence, rules in rows
+        ReleaseVerdict(old, new, primary, margin, Verdict(outcome, sentence, _rules(rules), *looked))
+        for old, new, primary, margin, outcome, sentence, rules, *looked in rows
     )
 
 
@@ -164,8 +178,10 @@ def junit(gated: ReleaseVerdict) -> str:
             ElementTree.SubElement(case, "system-out").text = _xml(rule.sentence)
     ElementTree.SubElement(suite, "system-out").text = _xml(f"{gated.verdict.outcome}: {gated.verdict.sentence}")
     properties = ElementTree.Element("properties")
-    for name in ("look", "candidates", "level"):
-        ElementTree.SubElement(properties, "property", name=name, value=str(getattr(gated.verdict, name)))
+    said = {"look": gated.verdict.look, "candidates": gated.verdict.candidates, "level": gated.verdict.level}
+    for name, value in said.items():
+        if value is not None:
+            ElementTree.SubElement(properties, "property", name=name, value=str(value))
     suite.insert(0, properties)
     whole = ElementTree.Element("testsuites")
     whole.append(suite)

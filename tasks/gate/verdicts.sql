@@ -1,6 +1,8 @@
 -- name: newest
 -- The newest verdict about each two reports of which the new one is in the list.
-SELECT old_report, new_report, "primary", margin, outcome, sentence, rules FROM verdicts
+SELECT old_report, new_report, "primary", margin, outcome, sentence, rules, look, coalesce(n_candidates, 1),
+       coalesce(level, 0.95)
+FROM verdicts
 WHERE new_report IN (SELECT unnest(?))
 QUALIFY row_number() OVER (PARTITION BY old_report, new_report ORDER BY created_at DESC, rowid DESC) = 1
 ORDER BY list_position(?, new_report), created_at, rowid
@@ -9,7 +11,7 @@ ORDER BY list_position(?, new_report), created_at, rowid
 -- What verdicts by a field have looked at: data, answers and method of both reports. A report that repeats another has
 -- the same, so it is no look of its own. The beginning of the next two statements.
 WITH seen AS (
-    SELECT v.created_at, v.rowid AS place, v.outcome, o.release AS old, n.release AS new,
+    SELECT v.created_at, v.rowid AS place, v.outcome, v.n_candidates, o.release AS old, n.release AS new,
            [o.dataset_version, o.answers_version, o.manifest->'signatures'->>$metric,
             n.dataset_version, n.answers_version, n.manifest->'signatures'->>$metric] AS data
     FROM verdicts v JOIN reports o ON o.report_id = v.old_report JOIN reports n ON n.report_id = v.new_report
@@ -17,7 +19,8 @@ WITH seen AS (
 )
 
 -- name: looks
-SELECT data FROM seen WHERE old = $old AND new = $new GROUP BY data ORDER BY min(created_at), min(place)
+SELECT data, coalesce(max(n_candidates), 1) FROM seen WHERE old = $old AND new = $new GROUP BY data
+ORDER BY min(created_at), min(place)
 
 -- name: looks_taken
 SELECT old, new, count(DISTINCT data), arg_max(outcome, (created_at, place)) FROM seen

@@ -311,7 +311,10 @@ CREATE TABLE IF NOT EXISTS verdicts (
     sentence    VARCHAR NOT NULL,       -- why
     "primary"   VARCHAR NOT NULL,       -- METRIC.FIELD that decides
     margin      DOUBLE NOT NULL,        -- the loss of it that is tolerated
-    rules       JSON NOT NULL           -- of each rule: rule, outcome, sentence, value, low, high, n, needed
+    rules       JSON NOT NULL,          -- of each rule: rule, outcome, sentence, value, low, high, n, needed, level
+    look        BIGINT,                 -- counts the looks at two releases by a field, from 1; NULL: not counted
+    n_candidates BIGINT DEFAULT 1,      -- new releases that were decided on together
+    level       DOUBLE DEFAULT 0.95     -- of the intervals, before Holm's steps
 );
 
 -- Rules that score logged traces, as they were when they last ran.

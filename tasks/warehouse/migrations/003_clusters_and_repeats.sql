@@ -9,3 +9,8 @@ ALTER TABLE IF EXISTS answers ADD COLUMN IF NOT EXISTS repeat INTEGER DEFAULT 1;
 ALTER TABLE IF EXISTS scores ADD COLUMN IF NOT EXISTS repeat INTEGER DEFAULT 1;
 ALTER TABLE report_scores ADD COLUMN n_questions BIGINT;
 ALTER TABLE report_scores ADD COLUMN within_variance DOUBLE;
+
+-- Looks of the gate and candidates of a run. What stands there was decided at 95 %, each release as the only candidate.
+ALTER TABLE IF EXISTS verdicts ADD COLUMN look BIGINT;
+ALTER TABLE IF EXISTS verdicts ADD COLUMN n_candidates BIGINT DEFAULT 1;
+ALTER TABLE IF EXISTS verdicts ADD COLUMN level DOUBLE DEFAULT 0.95;

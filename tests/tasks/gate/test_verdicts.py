@@ -9,7 +9,7 @@ import pytest
 
 from answerkey.metrics_core.gate.policy import Policy, parse_policy
 from answerkey.tasks.gate.gate import gate
-from answerkey.tasks.gate.verdicts import look_at, looks_taken
+from answerkey.tasks.gate.verdicts import look_at, looks_taken, stored_verdicts
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import answer, release
@@ -48,7 +48,7 @@ def test_every_new_night_is_a_look_and_the_same_data_are_none(tmp_path: Path) ->
     grown = night(tmp_path, "new", range(15, 35), n=250)
     assert looked(tmp_path, grown, policy())[0] == 3
     old, new = read_reports(Home(tmp_path), ["d/old/v1", first])
-    assert [look_at(Home(tmp_path), old, new, name) for name in (FIELD, "label.correct")] == [1, 1]
+    assert [look_at(Home(tmp_path), old, new, name) for name in (FIELD, "label.correct")] == [(1, 1), (1, 1)]
     assert [(one.old, one.new, one.looks) for one in looks_taken(Home(tmp_path), "d", FIELD)] == [
         ("old", "new", 3), ("old", "other", 1),
     ]  # fmt: skip
@@ -79,3 +79,8 @@ def test_repeated_looks_and_candidates_share_the_error(tmp_path: Path) -> None:
     assert looked(tmp_path, nights[0], policy(), candidates=2)[1:] == (
         0.975, "one of 2 candidates: intervals at 97.5 %, so that all candidates together keep the error rate of one."
     )  # fmt: skip
+    # A release that was one of several cannot get rid of them by being asked about alone.
+    assert looked(tmp_path, nights[0], policy())[1] == 0.975
+    [kept] = stored_verdicts(Home(tmp_path), [nights[2]])
+    assert (kept.verdict.look, kept.verdict.candidates, kept.verdict.level) == (3, 4, pytest.approx(1 - 0.05 / 48))
+    assert {rule.level for rule in kept.verdict.rules} == {kept.verdict.level, None}
