@@ -45,7 +45,7 @@ def report(  # noqa: PLR0913
     listed: Annotated[bool, Parameter("--list", help="List the reports, or those whose id starts with ID.")] = False,
     by: Annotated[
         str | None,
-        Parameter("--by", metavar="METRIC.FIELD", help="What the slices show (else the field that decides)."),
+        Parameter("--by", metavar="METRIC.FIELD", help="What the slices show (else the primary field)."),
     ] = None,
     all_fields: AllFields = False,
     baseline: Baseline = "",

@@ -9,18 +9,30 @@ from typing import TYPE_CHECKING, Protocol
 
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
-from answerkey.flows.cli.tables import fits, plain_table, show
+from answerkey.flows.cli.layout import Cell, fits, grid, show, title_line
 from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison, Finding
 from answerkey.metrics_core.llm.untrusted import cut, one_line
 from answerkey.metrics_core.statistics.intervals import Estimate
 from answerkey.tasks.compare.attribution import CAUSES, Difference, Movement
 from answerkey.tasks.compare.drift import Drift
 from answerkey.tasks.compare.examples import LargestChange
-from answerkey.tasks.publish.text import dollars, human_note, number, only_one, table
+from answerkey.tasks.publish.text import (
+    DETECTABLE,
+    dollars,
+    ends,
+    estimate,
+    headline,
+    human_note,
+    number,
+    only_one,
+    signed,
+    table,
+)
 from answerkey.tasks.reports.report import Moment
 from answerkey.tasks.traces.score import Preview
-from answerkey.tasks.traces.summary import BUCKETS, Funnel, Period, ends
+from answerkey.tasks.traces.summary import BUCKETS, Funnel, Period
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.gate.simulate import SelfTest
@@ -29,8 +41,6 @@ if TYPE_CHECKING:
 
 
 _LONGEST_TEXT = 400
-_VERDICT, _GAP = 19, 3
-"""The least width of a verdict, and what stands between two columns."""
 _COLORS: Mapping[Finding | None, str] = {"better": "green", "worse": "red", None: "dim"}
 _KINDS = {
     "judge": "judge",
@@ -58,13 +68,17 @@ def pair_json(pair: Comparison) -> dict[str, object]:
 
 
 def _pair(pair: Comparison, *, by_slice: bool) -> Iterator[Table | str]:
-    n = pair.n_common - pair.n_changed
-    yield from _table(f"{pair.old} → {pair.new}: {n:,} samples in both", pair.overall)
+    yield title_line(f"{pair.old} → {pair.new}: {pair.n_common - pair.n_changed:,} samples in both")
+    if pair.overall:
+        yield escape(headline(pair, pair.primary))
+        yield from _table("", pair.overall)
     if by_slice:
         for name in dict.fromkeys(row.name for row in pair.rows):
             rows = [row for row in pair.rows if row.name == name and row.slice != ALL]
             if rows:
                 yield from _table(f"{name} by slice", rows)
+    if any(row.mde is not None for row in pair.overall):
+        yield f"[dim]{DETECTABLE}[/dim]"
     if note := human_note(pair):
         yield f"[dim]{note}[/dim]"
     warnings = [*([pair.not_comparable] if pair.not_comparable else []), *pair.warnings, *only_one(pair)]
@@ -72,49 +86,24 @@ def _pair(pair: Comparison, *, by_slice: bool) -> Iterator[Table | str]:
 
 
 def _table(title: str, rows: Sequence[FieldComparison]) -> Iterator[Table | str]:
-    """Of fields on all samples, or of the slices of one field; on a narrow terminal the same in lines."""
+    """Of fields on all samples, or of the slices of one field."""
     (first, *head), cells = table(rows)
+    sliced = any(row.slice != ALL for row in rows)
     place = head.index("finding") + 1
-    widths = [max(map(len, column)) for column in zip((first, *head), *cells, strict=True)]
-    if not fits(sum(widths) - widths[place] + _VERDICT + _GAP * len(widths)):
-        colors = [_COLORS.get(row.finding) or "default" for row in rows]
-        yield from _in_lines(title, (first, *head), cells, place, colors)
-        return
-    page = plain_table(escape(title))
-    for name in (first if all(row.slice == ALL for row in rows) else "slice", *head):
-        text = name in (first, "slice", "finding")
-        page.add_column(name, justify="left" if text else "right", no_wrap=not text)
-    previous = ""
-    for row, shown in zip(rows, cells, strict=True):
-        group = row.metric if row.slice == ALL else row.slice.partition("=")[0]
-        if previous and group != previous:
-            page.add_section()
-        previous = group
-        name, *middle, verdict, counts = map(escape, shown)
-        color = _COLORS.get(row.finding)
-        page.add_row(name, *middle, f"[{color}]{verdict}[/{color}]" if color else verdict, counts)
-    yield page
-
-
-def _in_lines(
-    title: str, head: Sequence[str], cells: Sequence[Sequence[str]], verdict: int, colors: Sequence[str]
-) -> Iterator[str]:
-    """Each row as a line with its name and verdict, and one with its numbers."""
-    yield f"[bold]{escape(title)}[/bold]"
-    for row, color in zip(cells, colors, strict=True):
-        yield f"[bold]{escape(row[0])}[/bold]  [{color}]{escape(row[verdict])}[/{color}]"
-        rest = [
-            (name, cell) for place, (name, cell) in enumerate(zip(head, row, strict=True)) if place not in (0, verdict)
-        ]
-        yield f"  [dim]{escape('; '.join(f'{name} {cell}' for name, cell in rest if cell != '–'))}[/dim]"
-    yield ""
+    shown: list[list[Cell]] = [
+        [*row[:place], Text(row[place], style=_COLORS.get(one.finding) or "default"), *row[place + 1 :]]
+        for row, one in zip(cells, rows, strict=True)
+    ]
+    groups = [row.slice.partition("=")[0] if sliced else row.metric for row in rows]
+    names = ("slice" if sliced else first, *head)
+    yield from grid(title, names, shown, left=["finding"], wrapped={"finding": 19}, groups=groups)
 
 
 def _samples(samples: Sequence[LargestChange]) -> Iterator[str]:
     for sample in samples:
         yield (
             f"[bold]{_text(sample.sample_id)}[/bold]  {number(sample.old)} → {number(sample.new)} "
-            f"({sample.difference:+.3f})"
+            f"({signed(sample.difference)})"
         )
         texts = {
             "question": sample.question,
@@ -163,16 +152,13 @@ def _what(found: Difference) -> Iterator[str]:
 
 def _moved(movements: Sequence[Movement]) -> Iterator[Table | str]:
     causes = [cause for cause in CAUSES if any(part.cause == cause for one in movements for part in one.parts)]
-    page = plain_table("by how much each cause moved the mean")
-    page.add_column("field", no_wrap=True)
-    for name in ("old", "new", "change", *causes):
-        page.add_column(name, justify="right", no_wrap=True)
+    head = ("field", "old", "new", "change", *causes)
+    rows = []
     for one in movements:
         amounts = {part.cause: part.amount for part in one.parts}
-        shown = (f"{amounts[cause]:+.3f}" if cause in amounts else "–" for cause in causes)
-        name = escape(f"{one.metric}.{one.field}")
-        page.add_row(name, number(one.old), number(one.new), f"{one.change:+.3f}", *shown)
-    yield page
+        shown = (signed(amounts.get(cause)) for cause in causes)
+        rows.append((f"{one.metric}.{one.field}", number(one.old), number(one.new), signed(one.change), *shown))
+    yield from grid("by how much each cause moved the mean", head, rows)
     yield from (f"[dim]{cause}: {CAUSES[cause]}[/dim]" for cause in causes)
 
 
@@ -211,23 +197,26 @@ def _drifted(drift: Drift) -> str:
 def _history(title: str, moments: Sequence[Moment]) -> Iterator[Table | str]:
     axis = Axis.of(moments)
     several = len({one.methods for one in moments}) > 1
-    page = plain_table(escape(title))
-    drawn = fits(_HISTORY + _PLOT)
-    for name in ("report", "made (UTC)", "mean", "95 % interval", "scored"):
-        page.add_column(name, justify="right" if name in ("mean", "scored") else "left", no_wrap=name != "report")
-    if several:
-        page.add_column("method", justify="right")
-    if drawn:
-        page.add_column(axis.head, no_wrap=True)
-    for one in moments:
-        interval = "–" if one.low is None or one.high is None else f"{one.low:.3f} – {one.high:.3f}"
-        method = [str(one.methods)] if several else []
-        about = (f"{escape(one.release)} v{one.version}", one.created_at, number(one.mean), interval)
-        plot = [axis.drawn(one)] if drawn else []
-        page.add_row(*about, f"{one.n_scored:,}/{one.n_total:,}", *method, *plot)
-    yield page
+    head = ("report", "made (UTC)", "mean", "95 % interval", "scored", *(["method"] if several else []))
+    rows = [
+        (
+            f"{one.release} v{one.version}", one.created_at, number(one.mean), ends(one.low, one.high),
+            f"{one.n_scored:,}/{one.n_total:,}", *([str(one.methods)] if several else []),
+        )
+        for one in moments
+    ]  # fmt: skip
+    yield from grid(title, *_drawn(head, rows, axis, moments), left=["made (UTC)", axis.head], wrapped={"report": 16})
     if several:
         yield "[yellow]![/yellow] numbers of different methods are not comparable; `answerkey diff` says what changed"
+
+
+def _drawn(
+    head: Sequence[str], rows: Sequence[Sequence[str]], axis: Axis, ones: Sequence[Estimated]
+) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """The table with the intervals drawn on an axis, which a narrow terminal leaves out."""
+    if not fits(_HISTORY + _PLOT):
+        return head, rows
+    return (*head, axis.head), [(*row, axis.drawn(one)) for row, one in zip(rows, ones, strict=True)]
 
 
 class Estimated(Protocol):
@@ -286,37 +275,33 @@ _STYLES = {"PASS": "bold green", "FAIL": "bold red", "INCONCLUSIVE": "bold yello
 def print_verdict(gated: ReleaseVerdict) -> None:
     """The verdict and its sentence, then a line a rule."""
     verdict = gated.verdict
-    table = plain_table()
-    table.add_column("rule", overflow="fold")
-    table.add_column("outcome", no_wrap=True)
-    table.add_column("why", overflow="fold")
-    for rule in verdict.rules:
-        table.add_row(_printable(rule.rule), _outcome(rule.outcome), _printable(rule.sentence))
-    show(f"{_outcome(verdict.outcome)}  {_printable(verdict.sentence)}", table)
+    head = ("rule", "outcome", "why")
+    rows = [(rule.rule, Text(rule.outcome, style=_STYLES[rule.outcome]), rule.sentence) for rule in verdict.rules]
+    page = grid("", head, rows, left=head, wrapped={"rule": 22, "why": 36})
+    show(f"{_outcome(verdict.outcome)}  {_printable(verdict.sentence)}", *page)
 
 
 def print_self_test(tested: SelfTest) -> None:
     """What was simulated, and how often the gate said what, each with its Monte Carlo error."""
     units = "" if tested.units == tested.n else f" in {tested.units:,} clusters"
-    table = plain_table()
-    table.add_column("what is true of the new release", overflow="fold")
-    for name in ("samples", "runs", "PASS", "FAIL"):
-        table.add_column(name, justify="right", no_wrap=name in ("samples", "runs"))
-    for point in tested.trials:
-        truth = {
-            "equal": "as good as the old one",
-            "margin": f"worse by the margin, {point.loss:g}",
-            "loss": f"worse by {point.loss:.4f}",
-            "enough": "as good, on as many samples as are said to do",
-            "dropped": f"worse by {point.loss:g}, the worst answers left out",
-            "documents": f"worse by {point.loss:g}: a few clusters lose everything",
-            "rare": f"worse by {point.loss:g}: a few answers lose everything",
-            "noise": "as good, but scores move up and down",
-        }[point.name]
-        table.add_row(
-            truth, f"{point.n:,}", f"{point.n_runs:,}", _rate(point.passed, point.stated_pass),
-            _rate(point.failed, point.stated_fail),
-        )  # fmt: skip
+    truths = {
+        "equal": "as good as the old one",
+        "margin": "worse by the margin, {loss:g}",
+        "loss": "worse by {loss:.4f}",
+        "enough": "as good, on as many samples as are said to do",
+        "dropped": "worse by {loss:g}, the worst answers left out",
+        "documents": "worse by {loss:g}: a few clusters lose everything",
+        "rare": "worse by {loss:g}: a few answers lose everything",
+        "noise": "as good, but scores move up and down",
+    }
+    head = ("what is true of the new release", "samples", "runs", "PASS", "FAIL")
+    rows = [
+        (
+            truths[point.name].format(loss=point.loss), f"{point.n:,}", f"{point.n_runs:,}",
+            _rate(point.passed, point.stated_pass), _rate(point.failed, point.stated_fail),
+        )
+        for point in tested.trials
+    ]  # fmt: skip
     wrong = [
         f"wrong {outcome}: {_rate(point.passed if outcome == 'PASS' else point.failed)}, in the scenario where that is "
         f"most frequent"
@@ -325,7 +310,7 @@ def print_self_test(tested: SelfTest) -> None:
     ]
     show(
         f"The gate itself on simulated releases: {tested.n:,} samples{units}, drawn again and exchanged at random",
-        table,
+        *grid("", head, rows, wrapped={head[0]: 24}),
         *wrong,
         f"rules: {_printable('; '.join(tested.rules))}",
     )
@@ -334,59 +319,48 @@ def print_self_test(tested: SelfTest) -> None:
 def print_calibration(found: Calibration) -> None:
     """Agreement of the metric with human labels, overall and per release, and the means corrected for its errors."""
     graded = any(part.threshold for part in found.parts)
-    table = plain_table(f"{_printable(found.name)} against human labels ({_printable(found.labels)})")
-    table.add_column("release", overflow="fold")
-    for name in (
-        "n",
-        "kappa",
-        "AC1",
-        "sensitivity",
-        "specificity",
-        "bias",
-        *(("AUROC", "threshold") if graded else ()),
-    ):
-        table.add_column(name, justify="right", no_wrap=name == "n", overflow="fold")
+    estimates = {
+        "kappa": "kappa", "AC1": "ac1", "sensitivity": "sensitivity", "specificity": "specificity", "bias": "bias",
+    }  # fmt: skip
+    head = ("release", "n", *estimates, *(("AUROC", "threshold") if graded else ()))
+    rows = []
     for part in found.parts:
-        names = ("kappa", "ac1", "sensitivity", "specificity", "bias")
-        estimates: list[Estimate | None] = [getattr(part.agreement, name, None) for name in names]
+        cells: list[Estimate | None] = [getattr(part.agreement, name, None) for name in estimates.values()]
         if graded:
             cut = part.threshold and Estimate(part.threshold.value, part.threshold.interval)
-            estimates += [part.auroc, cut]
-        name = "all" if part.release is None else _printable(part.release)
-        table.add_row(name, f"{part.n:,}", *(_estimate(one) for one in estimates))
+            cells += [part.auroc, cut]
+        rows.append((part.release or "all", f"{part.n:,}", *map(_estimate, cells)))
+    page = grid(f"{found.name} against human labels ({found.labels})", head, rows)
     lines = [f"signature: {_printable(found.signature)}"]
     if ceiling := found.parts[0].ceiling:
         lines.append(f"two people on {ceiling.n:,} of these answers: kappa {_estimate(ceiling.kappa)}")
     if found.n_without_score:
         lines.append(f"{found.n_without_score:,} labelled answers have no score and are left out")
-    show(table, *([_corrected(found)] if found.corrected else []), *lines)
+    show(*page, *(_corrected(found) if found.corrected else []), *lines)
 
 
-def _corrected(found: Calibration) -> Table:
-    table = plain_table("mean of each release, raw and corrected for these errors (PPI++)")
-    table.add_column("release", overflow="fold")
-    for name in ("raw", "corrected", "labelled", "scored only"):
-        table.add_column(name, justify="right", no_wrap=name not in ("raw", "corrected"))
+def _corrected(found: Calibration) -> Iterator[Table | str]:
+    rows = []
     for one in found.corrected:
         better = one.corrected
-        table.add_row(
-            _printable(one.release), _estimate(one.raw), _estimate(Estimate(better.value, better.interval)),
-            f"{better.labelled:,}", f"{better.unlabelled:,}",
-        )  # fmt: skip
-    return table
+        estimates = (_estimate(one.raw), _estimate(Estimate(better.value, better.interval)))
+        rows.append((one.release, *estimates, f"{better.labelled:,}", f"{better.unlabelled:,}"))
+    title = "mean of each release, raw and corrected for these errors (PPI++)"
+    yield from grid(title, ("release", "raw", "corrected", "labelled", "scored only"), rows)
 
 
 def _estimate(found: Estimate | None) -> str:
     if found is None:
-        return "-"
+        return "–"
     value, interval = found
-    return f"{value:.3f}" + (f" ({interval.low:.3f} to {interval.high:.3f})" if interval else "")
+    return estimate(value, *(interval[:2] if interval else (None, None)))
 
 
 def _rate(found: Estimate, stated: float | None = None) -> str:
+    """A share of simulated runs with both ends of its Monte Carlo interval."""
     value, interval = found
-    error = f" ± {100 * (interval.high - interval.low) / 2:.1f}" if interval else ""
-    return f"{100 * value:.1f}{error} %" + ("" if stated is None else f" (stated: {100 * stated:.0f} %)")
+    error = f" [{100 * interval.low:.1f}, {100 * interval.high:.1f}]" if interval else ""
+    return f"{100 * value:.1f} %{error}" + ("" if stated is None else f" (stated: {100 * stated:.0f} %)")
 
 
 def _outcome(outcome: str) -> str:
@@ -408,30 +382,32 @@ def print_funnels(funnels: Sequence[Funnel], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps([asdict(funnel) for funnel in funnels], indent=2, ensure_ascii=False))
         return
-    page = _page([funnel.rule for funnel in funnels])
-    page.add_row("seen", *(f"{funnel.seen:,}" for funnel in funnels), "")
-    page.add_section()
-    for bucket, what in BUCKETS.items():
-        if any(getattr(funnel, bucket) for funnel in funnels) or bucket == "scored":
-            counts = (f"{getattr(funnel, bucket):,}" for funnel in funnels)
-            page.add_row(f"  {bucket.replace('_', ' ')}", *counts, f"[dim]{what}[/dim]")
-    page.add_section()
-    page.add_row("mean", *(number(funnel.mean) for funnel in funnels), "")
-    page.add_row("95 % interval", *(ends(funnel) for funnel in funnels), "")
+    shown = [
+        (bucket, what)
+        for bucket, what in BUCKETS.items()
+        if bucket == "scored" or any(getattr(funnel, bucket) for funnel in funnels)
+    ]
+    rows = [
+        ("seen", *(f"{funnel.seen:,}" for funnel in funnels), ""),
+        *(
+            (f"  {bucket.replace('_', ' ')}", *(f"{getattr(funnel, bucket):,}" for funnel in funnels), what)
+            for bucket, what in shown
+        ),
+        ("mean", *(number(funnel.mean) for funnel in funnels), ""),
+        ("95 % interval", *(ends(funnel.low, funnel.high) for funnel in funnels), ""),
+    ]
+    groups = ["seen", *("bucket" for _ in shown), "mean", "mean"]
+    page = _rules([funnel.rule for funnel in funnels], rows, groups)
     fields = [f"{escape(funnel.rule)}: the mean is of {funnel.metric}.{funnel.field}" for funnel in funnels]
     again = [
         f"{escape(funnel.rule)}: {funnel.again:,} of those seen were seen before" for funnel in funnels if funnel.again
     ]
-    show(page, *fields, *again)
+    show(*page, *fields, *again)
 
 
-def _page(rules: Sequence[str]) -> Table:
-    page = plain_table()
-    page.add_column("traces", no_wrap=True)
-    for rule in rules:
-        page.add_column(escape(rule), justify="right", overflow="fold")
-    page.add_column("")
-    return page
+def _rules(rules: Sequence[str], rows: Sequence[Sequence[str]], groups: Sequence[str]) -> Iterator[Table | str]:
+    """A column a rule, and one that says what each row is."""
+    yield from grid("", ("traces", *rules, ""), rows, left=[""], wrapped={"": 16}, groups=groups)
 
 
 def print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
@@ -439,8 +415,7 @@ def print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps([asdict(one) for one in previews], indent=2, ensure_ascii=False))
         return
-    page = _page([one.rule for one in previews])
-    rows = {
+    about = {
         "seen": "",
         "disabled": BUCKETS["disabled"],
         "filtered": BUCKETS["filtered"],
@@ -449,28 +424,27 @@ def print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
         "taken": "would have a score",
         "measured": "of them: measurements to make",
     }
-    for name, what in rows.items():
-        counts = (f"{getattr(one, name):,}" for one in previews)
-        page.add_row(name.replace("_", " "), *counts, f"[dim]{what}[/dim]")
+    rows = [
+        (name.replace("_", " "), *(f"{getattr(one, name):,}" for one in previews), what) for name, what in about.items()
+    ]
     estimates = [one.estimate for one in previews]
     if any(estimates):
-        page.add_section()
-        page.add_row("calls", *(f"{one.calls:,}" if one else "–" for one in estimates), "[dim]to judges[/dim]")
-        page.add_row("cost", *(dollars(one.cost_usd) if one else "–" for one in estimates), "")
-    show(page, *(line for one in previews for line in _taken(one)), "no judge was asked, and nothing was scored")
+        rows.append(("calls", *(f"{one.calls:,}" if one else "–" for one in estimates), "to judges"))
+        rows.append(("cost", *(dollars(one.cost_usd) if one else "–" for one in estimates), ""))
+    groups = [*("traces" for _ in about), *("judges" for _ in rows[len(about) :])]
+    page = _rules([one.rule for one in previews], rows, groups)
+    show(*page, *(line for one in previews for line in _taken(one)), "no judge was asked, and nothing was scored")
 
 
 def _taken(one: Preview) -> Iterator[Table | str]:
     if not one.traces:
         return
-    page = plain_table(escape(f"{one.rule} would score"))
-    page.add_column("trace", overflow="fold")
-    page.add_column("time (UTC)", no_wrap=True)
-    page.add_column("answer", overflow="fold")
-    for trace in one.traces[:_FIRST]:
-        cells = (trace.trace_id, trace.time or "", trace.answer or "")
-        page.add_row(*(escape(cut(one_line(cell), _LONGEST)) for cell in cells))
-    yield page
+    head = ("trace", "time (UTC)", "answer")
+    rows = [
+        [cut(one_line(cell), _LONGEST) for cell in (trace.trace_id, trace.time or "", trace.answer or "")]
+        for trace in one.traces[:_FIRST]
+    ]
+    yield from grid(f"{one.rule} would score", head, rows, left=head, wrapped={"answer": 20})
     if one.taken > _FIRST:
         yield f"and {one.taken - _FIRST:,} more\n"
 
@@ -478,22 +452,21 @@ def _taken(one: Preview) -> Iterator[Table | str]:
 def print_over_time(rule: str, name: str, periods: Sequence[Period], drift: Drift, *, by: str, as_json: bool) -> None:
     """The mean of a field by day, week or month, with each interval drawn on one axis; below it, its drift."""
     if as_json:
-        rows = [asdict(one) for one in periods]
-        for newest in rows[-1:]:
+        found = [asdict(one) for one in periods]
+        for newest in found[-1:]:
             newest["drift"] = asdict(drift)
-        print(json.dumps({rule: {name: rows}}, indent=2, ensure_ascii=False))
+        print(json.dumps({rule: {name: found}}, indent=2, ensure_ascii=False))
         return
     axis = Axis.of(periods)
     several = any(one.methods > 1 for one in periods)
-    page = plain_table(escape(f"{name} of {rule} by {by}"))
-    page.add_column(f"{by} (UTC)", no_wrap=True)
-    for head in ("mean", "95 % interval", "scored", *(["method"] if several else [])):
-        page.add_column(head, justify="right", no_wrap=True)
-    page.add_column(axis.head, no_wrap=True)
-    for one in periods:
-        method = [str(one.methods)] if several else []
-        page.add_row(
-            one.start, number(one.mean), ends(one), f"{one.n_scored:,}/{one.n_total:,}", *method, axis.drawn(one)
+    head = (f"{by} (UTC)", "mean", "95 % interval", "scored", *(["method"] if several else []))
+    rows = [
+        (
+            one.start, number(one.mean), ends(one.low, one.high), f"{one.n_scored:,}/{one.n_total:,}",
+            *([str(one.methods)] if several else []),
         )
+        for one in periods
+    ]  # fmt: skip
+    page = grid(f"{name} of {rule} by {by}", *_drawn(head, rows, axis, periods), left=[axis.head])
     warning = ["[yellow]![/yellow] numbers of different methods are not comparable: the metric or its judge changed"]
-    show(page, *(warning if several else []), _drifted(drift))
+    show(*page, *(warning if several else []), _drifted(drift))

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.cells import cell_len
 from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
+from answerkey.flows.cli.layout import fits, grid, show, title_line
+from answerkey.metrics_core.comparison import ALL
 from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.judges.options import OFFLINE
 from answerkey.metrics_core.judges.votes import OUT_OF_DEPTH
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.llm.untrusted import one_line
 from answerkey.metrics_core.measurement import Scored
-from answerkey.tasks.publish.text import dollars, interval, number, price
+from answerkey.tasks.publish.text import dollars, ends, estimate, number, price
 from answerkey.tasks.releases.generate import Generated, counts, spent
 from answerkey.tasks.releases.register import Registration
 from answerkey.tasks.reports.headline import fields_of, headlines, primary
@@ -29,34 +31,6 @@ if TYPE_CHECKING:
     from answerkey.flows.cli.doctor import DoctorCheck
     from answerkey.flows.cli.judge import Trial
     from answerkey.metrics_core.metric import Metric
-
-
-_PLAIN_WIDTH = 200
-"""Columns where there is no terminal to measure: a file or a pipe does not wrap."""
-
-
-def _console() -> Console:
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
-
-
-def fits(columns: int) -> bool:
-    """Whether what is that wide can be shown; a file or a pipe takes anything."""
-    console = _console()
-    return not console.is_terminal or columns <= console.width
-
-
-def show(*renderables: Table | str) -> None:
-    """Print to a terminal as it is, elsewhere as plain lines without the padding of tables."""
-    console = _console()
-    if console.is_terminal:
-        for renderable in renderables:
-            console.print(renderable, soft_wrap=isinstance(renderable, str))
-        return
-    with console.capture() as captured:
-        for renderable in renderables:
-            console.print(renderable, soft_wrap=isinstance(renderable, str))
-    print("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
 def print_reports(
@@ -70,7 +44,7 @@ def print_reports(
     """One release: metric, mean, interval, scored/total. Several: one column each. Then the slices, if any.
 
     There is one field per metric, with `all_fields` there are all. `with_checks` adds what validation found; a run has
-    said so already while it worked. `by` names the METRIC.FIELD that the slices show, by default the one that decides.
+    said so already while it worked. `by` names the METRIC.FIELD that the slices show, by default the primary field.
 
     Raises:
         UserError: no report has the field `by`.
@@ -80,8 +54,8 @@ def print_reports(
         return
     every = fields_of(reports)
     names = every if all_fields else headlines(reports)
-    table = _one(reports[0], names) if len(reports) == 1 else _side_by_side(reports, names)
-    tables = [table, *_slices(reports, by)]
+    scores = _one(reports[0], names) if len(reports) == 1 else _side_by_side(reports, names)
+    tables = [*scores, *_slices(reports, by)]
     found = {message: None for report in reports for _, _, ok, message in report.checks if not ok}
     more = len(every) - len(names)
     about = [f"[dim]{more} more field{'s' if more > 1 else ''} with --all-fields[/dim]"] if more else []
@@ -122,75 +96,104 @@ def _judged(judge: Mapping[str, Any], cascades: Sequence[tuple[int, int]]) -> st
     )
 
 
-def plain_table(title: str = "") -> Table:
-    """Rows under a ruled head, without a frame."""
-    return Table(title=title, title_justify="left", box=SIMPLE_HEAD, title_style="bold", pad_edge=False)
-
-
-def _one(report: Report, names: Sequence[str]) -> Table:
-    table = plain_table(escape(f"{report.release} on {report.dataset}"))
-    table.add_column("metric", no_wrap=True)
-    for name in ("mean", "95 % interval", "scored/total"):
-        table.add_column(name, justify="right", no_wrap=True)
-    previous = ""
+def _one(report: Report, names: Sequence[str]) -> Iterator[Table | str]:
     by_name = {score.name: score for score in report.overall}
-    for name, score in ((name, by_name[name]) for name in names):
-        if previous and score.metric != previous:
-            table.add_section()
-        previous = score.metric
-        table.add_row(name, number(score.mean), interval(score), f"{score.n_scored:,}/{score.n_total:,}")
-    return table
+    scores = [by_name[name] for name in names]
+    clustered = any(score.n_clusters for score in scores)
+    head = ("metric", "mean", "95 % interval", "scored/total", *(["clusters"] if clustered else []))
+    rows = [
+        (
+            score.name, number(score.mean), ends(score.ci_low, score.ci_high),
+            f"{score.n_scored:,}/{score.n_total:,}", *([_clusters(score)] if clustered else []),
+        )
+        for score in scores
+    ]  # fmt: skip
+    groups = [score.metric for score in scores]
+    yield from grid(f"{report.release} on {report.dataset}", head, rows, groups=groups)
 
 
-def _side_by_side(reports: Sequence[Report], names: Sequence[str]) -> Table:
-    table = plain_table(escape(f"{len(reports)} releases on {reports[0].dataset}: mean ± half the 95 % interval"))
-    table.add_column("metric", no_wrap=True)
-    for report in reports:
-        table.add_column(escape(report.release), justify="right", overflow="fold")
+def _side_by_side(reports: Sequence[Report], names: Sequence[str]) -> Iterator[Table | str]:
     by_name = [{score.name: score for score in report.overall} for report in reports]
-    for name in names:
-        table.add_row(name, *(_cell(scores.get(name)) for scores in by_name))
-    table.add_section()
+    lines = [(name, [scores.get(name) for scores in by_name]) for name in names]
+    foot = [("scored/total", [_coverage(report) for report in reports])]
     if any(score.metric == LABEL for report in reports for score in report.overall):
-        table.add_row("labelled/total", *(_coverage(report, labels=True) for report in reports))
-    table.add_row("scored/total", *(_coverage(report) for report in reports))
-    return table
+        foot.insert(0, ("labelled/total", [_coverage(report, labels=True) for report in reports]))
+    title = f"{len(reports)} releases on {reports[0].dataset}: mean [95 % interval]"
+    yield from _by_release(title, "metric", reports, lines, foot)
 
 
-def _slices(reports: Sequence[Report], by: str | None) -> list[Table]:
+def _slices(reports: Sequence[Report], by: str | None) -> Iterator[Table | str]:
     by_place = [{(score.name, score.slice): score for score in report.scores} for report in reports]
     fields = list(dict.fromkeys(field for scores in by_place for field, _ in scores))
     if by is not None and by not in fields:
         raise UserError(f"--by {by}: these reports have {', '.join(fields)}{did_you_mean(by, fields)}")
     chosen = by or primary(reports)
-    slices = dict.fromkeys(slice_ for scores in by_place for _, slice_ in scores if slice_ != "all")
-    if not slices:
-        return []
-    table = plain_table(f"{chosen} by slice")
-    table.add_column("slice")
-    for report in reports:
-        table.add_column(escape(report.release), justify="right", overflow="fold")
-    table.add_column("scored", justify="right")
-    previous = ""
-    for slice_ in slices:
-        column = slice_.partition("=")[0]
-        if previous and column != previous:
-            table.add_section()
-        previous = column
-        found = [scores.get((chosen, slice_)) for scores in by_place]
-        counts = dict.fromkeys(f"{score.n_scored:,}" for score in found if score is not None)
-        table.add_row(escape(slice_), *map(_cell, found), " / ".join(counts))
-    return [table]
+    slices = dict.fromkeys(slice_ for scores in by_place for _, slice_ in scores if slice_ != ALL)
+    if slices:
+        lines = [(slice_, [scores.get((chosen, slice_)) for scores in by_place]) for slice_ in slices]
+        yield from _by_release(f"{chosen} by slice: mean [95 % interval]", "slice", reports, lines, counted=True)
 
 
-def _cell(score: Score | None) -> str:
-    if score is None or score.mean is None:
-        return "–"
-    if score.ci_low is None or score.ci_high is None:
-        return number(score.mean)
-    half = f"{(score.ci_high - score.ci_low) / 2:.3f}".removeprefix("0")
-    # A space that does not break: the number and its interval stay on one line.
-    return f"{score.mean:.3f}\u00a0[dim]±{half}[/dim]"
+def _by_release(
+    title: str,
+    first: str,
+    reports: Sequence[Report],
+    lines: Sequence[tuple[str, Sequence[Score | None]]],
+    foot: Sequence[tuple[str, Sequence[str]]] = (),
+    *,
+    counted: bool = False,
+) -> Iterator[Table | str]:
+    """A column for each release; where these do not fit, a line for each release under the name of each line.
+
+    `foot` has what is said about a whole release. `counted`: how many samples each line is about.
+    """
+    clustered = any(score.n_clusters for _, scores in lines for score in scores if score)
+    counts: dict[str, Callable[[Score], str]] = {
+        **({"scored": lambda score: f"{score.n_scored:,}"} if counted else {}),
+        **({"clusters": _clusters} if clustered else {}),
+    }
+    head = (first, *(report.release for report in reports), *counts)
+    rows = [
+        (name, *map(_cell, scores), *(_alike(count(score) for score in scores if score) for count in counts.values()))
+        for name, scores in lines
+    ]
+    groups = [name.partition("=")[0] if first == "slice" else first for name, _ in lines]
+    rows += [(name, *cells, *("" for _ in counts)) for name, cells in foot]
+    [*shown] = grid(title, head, rows, groups=[*groups, *("foot" for _ in foot)])
+    if any(isinstance(part, Table) for part in shown):
+        yield from shown
+        return
+    yield title_line(title)
+    width = max(cell_len(report.release) for report in reports)
+    for name, scores in lines:
+        yield title_line(name)
+        yield from (
+            _of_release(report.release, width, score) for report, score in zip(reports, scores, strict=True) if score
+        )
+    yield ""
+
+
+def _of_release(release: str, width: int, score: Score) -> str:
+    """A release in a line with its number, or on two."""
+    counts = f"{score.n_scored:,}/{score.n_total:,}" + (f" in {_clusters(score)} clusters" if score.n_clusters else "")
+    numbers = f"{number(score.mean)}  {ends(score.ci_low, score.ci_high):<14}  [dim]{counts}[/dim]"
+    name = escape(one_line(release))
+    if fits(width + len(counts) + 27):
+        return f"  {name}{' ' * (width - cell_len(release))}  {numbers}"
+    return f"  {name}\n    {numbers}"
+
+
+def _cell(score: Score | None) -> Text | str:
+    return "–" if score is None else estimate(score.mean, score.ci_low, score.ci_high)
+
+
+def _clusters(score: Score) -> str:
+    return "–" if score.n_clusters is None else f"{score.n_clusters:,}"
+
+
+def _alike(counts: Iterable[str]) -> str:
+    """Each count once: the releases mostly have the same."""
+    return " / ".join(dict.fromkeys(counts))
 
 
 def _coverage(report: Report, *, labels: bool = False) -> str:
@@ -211,24 +214,17 @@ def print_list(rows: Sequence[tuple[str, str, str, str]], *, as_json: bool) -> N
     if as_json:
         print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=2, ensure_ascii=False))
         return
-    table = plain_table()
-    for name in names:
-        table.add_column(name)
-    for row in rows:
-        table.add_row(*map(escape, row))
-    show(table)
+    show(*grid("", names, rows, left=names))
 
 
 def print_metrics(catalogue: Sequence[tuple[str, Metric]]) -> None:
     """The metrics with their fields and needs."""
-    table = plain_table()
-    table.add_column("metric", no_wrap=True)
-    for name in ("what it is", "fields", "needs"):
-        table.add_column(name, overflow="fold")
-    for name, metric in catalogue:
-        fields = ", ".join(field.name for field in metric.fields)
-        table.add_row(name, metric.described(), fields, ", ".join(sorted(metric.needs)))
-    show(table)
+    head = ("metric", "what it is", "fields", "needs")
+    rows = [
+        (name, metric.described(), ", ".join(field.name for field in metric.fields), ", ".join(sorted(metric.needs)))
+        for name, metric in catalogue
+    ]
+    show(*grid("", head, rows, left=head, wrapped={"what it is": 24, "fields": 24, "needs": 11}))
 
 
 def print_findings(findings: Sequence[DoctorCheck]) -> None:
@@ -245,21 +241,21 @@ def print_estimates(estimates: Sequence[Cost], *, as_json: bool, models: str = "
     if as_json:
         print(json.dumps([asdict(estimate) for estimate in estimates], indent=2))
         return
-    page = plain_table(f"dry run: what {models} would be asked")
-    page.add_column("metric", overflow="fold")
-    for name in ("samples", "calls", "ledger", "tokens in/out", "cost"):
-        page.add_column(name, justify="right", no_wrap=True)
-    for one in estimates:
-        tokens = f"{_rough(one.tokens_in)}/{_rough(one.tokens_out)}"
-        counts = (f"{one.samples:,}", f"{one.calls:,}", f"{one.in_ledger:,}")
-        page.add_row(one.metric, *counts, tokens, dollars(one.cost_usd))
+    head = ("metric", "samples", "calls", "ledger", "tokens in/out", "cost")
+    rows = [
+        (
+            one.metric, f"{one.samples:,}", f"{one.calls:,}", f"{one.in_ledger:,}",
+            f"{_rough(one.tokens_in)}/{_rough(one.tokens_out)}", dollars(one.cost_usd),
+        )
+        for one in estimates
+    ]  # fmt: skip
     names = ("calls", "in_ledger", "tokens_in", "tokens_out")
     calls, known, asked, answered = (sum(getattr(one, name) for one in estimates) for name in names)
-    page.add_section()
     tokens = f"{_rough(asked)}/{_rough(answered)}"
-    page.add_row("total", "", f"{calls:,}", f"{known:,}", tokens, dollars(total_usd(estimates)))
+    rows.append(("total", "", f"{calls:,}", f"{known:,}", tokens, dollars(total_usd(estimates))))
     decided = [f"{one.metric}: the offline judge decides {one.offline:,}" for one in estimates if one.offline]
-    show(page, *decided, "no model was asked; reply tokens are estimated, and failed calls come on top")
+    page = grid(f"dry run: what {models} would be asked", head, rows, groups=[*("metric" for _ in estimates), "total"])
+    show(*page, *decided, "no model was asked; reply tokens are estimated, and failed calls come on top")
 
 
 def _rough(tokens: int) -> str:
@@ -306,9 +302,9 @@ def _page(trial: Trial, references: Sequence[str]) -> Iterator[str | Table]:
         yield _line("reference", f"{index + 1}: {references[index]}")
     yield _line("calls", _calls(trial))
     if len(details.get("votes", ())) > 1:
-        yield _votes(details["votes"])
+        yield from _votes(details["votes"])
     if "facts" in details:
-        yield _facts(details["facts"])
+        yield from _facts(details["facts"])
 
 
 def _line(label: str, text: str) -> str:
@@ -331,29 +327,25 @@ def _calls(trial: Trial) -> str:
     return f"{trial.calls:,}, {tokens}, {price(usage.cost_usd)}, {usage.seconds:.1f} s"
 
 
-def _votes(votes: Sequence[Mapping[str, Any]]) -> Table:
-    page = plain_table()
-    for name in ("vote", "judge", "reason"):
-        page.add_column(name, overflow="fold")
-    for vote in votes:
-        page.add_row(number(vote["vote"]), escape(vote["judge"]), escape(one_line(vote["reason"] or "")))
-    return page
+def _votes(votes: Sequence[Mapping[str, Any]]) -> Iterator[Table | str]:
+    head = ("vote", "judge", "reason")
+    rows = [(number(vote["vote"]), vote["judge"], one_line(vote["reason"] or "")) for vote in votes]
+    yield from grid("", head, rows, left=head, wrapped={"judge": 16, "reason": 24})
 
 
-def _facts(facts: Sequence[Mapping[str, str | None]]) -> Table:
+def _facts(facts: Sequence[Mapping[str, str | None]]) -> Iterator[Table | str]:
     """The facts of both texts, those that belong together side by side."""
-    page = plain_table()
-    for name in ("", "fact of the reference", "fact of the answer"):
-        page.add_column(name, overflow="fold")
-    texts = {row["id"]: escape(one_line(row["fact"] or "")) for row in facts}
+    head = ("", "fact of the reference", "fact of the answer")
+    rows = []
+    texts = {row["id"]: one_line(row["fact"] or "") for row in facts}
     shown = set()
     for row in facts:
         if row["side"] == "reference":
-            page.add_row(row["status"], texts[row["id"]], texts.get(row["with"], ""))
+            rows.append((row["status"] or "", texts[row["id"]], texts.get(row["with"], "")))
             shown.add(row["with"])
         elif row["id"] not in shown:
-            page.add_row(row["status"], "", texts[row["id"]])
-    return page
+            rows.append((row["status"] or "", "", texts[row["id"]]))
+    yield from grid("", head, rows, left=head, wrapped=dict.fromkeys(head[1:], 16))
 
 
 def print_generated(made: Generated, registration: Registration, *, as_json: bool) -> None:
@@ -361,14 +353,9 @@ def print_generated(made: Generated, registration: Registration, *, as_json: boo
     if as_json:
         print(json.dumps({**asdict(made), "registration": asdict(registration)}, indent=2, ensure_ascii=False))
         return
-    page = plain_table(escape(f"{made.release} on {made.dataset}"))
-    page.add_column("")
     (unit, total), *parts = counts(made)
-    page.add_column(unit, justify="right")
-    for what, n in parts:
-        page.add_row(what, f"{n:,}")
-    page.add_section()
-    page.add_row("all", f"{total:,}")
+    rows = [(what, f"{n:,}") for what, n in (*parts, ("all", total))]
+    page = grid(f"{made.release} on {made.dataset}", ("", unit), rows, groups=[*("" for _ in parts), "all"])
     lines = [f"without an answer: {escape(made.why)}"] if made.reasons else []
     if made.n_cut_off:
         lines.append(f"cut off at the limit of tokens: {made.n_cut_off:,}")
@@ -378,4 +365,4 @@ def print_generated(made: Generated, registration: Registration, *, as_json: boo
         f"answers: {escape(made.answers)}",
         f"{escape(registration.name)} is registered as {registration.registration} and {state}",
     ]
-    show(page, *lines)
+    show(*page, *lines)

@@ -19,7 +19,7 @@ from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.html import write
 from answerkey.tasks.publish.page.markdown import as_markdown, rules_table
 from answerkey.tasks.publish.page.samples import MOST_SAMPLES
-from answerkey.tasks.publish.text import interval, literal, number, table
+from answerkey.tasks.publish.text import ends, literal, number, table
 from answerkey.tasks.reports.aggregate import ReportRef
 from answerkey.tasks.reports.report import Report, read_reports
 from answerkey.tasks.warehouse.home import Home
@@ -45,10 +45,11 @@ def table_rows(report: Report) -> list[dict[str, Any]]:
     """The overall scores as rows for people: metric, mean, interval, scored/total."""
     return [
         {
-            "metric": f"{score.metric}.{score.field}",
+            "metric": score.name,
             "mean": number(score.mean),
-            "95 % interval": interval(score),
+            "95 % interval": ends(score.ci_low, score.ci_high),
             "scored": f"{score.n_scored}/{score.n_total}",
+            **({} if score.n_clusters is None else {"clusters": score.n_clusters}),
             "failed": score.n_failed,
         }
         for score in report.overall

@@ -1,73 +1,186 @@
-"""Numbers and comparisons in plain words, for the terminal and for the Prefect UI."""
+"""Numbers and comparisons in plain words, for the terminal, the page and the Prefect UI.
+
+Every place that shows a number, an interval or a finding takes its words from here. The page sets them with true minus
+signs.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison
 from answerkey.metrics_core.llm.cost import Cost, total_usd
-from answerkey.tasks.reports.report import Score
+from answerkey.metrics_core.statistics.intervals import LEVEL
 
 if TYPE_CHECKING:
+    from answerkey.metrics_core.gate.gate import GateOutcome
     from answerkey.metrics_core.llm.access import CallLimits
 
-HEAD = ("field", "rows", "old", "new", "difference", "p adjusted", "finding", "fixed/broken")
+NONE = "–"
+NOT_SHOWN = "not shown to differ"
 HUMAN = "in human labels"
-"""The column after the difference, where a part of the rows has human labels."""
+"""The column after the difference, where a part of the samples has human labels."""
+DETECTABLE = "detectable: the smallest true difference that these samples show with a power of 80 %"
+_SHIPS: dict[GateOutcome, str] = {
+    "PASS": "The gate lets it ship.",
+    "FAIL": "The gate does not let it ship.",
+    "INCONCLUSIVE": "There are too few samples for the gate to decide.",
+    "INCOMPLETE": "The gate cannot decide, because evidence is missing.",
+}
 
 
-def table(rows: Sequence[FieldComparison]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """The head and the rows: the field (or the slice), how many rows have a number in both, means, what is found."""
-    human = any(row.people is not None for row in rows)
-    place = HEAD.index("difference") + 1
-    head = (*HEAD[:place], HUMAN, *HEAD[place:]) if human else HEAD
-    return head, [_cells(row, human=human) for row in rows]
+def number(value: float | None, digits: int = 3) -> str:
+    """Decimals, or a dash where there is no number."""
+    return NONE if value is None else f"{value:.{digits}f}"
 
 
-def _cells(row: FieldComparison, *, human: bool) -> tuple[str, ...]:
-    return (
-        row.name if row.slice == ALL else row.slice,
-        f"{row.n_common:,}",
-        number(row.old),
-        number(row.new),
-        _size(row.difference, row.low, row.high),
-        *([_size(row.people, row.people_low, row.people_high)] if human else []),
-        chance(row.p_adjusted),
-        finding(row),
-        "–" if row.fixed is None else f"{row.fixed:,}/{row.broken:,}",
-    )
+def signed(value: float | None, digits: int = 3) -> str:
+    """A difference with its sign, also where it is plus; zero has none."""
+    if value is None:
+        return NONE
+    size = f"{abs(value):.{digits}f}"
+    return size if float(size) == 0 else f"{'+' if value > 0 else '-'}{size}"
 
 
-def _size(difference: float | None, low: float | None, high: float | None) -> str:
-    """The difference with half its interval: `+0.012 ±0.020`."""
-    if difference is None:
-        return "–"
-    if low is None or high is None:
-        return f"{difference:+.3f}"
-    return f"{difference:+.3f} ±{(high - low) / 2:.3f}"
+def percent(value: float | None) -> str:
+    """A share; never rounded to 100 % or 0 % where it is not."""
+    if value is None:
+        return NONE
+    text = f"{100 * value:.1f}"
+    if text == "100.0":
+        return "100 %" if value >= 1 else "> 99.9 %"
+    return "< 0.1 %" if text == "0.0" and value > 0 else f"{text.removesuffix('.0')} %"
 
 
 def chance(p: float | None) -> str:
     """A p-value with three decimals; never 0."""
     if p is None:
-        return "–"
-    return "<0.001" if p < 0.0005 else f"{p:.3f}"
+        return NONE
+    return "< 0.001" if p < 0.0005 else f"{p:.3f}"
+
+
+def ends(low: float | None, high: float | None, show: Callable[[float | None], str] = number) -> str:
+    """Both ends of an interval, as `0.554 to 0.772`; a dash where there is none.
+
+    >>> ends(-0.105, 0.21, signed)
+    '-0.105 to +0.210'
+    """
+    return NONE if low is None or high is None else f"{show(low)} to {show(high)}"
+
+
+def estimate(
+    value: float | None, low: float | None, high: float | None, show: Callable[[float | None], str] = number
+) -> str:
+    """A number with both ends of its interval, for one cell of a table.
+
+    >>> estimate(0.671, 0.5537, 0.772)
+    '0.671 [0.554, 0.772]'
+    """
+    return show(value) if value is None or low is None or high is None else f"{show(value)} [{show(low)}, {show(high)}]"
+
+
+def difference(row: FieldComparison) -> str:
+    """New - old with both ends of its interval."""
+    return estimate(row.difference, row.low, row.high, signed)
+
+
+def in_human_labels(row: FieldComparison) -> str:
+    """The difference in human labels that the scores predict, with both ends of its interval."""
+    return estimate(row.people, row.people_low, row.people_high, signed)
+
+
+def samples(n: int, clusters: int | None = None) -> str:
+    """How many, and in how many clusters where there are any.
+
+    >>> samples(1618), samples(15, 5)
+    ('1,618 samples', '15 samples in 5 clusters')
+    """
+    return _many(n, "sample") + (f" in {_many(clusters, 'cluster')}" if clusters else "")
+
+
+def _many(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def finding(row: FieldComparison) -> str:
-    """Better, worse, or not shown to differ with the minimum detectable effect; or why there is no comparison."""
+    """Better, worse, or not shown to differ; or why there is no comparison."""
+    return row.finding or f"not compared: {row.note}"
+
+
+def headline(comparison: Comparison, primary: str, outcome: GateOutcome | None = None) -> str:
+    """For who decides: what is shown about the field `primary`, and whether the gate, with `outcome`, lets it ship."""
+    row = next((row for row in comparison.overall if row.name == primary), None)
+    shown = _shown(comparison, row) if row else f"{comparison.new} and {comparison.old} share no number of {primary}."
+    return f"{shown} {_SHIPS[outcome]}" if outcome else shown
+
+
+def _shown(comparison: Comparison, row: FieldComparison) -> str:
+    old, new = comparison.old, comparison.new
     if row.finding is None:
-        return f"not compared: {row.note}"
-    if row.finding != "not shown to differ" or row.mde is None:
-        return row.finding
-    needed = f"; about {row.needed:,} rows needed for this one" if row.needed else ""
-    return f"{row.finding} (detectable: ±{row.mde:.3f}{needed})"
+        return f"{new} cannot be compared with {old} in {row.name}: {row.note}."
+    span = "no interval" if row.low is None else f"{percent(row.level)} interval {ends(row.low, row.high, signed)}"
+    size = f"{signed(row.difference)}, {span}, {samples(row.n_common, row.n_clusters)}"
+    went = f"{row.name} went from {number(row.old)} to {number(row.new)} ({size})."
+    if row.finding != NOT_SHOWN:
+        return f"{new} is {row.finding} than {old}: {went}"
+    return f"No difference between {new} and {old} is shown: {went}{_why(row)}{_unseen(row)}"
+
+
+def _why(row: FieldComparison) -> str:
+    """Why a difference is not shown."""
+    if row.low is None or row.high is None:
+        return ""
+    if row.low <= 0 <= row.high:
+        return " The interval contains 0."
+    return f" The p-value, adjusted for everything that was compared, is {chance(row.p_adjusted)}."
+
+
+def _unseen(row: FieldComparison) -> str:
+    """How many samples the observed difference needs, or else the minimum detectable effect."""
+    if row.needed:
+        return f" About {needed(row)} samples would show a difference of this size with a power of 80 %."
+    return f" These samples show a difference of {number(row.mde)} with a power of 80 %." if row.mde is not None else ""
+
+
+def table(rows: Sequence[FieldComparison]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """The head and the rows: the field (or the slice), means, differences, findings; without columns that say nothing.
+
+    Detectable is the minimum detectable effect; needed, how many samples would show the observed difference.
+    """
+    level = percent(rows[0].level if rows else LEVEL)
+    columns: dict[str, list[str]] = {
+        "field": [row.name if row.slice == ALL else row.slice for row in rows],
+        "samples": [f"{row.n_common:,}" for row in rows],
+        "clusters": [NONE if row.n_clusters is None else f"{row.n_clusters:,}" for row in rows],
+        "old": [number(row.old) for row in rows],
+        "new": [number(row.new) for row in rows],
+        f"difference [{level} interval]": [difference(row) for row in rows],
+        HUMAN: [in_human_labels(row) for row in rows],
+        "p adjusted": [chance(row.p_adjusted) for row in rows],
+        "finding": [finding(row) for row in rows],
+        "detectable": [number(row.mde) for row in rows],
+        "needed": [needed(row) or NONE for row in rows],
+        "fixed/broken": [fixed(row) for row in rows],
+    }
+    optional = ("clusters", HUMAN, "detectable", "needed", "fixed/broken")
+    kept = {name: cells for name, cells in columns.items() if name not in optional or {*cells} != {NONE}}
+    return tuple(kept), list(zip(*kept.values(), strict=True))
+
+
+def needed(row: FieldComparison) -> str:
+    """How many samples would show a difference that these do not show; empty where that is not known."""
+    return f"{row.needed:,}" if row.needed and row.finding == NOT_SHOWN else ""
+
+
+def fixed(row: FieldComparison) -> str:
+    """How many samples went from 0 to 1, and how many from 1 to 0."""
+    return NONE if row.fixed is None else f"{row.fixed:,}/{row.broken or 0:,}"
 
 
 def only_one(comparison: Comparison) -> Iterator[str]:
-    """Which fields have rows with a number in one report only, and what these are in the other.
+    """Which fields have samples with a number in one report only, and what these are in the other.
 
     Samples that the other report does not have at all are in the warnings of the comparison.
     """
@@ -86,7 +199,7 @@ def only_one(comparison: Comparison) -> Iterator[str]:
             lines.setdefault("; ".join(parts), []).append(row.name)
     for text, names in lines.items():
         shown = f"all {len(names)} fields" if len(names) == len(comparison.overall) > 1 else ", ".join(names)
-        yield f"{shown}: some rows have a number in one report only: {text}"
+        yield f"{shown}: some samples have a number in one report only: {text}"
 
 
 def human_note(comparison: Comparison) -> str | None:
@@ -95,20 +208,10 @@ def human_note(comparison: Comparison) -> str | None:
     if not n:
         return None
     return (
-        f"{HUMAN}: the difference in human labels over all these rows, estimated from the {n:,} rows with a label in "
+        f"{HUMAN}: the difference in human labels over all these samples, estimated from the {n:,} with a label in "
         "both reports and from the scores of all (prediction-powered inference, PPI++). Every line estimates the same "
-        "number. Valid if the labelled rows are a random sample"
+        "number. Valid if the labelled samples are drawn at random"
     )
-
-
-def number(value: float | None) -> str:
-    """Three decimals, or a dash where there is no number."""
-    return "–" if value is None else f"{value:.3f}"
-
-
-def interval(score: Score) -> str:
-    """The interval as `0.710 – 0.731`, or a dash."""
-    return "–" if score.ci_low is None else f"{number(score.ci_low)} – {number(score.ci_high)}"
 
 
 def literal(text: str) -> str:

@@ -59,6 +59,16 @@ def primary(reports: Sequence[Report], declared: str = "") -> str:
     return MATCH if MATCH in found else next((name for name in found if name != LABELLED), (*found, "")[0])
 
 
+def why_primary(name: str) -> str:
+    """Why `primary` chose this field where none was declared, as a sentence."""
+    reasons = {
+        LABELLED: "most answers have a human label",
+        MATCH: "most answers have no human label, and this judge compares meaning",
+    }
+    why = reasons.get(name, "there are neither enough human labels nor meaning_match, and it is the first")
+    return f"No primary field was declared. {name} decides because {why}."
+
+
 def _names(reports: Sequence[Report]) -> list[str]:
     return list(dict.fromkeys(score.name for report in reports for score in report.overall))
 

@@ -23,7 +23,7 @@ from answerkey.metrics_core.statistics.intervals import (
 )
 from answerkey.tasks.compare.drift import LEAST_TRAILING, MOST_TRAILING, Drift, Finding
 from answerkey.tasks.publish.artifacts import artifact_key
-from answerkey.tasks.publish.text import literal, number
+from answerkey.tasks.publish.text import ends, literal, number
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -181,8 +181,8 @@ def _periods(warehouse: duckdb.DuckDBPyConnection, rule: str, metric: str, name:
     rows = warehouse.execute(_SQL["numbered"] + "\n" + _SQL["periods"], names).fetchall()
     field, found = _field(metric, name), []
     for start, total, method, n, centre, sd, others in rows:
-        ends = interval(field, centre, sd, n, others)
-        found.append(Period(start, n, total, centre, ends and ends.low, ends and ends.high, method))
+        around = interval(field, centre, sd, n, others)
+        found.append(Period(start, n, total, centre, around and around.low, around and around.high, method))
     return tuple(found)
 
 
@@ -251,15 +251,10 @@ def table_rows(funnels: Sequence[Funnel]) -> list[dict[str, Any]]:
             **{bucket.replace("_", " "): getattr(funnel, bucket) for bucket in BUCKETS},
             "field": f"{funnel.metric}.{funnel.field}",
             "mean": number(funnel.mean),
-            "95 % interval": ends(funnel),
+            "95 % interval": ends(funnel.low, funnel.high),
         }
         for funnel in funnels
     ]
-
-
-def ends(one: Funnel | Period) -> str:
-    """The interval as `0.710 – 0.731`, or a dash."""
-    return "–" if one.low is None else f"{number(one.low)} – {number(one.high)}"
 
 
 def markdown(funnel: Funnel, name: str, days: Sequence[Period]) -> str:
@@ -280,7 +275,10 @@ def markdown(funnel: Funnel, name: str, days: Sequence[Period]) -> str:
         "",
         "| day (UTC) | mean | 95 % interval | scored |",
         "|---|---|---|---|",
-        *(f"| {day.start} | {number(day.mean)} | {ends(day)} | {day.n_scored:,}/{day.n_total:,} |" for day in days),
+        *(
+            f"| {day.start} | {number(day.mean)} | {ends(day.low, day.high)} | {day.n_scored:,}/{day.n_total:,} |"
+            for day in days
+        ),
         "",
     ]
     return "\n".join(lines)

@@ -49,16 +49,19 @@ def test_a_table_with_a_verdict(bare_cli: Cli, home: Path) -> None:
     result = bare_cli("compare", "old", "new", "--home", home, "--by-slice", "--fields", "label.correct")
     lines = lines_of(result)
     low, high, _ = tango(fixed=12, broken=2, n=N) or (0.0, 0.0, "")
-    size = f"+0.250 ±{(high - low) / 2:.3f}"
+    size = f"+0.250 [{low:+.3f}, {high:+.3f}]"
     assert lines[0] == "d/old/v2 → d/new/v1: 40 samples in both"
-    assert cells(lines[1]) == [
-        "field", "rows", "old", "new", "difference", "p adjusted", "finding", "fixed/broken",
+    assert lines[1].startswith("d/new/v1 is better than d/old/v2: label.correct went from 0.500 to 0.750 (+0.250, 95 %")
+    assert cells(lines[2]) == [
+        "field", "samples", "old", "new", "difference [95 % interval]", "p adjusted", "finding", "detectable",
+        "fixed/broken",
     ]  # fmt: skip
-    assert cells(lines[3]) == [
-        "label.correct", "40", "0.500", "0.750", size, "0.013", "better", "12/2",
+    detectable = cells(lines[4])[7]
+    assert cells(lines[4]) == [
+        "label.correct", "40", "0.500", "0.750", size, "0.013", "better", detectable, "12/2",
     ]  # fmt: skip
-    assert lines[4] == "label.correct by slice"
-    assert [cells(line)[0] for line in lines[7:9]] == ["kind=a", "kind=b"]
+    assert lines[5] == "label.correct by slice"
+    assert [cells(line)[0] for line in lines[8:10]] == ["kind=a", "kind=b"]
     assert query(home, "SELECT DISTINCT old_report, new_report FROM comparisons") == [("d/old/v2", "d/new/v1")]
 
 
@@ -69,7 +72,8 @@ def test_what_is_not_shown_says_what_would_have_been(bare_cli: Cli, home: Path) 
     row = found["rows"][0]
     assert (row["metric"], row["difference"], row["finding"]) == ("label", 0.0, "not shown to differ")
     table = bare_cli("compare", "d/old/v1", "same", "--home", home).stdout
-    assert f"not shown to differ (detectable: ±{row['mde']:.3f})" in table
+    assert "No difference between d/same/v1 and d/old/v1 is shown: label.correct went from" in table
+    assert f"not shown to differ        {row['mde']:.3f}" in table
 
 
 def test_samples_that_changed_with_both_answers(bare_cli: Cli, home: Path) -> None:

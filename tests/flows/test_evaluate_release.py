@@ -49,7 +49,7 @@ def test_two_releases_in_one_file(cli: Cli, answers: Path, tmp_path: Path, ask: 
     assert (number["mean"], number["n_total"], number["ci_low"]) == (0.0, 1, None)
     _shown_in_the_ui(ask, home)
     shown = cli("report", "--home", home, "--by", "exact_match.match").stdout.splitlines()
-    start = shown.index("exact_match.match by slice")
+    start = shown.index("exact_match.match by slice: mean [95 % interval]")
     cells = [line.split() for line in shown[start + 4 : start + 8]]
     assert cells == [["topic=colour", "0.000", "1.000", "1"], ["topic=geo", "1.000", "0.000", "1"],
                      ["topic=name", "0.000", "0.000", "1"], ["topic=number", "0.000", "1.000", "1"]]  # fmt: skip
@@ -97,7 +97,7 @@ def test_one_release_prints_the_table_people_want_first(cli: Cli, answers: Path,
         "interval",
         "scored/total",
     ]
-    assert "exact_match.match   0.500   0.150 – 0.850            4/4" in result.stdout
+    assert "exact_match.match   0.500   0.150 to 0.850            4/4" in result.stdout
     assert "faq/new/v1  4 answers" in result.stdout
     runs = ask("flow_runs/filter", {"flow_runs": {"name": {"any_": ["evaluate new on faq"]}}})
     assert len(runs) == 1

@@ -27,7 +27,7 @@ from answerkey.tasks.publish.page.model import (
 )
 from answerkey.tasks.publish.page.samples import MOST_SAMPLES, read_samples
 from answerkey.tasks.publish.page.warnings import summary, warnings
-from answerkey.tasks.reports.headline import fields_of, headlines
+from answerkey.tasks.reports.headline import fields_of, headlines, why_primary
 from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, Report, moments, read_reports
 from answerkey.tasks.reports.report import labels as labels_of
 from answerkey.tasks.warehouse.home import Home
@@ -55,21 +55,19 @@ def build_page(
 
     `comparisons` are comparisons between them, and `gates` what gates say about the same comparisons. `primary` is the
     METRIC.FIELD that decides; without it, it is that of the gates, of the newest comparison, or what
-    `headline.primary` says. Of more than `most_samples` samples those are kept whose primary score moves
-    most.
+    `headline.primary` says. Of more than `most_samples` samples those are kept whose primary score moves most.
 
     Raises:
         UserError: there are none, one is not in the warehouse, they are about several data sets, or none of them has
             the field `primary`.
     """
-    reports = read_reports(home, list(dict.fromkeys(report_ids)))
-    datasets = list(dict.fromkeys(report.dataset for report in reports))
-    if len(datasets) != 1:
-        raise UserError(f"a page is about one data set, and these reports are about {', '.join(datasets) or 'none'}")
+    reports = _about_one(read_reports(home, list(dict.fromkeys(report_ids))))
     names = fields_of(reports)
     asked = [*(gated.primary for gated in gates), *(comparison.primary for comparison in comparisons[::-1])]
     shown = headlines(reports, primary or next((name for name in asked if name in names), ""))
     chosen = shown[0]
+    declared = primary or any(gated.primary == chosen for gated in gates) or chosen != headlines(reports)[0]
+    why = "" if declared else why_primary(chosen)
     labels = labels_of(reports)
     margins = {(gated.old, gated.new): gated.margin for gated in gates if gated.primary == chosen}
     named = tuple(
@@ -79,14 +77,21 @@ def build_page(
     said = tuple(replace(one, old=labels.get(one.old, one.old), new=labels.get(one.new, one.new)) for one in gates)
     means = [mean for report in reports for mean in _means(home, report, shown, labels[report.report_id])]
     with home.warehouse.reading() as warehouse:
-        return _page(warehouse, reports, names, shown, named, said, means, most_samples)
+        return _page(warehouse, reports, shown, why, named, said, means, most_samples)
+
+
+def _about_one(reports: list[Report]) -> list[Report]:
+    datasets = list(dict.fromkeys(report.dataset for report in reports))
+    if len(datasets) != 1:
+        raise UserError(f"a page is about one data set, and these reports are about {', '.join(datasets) or 'none'}")
+    return reports
 
 
 def _page(
     warehouse: duckdb.DuckDBPyConnection,
     reports: Sequence[Report],
-    names: Sequence[str],
     shown: tuple[str, ...],
+    why_primary: str,
     comparisons: tuple[Comparison, ...],
     gates: tuple[ReleaseVerdict, ...],
     means: Sequence[Corrected],
@@ -106,11 +111,12 @@ def _page(
         dataset=reports[0].dataset,
         made_at=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         primary=primary,
+        why_primary=why_primary,
         headlines=shown,
-        fields=tuple(_field(name, reports, name in binary) for name in names),
+        fields=tuple(_field(name, reports, name in binary) for name in fields_of(reports)),
         releases=releases,
         gates=gates,
-        summary=summary(releases, comparisons, primary),
+        summary=summary(releases, comparisons, gates, primary),
         warnings=warnings(releases, comparisons, checks, n_quarantined),
         comparisons=comparisons,
         distributions=_distributions(warehouse, labels, binary),
@@ -250,7 +256,7 @@ def _agreements(
 
 def _carried_over(one: LabelAgreement, report: Report, base_rate: float) -> list[Corrected]:
     """The mean of `report` corrected for the errors that the judge makes on other answers of the release, if it can."""
-    score = next((score for score in report.overall if f"{score.metric}.{score.field}" == one.field), None)
+    score = next((score for score in report.overall if score.name == one.field), None)
     if score is None or score.mean is None or one.sensitivity[0] is None or one.specificity[0] is None:
         return []
     # The counts behind the rates.

@@ -14,8 +14,9 @@ from functools import partial
 from markupsafe import Markup
 
 from answerkey.metrics_core.comparison import Comparison
-from answerkey.tasks.publish.page.model import Distribution, Page, score_name
-from answerkey.tasks.publish.page.text import number, percent, signed, visible
+from answerkey.tasks.publish.page.model import Distribution, Page
+from answerkey.tasks.publish.page.text import typeset, visible
+from answerkey.tasks.publish.text import number, percent, signed
 
 WIDE, NARROW = 1000, 290
 """Widths of a plot without its margins, in pixels, so that its text is about as large as the page's own."""
@@ -111,10 +112,10 @@ class _Interval:
 def interval_plot(page: Page, name: str) -> Markup | None:
     """The means of one METRIC.FIELD in every release with their 95 % intervals; None where there is no mean."""
     rows = [
-        _Interval(score.mean, score.ci_low, score.ci_high, _short(release.label), number(score.mean))
+        _Interval(score.mean, score.ci_low, score.ci_high, _short(release.label), typeset(number(score.mean)))
         for release in page.releases
         for score in release.report.overall
-        if score_name(score) == name and score.mean is not None
+        if score.name == name and score.mean is not None
     ]
     if not rows:
         return None
@@ -129,7 +130,12 @@ def difference_plot(comparison: Comparison, names: Sequence[str], width: int) ->
     """New - old for the fields `names` over all rows, with intervals; the first with the non-inferiority margin."""
     rows = [
         _Interval(
-            row.difference, row.low, row.high, row.name, signed(row.difference), _TONES.get(row.finding, "var(--muted)")
+            row.difference,
+            row.low,
+            row.high,
+            row.name,
+            typeset(signed(row.difference)),
+            _TONES.get(row.finding, "var(--muted)"),
         )
         for row in comparison.overall
         if row.difference is not None and row.name in names
@@ -166,7 +172,7 @@ def slice_plot(page: Page, column: str, width: int) -> Markup | None:
     by_value: dict[str, list[_Interval | None]] = {}
     for turn, release in enumerate(releases):
         for score in release.report.scores:
-            if score_name(score) == page.primary and score.slice.startswith(f"{column}="):
+            if score.name == page.primary and score.slice.startswith(f"{column}="):
                 rows = by_value.setdefault(score.slice.partition("=")[2], [None] * len(releases))
                 if score.mean is not None:
                     tone, shape = f"var(--c{turn + 1})", list(SHAPES)[turn]
@@ -223,7 +229,7 @@ def _shares(one: Distribution, top: float) -> Iterator[Markup]:
 
 def _share_label(one: Distribution) -> str:
     scored = sum(one.counts)
-    return f"{percent(one.counts[1] / scored)} of {scored:,}" if scored else "no score"
+    return typeset(f"{percent(one.counts[1] / scored)} of {scored:,}") if scored else "no score"
 
 
 def _missing(one: Distribution) -> str:

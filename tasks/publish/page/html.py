@@ -15,16 +15,8 @@ from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison
 from answerkey.metrics_core.gate.gate import RuleOutcome
 from answerkey.tasks.publish.page import charts
 from answerkey.tasks.publish.page.model import Page, as_json
-from answerkey.tasks.publish.page.text import (
-    isolated,
-    number,
-    percent,
-    probability,
-    signed,
-    typeset,
-    visible,
-)
-from answerkey.tasks.publish.text import human_note
+from answerkey.tasks.publish.page.text import isolated, typeset, visible
+from answerkey.tasks.publish.text import chance, ends, fixed, human_note, needed, number, percent, signed
 from answerkey.tasks.warehouse.store import whole
 
 if TYPE_CHECKING:
@@ -46,7 +38,8 @@ def render(page: Page) -> str:
     style, script = _file("page.css"), "".join(["(() => {\n", '"use strict";\n', *map(_file, _SCRIPTS), "})();\n"])
     templates = environment()
     templates.globals |= {
-        function.__name__: function for function in (rule_number, by_slice, name_of_test, one_sided, human_note)
+        function.__name__: function
+        for function in (rule_number, by_slice, name_of_test, one_sided, human_note, ends, fixed, needed, signed)
     }
     html = templates.get_template("page.html.j2").render(
         page=page,
@@ -115,9 +108,13 @@ def environment(*, autoescape: bool = True) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    shown = (number, signed, percent, probability, visible, typeset, isolated)
-    made.filters |= {function.__name__: function for function in shown}
+    made.filters |= {function.__name__: function for function in (visible, typeset, isolated)}
+    made.filters |= {function.__name__: _typeset(function) for function in (number, signed, percent, chance)}
     return made
+
+
+def _typeset(show: Callable[..., str]) -> Callable[..., str]:
+    return lambda *values: typeset(show(*values))
 
 
 def _file(name: str) -> str:

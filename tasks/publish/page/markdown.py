@@ -11,7 +11,7 @@ from answerkey.metrics_core.gate.gate import RuleOutcome
 from answerkey.tasks.publish.page.html import by_slice, environment
 from answerkey.tasks.publish.page.model import Page, ValueWithEnds
 from answerkey.tasks.publish.page.text import visible
-from answerkey.tasks.publish.text import human_note, literal, number, only_one, table
+from answerkey.tasks.publish.text import NONE, ends, estimate, human_note, literal, number, only_one, table
 from answerkey.tasks.reports.manifest import named
 from answerkey.tasks.reports.report import Score
 
@@ -45,6 +45,7 @@ def _environment() -> Environment:
         "notes": _notes,
         "differences": table,
         "human_note": human_note,
+        "ends": ends,
         "by_slice": by_slice,
         "refusals": _refusals,
         "signatures": lambda page: dict.fromkeys(one for field in page.fields for one in field.signatures),
@@ -68,16 +69,15 @@ def _refusals(page: Page) -> Iterable[tuple[str, str]]:
 
 
 def _mean(score: Score | None) -> str:
-    return "–" if score is None else _span((score.mean, score.ci_low, score.ci_high))
+    return NONE if score is None else estimate(score.mean, score.ci_low, score.ci_high)
 
 
-def _span(estimate: ValueWithEnds) -> str:
-    value, low, high = estimate
-    return number(value) + ("" if low is None or high is None else f" ({low:.3f} to {high:.3f})")
+def _span(found: ValueWithEnds) -> str:
+    return estimate(*found)
 
 
 def _count(n: float | None) -> str:
-    return "–" if n is None else f"{n:,.0f}"
+    return NONE if n is None else f"{n:,.0f}"
 
 
 def _markdown(text: str) -> str:

@@ -213,13 +213,15 @@ class Recipe:
 class Page:
     """One page about one or several reports of one data set, in the order in which they were asked for.
 
-    `primary` is the METRIC.FIELD that decides; `headlines` has one field of every metric, the primary one first. In
-    `comparisons` and `gates` reports go by the labels of the releases.
+    `primary` is the METRIC.FIELD that decides, and `why_primary` says why, where nobody declared it; `headlines` has
+    one field of every metric, the primary one first. In `comparisons` and `gates` reports go by the labels of the
+    releases.
     """
 
     dataset: str
     made_at: str
     primary: str
+    why_primary: str
     headlines: tuple[str, ...]
     fields: tuple[FieldSummary, ...]
     releases: tuple[Release, ...]
@@ -252,9 +254,17 @@ class Page:
         return any(score.n_failed + score.n_skipped for release in self.releases for score in release.report.overall)
 
     @property
+    def clusters(self) -> tuple[int | None, ...]:
+        """How many clusters the answers of each release are in; None where the data have none."""
+        return tuple(
+            max((score.n_clusters for score in release.report.overall if score.n_clusters), default=None)
+            for release in self.releases
+        )
+
+    @property
     def lines(self) -> tuple[Line, ...]:
         """All fields over all rows, by metric; `first` marks the first field of a metric."""
-        scores = [{score_name(score): score for score in release.report.overall} for release in self.releases]
+        scores = [{score.name: score for score in release.report.overall} for release in self.releases]
         metrics = [field.metric for field in self.fields]
         return tuple(
             Line(
@@ -275,7 +285,7 @@ class Page:
     @property
     def slice_tables(self) -> tuple[SliceTable, ...]:
         """Every field by every slice column, the primary field first."""
-        by_release = [{(score_name(s), s.slice): s for s in release.report.scores} for release in self.releases]
+        by_release = [{(s.name, s.slice): s for s in release.report.scores} for release in self.releases]
         names = sorted((field.name for field in self.fields), key=lambda name: name != self.primary)
         return tuple(_slice_table(name, column, by_release) for name in names for column in self.slice_columns)
 
@@ -301,11 +311,6 @@ def _slice_table(name: str, column: str, by_release: Sequence[dict[tuple[str, st
         found.append(SliceLine(value.partition("=")[2], max(cell.n_total for cell in cells if cell), cells))
     kept = found if len(found) <= _MOST_SLICES else sorted(found, key=lambda line: -line.n)[:_MOST_SLICES]
     return SliceTable(name, column, tuple(kept), len(found) - len(kept))
-
-
-def score_name(score: Score) -> str:
-    """METRIC.FIELD."""
-    return f"{score.metric}.{score.field}"
 
 
 def as_json(value: Any) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from answerkey.metrics_core.comparison import Comparison, FieldComparison
+from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.statistics.intervals import LEVEL
+from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.model import CheckSummary, Release, Warning
-from answerkey.tasks.publish.page.text import number, percent, signed
+from answerkey.tasks.publish.text import ends, headline, number, percent
 from answerkey.tasks.reports.manifest import depth_warnings
 from answerkey.tasks.reports.report import Score
 
@@ -146,49 +147,34 @@ def _quarantine(releases: Sequence[Release], n: int) -> Iterable[Warning]:
         yield Warning(serious, f"{n:,} {rows} put in quarantine and not scored: {percent(n / read)} of those read")
 
 
-def summary(releases: Sequence[Release], comparisons: Sequence[Comparison], primary: str) -> str:
-    """One or two plain sentences about the field that decides. No claim that nothing was tested for."""
-    if comparisons and (sentence := _decisive(comparisons[-1], primary)):
-        return sentence
+def summary(
+    releases: Sequence[Release], comparisons: Sequence[Comparison], gates: Sequence[ReleaseVerdict], primary: str
+) -> str:
+    """The page in one or two plain sentences: what is shown about the field that decides, and what the gate says.
+
+    No difference is claimed that was not tested for.
+    """
+    if comparisons:
+        last = comparisons[-1]
+        gated = next((one for one in gates if (one.old, one.new) == (last.old, last.new)), None)
+        return headline(last, primary, gated.verdict.outcome if gated else None)
     found = [(release, _score(release, primary)) for release in releases]
     scored = [(release, score) for release, score in found if score is not None and score.mean is not None]
     if not scored:
         return f"No release has a number for {primary}."
-    parts = [f"{release.label} {number(score.mean)}{_range(score.ci_low, score.ci_high)}" for release, score in scored]
+    parts = [f"{release.label} {number(score.mean)}{_span(score)}" for release, score in scored]
     if len(parts) > 3:
         best = max(scored, key=lambda one: one[1].mean or 0.0)
-        last = "" if best is scored[-1] else f" The last release is at {parts[-1]}."
+        newest = "" if best is scored[-1] else f" The last release is at {parts[-1]}."
         highest = parts[scored.index(best)]
-        return f"The highest {primary} of {len(parts)} releases: {highest}.{last} No difference was tested."
+        return f"The highest {primary} of {len(parts)} releases: {highest}.{newest} No difference was tested."
     tested = " No difference was tested." if len(parts) > 1 else ""
     return f"{primary}: {', '.join(parts)}.{tested}"
 
 
-def _decisive(comparison: Comparison, primary: str) -> str | None:
-    row = next((row for row in comparison.overall if row.name == primary and row.finding is not None), None)
-    if row is None:
-        return None
-    interval = _range(row.low, row.high, row.level, sign=True)
-    size = f"{primary} {signed(row.difference)}{interval} on {row.n_common:,} rows"
-    if row.finding == "not shown to differ":
-        return f"{comparison.new} is not shown to differ from {comparison.old}: {size}.{_unseen(row)}"
-    return f"{comparison.new} is {row.finding} than {comparison.old}: {size}."
-
-
-def _unseen(row: FieldComparison) -> str:
-    """The minimum detectable effect, and how many rows the observed difference needs."""
-    if row.mde is None:
-        return ""
-    needed = f"; showing this difference needs about {row.needed:,} rows" if row.needed else ""
-    return f" The minimum detectable effect of these rows is {number(row.mde)}{needed}."
-
-
-def _range(low: float | None, high: float | None, level: float = LEVEL, *, sign: bool = False) -> str:
-    if low is None or high is None:
-        return ""
-    show = signed if sign else number
-    return f" ({percent(level)} interval {show(low)} to {show(high)})"
+def _span(score: Score) -> str:
+    return "" if score.ci_low is None else f" ({percent(LEVEL)} interval {ends(score.ci_low, score.ci_high)})"
 
 
 def _score(release: Release, name: str) -> Score | None:
-    return next((score for score in release.report.overall if f"{score.metric}.{score.field}" == name), None)
+    return next((score for score in release.report.overall if score.name == name), None)

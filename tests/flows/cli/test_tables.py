@@ -1,60 +1,157 @@
-"""What the command line prints on a narrow terminal: nothing that decides is cut off."""
+"""What the command line prints on a terminal of any width: no number is broken, and nothing that decides is cut off."""
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
-from answerkey.flows.cli import tables
-from answerkey.flows.cli.comparison_tables import print_history, print_pairs, print_self_test
+from answerkey.flows.cli import layout
+from answerkey.flows.cli.comparison_tables import print_history, print_pairs, print_self_test, print_verdict
+from answerkey.flows.cli.tables import print_reports
 from answerkey.metrics_core.comparison import Comparison
+from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict
 from answerkey.metrics_core.gate.simulate import OperatingPoint, SelfTest
 from answerkey.metrics_core.statistics.intervals import Estimate, Interval
 from answerkey.tasks.compare.drift import Drift
-from answerkey.tasks.gate.verdicts import LooksTaken
-from answerkey.tasks.reports.report import Moment
-from tests.tasks.publish.page.page_help import FIELDS, field_comparison
+from answerkey.tasks.gate.verdicts import LooksTaken, ReleaseVerdict
+from answerkey.tasks.reports.report import Moment, Report
+from tests.tasks.publish.page.page_help import FIELDS, field_comparison, report
+
+RELEASES = ("DPR+FiD", "GPT-3.5 (text-davinci-003)", "ChatGPT-3.5", "ChatGPT-4", "Bing Chat")
+LONG = "answer_correctness.token_overlap_recall"
+NUMBER = re.compile(r"[-+]?\d[\d.,]*\d|[-+]?\d")
+Shown = Callable[[int, Callable[[], None]], list[str]]
 
 
 @pytest.fixture
-def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A terminal of 80 columns."""
-    monkeypatch.setattr(
-        tables,
-        "_console",
-        lambda: tables.Console(width=80, force_terminal=True, color_system=None, highlight=False),
+def shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shown:
+    """The lines that are printed on a terminal of a width."""
+
+    def lines(width: int, print_: Callable[[], None]) -> list[str]:
+        terminal = layout.Console(width=width, force_terminal=True, color_system=None, highlight=False)
+        monkeypatch.setattr(layout, "console", lambda: terminal)
+        print_()
+        return capsys.readouterr().out.splitlines()
+
+    return lines
+
+
+def numbers(lines: list[str]) -> set[str]:
+    return set(NUMBER.findall("\n".join(lines)))
+
+
+def reports(n: int) -> list[Report]:
+    """Reports of up to five releases, in clusters, with slices and a field of a long name."""
+    made = []
+    for turn, name in enumerate(RELEASES[:n]):
+        one = report(name, (0.5 + turn / 10, 0.4, None))
+        scores = [replace(score, n_clusters=1234, n_total=1618, n_scored=1600 + turn) for score in one.scores]
+        scores += [replace(score, metric="answer_correctness", field="token_overlap_recall") for score in scores[:1]]
+        made.append(replace(one, scores=tuple(scores)))
+    return made
+
+
+def compared() -> Comparison:
+    rows = (
+        field_comparison(LONG, n_common=1618, n_clusters=301, needed=12345, low=-0.0123, p_adjusted=0.81),
+        field_comparison(FIELDS[2], fixed=144, broken=142, difference=-0.1, low=-0.15, high=-0.05, n_common=1618),
+        field_comparison("bleu.bleu", difference=None, note="only evouna-nq/gpt-4/v1 has it"),
+    )
+    return Comparison(
+        "evouna-nq/GPT-3.5 (text-davinci-003)/v1", "evouna-nq/Bing Chat/v1", rows, ("longer",), n_common=1618
     )
 
 
-@pytest.mark.usefixtures("narrow")
-def test_a_comparison_is_told_in_lines(capsys: pytest.CaptureFixture[str]) -> None:
+VERDICT = ReleaseVerdict(
+    "evouna-nq/ChatGPT-4/v1", "evouna-nq/Bing Chat/v1", LONG, 0.02,
+    Verdict(
+        "FAIL", f"Bing Chat must not ship in place of ChatGPT-4: {LONG} went from 0.784 to 0.683 (-0.101).",
+        (
+            RuleOutcome(f"{LONG} >= -0.02", "FAIL", f"{LONG} went from 0.784 to 0.683 (-0.101)", -0.101, -0.12, -0.08),
+            RuleOutcome("coverage >= 0.95", "PASS", "all 1,618 samples have a number", 1.0),
+        ),
+    ),
+)  # fmt: skip
+
+PRINTED: dict[str, Callable[[], None]] = {
+    "one release": lambda: print_reports(reports(1), as_json=False),
+    "two releases": lambda: print_reports(reports(2), as_json=False),
+    "five releases": lambda: print_reports(reports(5), as_json=False),
+    "comparison": lambda: print_pairs([compared()], by_slice=False),
+    "verdict": lambda: print_verdict(VERDICT),
+}
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+@pytest.mark.parametrize("what", PRINTED)
+def test_every_number_is_whole_and_every_column_is_there_at_any_width(shown: Shown, what: str, width: int) -> None:
+    lines = shown(width, PRINTED[what])
+    assert max(map(len, lines)) <= width
+    assert "…" not in "".join(lines)
+    # In lines, the names of columns with their numbers and the counts of a release stand at every row.
+    assert numbers(lines) == numbers(shown(1000, PRINTED[what]))
+
+
+@pytest.mark.parametrize(("width", "stacked"), [(60, True), (80, True), (120, True), (200, False)])
+def test_five_releases_stand_side_by_side_where_they_fit_and_else_in_lines(
+    shown: Shown, width: int, stacked: bool
+) -> None:
+    lines = shown(width, PRINTED["five releases"])
+    assert ("  DPR+FiD" in "\n".join(line[:9] for line in lines)) == stacked
+    whole = "".join(lines)
+    assert "0.500 [0.400, 0.600]" in whole if not stacked else "0.500  0.400 to 0.600" in whole
+    assert all(name in whole for name in RELEASES)
+
+
+def test_two_releases_side_by_side(shown: Shown) -> None:
+    lines = shown(120, PRINTED["two releases"])
+    assert lines[0] == "2 releases on set: mean [95 % interval]"
+    assert lines[2].split()[-1] == "clusters"
+    row = next(line for line in lines if line.startswith(" rouge_l.recall"))
+    assert row.split() == ["rouge_l.recall", "0.500", "[0.400,", "0.600]", "0.600", "[0.500,", "0.700]", "1,234"]
+    assert any(line.split() == ["scored/total", "1,600/1,618", "1,601/1,618"] for line in lines)
+
+
+def test_a_comparison_in_lines_on_a_narrow_terminal(shown: Shown) -> None:
     rows = (field_comparison(), field_comparison(FIELDS[2], low=-0.1, fixed=3, broken=1, old=None))
-    print_pairs([Comparison("set/old/v1", "set/new/v1", rows, ("longer",), n_common=10)], by_slice=False)
-    assert capsys.readouterr().out.splitlines() == [
+    pair = Comparison("set/old/v1", "set/new/v1", rows, ("longer",), n_common=10)
+    assert shown(70, lambda: print_pairs([pair], by_slice=False)) == [
         "set/old/v1 → set/new/v1: 10 samples in both",
+        "set/new/v1 is better than set/old/v1: rouge_l.recall went from 0.500",
+        "to 0.600 (+0.100, 95 % interval +0.050 to +0.150, 10 samples).",
         "rouge_l.recall  better",
-        "  rows 10; old 0.500; new 0.600; difference +0.100 ±0.050; p adjusted 0.002",
-        "exact_match.match  not shown to differ (detectable: ±0.040)",
-        "  rows 10; new 0.600; difference +0.100 ±0.125; p adjusted 0.002; fixed/broken 3/1",
+        "  samples 10; old 0.500; new 0.600; difference [95 % interval]",
+        "  +0.100 [+0.050, +0.150]; p adjusted 0.002; detectable 0.040",
+        "exact_match.match  not shown to differ",
+        "  samples 10; new 0.600; difference [95 % interval]",
+        "  +0.100 [-0.100, +0.150]; p adjusted 0.002; detectable 0.040;",
+        "  fixed/broken 3/1",
         "",
+        "detectable: the smallest true difference that these samples show with",
+        "a power of 80 %",
         "! longer",
     ]
 
 
-@pytest.mark.usefixtures("narrow")
-def test_history_leaves_out_the_plot_and_no_number(capsys: pytest.CaptureFixture[str]) -> None:
+def test_history_leaves_out_the_plot_and_no_number(shown: Shown) -> None:
     made = Moment("set/a/v1", "a", 1, "2026-01-01 00:00", "0123", "COMPLETE", "f.g", 1000, 1000, 0.5, 0.4, 0.6, 1)
     said = Drift("set/a/v1", (), 0, 0, None, None, None, None, None, None, (), "Not tested: " + "too few. " * 20)
-    print_history("f.g", {"set": [made]}, {"set": said}, {"set": [LooksTaken("b", "a", 2, "PASS")]}, as_json=False)
-    *lines, drift, looks = capsys.readouterr().out.splitlines()
+    looks = {"set": [LooksTaken("b", "a", 2, "PASS")]}
+    lines = shown(80, lambda: print_history("f.g", {"set": [made]}, {"set": said}, looks, as_json=False))
     assert max(map(len, lines)) <= 80
-    assert drift == said.sentence
-    assert looks == "The gate has taken 2 looks at a against b, the last of them PASS."
-    assert "0.500   0.400 – 0.600   1,000/1,000" in lines[4] and lines[4].split()[:2] == ["a", "v1"]
+    assert "0.500   0.400 to 0.600   1,000/1,000" in lines[4] and lines[4].split()[:2] == ["a", "v1"]
+    assert said.sentence.strip() in " ".join(lines)
+    assert lines[-1] == "The gate has taken 2 looks at a against b, the last of them PASS."
+    wide = shown(120, lambda: print_history("f.g", {"set": [made]}, {"set": said}, looks, as_json=False))
+    assert "●" in wide[4]
 
 
-@pytest.mark.usefixtures("narrow")
-def test_a_self_test_says_what_is_true_of_the_release(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_self_test_says_what_is_true_of_the_release(shown: Shown) -> None:
     rate = Estimate(0.025, Interval(0.02, 0.03, "wilson"))
     trial = OperatingPoint("equal", 0.0, 1622, 2000, rate, rate, 0.8, 0.8, wrong=("FAIL",))
-    print_self_test(SelfTest(1622, 1622, ("label.correct >= -0.02",), (trial,)))
-    shown = capsys.readouterr().out
-    assert "as good" in shown and "(stated: 80 %)" in shown and shown.count("2.5 ± 0.5 %") == 3
-    assert max(map(len, shown.splitlines()[1:5])) <= 80
+    tested = SelfTest(1622, 1622, ("label.correct >= -0.02",), (trial,))
+    lines = shown(80, lambda: print_self_test(tested))
+    text = "\n".join(lines)
+    assert "as good" in text and "(stated: 80 %)" in text and text.count("2.5 % [2.0, 3.0]") == 3
+    assert max(map(len, lines)) <= 80

@@ -1,11 +1,26 @@
-"""Comparisons in plain words."""
+"""Numbers and comparisons in plain words."""
 
 from dataclasses import replace
 
 import pytest
 
 from answerkey.metrics_core.comparison import Comparison, FieldComparison
-from answerkey.tasks.publish.text import HEAD, HUMAN, chance, finding, human_note, only_one, table
+from answerkey.metrics_core.gate.gate import GateOutcome
+from answerkey.tasks.publish.text import (
+    HUMAN,
+    chance,
+    ends,
+    estimate,
+    finding,
+    headline,
+    human_note,
+    number,
+    only_one,
+    percent,
+    samples,
+    signed,
+    table,
+)
 
 ROW = FieldComparison(
     "label", "correct", "all", n_common=1618, n_only_old=3, n_only_new=0, old=0.7843, new=0.7855, difference=0.0012,
@@ -17,58 +32,127 @@ BETTER = replace(ROW, difference=0.05, low=0.03, high=0.07, p_adjusted=1e-6)
 
 def test_a_row_of_the_table() -> None:
     head, (row,) = table([ROW])
-    assert head == HEAD
+    assert head == (
+        "field", "samples", "old", "new", "difference [95 % interval]", "p adjusted", "finding", "detectable",
+        "fixed/broken",
+    )  # fmt: skip
     assert row == (
-        "label.correct", "1,618", "0.784", "0.785", "+0.001 ±0.021", "1.000",
-        "not shown to differ (detectable: ±0.030)", "144/142",
+        "label.correct", "1,618", "0.784", "0.785", "+0.001 [-0.019, +0.022]", "1.000", "not shown to differ", "0.030",
+        "144/142",
     )  # fmt: skip
-    assert table([replace(BETTER, slice="lang=en", fixed=None, broken=None)])[1][0] == (
-        "lang=en", "1,618", "0.784", "0.785", "+0.050 ±0.020", "<0.001", "better", "–",
-    )  # fmt: skip
+    head, (row,) = table([replace(BETTER, slice="lang=en", fixed=None, broken=None, mde=None, level=0.9)])
+    assert head[4:] == ("difference [90 % interval]", "p adjusted", "finding")
+    assert row == ("lang=en", "1,618", "0.784", "0.785", "+0.050 [+0.030, +0.070]", "< 0.001", "better")
 
 
-def test_what_people_would_find_has_a_column_where_it_is_known() -> None:
+def test_columns_are_there_where_they_say_something() -> None:
     predicted = replace(BETTER, people=-0.0412, people_low=-0.09, people_high=0.01, n_labelled=1200)
     head, rows = table([predicted, ROW])
-    assert head[4:7] == ("difference", HUMAN, "p adjusted")
-    assert [row[5] for row in rows] == ["-0.041 ±0.050", "–"]
+    assert head[4:7] == ("difference [95 % interval]", HUMAN, "p adjusted")
+    assert [row[5] for row in rows] == ["-0.041 [-0.090, +0.010]", "–"]
     note = human_note(Comparison("a", "b", (predicted, ROW)))
-    assert note and note.startswith("in human labels: ") and "estimated from the 1,200 rows" in note
+    assert note and note.startswith("in human labels: ") and "estimated from the 1,200 with a label" in note
     assert human_note(Comparison("a", "b", (ROW,))) is None
+    head, rows = table([replace(ROW, n_clusters=12, needed=2400), ROW])
+    assert [(row[head.index("clusters")], row[head.index("needed")]) for row in rows] == [("12", "2,400"), ("–", "–")]
+
+
+def test_a_finding_or_why_there_is_none() -> None:
+    rows = (BETTER, replace(BETTER, difference=-0.05, low=-0.07, high=-0.03), ROW)
+    assert [finding(row) for row in rows] == ["better", "worse", "not shown to differ"]
+    assert finding(replace(ROW, difference=None, note="only d/b/v1 has it")) == "not compared: only d/b/v1 has it"
+
+
+def test_the_headline_says_what_is_shown_and_whether_it_ships() -> None:
+    def said(row: FieldComparison, outcome: GateOutcome | None = None) -> str:
+        return headline(Comparison("a", "b", (row,)), "label.correct", outcome)
+
+    assert said(BETTER) == (
+        "b is better than a: label.correct went from 0.784 to 0.785 (+0.050, 95 % interval +0.030 to +0.070, "
+        "1,618 samples)."
+    )
+    worse = replace(BETTER, difference=-0.05, low=-0.07, high=-0.03, level=0.9, n_clusters=30)
+    assert said(worse, "FAIL") == (
+        "b is worse than a: label.correct went from 0.784 to 0.785 (-0.050, 90 % interval -0.070 to -0.030, "
+        "1,618 samples in 30 clusters). The gate does not let it ship."
+    )
+    nothing = (
+        "No difference between b and a is shown: label.correct went from 0.784 to 0.785 (+0.001, 95 % interval -0.019 "
+        "to +0.022, 1,618 samples). The interval contains 0. "
+    )
+    assert said(ROW) == f"{nothing}These samples show a difference of 0.030 with a power of 80 %."
+    assert said(replace(ROW, needed=2400), "PASS") == (
+        f"{nothing}About 2,400 samples would show a difference of this size with a power of 80 %. "
+        "The gate lets it ship."
+    )
+    assert said(replace(ROW, mde=None), "INCONCLUSIVE") == f"{nothing}There are too few samples for the gate to decide."
+    adjusted = replace(BETTER, p_adjusted=0.08, mde=None)
+    assert said(adjusted).endswith("The p-value, adjusted for everything that was compared, is 0.080.")
+    none = replace(ROW, difference=None, low=None, high=None, note="only a has it")
+    assert said(none) == "b cannot be compared with a in label.correct: only a has it."
+    assert headline(Comparison("a", "b", ()), "x.y", "INCOMPLETE") == (
+        "b and a share no number of x.y. The gate cannot decide, because evidence is missing."
+    )
 
 
 @pytest.mark.parametrize(
-    ("row", "words"),
+    ("value", "shown"), [(None, "–"), (0.6754, "0.675"), (-0.0201, "-0.020"), (1, "1.000"), (0.0, "0.000")]
+)
+def test_numbers(value: float | None, shown: str) -> None:
+    assert number(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(None, "–"), (0.0123, "+0.012"), (-0.5, "-0.500"), (0.0, "0.000"), (-0.00004, "0.000")]
+)
+def test_differences_have_a_sign_unless_they_are_nothing(value: float | None, shown: str) -> None:
+    assert signed(value) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
     [
-        (BETTER, "better"),
-        (replace(BETTER, difference=-0.05, low=-0.07, high=-0.03), "worse"),
-        (replace(ROW, mde=None), "not shown to differ"),
-        (
-            replace(ROW, needed=2400),
-            "not shown to differ (detectable: ±0.030; about 2,400 rows needed for this one)",
-        ),
-        (replace(ROW, difference=None, note="only d/b/v1 has it"), "not compared: only d/b/v1 has it"),
+        (None, "–"),
+        (1.0, "100 %"),
+        (0.9999, "> 99.9 %"),
+        (0.0001, "< 0.1 %"),
+        (0.0, "0 %"),
+        (0.784, "78.4 %"),
     ],
 )
-def test_verdicts(row: FieldComparison, words: str) -> None:
-    assert finding(row) == words
+def test_shares_are_never_rounded_to_all_or_nothing(value: float | None, shown: str) -> None:
+    assert percent(value) == shown
+
+
+def test_an_interval_has_two_ends() -> None:
+    assert ends(0.5537, 0.772) == "0.554 to 0.772"
+    assert ends(None, None) == "–"
+    assert estimate(0.671, 0.5537, 0.772) == "0.671 [0.554, 0.772]"
+    assert estimate(-0.031, -0.05, 0.0, signed) == "-0.031 [-0.050, 0.000]"
+    assert (estimate(0.5, None, None), estimate(None, None, None)) == ("0.500", "–")
+
+
+def test_clusters_are_counted_where_there_are_any() -> None:
+    assert [samples(1), samples(1618, 30), samples(2, 1)] == [
+        "1 sample", "1,618 samples in 30 clusters", "2 samples in 1 cluster",
+    ]  # fmt: skip
 
 
 def test_a_chance_is_never_nought() -> None:
     assert [chance(p) for p in (None, 0.0, 0.0004, 0.0006, 0.05, 1.0)] == [
         "–",
-        "<0.001",
-        "<0.001",
+        "< 0.001",
+        "< 0.001",
         "0.001",
         "0.050",
         "1.000",
     ]
 
 
-def test_rows_of_one_report_only_are_told_once() -> None:
+def test_samples_of_one_report_only_are_listed_once() -> None:
     failed = replace(ROW, metric="meaning_match", field="match", missing_new={"absent": 3, "failed": 12})
     pair = Comparison("d/a/v1", "d/b/v1", (ROW, failed, replace(failed, field="spread")))
     assert list(only_one(pair)) == [
-        "meaning_match.match, meaning_match.spread: some rows have a number in one report only: "
+        "meaning_match.match, meaning_match.spread: some samples have a number in one report only: "
         "12 only in d/a/v1, where d/b/v1 has 12 failed"
     ]

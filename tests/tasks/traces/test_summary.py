@@ -147,11 +147,11 @@ def test_the_artifacts_of_a_run(tmp_path: Path) -> None:
     funnel = run(tmp_path, rule(tmp_path))
     [row] = table_rows([funnel])
     assert (row["rule"], row["seen"], row["quarantined"], row["sampled out"], row["scored"]) == ("r", 3, 1, 0, 2)
-    assert (row["field"], row["mean"], row["95 % interval"]) == ("contains.match", "0.500", "0.095 – 0.905")
+    assert (row["field"], row["mean"], row["95 % interval"]) == ("contains.match", "0.500", "0.095 to 0.905")
     lines = markdown(funnel, *over_time(Home(tmp_path), "r")).splitlines()
     assert lines[0] == "# r"
     assert "| seen | 3 | 0 of them again |" in lines and "| quarantined | 1 | cannot be scored |" in lines
-    assert "| 2026-11-01 | 0.500 | 0.095 – 0.905 | 2/2 |" in lines
+    assert "| 2026-11-01 | 0.500 | 0.095 to 0.905 | 2/2 |" in lines
 
 
 def test_a_metric_of_one_s_own_is_summed_up_where_its_module_is_not(

@@ -70,6 +70,9 @@ def test_releases_stand_in_the_order_that_was_asked_for(home: Path, done: Done, 
 
 def test_the_field_that_decides_and_one_of_each_metric(page: Page) -> None:
     assert page.primary == "label.correct"
+    assert page.why_primary == (
+        "No primary field was declared. label.correct decides because most answers have a human label."
+    )
     assert page.headlines == ("label.correct", "rouge_l.recall", "exact_match.match", "bleu.bleu")
     assert [field.name for field in page.fields] == [
         "label.correct", "rouge_l.precision", "rouge_l.recall", "rouge_l.f1", "exact_match.match", "bleu.bleu",
@@ -180,8 +183,12 @@ def test_pairs_and_verdict_pass_through_under_the_names_of_the_page(home: Path, 
     other = replace(gated, primary="rouge_l.f1", old="gone")
     made = build_page(Home(home), done.ids, comparisons=[compared], gates=[other])
     assert (made.primary, made.gates[0].old, made.comparisons[0].margin) == ("rouge_l.f1", "gone", None)
+    assert made.why_primary == ""
     made = build_page(Home(home), done.ids, comparisons=[compared], gates=[gated])
-    assert made.summary.startswith("new is better than old: label.correct +0.100")
+    assert made.summary.startswith(
+        "new is better than old: label.correct went from 0.500 to 0.600 (+0.100, 95 % interval"
+    )
+    assert made.summary.endswith("The gate lets it ship.")
     assert "new against old: careful" in [warning.title for warning in made.warnings]
 
 
@@ -206,8 +213,11 @@ def test_history_counts_signatures_and_two_reports_of_a_release_carry_their_vers
     second = run(tmp_path, source, ["rouge_l"])
     made = build_page(Home(tmp_path), [*first.ids, *second.ids])
     assert [release.label for release in made.releases] == ["old v1", "old v2"]
-    # Both reports have it.
+    # A field of all reports is preferred to one that only some have.
     assert made.primary == "rouge_l.recall"
+    assert made.why_primary.startswith(
+        "No primary field was declared. rouge_l.recall decides because there are neither"
+    )
     assert [(m.report_id, m.field, m.methods) for m in made.history if m.field.startswith("rouge")] == [
         ("again/old/v1", "rouge_l.recall", 1),
         ("again/old/v2", "rouge_l.recall", 1),

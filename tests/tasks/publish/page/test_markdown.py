@@ -18,11 +18,12 @@ def test_it_has_everything_but_plots_and_samples() -> None:
     ]  # fmt: skip
     for line in (
         "**old**, **new**. Made 2026-01-01 00:00 UTC. The whole page: `pages/set/new-v1.html`",
-        "**New loses more than the margin.**",
-        "| rouge\\_l.recall \\>= -0.02 | FAIL | -0.100 (-0.150 to -0.050) | 10 | It lost 0.1. |",
-        "| rouge\\_l.recall | 0.500 (0.400 to 0.600) | 0.600 (0.500 to 0.700) |",
-        "| rouge\\_l.recall | 10 | 0.500 | 0.600 | +0.100 ±0.050 | 0.002 | better | – |",
-        "| lang=en | 5 | 0.500 | 0.600 | +0.100 ±0.050 | 0.002 | better | – |",
+        "**summary 0**",
+        "New loses more than the margin.",
+        "| rouge\\_l.recall \\>= -0.02 | FAIL | -0.100 [-0.150, -0.050] | 10 | It lost 0.1. |",
+        "| rouge\\_l.recall | 0.500 [0.400, 0.600] | 0.600 [0.500, 0.700] |",
+        "| rouge\\_l.recall | 10 | 0.500 | 0.600 | +0.100 \\[+0.050, +0.150\\] | 0.002 | better | 0.040 |",
+        "| lang=en | 5 | 0.500 | 0.600 | +0.100 \\[+0.050, +0.150\\] | 0.002 | better | 0.040 |",
         "- answers are longer",
         "| rouge\\_l | new | failed | 1 | failure 0 |",
         "- warning: check 0",

@@ -5,7 +5,7 @@ from dataclasses import replace
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks.publish.page.model import CheckSummary, Release, Warning
 from answerkey.tasks.publish.page.warnings import summary, warnings
-from tests.tasks.publish.page.page_help import FIELDS, SIGNATURES, field_comparison, release, report, score
+from tests.tasks.publish.page.page_help import FIELDS, SIGNATURES, VERDICT, field_comparison, release, report, score
 
 PRIMARY = FIELDS[0]
 
@@ -76,10 +76,10 @@ def test_checks_of_one_kind_are_one_warning_and_passed_ones_none() -> None:
 
 def test_quarantine_is_serious_when_it_is_large() -> None:
     [small], [large] = (warnings([release("a")], (), (), n) for n in (1, 2))
-    assert (small.serious, small.title) == (False, "1 row was put in quarantine and not scored: 5\u00a0% of those read")
+    assert (small.serious, small.title) == (False, "1 row was put in quarantine and not scored: 5 % of those read")
     assert (large.serious, large.title) == (
         True,
-        "2 rows were put in quarantine and not scored: 10\u00a0% of those read",
+        "2 rows were put in quarantine and not scored: 10 % of those read",
     )
 
 
@@ -119,31 +119,26 @@ def test_of_several_comparisons_the_last_one_is_on_top() -> None:
     assert titles(*map(release, "abc"), comparisons=comparisons, checks=(drift,)) == ["c against b: two", others]
 
 
-def test_the_sentence_of_a_comparison() -> None:
-    def said(**changes: float | None) -> str:
-        return summary([release("a")], [Comparison("a", "b", (field_comparison(**changes),))], PRIMARY)
-
-    interval = "(95\u00a0% interval +0.050 to +0.150) on 10 rows."
-    assert said() == f"b is better than a: rouge_l.recall +0.100 {interval}"
-    assert said(difference=-0.1, low=-0.15, high=-0.05).startswith("b is worse than a: rouge_l.recall \u22120.100")
-    assert said(low=-0.1) == (
-        "b is not shown to differ from a: rouge_l.recall +0.100 (95\u00a0% interval \u22120.100 to +0.150) on 10 rows. "
-        "The minimum detectable effect of these rows is 0.040."
+def test_the_sentence_of_a_comparison_with_what_the_gate_says_of_it() -> None:
+    compared = (Comparison("a", "old", ()), Comparison("old", "new", (field_comparison(),)))
+    found = (
+        "new is better than old: rouge_l.recall went from 0.500 to 0.600 (+0.100, 95 % interval +0.050 to +0.150, 10"
     )
-    assert said(low=-0.1, needed=1234).endswith("is 0.040; showing this difference needs about 1,234 rows.")
-    assert "(90\u00a0% interval" in said(level=0.9)
+    assert summary([release("a")], compared, [], PRIMARY) == f"{found} samples)."
+    assert summary([release("a")], compared, [VERDICT], PRIMARY) == f"{found} samples). The gate does not let it ship."
+    assert summary([release("a")], compared, [replace(VERDICT, old="a")], PRIMARY) == f"{found} samples)."
 
 
 def test_without_a_comparison_nothing_is_claimed() -> None:
     one, two = release("a", (0.5, 0.4, 0.3)), release("b", (0.6, 0.4, 0.3))
-    at = "(95\u00a0% interval 0.400 to 0.600)"
-    assert summary([one], [], PRIMARY) == f"rouge_l.recall: a 0.500 {at}."
-    assert summary([one, two], [], PRIMARY).endswith(
-        "b 0.600 (95\u00a0% interval 0.500 to 0.700). No difference was tested."
+    at = "(95 % interval 0.400 to 0.600)"
+    assert summary([one], [], [], PRIMARY) == f"rouge_l.recall: a 0.500 {at}."
+    assert summary([one, two], [], [], PRIMARY).endswith(
+        "b 0.600 (95 % interval 0.500 to 0.700). No difference was tested."
     )
     four = [release(name, (mean, 0.4, 0.3)) for name, mean in zip("abcd", (0.1, 0.9, 0.2, 0.3), strict=True)]
-    assert summary(four, [], PRIMARY) == (
-        "The highest rouge_l.recall of 4 releases: b 0.900 (95\u00a0% interval 0.800 to 1.000). "
-        "The last release is at d 0.300 (95\u00a0% interval 0.200 to 0.400). No difference was tested."
+    assert summary(four, [], [], PRIMARY) == (
+        "The highest rouge_l.recall of 4 releases: b 0.900 (95 % interval 0.800 to 1.000). "
+        "The last release is at d 0.300 (95 % interval 0.200 to 0.400). No difference was tested."
     )
-    assert summary([release("a", (None, 0.4, 0.3))], [], PRIMARY) == "No release has a number for rouge_l.recall."
+    assert summary([release("a", (None, 0.4, 0.3))], [], [], PRIMARY) == "No release has a number for rouge_l.recall."
