@@ -55,10 +55,12 @@ class Unscored:
         by_release: the release has no answer (it is absent, quarantined, or was not given), or none that the metric has
             a number for.
         by_measurement: there may be an answer, but it was not scored, or the data set lacks what the metric needs.
+        share: of the samples that have a number, the share of their answers that the release did not give, 0 to 1.
     """
 
     by_release: Mapping[str, Mask]
     by_measurement: Mapping[str, Mask]
+    share: npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +162,18 @@ class PairedSamples:
         with self.home.warehouse.reading() as warehouse:
             rows = warehouse.execute(_SQL["unscored"], {**about, "of_the_data": _OF_THE_DATA}).fetchall()
         places: dict[tuple[str, bool], list[int]] = {}
-        for place, what, by_release in rows:
-            places.setdefault((what, by_release), []).append(place)
+        share = np.zeros(len(self.in_old))
+        for place, what, by_release, missing in rows:
+            if what is None:
+                share[place] = missing
+            else:
+                places.setdefault((what, by_release), []).append(place)
         masks: tuple[dict[str, Mask], dict[str, Mask]] = {}, {}
         for (what, by_release), members in places.items():
             mask = np.zeros(len(self.in_old), bool)
             mask[members] = True
             masks[not by_release][what] = mask
-        return Unscored(*masks)
+        return Unscored(*masks, share)
 
     def bleu(self) -> PairedBleu:
         """What the metric `bleu` left with every answer of the two reports."""

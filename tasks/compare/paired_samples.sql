@@ -59,29 +59,48 @@ FROM (FROM found WHERE report_id = $old) o FULL JOIN (FROM found WHERE report_id
 ORDER BY sample_id
 
 -- name: unscored
--- The samples without a number in the new report: their place in the order above, what became of them, and whether that
--- is the release's doing. The release is not to blame for an answer that could not be scored, nor for what the data set
--- lacks.
-WITH o AS (SELECT sample_id FROM scores WHERE report_id = $old AND metric = $metric AND field = $field),
-n AS (
-    SELECT s.sample_id, s.status, s.reason, a.missing_because IS NOT NULL AS unanswered
-    FROM scores s JOIN report_answers a USING (report_id, sample_id)
+-- The samples of which the new report lacks a number: their place in the order above, what became of them, and whether
+-- that is the release's doing. The release is not to blame for an answer that could not be scored, nor for what the
+-- data set lacks. Of several answers to a question, one that could not be scored leaves the whole question open; of
+-- those that the release did not give, `share` says how many there are. As many are expected as the release gives at
+-- most, less where the old one has fewer than elsewhere.
+WITH o AS (
+    SELECT sample_id, count(*) AS n FROM scores
+    WHERE report_id = $old AND metric = $metric AND field = $field GROUP BY sample_id
+),
+fates AS (
+    SELECT s.sample_id, s.status, s.reason, a.missing_because IS NOT NULL AS unanswered,
+           CASE WHEN s.status = 'scored' THEN 'scored'
+                WHEN unanswered THEN 'release'
+                WHEN s.status <> 'undefined' THEN 'measurement'
+                WHEN list_contains($of_the_data, s.reason) THEN 'data'
+                ELSE 'release' END AS fate
+    FROM scores s JOIN report_answers a USING (report_id, sample_id, repeat)
     WHERE s.report_id = $new AND s.metric = $metric AND s.field = $field
+),
+n AS (
+    SELECT sample_id, count(*) AS n, count(*) FILTER (fate = 'scored') AS n_scored,
+           count(*) FILTER (fate = 'release') AS n_not_given, count(*) FILTER (fate = 'measurement') AS n_not_scored,
+           arg_min({'status': status, 'reason': reason, 'unanswered': unanswered, 'fate': fate},
+                   list_position(['measurement', 'release', 'data'], fate)) FILTER (fate <> 'scored') AS why
+    FROM fates GROUP BY sample_id
 ),
 q AS (SELECT DISTINCT sample_id FROM quarantine WHERE run_id = $run AND release = $release),
 everything AS (
-    SELECT row_number() OVER (ORDER BY sample_id) - 1 AS place, status, reason, unanswered,
-           q.sample_id IS NOT NULL AS quarantined
+    SELECT row_number() OVER (ORDER BY sample_id) - 1 AS place, n_scored, n_not_scored, why,
+           q.sample_id IS NOT NULL AS quarantined,
+           ceil(max(n.n) OVER () * coalesce(o.n / max(o.n) OVER (), 1)) AS expected,
+           n_not_given + greatest(expected - n.n, 0) AS n_missing
     FROM o FULL JOIN n USING (sample_id) LEFT JOIN q USING (sample_id)
 )
 SELECT place,
-       CASE WHEN status IS NULL THEN if(quarantined, 'quarantined', 'absent')
-            WHEN unanswered OR reason IS NULL THEN coalesce(reason, status)
-            ELSE concat(status, ' (', left(split_part(reason, ':', 1), 60), ')') END AS what,
-       CASE WHEN status IS NULL OR unanswered THEN true
-            WHEN status = 'undefined' THEN coalesce(NOT list_contains($of_the_data, reason), true)
-            ELSE false END AS by_release
-FROM everything WHERE status IS DISTINCT FROM 'scored' ORDER BY place
+       CASE WHEN n_scored IS NULL THEN if(quarantined, 'quarantined', 'absent')
+            WHEN why IS NULL OR (n_scored > 0 AND n_not_scored = 0) THEN NULL
+            WHEN why.unanswered OR why.reason IS NULL THEN coalesce(why.reason, why.status)
+            ELSE concat(why.status, ' (', left(split_part(why.reason, ':', 1), 60), ')') END AS what,
+       n_scored IS NULL OR why IS NULL OR why.fate = 'release' AS by_release,
+       n_missing / (n_scored + n_missing) AS share
+FROM everything WHERE n_scored IS NULL OR n_scored = 0 OR n_not_scored > 0 OR n_missing > 0 ORDER BY place
 
 -- name: bleu
 -- The ten counts behind the sentence BLEU of each answer, summed over the answers to a question; zeros where the answer

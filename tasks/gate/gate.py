@@ -232,7 +232,10 @@ def _field(samples: PairedSamples, name: str) -> _PairedField | Missing:
     binary = (low, high) == (0.0, 1.0) and all(
         np.isin(side[status == SCORED], (0, 1)).all() for side, status in _sides(columns)
     )
-    return _PairedField(columns, samples.unscored(metric, field), changed, binary, low, high)
+    unscored = samples.unscored(metric, field)
+    # Of several answers to a question those that are missing are the lowest score, as a missing question is.
+    given = replace(columns, new=columns.new + unscored.share * (low - columns.new))
+    return _PairedField(given, unscored, changed, binary and not unscored.share.any(), low, high)
 
 
 def _wanted(columns: FieldScores) -> Mask:

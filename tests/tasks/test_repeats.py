@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from answerkey.metrics_core.gate.policy import parse_policy
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.compare.examples import largest_changes
+from answerkey.tasks.gate.gate import gate
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.releases.export import stored_source
+from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import row_of
 from tests.tasks.staging_help import Done, Row, jsonl, query, run
@@ -87,3 +90,25 @@ def test_releases_with_other_numbers_of_answers_are_compared_by_question(tmp_pat
     worst, *_ = largest_changes(Home(tmp_path), *done.ids, "exact_match.match")
     assert (worst.sample_id, worst.old, round(worst.new, 6)) == ("q03", 1.0, 0.333333)
     assert (worst.old_answer, worst.new_answer) == ("yes", "[1] yes\n[2] no 1\n[3] no 2")
+
+
+def test_answers_left_out_of_a_question_do_not_pay(tmp_path: Path) -> None:
+    policy = parse_policy({"primary": "exact_match.match", "margin": 0.05}, "policy")
+    # The same answers, with the wrong ones left out, not given, or not readable: each question keeps its right ones.
+    right = [row for row in answers("dropper") if row["answer"] == "yes" or row["repeat"] == 1]
+    unanswered = [
+        {**row, "answer": None, "missing_because": "timeout"} if row["answer"] != "yes" and row["repeat"] > 1 else row
+        for row in answers("unanswered")
+    ]
+    damaged = [
+        {**row, "answer": "\x00"} if row["answer"] != "yes" and row["repeat"] > 1 else row for row in answers("damaged")
+    ]
+    honest = answers("honest")
+    old = [{**row, "answer": "yes"} for row in answers("old")]
+    done = made(tmp_path, [*old, *honest, *right, *unanswered, *damaged], contract=Contract(max_quarantined=1))
+    decided = {}
+    for report in done.ids[1:]:
+        [rule, *_] = gate(Home(tmp_path), done.ids[0], report, policy).verdict.rules
+        decided[report.split("/")[1]] = (rule.outcome, round(rule.value or 0, 12))
+    # 3, 3, 2, 1 and 0 of 3 right: a mean of 0.6 against 1.
+    assert decided == dict.fromkeys(("honest", "dropper", "unanswered", "damaged"), ("FAIL", -0.4))
