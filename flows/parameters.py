@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import Field as DataclassField
 from functools import cache
@@ -110,13 +111,22 @@ FROM_THE_RUN = ("judge", "embedding_cache")
 
 
 def metric_options(metrics: Iterable[type[Metric]]) -> dict[str, tuple[Any, FieldInfo]]:
-    """The options that metrics declare, as fields of a form; where several have one, as the first declares it."""
+    """The options that metrics declare, as fields of a form; where several have one, as the first declares it.
+
+    The description of an option that only one of several metrics has starts with the name of that metric.
+    """
+    classes = list(metrics)
+    owners = Counter(one.name for cls in classes for one in cls.options())
     options: dict[str, tuple[Any, FieldInfo]] = {}
-    for cls in metrics:
+    for cls in classes:
         hints = get_type_hints(cls, include_extras=True)
         for one in cls.options():
             if one.name not in (*FROM_THE_RUN, *options):
-                options[one.name] = _form_field(one, hints[one.name])
+                kind, info = _form_field(one, hints[one.name])
+                options[one.name] = kind, info
+                if owners[one.name] == 1 < len(classes):
+                    text = info.description or ""
+                    info.description = f"{cls.name}: {text[:1].lower()}{text[1:]}"
     return options
 
 

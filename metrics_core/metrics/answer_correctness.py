@@ -71,7 +71,7 @@ class AnswerCorrectness(LexicalMetric):
     profile: continuous_eval.Profile | None = option(
         None,
         title="Profile",
-        description="The old numbers of answer_correctness, for teams that migrate from continuous-eval.",
+        description="The numbers of an older definition, for teams that migrate from continuous-eval.",
     )
 
     @property

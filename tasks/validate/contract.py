@@ -22,7 +22,7 @@ Reason = Callable[[Row, Marks], str]
 
 
 class Thresholds(Validated):
-    """The thresholds of validation that users set; the last two only warn."""
+    """The thresholds of validation that users set. The last two cause warnings only."""
 
     max_quarantined: float = Field(
         0.20,
@@ -36,14 +36,14 @@ class Thresholds(Validated):
         ge=0.0,
         le=1.0,
         title="Missing samples",
-        description="Share of samples that one release may lack and another has, before it is warned of.",
+        description="Warn when a release lacks more than this share of the samples that another one has.",
     )
     length_drift: float = Field(
         1.5,
         gt=1.0,
         allow_inf_nan=False,
         title="Length drift",
-        description="Ratio of median answer lengths between releases from which it is warned of.",
+        description="Warn from this ratio of the median answer lengths of two releases on.",
     )
 
 
