@@ -42,7 +42,7 @@ def test_more_rows_than_fit_into_memory(tmp_path: Path, monkeypatch: pytest.Monk
         connection.execute(ANSWERS, {"rows": ROWS})
         connection.execute(MEASUREMENTS, {"rows": ROWS, "signature": metric.signature, "fields": fields})
     monkeypatch.setattr(warehouse, "MEMORY_LIMIT", MEMORY_LIMIT)
-    committed = Committed("made", "d1", (ReleaseVersion("r1", "a1", ROWS),))
+    committed = Committed("made", "d1", (ReleaseVersion("r1", "a1", ROWS, ROWS, 1),))
     [made] = aggregate(home, committed, [metric], {})
     assert (made.report_id, made.status) == ("made/r1/v1", "COMPLETE")
     counts = "SELECT slice, n_scored, count(*) FROM report_scores GROUP BY ALL ORDER BY ALL"
