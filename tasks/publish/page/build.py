@@ -12,8 +12,9 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.statistics.agreement import Confusion
 from answerkey.metrics_core.statistics.ppi import rogan_gladen
 from answerkey.tasks.command_line import command
+from answerkey.tasks.compare.drift import drift
 from answerkey.tasks.gate.calibrate import by_own_labels
-from answerkey.tasks.gate.verdicts import ReleaseVerdict
+from answerkey.tasks.gate.verdicts import ReleaseVerdict, looks_taken
 from answerkey.tasks.publish.page.model import (
     CheckSummary,
     Corrected,
@@ -77,7 +78,8 @@ def build_page(
     said = tuple(replace(one, old=labels.get(one.old, one.old), new=labels.get(one.new, one.new)) for one in gates)
     means = [mean for report in reports for mean in _means(home, report, shown, labels[report.report_id])]
     with home.warehouse.reading() as warehouse:
-        return _page(warehouse, reports, shown, why, named, said, means, most_samples)
+        page = _page(warehouse, reports, shown, why, named, said, means, most_samples)
+    return replace(page, history_notes=tuple(_history_notes(home, page)))
 
 
 def _about_one(reports: list[Report]) -> list[Report]:
@@ -85,6 +87,13 @@ def _about_one(reports: list[Report]) -> list[Report]:
     if len(datasets) != 1:
         raise UserError(f"a page is about one data set, and these reports are about {', '.join(datasets) or 'none'}")
     return reports
+
+
+def _history_notes(home: Home, page: Page) -> Iterator[str]:
+    """Whether the newest report of the data set differs from those before it, and the looks of the gate."""
+    if len(page.moments) > 1:
+        yield drift(home, page.moments[::-1]).sentence
+        yield from map(str, looks_taken(home, page.dataset, page.primary))
 
 
 def _page(

@@ -215,7 +215,7 @@ class Page:
 
     `primary` is the METRIC.FIELD that decides, and `why_primary` says why, where nobody declared it; `headlines` has
     one field of every metric, the primary one first. In `comparisons` and `gates` reports go by the labels of the
-    releases.
+    releases. `history_notes` are sentences about the history.
     """
 
     dataset: str
@@ -238,6 +238,7 @@ class Page:
     corrected: tuple[Corrected, ...]
     history: tuple[Moment, ...]
     samples: Samples
+    history_notes: tuple[str, ...] = ()
 
     @property
     def headline(self) -> str:

@@ -210,6 +210,11 @@ def test_every_mean_stands_with_its_interval(plain: str) -> None:
     assert section.count("<small>0.500 to 0.700</small>") == 1
 
 
+def test_the_history_says_whether_the_newest_report_differs() -> None:
+    html = render(replace(page(), history_notes=("It is <lower> than before.",)))
+    assert "It is &lt;lower&gt; than before." in html.partition('id="history"')[2].partition("</section>")[0]
+
+
 def test_a_single_release_has_no_old_and_new() -> None:
     html = render(page(names=("only",)))
     assert "The answers" in html and "What changed" not in html and 'id="history"' not in html
