@@ -70,11 +70,13 @@ def evaluate_registered(
             if mine.report_id:
                 log.info(f"{mine.name}: has the report {mine.report_id}")
                 continue
+            candidates = sum(one.dataset == mine.dataset for one in todo)
             # A run within a run does not get its tags by itself, and housekeeping goes by them.
             with tags(TAG):
                 state: State[list[str] | list[Cost]] = evaluate_release(
-                    _data(place, mine), scoring, judging, limits, home, baseline, policy, page, return_state=True
-                )
+                    _data(place, mine), scoring, judging, limits, home, baseline, policy, page,
+                    candidates=candidates, return_state=True,
+                )  # fmt: skip
             problem = None if state.is_completed() else state.message or state.name
             made = [] if problem else state.result()
             if not judging.dry_run:

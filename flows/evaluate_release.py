@@ -55,7 +55,7 @@ def _run_name() -> str:
     validate_parameters=True,
     task_runner=scoring_threads(),
 )
-def evaluate_release(
+def evaluate_release(  # noqa: PLR0913
     data: Data,
     scoring: Scoring = _SCORING,
     judging: Judging = _JUDGING,
@@ -64,6 +64,8 @@ def evaluate_release(
     baseline: str = "",
     policy: str = "",
     page: bool = True,
+    *,
+    candidates: int = 1,
 ) -> list[str] | list[Cost]:
     """Evaluate releases and return the ids of their reports; after a dry run, what the judges would be asked.
 
@@ -77,10 +79,12 @@ def evaluate_release(
         policy: What must hold for a release to ship in place of the baseline: the path of a YAML file, or its text,
             for instance {primary: meaning_match.match, margin: 0.02}. Empty: no gate.
         page: Write a page for the browser into the folder pages of the warehouse.
+        candidates: How many new releases are compared with the baseline in all, if other runs evaluate more of them:
+            comparisons and verdicts allow for that many.
     """
     forms = {"data": data, "scoring": scoring, "judging": judging, "limits": limits}
     parameters = {name: form.model_dump() for name, form in forms.items()} | {"baseline": baseline, "policy": policy}
-    evaluation = Evaluation(data.source(), scoring, judging, limits, parameters, baseline, policy, page)
+    evaluation = Evaluation(data.source(), scoring, judging, limits, parameters, baseline, policy, page, candidates)
     with started(home) as run:
         return evaluation.carry_out(run, "evaluate-release")
 
@@ -101,6 +105,7 @@ class Evaluation:
     baseline: str = ""
     policy: str = ""
     page: bool = True
+    candidates: int = 1
     provenance: dict[str, Any] | None = None
 
     def carry_out(self, run: Run, flow_name: str) -> list[str] | list[Cost]:
@@ -146,18 +151,19 @@ def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
     new = [report_id for report_id in report_ids if report_id != old]
     if old and not new:
         log.warning(f"{asked.baseline}: there is no other release to compare it with")
-    comparisons = compare(home, old, new, policy) if old else []
-    verdicts = [decide(home, old, one, policy, candidates=len(new)) for one in new] if old and policy else []
+    candidates = max(asked.candidates, len(new))
+    comparisons = compare(home, old, new, policy, candidates) if old else []
+    verdicts = [decide(home, old, one, policy, candidates=candidates) for one in new] if old and policy else []
     shown = [old, *new] if old else new
     log_page(steps.publish_run(home, shown, comparisons, verdicts, drawn=asked.page, return_state=True))
     steps.announce(home, report_ids, verdicts)
     return report_ids
 
 
-def compare(home: Home, old: str, new: Sequence[str], policy: Policy | None) -> Sequence[Comparison]:
+def compare(home: Home, old: str, new: Sequence[str], policy: Policy | None, candidates: int) -> Sequence[Comparison]:
     """Compare every new report with the old one, by the field that decides; they are corrected for together."""
     primary = primary_field(home, [old, *new], policy.primary.field) if policy else ""
-    comparisons = steps.compare_all(home, [(old, one) for one in new], primary=primary)
+    comparisons = steps.compare_all(home, [(old, one) for one in new], primary=primary, candidates=candidates)
     for comparison in comparisons:
         steps.publish_comparison(comparison)
     return comparisons

@@ -131,7 +131,7 @@ class Comparison:
         return tuple(row for row in self.rows if row.slice == ALL)
 
 
-def adjust(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
+def adjust(comparisons: Sequence[Comparison], candidates: int = 0) -> tuple[Comparison, ...]:
     """Comparisons that are read together, with p-values that allow for all of them.
 
     On all samples, the family is every field of every comparison (Holm 1979): the chance of any wrong "better" or
@@ -140,6 +140,8 @@ def adjust(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
 
     Args:
         comparisons: for instance of several new releases with one baseline. Their `p` counts, not their `p_adjusted`.
+        candidates: how many comparisons there are in all, if more than these: each gets the same share of the error
+            (Bonferroni), which these have together.
 
     >>> row = FieldComparison(
     ...     "exact_match", "match", ALL, n_common=400, n_only_old=0, n_only_new=0, old=0.60, new=0.65, difference=0.05,
@@ -152,11 +154,11 @@ def adjust(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
     rows = [row for comparison in comparisons for row in comparison.rows]
     overall = [place for place, row in enumerate(rows) if row.slice == ALL]
     slices = [place for place, row in enumerate(rows) if row.slice != ALL]
+    n = max(candidates, len(comparisons))
     adjusted: dict[int, float] = {}
     for family, correction in ((overall, holm), (slices, benjamini_hochberg)):
         raw = {place: p for place in family if (p := rows[place].p) is not None}
-        adjusted |= dict(zip(raw, correction(list(raw.values())), strict=True))
+        found = (min(1.0, p * n / len(comparisons)) for p in correction(list(raw.values())))
+        adjusted |= dict(zip(raw, found, strict=True))
     corrected = (replace(row, p_adjusted=adjusted.get(place)) for place, row in enumerate(rows))
-    return tuple(
-        replace(one, rows=tuple(islice(corrected, len(one.rows))), n_candidates=len(comparisons)) for one in comparisons
-    )
+    return tuple(replace(one, rows=tuple(islice(corrected, len(one.rows))), n_candidates=n) for one in comparisons)

@@ -4,7 +4,7 @@ primary: meaning_match.match
 margin: 0.02
 looks: once
 rules:
-  - token_overlap.recall >= -0.03
+  - answer_correctness.token_overlap_recall >= -0.03
   - meaning_match.match[lang=ru] >= -0.05
   - level meaning_match.match >= 0.80
   - coverage >= 0.95

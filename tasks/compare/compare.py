@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -87,6 +88,7 @@ def compare_all(
     fields: Sequence[str] = (),
     all_fields: bool = False,
     primary: str = "",
+    candidates: int = 0,
     seed: int = 0,
     level: float = LEVEL,
 ) -> tuple[Comparison, ...]:
@@ -104,6 +106,7 @@ def compare_all(
         fields: METRIC.FIELD, those to look at; where none is named, one per metric (see `headlines`), or, with
             `all_fields`, all that both reports have.
         primary: METRIC.FIELD, which comes first; where it is empty, or a pair lacks it, see `headline.primary`.
+        candidates: how many new releases are compared with the baseline, if more than these; see `adjust`.
         seed: of the permutation tests and the bootstrap.
         level: of the intervals, 0 to 1.
 
@@ -116,9 +119,10 @@ def compare_all(
     if primary and reports and not any(declared):
         raise UserError(_unknown(primary, _known(*reports[0])))
     wanted = [_wanted(*pair, fields, one, all_fields=all_fields) for pair, one in zip(reports, declared, strict=True)]
-    settings = _Settings(seed, level, n_tests=sum(map(len, wanted)))
+    n_tests = math.ceil(sum(map(len, wanted)) * max(1.0, candidates / len(pairs))) if pairs else 0
+    settings = _Settings(seed, level, n_tests)
     compared = [_compare(home, *pair, names, settings) for pair, names in zip(reports, wanted, strict=True)]
-    comparisons = adjust(compared)
+    comparisons = adjust(compared, candidates)
     for comparison in comparisons:
         _store(home, comparison, seed=seed)
     return comparisons

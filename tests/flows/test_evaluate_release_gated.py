@@ -95,19 +95,21 @@ def test_a_gate_that_was_asked_for_is_never_left_out(cli: Cli, tmp_path: Path) -
     policy.write_text(POLICY)
     files = {
         name: jsonl(tmp_path / f"{name}.jsonl", [answer(i, "yes" if i < right else "no") for i in range(60)])
-        for name, right in (("old", 50), ("new", 20))
+        for name, right in (("old", 50), ("new", 20), ("newer", 40))
     }
     options = ("--metrics", "exact_match", "--home", home, "--baseline", "old", "--policy", policy)
     alone = cli("evaluate", files["old"], "--release", "old", "--dataset", "kept", *options)
     assert alone.returncode == 4, alone.stderr
     assert "old: there is no other release to compare it with" in alone.stderr
-    registered = cli(
-        "register-release", "new", "--answers", files["new"], "--dataset", "kept", "--home", home
-    )  # fmt: skip
-    assert registered.returncode == 0, registered.stderr
+    for name in ("new", "newer"):
+        registered = cli("register-release", name, "--answers", files[name], "--dataset", "kept", "--home", home)
+        assert registered.returncode == 0, registered.stderr
     result = cli("evaluate-registered", *options, "--no-page")
     assert result.returncode == 1, result.stderr
     assert "FAIL  new must not ship in place of old" in result.stdout
+    # Each is evaluated by a run of its own, and allows for the other: 10 answers fewer are right, p = 2 / 2^10.
+    found = query(home, "SELECT new_report, n_candidates, p_adjusted FROM comparisons ORDER BY new_report")
+    assert found == [("kept/new/v1", 2, pytest.approx(4 / 2**30)), ("kept/newer/v1", 2, pytest.approx(4 / 2**10))]
     assert not (home / "pages").exists()
 
 
