@@ -14,7 +14,7 @@ from rich.text import Text
 from answerkey.flows.cli.layout import Cell, fits, grid, show, title_line
 from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison, Finding
 from answerkey.metrics_core.llm.untrusted import cut, one_line
-from answerkey.metrics_core.statistics.intervals import Estimate
+from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, percent
 from answerkey.tasks.compare.attribution import CAUSES, Difference, Movement
 from answerkey.tasks.compare.drift import Drift
 from answerkey.tasks.compare.examples import LargestChange
@@ -313,6 +313,7 @@ def print_self_test(tested: SelfTest) -> None:
         *grid("", head, rows, wrapped={head[0]: 24}),
         *wrong,
         f"rules: {_printable('; '.join(tested.rules))}",
+        *([f"intervals at {percent(tested.level)}, those of the next verdict"] if tested.level != LEVEL else []),
     )
 
 

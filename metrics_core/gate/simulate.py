@@ -86,6 +86,7 @@ class SelfTest:
     units: int
     rules: tuple[str, ...]
     trials: tuple[OperatingPoint, ...]
+    level: float = LEVEL
 
     def worst(self, outcome: Literal["PASS", "FAIL"]) -> OperatingPoint | None:
         """The scenario in which the gate most often says `outcome` and is wrong."""
@@ -106,12 +107,15 @@ class _Scenario(NamedTuple):
 _ADVERSE = ("dropped", "documents", "rare", "noise")
 
 
-def self_test(policy: Policy, evidence: Evidence, *, seed: int = 0, runs: int | None = None) -> SelfTest:
+def self_test(
+    policy: Policy, evidence: Evidence, *, level: float = LEVEL, seed: int = 0, runs: int | None = None
+) -> SelfTest:
     """Run the gate on simulated pairs of releases: equal ones, ones that lose the margin, ones that lose more.
 
     Rules about levels, coverage and calibration say nothing about differences and are left out.
 
     Args:
+        level: of the intervals of the gate.
         runs: pairs per scenario; by default as many as a few seconds allow (200 to 2,000).
 
     Raises:
@@ -134,7 +138,7 @@ def self_test(policy: Policy, evidence: Evidence, *, seed: int = 0, runs: int | 
     rules = tuple(r for r in policy.rules if r.kind == "difference" and (r.field, r.slice) in columns)
     units = _Units(evidence.clusters, primary)
     points = []
-    scenarios = [*_exchanged(policy.primary.floor, statistic, len(rules), units.largest_loss)]
+    scenarios = [*_exchanged(policy.primary.floor, statistic, len(rules), units.largest_loss, level)]
     scenarios += _adverse(policy, statistic, primary, units.largest_loss)
     for place, scenario in enumerate(scenarios):
         rows = round(len(primary.old) * scenario.growth)
@@ -142,7 +146,7 @@ def self_test(policy: Policy, evidence: Evidence, *, seed: int = 0, runs: int | 
         many = runs or max(_LEAST, min(_MOST, cells // rows))
         adverse = scenario.name in _ADVERSE
         drawn = {key: primary} if adverse else columns
-        draws = _Draws(rules[:1] if adverse else rules, drawn, units, scenario, policy.coverage)
+        draws = _Draws(rules[:1] if adverse else rules, drawn, units, scenario, policy.coverage, level)
         counts = draws.counts(many, np.random.default_rng([seed, place]))
         passed, failed = (Estimate(counts[one] / many, wilson(counts[one], many)) for one in ("PASS", "FAIL"))
         points.append(
@@ -151,23 +155,25 @@ def self_test(policy: Policy, evidence: Evidence, *, seed: int = 0, runs: int | 
                 scenario.stated_pass, scenario.stated_fail, scenario.wrong,
             )
         )  # fmt: skip
-    return SelfTest(statistic.n, units.n_informative, tuple(rule.text for rule in rules), tuple(points))
+    return SelfTest(statistic.n, units.n_informative, tuple(rule.text for rule in rules), tuple(points), level)
 
 
-def _exchanged(floor: float, statistic: RuleStatistic, family: int, largest: float) -> Iterator[_Scenario]:
+def _exchanged(
+    floor: float, statistic: RuleStatistic, family: int, largest: float, level: float
+) -> Iterator[_Scenario]:
     """What to simulate by exchanging, as far as enough samples change."""
     yield _Scenario("equal", 0.0, ("FAIL",) if floor else ("PASS", "FAIL"))
     if 0 < -floor <= largest:
         yield _Scenario("margin", -floor, ("PASS", "FAIL"))
-    level = 1 - (1 - LEVEL) / family
-    interval, usual = statistic.interval_if_equal(level), statistic.interval_if_equal()
+    step = 1 - (1 - level) / family
+    interval, usual = statistic.interval_if_equal(step), statistic.interval_if_equal(level)
     if interval is None or usual is None:
         return
     # An interval that wide leaves the floor out with the chance POWER if the truth lies so much farther away.
-    farther = (interval.high - interval.low) / 2 * (1 + normal_quantile(2 * POWER - 1) / normal_quantile(level))
+    farther = (interval.high - interval.low) / 2 * (1 + normal_quantile(2 * POWER - 1) / normal_quantile(step))
     if farther - floor <= largest:
         yield _Scenario("loss", farther - floor, ("PASS",), stated_fail=POWER)
-    needed = needed_to_decide(usual, -floor, statistic.n)
+    needed = needed_to_decide(usual, -floor, statistic.n, level=level)
     if needed and needed <= _COUNTED_CELLS // _LEAST and family == 1:
         yield _Scenario("enough", 0.0, ("FAIL",), growth=needed / statistic.n, stated_pass=POWER)
 
@@ -224,6 +230,7 @@ class _Draws(NamedTuple):
     units: _Units
     scenario: _Scenario
     coverage: float
+    level: float
 
     def counts(self, runs: int, rng: np.random.Generator) -> Counter[GateOutcome]:
         """How often the gate says what."""
@@ -241,7 +248,7 @@ class _Draws(NamedTuple):
             columns = {key: _dropped(column, self.coverage) for key, column in columns.items()}
         found = {rule: statistic_of(columns[rule.field, rule.slice], clusters, difference=True) for rule in self.rules}
         known = {rule: statistic for rule, statistic in found.items() if statistic is not None}
-        outcomes: list[GateOutcome] = [*decisions(known, len(self.rules)).values()]
+        outcomes: list[GateOutcome] = [*decisions(known, len(self.rules), self.level).values()]
         if len(known) < len(found):
             outcomes.append("INCOMPLETE")
         return min(outcomes, key=PRECEDENCE.index)

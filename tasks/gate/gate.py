@@ -137,13 +137,18 @@ def _decided(home: Home, old: str, new: str, policy: Policy, dataset: str, candi
         sentence = f"whether {new} may ship cannot be said: {sentence}"
         return ReleaseVerdict(old, new, primary, margin, Verdict("INCOMPLETE", sentence, rules))
     before, after = _reports(home, old, new, dataset, policy)
-    look, known = look_at(home, before, after, primary)
-    candidates = max(candidates, known)
-    level = shared_level(look=look if policy.looks == "repeated" else None, candidates=candidates)
+    look, candidates, level = _look(home, before, after, policy, candidates)
     verdict = apply_policy(policy, evidence(home, before, after, policy), level)
     verdict = replace(verdict, look=look, candidates=candidates)
     sentence = " ".join(filter(None, (verdict.sentence, _looked(policy, verdict))))
     return ReleaseVerdict(before.report_id, after.report_id, primary, margin, replace(verdict, sentence=sentence))
+
+
+def _look(home: Home, old: Report, new: Report, policy: Policy, candidates: int = 1) -> tuple[int, int, float]:
+    """The number of the look at two reports, the number of candidates, and the level of intervals for both."""
+    look, known = look_at(home, old, new, policy.primary.field)
+    candidates = max(candidates, known)
+    return look, candidates, shared_level(look=look if policy.looks == "repeated" else None, candidates=candidates)
 
 
 def _looked(policy: Policy, verdict: Verdict) -> str:
@@ -168,7 +173,9 @@ def gate_self_test(home: Home, old: str, new: str, policy: Policy, dataset: str 
     Raises:
         UserError: a report is not there, they cannot be a pair, or they have nothing to simulate with.
     """
-    return self_test(policy, evidence(home, *_reports(home, old, new, dataset, policy), policy), seed=seed)
+    before, after = _reports(home, old, new, dataset, policy)
+    level = _look(home, before, after, policy)[2]
+    return self_test(policy, evidence(home, before, after, policy), level=level, seed=seed)
 
 
 def _reports(home: Home, old: str, new: str, dataset: str, policy: Policy) -> tuple[Report, Report]:

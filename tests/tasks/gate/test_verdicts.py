@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from answerkey.metrics_core.gate.policy import Policy, parse_policy
-from answerkey.tasks.gate.gate import gate
+from answerkey.tasks.gate.gate import gate, gate_self_test
 from answerkey.tasks.gate.verdicts import look_at, looks_taken, stored_verdicts
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.warehouse.home import Home
@@ -84,3 +84,12 @@ def test_repeated_looks_and_candidates_share_the_error(tmp_path: Path) -> None:
     [kept] = stored_verdicts(Home(tmp_path), [nights[2]])
     assert (kept.verdict.look, kept.verdict.candidates, kept.verdict.level) == (3, 4, pytest.approx(1 - 0.05 / 48))
     assert {rule.level for rule in kept.verdict.rules} == {kept.verdict.level, None}
+
+
+def test_a_self_test_is_of_the_next_look(tmp_path: Path) -> None:
+    night(tmp_path, "old", range(20))
+    nights = [night(tmp_path, "new", range(10 + k, 30 + k), n=60) for k in range(2)]
+    looked(tmp_path, nights[0], policy("repeated"))
+    tested = gate_self_test(Home(tmp_path), "d/old/v1", nights[1], policy("repeated"))
+    assert tested.level == pytest.approx(1 - 0.05 / 6)
+    assert gate_self_test(Home(tmp_path), "d/old/v1", nights[1], policy()).level == 0.95
