@@ -15,7 +15,7 @@ from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.statistics.intervals import LEVEL
 
 if TYPE_CHECKING:
-    from answerkey.metrics_core.gate.gate import GateOutcome
+    from answerkey.metrics_core.gate.gate import Verdict
     from answerkey.metrics_core.llm.access import CallLimits
 
 NONE = "–"
@@ -23,12 +23,8 @@ NOT_SHOWN = "not shown to differ"
 HUMAN = "in human labels"
 """The column after the difference, where a part of the samples has human labels."""
 DETECTABLE = "detectable: the smallest true difference that these samples show with a power of 80 %"
-_SHIPS: dict[GateOutcome, str] = {
-    "PASS": "The gate lets it ship.",
-    "FAIL": "The gate does not let it ship.",
-    "INCONCLUSIVE": "There are too few samples for the gate to decide.",
-    "INCOMPLETE": "The gate cannot decide, because evidence is missing.",
-}
+_MOST_RULES = 2
+"""Rules of a gate that a sentence names."""
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -109,11 +105,32 @@ def finding(row: FieldComparison) -> str:
     return row.finding or f"not compared: {row.note}"
 
 
-def headline(comparison: Comparison, primary: str, outcome: GateOutcome | None = None) -> str:
-    """For who decides: what is shown about the field `primary`, and whether the gate, with `outcome`, lets it ship."""
+def headline(comparison: Comparison, primary: str, verdict: Verdict | None = None) -> str:
+    """For who decides: what is shown about the field `primary`, and whether the gate lets the new release ship."""
     row = next((row for row in comparison.overall if row.name == primary), None)
-    shown = _shown(comparison, row) if row else f"{comparison.new} and {comparison.old} share no number of {primary}."
-    return f"{shown} {_SHIPS[outcome]}" if outcome else shown
+    if row is None:
+        shown = f"{comparison.new} and {comparison.old} share no number of {primary}."
+    else:
+        # How many samples it takes is for the gate to say, where there is one.
+        shown = _shown(comparison, row) + ("" if verdict or row.finding != NOT_SHOWN else _unseen(row))
+    return f"{shown} {_ships(verdict)}" if verdict else shown
+
+
+def _ships(verdict: Verdict) -> str:
+    """What the gate says, with the rules by which it does."""
+    deciding = [rule for rule in verdict.rules if rule.outcome == verdict.outcome]
+    rules = ", ".join(rule.rule for rule in deciding[:_MOST_RULES])
+    rules += f" and {len(deciding) - _MOST_RULES} more" if len(deciding) > _MOST_RULES else ""
+    hold = "does not hold" if len(deciding) == 1 else "do not hold"
+    shown = "is" if len(deciding) == 1 else "are"
+    needed = max((rule.needed for rule in deciding if rule.needed), default=None)
+    return {
+        "PASS": "The gate lets it ship.",
+        "FAIL": f"The gate does not let it ship{rules and f': {rules} {hold}'}.",
+        "INCONCLUSIVE": f"The gate is undecided{rules and f': {rules} {shown} not shown either way'}"
+        f"{f'; about {needed:,} samples would do' if needed else ''}.",
+        "INCOMPLETE": f"The gate cannot decide{rules and f' on {rules}'}, because evidence is missing.",
+    }[verdict.outcome]
 
 
 def _shown(comparison: Comparison, row: FieldComparison) -> str:
@@ -125,7 +142,7 @@ def _shown(comparison: Comparison, row: FieldComparison) -> str:
     went = f"{row.name} went from {number(row.old)} to {number(row.new)} ({size})."
     if row.finding != NOT_SHOWN:
         return f"{new} is {row.finding} than {old}: {went}"
-    return f"No difference between {new} and {old} is shown: {went}{_why(row)}{_unseen(row)}"
+    return f"No difference between {new} and {old} is shown: {went}{_why(row)}"
 
 
 def _why(row: FieldComparison) -> str:

@@ -15,7 +15,7 @@ from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison
 from answerkey.metrics_core.gate.gate import RuleOutcome
 from answerkey.tasks.publish.page import charts
 from answerkey.tasks.publish.page.model import Page, as_json
-from answerkey.tasks.publish.page.text import isolated, typeset, visible
+from answerkey.tasks.publish.page.text import breakable, isolated, typeset, visible
 from answerkey.tasks.publish.text import chance, ends, fixed, human_note, needed, number, percent, signed
 from answerkey.tasks.warehouse.store import whole
 
@@ -108,7 +108,7 @@ def environment(*, autoescape: bool = True) -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {function.__name__: function for function in (visible, typeset, isolated)}
+    made.filters |= {function.__name__: function for function in (visible, typeset, isolated, breakable)}
     made.filters |= {function.__name__: _typeset(function) for function in (number, signed, percent, chance)}
     return made
 

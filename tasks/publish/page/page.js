@@ -1,5 +1,7 @@
 // Puts the table and its controls on the page, and opens everything for the printer.
 
+/** As in page.css: what is long is closed here, so that the first sample is near. */
+const narrow = matchMedia("(max-width: 44rem)").matches;
 let choices = 0;
 
 function choice(title, options, value, onchange) {
@@ -29,7 +31,7 @@ function searchField() {
 function controls() {
   const sides = releases.map((release, place) => [String(place), release]);
   const fields = data.fields.filter((field) => samples.answers.some((answers) => field in answers.values));
-  const parts = [searchField()];
+  const parts = [];
   if (several) {
     parts.push(choice("Old release", sides, String(state.old), (value) => { state.old = Number(value); }));
     parts.push(choice("New release", sides, String(state.new), (value) => { state.new = Number(value); }));
@@ -42,7 +44,8 @@ function controls() {
   if (labelled) parts.push(choice("Human label", labelChoices(), "all", (value) => { state.label = value; }));
   for (const [name, column] of Object.entries(samples.slices)) parts.push(...sliceChoice(name, column));
   parts.push(h("div", { class: "sort-by" }, sortChoice()));
-  return h("div", { class: "controls", role: "search" }, parts);
+  const filters = h("details", { class: "filters", open: !narrow }, h("summary", {}, "Filters"), h("div", { class: "controls" }, parts));
+  return h("div", { role: "search" }, searchField(), filters);
 }
 
 function labelChoices() {
@@ -128,6 +131,7 @@ addEventListener("afterprint", () => {
   for (const one of closed.splice(0)) one.open = false;
 });
 
+if (narrow) for (const one of document.querySelectorAll(".comparison[open]")) one.open = false;
 build();
 chooseSliceField();
 labelCells();

@@ -34,6 +34,11 @@ def typeset(text: str) -> str:
     return re.sub(r"(?<=\d) %", "\u00a0%", re.sub(r"(?:(?<=[ (\[])|^)-(?=\d+\.\d{3}\b)", "\u2212", text))
 
 
+def breakable(name: str) -> Markup:
+    """METRIC.FIELD, which a narrow column may break after the dot."""
+    return escape(name).replace(".", Markup(".<wbr>"))
+
+
 def isolated(text: object) -> Markup:
     """Text from data for HTML: escaped, in its own direction, characters that steer text made visible."""
     pieces = [

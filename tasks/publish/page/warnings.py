@@ -157,7 +157,7 @@ def summary(
     if comparisons:
         last = comparisons[-1]
         gated = next((one for one in gates if (one.old, one.new) == (last.old, last.new)), None)
-        return headline(last, primary, gated.verdict.outcome if gated else None)
+        return headline(last, primary, gated.verdict if gated else None)
     found = [(release, _score(release, primary)) for release in releases]
     scored = [(release, score) for release, score in found if score is not None and score.mean is not None]
     if not scored:

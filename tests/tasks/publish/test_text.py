@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from answerkey.metrics_core.comparison import Comparison, FieldComparison
-from answerkey.metrics_core.gate.gate import GateOutcome
+from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict
 from answerkey.tasks.publish.text import (
     HUMAN,
     chance,
@@ -64,33 +64,36 @@ def test_a_finding_or_why_there_is_none() -> None:
 
 
 def test_the_headline_says_what_is_shown_and_whether_it_ships() -> None:
-    def said(row: FieldComparison, outcome: GateOutcome | None = None) -> str:
-        return headline(Comparison("a", "b", (row,)), "label.correct", outcome)
+    def said(row: FieldComparison, verdict: Verdict | None = None) -> str:
+        return headline(Comparison("a", "b", (row,)), "label.correct", verdict)
 
     assert said(BETTER) == (
         "b is better than a: label.correct went from 0.784 to 0.785 (+0.050, 95 % interval +0.030 to +0.070, "
         "1,618 samples)."
     )
     worse = replace(BETTER, difference=-0.05, low=-0.07, high=-0.03, level=0.9, n_clusters=30)
-    assert said(worse, "FAIL") == (
+    assert said(worse, Verdict("FAIL", "No.", tuple(RuleOutcome(name, "FAIL", "") for name in "pqr"))) == (
         "b is worse than a: label.correct went from 0.784 to 0.785 (-0.050, 90 % interval -0.070 to -0.030, "
-        "1,618 samples in 30 clusters). The gate does not let it ship."
+        "1,618 samples in 30 clusters). The gate does not let it ship: p, q and 1 more do not hold."
     )
     nothing = (
         "No difference between b and a is shown: label.correct went from 0.784 to 0.785 (+0.001, 95 % interval -0.019 "
         "to +0.022, 1,618 samples). The interval contains 0. "
     )
     assert said(ROW) == f"{nothing}These samples show a difference of 0.030 with a power of 80 %."
-    assert said(replace(ROW, needed=2400), "PASS") == (
-        f"{nothing}About 2,400 samples would show a difference of this size with a power of 80 %. "
-        "The gate lets it ship."
+    assert said(replace(ROW, needed=2400)) == (
+        f"{nothing}About 2,400 samples would show a difference of this size with a power of 80 %."
     )
-    assert said(replace(ROW, mde=None), "INCONCLUSIVE") == f"{nothing}There are too few samples for the gate to decide."
+    assert said(ROW, Verdict("PASS", "Yes.")) == f"{nothing}The gate lets it ship."
+    open_ = Verdict("INCONCLUSIVE", "?", (RuleOutcome("r", "INCONCLUSIVE", "", needed=4999),))
+    assert said(ROW, open_) == (
+        f"{nothing}The gate is undecided: r is not shown either way; about 4,999 samples would do."
+    )
     adjusted = replace(BETTER, p_adjusted=0.08, mde=None)
     assert said(adjusted).endswith("The p-value, adjusted for everything that was compared, is 0.080.")
     none = replace(ROW, difference=None, low=None, high=None, note="only a has it")
     assert said(none) == "b cannot be compared with a in label.correct: only a has it."
-    assert headline(Comparison("a", "b", ()), "x.y", "INCOMPLETE") == (
+    assert headline(Comparison("a", "b", ()), "x.y", Verdict("INCOMPLETE", "?")) == (
         "b and a share no number of x.y. The gate cannot decide, because evidence is missing."
     )
 

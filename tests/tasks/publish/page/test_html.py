@@ -156,7 +156,7 @@ def test_several_releases_have_a_verdict_each_the_last_one_first() -> None:
     passed = ReleaseVerdict("old", "mid", FIELDS[0], 0.02, Verdict("PASS", "It may ship."))
     html = render(replace(page(), gates=(passed, VERDICT)))
     assert html.index("New loses more than the margin.") < html.index("It may ship.")
-    assert html.count('<section class="verdict') == 1 and html.count('<div id="verdict-') == 1
+    assert html.count('<section class="verdict') == 1 and html.count('<details id="verdict-') == 1
     assert "<title>set: 1 FAIL, 1 PASS</title>" in html
 
 
@@ -182,7 +182,7 @@ def test_what_cannot_be_compared_has_a_reason_and_no_numbers(plain: str) -> None
     assert "the signatures differ" in first and "<table" not in first
     assert '<td class="finding none">not compared<small><bdi dir="auto">only old has it</bdi></small></td>' in second
     assert "<small>needs 900</small>" in second
-    assert "3/1" in second and "<small>only old 2 (2 failed)</small>" in second
+    assert "3/1" in second and '<small class="words">only old 2 (2 failed)</small>' in second
     assert "longer answers" in second
 
 
