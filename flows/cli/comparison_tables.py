@@ -23,6 +23,7 @@ from answerkey.tasks.publish.text import (
     dollars,
     ends,
     estimate,
+    family_note,
     headline,
     human_note,
     number,
@@ -79,8 +80,7 @@ def _pair(pair: Comparison, *, by_slice: bool) -> Iterator[Table | str]:
                 yield from _table(f"{name} by slice", rows)
     if any(row.mde is not None for row in pair.overall):
         yield f"[dim]{DETECTABLE}[/dim]"
-    if note := human_note(pair):
-        yield f"[dim]{note}[/dim]"
+    yield from (f"[dim]{note}[/dim]" for note in (family_note(pair), human_note(pair)) if note)
     warnings = [*([pair.not_comparable] if pair.not_comparable else []), *pair.warnings, *only_one(pair)]
     yield from (f"[yellow]![/yellow] {escape(text)}" for text in warnings)
 

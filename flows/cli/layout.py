@@ -77,7 +77,7 @@ def grid(
         rows: their cells.
         left: the other columns of text; all others are numbers.
         wrapped: the columns that wrap between words, with their least width.
-        groups: what each row belongs to: a rule parts the groups.
+        groups: what each row belongs to: a rule parts the groups, unless each has one row.
     """
     if title:
         yield title_line(title)
@@ -111,8 +111,9 @@ def _table(
             no_wrap=name not in wrapped,
             min_width=wrapped.get(name),
         )
+    parted = len(set(groups)) < len(groups)
     for place, row in enumerate(rows):
-        if groups and place and groups[place] != groups[place - 1]:
+        if parted and place and groups[place] != groups[place - 1]:
             page.add_section()
         page.add_row(*row)
     return page

@@ -58,7 +58,7 @@ def print_reports(
     tables = [*scores, *_slices(reports, by)]
     found = {message: None for report in reports for _, _, ok, message in report.checks if not ok}
     more = len(every) - len(names)
-    about = [f"[dim]{more} more field{'s' if more > 1 else ''} with --all-fields[/dim]"] if more else []
+    about = [f"[dim]{more} more field{'s' if more > 1 else ''}: answerkey report --all-fields[/dim]"] if more else []
     about += [line for report in reports for line in _about(report)]
     show(*tables, *about, *_spent(reports), *(escape(f"- {message}") for message in found if with_checks))
 

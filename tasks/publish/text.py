@@ -219,6 +219,16 @@ def only_one(comparison: Comparison) -> Iterator[str]:
         yield f"{shown}: some samples have a number in one report only: {text}"
 
 
+def family_note(comparison: Comparison) -> str | None:
+    """What the adjusted p-values allow for, where there is more than one test."""
+    n = sum(row.p is not None for row in comparison.overall)
+    if n * comparison.n_candidates < 2:
+        return None
+    fields = "1 field" if n == 1 else f"{n} fields"
+    others = f" of {comparison.n_candidates} candidates" if comparison.n_candidates > 1 else ""
+    return f"p adjusted: for {fields}{others} together (Holm)"
+
+
 def human_note(comparison: Comparison) -> str | None:
     """What the column `HUMAN` is, where there is one."""
     n = max((row.n_labelled or 0 for row in comparison.overall), default=0)

@@ -16,7 +16,7 @@ from answerkey.metrics_core.gate.gate import RuleOutcome
 from answerkey.tasks.publish.page import charts
 from answerkey.tasks.publish.page.model import Page, as_json
 from answerkey.tasks.publish.page.text import breakable, isolated, typeset, visible
-from answerkey.tasks.publish.text import chance, ends, fixed, human_note, needed, number, percent, signed
+from answerkey.tasks.publish.text import chance, ends, family_note, fixed, human_note, needed, number, percent, signed
 from answerkey.tasks.warehouse.store import whole
 
 if TYPE_CHECKING:
@@ -39,8 +39,10 @@ def render(page: Page) -> str:
     templates = environment()
     templates.globals |= {
         function.__name__: function
-        for function in (rule_number, by_slice, name_of_test, one_sided, human_note, ends, fixed, needed, signed)
-    }
+        for function in (
+            rule_number, by_slice, name_of_test, one_sided, family_note, human_note, ends, fixed, needed, signed,
+        )
+    }  # fmt: skip
     html = templates.get_template("page.html.j2").render(
         page=page,
         style=Markup(style),

@@ -11,7 +11,7 @@ from answerkey.metrics_core.gate.gate import RuleOutcome
 from answerkey.tasks.publish.page.html import by_slice, environment
 from answerkey.tasks.publish.page.model import Page, ValueWithEnds
 from answerkey.tasks.publish.page.text import visible
-from answerkey.tasks.publish.text import NONE, ends, estimate, human_note, literal, number, only_one, table
+from answerkey.tasks.publish.text import NONE, ends, estimate, family_note, human_note, literal, number, only_one, table
 from answerkey.tasks.reports.manifest import named
 from answerkey.tasks.reports.report import Score
 
@@ -44,6 +44,7 @@ def _environment() -> Environment:
     made.globals |= {
         "notes": _notes,
         "differences": table,
+        "family_note": family_note,
         "human_note": human_note,
         "ends": ends,
         "by_slice": by_slice,

@@ -130,6 +130,7 @@ def test_a_comparison_in_lines_on_a_narrow_terminal(shown: Shown) -> None:
         "",
         "detectable: the smallest true difference that these samples show with",
         "a power of 80 %",
+        "p adjusted: for 2 fields together (Holm)",
         "! longer",
     ]
 

@@ -11,6 +11,7 @@ from answerkey.tasks.publish.text import (
     chance,
     ends,
     estimate,
+    family_note,
     finding,
     headline,
     human_note,
@@ -159,3 +160,10 @@ def test_samples_of_one_report_only_are_listed_once() -> None:
         "meaning_match.match, meaning_match.spread: some samples have a number in one report only: "
         "12 only in d/a/v1, where d/b/v1 has 12 failed"
     ]
+
+
+def test_the_family_of_the_adjusted_p_values_is_said() -> None:
+    two = Comparison("a", "b", (ROW, replace(ROW, field="other")))
+    assert family_note(replace(two, n_candidates=5)) == "p adjusted: for 2 fields of 5 candidates together (Holm)"
+    assert family_note(two) == "p adjusted: for 2 fields together (Holm)"
+    assert family_note(replace(two, rows=two.rows[:1])) is None
