@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH
@@ -13,6 +13,7 @@ from answerkey.metrics_core.metrics.bleu import BleuStats, corpus_bleu
 from answerkey.metrics_core.statistics.intervals import Interval, bootstrap, cluster_t, student_t, wilson
 from answerkey.tasks.reports.commit import Committed, ReleaseVersion
 from answerkey.tasks.reports.manifest import SEED, most_frequent
+from answerkey.tasks.reports.repeats import add_passes, count_answers
 from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, LABEL_SIGNATURE, NOT_LABELLED
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
@@ -62,7 +63,15 @@ def aggregate(
         _add_scores(warehouse, reports, [key for key in fields if key[0] != LABEL], signatures)
         if labelled:
             _add_labels(warehouse, reports)
-        _add_aggregates(warehouse, reports, committed, fields)
+        repeats = {
+            report_id: release.repeats
+            for report_id, release in zip(reports, committed.releases, strict=True)
+            if release.n_rows != release.n_questions
+        }
+        shown = add_passes(warehouse, repeats, fields)
+        _add_aggregates(warehouse, reports, committed, shown)
+        if repeats:
+            count_answers(warehouse, list(repeats), shown)
         if BLEU in signatures:
             _add_corpus_bleu(warehouse, reports, signatures[BLEU])
         _settle(warehouse, reports, list(fields), min_coverage)
@@ -136,10 +145,16 @@ def _add_aggregates(
     fields: Mapping[tuple[str, str], Field],
 ) -> None:
     places = {key: place for place, key in enumerate(fields)}
-    about: dict[str, Any] = {"dataset": committed.dataset, "dataset_version": committed.dataset_version}
-    about["repeated"] = any(release.n_rows != release.n_questions for release in committed.releases)
-    warehouse.execute(_SQL["make_places"], {"reports": reports, **about})
+    about = {"dataset": committed.dataset, "dataset_version": committed.dataset_version}
+    several = any(release.n_rows != release.n_questions for release in committed.releases)
+    first = "\n" + _SQL["first_answers"] if several else ""
+    warehouse.execute(_SQL["make_places"] + first, {"reports": reports, **about})
+    warehouse.execute(_SQL["several_answers" if several else "one_answer"])
+    if several:
+        # Means of zeros and ones.
+        fields = {key: replace(field, binary=False) for key, field in fields.items()}
     rows = warehouse.execute(_SQL["aggregates"]).fetchall()
+    warehouse.execute("DROP VIEW question_scores")
     warehouse.execute("DROP TABLE places")
     for row in sorted(rows, key=lambda row: (row[0], places[row[2], row[3]], row[4])):
         report_id, release, metric, field, slice_, total, scored, failed, undefined, skipped, mean = row[:11]

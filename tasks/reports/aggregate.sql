@@ -53,12 +53,28 @@ WHERE r.report_id IN (SELECT unnest($reports))
 -- clusters, so that a million independent rows make one sum and not a million.
 CREATE OR REPLACE TEMP TABLE places AS
 WITH sampled AS (
-    SELECT count("cluster") > 0 OR $repeated AS clustered FROM samples
+    SELECT count("cluster") > 0 AS clustered FROM samples
     WHERE dataset = $dataset AND dataset_version = $dataset_version
 )
-SELECT report_id, release, sample_id, repeat, slice, if(clustered, unit, '') AS grp, clustered
+SELECT report_id, release, sample_id, slice, if(clustered, unit, '') AS grp, clustered
 FROM report_slices, sampled
 WHERE report_id IN (SELECT unnest($reports))
+
+-- name: first_answers
+-- The end of the statement above where a question has several answers: a row per question, in the slices of the first.
+QUALIFY repeat = min(repeat) OVER (PARTITION BY report_id, sample_id)
+
+-- name: one_answer
+-- What the aggregates are of: a number per question and field. Here it is that of the answer.
+CREATE OR REPLACE TEMP VIEW question_scores AS SELECT report_id, sample_id, metric, field, "value", status FROM scores
+
+-- name: several_answers
+-- Here it is the mean of those answers that have a number.
+CREATE OR REPLACE TEMP VIEW question_scores AS
+SELECT report_id, sample_id, metric, field, fsum("value") / nullif(count("value"), 0) AS "value",
+       CASE WHEN count("value") > 0 THEN 'scored' WHEN bool_or(status = 'failed') THEN 'failed'
+            WHEN bool_or(status = 'skipped') THEN 'skipped' ELSE 'undefined' END AS status
+FROM scores SEMI JOIN places USING (report_id) GROUP BY report_id, sample_id, metric, field
 
 -- name: aggregates
 WITH sums AS (
@@ -69,7 +85,7 @@ WITH sums AS (
            count(*) FILTER (s.status = 'undefined') AS n_undefined,
            count(*) FILTER (s.status = 'skipped') AS n_skipped,
            sum(s."value") AS total, sum(s."value" * s."value") AS squares
-    FROM places p JOIN scores s USING (report_id, sample_id, repeat)
+    FROM places p JOIN question_scores s USING (report_id, sample_id)
     GROUP BY p.report_id, s.metric, s.field, p.slice, p.grp
 ), means AS (
     SELECT *, fsum(total) OVER w / nullif(sum(n_scored) OVER w, 0) AS mean FROM sums
@@ -111,7 +127,8 @@ ORDER BY report_id, slice, min(unit)
 -- BLEU of its own.
 INSERT INTO report_scores BY NAME
 SELECT report_id, release, metric, 'corpus_bleu' AS field, slice, n_total, n_scored, n_failed, n_undefined, n_skipped,
-       coverage, $mean AS mean, $low AS ci_low, $high AS ci_high, $method AS ci_method, n_clusters
+       coverage, $mean AS mean, $low AS ci_low, $high AS ci_high, $method AS ci_method, n_clusters,
+       n_questions
 FROM report_scores WHERE report_id = $report_id AND slice = $slice AND metric = $metric AND field = $field
 
 -- name: coverage

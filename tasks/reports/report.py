@@ -58,6 +58,8 @@ class Score:
     bound_low: float | None
     bound_high: float | None
     n_clusters: int | None = None
+    n_questions: int | None = None
+    within_variance: float | None = None
 
     @property
     def name(self) -> str:

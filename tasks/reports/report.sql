@@ -13,7 +13,7 @@ FROM reports WHERE report_id = $report_id
 
 -- name: scores
 SELECT metric, field, slice, n_total, n_scored, n_failed, n_undefined, n_skipped, coverage, mean, ci_low, ci_high,
-       ci_method, bound_low, bound_high, n_clusters
+       ci_method, bound_low, bound_high, n_clusters, n_questions, within_variance
 FROM report_scores WHERE report_id = $report_id ORDER BY slice <> 'all', slice, rowid
 
 -- name: checks

@@ -164,7 +164,8 @@ CREATE TABLE IF NOT EXISTS reports (
 );
 
 -- One row per answer, metric and field, also where there is no number: status and reason say why. Where people have
--- labelled answers, metric `label` with its field `correct` is one of them.
+-- labelled answers, metric `label` with its field `correct` is one of them. FIELD_pass@K and FIELD_pass^K are about a
+-- question: they have one row for all answers to it, with the lowest `repeat`.
 CREATE TABLE IF NOT EXISTS scores (
     report_id       VARCHAR NOT NULL,   -- as in `reports`
     dataset         VARCHAR NOT NULL,   -- as in the report

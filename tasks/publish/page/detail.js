@@ -3,14 +3,17 @@
 function detail(place) {
   const sides = several && state.old !== state.new ? [state.old, state.new] : [state.new];
   const layout = sides.length > 1 ? "two" : "one";
+  const turns = Array.from({ length: Math.max(...sides.map((side) => slotsOf(side, place).length)) }, (_, turn) => turn);
   return [
     h("h4", {}, "Question"),
     ...(samples.questions[place] === null ? [h("p", { class: "muted" }, "none")] : longText(samples.questions[place])),
     ...texts(samples.references[place].length === 1 ? "Reference" : "References", samples.references[place]),
     ...texts("Facts of the data set", samples.facts[place]),
     ...tags(place),
-    h("div", { class: layout }, sides.map((side) => h("div", {}, answer(side, place)))),
-    h("div", { class: layout }, sides.map((side) => h("div", {}, words(side, place)))),
+    ...turns.flatMap((turn) => [
+      h("div", { class: layout }, sides.map((side) => h("div", {}, turned(side, place, turn, answer)))),
+      h("div", { class: layout }, sides.map((side) => h("div", {}, turned(side, place, turn, words)))),
+    ]),
     scoreTable(sides, place),
   ];
 }
@@ -27,13 +30,21 @@ function tags(place) {
   return [h("h4", {}, "Slices"), h("p", {}, parts)];
 }
 
-function answer(side, place) {
-  const { texts: all, correct, cut } = samples.answers[side];
-  const label = correct[place] === null ? "" : `, ${LABELS[correct[place]]} by the human label`;
-  const title = h("h4", {}, "Answer of ", h("strong", {}, isolated(releases[side])), label);
-  if (absent[side].has(place)) return [title, h("p", { class: "muted" }, "not in this release")];
-  if (all[place] === null || all[place] === "") return [title, h("p", { class: "muted" }, "no answer")];
-  return [title, ...longText(all[place], cut[place])];
+/** What `show` says of one of the answers to a question; nothing where the release gave fewer. */
+function turned(side, place, turn, show) {
+  const slots = slotsOf(side, place);
+  return turn < slots.length ? show(side, slots[turn], slots.length > 1 ? `${turn + 1} of ${slots.length} ` : "") : [];
+}
+
+function answer(side, slot, which) {
+  const { texts: all, correct, cut, each } = samples.answers[side];
+  const label = correct[slot] === null ? "" : `, ${LABELS[correct[slot]]} by the human label`;
+  const score = which ? (each[state.field] || {})[slot] : undefined;
+  const scored = score === undefined ? "" : `, ${state.field} ${score}`;
+  const title = h("h4", {}, `Answer ${which}of `, h("strong", {}, isolated(releases[side])), label, scored);
+  if (absent[side].has(slot)) return [title, h("p", { class: "muted" }, "not in this release")];
+  if (all[slot] === null || all[slot] === "") return [title, h("p", { class: "muted" }, "no answer")];
+  return [title, ...longText(all[slot], cut[slot])];
 }
 
 function scoreTable(sides, place) {
@@ -53,13 +64,13 @@ function scoreTable(sides, place) {
 }
 
 /** The metrics' own words about one answer: reasons, why there is no score, facts and votes. */
-function words(side, place) {
+function words(side, slot) {
   const { unscored, reasons, evidence } = samples.answers[side];
   const parts = [];
   for (const metric of new Set(data.fields.map((field) => field.split(".")[0]))) {
-    const failed = (unscored[metric] || {})[place];
-    const reason = (reasons[metric] || {})[place];
-    const found = (evidence[metric] || {})[place] || {};
+    const failed = (unscored[metric] || {})[slot];
+    const reason = (reasons[metric] || {})[slot];
+    const found = (evidence[metric] || {})[slot] || {};
     if (!failed && !reason && !found.facts && !found.votes) continue;
     parts.push(h("h4", {}, metric, several ? " on " : "", several ? h("strong", {}, isolated(releases[side])) : null));
     if (failed) parts.push(h("p", {}, `${failed[0]}${failed[1] ? ": " : ""}`, isolated(failed[1])));

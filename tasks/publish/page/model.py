@@ -146,6 +146,9 @@ class Answers:
     `correct` is the human label. `values` go by METRIC.FIELD. `unscored`, `reasons` and `evidence` go by metric
     and hold places only where there is something to say: status and reason; the metric's own words; facts, votes and
     the rule of a judge. `absent` are places that the release does not have, `cut` the whole lengths of cut answers.
+
+    The first of several answers to a question has the place of the sample, and `more` says by place where the others
+    are, behind all places. `values` are then means, and `each` has the numbers of the single answers, by METRIC.FIELD.
     """
 
     release: str
@@ -157,6 +160,8 @@ class Answers:
     evidence: Mapping[str, Mapping[int, Mapping[str, Any]]]
     absent: tuple[int, ...] = ()
     cut: Mapping[int, int] = field(default_factory=dict)
+    more: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    each: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

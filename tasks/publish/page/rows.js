@@ -39,8 +39,19 @@ const SHOWN = {
   none: (row) => row.old === null || row.new === null,
 };
 
+/** Where the answers of a release to a question are: mostly one. */
+function slotsOf(release, place) {
+  return [place, ...(samples.answers[release].more[place] || [])];
+}
+
 function labelOf(release, place) {
-  return LABELS[samples.answers[release].correct[place]];
+  const labels = slotsOf(release, place).map((slot) => samples.answers[release].correct[slot]);
+  const known = labels.filter((label) => label !== null);
+  return known.length > 1 ? `${known.filter((label) => label).length} of ${known.length} right` : LABELS[known[0] ?? null];
+}
+
+function textsOf(release, place) {
+  return slotsOf(release, place).map((slot) => samples.answers[release].texts[slot]).filter((text) => text !== null);
 }
 
 function labelsOf(place) {
@@ -56,7 +67,7 @@ function haystack(place) {
   let found = haystacks.get(key);
   if (found === undefined) {
     const texts = [samples.ids[place], samples.questions[place], ...samples.references[place]];
-    texts.push(samples.answers[state.old].texts[place], samples.answers[state.new].texts[place]);
+    texts.push(...textsOf(state.old, place), ...textsOf(state.new, place));
     found = texts.filter((text) => text).join("\n").toLowerCase();
     haystacks.set(key, found);
   }
@@ -114,7 +125,7 @@ function csv(rows) {
   for (const { place } of rows) {
     const line = [samples.ids[place], samples.questions[place], samples.references[place].join(" | ")];
     line.push(...slices.map((name) => samples.slices[name][place]));
-    for (const side of sides) line.push(samples.answers[side].texts[place], labelOf(side, place).replace("–", ""));
+    for (const side of sides) line.push(textsOf(side, place).join(" | "), labelOf(side, place).replace("–", ""));
     for (const field of data.fields) for (const side of sides) line.push(valueOf(side, field, place));
     lines.push(line);
   }

@@ -89,15 +89,19 @@ def _slices(shown: _Shown, reports: Sequence[str]) -> dict[str, tuple[str | None
 
 def _answers(shown: _Shown, report: Report, label: str, cap: int) -> Answers:
     n = len(shown.ids)
-    texts: list[str | None] = [None] * n
-    correct: list[bool | None] = [None] * n
+    rows = shown.rows("answers", [report.report_id], cap=cap)
+    texts: list[str | None] = [None] * max([n, *(row[1] + 1 for row in rows)])
+    correct: list[bool | None] = [None] * len(texts)
     cut: dict[int, int] = {}
+    more: dict[int, list[int]] = {}
     present = set()
-    for place, text, length, right in shown.rows("answers", [report.report_id], cap=cap):
-        texts[place], correct[place] = text, right
+    for place, slot, text, length, right in rows:
+        texts[slot], correct[slot] = text, right
         present.add(place)
+        if slot != place:
+            more.setdefault(place, []).append(slot)
         if length is not None and length > cap:
-            cut[place] = length
+            cut[slot] = length
     reasons, unscored = _words(shown, report)
     return Answers(
         release=label,
@@ -109,6 +113,8 @@ def _answers(shown: _Shown, report: Report, label: str, cap: int) -> Answers:
         evidence=_evidence(shown, report),
         absent=tuple(sorted(set(range(n)) - present)),
         cut=cut,
+        more={place: tuple(slots) for place, slots in more.items()},
+        each=_each(shown, report) if more else {},
     )
 
 
@@ -122,6 +128,13 @@ def _values(shown: _Shown, report: Report) -> dict[str, tuple[float | None, ...]
     return columns
 
 
+def _each(shown: _Shown, report: Report) -> dict[str, dict[int, float]]:
+    found: dict[str, dict[int, float]] = {}
+    for name, slot, number in shown.rows("each", [report.report_id], digits=_DIGITS):
+        found.setdefault(name, {})[slot] = number
+    return found
+
+
 _Reasons = dict[str, dict[int, str]]
 _Unscored = dict[str, dict[int, tuple[str, str]]]
 
@@ -129,11 +142,11 @@ _Unscored = dict[str, dict[int, tuple[str, str]]]
 def _words(shown: _Shown, report: Report) -> tuple[_Reasons, _Unscored]:
     reasons: _Reasons = {}
     unscored: _Unscored = {}
-    for metric, place, status, reason in shown.rows("reasons", [report.report_id]):
+    for metric, slot, status, reason in shown.rows("reasons", [report.report_id]):
         if status == "scored":
-            reasons.setdefault(metric, {})[place] = reason
+            reasons.setdefault(metric, {})[slot] = reason
         else:
-            unscored.setdefault(metric, {})[place] = (status, reason or "")
+            unscored.setdefault(metric, {})[slot] = (status, reason or "")
     return reasons, unscored
 
 
@@ -141,9 +154,9 @@ def _evidence(shown: _Shown, report: Report) -> dict[str, dict[int, dict[str, An
     """What judges wrote down: the rule, the votes, the facts with what became of them."""
     evidence: dict[str, dict[int, dict[str, Any]]] = {}
     signatures = list(report.manifest["signatures"].values())
-    for metric, place, details in shown.rows(
+    for metric, slot, details in shown.rows(
         "evidence", [report.report_id], signatures=signatures, keys=list(_EVIDENCE)
     ):
         kept = {key: value for key, value in json.loads(details).items() if key in _EVIDENCE and value is not None}
-        evidence.setdefault(metric, {})[place] = kept
+        evidence.setdefault(metric, {})[slot] = kept
     return evidence

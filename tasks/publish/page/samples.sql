@@ -25,13 +25,20 @@ SELECT sample_id, s.question, coalesce(s."references", []), coalesce(s.facts, []
 FROM chosen LEFT JOIN samples s USING (dataset, dataset_version, sample_id) ORDER BY sample_id
 
 -- name: places
--- The answers to the samples $ids, with the place of each sample. The beginning of the statements below.
+-- The answers to the samples $ids, with the place of each sample. A slot is the place of the sample, or for its further
+-- answers a number after all places. The beginning of the statements below.
 WITH places AS (SELECT unnest($ids) AS sample_id, unnest(range(len($ids))) AS place),
-page_answers AS (
+counted AS (
     SELECT p.place, r.report_id, list_position($reports, r.report_id) AS turn,
-           a.sample_id, a.sample_key, a.answer, a.correct, a.slices
+           a.sample_id, a.sample_key, a.answer, a.correct, a.slices, a.repeat,
+           row_number() OVER (PARTITION BY r.report_id, p.place ORDER BY a.repeat) > 1 AS further
     FROM reports r JOIN answers a USING (dataset, release, answers_version) JOIN places p USING (sample_id)
     WHERE r.report_id IN (SELECT unnest($reports))
+),
+page_answers AS (
+    SELECT *, if(further, len($ids) - 1 + row_number() OVER (PARTITION BY report_id, further ORDER BY place, repeat),
+                 place) AS slot
+    FROM counted
 )
 
 -- name: length
@@ -43,7 +50,7 @@ SELECT name, place, arg_max(part, turn) FROM (
 ) GROUP BY name, place
 
 -- name: answers
-SELECT place, left(answer, $cap), length(answer), correct FROM page_answers
+SELECT place, slot, left(answer, $cap), length(answer), correct FROM page_answers ORDER BY slot
 
 -- name: values
 -- Of several answers to a question, the mean of those that have a number.
@@ -52,11 +59,18 @@ SELECT metric || '.' || field, list(place ORDER BY place), list("value" ORDER BY
     FROM scores JOIN places USING (sample_id) WHERE report_id IN (SELECT unnest($reports)) GROUP BY metric, field, place
 ) GROUP BY metric, field
 
+-- name: each
+-- The numbers of single answers, of the samples with several.
+SELECT metric || '.' || field, slot, round("value", $digits)
+FROM scores JOIN page_answers USING (report_id, sample_id, repeat)
+WHERE place IN (SELECT place FROM page_answers WHERE further) AND "value" IS NOT NULL AND NOT regexp_matches(field, '[@^]')
+
 -- name: reasons
-SELECT DISTINCT metric, place, status, reason FROM scores JOIN places USING (sample_id)
-WHERE report_id IN (SELECT unnest($reports)) AND (reason IS NOT NULL OR status <> 'scored')
+-- Those of pass@k and pass^k are about a question, and follow from those of its answers.
+SELECT DISTINCT metric, slot, status, reason FROM scores JOIN page_answers USING (report_id, sample_id, repeat)
+WHERE (reason IS NOT NULL OR status <> 'scored') AND NOT regexp_matches(field, '[@^]')
 
 -- name: evidence
-SELECT m.metric, a.place, m.details FROM page_answers a JOIN measurements m USING (sample_key)
+SELECT m.metric, a.slot, m.details FROM page_answers a JOIN measurements m USING (sample_key)
 WHERE m.signature IN (SELECT unnest($signatures)) AND m.status = 'scored'
     AND list_has_any(json_keys(m.details), $keys)

@@ -123,7 +123,9 @@ function textLines(place) {
   const lines = [["right", reference === undefined ? null : reference, "no reference", more]];
   const sides = several && state.old !== state.new ? [["old", state.old], ["new", state.new]] : [["answer", state.new]];
   for (const [name, side] of sides) {
-    lines.push([name, samples.answers[side].texts[place], absent[side].has(place) ? "not there" : "no answer", ""]);
+    const [first, ...further] = slotsOf(side, place).map((slot) => samples.answers[side].texts[slot]);
+    const after = further.length ? ` (and ${further.length} more)` : "";
+    lines.push([name, first, absent[side].has(place) ? "not there" : "no answer", after]);
   }
   return lines.map(([name, text, none, after]) => {
     const begin = text ? [visible(cutAt(text.trimStart(), 200)), after].flat() : none;

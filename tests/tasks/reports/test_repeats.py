@@ -4,12 +4,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from answerkey.metrics_core.gate.policy import parse_policy
+from answerkey.metrics_core.statistics.intervals import wilson
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.compare.examples import largest_changes
 from answerkey.tasks.gate.gate import gate
 from answerkey.tasks.load.load import Source
+from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.releases.export import stored_source
+from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import row_of
@@ -41,9 +46,9 @@ def test_repeats_are_kept_scored_once_and_belong_to_one_sample(tmp_path: Path) -
     assert (release.n_rows, release.n_questions, release.repeats) == (60, 20, 3)
     assert query(tmp_path, "SELECT count(*) FROM quarantine") == [(0,)]
     assert query(tmp_path, "SELECT count(*), count(DISTINCT sample_id) FROM samples") == [(20, 20)]
-    assert query(tmp_path, "SELECT repeat, count(*), sum(value) FROM scores GROUP BY ALL ORDER BY ALL") == [
-        (1, 20, 16.0), (2, 20, 12.0), (3, 20, 8.0),
-    ]  # fmt: skip
+    by_repeat = "SELECT repeat, count(*), sum(value) FROM scores WHERE field = 'match' GROUP BY repeat ORDER BY repeat"
+    found = query(tmp_path, by_repeat)
+    assert found == [(1, 20, 16.0), (2, 20, 12.0), (3, 20, 8.0)]
     # Equal answers to one question are measured once: 1, 1, 2, 3 and 3 different ones.
     assert query(tmp_path, "SELECT count(*) FROM measurements") == [(4 * (1 + 1 + 2 + 3 + 3),)]
     [(version,)] = query(tmp_path, "SELECT version FROM datasets")
@@ -79,6 +84,70 @@ def test_a_report_with_repeats_is_made_again_from_the_warehouse(tmp_path: Path) 
     assert again.ids == ["d/v1/v2"]
 
 
+SCORES = """
+SELECT n_total, n_scored, n_failed, n_questions, mean, within_variance, bound_low, bound_high, ci_low, ci_high
+FROM report_scores WHERE field = ? AND slice = 'all' AND report_id = ?
+"""
+
+
+def test_a_report_has_means_per_question_variance_within_and_passes(tmp_path: Path) -> None:
+    done = made(tmp_path, answers("v1"))
+    [report] = done.ids
+    [(*counts, mean, within, bound_low, bound_high, low, high)] = query(tmp_path, SCORES, ["match", report])
+    # Of 3, 3, 2, 1 and 0 of 3 right: the means, and the variances (3/2 p (1 - p)) of three zeros and ones.
+    assert counts == [60, 60, 0, 20]
+    assert mean == pytest.approx((1 + 1 + 2 / 3 + 1 / 3 + 0) / 5)
+    assert within == pytest.approx((0 + 0 + 1 / 3 + 1 / 3 + 0) / 5)
+    assert bound_low == bound_high == pytest.approx(mean)
+    # The interval is that of twenty means, and wider than that of sixty answers, which are not independent.
+    of_sixty = wilson(36, 60)
+    assert of_sixty is not None and low < of_sixty.low < 0.6 < of_sixty.high < high
+    for field, share in (("match_pass@3", 4 / 5), ("match_pass^3", 2 / 5)):
+        [(*counts, mean, within, _, _, low, high)] = query(tmp_path, SCORES, [field, report])
+        assert (counts, within) == ([20, 20, 0, 20], None)
+        assert mean == pytest.approx(share) and low < share < high
+    fields = query(tmp_path, "SELECT field FROM report_scores WHERE slice = 'all' ORDER BY rowid")
+    assert fields == [("match",), ("match_pass@3",), ("match_pass^3",)]
+    [found] = read_reports(Home(tmp_path), [report])
+    assert (found.n_total, found.manifest["n_questions"], found.manifest["repeats"]) == (60, 20, 3)
+
+
+def test_answers_without_a_number_are_counted_and_bound_the_mean(tmp_path: Path) -> None:
+    rows = answers("v1")
+    rows[0] |= {"answer": None, "missing_because": "timeout"}
+    done = made(tmp_path, rows)
+    [(*counts, mean, _, bound_low, bound_high, _, _)] = query(tmp_path, SCORES, ["match", done.ids[0]])
+    assert counts == [60, 59, 1, 20]
+    # The other two answers to the question are right.
+    assert mean == pytest.approx(0.6)
+    assert (bound_low, bound_high) == (pytest.approx(0.6 - 1 / 60), pytest.approx(0.6))
+    [(*counts, mean, _, bound_low, bound_high, _, _)] = query(tmp_path, SCORES, ["match_pass^3", done.ids[0]])
+    assert counts == [20, 19, 1, 19]
+    assert (mean, bound_low, bound_high) == tuple(pytest.approx(n) for n in (7 / 19, 7 / 20, 8 / 20))
+    reason = query(tmp_path, "SELECT status, reason FROM scores WHERE field = 'match_pass^3' AND sample_id = 'q00'")
+    assert reason == [("failed", "2 of 3 answers have a number")]
+
+
+def test_with_more_answers_to_some_questions_passes_are_shares_of_subsets(tmp_path: Path) -> None:
+    extra = [{**row, "repeat": 4, "answer": "no 4"} for row in answers("v1", [1])[:5]]
+    done = made(tmp_path, [*answers("v1"), *extra])
+    found = query(
+        tmp_path, "SELECT sample_id, value FROM scores WHERE field = 'match_pass@3' ORDER BY sample_id LIMIT 5"
+    )
+    # k stays 3: with 3, 3, 2, 1 and 0 of 4 right, 1 - C(n - c, 3) / C(n, 3).
+    assert found == [("q00", 1.0), ("q01", 1.0), ("q02", 1.0), ("q03", 0.75), ("q04", 0.0)]
+    [(*counts, mean, _, _, _, _, _)] = query(tmp_path, SCORES, ["match", done.ids[0]])
+    assert counts == [65, 65, 0, 20]
+    assert mean == pytest.approx((15 * 0.6 + 3 / 4 + 3 / 4 + 2 / 4 + 1 / 4) / 20)
+
+
+def test_clusters_are_clusters_of_questions(tmp_path: Path) -> None:
+    rows = [{**row, "cluster": f"c{int(row['id'][1:]) // 4}"} for row in answers("v1")]
+    made(tmp_path, rows)
+    found = query(tmp_path, "SELECT DISTINCT n_clusters, n_questions FROM report_scores")
+    assert found == [(5, 20)]
+
+
 def test_releases_with_other_numbers_of_answers_are_compared_by_question(tmp_path: Path) -> None:
     once = answers("old", [1])
     done = made(tmp_path, [*once, *answers("new")])
@@ -112,3 +181,15 @@ def test_answers_left_out_of_a_question_do_not_pay(tmp_path: Path) -> None:
         decided[report.split("/")[1]] = (rule.outcome, round(rule.value or 0, 12))
     # 3, 3, 2, 1 and 0 of 3 right: a mean of 0.6 against 1.
     assert decided == dict.fromkeys(("honest", "dropper", "unanswered", "damaged"), ("FAIL", -0.4))
+
+
+def test_a_page_shows_all_answers_to_a_question(tmp_path: Path) -> None:
+    done = made(tmp_path, [*answers("old", [1]), *answers("new")])
+    old, new = build_page(Home(tmp_path), done.ids).samples.answers
+    assert (old.more, old.each, len(old.texts)) == ({}, {}, 20)
+    # The first answer has the place of its question, the others come behind all places.
+    assert new.more[3] == (26, 27)
+    assert [new.texts[slot] for slot in (3, 26, 27)] == ["yes", "no 1", "no 2"]
+    assert [new.each["exact_match.match"][slot] for slot in (3, 26, 27)] == [1.0, 0.0, 0.0]
+    assert (old.values["exact_match.match"][3], new.values["exact_match.match"][3]) == (1.0, 0.3333)
+    assert new.values["exact_match.match_pass@3"][3] == 1.0
