@@ -118,7 +118,7 @@ def killed(process: subprocess.Popen[str], model: JudgeProcess, n: int) -> None:
         time.sleep(0.05)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    # What was on its way is answered, and nobody hears it.
+    # Calls in flight are answered, and the replies are lost.
     time.sleep(2 * LATENCY_S)
 
 

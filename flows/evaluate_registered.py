@@ -43,7 +43,7 @@ def evaluate_registered(
 ) -> list[str] | list[Cost]:
     """Evaluate what is registered and has no report, one release after the other; return the ids of the reports.
 
-    Starting it twice does nothing twice: a release that has a report, or that another run is evaluating, is left.
+    Starting it twice does nothing twice: a release that has a report, or that another run is evaluating, is skipped.
 
     Args:
         waiting: Which of the registered releases.

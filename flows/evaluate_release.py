@@ -181,7 +181,7 @@ def decide(home: Home, old: str, new: str, policy: Policy, *, candidates: int = 
 
 
 def log_page(state: State[str]) -> None:
-    """Say where the page is. One that could not be made loses nothing: everything on it is in the warehouse."""
+    """Log where the page is. If it could not be written, nothing is lost: everything on it is in the warehouse."""
     page: object = state.result(raise_on_failure=False)
     if not isinstance(page, str):
         log.warning(f"the page could not be made: {page}; `answerkey report --html FILE` makes it again")
@@ -231,7 +231,7 @@ def _log_validation(loaded: Loaded, checked: Validation) -> None:
 
 
 def _log_plan(plan: Plan, judge: JudgeOptions) -> None:
-    """What is left to score. Naming a judge is consent to ask it; what that comes to is said before it starts."""
+    """What is left to score. Naming a judge is consent to ask it; the expected cost is logged before it starts."""
     if any(shard.metric.kind == "judge" for shard in plan.shards) and not judge.offline:
         log.info(what_it_costs(judge.labels, judge.limits, steps.estimate_costs(plan)))
     todo = dict(plan.n_todo)

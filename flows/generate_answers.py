@@ -58,7 +58,7 @@ def generate_answers(
 ) -> Made | Cost:
     """Ask a model all questions of a data set, and register its answers; after a dry run, say what it would cost.
 
-    What was answered once is never asked again: not by a run that goes on after a limit or a kill, nor by the next.
+    What was answered once is never asked again, whether a run was stopped by a limit, was killed, or ended.
 
     Args:
         questions: What to ask.
@@ -87,7 +87,7 @@ def generate_answers(
 
 
 def _check(asking: Asking, afterwards: Afterwards, scoring: Scoring, judging: Judging) -> None:
-    """Find out before anything is paid whether everybody can be asked, the judges of the evaluation included."""
+    """Check before anything is paid that the model, and the judges of the evaluation, can be asked."""
     check([asking.with_key().model], asking.limits, "model")
     if not afterwards.evaluate:
         return

@@ -90,7 +90,7 @@ class Data(Form):
     )
 
     def source(self) -> Source:
-        """The same as the loader takes it.
+        """As the loader takes it.
 
         Raises:
             UserError: a column is not KEY=PATH.
@@ -227,7 +227,7 @@ class Scoring(_MetricOptions):
 
     @property
     def asks_judges(self) -> bool:
-        """Whether any of the metrics needs one; the offline judge counts."""
+        """Whether any of the metrics needs a judge; the offline judge counts."""
         return any(metric.kind == "judge" for metric in _as_declared(tuple(self.metrics)))
 
     @property
@@ -238,7 +238,7 @@ class Scoring(_MetricOptions):
 
     @property
     def unused(self) -> list[str]:
-        """Those of the options that are set and that none of the metrics has."""
+        """The options that are set and that none of the metrics has."""
         known = {option.name for metric in _as_declared(tuple(self.metrics)) for option in metric.options()}
         return [name for name in self.options if name not in known]
 
@@ -341,7 +341,7 @@ def preflight(options: JudgeOptions, key_from: str) -> None:
 
 
 class Limits(Form, Thresholds):
-    """From which point the data are too bad to score, and the scores too few to trust."""
+    """When the data are too bad to score, and the scores too few to trust."""
 
     min_coverage: float = Field(
         0.95,
@@ -352,7 +352,7 @@ class Limits(Form, Thresholds):
     )
 
     def contract(self) -> Contract:
-        """The same as validation takes it."""
+        """As validation takes it."""
         return Contract(**self.model_dump(exclude={"min_coverage"}))
 
 

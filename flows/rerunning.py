@@ -94,8 +94,8 @@ def again(manifest: Mapping[str, Any], wanted: Rerunning) -> Again:
     """The parameters of a report, with what is wanted changed in them.
 
     Raises:
-        UserError: they cannot be used any more, only failed rows are wanted of another judge, or none of the metrics
-            has the threshold that is wanted.
+        UserError: the parameters cannot be used any more, failed rows are to be scored by another judge, or none of
+            the metrics has a threshold.
     """
     old = manifest["parameters"]
     try:

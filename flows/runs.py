@@ -32,7 +32,7 @@ log.addHandler(APILogHandler())
 
 
 def _in_one_line(record: logging.LogRecord) -> bool:
-    """Prefect shows every error with its traceback. That of a wrong input only hides what is wrong."""
+    """Prefect shows every error with its traceback. For a wrong input, the traceback only hides the message."""
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, UserError):
         record.msg, record.args, record.exc_info = str(error), (), None
@@ -72,7 +72,7 @@ class Run:
         finish_run(self.home, self.id, "complete", "dry run" if dry_run else None)
 
     def rename(self, name: str) -> None:
-        """Give the flow run a name that only the data could tell."""
+        """Give the flow run a name that is known only once the data are read."""
         if flow_run.id:
             with get_client(sync_client=True) as client:
                 client.update_flow_run(uuid.UUID(self.id), name=name)

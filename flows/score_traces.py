@@ -76,7 +76,7 @@ def _score(todo: Sequence[Job], run: Run, window: Window) -> list[Funnel]:
 
 
 def _prepared(todo: Sequence[Job], run: Run, window: Window) -> tuple[list[Prepared], list[str]]:
-    """Every rule up to its first score, and what is wrong with those whose source cannot be used."""
+    """Every rule prepared for scoring, and the problems of those whose source cannot be used."""
     most = max(1, MAX_SHARDS // len(todo))
     prepared, problems = [], []
     for job in todo:

@@ -86,7 +86,7 @@ def _moment(name: str, text: str) -> datetime | None:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A rule with everything that it takes to run it; `key_from` says where the key of its judges is."""
+    """A rule with everything needed to run it; `key_from` says where the key of its judges is."""
 
     rule: Rule
     metric: Metric
@@ -94,7 +94,7 @@ class Job:
 
 
 def jobs(form: Tracing, home: Home, run_id: str) -> tuple[Job, ...]:
-    """The rules of a form. What can be known of them before anything is read is checked here.
+    """The rules of a form. Everything that can be checked before the traces are read is checked here.
 
     Raises:
         UserError: a rule, a source, a data set or a judge cannot be used; each line has file, line and key.
@@ -103,7 +103,7 @@ def jobs(form: Tracing, home: Home, run_id: str) -> tuple[Job, ...]:
 
 
 def _job(rule: Rule, home: Home, run_id: str) -> Job:
-    with _told_at(rule, "source"):
+    with _located_at(rule, "source"):
         check_source(rule.source)
     if rule.dataset:
         _check_dataset(rule, home)
@@ -111,13 +111,13 @@ def _job(rule: Rule, home: Home, run_id: str) -> Job:
     judge, key_from = OFFLINE_JUDGE, ""
     if scoring.asks_judges:
         judging = _form(rule, "judge", Judging, rule.judge)
-        with _told_at(rule, "judge"):
+        with _located_at(rule, "judge"):
             judge, key_from = judging.options(), judging.key_from
             if rule.enabled:
                 preflight(judge, key_from)
     # Each rule has a budget of its own.
     access = Access(ledger=home.ledger, run=f"{run_id}/{rule.name}")
-    with _told_at(rule, "options"):
+    with _located_at(rule, "options"):
         [metric] = scoring.create(str(home.folder / "embeddings"), judge, access)
         # A signature names the model, so a model that is not there is found before anything starts.
         _ = metric.signature
@@ -125,7 +125,7 @@ def _job(rule: Rule, home: Home, run_id: str) -> Job:
 
 
 @contextmanager
-def _told_at(rule: Rule, key: str) -> Iterator[None]:
+def _located_at(rule: Rule, key: str) -> Iterator[None]:
     """Say where in its file the rule has what cannot be used."""
     try:
         yield

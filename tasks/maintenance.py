@@ -42,7 +42,7 @@ def mark_dead_runs(silent: timedelta, starting: timedelta, *, but: Collection[st
     """Mark as crashed what has run without a heartbeat for `silent`, or has been starting for longer than `starting`.
 
     Args:
-        but: ids of flow runs to leave alone, such as one's own.
+        but: ids of flow runs to leave alone, such as the caller's.
     """
     from prefect.client.orchestration import get_client
     from prefect.states import Crashed

@@ -1,4 +1,4 @@
-"""Is a Prefect server configured? Answered without importing Prefect, which takes a second."""
+"""Whether a Prefect server is configured, found out without importing Prefect, which takes a second."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def project_folder() -> Path:
 def deploy_all(home: Home, environment: Mapping[str, str], pool: str = POOL) -> None:
     """Make every deployment of deployments/prefect.yaml, for the work pool `pool` and with `home` as its default home.
 
-    Schedules that are on the server already stay as switched on or off as they are there.
+    Schedules that the server already has stay switched on or off.
 
     Raises:
         UserError: Prefect refused; its words are in the message.
@@ -76,7 +76,7 @@ def make_pool(kind: PoolKind = "process") -> str:
     """Make the work pool, or bring one that is described in deployments/ up to date; return its name.
 
     Args:
-        kind: process, for runs on the worker's machine, or docker, for a container a run.
+        kind: process, for runs on the worker's machine, or docker, for one container per run.
     """
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate

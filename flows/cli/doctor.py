@@ -19,7 +19,7 @@ _TOLERANCE = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class DoctorCheck:
-    """One thing that was looked at."""
+    """One finding."""
 
     name: str
     ok: bool
@@ -87,7 +87,7 @@ def _models() -> list[DoctorCheck]:
 
 
 def _judge() -> DoctorCheck:
-    """Whether the judge that is named outside any run could be asked. It is not."""
+    """Whether the judge named by the environment or Prefect could be asked. No call is made."""
     from answerkey.flows.parameters import Judging, preflight
     from answerkey.metrics_core.offline_judge.matcher import about
     from answerkey.tasks.score.keys import settings

@@ -198,7 +198,7 @@ def _policy(policy: str, primary: str | None, margin: float | None, looks: Looks
 
 
 def _written_as_json(where: str | None, content: dict[str, Any]) -> bool:
-    """Write `content` if that is asked for; whether it took the place of the text."""
+    """Write `content` where an option asks for it. Returns whether it replaces the printed text."""
     if where is None:
         return False
     text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)

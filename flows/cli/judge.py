@@ -27,9 +27,7 @@ from answerkey.tasks.warehouse.home import Home
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What one metric made of the answer, and the calls that this took just now. `about`: the offline judge, if it
-    was that.
-    """
+    """What one metric made of the answer, and its calls just now; `about` describes the offline judge, if asked."""
 
     measurement: Measurement
     calls: int
@@ -67,7 +65,7 @@ def metrics_of(text: str) -> list[str]:
     """The metrics named in `text`, or all that need a judge.
 
     Raises:
-        UserError: one of them needs none.
+        UserError: one of them does not need a judge.
     """
     known = [name for name, info in METRICS.items() if info.kind == "judge"]
     given = listed(text) or known

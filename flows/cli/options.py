@@ -36,7 +36,7 @@ class Flags:
         group: the heading in the help page.
         names: the options of fields that are not called `--field-name`.
         positional: fields that are given without the name of an option, in this order, and their placeholder.
-        repeated: lists of which every value has an option of its own; other lists are written with commas.
+        repeated: lists with one option per value; other lists are written with commas.
         omit: fields that the command does not take.
         required: fields with a default that the command insists on.
         prefix: put before the name of a field where an earlier form of the command has an option of that name.
@@ -256,7 +256,7 @@ def absolute(source: str) -> str:
 
 
 def check_files(*sources: str) -> None:
-    """What can be known before anything is started.
+    """Check what can be checked before anything starts.
 
     Raises:
         UserError: a file is not there.

@@ -44,7 +44,8 @@ def register_release(
 ) -> int:
     """Keep the answers of a release and what its evaluation needs, and notify the Prefect server, if there is one.
 
-    The same again changes nothing. References are taken from the data set's newest evaluation where none are given.
+    Registering the same release again changes nothing. Without references, those of the data set's newest evaluation
+    are taken.
     """
     from dataclasses import asdict
 

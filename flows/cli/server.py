@@ -237,7 +237,7 @@ def _wait_until_it_answers(child: subprocess.Popen[bytes], address: str, log: Pa
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """End a child and its group: politely, then for good."""
+    """End a child and its group: with SIGINT, then by force."""
     _signal(child, signal.SIGTERM)
     deadline = time.monotonic() + _PATIENCE_S
     while time.monotonic() < deadline and (child.poll() is None or _signal(child, 0)):

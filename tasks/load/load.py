@@ -42,7 +42,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Staged files, and what people should know about how they came to be."""
+    """Staged files, and notes for the user on how they were made."""
 
     dataset: str
     staged: str

@@ -26,7 +26,7 @@ _BATCH = 2_000
 
 
 def without_secrets(text: str) -> str:
-    """A text whose URLs lack the parts in which passwords and tokens travel."""
+    """A text whose URLs lack the parts that may hold passwords and tokens."""
     text = re.sub(r"://[^/@\s]*@", "://…@", text)
     # The quote and the colon that may follow belong to the sentence around the URL.
     return re.sub(r"(://[^\s?]*)\?[^\s'\"]*?(?=[:;,]?([\s'\"]|$))", r"\1?…", text)
@@ -34,7 +34,7 @@ def without_secrets(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """One row as read: its 1-based number in the source, and the record or why there is none."""
+    """One row as read: its 1-based number in the source, and the record, or why it could not be read."""
 
     row: int
     record: Mapping[str, Any] | None
@@ -174,7 +174,7 @@ def _rejected(connection: Any) -> list[Raw]:
 
 
 def _valid_utf8(file: Path, work: Path) -> Path:
-    """The file itself, or a copy in which undecodable bytes are U+FFFD, for validation to find."""
+    """The file, or a copy in which undecodable bytes are U+FFFD, which validation finds."""
     try:
         with file.open(encoding="utf-8") as text:
             while text.read(1 << 20):

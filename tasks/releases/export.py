@@ -54,7 +54,7 @@ def stored_references(home: Home, dataset: str, file: Path) -> tuple[dict[Key, s
 
 
 def stored_questions(home: Home, dataset: str, file: Path) -> dict[Key, str] | None:
-    """Write the questions of the newest version of a data set to `file`, with slices and without what is right.
+    """Write the questions of the newest version of a data set to `file`, with slices and without references.
 
     Returns:
         Where its columns are; None where there is no such data set.

@@ -71,8 +71,8 @@ class Generated:
 
     Each of the `n_questions` questions was asked `repeats` times, and `n_questions` * `repeats` = `n_generated` +
     `n_from_ledger` + `n_failed` + `n_skipped`. `reasons` say why there is no answer, the most frequent first.
-    `n_cut_off` answers ended where their tokens did. `calls` and `cost_usd` are of this run; the cost is None where a
-    price is not known.
+    `n_cut_off` answers were cut off at the token limit. `calls` and `cost_usd` are of this run; the cost is None where
+    a price is not known.
     """
 
     dataset: str
@@ -96,7 +96,7 @@ class Generated:
 
     @property
     def n_answered(self) -> int:
-        """Answers that there are."""
+        """Answers that exist."""
         return self.n_generated + self.n_from_ledger
 
     @property

@@ -179,7 +179,7 @@ def _places(
 
 
 def _hidden(columns: ColumnMap) -> list[list[str]]:
-    """The ways to what a model under test must not be shown, and to what is usually called so."""
+    """Paths of what a model under test must not be shown, by mapping or by its usual names."""
     ways = [steps(columns.paths[key]) for key in _HIDDEN if key in columns.paths]
     # What stands beside one item of a list of references is another reference.
     of_lists = [[*way[:1], *itertools.takewhile(lambda step: not step.isdecimal(), way[1:])] for way in ways]
@@ -200,5 +200,5 @@ def _text(record: Mapping[str, Any], path: str, question_set: QuestionSet, row: 
 
 
 def _shown(question_set: QuestionSet) -> str:
-    """The source as people know it."""
+    """The source as messages name it."""
     return without_secrets(question_set.source) if question_set.known else f"the data set {question_set.dataset}"

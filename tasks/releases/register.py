@@ -114,7 +114,7 @@ def _brings_references(source: Source, work: Path) -> bool:
 
 
 def _try(source: Source, work: Path) -> None:
-    """Find out now what an evaluation would stop at.
+    """Find out now whether an evaluation would stop.
 
     Raises:
         UserError: likewise, or the answers are of several releases.
@@ -133,7 +133,7 @@ def _try(source: Source, work: Path) -> None:
 
 
 def _as_file(source: str, work: Path, name: str) -> str:
-    """A file as it is; a table or a URL as a file of JSON Lines, because it may be another one tomorrow."""
+    """A file as it is; a table or a URL as a file of JSON Lines, because its content may change later."""
     if "://" not in source and "::" not in source:
         return source
     file = work / f"{name}.jsonl"
@@ -194,7 +194,7 @@ def source_of(home: Home, registration: Registration) -> Source:
 
 
 def pending(home: Home, name: str = "", limit: int | None = None) -> list[Registration]:
-    """The registrations without a report, those first that were tried least; at most `limit`.
+    """The registrations without a report, the least tried first; at most `limit`.
 
     Args:
         name: a registration, a release or DATASET/RELEASE: no others. Empty: all.
@@ -236,9 +236,9 @@ def _insert(home: Home, made: Registration) -> Registration:
 
 @contextmanager
 def claimed(home: Home, registration: Registration) -> Iterator[Registration | None]:
-    """Have a registration for oneself; it comes as it is now. None where another process has it.
+    """Claim a registration for this process; yields it as it is now, or None where another process has claimed it.
 
-    The claim ends with the process, however that ends.
+    The claim ends with the process, even if it is killed.
     """
     lock = FileLock(home.folder / FOLDER / f"{registration.registration}.lock", blocking=False)
     with ExitStack() as stack:

@@ -59,7 +59,7 @@ def plan(
     `most` is the number of shards that all metrics together may have.
 
     Raises:
-        UserError: a judge is written in a way that none is.
+        UserError: a judge is not PROVIDER/MODEL.
         ValueError: a metric holds a judge's key, which would travel with every shard.
     """
     if any(isinstance(metric, JudgeMetric) and metric.access.api_key is not None for metric in metrics):

@@ -31,7 +31,7 @@ def score(shard: Shard, *, spawn: bool, key_from: str = "") -> str:
     stay here, where they are loaded once; two shards of them at a time would only take turns at every batch. The
     offline judge is such a model.
     Judges are waited for here as well, so that all shards share their pacing; `key_from` says where their key
-    is kept (see `judges.key`), which is looked up no earlier than now.
+    is kept (see `judges.key`), which is looked up only now.
 
     Raises:
         UserError: there is no key where `key_from` says, or a judge cannot be asked.

@@ -30,7 +30,7 @@ class Shard:
     The texts are in the file `todo`, which all metrics of a run share. `places` is the file with the places of the rows
     in it that this metric needs, in ascending order; None: it needs all of them.
 
-    It goes wherever the work is done, so its metric holds no key of a judge.
+    It is sent to other processes, so its metric holds no judge's key.
     """
 
     metric: Metric

@@ -77,7 +77,7 @@ def verdict(condition: Condition) -> str:
 
 
 def names_in(conditions: Sequence[Condition]) -> tuple[tuple[str, ...], ...]:
-    """The names in all conditions, each once. One that another one goes on from stands for both.
+    """The names in all conditions, each once. A name that is the beginning of another one stands for both.
 
     Raises:
         UserError: two of them differ only in upper and lower case, which DuckDB does not tell apart.

@@ -363,6 +363,6 @@ def _pairs(
             raise UserError(f"{file}:{line}: a key must be a single word")
         inner = f"{place}.{key.value}" if place else str(key.value)
         if inner in lines:
-            raise UserError(f"{file}:{line}: {key.value}: stands here twice, first in line {lines[inner]}; keep one")
+            raise UserError(f"{file}:{line}: {key.value}: is here twice, first in line {lines[inner]}; keep one")
         lines[inner] = line
         yield str(key.value), _content(loader, value, inner, lines, file)

@@ -48,9 +48,9 @@ MOST_SHOWN = 1_000
 
 @contextmanager
 def alone(home: Home, rules: Sequence[str], say: Callable[[str], object]) -> Iterator[None]:
-    """Keep all other runs of these rules on this home out; a run that comes second waits, and `say` is called once.
+    """Allow one run of these rules on this home at a time; a second run waits, and `say` is called once.
 
-    A process that dies lets go of its locks.
+    A process that dies releases its locks.
     """
     folder = home.folder / "locks"
     folder.mkdir(parents=True, exist_ok=True)
@@ -229,7 +229,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Preview(Selected):
-    """The counts of a rule up to the first score: seen = disabled + filtered + sampled_out + quarantined + taken.
+    """The counts of a rule before anything is scored: seen = disabled + filtered + sampled_out + quarantined + taken.
 
     `measured` measurements would be made for the traces taken; the others are known, or equal each other. `estimate`
     is None where the metric asks no judge. `traces` are the first `MOST_SHOWN` of those taken, by time.
@@ -315,7 +315,7 @@ def commit(home: Home, run_id: str, prepared: Prepared, parts: Sequence[str], ou
 
 
 def _commit_outcomes(warehouse: duckdb.DuckDBPyConnection, run_id: str, prepared: Prepared) -> _Outcomes:
-    """Bring in one row per trace. Of several rows about one trace, one that was scored counts."""
+    """Write one row per trace. Of several rows about one trace, one that was scored counts."""
     rule, signature = prepared.rule, prepared.signature
     warehouse.execute(_SQL["taken"])
     if accepted := prepared.staged.accepted:

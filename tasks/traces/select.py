@@ -68,7 +68,7 @@ class Selection:
 
 
 def select(rule: Rule, home: Home, out: Path, window: Window) -> Selection:
-    """Look at the traces of a rule's source that it has not settled, or at those of a backfill, and decide on each.
+    """Decide on each trace of a rule's source that is not settled yet, or on each of a backfill.
 
     Raises:
         UserError: the source cannot be read, or none of its rows has an id or a time where the rule says.
@@ -147,7 +147,7 @@ def _decide(
 
 
 def _close(connection: duckdb.DuckDBPyConnection, relation: Relation, out: Path) -> None:
-    """From here on the session reaches the folders of the source and `out`, and nothing else."""
+    """Restrict the session to the folders of the source and `out`."""
     files = [file for bound in relation.bound.values() if isinstance(bound, list) for file in bound]
     folders = sorted({str(Path(file).absolute().parent) for file in files} | {str(out.absolute())})
     connection.execute(f"SET allowed_directories = [{', '.join(map(quoted, folders))}]")
@@ -317,5 +317,5 @@ def threshold(rate: float) -> str:
 
 
 def in_sample(trace_id: str, rule: str, rate: float) -> tuple[str, dict[str, str]]:
-    """The same for DuckDB: a condition on the column `trace_id`, and its parameters."""
+    """The same in DuckDB: a condition on the column `trace_id`, and its parameters."""
     return f"md5($rule || chr(0) || {trace_id}) < $threshold", {"rule": rule, "threshold": threshold(rate)}

@@ -58,7 +58,7 @@ def _kind(file: str) -> str:
 
 
 def check_source(source: str) -> None:
-    """What can be known of a source before anything is read.
+    """Check a source before anything is read.
 
     Raises:
         UserError: as `files_of`; or there is no such DuckDB file.

@@ -107,7 +107,7 @@ class Period:
 
 
 def main_field(metric: str) -> str:
-    """The one of the metric's numbers that is shown where there is room for one."""
+    """The field of a metric that is shown where there is room for one."""
     return create([metric])[0].headline
 
 
@@ -243,7 +243,7 @@ def publish(home: Home, funnels: Sequence[Funnel]) -> None:
 
 
 def table_rows(funnels: Sequence[Funnel]) -> list[dict[str, Any]]:
-    """A row a rule: where its traces ended, and the mean of the metric's main field."""
+    """One row per rule: where its traces ended, and the mean of the metric's main field."""
     return [
         {
             "rule": funnel.rule,

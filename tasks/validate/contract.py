@@ -80,7 +80,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class RowExpectation(Expectation):
-    """A bound that single rows break, and the words for it.
+    """A bound that single rows break, and how to word it.
 
     `holds` says what is true when no row breaks it. `breaks` follows a number of rows; `detail`, where it is
     given, words the values of the column in those rows and fills the place `{detail}` in `breaks`. `reason`
@@ -180,7 +180,7 @@ def _damaged(row: Row, marks: Marks) -> str:
 
 
 def _texts(row: Row) -> Iterator[tuple[str, str]]:
-    """The texts of a row with the names that people know them by."""
+    """The texts of a row, with the names used in messages."""
     for name in ("question", "answer"):
         if isinstance(text := row[name], str):
             yield name, text

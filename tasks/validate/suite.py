@@ -1,4 +1,4 @@
-"""Great Expectations, as far as validation needs it: which rows of a frame of numbers break an expectation."""
+"""The part of Great Expectations that validation needs: which rows of a frame of numbers break an expectation."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _run(frame: pd.DataFrame, expectations: Sequence[Expectation]) -> list[list[
 
 
 def suite(expectations: Sequence[Expectation]) -> gx.ExpectationSuite:
-    """The contract as Great Expectations has it: each expectation with its severity, its sentence and its rule."""
+    """The contract as a suite of Great Expectations: each expectation with its severity, its sentence and its rule."""
     library = _great_expectations()
     made: gx.ExpectationSuite = library.ExpectationSuite(
         name="contract",

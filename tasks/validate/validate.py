@@ -83,13 +83,13 @@ class Group:
 
 
 def validate(staged: str, rejects: str | None, out_dir: str, contract: Contract) -> Validation:
-    """Part the rows of `staged` into `accepted.parquet` and `quarantine.parquet` under `out_dir`.
+    """Split the rows of `staged` into `accepted.parquet` and `quarantine.parquet` under `out_dir`.
 
     Args:
         staged: Parquet file with the columns of `staged_schema()`.
-        rejects: Parquet file with the columns of `quarantine_schema()`: rows that could not even be read.
+        rejects: Parquet file with the columns of `quarantine_schema()`: rows that could not be read.
             They go first into the quarantine, under the rules that they bring.
-        out_dir: folder of the two files; made where it is not there. Files of these names are replaced.
+        out_dir: folder of the two files; created if it does not exist. Files of these names are replaced.
         contract: the thresholds.
 
     The accepted rows keep their order, with `correct` filled from `label`. Data of any kind are a result,
@@ -296,7 +296,7 @@ def _batches(path: str) -> Iterator[pa.RecordBatch]:
 
 
 def _copy_rejects(rejects: str, out: pq.ParquetWriter) -> dict[str, Group]:
-    """Rows that the reader gave up, by the rule that it named."""
+    """Copy the rows that the reader could not read, under the rule that it named."""
     groups: dict[str, Group] = {}
     for batch in _batches(rejects):
         out.write_batch(batch.select(out.schema.names))
@@ -321,7 +321,7 @@ def _split(
 ) -> None:
     """Write each staged row to `good` or, with its first rule and all its reasons, to `out`.
 
-    `frame` and `bits` have one entry a staged row, in the order of the file: what was measured, and the rules
+    `frame` and `bits` have one entry per staged row, in the order of the file: what was measured, and the rules
     that the row breaks, bit i for `rules[i]`. `correct` is filled from what the label was understood as.
     """
     import numpy as np

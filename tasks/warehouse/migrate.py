@@ -1,7 +1,7 @@
 """Versions of the tables, and the migrations from older ones.
 
 `schema.sql` is what the tables are now. `migrations/NNN_*.sql` does to tables of version NNN - 1 what `schema.sql`,
-which is run afterwards, would not do to tables that exist: new columns, and what stands in them.
+which is run afterwards, would not do to tables that exist: new columns, and their values.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def version_of(connection: duckdb.DuckDBPyConnection) -> int:
 
 
 def migrate(connection: duckdb.DuckDBPyConnection) -> None:
-    """Bring the tables to `VERSION` within the caller's transaction; nothing is done where they have it."""
+    """Bring the tables to `VERSION` within the caller's transaction; nothing is done if they have it already."""
     version = version_of(connection)
     if version == VERSION:
         return

@@ -43,7 +43,7 @@ class Store:
             yield unfinished
 
     def remove(self, name: str) -> None:
-        """Remove a file, or a folder with everything in it. Nothing happens where there is none."""
+        """Remove a file, or a folder with everything in it. Nothing happens if it does not exist."""
         path = self.folder / name
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)

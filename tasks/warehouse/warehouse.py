@@ -1,8 +1,8 @@
 """The one way to the DuckDB file: short sessions behind a lock, shared by threads and processes.
 
 DuckDB admits one writing process and then no readers. So no process keeps the file open: a session takes an
-advisory lock on a file beside it, opens, does its work and closes. The lock is fair where DuckDB's own
-refusal with retries is not.
+advisory lock on a file beside it, opens, does its work and closes. Unlike retrying after DuckDB's own
+refusal, the lock is fair.
 """
 
 from __future__ import annotations
@@ -168,12 +168,12 @@ def write_parquet(
 
 
 def one_file(path: str | Path) -> str:
-    """A path as DuckDB's readers take it: they would read brackets and stars in it as a pattern."""
+    """A path as DuckDB's readers take it, escaped: they read brackets and stars as a pattern."""
     return glob.escape(str(path))
 
 
 def quoted(path: str | Path) -> str:
-    """A path as a literal, for the statements of SQL that take no parameters."""
+    """A path as a literal, for SQL statements that take no parameters."""
     return "'" + str(path).replace("'", "''") + "'"
 
 

@@ -121,7 +121,7 @@ def test_deploying_again_changes_nothing(deployed: Deployed) -> None:
     assert sorted(one["name"] for one in deployed.ask("POST", "automations/filter", {})) == sorted(
         {*names, *made, "answerkey - a release failed its gate", "answerkey - a run is incomplete"}
     )
-    # What somebody switched off stays off, and what nobody switched on does too.
+    # Switches stay as they were set by hand.
     assert [_schedule(deployed, name)["active"] for name in ("housekeeping", "evaluate-new")] == [False, False]
     for name in ("evaluate", "evaluate-new"):
         # As somebody does who has more cores than the file expects.

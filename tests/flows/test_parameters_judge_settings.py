@@ -87,7 +87,7 @@ def test_a_key_in_prefect(monkeypatch: pytest.MonkeyPatch) -> None:
     assert key("") == "from-the-environment"
 
 
-def test_a_task_looks_its_key_up_and_shows_it_to_nobody(tmp_path: Path, ask: Any) -> None:
+def test_a_task_looks_its_key_up_and_shows_it_nowhere(tmp_path: Path, ask: Any) -> None:
     Secret(value=KEY).save("my-judge")
     rows = [{"id": str(i), "question": "?", "answer": f"a {i}", "references": ["a"]} for i in range(3)]
     with JudgeServer(agreeable) as judge:

@@ -219,7 +219,7 @@ def test_the_form_says_what_each_field_is() -> None:
         Tracing(ruels=["x"])  # type: ignore[call-arg]
 
 
-def test_a_data_set_that_is_not_there_is_told_at_once(rules: Path, tmp_path: Path) -> None:
+def test_a_data_set_that_is_not_there_is_reported_at_once(rules: Path, tmp_path: Path) -> None:
     (rules / "all.yaml").write_text(
         yaml.safe_dump({
             "name": "joined", "source": "../log.jsonl", "metric": "contains", "dataset": "faq",

@@ -52,7 +52,7 @@ def test_a_judged_run_keeps_its_calls_where_duckdb_finds_them(tmp_path: Path, se
     rows = [*ROWS, BLANK, SAME]
     done = run(tmp_path, source(tmp_path, rows), BOTH, options=judged(server.url))
     assert [(report.status, report.message) for report in done.reports] == [("COMPLETE", None)]
-    # A verdict a sample; the facts of twelve references, and twelve matchings; two samples need nobody.
+    # One verdict per sample; the facts of twelve references, and twelve matchings; two samples need no judge.
     assert server.n_requests == 12 + 12 + 12
     columns = ", ".join(name for name in COLUMNS if name != "started_at")
     stored = query(tmp_path, f"SELECT {columns}, epoch(started_at) FROM judge_calls ORDER BY call_id")
@@ -102,7 +102,7 @@ def test_measurements_name_their_requests_and_their_reasons(tmp_path: Path, serv
     ]
 
 
-def test_a_rerun_asks_nobody_and_copies_nothing(tmp_path: Path, server: JudgeServer) -> None:
+def test_a_rerun_asks_no_judge_and_copies_nothing(tmp_path: Path, server: JudgeServer) -> None:
     run(tmp_path, source(tmp_path), BOTH, options=judged(server.url))
     before = query(tmp_path, "SELECT * EXCLUDE started_at FROM judge_calls ORDER BY ALL")
     again = run(tmp_path, source(tmp_path), BOTH, options=judged(server.url))

@@ -23,7 +23,7 @@ def aged(file: Path, days: float) -> Path:
     return file
 
 
-def test_only_what_is_old_and_belongs_to_nobody_goes(tmp_path: Path) -> None:
+def test_only_what_is_old_and_unused_goes(tmp_path: Path) -> None:
     for run in ("works", "was-killed"):
         start_run(Home(tmp_path), run, "evaluate-release", "faq", {})
     finish_run(Home(tmp_path), "was-killed", "stopped", "Crashed")

@@ -218,7 +218,7 @@ class Recipe:
 class Page:
     """One page about one or several reports of one data set, in the order in which they were asked for.
 
-    `primary` is the METRIC.FIELD that decides, and `why_primary` says why, where nobody declared it; `headlines` has
+    `primary` is the METRIC.FIELD that decides, and `why_primary` says why, where the policy does not; `headlines` has
     one field of every metric, the primary one first. In `comparisons` and `gates` reports go by the labels of the
     releases. `history_notes` are sentences about the history.
     """

@@ -120,7 +120,7 @@ def test_several_votes_are_shown(trial: Cli, server: JudgeServer) -> None:
     assert server.n_requests == 3
 
 
-def test_a_price_that_nobody_knows(trial: Cli) -> None:
+def test_an_unknown_price(trial: Cli) -> None:
     result = trial(QUESTION, REFERENCE, ANSWER, "--metric", "meaning_match", model="openai/home-made")
     assert "100 out, price unknown, " in result.stdout
 
@@ -157,7 +157,7 @@ def test_the_offline_judge_is_tried_without_anything(bare_cli: Cli, tmp_path: Pa
     assert not (tmp_path / "home" / "judge.sqlite").exists()
 
 
-def test_an_empty_answer_and_no_reference_need_nobody(trial: Cli, server: JudgeServer) -> None:
+def test_an_empty_answer_and_no_reference_need_no_judge(trial: Cli, server: JudgeServer) -> None:
     blank = json.loads(trial(QUESTION, REFERENCE, "", "--json").stdout)
     assert [set(row["values"].values()) for row in blank] == [{0.0}, {0.0}]
     none = trial(QUESTION, "", ANSWER)

@@ -1,6 +1,6 @@
 """The laws of all metrics, for those that ask judges: what needs no judge asks none, in every script.
 
-The judge of these tests is at an address where nobody listens: a sample that needed it would be no score.
+The judge of these tests is at an address where nothing listens: a sample that needed it would be no score.
 """
 
 import unicodedata
@@ -38,7 +38,7 @@ def test_the_laws_bind_both_metrics() -> None:
 @in_every_script
 @settings(max_examples=20)
 @given(data=st.data(), before=WHITE, after=WHITE)
-def test_a_text_against_itself_scores_one_and_asks_nobody(
+def test_a_text_against_itself_scores_one_and_asks_no_judge(
     script: str, data: st.DataObject, before: str, after: str
 ) -> None:
     text, others = data.draw(cases(SCRIPTS[script]))

@@ -42,7 +42,7 @@ def test_a_report_of_one_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("asked_in", ["references", "answers"])
 def test_a_report_with_references_of_their_own(tmp_path: Path, asked_in: str) -> None:
-    """Where the questions stand decides on the version, and so does a sample that nobody answered."""
+    """Where the questions stand decides on the version, and so does a sample without an answer."""
     home = tmp_path / "home"
     references = [{"id": str(i), "reference": f"r {i}"} for i in range(3)]
     answers = [{"id": str(i), "answer": f"a {i}", "release": "new"} for i in range(2)]

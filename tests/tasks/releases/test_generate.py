@@ -99,13 +99,13 @@ def test_answers_are_kept_in_order_with_how_they_were_made(
     )  # fmt: skip
     assert (about["run"]["calls"], about["answered_by"], about["answered"]) == (4, {"gpt-4o-mini": 4}, 4)
     assert about["versions"]["litellm"][0].isdigit()
-    # A second time nobody is asked, the file is the same, and what the first run knew is kept.
+    # A second time no model is asked, the file is the same, and what the first run knew is kept.
     before = Path(made.answers).read_bytes()
     again = generate(Home(home), found, replace(asked, access=replace(asked.access, run="again")), "gpt 5", work)
     assert (again.n_generated, again.n_from_ledger, again.calls, server.n_requests) == (0, 4, 0, 4)
     assert Path(made.answers).read_bytes() == before
     assert generation_of(made.answers) == about
-    # Who changes the answers has answers that nobody generated.
+    # Answers that were edited no longer count as generated.
     Path(made.answers).write_bytes(before.replace(b"Rome", b"Lyon"))
     assert generation_of(made.answers) is None
 

@@ -103,7 +103,7 @@ def test_a_release_without_a_single_number(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
-def test_rows_that_nobody_scored_are_skipped_and_counted(tmp_path: Path) -> None:
+def test_rows_that_were_not_scored_are_skipped_and_counted(tmp_path: Path) -> None:
     old = [{"id": str(i), "answer": f"a {i}", "references": f"a {i} b"} for i in range(3)]
     run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", old)), ["bleu"], failing={"bleu"})
     new = [*old, {"id": "new", "answer": "x", "references": "x"}]

@@ -25,7 +25,7 @@ def test_labels_become_scores_and_aggregates(tmp_path: Path) -> None:
     low, high, _ = wilson(2, 3) or (0, 0, "")
     assert found[0] == ("all", 4, 3, 0, 1, 0, 2 / 3, low, high, "wilson")
     assert [row[:7] for row in found[1:]] == [("kind=a", 2, 1, 0, 1, 0, 1.0), ("kind=b", 2, 2, 0, 0, 0, 0.5)]
-    # What nobody labelled needs no score, so the report is complete; and the label is its first metric.
+    # What is not labelled needs no score, so the report is complete; and the label is its first metric.
     assert query(tmp_path, "SELECT status, message FROM reports") == [("COMPLETE", None)]
     [(signatures,)] = query(tmp_path, "SELECT json_keys(manifest, '$.signatures') FROM reports")
     assert signatures == ["label", "exact_match"]

@@ -1,4 +1,4 @@
-"""Rules as people write them: read, and everything wrong told at once with file, line and key."""
+"""Rules as people write them: read, and everything wrong reported at once with file, line and key."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -90,7 +90,7 @@ def test_the_least_that_a_rule_needs_and_several_in_a_file(tmp_path: Path) -> No
         load_rules([str(tmp_path)], ["bb"])
 
 
-def test_everything_wrong_is_told_at_once(tmp_path: Path) -> None:
+def test_everything_wrong_is_reported_at_once(tmp_path: Path) -> None:
     text = GOOD.replace("sampling: 0.1", "sampling: 1.5").replace("metric: meaning_match", "metric: meaning_mach")
     text = text.replace("enabled", "enabeld").replace("list_co", "lst_co").replace("id: trace.id", "id: $..id")
     assert problems(tmp_path, text) == [
@@ -139,7 +139,7 @@ def test_everything_wrong_is_told_at_once(tmp_path: Path) -> None:
             "9: filters: rules have conditions in SQL now; replace it with this line:  where: "
             "\"metadata.env = 'production' AND ms < 5\"",
         ),
-        ("metric: meaning_match", "name: again", "18: name: stands here twice, first in line 1; keep one"),
+        ("metric: meaning_match", "name: again", "18: name: is here twice, first in line 1; keep one"),
         ("id: trace.id", "id: [", "7: not YAML: "),
         (GOOD, "", "1: a rule has the keys name, source, mapping, metric and more, and here is nothing"),
         (GOOD, "- a\n- b\n", "1: a rule has the keys name, source, mapping, metric and more, and here is a list"),

@@ -86,7 +86,7 @@ def test_rows_that_cannot_be_scored_are_kept_whole_with_the_reason(tmp_path: Pat
     assert [reason.split(":")[1] for _, _, reason in reasons[13:]] == [" line 15 is not JSON", " line 16 is not JSON"]
     raws = {row: raw for row, _, _, raw in kept}
     assert json.loads(raws[2]) == trace(1, id=None) and (raws[15], raws[16]) == ("{", '{"id": "half')
-    # They are known by a hash of the row, so nobody looks at them twice.
+    # They are known by a hash of the row, so they are not looked at again.
     assert counts(run(tmp_path, rule(tmp_path))) == {}
 
 
@@ -189,7 +189,7 @@ def test_one_id_several_times(tmp_path: Path) -> None:
         trace(0), trace(0), trace(1), trace(1, output="something else"), trace(2), trace(2, env="staging"),
     ])  # fmt: skip
     funnel = run(tmp_path, rule(tmp_path, where="env = 'production'"))
-    # The same again is one too many; of two that differ nobody knows which is right.
+    # The same again is one too many; of two that differ it is unknown which is right.
     assert counts(funnel) == {"seen": 6, "filtered": 1, "quarantined": 3, "scored": 2, "measured": 2}
     assert outcomes(tmp_path) == {"t0": "scored", "t1": "quarantined", "t2": "scored"}
     assert counts(run(tmp_path, rule(tmp_path, where="env = 'production'"))) == {}
@@ -252,7 +252,7 @@ def test_a_path_that_leads_nowhere_is_a_mistake_in_the_rule(tmp_path: Path) -> N
     # Also where the range of a backfill would have hidden it.
     with pytest.raises(UserError, match="write where the time of a trace is"):
         run(tmp_path, rule(tmp_path, time="created"), days("2026-11-01/"))
-    # A value that no trace has at a mapped path may come later: it is told, and stops nothing.
+    # A value that no trace has at a mapped path may come later: the run warns of it, and goes on.
     one, _, _ = prepared(
         tmp_path, rule(tmp_path, mapping={**MAPPING, "references": "expcted"}, where="environ IS DISTINCT FROM 'x'")
     )

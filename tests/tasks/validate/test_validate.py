@@ -1,4 +1,4 @@
-"""Validation: which row breaks which rule, what people are told, and that no row is lost."""
+"""Validation: which row breaks which rule, what its messages say, and that no row is lost."""
 
 from __future__ import annotations
 
