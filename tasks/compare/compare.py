@@ -190,7 +190,7 @@ def _wanted(old: Report, new: Report, fields: Sequence[str], declared: str, *, a
         return list(dict.fromkeys([*([declared] if declared else []), *fields]))
     names = headlines([old, new], declared)
     if all_fields:
-        names = fields_of([old, new], names[0]) if names else ()
+        names = tuple(dict.fromkeys([*names[:1], *fields_of([old, new], declared)]))
     # The spread of votes is about the judges, and less of it is no worse a release.
     both = set(_names(old)) & set(_names(new)) - {name for name in known if name.endswith(f".{SPREAD}")}
     return [name for name in names if name in both or name == declared]

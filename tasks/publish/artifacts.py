@@ -21,6 +21,7 @@ from answerkey.tasks.publish.page.markdown import as_markdown, rules_table
 from answerkey.tasks.publish.page.samples import MOST_SAMPLES
 from answerkey.tasks.publish.text import ends, literal, number, table
 from answerkey.tasks.reports.aggregate import ReportRef
+from answerkey.tasks.reports.headline import fields_of
 from answerkey.tasks.reports.report import Report, read_reports
 from answerkey.tasks.warehouse.home import Home
 
@@ -52,7 +53,9 @@ def table_rows(report: Report) -> list[dict[str, Any]]:
             **({} if score.n_clusters is None else {"clusters": score.n_clusters}),
             "failed": score.n_failed,
         }
+        for name in fields_of([report])
         for score in report.overall
+        if score.name == name
     ]
 
 

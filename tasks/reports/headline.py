@@ -15,13 +15,16 @@ _TOLERANCE = 1e-12
 """Between two means of the same numbers, which may be summed in another order."""
 
 
-def fields_of(reports: Sequence[Report], first: str = "") -> tuple[str, ...]:
-    """Every METRIC.FIELD of the reports: `first`, if it is given, then the others in the order of the reports.
+def fields_of(reports: Sequence[Report], declared: str = "") -> tuple[str, ...]:
+    """Every METRIC.FIELD of the reports in their order.
 
     A part of `answer_correctness` and the metric of that part (`answer_correctness.rouge_l_f1` and `rouge_l.f1`) are
-    there once, where their numbers are the same in all reports: the first of the two.
+    there once, where their numbers are the same in all reports: the one of the two that is among the `headlines`, else
+    the first.
     """
-    return tuple(_once(reports, dict.fromkeys([*([first] if first else []), *_names(reports)])))
+    names = _names(reports)
+    kept = set(_once(reports, dict.fromkeys([*headlines(reports, declared), *names])))
+    return tuple(name for name in names if name in kept)
 
 
 def headlines(reports: Sequence[Report], declared: str = "") -> tuple[str, ...]:

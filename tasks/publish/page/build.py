@@ -63,7 +63,7 @@ def build_page(
             the field `primary`.
     """
     reports = _about_one(read_reports(home, list(dict.fromkeys(report_ids))))
-    names = fields_of(reports)
+    names = {score.name for report in reports for score in report.overall}
     asked = [*(gated.primary for gated in gates), *(comparison.primary for comparison in comparisons[::-1])]
     shown = headlines(reports, primary or next((name for name in asked if name in names), ""))
     chosen = shown[0]
@@ -122,7 +122,7 @@ def _page(
         primary=primary,
         why_primary=why_primary,
         headlines=shown,
-        fields=tuple(_field(name, reports, name in binary) for name in fields_of(reports)),
+        fields=tuple(_field(name, reports, name in binary) for name in fields_of(reports, primary)),
         releases=releases,
         gates=gates,
         summary=summary(releases, comparisons, gates, primary),

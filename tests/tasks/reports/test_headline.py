@@ -64,7 +64,11 @@ def test_nothing_is_shown_under_two_names(tmp_path: Path) -> None:
     metrics = ("answer_correctness", "rouge_l", "token_overlap", "bleu")
     release(tmp_path, "single", rows(), metrics)
     single = reports(tmp_path, "single")
-    assert [name for name in fields_of(single) if not name.startswith("answer_correctness.")] == ["bleu.corpus_bleu"]
+    # A headline is kept, and its twin is not shown beside it.
+    beside = [name for name in fields_of(single) if not name.startswith("answer_correctness.")]
+    assert beside == ["rouge_l.recall", "bleu.bleu", "bleu.corpus_bleu"]
+    assert len(fields_of(single)) == 7 + 1
+    assert {"rouge_l.f1", "answer_correctness.rouge_l_f1"} & {*fields_of(single, "rouge_l.f1")} == {"rouge_l.f1"}
     assert headlines(single) == ("answer_correctness.token_overlap_recall", "rouge_l.recall", "bleu.bleu")
     # With several references they are other numbers, but for F1.
     release(tmp_path, "several", rows(references=("yes it is", "it", "is it so")), metrics)
