@@ -20,7 +20,7 @@ from answerkey.metrics_core.judges.votes import OUT_OF_DEPTH
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.llm.untrusted import one_line
 from answerkey.metrics_core.measurement import Scored
-from answerkey.tasks.publish.text import dollars, ends, estimate, number, price
+from answerkey.tasks.publish.text import bleu_note, dollars, ends, estimate, number, price
 from answerkey.tasks.releases.generate import Generated, counts, spent
 from answerkey.tasks.releases.register import Registration
 from answerkey.tasks.reports.headline import fields_of, headlines, primary
@@ -71,6 +71,8 @@ def _about(report: Report) -> Iterator[str]:
     if report.message:
         yield from (f"  {escape(part)}" for part in report.message.split("; "))
     yield from (f"  {escape(warning)}" for warning in depth_warnings(report.manifest))
+    if note := bleu_note(report):
+        yield f"  {note}"
 
 
 def _spent(reports: Sequence[Report]) -> Iterator[str]:

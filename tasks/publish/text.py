@@ -17,6 +17,7 @@ from answerkey.metrics_core.statistics.intervals import LEVEL
 if TYPE_CHECKING:
     from answerkey.metrics_core.gate.gate import Verdict
     from answerkey.metrics_core.llm.access import CallLimits
+    from answerkey.tasks.reports.report import Report
 
 NONE = "–"
 NOT_SHOWN = "not shown to differ"
@@ -238,6 +239,17 @@ def human_note(comparison: Comparison) -> str | None:
         f"{HUMAN}: the difference in human labels over all these samples, estimated from the {n:,} with a label in "
         "both reports and from the scores of all (prediction-powered inference, PPI++). Every line estimates the same "
         "number. Valid if the labelled samples are drawn at random"
+    )
+
+
+def bleu_note(report: Report) -> str | None:
+    """Why corpus BLEU is 0 beside a sentence BLEU that is not; None where that is not so."""
+    means = {score.name: score.mean for score in report.overall if score.metric == "bleu"}
+    if means.get("bleu.corpus_bleu") != 0 or not means.get("bleu.bleu"):
+        return None
+    return (
+        "bleu.corpus_bleu is 0, because it needs four words in a row that an answer shares with its reference, and no "
+        "answer has them; bleu.bleu counts shorter runs where answers are shorter"
     )
 
 

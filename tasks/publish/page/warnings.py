@@ -8,7 +8,7 @@ from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.statistics.intervals import LEVEL
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.model import CheckSummary, Release, Warning
-from answerkey.tasks.publish.text import ends, headline, number, percent
+from answerkey.tasks.publish.text import bleu_note, ends, headline, number, percent
 from answerkey.tasks.reports.manifest import depth_warnings
 from answerkey.tasks.reports.report import Score
 
@@ -47,6 +47,7 @@ def warnings(
         *([] if compared else [*_methods(releases), *_data(releases), *_coverage(releases)]),
         *_partial(releases),
         *_depth(releases),
+        *_bleu(releases),
         *_checks([check for check in checks if check.rule not in said], releases),
         *_quarantine(releases, n_quarantined),
     ]
@@ -99,6 +100,11 @@ def _depth(releases: Sequence[Release]) -> Iterable[Warning]:
     lines = [f"{release.label}: {line}" for release in releases for line in depth_warnings(release.report.manifest)]
     if lines:
         yield Warning(False, "The offline judge warns of some of its own verdicts", tuple(lines))
+
+
+def _bleu(releases: Sequence[Release]) -> Iterable[Warning]:
+    if lines := [f"{release.label}: {note}" for release in releases if (note := bleu_note(release.report))]:
+        yield Warning(False, "Corpus BLEU is 0 where answers are very short", tuple(lines))
 
 
 def _coverage(releases: Sequence[Release]) -> Iterable[Warning]:

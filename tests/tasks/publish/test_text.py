@@ -8,6 +8,7 @@ from answerkey.metrics_core.comparison import Comparison, FieldComparison
 from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict
 from answerkey.tasks.publish.text import (
     HUMAN,
+    bleu_note,
     chance,
     ends,
     estimate,
@@ -22,6 +23,8 @@ from answerkey.tasks.publish.text import (
     signed,
     table,
 )
+from answerkey.tasks.reports.report import Report
+from tests.tasks.publish.page.page_help import report, score
 
 ROW = FieldComparison(
     "label", "correct", "all", n_common=1618, n_only_old=3, n_only_new=0, old=0.7843, new=0.7855, difference=0.0012,
@@ -134,6 +137,14 @@ def test_an_interval_has_two_ends() -> None:
     assert estimate(0.671, 0.5537, 0.772) == "0.671 [0.554, 0.772]"
     assert estimate(-0.031, -0.05, 0.0, signed) == "-0.031 [-0.050, 0.000]"
     assert (estimate(0.5, None, None), estimate(None, None, None)) == ("0.500", "–")
+
+
+def test_a_corpus_bleu_of_0_beside_a_sentence_bleu_is_explained() -> None:
+    def made(sentence: float, corpus: float) -> Report:
+        return report("a", scores=(score("bleu.bleu", sentence), score("bleu.corpus_bleu", corpus)))
+
+    assert (bleu_note(made(1.0, 0.0)) or "").startswith("bleu.corpus_bleu is 0, because it needs four words in a row")
+    assert [bleu_note(one) for one in (made(0.0, 0.0), made(0.5, 0.4), report("a"))] == [None] * 3
 
 
 def test_clusters_are_counted_where_there_are_any() -> None:
