@@ -39,6 +39,10 @@ class FieldComparison:
             in both releases and from the scores of all (prediction-powered inference, PPI++), with the interval
             `people_low` to `people_high`; None where no row or at least half of the rows have labels, and on slices.
         n_clusters: clusters that the common rows come from; None where the data have no clusters.
+        n_unanswered: rows with a number in the old release that the new one did not answer. Where there are any and
+            `difference` is above 0, `low_with_unanswered` is the lower end of the interval with the lowest score for
+            each of them; if that is above 0, `p` is the larger one of the two. What is better only without them is not
+            better.
 
     >>> row = FieldComparison(
     ...     "exact_match", "match", ALL, n_common=400, n_only_old=0, n_only_new=0, old=0.60, new=0.65, difference=0.05,
@@ -75,6 +79,8 @@ class FieldComparison:
     people_high: float | None = None
     n_labelled: int | None = None
     n_clusters: int | None = None
+    n_unanswered: int = 0
+    low_with_unanswered: float | None = None
 
     @property
     def name(self) -> str:
@@ -87,6 +93,8 @@ class FieldComparison:
         if self.difference is None:
             return None
         if self.low is None or self.high is None or self.low <= 0 <= self.high:
+            return "not shown to differ"
+        if self.low_with_unanswered is not None and self.low_with_unanswered <= 0 < self.difference:
             return "not shown to differ"
         # 1 - 0.95 is a hair above 0.05 in floating point.
         if self.p_adjusted is not None and self.p_adjusted >= round(1 - self.level, 12):

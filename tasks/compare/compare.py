@@ -25,10 +25,11 @@ from answerkey.tasks.compare.paired_samples import (
     STATUSES,
     FieldScores,
     PairedSamples,
+    Unscored,
     groups,
     pair_samples,
 )
-from answerkey.tasks.compare.warnings import comparison_warnings, differing_methods
+from answerkey.tasks.compare.warnings import comparison_warnings, differing_methods, unanswered_warnings
 from answerkey.tasks.reports.headline import LABELLED, fields_of, headlines
 from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, MOST_LABELLED, Report, read_reports
 from answerkey.tasks.warehouse.home import Home
@@ -154,7 +155,7 @@ def _compare(home: Home, old: Report, new: Report, wanted: Sequence[str], settin
         old.report_id,
         new.report_id,
         tuple(rows),
-        comparison_warnings(samples, [name.partition(".")[0] for name in wanted]),
+        (*comparison_warnings(samples, [name.partition(".")[0] for name in wanted]), *unanswered_warnings(new, rows)),
         not_comparable=_nothing(wanted, differ),
         n_common=int((samples.in_old & samples.in_new).sum()),
         n_only_old=int((samples.in_old & ~samples.in_new).sum()),
@@ -246,6 +247,7 @@ def _compare_field(
     binary = all(np.isin(side[both], (0, 1)).all() for side in (scores.old, scores.new))
     low, high = samples.new.range(metric, field)
     range_ = None if binary else high - low
+    unscored: Unscored | None = None
     for slice_, in_old, in_new in samples.members():
         before, after = in_old & (scores.old_status == SCORED), in_new & (scores.new_status == SCORED)
         common = before & after & same_sample
@@ -263,9 +265,45 @@ def _compare_field(
         elif common.any():
             difference = _difference(samples, scores, common, range_, settings, slice_)
         row = _field_comparison(metric, field, slice_, difference, about, settings)
+        if row.n_only_old and not bleu and row.difference is not None and row.difference > 0:
+            unscored = unscored or samples.unscored(metric, field)
+            asked = common | (before & same_sample)
+            row = _with_unanswered(row, samples, scores, unscored, (asked, common), (low, high), settings)
         if labels and slice_ == ALL and not bleu and metric != LABEL:
             row = replace(row, **_people(samples, scores, labels, common, high - low, settings.level))
         yield row
+
+
+def _with_unanswered(
+    row: FieldComparison,
+    samples: PairedSamples,
+    scores: FieldScores,
+    unscored: Unscored,
+    masks: tuple[Mask, Mask],
+    range_: tuple[float, float],
+    settings: _Settings,
+) -> FieldComparison:
+    """The row, with what is left of the difference if answers that the new release did not give have the lowest score.
+
+    Args:
+        masks: the samples that the old release has a number for, and those that both have.
+        range_: the lowest and the highest score.
+    """
+    asked, common = masks
+    unanswered = np.zeros(len(common), bool)
+    for mask in unscored.by_release.values():
+        unanswered |= mask & asked & ~common
+    if not unanswered.any():
+        return row
+    low, high = range_
+    filled = replace(scores, new=np.where(unanswered, low, scores.new))
+    rows = common | unanswered
+    binary = range_ == (0.0, 1.0) and all(np.isin(side[rows], (0, 1)).all() for side in (filled.old, filled.new))
+    found = _difference(samples, filled, rows, None if binary else high - low, settings, row.slice)
+    least = found.interval.low if found.interval else low - high
+    # Where the interval contains 0 anyway, p keeps its plain meaning.
+    p = max(row.p or 0.0, found.p) if least > 0 else row.p
+    return replace(row, n_unanswered=int(unanswered.sum()), low_with_unanswered=least, p=p)
 
 
 def _people(

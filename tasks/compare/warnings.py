@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from answerkey.metrics_core.comparison import ALL, FieldComparison
 from answerkey.tasks.compare.attribution import signature_changes
 from answerkey.tasks.compare.paired_samples import PairedSamples
 from answerkey.tasks.reports.report import Report, Score, labels
@@ -40,6 +41,17 @@ def differing_methods(old: Report, new: Report) -> dict[str, str]:
         for metric, signature in after.items()
         if before.get(metric, signature) != signature
     }
+
+
+def unanswered_warnings(new: Report, rows: Sequence[FieldComparison]) -> Iterator[str]:
+    """One line for each field that seems better only because answers were left out."""
+    for row in rows:
+        least = row.low_with_unanswered
+        if row.slice == ALL and row.low is not None and least is not None and least <= 0 < row.low:
+            yield (
+                f"{row.name} is not called better: {new.release} did not answer {row.n_unanswered:,} samples that have "
+                f"a score in the old report, and with the lowest score for them the interval starts at {least:+.3f}"
+            )
 
 
 def _length(samples: PairedSamples) -> Iterator[str]:

@@ -311,3 +311,22 @@ def test_length_warns_above_half_as_much_again(tmp_path: Path) -> None:
     assert "go by recall, judges and human labels" in warning
     [back] = compare(Home(tmp_path), "d/far/v1", "d/old/v1").warnings
     assert back.startswith("answers are 1.6 times shorter")
+
+
+def test_a_release_is_not_better_for_leaving_out_what_it_does_not_know(tmp_path: Path) -> None:
+    """60 of 400 answers fixed; of 60 others the new release gives the same wrong answers, or none at all."""
+    old = [answer(i, "yes" if i < 200 else "no") for i in range(400)]
+    fixed = [answer(i, "yes" if i < 260 else "no") for i in range(400)]
+    ids = [release(tmp_path, "old", old), release(tmp_path, "fixed", fixed)]
+    ids.append(release(tmp_path, "some", fixed[10:]))
+    ids.append(release(tmp_path, "many", [row for i, row in enumerate(fixed) if not 100 <= i < 155]))
+    rows = {new: row_of(compare(Home(tmp_path), ids[0], new), "exact_match.match") for new in ids[1:]}
+    found = {new.split("/")[1]: (row.finding, row.n_unanswered) for new, row in rows.items()}
+    assert found == {"fixed": ("better", 0), "some": ("better", 10), "many": ("not shown to differ", 55)}
+    hidden = rows[ids[3]]
+    assert hidden.low and hidden.low > 0.1
+    assert hidden.low_with_unanswered and hidden.low_with_unanswered < 0
+    [warning] = [one for one in compare(Home(tmp_path), ids[0], ids[3]).warnings if "not called better" in one]
+    assert warning.startswith(
+        "exact_match.match is not called better: many did not answer 55 samples that have a score"
+    )
