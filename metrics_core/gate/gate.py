@@ -372,7 +372,7 @@ def _summary(outcome: GateOutcome, rules: list[RuleOutcome], evidence: Evidence)
     start = {
         "PASS": f"{evidence.new} may ship in place of {evidence.old}, all {len(rules)} rules hold",
         "FAIL": f"{evidence.new} must not ship in place of {evidence.old}",
-        "INCONCLUSIVE": f"whether {evidence.new} may ship is not shown either way",
-        "INCOMPLETE": f"whether {evidence.new} may ship cannot be said, because evidence is missing",
+        "INCONCLUSIVE": f"Whether {evidence.new} may ship is not shown either way",
+        "INCOMPLETE": f"Whether {evidence.new} may ship cannot be said, because evidence is missing",
     }[outcome]
     return f"{start}: {alike[0].sentence}{'' if outcome == 'PASS' else others}."

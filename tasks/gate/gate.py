@@ -134,7 +134,7 @@ def _decided(home: Home, old: str, new: str, policy: Policy, dataset: str, candi
         new = report_named(home, new, dataset)
         sentence = f"there is no report or release {old} in {home} to compare {new} with; evaluate the baseline first"
         rules = tuple(RuleOutcome(rule.text, "INCOMPLETE", "there is no baseline") for rule in policy.rules)
-        sentence = f"whether {new} may ship cannot be said: {sentence}"
+        sentence = f"Whether {new} may ship cannot be said: {sentence}"
         return ReleaseVerdict(old, new, primary, margin, Verdict("INCOMPLETE", sentence, rules))
     before, after = _reports(home, old, new, dataset, policy)
     look, candidates, level = _look(home, before, after, policy, candidates)

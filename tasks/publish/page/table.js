@@ -120,7 +120,7 @@ function cellElement(column, row) {
 function textLines(place) {
   const [reference, ...others] = samples.references[place];
   const more = others.length ? ` (and ${others.length} more)` : "";
-  const lines = [["right", reference === undefined ? null : reference, "no reference", more]];
+  const lines = [["reference", reference === undefined ? null : reference, "no reference", more]];
   const sides = several && state.old !== state.new ? [["old", state.old], ["new", state.new]] : [["answer", state.new]];
   for (const [name, side] of sides) {
     const [first, ...further] = slotsOf(side, place).map((slot) => samples.answers[side].texts[slot]);

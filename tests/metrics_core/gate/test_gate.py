@@ -101,7 +101,7 @@ def test_a_metric_that_is_missing_never_passes(margin: float) -> None:
     found = apply_policy(policy(margin), evidence(Missing("new has no such field"), coverage={}))
     assert said(found) == ["INCOMPLETE"] * 3
     assert found.sentence == (
-        "whether new may ship cannot be said, because evidence is missing: label.correct: new has no such field (and 1 "
+        "Whether new may ship cannot be said, because evidence is missing: label.correct: new has no such field (and 1 "
         "more of 2 rules)."
     )
     assert apply_policy(policy(margin), Evidence("old", "new", {}, {})).outcome == "INCOMPLETE"
