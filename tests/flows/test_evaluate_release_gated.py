@@ -40,6 +40,7 @@ def test_the_gate_is_the_last_step_of_a_run(cli: Cli, file: str, tmp_path: Path,
     assert [(one["new"], one["outcome"]) for one in said] == [
         ("gated/gated-b/v1", "FAIL"), ("gated/gated-c/v1", "INCONCLUSIVE"),
     ]  # fmt: skip
+    assert {(one["look"], one["candidates"], one["level"]) for one in said} == {(1, 2, 0.975)}
     assert (
         "FAIL: gated-b must not ship in place of gated-a: exact_match.match went from 0.833 to 0.333" in result.stderr
     )
@@ -56,7 +57,7 @@ def _artifacts_say_it(ask: Any, run: str, home: Path) -> None:
     artifacts = {one["key"]: one for one in ask("artifacts/filter", {"flow_runs": {"id": {"any_": [run]}}})}
     verdict = artifacts["verdict-gated-gated-a-gated-gated-b"]
     assert verdict["data"].startswith("# FAIL\n\n**gated-b must not ship in place of gated-a: ")
-    assert "| level exact\\_match.match \\>= 0.5 | FAIL | 0.333 (" in verdict["data"]
+    assert "| level exact\\_match.match \\>= 0.5 | FAIL | 0.333 [" in verdict["data"]
     assert verdict["description"] == "FAIL: gated/gated-b/v1"
     page = artifacts["report-gated-gated-c"]["data"]
     assert [line for line in page.splitlines() if line.startswith("## ")] == [
@@ -88,6 +89,27 @@ def _events_say_it(ask: Any, sentence: str) -> None:
         "dataset": "gated", "release": "gated-b", "report": "gated/gated-b/v1", "baseline": "gated/gated-a/v1",
         "outcome": "FAIL", "sentence": sentence,
     }  # fmt: skip
+
+
+def test_new_answers_are_a_look_and_a_run_that_is_repeated_is_none(cli: Cli, tmp_path: Path) -> None:
+    home, policy = tmp_path / "home", tmp_path / "gate.yaml"
+    policy.write_text(POLICY + "looks: repeated\n")
+    options = ("--metrics", "exact_match", "--home", home, "--dataset", "faq", "--json")
+
+    def night(name: str, wrong: range, *more: object) -> subprocess.CompletedProcess[str]:
+        file = jsonl(tmp_path / "night.jsonl", [answer(i, "no" if i in wrong else "yes") for i in range(60)])
+        return cli("evaluate", file, "--release", name, *options, *more)
+
+    assert night("old", range(10)).returncode == 0
+    gated = ("--baseline", "old", "--policy", policy)
+    runs = [night("new", range(start, start + 10), *gated) for start in (5, 5, 6)]
+    [first], [again], [second] = (json.loads(one.stdout)["verdicts"] for one in runs)
+    assert [one["new"] for one in (first, again, second)] == [f"faq/new/v{n}" for n in (1, 2, 3)]
+    assert [one["look"] for one in (first, again, second)] == [1, 1, 2]
+    assert [one["level"] for one in (first, again, second)] == pytest.approx([0.975, 0.975, 1 - 0.05 / 6])
+    assert "This is look 2: intervals at 99.17 %" in runs[2].stderr
+    history = cli("history", "exact_match.match", "--home", home).stdout
+    assert "The gate has taken 2 looks at new against old, the last of them INCONCLUSIVE." in " ".join(history.split())
 
 
 def test_a_gate_that_was_asked_for_is_never_left_out(cli: Cli, tmp_path: Path) -> None:
