@@ -6,7 +6,10 @@ import os
 from collections import Counter
 from dataclasses import dataclass
 
+from rich.markup import escape
+
 from answerkey.flows import environment
+from answerkey.flows.cli.layout import show
 from answerkey.flows.cli.options import HOME, HomeOption
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.reports.manifest import versions
@@ -29,10 +32,9 @@ class DoctorCheck:
 def doctor(*, home: HomeOption = HOME) -> int:
     """Check versions, models, the judge, the warehouse and the server, and give the remedy for each problem."""
     environment.prepare(home)
-    from answerkey.flows.cli.tables import print_findings
-
     findings = examine(home)
-    print_findings(findings)
+    marks = {True: "[green]ok[/green]  ", False: "[red]fail[/red]"}
+    show(*(f"{marks[one.ok]}  {one.name:<22} {escape(one.text)}" for one in findings))
     return 0 if all(finding.ok for finding in findings) else 1
 
 

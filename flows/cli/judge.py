@@ -2,27 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import uuid
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
+from rich.markup import escape
+from rich.table import Table
 
+from answerkey.flows.cli.layout import grid, show
 from answerkey.flows.cli.options import HOME, JUDGING, AsJson, Flags, HomeOption, command, listed
 from answerkey.flows.parameters import Judging
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
-from answerkey.metrics_core.judges.votes import DECIDED_BY
+from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.ledger import Ledger
-from answerkey.metrics_core.measurement import Measurement
+from answerkey.metrics_core.llm.untrusted import one_line
+from answerkey.metrics_core.measurement import Measurement, Scored
 from answerkey.metrics_core.offline_judge.matcher import about
 from answerkey.metrics_core.registry import METRICS, create
 from answerkey.metrics_core.sample import Sample
+from answerkey.tasks.publish.text import number, price
 from answerkey.tasks.score.keys import key
 from answerkey.tasks.warehouse.home import Home
+
+_LABEL = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +61,9 @@ def judge(
     home: HomeOption = HOME,
 ) -> int:
     """Ask judges about one answer, as an evaluation would. Replies are kept in the ledger, and not paid for twice."""
-    from answerkey.flows.cli.tables import print_trials
-
     texts = [reference, *(references or ())]
     trials = ask_about(question, texts, answer, metrics_of(metric), judging, home)
-    print_trials(trials, texts, as_json=as_json)
+    _print(trials, texts, as_json=as_json)
     return 0 if all(trial.measurement.status in ("scored", "undefined") for trial in trials) else 1
 
 
@@ -100,3 +106,85 @@ def _measure(name: str, sample: Sample, options: JudgeOptions, access: Access) -
         return Trial(measurement, ledger.spent(access.run).calls)
     finally:
         ledger.close()
+
+
+def _print(trials: Sequence[Trial], references: Sequence[str], *, as_json: bool) -> None:
+    """What judges said about one sample, metric by metric."""
+    if as_json:
+        print(json.dumps([_as_json(trial) for trial in trials], indent=2, ensure_ascii=False))
+        return
+    for place, trial in enumerate(trials):
+        show(*([""] if place else []), *_page(trial, references))
+
+
+def _as_json(trial: Trial) -> dict[str, Any]:
+    found = trial.measurement
+    return {
+        "metric": found.metric, "status": found.status, "values": dict(found.values), "reason": found.reason,
+        "details": dict(found.details), "signature": found.signature, "from_ledger": found.from_ledger,
+        "calls": trial.calls, "usage": asdict(found.usage), "requests": list(found.requests),
+    }  # fmt: skip
+
+
+def _page(trial: Trial, references: Sequence[str]) -> Iterator[str | Table]:
+    found = trial.measurement
+    values = ", ".join(f"{name} {_short(value)}" for name, value in found.values.items())
+    yield f"[bold]{found.metric}[/bold]  {values or found.status}"
+    details = found.details
+    if "verdict" in details:
+        rule = f", by the rule {details['rule']}" if details["rule"] else ""
+        yield _line("verdict", f"{details['verdict']}{rule}")
+    if "probability" in details:
+        yield _line("matches", f"with a probability of {details['probability']:.2f}, in the eyes of people")
+    if OUT_OF_DEPTH in details:
+        yield _line("beware", f"the offline judge is out of its depth: {details[OUT_OF_DEPTH]}")
+    if found.reason:
+        yield _line("reason" if isinstance(found.outcome, Scored) else "cause", found.reason)
+    if isinstance(index := details.get("reference"), int):
+        yield _line("reference", f"{index + 1}: {references[index]}")
+    yield _line("calls", _calls(trial))
+    if len(details.get("votes", ())) > 1:
+        yield from _votes(details["votes"])
+    if "facts" in details:
+        yield from _facts(details["facts"])
+
+
+def _line(label: str, text: str) -> str:
+    # Judges wrote much of this: neither markup nor control characters of theirs reach the terminal.
+    return f"  [dim]{label:<{_LABEL}}[/dim]  {escape(one_line(text))}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if value.is_integer() else number(value)
+
+
+def _calls(trial: Trial) -> str:
+    found = trial.measurement
+    if not trial.calls and trial.about:
+        return f"none: judged by the {trial.about}"
+    if not trial.calls:
+        return "none: the ledger has the replies" if found.from_ledger else "none needed"
+    usage = found.usage
+    tokens = f"{usage.tokens_in:,} tokens in, {usage.tokens_out:,} out"
+    return f"{trial.calls:,}, {tokens}, {price(usage.cost_usd)}, {usage.seconds:.1f} s"
+
+
+def _votes(votes: Sequence[Mapping[str, Any]]) -> Iterator[Table | str]:
+    head = ("vote", "judge", "reason")
+    rows = [(number(vote["vote"]), vote["judge"], one_line(vote["reason"] or "")) for vote in votes]
+    yield from grid("", head, rows, left=head, wrapped={"judge": 16, "reason": 24})
+
+
+def _facts(facts: Sequence[Mapping[str, str | None]]) -> Iterator[Table | str]:
+    """The facts of both texts, those that belong together side by side."""
+    head = ("", "fact of the reference", "fact of the answer")
+    rows = []
+    texts = {row["id"]: one_line(row["fact"] or "") for row in facts}
+    shown = set()
+    for row in facts:
+        if row["side"] == "reference":
+            rows.append((row["status"] or "", texts[row["id"]], texts.get(row["with"], "")))
+            shown.add(row["with"])
+        elif row["id"] not in shown:
+            rows.append((row["status"] or "", "", texts[row["id"]]))
+    yield from grid("", head, rows, left=head, wrapped=dict.fromkeys(head[1:], 16))

@@ -1,4 +1,4 @@
-"""Tables of reports, judges and generated answers. Drawn by rich; without a terminal they come as plain text."""
+"""Tables of reports, metrics, costs and generated answers, drawn by rich; plain text where there is no terminal."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from answerkey.flows.cli.layout import fits, grid, show, title_line
 from answerkey.metrics_core.comparison import ALL
 from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.judges.options import OFFLINE
-from answerkey.metrics_core.judges.votes import OUT_OF_DEPTH
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.llm.untrusted import one_line
-from answerkey.metrics_core.measurement import Scored
 from answerkey.tasks.publish.text import bleu_note, dollars, ends, estimate, number, price
 from answerkey.tasks.releases.generate import Generated, counts, spent
 from answerkey.tasks.releases.register import Registration
@@ -28,8 +26,6 @@ from answerkey.tasks.reports.manifest import depth_warnings, saved
 from answerkey.tasks.reports.report import LABEL, Report, Score
 
 if TYPE_CHECKING:
-    from answerkey.flows.cli.doctor import DoctorCheck
-    from answerkey.flows.cli.judge import Trial
     from answerkey.metrics_core.metric import Metric
 
 
@@ -229,15 +225,6 @@ def print_metrics(catalogue: Sequence[tuple[str, Metric]]) -> None:
     show(*grid("", head, rows, left=head, wrapped={"what it is": 24, "fields": 24, "needs": 11}))
 
 
-def print_findings(findings: Sequence[DoctorCheck]) -> None:
-    """One line a finding, with the remedy where something is wrong."""
-    marks = {True: "[green]ok[/green]  ", False: "[red]fail[/red]"}
-    show(*(f"{marks[f.ok]}  {f.name:<22} {escape(f.text)}" for f in findings))
-
-
-_LABEL = 9
-
-
 def print_estimates(estimates: Sequence[Cost], *, as_json: bool, models: str = "the judges") -> None:
     """A dry run: one line per metric, and the total."""
     if as_json:
@@ -266,88 +253,6 @@ def _rough(tokens: int) -> str:
         if tokens >= 0.9995 * size:
             return f"{tokens / size:.3g}{unit}"
     return str(tokens)
-
-
-def print_trials(trials: Sequence[Trial], references: Sequence[str], *, as_json: bool) -> None:
-    """What judges said about one sample, metric by metric."""
-    if as_json:
-        print(json.dumps([_as_json(trial) for trial in trials], indent=2, ensure_ascii=False))
-        return
-    for place, trial in enumerate(trials):
-        show(*([""] if place else []), *_page(trial, references))
-
-
-def _as_json(trial: Trial) -> dict[str, Any]:
-    found = trial.measurement
-    return {
-        "metric": found.metric, "status": found.status, "values": dict(found.values), "reason": found.reason,
-        "details": dict(found.details), "signature": found.signature, "from_ledger": found.from_ledger,
-        "calls": trial.calls, "usage": asdict(found.usage), "requests": list(found.requests),
-    }  # fmt: skip
-
-
-def _page(trial: Trial, references: Sequence[str]) -> Iterator[str | Table]:
-    found = trial.measurement
-    values = ", ".join(f"{name} {_short(value)}" for name, value in found.values.items())
-    yield f"[bold]{found.metric}[/bold]  {values or found.status}"
-    details = found.details
-    if "verdict" in details:
-        rule = f", by the rule {details['rule']}" if details["rule"] else ""
-        yield _line("verdict", f"{details['verdict']}{rule}")
-    if "probability" in details:
-        yield _line("matches", f"with a probability of {details['probability']:.2f}, in the eyes of people")
-    if OUT_OF_DEPTH in details:
-        yield _line("beware", f"the offline judge is out of its depth: {details[OUT_OF_DEPTH]}")
-    if found.reason:
-        yield _line("reason" if isinstance(found.outcome, Scored) else "cause", found.reason)
-    if isinstance(index := details.get("reference"), int):
-        yield _line("reference", f"{index + 1}: {references[index]}")
-    yield _line("calls", _calls(trial))
-    if len(details.get("votes", ())) > 1:
-        yield from _votes(details["votes"])
-    if "facts" in details:
-        yield from _facts(details["facts"])
-
-
-def _line(label: str, text: str) -> str:
-    # Judges wrote much of this: neither markup nor control characters of theirs reach the terminal.
-    return f"  [dim]{label:<{_LABEL}}[/dim]  {escape(one_line(text))}"
-
-
-def _short(value: float) -> str:
-    return f"{value:.0f}" if value.is_integer() else number(value)
-
-
-def _calls(trial: Trial) -> str:
-    found = trial.measurement
-    if not trial.calls and trial.about:
-        return f"none: judged by the {trial.about}"
-    if not trial.calls:
-        return "none: the ledger has the replies" if found.from_ledger else "none needed"
-    usage = found.usage
-    tokens = f"{usage.tokens_in:,} tokens in, {usage.tokens_out:,} out"
-    return f"{trial.calls:,}, {tokens}, {price(usage.cost_usd)}, {usage.seconds:.1f} s"
-
-
-def _votes(votes: Sequence[Mapping[str, Any]]) -> Iterator[Table | str]:
-    head = ("vote", "judge", "reason")
-    rows = [(number(vote["vote"]), vote["judge"], one_line(vote["reason"] or "")) for vote in votes]
-    yield from grid("", head, rows, left=head, wrapped={"judge": 16, "reason": 24})
-
-
-def _facts(facts: Sequence[Mapping[str, str | None]]) -> Iterator[Table | str]:
-    """The facts of both texts, those that belong together side by side."""
-    head = ("", "fact of the reference", "fact of the answer")
-    rows = []
-    texts = {row["id"]: one_line(row["fact"] or "") for row in facts}
-    shown = set()
-    for row in facts:
-        if row["side"] == "reference":
-            rows.append((row["status"] or "", texts[row["id"]], texts.get(row["with"], "")))
-            shown.add(row["with"])
-        elif row["id"] not in shown:
-            rows.append((row["status"] or "", "", texts[row["id"]]))
-    yield from grid("", head, rows, left=head, wrapped=dict.fromkeys(head[1:], 16))
 
 
 def print_generated(made: Generated, registration: Registration, *, as_json: bool) -> None:
