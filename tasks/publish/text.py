@@ -143,15 +143,21 @@ def _shown(comparison: Comparison, row: FieldComparison) -> str:
     went = f"{row.name} went from {number(row.old)} to {number(row.new)} ({size})."
     if row.finding != NOT_SHOWN:
         return f"{new} is {row.finding} than {old}: {went}"
-    return f"No difference between {new} and {old} is shown: {went}{_why(row)}"
+    return f"No difference between {new} and {old} is shown: {went}{_why(comparison, row)}"
 
 
-def _why(row: FieldComparison) -> str:
+def _why(comparison: Comparison, row: FieldComparison) -> str:
     """Why a difference is not shown."""
     if row.low is None or row.high is None:
         return ""
     if row.low <= 0 <= row.high:
         return " The interval contains 0."
+    least = row.low_with_unanswered
+    if least is not None and least <= 0 < (row.difference or 0.0):
+        return (
+            f" With the lowest score for the {_many(row.n_unanswered, 'sample')} that {comparison.new} did not answer, "
+            f"the interval begins at {signed(least)}."
+        )
     return f" The p-value, adjusted for everything that was compared, is {chance(row.p_adjusted)}."
 
 

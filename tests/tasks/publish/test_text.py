@@ -95,6 +95,12 @@ def test_the_headline_says_what_is_shown_and_whether_it_ships() -> None:
     )
     adjusted = replace(BETTER, p_adjusted=0.08, mde=None)
     assert said(adjusted).endswith("The p-value, adjusted for everything that was compared, is 0.080.")
+    left_out = replace(BETTER, n_unanswered=49, low_with_unanswered=-0.011)
+    assert said(left_out).startswith("No difference between b and a is shown: ")
+    assert (
+        "With the lowest score for the 49 samples that b did not answer, the interval begins at -0.011. These samples"
+        in said(left_out)
+    )
     none = replace(ROW, difference=None, low=None, high=None, note="only a has it")
     assert said(none) == "b cannot be compared with a in label.correct: only a has it."
     assert headline(Comparison("a", "b", ()), "x.y", Verdict("INCOMPLETE", "?")) == (
