@@ -69,7 +69,7 @@ def _artifacts_say_it(ask: Any, run: str, home: Path) -> None:
     assert "--baseline gated-a" in page and f"--policy {home.parent / 'gate.yaml'}" in page
     html = file.read_text(encoding="utf-8")
     assert "<title>gated: 1 FAIL, 1 INCONCLUSIVE</title>" in html
-    assert html.index('<section class="verdict inconclusive"') < html.index('<div id="verdict-2" class="fail">')
+    assert html.index('<section class="verdict inconclusive"') < html.index('<details id="verdict-2" class="fail">')
 
 
 def _events_say_it(ask: Any, sentence: str) -> None:
