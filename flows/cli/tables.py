@@ -49,23 +49,34 @@ def print_reports(
         print(json.dumps([asdict(report) for report in reports], indent=2, ensure_ascii=False))
         return
     every = fields_of(reports)
-    names = every if all_fields else headlines(reports)
+    names = every if all_fields else [*_with_passes(headlines(reports), every)]
     scores = _one(reports[0], names) if len(reports) == 1 else _side_by_side(reports, names)
     tables = [*scores, *_slices(reports, by)]
     found = {message: None for report in reports for _, _, ok, message in report.checks if not ok}
     more = len(every) - len(names)
     about = [f"[dim]{more} more field{'s' if more > 1 else ''}: answerkey report --all-fields[/dim]"] if more else []
-    about += [line for report in reports for line in _about(report)]
+    about += [line for report in reports for line in _about(report, names)]
     show(*tables, *about, *_spent(reports), *(escape(f"- {message}") for message in found if with_checks))
 
 
-def _about(report: Report) -> Iterator[str]:
-    notes = [f"{report.n_total:,} answers", f"data {report.dataset_version}", report.status]
+def _with_passes(names: Sequence[str], every: Sequence[str]) -> Iterator[str]:
+    """The names, each with its pass@k and pass^k where questions have several answers."""
+    for name in names:
+        yield name
+        yield from (other for other in every if other.startswith((f"{name}_pass@", f"{name}_pass^")))
+
+
+def _about(report: Report, names: Sequence[str]) -> Iterator[str]:
+    several = f" to {report.n_questions:,} questions" if report.n_questions != report.n_total else ""
+    notes = [f"{report.n_total:,} answers{several}", f"data {report.dataset_version}", report.status]
     if quarantined := sum(count for _, count in report.quarantined):
         notes.append(f"{quarantined:,} quarantined")
     yield f"{escape(report.report_id)}  [dim]{', '.join(notes)}[/dim]"
     if report.message:
         yield from (f"  {escape(part)}" for part in report.message.split("; "))
+    within = [f"{name} {number(found)}" for name in names if (found := report.variance_within(name)) is not None]
+    if within:
+        yield f"  variance between the answers to one question: {', '.join(within)}"
     yield from (f"  {escape(warning)}" for warning in depth_warnings(report.manifest))
     if note := bleu_note(report):
         yield f"  {note}"
@@ -202,7 +213,9 @@ def _coverage(report: Report, *, labels: bool = False) -> str:
     chosen = [score for score in report.overall if (score.metric == LABEL) == labels]
     if not chosen:
         return "–"
-    least = min(chosen, key=lambda score: score.n_scored)
+    # Where questions have several answers, pass@k and pass^k are about questions.
+    whole = max(score.n_total for score in chosen)
+    least = min((score for score in chosen if score.n_total == whole), key=lambda score: score.n_scored)
     return f"{least.n_scored:,}/{least.n_total:,}"
 
 

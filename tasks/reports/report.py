@@ -131,6 +131,15 @@ class Report:
         """Rows of the release that were accepted."""
         return int(self.manifest["n_rows"])
 
+    @property
+    def n_questions(self) -> int:
+        """Questions that the accepted rows are answers to: as many as rows, unless questions have several answers."""
+        return int(self.manifest.get("n_questions", self.n_total))
+
+    def variance_within(self, name: str) -> float | None:
+        """Of the numbers METRIC.FIELD of one question's answers, the mean over questions; None: one answer each."""
+        return next((score.within_variance for score in self.overall if score.name == name), None)
+
 
 def read_reports(home: Home, report_ids: Sequence[str]) -> list[Report]:
     """The reports called `report_ids`, in that order.

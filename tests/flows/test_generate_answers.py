@@ -142,3 +142,26 @@ def test_what_is_wrong_is_said_in_one_line_before_anything_starts(
     done = bare_cli("generate", "--dataset", questions, "--release", "r", *arguments, "--home", home)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.replace(str(questions), "FILE") == f"answerkey: {message}\n"
+
+
+def test_a_model_answers_each_question_several_times(
+    cli: Cli, model: JudgeServer, questions: Path, tmp_path: Path
+) -> None:
+    home = tmp_path / "home"
+    asked = (
+        "generate", "--dataset", questions, "--model", f"openai/gpt-4o-mini@{model.url}", "--release", "warm",
+        "--home", home, "--repeats", "3", "--evaluate", "--metrics", "contains",
+    )  # fmt: skip
+    made = cli(*asked, "--temperature", "0.7", ANSWERKEY_MODEL_KEY=KEY)
+    assert made.returncode == 0, made.stderr
+    assert "capitals/warm: 4 questions, 3 answers each: 12 generated, 0 from ledger" in made.stderr
+    assert "12 answers to 4 questions" in made.stdout
+    assert "will be alike" not in made.stderr
+    assert set(model.stats()["bodies"].values()) == {1} and model.n_requests == 12
+    assert query(home, "SELECT count(*), count(DISTINCT sample_id), max(repeat) FROM answers") == [(12, 4, 3)]
+    # The same again costs nothing; colder, it is another release, whose answers will be alike.
+    again = cli(*asked, "--temperature", "0.7", ANSWERKEY_MODEL_KEY=KEY)
+    assert (again.returncode, model.n_requests) == (0, 12)
+    cold = cli(*asked, "--release", "cold", "--dry-run", ANSWERKEY_MODEL_KEY=KEY)
+    assert (cold.returncode, model.n_requests) == (0, 12)
+    assert cold.stderr.count("3 answers per question at temperature 0: they will be alike; set --temperature") == 1

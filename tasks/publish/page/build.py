@@ -266,6 +266,9 @@ def _agreements(
 def _carried_over(one: LabelAgreement, report: Report, base_rate: float) -> list[Corrected]:
     """The mean of `report` corrected for the errors that the judge makes on other answers of the release, if it can."""
     score = next((score for score in report.overall if score.name == one.field), None)
+    # Answers to one question are not independent, and the formula is for those that are.
+    if report.n_questions != report.n_total:
+        return []
     if score is None or score.mean is None or one.sensitivity[0] is None or one.specificity[0] is None:
         return []
     # The counts behind the rates.

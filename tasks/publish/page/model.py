@@ -255,6 +255,11 @@ class Page:
         return ", ".join(f"{counts[outcome]} {outcome}" for outcome in PRECEDENCE if counts[outcome])
 
     @property
+    def repeated(self) -> bool:
+        """Whether a release has several answers to a question."""
+        return any(release.report.n_questions != release.report.n_total for release in self.releases)
+
+    @property
     def incomplete(self) -> bool:
         """Whether any row of any release should have a score in any metric and has none."""
         return any(score.n_failed + score.n_skipped for release in self.releases for score in release.report.overall)
