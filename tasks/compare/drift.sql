@@ -3,7 +3,7 @@
 -- has none. A sample with another question or other references, or with other facts where $facts, is another sample.
 -- A question that one version lacks because it lacks the column is not a different question.
 WITH numbers AS (
-    SELECT report_id, sample_id, list_sum(list("value" ORDER BY "value")) / count(*) AS "value"
+    SELECT report_id, sample_id, avg("value") AS "value"
     FROM scores
     WHERE report_id IN (SELECT unnest($reports)) AND metric = $metric AND field = $field AND status = 'scored'
     GROUP BY report_id, sample_id
@@ -13,7 +13,7 @@ asked AS (
     WHERE r.report_id IN (SELECT unnest($reports))
 ),
 newest AS (FROM asked LEFT JOIN numbers USING (report_id, sample_id) WHERE report_id = $newest)
-SELECT list_sum(list(o."value" ORDER BY o."value", o.report_id)) / count(*) AS trailing,
+SELECT avg(o."value") AS trailing,
        any_value(newest."value") AS newest,
        bool_or(coalesce(newest."cluster", asked."cluster") IS NOT NULL) AS clustered,
        dense_rank() OVER (ORDER BY coalesce('cluster ' || any_value(coalesce(newest."cluster", asked."cluster")),
