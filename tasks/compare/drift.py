@@ -27,7 +27,7 @@ from answerkey.tasks.warehouse.sql import statements
 MOST_TRAILING, LEAST_TRAILING = 10, 3
 """How many reports the newest one is compared with: at most, and at least."""
 
-Finding = Literal["higher", "lower"] | None
+Direction = Literal["higher", "lower"] | None
 """What is shown of the newest one; None: no difference is."""
 
 _SQL = statements(__name__)
@@ -47,7 +47,7 @@ _LONGEST = 40
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ManifestChange:
     """Something that the newest report has otherwise: its value, and those of the trailing reports, oldest first."""
 
     what: str
@@ -82,8 +82,8 @@ class Drift:
     difference: float | None
     low: float | None
     high: float | None
-    finding: Finding
-    changed: tuple[Change, ...]
+    finding: Direction
+    changed: tuple[ManifestChange, ...]
     sentence: str
 
 
@@ -172,7 +172,7 @@ def _drift(samples: _Samples, before: Sequence[Report], now: Report, range_: tup
         sentence = f"Drift is not tested: {now.report_id} shares {n} samples with the {len(before)} reports before it."
         return Drift(now.report_id, trailing, n, 0, None, None, None, None, None, None, changed, sentence)
     missing = len(samples.newest) - n
-    finding: Finding = "higher" if interval.low > 0 else "lower" if interval.high < 0 else None
+    finding: Direction = "higher" if interval.low > 0 else "lower" if interval.high < 0 else None
     undone = False
     if finding == "higher" and missing:
         filled, all_codes = samples.changes(worst=low)
@@ -187,13 +187,13 @@ def _drift(samples: _Samples, before: Sequence[Report], now: Report, range_: tup
     return _said(found, before, now, undone=undone)
 
 
-def _changed(before: Sequence[Report], now: Report) -> Iterator[Change]:
+def _changed(before: Sequence[Report], now: Report) -> Iterator[ManifestChange]:
     """What the newest report has otherwise than all trailing ones."""
     known, new = [_about(report, now.release) for report in before], _about(now, now.release)
     for what, value in new.items():
         values = tuple(dict.fromkeys(one[what] for one in known if what in one))
         if values and value not in values:
-            yield Change(what, values, value)
+            yield ManifestChange(what, values, value)
 
 
 def _about(report: Report, release: str) -> dict[str, str]:
