@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from answerkey.tasks.load.load import quarantine_schema, staged_schema
 from answerkey.tasks.validate.contract import Contract, Expectation, RowExpectation, Severity, row_rules
 from answerkey.tasks.validate.suite import breaking
-from answerkey.tasks.warehouse.sql import text
+from answerkey.tasks.warehouse.sql import statements, text
 from answerkey.tasks.warehouse.store import parquet_writer
 from answerkey.tasks.warehouse.warehouse import one_file, session
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from answerkey.tasks.validate.suite import Positions
 
+_SQL = statements(__name__)
 _BATCH_BYTES = 32 * 2**20
 _MAX_BATCH_ROWS = 50_000
 _REFUSED_ROWS = 5_000  # at once as Python objects, which weigh many times more
@@ -366,11 +367,6 @@ def _line(row: dict[str, Any], marks: dict[Any, Any], bits: int, rules: Sequence
 def _releases_without_rows(accepted: str, quarantine: str) -> list[tuple[str, int]]:
     """Releases of which every row is in quarantine, with the number of rows: they will have no report."""
     with session() as db:
-        lost = db.execute(
-            """
-            SELECT release, count(*) FROM read_parquet(?) WHERE release IS NOT NULL
-            AND release NOT IN (SELECT DISTINCT release FROM read_parquet(?)) GROUP BY release ORDER BY release
-            """,
-            [one_file(quarantine), one_file(accepted)],
-        ).fetchall()
+        files = {"quarantine": one_file(quarantine), "accepted": one_file(accepted)}
+        lost = db.execute(_SQL["releases_without_rows"], files).fetchall()
     return [(str(release), int(count)) for release, count in lost]

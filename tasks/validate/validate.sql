@@ -1,0 +1,5 @@
+-- name: releases_without_rows
+-- Releases of which every row is in quarantine, with the number of rows.
+SELECT release, count(*) FROM read_parquet($quarantine)
+WHERE release IS NOT NULL AND release NOT IN (SELECT DISTINCT release FROM read_parquet($accepted))
+GROUP BY release ORDER BY release
