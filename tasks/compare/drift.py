@@ -27,7 +27,7 @@ from answerkey.tasks.warehouse.sql import statements
 MOST_TRAILING, LEAST_TRAILING = 10, 3
 """How many reports the newest one is compared with: at most, and at least."""
 
-Direction = Literal["higher", "lower"] | None
+Shift = Literal["higher", "lower"] | None
 """What is shown of the newest one; None: no difference is."""
 
 _SQL = statements(__name__)
@@ -82,7 +82,7 @@ class Drift:
     difference: float | None
     low: float | None
     high: float | None
-    finding: Direction
+    finding: Shift
     changed: tuple[ManifestChange, ...]
     sentence: str
 
@@ -172,7 +172,7 @@ def _drift(samples: _Samples, before: Sequence[Report], now: Report, range_: tup
         sentence = f"Drift is not tested: {now.report_id} shares {n} samples with the {len(before)} reports before it."
         return Drift(now.report_id, trailing, n, 0, None, None, None, None, None, None, changed, sentence)
     missing = len(samples.newest) - n
-    finding: Direction = "higher" if interval.low > 0 else "lower" if interval.high < 0 else None
+    finding: Shift = "higher" if interval.low > 0 else "lower" if interval.high < 0 else None
     undone = False
     if finding == "higher" and missing:
         filled, all_codes = samples.changes(worst=low)

@@ -21,7 +21,7 @@ from answerkey.metrics_core.statistics.intervals import (
     student_t,
     wilson,
 )
-from answerkey.tasks.compare.drift import LEAST_TRAILING, MOST_TRAILING, Direction, Drift
+from answerkey.tasks.compare.drift import LEAST_TRAILING, MOST_TRAILING, Drift, Shift
 from answerkey.tasks.publish.artifacts import artifact_key
 from answerkey.tasks.publish.text import ends, literal, number
 from answerkey.tasks.warehouse.home import Home
@@ -211,7 +211,7 @@ def drift_over_time(home: Home, rule: str, name: str, by: By) -> Drift:
     if interval is None:
         sentence = f"Whether {starts[0]} differs from the {by}s before it is not tested: it has one trace."
         return Drift(starts[0], trailing, len(now), 0, None, None, None, None, None, None, (), sentence)
-    finding: Direction = "higher" if interval.low > 0 else "lower" if interval.high < 0 else None
+    finding: Shift = "higher" if interval.low > 0 else "lower" if interval.high < 0 else None
     sentence = (
         f"{starts[0]} {f'is {finding} than' if finding else 'is not shown to differ from'} the {len(trailing)} {by}s "
         f"before it: {new.value:.3f} on {len(now):,} traces against {old.value:.3f} on {len(before):,} "
