@@ -29,8 +29,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.statistics.clustered import Floats
 from answerkey.metrics_core.statistics.intervals import LEVEL, Interval
+
+Floats = npt.NDArray[np.float64]
 
 _LARGEST_ALPHA = 0.25
 """A sum of weighted exponentials is at or above its mean more often (at least 1 / e; Gruenbaum 1960)."""
