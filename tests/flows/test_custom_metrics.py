@@ -108,13 +108,13 @@ def test_a_report_is_read_compared_gated_and_drawn_where_the_module_is_not(
     bare_cli: Cli, home: Path, tmp_path: Path
 ) -> None:
     assert "custom_metrics" not in bare_cli("metrics").stdout
-    text = bare_cli("report", "--home", home)
+    text = bare_cli("report", "--all-fields", "--home", home)
     assert "politeness.share" in text.stdout, text.stderr
     page = tmp_path / "page.html"
     drawn = bare_cli("report", "polite/old", "polite/new", "--html", page, "--home", home)
     assert drawn.returncode == 0, drawn.stderr
     assert "Whether an answer is polite, and how much of it is." in page.read_text(encoding="utf-8")
-    assert "politeness.share" in bare_cli("compare", "old", "new", "--home", home).stdout
+    assert "politeness.share" in bare_cli("compare", "old", "new", "--all-fields", "--home", home).stdout
     gate = bare_cli("gate", "old", "new", "--primary", "politeness.share", "--margin", "0.1", "--home", home)
     assert (gate.returncode, "FAIL" in gate.stdout) == (1, True), gate.stderr
     missing = bare_cli("evaluate", tmp_path / "x", "--metrics", "custom_metrics:Politeness", "--home", home)
