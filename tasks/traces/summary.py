@@ -207,9 +207,11 @@ def drift_over_time(home: Home, rule: str, name: str, by: By) -> Drift:
         return Drift(start, trailing, 0, 0, None, None, None, None, None, None, (), sentence)
     now, before = np.array(rows[0][1]), np.array([value for _, values in rows[1:] for value in values])
     new, old = (_estimate(values, _field(metric, field_name)) for values in (now, before))
-    interval = independent_difference(new, old)
+    # Without the range of the field, what was not seen cannot be allowed for.
+    interval = independent_difference(new, old) if _field(metric, field_name) else None
     if interval is None:
-        sentence = f"Whether {starts[0]} differs from the {by}s before it is not tested: it has one trace."
+        why = "it has one trace" if _field(metric, field_name) else f"the range of {name} is not known here"
+        sentence = f"Whether {starts[0]} differs from the {by}s before it is not tested: {why}."
         return Drift(starts[0], trailing, len(now), 0, None, None, None, None, None, None, (), sentence)
     finding: Shift = "higher" if interval.low > 0 else "lower" if interval.high < 0 else None
     sentence = (
