@@ -26,8 +26,13 @@ FIXTURE = Path(__file__).parent / "fixtures" / "home_v1"
 PRINTED = [json.loads(line) for line in (FIXTURE / "expected.jsonl").read_text(encoding="utf-8").splitlines()]
 PROSE = {"message", "sentence", "warnings", "checks", "about"}
 """What is said in words may be said better; the numbers beside it may not change."""
-RECOMPUTED = {"p_adjusted"}
-"""What a comparison finds out anew. The primary field is in the family now, and nothing is in it under two names."""
+RECOMPUTED = {"p_adjusted", "low", "high", "needed"}
+"""What comparisons, gates and periods of traces find out anew.
+
+The primary field is in the family now, and nothing is in it under two names. Intervals keep their level now for few
+rows and rare large losses, which Student's t does not, and take more rows; those that are stored in reports (`ci_low`,
+`ci_high`) stay as they are.
+"""
 
 
 @pytest.fixture
@@ -89,7 +94,7 @@ def test_the_same_answers_are_not_scored_again(home: Path) -> None:
     assert done.ids == ["faq/aurora-1/v3", "faq/aurora-2/v2"]
     assert query(home, "SELECT count(*), sum(attempts) FROM measurements") == before
     changed = """
-        SELECT count(*), count(*) FILTER (abs(o.mean - n.mean) > 1e-12 OR abs(o.ci_low - n.ci_low) > 1e-12)
+        SELECT count(*), count(*) FILTER (abs(o.mean - n.mean) > 1e-12)
         FROM report_scores o JOIN report_scores n USING (metric, field, slice)
         WHERE o.report_id = 'faq/aurora-2/v1' AND n.report_id = 'faq/aurora-2/v2'
     """

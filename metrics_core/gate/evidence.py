@@ -187,8 +187,7 @@ class RuleStatistic:
             return difference_interval(self.changes, self.codes, binary=self.binary, span=span, level=level)
         if self.binary:
             return proportion_interval(self.changes, self.codes, level)
-        unclipped = mean_interval(self.changes, self.codes, span=self.high - self.low, level=level)
-        return unclipped and unclipped.clipped(self.low, self.high)
+        return mean_interval(self.changes, self.codes, low=self.low, high=self.high, level=level)
 
     def above(self, floor: float, level: float = LEVEL) -> bool:
         """Whether the whole interval at `level` lies above `floor`."""

@@ -28,7 +28,7 @@ from answerkey.metrics_core.gate.evidence import Evidence, PairedScores, RuleSta
 from answerkey.metrics_core.gate.gate import PRECEDENCE, GateOutcome, decisions
 from answerkey.metrics_core.gate.policy import Policy, PolicyRule
 from answerkey.metrics_core.statistics.clustered import Codes, Floats
-from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, normal_quantile, wilson
+from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, clopper_pearson, normal_quantile
 from answerkey.metrics_core.statistics.power import POWER, needed_to_decide
 
 Truth = Literal["equal", "margin", "loss", "enough", "dropped", "documents", "rare", "noise"]
@@ -56,7 +56,7 @@ class OperatingPoint:
         passed, failed: shares of PASS and of FAIL; `stated_pass`, `stated_fail`: the same by formula, or None.
         wrong: which of PASS and FAIL are wrong, given the loss.
 
-    >>> rate = Estimate(0.02, wilson(10, 500))
+    >>> rate = Estimate(0.02, clopper_pearson(10, 500))
     >>> OperatingPoint("equal", loss=0.0, n=1000, n_runs=500, passed=rate, failed=rate).failed.value
     0.02
     """
@@ -148,7 +148,7 @@ def self_test(
         drawn = {key: primary} if adverse else columns
         draws = _Draws(rules[:1] if adverse else rules, drawn, units, scenario, policy.coverage, level)
         counts = draws.counts(many, np.random.default_rng([seed, place]))
-        passed, failed = (Estimate(counts[one] / many, wilson(counts[one], many)) for one in ("PASS", "FAIL"))
+        passed, failed = (Estimate(counts[one] / many, clopper_pearson(counts[one], many)) for one in ("PASS", "FAIL"))
         points.append(
             OperatingPoint(
                 scenario.name, scenario.loss, round(statistic.n * scenario.growth), many, passed, failed,

@@ -9,7 +9,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, normal_quantile, t_quantile, unseen, wilson
+from answerkey.metrics_core.statistics.bounded_mean import bounded_mean
+from answerkey.metrics_core.statistics.intervals import (
+    LEVEL,
+    Interval,
+    clopper_pearson,
+    normal_quantile,
+    t_quantile,
+    unseen,
+)
 
 Floats = npt.NDArray[np.float64]
 """One number per row, shape (rows,), or several, shape (rows, numbers)."""
@@ -212,29 +220,36 @@ def _carriers(sums: Floats, squares: float, most: float) -> float:
     return 1 / float(np.sum((sums * sums / squares) ** 2))
 
 
-def mean_interval(values: Floats, codes: Codes | None, *, span: float = 1.0, level: float = LEVEL) -> Interval | None:
-    """Interval for the mean of `values`, which lie in a range of length `span`: t, or cluster-t.
+def mean_interval(
+    values: Floats, codes: Codes | None, *, low: float = 0.0, high: float = 1.0, level: float = LEVEL
+) -> Interval | None:
+    """Interval for the mean of `values`, which lie in `low` to `high`: `bounded_mean` of the rows, or of the clusters.
+
+    Both ends keep their level for few rows, for few clusters and for rare large losses.
 
     >>> scores = np.array([0.2, 0.4, 0.9, 0.7, 0.3, 0.5])
-    >>> mean_interval(scores, None).method
-    't'
+    >>> [round(end, 3) for end in mean_interval(scores, None)[:2]]
+    [0.24, 0.772]
     >>> [round(end, 3) for end in mean_interval(scores, np.array([0, 0, 1, 1, 2, 2]))[:2]]
-    [-0.157, 1.157]
+    [0.134, 0.872]
     """
-    centre = mean(values)
-    return sum_interval(centre, (values - centre) / len(values), codes, span=span, method="t", level=level)
+    if codes is None:
+        return bounded_mean(values, low=low, high=high, level=level)
+    interval = bounded_mean(
+        unit_sums(values, codes), np.unique(codes, return_counts=True)[1], low=low, high=high, level=level
+    )
+    return interval and interval._replace(method=f"cluster-{interval.method}")
 
 
 def proportion_interval(values: Floats, codes: Codes | None, level: float = LEVEL) -> Interval | None:
-    """Interval for the mean of zeros and ones: Wilson, or cluster-t cut to 0..1.
+    """Interval for the mean of zeros and ones: Clopper and Pearson's, or `mean_interval` where there are clusters.
 
     >>> [round(end, 3) for end in proportion_interval(np.array([1.0, 1.0, 0.0, 1.0]), None)[:2]]
-    [0.301, 0.954]
+    [0.194, 0.994]
     """
     if codes is None:
-        return wilson(float(values.sum()), len(values), level)
-    interval = mean_interval(values, codes, level=level)
-    return interval and interval.clipped(0.0, 1.0)
+        return clopper_pearson(float(values.sum()), len(values), level)
+    return mean_interval(values, codes, level=level)
 
 
 def design_effect(values: Floats, codes: Codes | None) -> float:

@@ -33,7 +33,7 @@ from answerkey.metrics_core.statistics.clustered import (
     unit_sums,
     zeros_and_ones,
 )
-from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, bootstrap, tango
+from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, bootstrap, paired_proportions
 
 PERMUTATIONS = 9999
 
@@ -171,9 +171,9 @@ def paired_difference(
 
     | scores | interval | test |
     |---|---|---|
-    | 0 or 1 | Tango's score interval | exact McNemar |
-    | any | Student's t | sign flips |
-    | any, in clusters | cluster-t | sign flips of whole clusters |
+    | 0 or 1 | Tango's score interval, widened (`paired_proportions`) | exact McNemar |
+    | any | `bounded_mean` | sign flips |
+    | any, in clusters | `bounded_mean` of the clusters' sums | sign flips of whole clusters |
 
     Args:
         old: (rows,): scores of the old release; `new`: of the new one, of the same rows in the same order.
@@ -223,19 +223,18 @@ def difference_interval(
     """The interval of `paired_difference` for its rows' differences, of shape (rows,), inside -span..span.
 
     >>> [round(end, 3) for end in difference_interval(np.array([1.0, 0.0, 0.0, -1.0]), None, binary=True)[:2]]
-    [-0.604, 0.604]
+    [-0.607, 0.607]
     """
     if binary and codes is None:
-        return tango(int((change > 0).sum()), int((change < 0).sum()), len(change), level)
-    interval = mean_interval(change, codes, span=span, level=level)
-    return interval and interval.clipped(-span, span)
+        return paired_proportions(int((change > 0).sum()), int((change < 0).sum()), len(change), level)
+    return mean_interval(change, codes, low=-span, high=span, level=level)
 
 
 def mcnemar(fixed: int, broken: int) -> float:
     """Exact two-sided p-value that fixed and broken rows are equally likely (McNemar 1947; binomial distribution).
 
     1 where nothing changed. It never rejects too often, at the price of some power, so it may stay above 0.05 where the
-    score interval just excludes 0. The mid-p is closer to 0.05 on average but may reject more often than it states.
+    interval just excludes 0. The mid-p is closer to 0.05 on average but may reject more often than it states.
 
     Raises:
         ValueError: a count below 0.

@@ -17,6 +17,7 @@ from answerkey.metrics_core.statistics.clustered import (
     check_same_rows,
     codes_of,
     mean,
+    mean_interval,
     numbers,
     standard_deviation,
     sum_interval,
@@ -62,10 +63,11 @@ def ppi_mean(
     rows the interval is never wider than with the labels alone. Valid whatever errors the judge makes, but only if the
     labelled rows are a random sample of all rows and the judge was not tuned on their labels.
 
-    The interval is t, with the degrees of freedom of the labelled rows (clusters), not cut to the metric's range.
+    The interval is t, with the degrees of freedom of the labelled rows (clusters), not cut to the metric's range; where
+    the scores do not count, it is that of the labels' mean.
 
     Args:
-        scores: (rows,): the judge's score of every row, in a range of length `span`.
+        scores: (rows,): the judge's score of every row, in 0 to `span`.
         labels: (rows,): in the same range, None where a row has no label.
 
     Raises:
@@ -79,7 +81,7 @@ def ppi_mean(
     """
     judged = numbers(scores, "scores")
     known, truth = _labels(labels, len(judged))
-    return _ppi(judged, known, truth, codes_of(clusters, len(judged)), span, level)
+    return _ppi(judged, known, truth, codes_of(clusters, len(judged)), (0.0, span), level)
 
 
 def ppi_difference(
@@ -108,7 +110,9 @@ def ppi_difference(
     check_same_rows(old, new, "old_scores and new_scores")
     old_known, old_truth = _labels(old_labels, len(old))
     new_known, new_truth = _labels(new_labels, len(old))
-    return _ppi(new - old, old_known & new_known, new_truth - old_truth, codes_of(clusters, len(old)), 2 * span, level)
+    return _ppi(
+        new - old, old_known & new_known, new_truth - old_truth, codes_of(clusters, len(old)), (-span, span), level
+    )
 
 
 def rogan_gladen(positive: int, n: int, calibration: Confusion, level: float = LEVEL) -> Estimate | None:
@@ -176,7 +180,12 @@ def _labels(labels: Labels, n: int) -> tuple[npt.NDArray[np.bool_], Floats]:
 
 
 def _ppi(
-    judged: Floats, known: npt.NDArray[np.bool_], truth: Floats, codes: Codes | None, span: float, level: float
+    judged: Floats,
+    known: npt.NDArray[np.bool_],
+    truth: Floats,
+    codes: Codes | None,
+    ends: tuple[float, float],
+    level: float,
 ) -> PredictionPowered:
     """PPI++ for a mean, with the error summed by cluster where there are clusters."""
     labelled, unlabelled = int(known.sum()), int((~known).sum())
@@ -185,12 +194,18 @@ def _ppi(
     weight = _weight(judged, known, truth)
     rest, corrections = weight * judged[~known], (truth - weight * judged)[known]
     value = mean(corrections) + (mean(rest) if unlabelled else 0.0)
+    if not weight:
+        own = mean_interval(
+            truth[known], None if codes is None else codes[known], low=ends[0], high=ends[1], level=level
+        )
+        return PredictionPowered(value, own, weight, labelled, unlabelled)
     effects = np.zeros(len(judged))
     for chosen, part in ((known, corrections), (~known, rest)):
         if len(part):
             effects[chosen] = (part - mean(part)) / len(part)
     # The weight was fitted to the labelled rows, which costs one of them, as a slope does in a regression.
-    units = (labelled if codes is None else len(np.unique(codes[known]))) - (weight > 0)
+    units = (labelled if codes is None else len(np.unique(codes[known]))) - 1
+    span = ends[1] - ends[0]
     interval = sum_interval(value, effects, codes, span=span, method="ppi-t", n=units, level=level)
     return PredictionPowered(value, interval, weight, labelled, unlabelled)
 

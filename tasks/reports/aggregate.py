@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH
 from answerkey.metrics_core.metric import Field, Metric
 from answerkey.metrics_core.metrics.bleu import BleuStats, corpus_bleu
-from answerkey.metrics_core.statistics.intervals import Interval, bootstrap, cluster_t, student_t, wilson
+from answerkey.metrics_core.statistics.bounded_mean import Units, bounded_mean
+from answerkey.metrics_core.statistics.intervals import Interval, bootstrap, clopper_pearson
 from answerkey.tasks.reports.commit import Committed, ReleaseVersion
 from answerkey.tasks.reports.manifest import SEED, most_frequent
 from answerkey.tasks.reports.repeats import add_passes, count_answers
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 
 _SQL = statements(__name__)
 BLEU = "bleu"
+_BINS = 256
+"""Bins of a histogram that the interval of a mean is computed from."""
 _MOST_GROUPS = 2_000
 """Groups of rows that the interval of corpus BLEU is resampled from."""
 
@@ -154,37 +158,62 @@ def _add_aggregates(
         # Means of zeros and ones.
         fields = {key: replace(field, binary=False) for key, field in fields.items()}
     rows = warehouse.execute(_SQL["aggregates"]).fetchall()
+    units = _units(warehouse, fields, clustered=any(row[-1] is not None for row in rows))
     warehouse.execute("DROP VIEW question_scores")
     warehouse.execute("DROP TABLE places")
     for row in sorted(rows, key=lambda row: (row[0], places[row[2], row[3]], row[4])):
-        report_id, release, metric, field, slice_, total, scored, failed, undefined, skipped, mean = row[:11]
-        clusters, clustered = row[13:]
+        report_id, release, metric, field, slice_, total, scored, failed, undefined, skipped, mean, clusters = row
         of_field = fields[metric, field]
-        interval = None if mean is None else _interval(of_field, mean, scored, *row[11:])
+        interval = _interval(of_field, mean, scored, units.get((report_id, metric, field, slice_)), clusters)
         low, high, method = interval or (None, None, None)
         bounds = _bounds(of_field, mean or 0.0, scored, failed + skipped)
         warehouse.execute(
             _SQL["add_aggregate"],
             [
                 report_id, release, metric, field, slice_, total, scored, failed, undefined, skipped,
-                scored / total, mean, low, high, method, *bounds, clusters if clustered else None,
+                scored / total, mean, low, high, method, *bounds, clusters,
             ],
         )  # fmt: skip
 
 
-def _interval(
-    field: Field, mean: float, n: int, deviations: float, residuals: float, clusters: int, clustered: bool
-) -> Interval | None:
-    interval: Interval | None
-    if clustered:
-        interval = cluster_t(mean, residuals, n, clusters)
-    elif field.binary:
-        interval = wilson(round(mean * n), n)
-    else:
-        # Rounding can leave a sum of squares a hair below nothing.
-        sd = (max(0.0, deviations) / (n - 1)) ** 0.5 if n > 1 else 0.0
-        interval = student_t(mean, sd, n)
-    return interval and interval.clipped(field.low, field.high)
+def _units(
+    warehouse: duckdb.DuckDBPyConnection, fields: Mapping[tuple[str, str], Field], *, clustered: bool
+) -> dict[tuple[str, ...], Units]:
+    """By report, metric, field and slice: what the interval of the mean needs, a histogram of independent units.
+
+    Nothing of independent zeros and ones, of which the mean says everything.
+    """
+    import numpy as np
+
+    wanted = {key: field for key, field in fields.items() if clustered or not field.binary}
+    if not wanted:
+        return {}
+    about = {
+        "metrics": [metric for metric, _ in wanted],
+        "fields": [field for _, field in wanted],
+        "lows": [field.low for field in wanted.values()],
+        "highs": [field.high for field in wanted.values()],
+        "bins": _BINS,
+    }
+    rows = warehouse.execute(_SQL["cluster_sums" if clustered else "row_values"], about).fetchall()
+    found = {}
+    for key, bins in groupby(rows, key=lambda row: row[:4]):
+        sizes, counts, centres, spreads = np.array([row[4:] for row in bins], np.float64).T
+        # Two points of each bin, which have its mean and its standard deviation.
+        sums = np.concatenate([centres - spreads, centres + spreads])
+        found[key] = Units(sums, np.tile(sizes, 2), np.tile(counts / 2, 2))
+    return found
+
+
+def _interval(field: Field, mean: float | None, n: int, units: Units | None, clusters: int | None) -> Interval | None:
+    if mean is None:
+        return None
+    if units is None:
+        return clopper_pearson(round(mean * n), n)
+    interval = bounded_mean(*units, low=field.low, high=field.high)
+    if interval is None or clusters is None:
+        return interval
+    return interval._replace(method=f"cluster-{interval.method}")
 
 
 def _bounds(field: Field, mean: float, n_scored: int, n_missing: int) -> tuple[float | None, float | None]:

@@ -84,19 +84,41 @@ WITH sums AS (
            count(*) FILTER (s.status = 'failed') AS n_failed,
            count(*) FILTER (s.status = 'undefined') AS n_undefined,
            count(*) FILTER (s.status = 'skipped') AS n_skipped,
-           sum(s."value") AS total, sum(s."value" * s."value") AS squares
+           sum(s."value") AS total
     FROM places p JOIN question_scores s USING (report_id, sample_id)
     GROUP BY p.report_id, s.metric, s.field, p.slice, p.grp
-), means AS (
-    SELECT *, fsum(total) OVER w / nullif(sum(n_scored) OVER w, 0) AS mean FROM sums
-    WINDOW w AS (PARTITION BY report_id, metric, field, slice)
 )
 SELECT report_id, any_value(release), metric, field, slice, sum(n)::BIGINT, sum(n_scored)::BIGINT,
-       sum(n_failed)::BIGINT, sum(n_undefined)::BIGINT, sum(n_skipped)::BIGINT, any_value(mean),
-       sum(squares - 2 * mean * total + n_scored * mean * mean) AS deviations,
-       sum((total - mean * n_scored) ** 2) AS residuals,
-       count(*) FILTER (n_scored > 0) AS clusters, bool_or(clustered) AS clustered
-FROM means GROUP BY report_id, metric, field, slice
+       sum(n_failed)::BIGINT, sum(n_undefined)::BIGINT, sum(n_skipped)::BIGINT,
+       fsum(total) / nullif(sum(n_scored), 0),
+       if(bool_or(clustered), count(*) FILTER (n_scored > 0), NULL) AS n_clusters
+FROM sums GROUP BY report_id, metric, field, slice
+
+-- name: row_values
+-- The values behind every mean, for its interval, as a histogram: a million rows come back as a few hundred. How far
+-- the values of a bin lie from their mean is kept as their standard deviation, so that nothing is lost that matters.
+SELECT report_id, metric, field, slice, 1 AS size, count(*), avg("value"), stddev_pop("value")
+FROM places JOIN question_scores USING (report_id, sample_id)
+JOIN (SELECT unnest($metrics) AS metric, unnest($fields) AS field, unnest($lows) AS low, unnest($highs) AS high)
+    USING (metric, field)
+WHERE "value" IS NOT NULL
+GROUP BY report_id, metric, field, slice, floor(("value" - low) / (high - low) * $bins)
+ORDER BY ALL
+
+-- name: cluster_sums
+-- As `row_values`, of the sums of clusters, by their size.
+WITH clusters AS (
+    SELECT report_id, metric, field, slice, count(*) AS size, sum("value") AS total
+    FROM places JOIN question_scores USING (report_id, sample_id)
+    WHERE "value" IS NOT NULL
+    GROUP BY report_id, metric, field, slice, grp
+)
+SELECT report_id, metric, field, slice, size, count(*), avg(total), stddev_pop(total)
+FROM clusters
+JOIN (SELECT unnest($metrics) AS metric, unnest($fields) AS field, unnest($lows) AS low, unnest($highs) AS high)
+    USING (metric, field)
+GROUP BY report_id, metric, field, slice, size, floor((total / size - low) / (high - low) * $bins)
+ORDER BY ALL
 
 -- name: add_aggregate
 INSERT INTO report_scores (

@@ -332,8 +332,8 @@ def _commit_outcomes(warehouse: duckdb.DuckDBPyConnection, run_id: str, prepared
     warehouse.execute(_SQL["replace_outcomes"])
     warehouse.execute(_SQL["add_outcomes"])
     counts = dict(warehouse.execute(_SQL["counts"], {"signature": signature}).fetchall())
-    [(n, mean, sd, others)] = warehouse.execute(_SQL["mean"], {"field": main_field(rule.metric)}).fetchall()
-    return _Outcomes(counts, mean, interval_of_main(rule.metric, mean, sd, n, others))
+    [(_, mean, histogram)] = warehouse.execute(_SQL["mean"], {"field": main_field(rule.metric)}).fetchall()
+    return _Outcomes(counts, mean, interval_of_main(rule.metric, histogram))
 
 
 def _insert_quarantine(warehouse: duckdb.DuckDBPyConnection, run_id: str, prepared: Prepared) -> None:

@@ -44,8 +44,7 @@ FROM taken LEFT JOIN (FROM measurements WHERE signature = $signature) m USING (s
 GROUP BY ALL
 
 -- name: mean
-SELECT count("value"), fsum("value") / nullif(count("value"), 0), stddev_samp("value"),
-       count(*) FILTER ("value" NOT IN (0, 1))
+SELECT count("value"), fsum("value") / nullif(count("value"), 0), histogram(round("value", 4))
 FROM (SELECT map_extract("values", $field)[1] AS "value" FROM new_outcomes WHERE outcome = 'scored')
 
 -- name: forget_quarantine

@@ -11,15 +11,15 @@ import numpy as np
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metric import Field
 from answerkey.metrics_core.registry import METRICS, create
+from answerkey.metrics_core.statistics.bounded_mean import bounded_mean
 from answerkey.metrics_core.statistics.clustered import Floats, mean, mean_interval, proportion_interval
 from answerkey.metrics_core.statistics.intervals import (
     LEVEL,
     Estimate,
     Interval,
+    clopper_pearson,
     independent_difference,
     percent,
-    student_t,
-    wilson,
 )
 from answerkey.tasks.compare.drift import LEAST_TRAILING, MOST_TRAILING, Drift, Shift
 from answerkey.tasks.publish.artifacts import artifact_key
@@ -128,19 +128,19 @@ def _main_of(metric: str, known: Sequence[str]) -> str:
     return f"{made.name}.{made.headline}"
 
 
-def interval(field: Field | None, mean: float | None, sd: float | None, n: int, others: int) -> Interval | None:
-    """The 95 % interval of a mean of `n` values, of which `others` are neither 0 nor 1; `sd` is their deviation."""
-    if mean is None or n < 2:
+def interval(field: Field | None, histogram: Mapping[float, int] | None) -> Interval | None:
+    """The 95 % interval of the mean of values, of which `histogram` counts each; None where their range is unknown."""
+    if field is None or not histogram:
         return None
-    if field is not None and field.binary and not others:
-        return wilson(round(mean * n), n)
-    found = student_t(mean, sd or 0.0, n)
-    return found.clipped(field.low, field.high) if found and field is not None else found
+    if field.binary and histogram.keys() <= {0.0, 1.0}:
+        return clopper_pearson(histogram.get(1.0, 0), sum(histogram.values()))
+    values, counts = list(histogram), list(histogram.values())
+    return bounded_mean(values, counts=counts, low=field.low, high=field.high)
 
 
-def interval_of_main(metric: str, mean: float | None, sd: float | None, n: int, others: int) -> Interval | None:
+def interval_of_main(metric: str, histogram: Mapping[float, int] | None) -> Interval | None:
     """As `interval`, for the metric's main field."""
-    return interval(_field(metric, main_field(metric)), mean, sd, n, others)
+    return interval(_field(metric, main_field(metric)), histogram)
 
 
 def _field(metric: str, name: str) -> Field | None:
@@ -180,8 +180,8 @@ def _periods(warehouse: duckdb.DuckDBPyConnection, rule: str, metric: str, name:
     names = {"by": by, "name": name, "rule": rule, "metric": metric}
     rows = warehouse.execute(_SQL["numbered"] + "\n" + _SQL["periods"], names).fetchall()
     field, found = _field(metric, name), []
-    for start, total, method, n, centre, sd, others in rows:
-        around = interval(field, centre, sd, n, others)
+    for start, total, method, n, centre, histogram in rows:
+        around = interval(field, histogram)
         found.append(Period(start, n, total, centre, around and around.low, around and around.high, method))
     return tuple(found)
 
@@ -228,8 +228,7 @@ def _estimate(values: Floats, field: Field | None) -> Estimate:
     low, high = (field.low, field.high) if field else (float(values.min()), float(values.max()))
     if np.isin(values, (0, 1)).all() and (field is None or field.binary):
         return Estimate(mean(values), proportion_interval(values, None))
-    interval = mean_interval(values, None, span=high - low)
-    return Estimate(mean(values), interval and interval.clipped(low, high))
+    return Estimate(mean(values), mean_interval(values, None, low=low, high=high))
 
 
 def publish(home: Home, funnels: Sequence[Funnel]) -> None:

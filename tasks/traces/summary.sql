@@ -18,8 +18,7 @@ WITH measured AS (
 
 -- name: periods
 SELECT strftime(start, '%Y-%m-%d'), count(*), max(method),
-       count("value"), fsum("value") / nullif(count("value"), 0), stddev_samp("value"),
-       count(*) FILTER ("value" NOT IN (0, 1))
+       count("value"), fsum("value") / nullif(count("value"), 0), histogram(round("value", 4))
 FROM numbered GROUP BY start ORDER BY start
 
 -- name: comparable

@@ -13,7 +13,7 @@ import pytest
 
 from answerkey.flows.cli import main
 from answerkey.flows.cli.compare import print_compared_reports
-from answerkey.metrics_core.statistics.intervals import tango
+from answerkey.metrics_core.statistics.intervals import paired_proportions
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import answer, release
@@ -48,7 +48,7 @@ def cells(line: str) -> list[str]:
 def test_a_table_with_a_verdict(bare_cli: Cli, home: Path) -> None:
     result = bare_cli("compare", "old", "new", "--home", home, "--by-slice", "--fields", "label.correct")
     lines = lines_of(result)
-    low, high, _ = tango(fixed=12, broken=2, n=N) or (0.0, 0.0, "")
+    low, high, _ = paired_proportions(fixed=12, broken=2, n=N) or (0.0, 0.0, "")
     size = f"+0.250 [{low:+.3f}, {high:+.3f}]"
     assert lines[0] == "d/old/v2 → d/new/v1: 40 samples in both"
     assert lines[1].startswith("d/new/v1 is better than d/old/v2: label.correct went from 0.500 to 0.750 (+0.250, 95 %")

@@ -141,8 +141,8 @@ def test_a_slice_has_a_rule_of_its_own() -> None:
 def test_a_level_goes_by_the_lower_end_of_the_new_release(floor: float, outcome: str) -> None:
     found = apply_policy(policy(0.5, f"level {FIELD} >= {floor}"), evidence(column(880, 20, 0, 100)))
     assert (found.rules[1].outcome, found.rules[1].value) == (outcome, 0.9)
-    # Wilson's interval of 900 of 1,000.
-    assert (found.rules[1].low, found.rules[1].high) == pytest.approx((0.8798, 0.9171), abs=1e-4)
+    # Clopper and Pearson's interval of 900 of 1,000.
+    assert (found.rules[1].low, found.rules[1].high) == pytest.approx((0.8797, 0.9179), abs=1e-4)
 
 
 def judged(*kappa: Calibrated | Missing) -> Verdict:

@@ -59,7 +59,7 @@ def test_adverse_releases_are_seldom_passed_and_never_blamed(n: int, clusters: i
 
 
 def test_what_is_wrong_depends_on_what_is_true() -> None:
-    by_name = {point.name: point for point in self_tested(100, clusters=True, runs=20).trials}
+    by_name = {point.name: point for point in self_tested(600, clusters=True, runs=20).trials}
     assert {name: point.wrong for name, point in by_name.items()} == {
         "equal": ("FAIL",), "margin": ("PASS", "FAIL"), "loss": ("PASS",), "enough": ("FAIL",),
         "dropped": ("PASS",), "documents": ("PASS", "FAIL"), "rare": ("PASS", "FAIL"), "noise": ("FAIL",),
@@ -69,7 +69,7 @@ def test_what_is_wrong_depends_on_what_is_true() -> None:
 
 def test_the_seed_makes_it_repeatable() -> None:
     assert self_tested(100, clusters=True, runs=20) == self_tested(100, clusters=True, runs=20)
-    assert self_tested(100, clusters=True, runs=60) != self_tested(100, clusters=True, runs=60, seed=1)
+    assert self_tested(600, clusters=True, runs=60) != self_tested(600, clusters=True, runs=60, seed=1)
 
 
 def test_all_rules_about_differences_are_tried_together() -> None:

@@ -8,7 +8,7 @@ from scipy import stats
 
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.statistics.intervals import tango
+from answerkey.metrics_core.statistics.intervals import paired_proportions
 from answerkey.metrics_core.statistics.power import detectable_share, needed_for_share
 from answerkey.metrics_core.statistics.ppi import ppi_difference
 from answerkey.tasks.compare.compare import compare, compare_all, stored_comparisons
@@ -54,7 +54,7 @@ def test_a_binary_field_by_hand(pair: Comparison) -> None:
     assert row.new == pytest.approx(40 / 60)
     assert row.difference == pytest.approx(10 / 60)
     assert row.p == pytest.approx(stats.binomtest(4, 18).pvalue)
-    interval = tango(14, 4, 60)
+    interval = paired_proportions(14, 4, 60)
     assert interval is not None
     assert (row.low, row.high) == pytest.approx(interval[:2])
     assert row.mde == pytest.approx(detectable_share(60, 18 / 60))

@@ -1,12 +1,11 @@
 """Intervals where rows are few, or come in clusters and do not count as independent."""
 
-import math
 from pathlib import Path
 
 import numpy as np
 import pytest
-from scipy import stats
 
+from answerkey.metrics_core.statistics.clustered import codes_of, mean_interval
 from answerkey.tasks.load.load import Source
 from tests.tasks.staging_help import Row, jsonl, query, run
 
@@ -40,15 +39,6 @@ def aggregates(home: Path, clusters: list[str | None]) -> dict[tuple[str, str], 
     return {(field, slice_): tuple(rest) for field, slice_, *rest in found}  # type: ignore[misc]
 
 
-def cluster_t(x: np.ndarray, names: list[str]) -> tuple[float, float]:
-    """Written out from the formula: residuals are summed within clusters, squared and summed over them."""
-    sums = [sum(x[i] - x.mean() for i in range(len(x)) if names[i] == name) for name in sorted(set(names))]
-    n_clusters = len(sums)
-    error = math.sqrt(n_clusters / (n_clusters - 1) * sum(s * s for s in sums)) / len(x)
-    margin = stats.t.ppf(0.975, n_clusters - 1) * error
-    return max(0.0, float(x.mean() - margin)), min(1.0, float(x.mean() + margin))
-
-
 def test_clusters_widen_the_interval(tmp_path: Path) -> None:
     found = aggregates(tmp_path, CLUSTERS)
     for slice_ in ("all", "half=a", "half=b"):
@@ -59,17 +49,20 @@ def test_clusters_widen_the_interval(tmp_path: Path) -> None:
         for field, x in (("recall", recall), ("match", matches)):
             mean, low, high, method = found[field, slice_]
             assert mean == pytest.approx(x.mean(), abs=1e-13)
-            assert method == "cluster-t"
-            assert (low, high) == pytest.approx(cluster_t(x, names), abs=1e-12)
+            # What comparisons and gates take of the same values.
+            expected = mean_interval(x, codes_of(names, len(names)))
+            assert expected is not None
+            assert method == expected.method == "cluster-bounded-mean"
+            assert (low, high) == pytest.approx(expected[:2], abs=1e-6)
 
 
 def test_clusters_of_one_row_are_no_clusters(tmp_path: Path) -> None:
     """With one row a cluster the two formulas are the same."""
     single = aggregates(tmp_path / "single", [f"c{i}" for i in range(12)])
     plain = aggregates(tmp_path / "plain", [None] * 12)
-    assert (single["recall", "all"][3], plain["recall", "all"][3]) == ("cluster-t", "t")
-    assert single["recall", "all"][:3] == pytest.approx(plain["recall", "all"][:3], abs=1e-12)
-    assert plain["match", "all"][3] == "wilson"
+    assert (single["recall", "all"][3], plain["recall", "all"][3]) == ("cluster-bounded-mean", "bounded-mean")
+    assert single["recall", "all"][:3] == pytest.approx(plain["recall", "all"][:3], abs=1e-6)
+    assert plain["match", "all"][3] == "clopper-pearson"
 
 
 def test_one_cluster_has_no_interval(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from answerkey.metrics_core.statistics.intervals import wilson
+from answerkey.metrics_core.statistics.intervals import clopper_pearson
 from answerkey.tasks.load.load import Source
 from tests.tasks.comparing_help import answer, release
 from tests.tasks.staging_help import jsonl, query, run
@@ -22,8 +22,8 @@ def test_labels_become_scores_and_aggregates(tmp_path: Path) -> None:
     ]
     counts = "slice, n_total, n_scored, n_failed, n_undefined, n_skipped, mean, ci_low, ci_high, ci_method"
     found = query(tmp_path, f"SELECT {counts} FROM report_scores WHERE metric = 'label' ORDER BY slice")
-    low, high, _ = wilson(2, 3) or (0, 0, "")
-    assert found[0] == ("all", 4, 3, 0, 1, 0, 2 / 3, low, high, "wilson")
+    low, high, _ = clopper_pearson(2, 3) or (0, 0, "")
+    assert found[0] == ("all", 4, 3, 0, 1, 0, 2 / 3, low, high, "clopper-pearson")
     assert [row[:7] for row in found[1:]] == [("kind=a", 2, 1, 0, 1, 0, 1.0), ("kind=b", 2, 2, 0, 0, 0, 0.5)]
     # What is not labelled needs no score, so the report is complete; and the label is its first metric.
     assert query(tmp_path, "SELECT status, message FROM reports") == [("COMPLETE", None)]

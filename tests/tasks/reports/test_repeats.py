@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from answerkey.metrics_core.gate.policy import parse_policy
-from answerkey.metrics_core.statistics.intervals import wilson
+from answerkey.metrics_core.statistics.intervals import clopper_pearson
 from answerkey.tasks.compare.compare import compare
 from answerkey.tasks.compare.examples import largest_changes
 from answerkey.tasks.gate.gate import gate
@@ -100,7 +100,7 @@ def test_a_report_has_means_per_question_variance_within_and_passes(tmp_path: Pa
     assert within == pytest.approx((0 + 0 + 1 / 3 + 1 / 3 + 0) / 5)
     assert bound_low == bound_high == pytest.approx(mean)
     # The interval is that of twenty means, and wider than that of sixty answers, which are not independent.
-    of_sixty = wilson(36, 60)
+    of_sixty = clopper_pearson(36, 60)
     assert of_sixty is not None and low < of_sixty.low < 0.6 < of_sixty.high < high
     for field, share in (("match_pass@3", 4 / 5), ("match_pass^3", 2 / 5)):
         [(*counts, mean, within, _, _, low, high)] = query(tmp_path, SCORES, [field, report])

@@ -8,8 +8,9 @@ import pytest
 
 from answerkey.flows.cli.comparison_tables import print_over_time
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.statistics.bounded_mean import bounded_mean
 from answerkey.metrics_core.statistics.clustered import proportion_interval
-from answerkey.metrics_core.statistics.intervals import student_t, wilson
+from answerkey.metrics_core.statistics.intervals import clopper_pearson
 from answerkey.tasks.traces import score as scoring
 from answerkey.tasks.traces.score import preview
 from answerkey.tasks.traces.select import Window
@@ -42,7 +43,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_by_day(home: Path) -> None:
     name, found = over_time(Home(home), "r")
     assert name == "contains.match"
-    ends = [wilson(2, 3), None, wilson(2, 4)]
+    ends = [clopper_pearson(2, 3), None, clopper_pearson(2, 4)]
     assert found == tuple(
         Period(day, n, total, mean, one and one.low, one and one.high, 1)
         for (day, n, total, mean), one in zip(
@@ -58,17 +59,15 @@ def test_by_week_and_by_month(home: Path) -> None:
     assert [(one.start, one.n_scored, one.n_total) for one in months] == [("2026-10-01", 3, 3), ("2026-11-01", 5, 6)]
 
 
-def test_a_graded_field_has_an_interval_of_students_t(home: Path) -> None:
+def test_a_graded_field_has_the_interval_of_bounded_values(home: Path) -> None:
     assert main_field("rouge_l") == "recall"
     assert over_time(Home(home), "graded")[0] == "rouge_l.recall"
     (period,) = over_time(Home(home), "graded", "rouge_l.precision", "month")[1][:1]
     # Two of three words of "It is 0 indeed" ("2 indeed" has two) are in no other place: precision 2/4, 0 and 2/4.
     values = [0.5, 0.0, 0.5]
-    mean = sum(values) / 3
-    sd = (sum((value - mean) ** 2 for value in values) / 2) ** 0.5
-    ends = student_t(mean, sd, 3)
+    ends = bounded_mean(values)
     assert ends is not None
-    assert (period.mean, period.low, period.high) == pytest.approx((mean, max(0.0, ends.low), min(1.0, ends.high)))
+    assert (period.mean, period.low, period.high) == pytest.approx((1 / 3, ends.low, ends.high))
 
 
 def test_numbers_of_two_methods_are_told_apart(home: Path, tmp_path: Path) -> None:
@@ -147,11 +146,11 @@ def test_the_artifacts_of_a_run(tmp_path: Path) -> None:
     funnel = run(tmp_path, rule(tmp_path))
     [row] = table_rows([funnel])
     assert (row["rule"], row["seen"], row["quarantined"], row["sampled out"], row["scored"]) == ("r", 3, 1, 0, 2)
-    assert (row["field"], row["mean"], row["95 % interval"]) == ("contains.match", "0.500", "0.095 to 0.905")
+    assert (row["field"], row["mean"], row["95 % interval"]) == ("contains.match", "0.500", "0.013 to 0.987")
     lines = markdown(funnel, *over_time(Home(tmp_path), "r")).splitlines()
     assert lines[0] == "# r"
     assert "| seen | 3 | 0 of them again |" in lines and "| quarantined | 1 | cannot be scored |" in lines
-    assert "| 2026-11-01 | 0.500 | 0.095 to 0.905 | 2/2 |" in lines
+    assert "| 2026-11-01 | 0.500 | 0.013 to 0.987 | 2/2 |" in lines
 
 
 def test_a_metric_of_one_s_own_is_summed_up_where_its_module_is_not(
