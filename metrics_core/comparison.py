@@ -27,7 +27,8 @@ class FieldComparison:
         difference: new - old, with the interval `low` to `high` at `level`; None where there is no number.
         p: two-sided, that chance alone makes such a difference, by `test`; `p_adjusted`: after the correction for
             all that was looked at.
-        mde: the minimum detectable effect: the smallest true difference that the test shows with a power of 80 %.
+        mde: the minimum detectable effect: the smallest true difference that rows like these would show, after the
+            correction for all that was looked at, with a power of 80 %; `mde_note`: why there is none.
         fixed: rows that went from 0 to 1, `broken`: from 1 to 0; None where the field is not binary.
         test: mcnemar, sign-flip, cluster sign-flip, exchange; empty where there was nothing to test.
         needed: about how many rows like these would show a difference as large as this one; None where they do
@@ -81,6 +82,7 @@ class FieldComparison:
     n_clusters: int | None = None
     n_unanswered: int = 0
     low_with_unanswered: float | None = None
+    mde_note: str | None = None
 
     @property
     def name(self) -> str:

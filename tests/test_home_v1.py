@@ -26,13 +26,11 @@ FIXTURE = Path(__file__).parent / "fixtures" / "home_v1"
 PRINTED = [json.loads(line) for line in (FIXTURE / "expected.jsonl").read_text(encoding="utf-8").splitlines()]
 PROSE = {"message", "sentence", "warnings", "checks", "about"}
 """What is said in words may be said better; the numbers beside it may not change."""
-RECOMPUTED = {"p_adjusted", "low", "high", "needed"}
-"""What comparisons, gates and periods of traces find out anew.
-
-The primary field is in the family now, and nothing is in it under two names. Intervals keep their level now for few
-rows and rare large losses, which Student's t does not, and take more rows; those that are stored in reports (`ci_low`,
-`ci_high`) stay as they are.
-"""
+RECOMPUTED = {"p_adjusted", "low", "high", "mde", "needed"}
+"""What comparisons, gates and periods of traces find out anew. The primary field is in the family now, and nothing is
+in it under two names; what would be shown, and by how many rows, allows for the family. Intervals keep their level now
+for few rows and rare large losses, which Student's t does not, and take more rows; those that are stored in reports
+(`ci_low`, `ci_high`) stay as they are."""
 
 
 @pytest.fixture

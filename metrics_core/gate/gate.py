@@ -29,14 +29,13 @@ from answerkey.metrics_core.gate.evidence import Calibrated, Coverage, Evidence,
 from answerkey.metrics_core.gate.policy import Policy, PolicyRule
 from answerkey.metrics_core.statistics.bounded_mean import minimum_clusters
 from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, percent
-from answerkey.metrics_core.statistics.power import Decision, needed_to_decide
+from answerkey.metrics_core.statistics.power import Decision, needed_to_decide, needed_to_pass
 
 GateOutcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INCOMPLETE"]
 
 PRECEDENCE: tuple[GateOutcome, ...] = ("FAIL", "INCOMPLETE", "INCONCLUSIVE", "PASS")
 """Which outcome outweighs which, among several rules and among several gates."""
 _MAX_REASONS = 3
-_MAX_NEEDED = 1e9  # beyond this many samples, report that more samples would not show it
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,11 +236,16 @@ def _score(
 def _needed(rule: PolicyRule, statistic: RuleStatistic, level: float) -> int | None:
     """Samples that would decide if the releases were equally good; where that is no pass, as different as they seem."""
     equal = rule.kind == "difference" and rule.floor < 0
-    interval = statistic.interval_if_equal(level) if equal else statistic.interval(level)
-    away = -rule.floor if equal else statistic.value - rule.floor
-    if interval is None or away <= 0 or ((interval.high - interval.low) / away) ** 2 * statistic.n > _MAX_NEEDED:
-        return None
-    return needed_to_decide(interval, away, statistic.n, level=level)
+    span = statistic.high - statistic.low
+    return needed_to_pass(
+        statistic.changes,
+        statistic.codes,
+        rule.floor,
+        0.0 if equal else statistic.value,
+        binary=statistic.binary,
+        bounds=(-span, span) if statistic.means else (statistic.low, statistic.high),
+        level=level,
+    )
 
 
 def _minimum_clusters(rule: PolicyRule, statistic: RuleStatistic, level: float) -> int | None:

@@ -119,6 +119,7 @@ def rejects(
     samples: npt.ArrayLike,
     mean: float,
     sizes: npt.ArrayLike = 1.0,
+    counts: npt.ArrayLike = 1.0,
     *,
     low: float = 0.0,
     high: float = 1.0,
@@ -131,6 +132,7 @@ def rejects(
     Args:
         samples: (samples, units): values, or sums of clusters.
         sizes: (units,) or (samples, units): rows of each cluster, if not 1.
+        counts: (units,): how many units are like this one, if not 1. May be fractions.
 
     Returns:
         (samples,)
@@ -150,7 +152,7 @@ def rejects(
     losses = np.empty((len(values), values.shape[1] + 1))
     losses[:, :-1] = threshold * rows - (values - low * rows) / (high - low)
     losses[:, -1] = threshold * rows.max(axis=1, initial=0.0)
-    ones = np.ones(losses.shape[1])
+    ones = np.append(np.broadcast_to(np.asarray(counts, np.float64), values.shape[1:]), 1.0)
     found = np.zeros(len(values), np.bool_)
     batch = max(1, _CELLS // losses.shape[1])
     for start in range(0, len(values), batch):

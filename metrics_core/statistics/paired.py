@@ -13,12 +13,13 @@ where there are at most `permutations` of them, else a seeded sample of them: p 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from answerkey.metrics_core.statistics.bounded_mean import Units
 from answerkey.metrics_core.statistics.clustered import (
     Clusters,
     Codes,
@@ -137,6 +138,7 @@ class PairedDifference:
         sd: sample standard deviation of the rows' differences; `design_effect`: the factor by which clusters increase
             the variance of their mean. Planning needs both. None and 1 for a single row, or where the statistic is not
             a mean.
+        changes: the differences, summed by unit, for planning; `span`: the range of the scores.
 
     >>> paired_difference([0, 0, 1, 1], [1, 1, 1, 0], binary=True).difference
     0.25
@@ -154,6 +156,8 @@ class PairedDifference:
     broken: int | None = None
     sd: float | None = None
     design_effect: float = 1.0
+    changes: Units | None = field(default=None, repr=False, compare=False)
+    span: float = 1.0
 
 
 def paired_difference(
@@ -214,6 +218,8 @@ def paired_difference(
         broken=broken,
         sd=standard_deviation(change),
         design_effect=design_effect(change, codes),
+        changes=Units(sums, unit_sums(np.ones(len(change)), codes), np.ones(len(sums))),
+        span=span,
     )
 
 

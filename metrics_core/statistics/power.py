@@ -1,16 +1,29 @@
 """Non-inferiority by an interval, minimum detectable effects, and the sample sizes that either needs.
 
-Effects are positive and stand for a change in either direction; tests are two-sided at 1 - `level`.
+Effects are positive and stand for a change in either direction; tests are two-sided at 1 - `level`. A difference counts
+as shown where the interval excludes 0 and the p-value, times the fields of the family, is below 1 - `level`: the first
+step of Holm (1979), which is the only one for a field that differs alone. Planning is about that decision, so
+
+- for independent 0/1 rows the power is exact: a sum over all outcomes;
+- otherwise, rows (or clusters) like these are moved by the effect, and a sample in which the mean comes out too low, by
+  as much as it does with a chance of 1 - power, has to show it: by the bound itself (`bounded_mean`), and by sign flips
+  of as many units. benchmarks/error_rates.py measures how true that is.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Literal
 
-from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, normal_quantile, t_quantile
-from answerkey.metrics_core.statistics.paired import PairedDifference
+import numpy as np
+
+from answerkey.metrics_core.statistics.bounded_mean import Units, bounded_mean
+from answerkey.metrics_core.statistics.clustered import Codes, Floats, unit_sums
+from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, normal_quantile
+from answerkey.metrics_core.statistics.paired import PairedDifference, difference_interval
+from answerkey.metrics_core.statistics.planning import Plan, sign_flip_shift
 
 POWER = 0.8
 """The chance of detecting an effect that planning asks for by default."""
@@ -19,100 +32,135 @@ SMALLEST_EFFECT = 1e-4
 """A smaller difference would take a thousand million rows."""
 
 
-def minimum_detectable(measured: PairedDifference, *, power: float = POWER, level: float = LEVEL) -> float | None:
-    """The minimum detectable effect of a comparison: the smallest true difference that its test shows with `power`.
+def minimum_detectable(
+    measured: PairedDifference, *, family: int = 1, power: float = POWER, level: float = LEVEL
+) -> float | None:
+    """The minimum detectable effect of a comparison: the smallest true difference that it would show with `power`.
 
-    None where it is unknown: a single row, scores that did not change at all, a statistic that is not a mean.
+    None where there is none, or none is known; `undetectable` says why.
+
+    Args:
+        family: fields (slices) whose p-values are corrected together.
 
     >>> from answerkey.metrics_core.statistics.paired import paired_difference
     >>> found = paired_difference([0] * 10 + [1] * 90, [1] * 5 + [0] * 5 + [1] * 90, binary=True)
-    >>> round(minimum_detectable(found), 3)
-    0.078
+    >>> round(minimum_detectable(found), 3), round(minimum_detectable(found, family=14), 3)
+    (0.078, 0.123)
     """
+    _check(measured.n, power, level, family)
     if measured.test == "mcnemar" and measured.fixed is not None and measured.broken is not None:
-        return detectable_share(measured.n, (measured.fixed + measured.broken) / measured.n, power=power, level=level)
-    if not measured.sd:
+        changed = (measured.fixed + measured.broken) / measured.n
+        return detectable_share(measured.n, changed, family=family, power=power, level=level)
+    if undetectable(measured, family=family, level=level) or measured.changes is None:
         return None
-    return detectable_mean(
-        measured.n,
-        measured.sd,
-        design_effect=measured.design_effect,
-        cluster_size=measured.n / measured.units,
-        power=power,
-        level=level,
-    )
+    plan = Plan.of(measured)
+    decision = _Decision(family, power, level)
+    low, high = plan.error(0.0, 1.0) / 4, measured.span
+    if not decision.shows(plan, high, 1.0):
+        return None
+    while high > low * 1.002:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if decision.shows(plan, middle, 1.0) else (middle, high)
+    return high
 
 
-def detectable_mean(
-    n: int,
-    sd: float,
-    *,
-    design_effect: float = 1.0,
-    cluster_size: float = 1.0,
-    power: float = POWER,
-    level: float = LEVEL,
-) -> float | None:
-    """Minimum detectable mean difference: (t + t_power) * sd * sqrt(design effect / n).
+def undetectable(measured: PairedDifference, *, family: int = 1, level: float = LEVEL) -> str | None:
+    """Why a comparison has no minimum detectable effect, as a sentence without its full stop; None where it has one.
 
-    The textbook form (Miller 2024) with quantiles of Student's t with n / cluster size - 1
-    degrees of freedom instead of the normal ones, so that it also holds for few rows.
-
-    Args:
-        sd: of the rows' differences; `design_effect`: the factor by which clusters increase the variance of the mean.
-        cluster_size: mean number of rows per cluster.
-
-    Returns:
-        None for fewer than two clusters (rows, where there are none).
-
-    Raises:
-        ValueError: an argument outside its range.
-
-    >>> round(detectable_mean(n=400, sd=0.3), 4)
-    0.0421
+    >>> from answerkey.metrics_core.statistics.paired import paired_difference
+    >>> five = paired_difference([0.1] * 10, [0.9] * 10, clusters=[0, 0, 1, 1, 2, 2, 3, 3, 4, 4])
+    >>> undetectable(five)
+    'no difference can be shown with 5 clusters; it takes at least 6'
     """
-    _check(n, power, level)
-    if not (0 <= sd < math.inf and 0 <= design_effect < math.inf and 1 <= cluster_size < math.inf):
-        raise ValueError(
-            "finite sd and design_effect of at least 0 and cluster_size of at least 1 are needed, "
-            f"not {sd:g}, {design_effect:g}, {cluster_size:g}"
+    what = "clusters" if "cluster" in measured.test else "rows"
+    if measured.test == "exchange":
+        return "not known for a statistic that is not a mean"
+    least = fewest_units(family, level=level)
+    if measured.units < least:
+        fields = f" among {family} fields" if family > 1 else ""
+        many = f"{measured.units} {what if measured.units > 1 else what[:-1]}"
+        return f"no difference can be shown with {many}{fields}; it takes at least {least}"
+    if measured.test != "mcnemar" and (measured.changes is None or not np.any(measured.changes.sums)):
+        return "no score changed, so it is not known by how much scores change"
+    return None
+
+
+def fewest_units(family: int = 1, *, level: float = LEVEL) -> int:
+    """The fewest rows, or clusters, with which any difference can be shown: all have to change for the better.
+
+    The smallest p of u units is 2 / 2^u, for McNemar's test as for sign flips, and the lower bound of u differences of
+    1 is above 0 from (1 - level) / 2 > 1 / 2^u on.
+
+    >>> fewest_units(), fewest_units(8), fewest_units(14)
+    (6, 9, 10)
+    """
+    units = 2
+    while 2.0 ** (1 - units) >= (1 - level) / family * (1 - 1e-9):
+        units += 1
+    return units
+
+
+def needed_to_show(
+    measured: PairedDifference, *, family: int = 1, power: float = POWER, level: float = LEVEL, most: float = 100.0
+) -> int | None:
+    """About how many rows like these would show the observed difference with `power`, were it the true one.
+
+    None where it would take more than `most` times as many, or it is not known.
+
+    >>> from answerkey.metrics_core.statistics.paired import paired_difference
+    >>> found = paired_difference([0] * 10 + [1] * 90, [1] * 6 + [0] * 4 + [0] * 2 + [1] * 88, binary=True)
+    >>> round(found.difference, 3), needed_to_show(found)
+    (0.04, 421)
+    """
+    effect = abs(measured.difference)
+    if not effect >= SMALLEST_EFFECT or measured.test == "exchange" or measured.units < 2:
+        return None
+    if measured.test == "mcnemar" and measured.fixed is not None and measured.broken is not None:
+        changed = (measured.fixed + measured.broken) / measured.n
+        # Rows grow with the square of what the effect is too small by, so this much is too little.
+        if mcnemar_power(round(most * measured.n), changed, effect, family=family, level=level) < power:
+            return None
+        return needed_for_share(effect, changed, family=family, power=power, level=level)
+    if measured.changes is None:
+        return None
+    plan = Plan.of(measured)
+    decision = _Decision(family, power, level)
+    growth = _growth(lambda growth: decision.shows(plan, effect, growth), most)
+    return None if growth is None else math.ceil(growth * measured.n)
+
+
+def _growth(enough: Callable[[float], bool], most: float) -> float | None:
+    """By what the rows have to be multiplied, to 1 %; None for more than `most`."""
+    if not enough(most):
+        return None
+    low, high = 1e-3, most
+    while high > low * 1.01:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+class _Decision:
+    """What has to hold for a difference to be shown with a chance of `power`."""
+
+    def __init__(self, family: int, power: float, level: float) -> None:
+        self.family, self.power, self.level = family, power, level
+
+    def shows(self, plan: Plan, effect: float, growth: float) -> bool:
+        """Whether `growth` times as many units show a true difference of `effect`, in either direction."""
+        shift = sign_flip_shift(plan.n_changed(effect, growth), (1 - self.level) / self.family, self.power)
+        if shift is None or effect < shift * plan.error(effect, growth):
+            return False
+        return all(
+            one.excludes(effect, 0.0, growth, power=self.power, level=self.level) for one in (plan, plan.mirrored())
         )
-    df = n / cluster_size - 1
-    if df < 1:
-        return None
-    quantiles = t_quantile(level, df) + t_quantile(2 * power - 1, df)
-    return quantiles * sd * math.sqrt(design_effect / n)
 
 
-def needed_for_mean(
-    effect: float,
-    sd: float,
-    *,
-    design_effect: float = 1.0,
-    cluster_size: float = 1.0,
-    power: float = POWER,
-    level: float = LEVEL,
-) -> int:
-    """The smallest number of rows for which `detectable_mean` is at most `effect`.
-
-    Raises:
-        ValueError: an effect below 0.0001, or an argument outside its range.
-
-    >>> needed_for_mean(0.02, sd=0.3)
-    1768
-    """
-
-    def enough(n: int) -> bool:
-        least = detectable_mean(n, sd, design_effect=design_effect, cluster_size=cluster_size, power=power, level=level)
-        return least is not None and least <= effect
-
-    return _fewest(effect, enough)
-
-
-def mcnemar_power(n: int, changed: float, effect: float, *, level: float = LEVEL) -> float:
-    """The power of McNemar's exact test, computed exactly (Duffy 1984).
+def mcnemar_power(n: int, changed: float, effect: float, *, family: int = 1, level: float = LEVEL) -> float:
+    """The power of a comparison of independent 0/1 rows, computed exactly (Duffy 1984).
 
     The sum over the number k of changed rows, binomial (n, changed), of the chance that a binomial
-    (k, (changed + effect) / (2 changed)) falls where the test rejects.
+    (k, (changed + effect) / (2 changed)) falls where McNemar's exact test rejects and the interval excludes 0.
 
     Args:
         changed: share of rows that change, fixed and broken together, 0..1.
@@ -123,29 +171,58 @@ def mcnemar_power(n: int, changed: float, effect: float, *, level: float = LEVEL
 
     >>> round(mcnemar_power(n=500, changed=0.1, effect=0.05), 3)
     0.941
+    >>> round(mcnemar_power(n=500, changed=0.1, effect=0.05, family=14), 3)
+    0.716
     """
     from scipy.stats import binom
 
-    _check(n, 0.5, level)
+    _check(n, 0.5, level, family)
     if not 0 <= abs(effect) <= changed <= 1:
         raise ValueError(f"|effect| <= changed <= 1 is needed, not {effect:g} and {changed:g}")
     if changed == 0:
         return 0.0
-    import numpy as np
-
     # Anything beyond has a probability of 1e-12.
     likely = np.arange(binom.ppf(5e-13, n, changed), binom.isf(5e-13, n, changed) + 1)
-    tail = (1 - level) / 2
-    most = binom.ppf(tail, likely, 0.5)
-    # The most broken (or fixed) rows with which the test still rejects; -1 where it never does.
-    most -= binom.cdf(most, likely, 0.5) > tail
+    most = _most_against(n, likely, family, level)
     share = (changed + abs(effect)) / (2 * changed)
     rejects = binom.cdf(most, likely, share) + binom.cdf(most, likely, 1 - share)
     return float(min(1.0, binom.pmf(likely, n, changed) @ rejects))
 
 
-def detectable_share(n: int, changed: float, *, power: float = POWER, level: float = LEVEL) -> float | None:
-    """Minimum detectable difference of two paired proportions, for McNemar's exact test.
+def _most_against(n: int, changed: Floats, family: int, level: float) -> Floats:
+    """The most broken (or fixed) rows of `changed` with which a difference is still shown; -1 where it never is."""
+    from scipy.stats import binom
+
+    tail = (1 - level) / 2 / family * (1 - 1e-9)
+    most = binom.ppf(tail, changed, 0.5)
+    most -= binom.cdf(most, changed, 0.5) >= tail
+    # Is the interval stricter than the test? Only of few rows, so a few numbers of changed rows tell.
+    asked = np.unique(np.linspace(0, len(changed) - 1, _ASKED).astype(np.intp))
+    allowed = [_allowed(n, int(changed[place]), int(most[place]), level) for place in asked]
+    stricter = np.interp(np.arange(len(changed)), asked, most[asked] - np.array(allowed))
+    return np.asarray(most - np.ceil(np.maximum(0.0, stricter) - 1e-9), np.float64)
+
+
+_ASKED = 25
+
+
+@lru_cache(maxsize=20_000)
+def _allowed(n: int, changed: int, most: int, level: float) -> int:
+    """At most `most` rows against, so that the interval excludes 0."""
+    while most >= 0:
+        found = difference_interval(
+            np.repeat([1.0, -1.0, 0.0], [changed - most, most, n - changed]), None, binary=True, level=level
+        )
+        if found is not None and found.low > 0:
+            break
+        most -= 1
+    return most
+
+
+def detectable_share(
+    n: int, changed: float, *, family: int = 1, power: float = POWER, level: float = LEVEL
+) -> float | None:
+    """Minimum detectable difference of two paired proportions, for `mcnemar_power`.
 
     Args:
         changed: share of rows that change, 0..1. A larger difference needs as many changes, so these are assumed.
@@ -161,18 +238,20 @@ def detectable_share(n: int, changed: float, *, power: float = POWER, level: flo
     """
     from scipy.optimize import brentq
 
-    _check(n, power, level)
+    _check(n, power, level, family)
     if not 0 <= changed <= 1:
         raise ValueError(f"changed: a share is needed, not {changed:g}")
 
     def missing(effect: float) -> float:
-        return mcnemar_power(n, max(changed, effect), effect, level=level) - power
+        return mcnemar_power(n, max(changed, effect), effect, family=family, level=level) - power
 
-    return float(brentq(missing, 0.0, 1.0, xtol=1e-7)) if missing(1.0) >= 0 else None
+    return float(brentq(missing, 0.0, 1.0, xtol=1e-5)) if missing(1.0) >= 0 else None
 
 
-def needed_for_share(effect: float, changed: float, *, power: float = POWER, level: float = LEVEL) -> int:
-    """The smallest number of rows for which McNemar's exact test detects a difference of `effect` with `power`.
+def needed_for_share(
+    effect: float, changed: float, *, family: int = 1, power: float = POWER, level: float = LEVEL
+) -> int:
+    """The smallest number of rows for which `mcnemar_power` reaches `power` for a difference of `effect`.
 
     Power is a saw-tooth in the number of rows; the result lies where it first holds near the smooth curve.
 
@@ -187,13 +266,17 @@ def needed_for_share(effect: float, changed: float, *, power: float = POWER, lev
     """
     if effect > 1:
         raise ValueError(f"effect: at most 1 is needed, not {effect:g}")
-    _check(1, power, level)
-    return _fewest(effect, lambda n: mcnemar_power(n, max(changed, effect), effect, level=level) >= power)
+    _check(1, power, level, family)
+    return _fewest(
+        effect, lambda n: mcnemar_power(n, max(changed, effect), effect, family=family, level=level) >= power
+    )
 
 
-def _check(n: int, power: float, level: float) -> None:
+def _check(n: int, power: float, level: float, family: int = 1) -> None:
     if n < 1:
         raise ValueError(f"n: at least one row is needed, not {n}")
+    if family < 1:
+        raise ValueError(f"family: at least one field is needed, not {family}")
     if not (0 < level < 1 and 1 - level < power < 1):
         raise ValueError(f"level and power: 0 < 1 - level < power < 1 is needed, not {level:g} and {power:g}")
 
@@ -272,6 +355,91 @@ def needed_to_decide(
     z = normal_quantile(level)
     reach = (interval.high - interval.low) / 2 / margin * (1 + normal_quantile(2 * power - 1) / z)
     return math.ceil(n * reach * reach)
+
+
+_MOST_ROWS = 10_000_000
+"""Beyond so many rows nothing is said of how many it takes."""
+_COUNTED = 100_000
+"""Up to so many rows the interval itself is asked; beyond, its width goes with the root of the rows."""
+
+
+def needed_to_pass(
+    changes: Floats,
+    codes: Codes | None,
+    floor: float,
+    mean: float,
+    *,
+    binary: bool,
+    bounds: tuple[float, float],
+    power: float = POWER,
+    level: float = LEVEL,
+) -> int | None:
+    """About how many rows like these would have an interval above `floor` with `power`, if `mean` were the true mean.
+
+    Of releases that are equally good the mean is 0. For independent 0/1 rows and their differences, the share of rows
+    that change is taken as (changed + 1/2) / (rows + 1): that none of 20 changed does not mean that none ever will.
+
+    Args:
+        changes: (rows,): scores, or differences; `codes`: their clusters.
+        binary: scores are 0 or 1, so that differences are -1, 0 or 1.
+        bounds: the range of `changes`: of differences, minus and plus that of the scores.
+
+    Returns:
+        None where the mean is not above the floor, or it takes more than ten million rows.
+
+    >>> needed_to_pass(np.repeat([1.0, -1.0, 0.0], [54, 54, 492]), None, -0.03, 0.0, binary=True, bounds=(-1, 1))
+    1630
+    """
+    if not mean > floor or len(changes) < 2:
+        return None
+    low, high = bounds
+    if binary and codes is None:
+        sure = _binary_pass(changes, floor, mean, difference=low < 0, power=power, level=level)
+        return _fewest_rows(sure)
+    units = Units(unit_sums(changes, codes), unit_sums(np.ones(len(changes)), codes), np.ones(1))
+    plan = Plan(units, low, high, sparse=low < 0)
+    growth = _growth(
+        lambda growth: plan.excludes(mean, floor, growth, power=power, level=level), _MOST_ROWS / len(changes)
+    )
+    return None if growth is None else math.ceil(growth * len(changes))
+
+
+def _binary_pass(
+    changes: Floats, floor: float, mean: float, *, difference: bool, power: float, level: float
+) -> Callable[[int], bool]:
+    """From a number of rows to whether they pass with a chance of `power`."""
+    from scipy.special import bdtrik
+
+    share = (float(np.abs(changes).sum()) + 0.5) / (len(changes) + 1) if difference else mean
+    share = max(share, abs(mean))
+    spread, z_power = math.sqrt(max(0.0, share - mean * mean)), normal_quantile(2 * power - 1)
+
+    def sure(rows: int) -> bool:
+        if rows > _COUNTED:
+            return mean - (normal_quantile(level) + z_power) * spread / math.sqrt(rows) > floor
+        if not difference:
+            ones = max(0.0, math.floor(float(bdtrik(1 - power, rows, mean))))
+            found = bounded_mean([1.0, 0.0], counts=[ones, rows - ones], level=level)
+        else:
+            changed = rows * share
+            net = rows * mean - z_power * spread * math.sqrt(rows)
+            up, down = max(0.0, (changed + net) / 2), max(0.0, (changed - net) / 2)
+            fixed, broken = round(up), round(down)
+            row = np.repeat([1.0, -1.0, 0.0], [fixed, broken, max(0, rows - fixed - broken)])
+            found = difference_interval(row, None, binary=True, level=level)
+        return found is not None and found.low > floor
+
+    return sure
+
+
+def _fewest_rows(sure: Callable[[int], bool]) -> int | None:
+    if not sure(_MOST_ROWS):
+        return None
+    low, high = 1, _MOST_ROWS
+    while high - low > max(1, low // 200):
+        middle = (low + high) // 2 if high < 4 * low else math.isqrt(low * high)
+        low, high = (low, middle) if sure(middle) else (middle, high)
+    return high
 
 
 def _check_margin(margin: float) -> None:

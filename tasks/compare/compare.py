@@ -17,7 +17,7 @@ from answerkey.metrics_core.judges.votes import SPREAD
 from answerkey.metrics_core.statistics.clustered import Mask
 from answerkey.metrics_core.statistics.intervals import LEVEL
 from answerkey.metrics_core.statistics.paired import PairedDifference, paired_difference, sign_flip
-from answerkey.metrics_core.statistics.power import minimum_detectable, needed_for_mean, needed_for_share
+from answerkey.metrics_core.statistics.power import minimum_detectable, needed_to_show, undetectable
 from answerkey.metrics_core.statistics.ppi import ppi_difference
 from answerkey.tasks.compare.paired_samples import (
     CORPUS_BLEU,
@@ -41,7 +41,6 @@ _UNITS, _SLICE_UNITS = 10_000, 2_000
 """What a test exchanges at most, on all samples and on a slice; more rows are put into so many random groups."""
 _LEAST, _MOST = 999, 9_999
 """Exchanges that a test tries: as many as if there were always as many units as allowed."""
-_HOPELESS = 100
 
 _OF_PAIR = {
     "old": "old_report",
@@ -60,7 +59,7 @@ _OF_ROW = {
     **{name: name for name in ("metric", "field", "slice", "n_common", "n_only_old", "n_only_new", "old", "new")},
     **{"difference": "difference", "low": "ci_low", "high": "ci_high"},
     **{name: name for name in ("p", "p_adjusted", "mde", "needed", "fixed", "broken", "test", "note", "level")},
-    **{name: name for name in ("people", "people_low", "people_high", "n_labelled", "n_clusters")},
+    **{name: name for name in ("people", "people_low", "people_high", "n_labelled", "n_clusters", "mde_note")},
 }
 _COUNTS = ("missing_old", "missing_new")
 
@@ -248,7 +247,9 @@ def _compare_field(
     low, high = samples.new.range(metric, field)
     range_ = None if binary else high - low
     unscored: Unscored | None = None
+    slices = sum(len(one.values) for one in samples.slices)
     for slice_, in_old, in_new in samples.members():
+        family = settings.n_tests * (1 if slice_ == ALL else slices)
         before, after = in_old & (scores.old_status == SCORED), in_new & (scores.new_status == SCORED)
         common = before & after & same_sample
         about = {
@@ -264,7 +265,7 @@ def _compare_field(
             difference = bleu.difference(common, samples.clusters, settings.seed, settings.level)
         elif common.any():
             difference = _difference(samples, scores, common, range_, settings, slice_)
-        row = _field_comparison(metric, field, slice_, difference, about, settings)
+        row = _field_comparison(metric, field, slice_, difference, about, settings, family)
         if row.n_only_old and not bleu and row.difference is not None and row.difference > 0:
             unscored = unscored or samples.unscored(metric, field)
             asked = common | (before & same_sample)
@@ -366,33 +367,19 @@ def _field_comparison(
     found: PairedDifference | None,
     about: dict[str, Any],
     settings: _Settings,
+    family: int,
 ) -> FieldComparison:
     if found is None:
         return replace(_not_compared(metric, field, slice_, "no sample has a number in both reports"), **about)
     low, high, _ = found.interval or (None, None, None)
-    mde = minimum_detectable(found, level=settings.level)
+    mde = minimum_detectable(found, family=family, level=settings.level)
+    too_small = slice_ == ALL and (mde is None or abs(found.difference) < mde)
     return FieldComparison(
         metric, field, slice_, **about, old=found.old, new=found.new, difference=found.difference, low=low, high=high,
         p=found.p, p_adjusted=None, mde=mde, fixed=found.fixed, broken=found.broken, test=found.test,
-        needed=_needed(found, mde, settings.level) if slice_ == ALL else None, level=settings.level,
+        needed=needed_to_show(found, family=family, level=settings.level) if too_small else None, level=settings.level,
+        mde_note=undetectable(found, family=family, level=settings.level),
     )  # fmt: skip
-
-
-def _needed(found: PairedDifference, mde: float | None, level: float) -> int | None:
-    """How many rows like these would show the observed difference, were it the true one."""
-    effect = abs(found.difference)
-    # Rows grow with the square of what the effect is too small by.
-    if mde is None or not found.sd or effect >= mde or effect * _HOPELESS**0.5 < mde:
-        return None
-    if found.test == "mcnemar" and found.fixed is not None and found.broken is not None:
-        return needed_for_share(effect, (found.fixed + found.broken) / found.n, level=level)
-    return needed_for_mean(
-        effect,
-        found.sd,
-        design_effect=found.design_effect,
-        cluster_size=found.n / found.units,
-        level=level,
-    )
 
 
 def _store(home: Home, comparison: Comparison, *, seed: int) -> None:

@@ -300,7 +300,8 @@ CREATE TABLE IF NOT EXISTS comparisons (
     people_high      DOUBLE,            -- of that, at `level`
     n_labelled       BIGINT,            -- samples that people labelled in both reports; NULL: none, or half or more
     n_clusters       BIGINT,            -- clusters that n_common come from; NULL: the data set has no clusters
-    n_candidates     BIGINT DEFAULT 1   -- comparisons that p_adjusted allows for, this one included
+    n_candidates     BIGINT DEFAULT 1,  -- comparisons that p_adjusted allows for, this one included
+    mde_note         VARCHAR            -- why there is no mde, for instance too few clusters; NULL: there is one
 );
 
 -- What gates have said. Nothing is replaced: of several about the same two reports the newest counts.

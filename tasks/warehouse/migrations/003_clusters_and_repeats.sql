@@ -14,3 +14,6 @@ ALTER TABLE report_scores ADD COLUMN within_variance DOUBLE;
 ALTER TABLE IF EXISTS verdicts ADD COLUMN look BIGINT;
 ALTER TABLE IF EXISTS verdicts ADD COLUMN n_candidates BIGINT DEFAULT 1;
 ALTER TABLE IF EXISTS verdicts ADD COLUMN level DOUBLE DEFAULT 0.95;
+
+-- Why there is no minimum detectable effect.
+ALTER TABLE IF EXISTS comparisons ADD COLUMN mde_note VARCHAR;

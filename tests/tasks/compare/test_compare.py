@@ -57,8 +57,10 @@ def test_a_binary_field_by_hand(pair: Comparison) -> None:
     interval = paired_proportions(14, 4, 60)
     assert interval is not None
     assert (row.low, row.high) == pytest.approx(interval[:2])
-    assert row.mde == pytest.approx(detectable_share(60, 18 / 60))
-    assert row.needed == needed_for_share(10 / 60, 18 / 60)
+    family = len(pair.overall)
+    assert row.mde == pytest.approx(detectable_share(60, 18 / 60, family=family))
+    assert row.mde_note is None
+    assert row.needed == needed_for_share(10 / 60, 18 / 60, family=family)
     # The label, the match and recall are 0 or 1 on every row, and they are the same on every row.
     assert {row_of(pair, name).fixed for name in ("exact_match.match", "token_overlap.recall")} == {14}
 
