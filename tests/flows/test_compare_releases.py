@@ -110,7 +110,9 @@ def test_history_is_drawn(bare_cli: Cli, home: Path) -> None:
     found = json.loads(bare_cli("history", "label.correct", "--home", home, "--json").stdout)
     assert [moment["mean"] for moment in found["d"]] == [0.5, 0.75, 0.5, 0.5]
     drift = found["d"][-1]["drift"]
-    assert lines[7:] == [f"! {drift['sentence']}"]
+    # Forty samples are too few to show so small a difference: it is said, and not as a warning.
+    assert drift["finding"] is None
+    assert lines[7:] == [drift["sentence"]]
     assert (drift["finding"], drift["n"]) == ("lower", 40)
     assert drift["sentence"].endswith("The reports before it are about several releases: old, new, same.")
 
