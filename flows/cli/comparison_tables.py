@@ -30,6 +30,7 @@ from answerkey.tasks.publish.text import (
     only_one,
     signed,
     table,
+    undetectable,
 )
 from answerkey.tasks.reports.report import Moment
 from answerkey.tasks.traces.score import Preview
@@ -80,7 +81,7 @@ def _pair(pair: Comparison, *, by_slice: bool) -> Iterator[Table | str]:
                 yield from _table(f"{name} by slice", rows)
     if any(row.mde is not None for row in pair.overall):
         yield f"[dim]{DETECTABLE}[/dim]"
-    yield from (f"[dim]{note}[/dim]" for note in (family_note(pair), human_note(pair)) if note)
+    yield from (f"[dim]{note}[/dim]" for note in (*undetectable(pair), family_note(pair), human_note(pair)) if note)
     warnings = [*([pair.not_comparable] if pair.not_comparable else []), *pair.warnings, *only_one(pair)]
     yield from (f"[yellow]![/yellow] {escape(text)}" for text in warnings)
 

@@ -162,7 +162,9 @@ def _why(comparison: Comparison, row: FieldComparison) -> str:
 
 
 def _unseen(row: FieldComparison) -> str:
-    """How many samples the observed difference needs, or else the minimum detectable effect."""
+    """How many samples the observed difference needs, or else the minimum detectable effect, or why there is none."""
+    if row.mde_note:
+        return f" {row.mde_note[:1].upper()}{row.mde_note[1:]}."
     if row.needed:
         return f" About {needed(row)} samples would show a difference of this size with a power of 80 %."
     return f" These samples show a difference of {number(row.mde)} with a power of 80 %." if row.mde is not None else ""
@@ -196,6 +198,15 @@ def table(rows: Sequence[FieldComparison]) -> tuple[tuple[str, ...], list[tuple[
 def needed(row: FieldComparison) -> str:
     """How many samples would show a difference that these do not show; empty where that is not known."""
     return f"{row.needed:,}" if row.needed and row.finding == NOT_SHOWN else ""
+
+
+def undetectable(comparison: Comparison) -> Iterator[str]:
+    """Why fields have no minimum detectable effect, each reason once."""
+    fields: dict[str, list[str]] = {}
+    for row in comparison.overall:
+        if row.mde_note:
+            fields.setdefault(row.mde_note, []).append(row.name)
+    yield from (f"{', '.join(names)}: {note}" for note, names in fields.items())
 
 
 def fixed(row: FieldComparison) -> str:

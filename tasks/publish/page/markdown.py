@@ -11,7 +11,18 @@ from answerkey.metrics_core.gate.gate import RuleOutcome
 from answerkey.tasks.publish.page.html import by_slice, environment
 from answerkey.tasks.publish.page.model import Page, ValueWithEnds
 from answerkey.tasks.publish.page.text import visible
-from answerkey.tasks.publish.text import NONE, ends, estimate, family_note, human_note, literal, number, only_one, table
+from answerkey.tasks.publish.text import (
+    NONE,
+    ends,
+    estimate,
+    family_note,
+    human_note,
+    literal,
+    number,
+    only_one,
+    table,
+    undetectable,
+)
 from answerkey.tasks.reports.manifest import named
 from answerkey.tasks.reports.report import Score
 
@@ -62,6 +73,7 @@ def _notes(comparison: Comparison) -> list[str]:
         *([comparison.not_comparable] if comparison.not_comparable else []),
         *comparison.warnings,
         *only_one(comparison),
+        *undetectable(comparison),
     ]
 
 

@@ -22,6 +22,7 @@ from answerkey.tasks.publish.text import (
     samples,
     signed,
     table,
+    undetectable,
 )
 from answerkey.tasks.reports.report import Report
 from tests.tasks.publish.page.page_help import report, score
@@ -135,6 +136,14 @@ def test_differences_have_a_sign_unless_they_are_nothing(value: float | None, sh
 )
 def test_shares_are_never_rounded_to_all_or_nothing(value: float | None, shown: str) -> None:
     assert percent(value) == shown
+
+
+def test_what_cannot_be_shown_is_said_with_its_reason() -> None:
+    note = "no difference can be shown with 5 clusters; it takes at least 6"
+    few = replace(ROW, mde=None, n_clusters=5, mde_note=note)
+    pair = Comparison("a", "b", (few, replace(few, metric="rouge_l", field="f1"), BETTER))
+    assert headline(pair, "label.correct").endswith(f"The interval contains 0. N{note[1:]}.")
+    assert list(undetectable(pair)) == [f"label.correct, rouge_l.f1: {note}"]
 
 
 def test_an_interval_has_two_ends() -> None:
