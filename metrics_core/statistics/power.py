@@ -55,7 +55,7 @@ def minimum_detectable(
         return None
     plan = Plan.of(measured)
     decision = _Decision(family, power, level)
-    low, high = plan.error(0.0, 1.0) / 4, measured.span
+    low, high = max(plan.error(0.0, 1.0) / 4, measured.span * SMALLEST_EFFECT), measured.span
     if not decision.shows(plan, high, 1.0):
         return None
     while high > low * 1.002:
