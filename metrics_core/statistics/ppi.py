@@ -22,7 +22,13 @@ from answerkey.metrics_core.statistics.clustered import (
     standard_deviation,
     sum_interval,
 )
-from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, Interval, normal_quantile
+from answerkey.metrics_core.statistics.intervals import (
+    LEVEL,
+    Estimate,
+    Interval,
+    independent_difference,
+    normal_quantile,
+)
 
 Labels = Sequence[float | None]
 """The label of each row, None where it has none."""
@@ -33,7 +39,7 @@ class PredictionPowered:
     """An estimate of the mean human label of all rows, from labels of some rows and scores of all.
 
     Attributes:
-        value: the estimate; `interval`: None for fewer than two labelled rows (clusters), or three if weight > 0.
+        value: the estimate; `interval`: None for fewer than two labelled rows (clusters).
         weight: lambda, 0..1: the weight of the scores; at 0 only the labels count.
         labelled: rows with a label; `unlabelled`: rows with a score only.
 
@@ -59,12 +65,14 @@ def ppi_mean(
     """The mean label of all rows, of which only some are labelled (PPI++; Angelopoulos, Duchi and Zrnic 2023).
 
     lambda * mean(scores of unlabelled rows) + mean(label - lambda * score over labelled rows), with the lambda that
-    minimises the variance: cov(label, score) / ((1 + labelled / unlabelled) * var(score)), cut to 0..1. For many
-    rows the interval is never wider than with the labels alone. Valid whatever errors the judge makes, but only if the
-    labelled rows are a random sample of all rows and the judge was not tuned on their labels.
+    minimises the variance: cov(label, score) / ((1 + labelled / unlabelled) * var(score)), cut to 0..1. Valid whatever
+    errors the judge makes, but only if the labelled rows are a random sample of all rows and the judge was not tuned on
+    their labels.
 
-    The interval is t, with the degrees of freedom of the labelled rows (clusters), not cut to the metric's range; where
-    the scores do not count, it is that of the labels' mean.
+    The interval adds the squares of two distances (MOVER; Zou and Donner 2008), those of the bounded means of the
+    corrections and of the predictions: t intervals are too narrow where few labels show none of a good judge's errors.
+    In clusters, which may have rows of both kinds, it is t with the error summed by cluster. Where the labels alone
+    have the narrower interval (few of them, mostly), they alone count, and the weight is 0.
 
     Args:
         scores: (rows,): the judge's score of every row, in 0 to `span`.
@@ -187,27 +195,52 @@ def _ppi(
     ends: tuple[float, float],
     level: float,
 ) -> PredictionPowered:
-    """PPI++ for a mean, with the error summed by cluster where there are clusters."""
+    """PPI++ for a mean; the labels alone where that makes the narrower interval."""
     labelled, unlabelled = int(known.sum()), int((~known).sum())
     if not labelled:
         raise ValueError("labels: at least one row must have one")
+
+    low, high = ends
+    alone = _mean(truth, known, codes, low, high, level)
     weight = _weight(judged, known, truth)
-    rest, corrections = weight * judged[~known], (truth - weight * judged)[known]
-    value = mean(corrections) + (mean(rest) if unlabelled else 0.0)
-    if not weight:
-        own = mean_interval(
-            truth[known], None if codes is None else codes[known], low=ends[0], high=ends[1], level=level
-        )
-        return PredictionPowered(value, own, weight, labelled, unlabelled)
-    effects = np.zeros(len(judged))
-    for chosen, part in ((known, corrections), (~known, rest)):
-        if len(part):
-            effects[chosen] = (part - mean(part)) / len(part)
+    if weight and alone.interval:
+        corrections = _mean(truth - weight * judged, known, codes, low - weight * high, high - weight * low, level)
+        predicted = _mean(-weight * judged, ~known, codes, -weight * high, -weight * low, level)
+        value = corrections.value - predicted.value
+        if codes is None:
+            interval = independent_difference(corrections, predicted)
+        else:
+            interval = _clustered(value, (truth - weight * judged, weight * judged), known, codes, high - low, level)
+        inside = interval and interval.clipped(low, high)._replace(method="ppi" if codes is None else "cluster-ppi-t")
+        if inside and inside.high - inside.low < alone.interval.high - alone.interval.low:
+            return PredictionPowered(min(high, max(low, value)), inside, weight, labelled, unlabelled)
+    return PredictionPowered(alone.value, alone.interval, 0.0, labelled, unlabelled)
+
+
+def _mean(
+    values: Floats, rows: npt.NDArray[np.bool_], codes: Codes | None, low: float, high: float, level: float
+) -> Estimate:
+    """Of the values of `rows`, which lie in `low` to `high`."""
+    part = values[rows]
+    clusters = None if codes is None else codes[rows]
+    return Estimate(mean(part), mean_interval(part, clusters, low=low, high=high, level=level))
+
+
+def _clustered(
+    value: float, parts: tuple[Floats, Floats], known: npt.NDArray[np.bool_], codes: Codes, span: float, level: float
+) -> Interval | None:
+    """t interval with the error summed by cluster, since a cluster may have rows with a label and rows without one.
+
+    Args:
+        parts: (rows,) each: corrections, of which those of labelled rows count, and predictions of the other rows.
+    """
+    effects = np.zeros(len(known))
+    for rows, part in ((known, parts[0]), (~known, parts[1])):
+        effects[rows] = (part[rows] - mean(part[rows])) / rows.sum()
     # The weight was fitted to the labelled rows, which costs one of them, as a slope does in a regression.
-    units = (labelled if codes is None else len(np.unique(codes[known]))) - 1
-    span = ends[1] - ends[0]
-    interval = sum_interval(value, effects, codes, span=span, method="ppi-t", n=units, level=level)
-    return PredictionPowered(value, interval, weight, labelled, unlabelled)
+    return sum_interval(
+        value, effects, codes, span=span, method="ppi-t", n=len(np.unique(codes[known])) - 1, level=level
+    )
 
 
 def _weight(judged: Floats, known: npt.NDArray[np.bool_], truth: Floats) -> float:
