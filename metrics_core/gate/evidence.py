@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -22,6 +21,7 @@ from answerkey.metrics_core.statistics.clustered import (
 )
 from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, Interval
 from answerkey.metrics_core.statistics.paired import difference_interval
+from answerkey.metrics_core.statistics.power import detectable_loss, needed_to_pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +178,11 @@ class RuleStatistic:
     unmeasured_as: float = 0.0
     n_changed: int = 0
 
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The lowest and the highest value that a change, or a score, can have."""
+        return (self.low - self.high, self.high - self.low) if self.means else (self.low, self.high)
+
     def interval(self, level: float = LEVEL) -> Interval | None:
         """The interval of the difference or of the mean, by the same methods as in reports and comparisons."""
         if self.means:
@@ -204,24 +209,22 @@ class RuleStatistic:
         if self.binary and self.codes is None:
             interval = self.interval(level)
             return interval is not None and (interval.low > floor if sign > 0 else interval.high < floor)
-        ends = (self.low - self.high, self.high - self.low) if self.means else (self.low, self.high)
-        low, high = ends if sign > 0 else (-ends[1], -ends[0])
+        low, high = self.bounds if sign > 0 else (-self.bounds[1], -self.bounds[0])
         sums = sign * unit_sums(self.changes, self.codes)
         sizes = 1.0 if self.codes is None else np.bincount(self.codes).astype(np.float64)
         return bool(rejects([sums], sign * floor, sizes, low=low, high=high, alpha=(1 - level) / 2)[0])
 
-    def interval_if_equal(self, level: float = LEVEL) -> Interval | None:
-        """Roughly the interval of the difference if the releases were equally good and changed as many answers.
+    def needed_to_pass(self, floor: float, mean: float, level: float = LEVEL) -> int | None:
+        """About how many samples like these would lie above `floor` with a power of 80 %, were `mean` the true mean."""
+        return needed_to_pass(
+            self.changes, self.codes, floor, mean, binary=self.binary, bounds=self.bounds, level=level
+        )
 
-        Changes in both directions spread more around 0 than changes in one direction around their mean.
-        """
-        observed = self.interval(level)
-        sums, centred = (unit_sums(part, self.codes) for part in (self.changes, self.changes - mean(self.changes)))
-        spread = float(centred @ centred)
-        if observed is None or spread <= 1e-12 * float(sums @ sums):
-            return observed
-        half = (observed.high - observed.low) / 2 * math.sqrt(float(sums @ sums) / spread)
-        return Interval(-half, half, observed.method)
+    def detectable_loss(self, floor: float, most: float, level: float = LEVEL) -> float | None:
+        """The smallest true loss, up to `most`, that such samples show to be below `floor` with a power of 80 %."""
+        return detectable_loss(
+            self.changes, self.codes, floor, most, binary=self.binary, bounds=self.bounds, level=level
+        )
 
 
 def statistic_of(

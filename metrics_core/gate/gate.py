@@ -29,7 +29,7 @@ from answerkey.metrics_core.gate.evidence import Calibrated, Coverage, Evidence,
 from answerkey.metrics_core.gate.policy import Policy, PolicyRule
 from answerkey.metrics_core.statistics.bounded_mean import minimum_clusters
 from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, percent
-from answerkey.metrics_core.statistics.power import Decision, needed_to_decide, needed_to_pass
+from answerkey.metrics_core.statistics.power import Decision, needed_to_decide
 
 GateOutcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INCOMPLETE"]
 
@@ -236,16 +236,7 @@ def _score(
 def _needed(rule: PolicyRule, statistic: RuleStatistic, level: float) -> int | None:
     """Samples that would decide if the releases were equally good; where that is no pass, as different as they seem."""
     equal = rule.kind == "difference" and rule.floor < 0
-    span = statistic.high - statistic.low
-    return needed_to_pass(
-        statistic.changes,
-        statistic.codes,
-        rule.floor,
-        0.0 if equal else statistic.value,
-        binary=statistic.binary,
-        bounds=(-span, span) if statistic.means else (statistic.low, statistic.high),
-        level=level,
-    )
+    return statistic.needed_to_pass(rule.floor, 0.0 if equal else statistic.value, level)
 
 
 def _minimum_clusters(rule: PolicyRule, statistic: RuleStatistic, level: float) -> int | None:

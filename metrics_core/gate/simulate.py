@@ -28,8 +28,8 @@ from answerkey.metrics_core.gate.evidence import Evidence, PairedScores, RuleSta
 from answerkey.metrics_core.gate.gate import PRECEDENCE, GateOutcome, decisions
 from answerkey.metrics_core.gate.policy import Policy, PolicyRule
 from answerkey.metrics_core.statistics.clustered import Codes, Floats
-from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, clopper_pearson, normal_quantile
-from answerkey.metrics_core.statistics.power import POWER, needed_to_decide
+from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, clopper_pearson
+from answerkey.metrics_core.statistics.power import POWER
 
 Truth = Literal["equal", "margin", "loss", "enough", "dropped", "documents", "rare", "noise"]
 
@@ -165,15 +165,10 @@ def _exchanged(
     yield _Scenario("equal", 0.0, ("FAIL",) if floor else ("PASS", "FAIL"))
     if 0 < -floor <= largest:
         yield _Scenario("margin", -floor, ("PASS", "FAIL"))
-    step = 1 - (1 - level) / family
-    interval, usual = statistic.interval_if_equal(step), statistic.interval_if_equal(level)
-    if interval is None or usual is None:
-        return
-    # An interval that wide leaves the floor out with the chance POWER if the truth lies so much farther away.
-    farther = (interval.high - interval.low) / 2 * (1 + normal_quantile(2 * POWER - 1) / normal_quantile(step))
-    if farther - floor <= largest:
-        yield _Scenario("loss", farther - floor, ("PASS",), stated_fail=POWER)
-    needed = needed_to_decide(usual, -floor, statistic.n, level=level)
+    loss = statistic.detectable_loss(floor, largest, 1 - (1 - level) / family)
+    if loss is not None:
+        yield _Scenario("loss", loss, ("PASS",), stated_fail=POWER)
+    needed = statistic.needed_to_pass(floor, 0.0, level) if floor < 0 else None
     if needed and needed <= _COUNTED_CELLS // _LEAST and family == 1:
         yield _Scenario("enough", 0.0, ("FAIL",), growth=needed / statistic.n, stated_pass=POWER)
 

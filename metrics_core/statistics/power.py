@@ -404,6 +404,51 @@ def needed_to_pass(
     return None if growth is None else math.ceil(growth * len(changes))
 
 
+def detectable_loss(
+    changes: Floats,
+    codes: Codes | None,
+    floor: float,
+    most: float,
+    *,
+    binary: bool,
+    bounds: tuple[float, float],
+    power: float = POWER,
+    level: float = LEVEL,
+) -> float | None:
+    """The smallest true loss for which the interval of rows like these lies below `floor` with `power`.
+
+    Args:
+        changes: (rows,): differences, new - old; `codes`, `binary` and `bounds` as for `needed_to_pass`.
+        floor: minus the margin, at most 0.
+        most: the largest loss to think of, in the units of the scores.
+
+    Returns:
+        None where not even a loss of `most` would be seen.
+
+    >>> rows = np.repeat([1.0, -1.0, 0.0], [54, 54, 492])
+    >>> round(detectable_loss(rows, None, -0.03, 0.18, binary=True, bounds=(-1, 1)), 3)
+    0.079
+    """
+    from scipy.optimize import bisect
+
+    if binary and codes is None:
+
+        def seen(loss: float) -> bool:
+            return _binary_pass(-changes, -floor, loss, difference=True, power=power, level=level)(len(changes))
+
+    else:
+        low, high = bounds
+        units = Units(-unit_sums(changes, codes), unit_sums(np.ones(len(changes)), codes), np.ones(1))
+        plan = Plan(units, -high, -low)
+
+        def seen(loss: float) -> bool:
+            return plan.excludes(loss, -floor, 1.0, power=power, level=level)
+
+    if most <= -floor or not seen(most):
+        return None
+    return float(bisect(lambda loss: 0.5 - seen(loss), -floor, most, xtol=1e-5))
+
+
 def _binary_pass(
     changes: Floats, floor: float, mean: float, *, difference: bool, power: float, level: float
 ) -> Callable[[int], bool]:
