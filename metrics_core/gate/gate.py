@@ -170,7 +170,15 @@ def _changed(n: int, new: str) -> str:
 def decisions(
     statistics: Mapping[PolicyRule, RuleStatistic], family: int, level: float = LEVEL
 ) -> dict[PolicyRule, Decision]:
-    """PASS, FAIL or INCONCLUSIVE for each rule, as one of `family` rules about scores."""
+    """PASS, FAIL or INCONCLUSIVE for each rule, as one of `family` rules about scores.
+
+    >>> import numpy as np
+    >>> from answerkey.metrics_core.gate.evidence import PairedScores
+    >>> rule, scores = PolicyRule("difference", "exact_match.match", ALL, -0.05), np.repeat([1.0, 0.0], [150, 50])
+    >>> same = statistic_of(PairedScores(scores, scores, binary=True), None, difference=True)
+    >>> list(decisions({rule: same}, family=1).values())
+    ['PASS']
+    """
     failing = _failing(statistics, family, level)
     return {
         rule: "FAIL" if rule in failing else "PASS" if statistic.above(rule.floor, level) else "INCONCLUSIVE"

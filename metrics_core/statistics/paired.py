@@ -184,10 +184,10 @@ def paired_difference(
         binary: scores are 0 or 1.
         clusters: (rows,): rows of one cluster are not independent; a row with None belongs to no cluster.
         span: length of the range that scores lie in, 1 for 0..1.
-        seed: for the sign flips, if there are too many to try all; `permutations`: how many to try then.
+        seed: for the sign flips, if too many to try all; `permutations`: how many to try then.
 
     Raises:
-        ValueError: no rows, not the same number of rows, numbers that are not finite, not 0 or 1 though `binary`.
+        ValueError: no rows, not the same number of rows, not finite, not 0 or 1 though `binary`.
 
     >>> result = paired_difference([0] * 6 + [1] * 4, [1] * 9 + [0], binary=True)
     >>> result.difference, result.fixed, result.broken, result.p
@@ -196,8 +196,7 @@ def paired_difference(
     checked = zeros_and_ones if binary else numbers
     before, after = checked(old, "old"), checked(new, "new")
     check_same_rows(before, after, "old and new")
-    codes = codes_of(clusters, len(before))
-    change = after - before
+    codes, change = codes_of(clusters, len(before)), after - before
     sums = unit_sums(change, codes)
     fixed, broken = (int((change > 0).sum()), int((change < 0).sum())) if binary else (None, None)
     test: Test = "sign-flip" if codes is None else "cluster sign-flip"

@@ -25,6 +25,10 @@ class Plan:
     All are moved, by the same amount a row. Where few have a difference at all, only these are; and an effect that is
     larger than if all of these had changed for the better takes more such units. Of 0/1 rows no more than all can
     change, so the more of the changes go one way, the less they vary.
+
+    >>> plan = Plan(Units(np.array([0.1, -0.1] * 50), np.ones(1), np.ones(1)), low=-1.0, high=1.0)
+    >>> plan.excludes(0.1, 0.0, growth=1.0, power=0.8, level=0.95), round(plan.error(0.1, growth=1.0), 4)
+    (True, 0.0101)
     """
 
     def __init__(self, units: Units, low: float, high: float, *, sparse: bool = True) -> None:
@@ -144,6 +148,9 @@ def sign_flip_shift(units: int, alpha: float, power: float) -> float | None:
     None where no p is so small. All flips of few units: one of the units A is at least as extreme as none where
     the mean of A is at most 0, so a sample is shown from a shift on that is an order statistic of these means. Drawn
     with a fixed seed. From 13 units on: the power of Student's t (the non-central distribution of t).
+
+    >>> sign_flip_shift(5, alpha=0.05, power=0.8) is None, round(sign_flip_shift(100, alpha=0.05, power=0.8), 2)
+    (True, 2.83)
     """
     if units > _TRIED:
         return _t_shift(units - 1, alpha, power)

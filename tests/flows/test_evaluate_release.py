@@ -97,7 +97,7 @@ def test_one_release_prints_the_table_people_want_first(cli: Cli, answers: Path,
         "interval",
         "scored/total",
     ]
-    assert "exact_match.match   0.500   0.150 to 0.850            4/4" in result.stdout
+    assert "exact_match.match   0.500   0.068 to 0.932            4/4" in result.stdout
     assert "faq/new/v1  4 answers" in result.stdout
     runs = ask("flow_runs/filter", {"flow_runs": {"name": {"any_": ["evaluate new on faq"]}}})
     assert len(runs) == 1

@@ -255,7 +255,7 @@ def test_calibrate_prints_and_keeps(bare_cli: Cli, tmp_path: Path) -> None:
     file.write_text("\n".join(["id,release,label,verdict", *rows]))
     result = bare_cli("calibrate", "mine.match", "--labels", file, "--home", tmp_path / "home")
     assert result.returncode == 0, result.stderr
-    assert [line.split()[:2] for line in result.stdout.splitlines() if "(" in line][1:] == [
+    assert [line.split()[:2] for line in result.stdout.splitlines() if "[" in line] == [
         ["all", "60"], ["b", "30"], ["a", "30"],
     ]  # fmt: skip
     assert "signature: mine|stored" in result.stdout
