@@ -185,17 +185,12 @@ def _units(
     """
     import numpy as np
 
-    wanted = {key: field for key, field in fields.items() if clustered or not field.binary}
-    if not wanted:
-        return {}
-    about = {
-        "metrics": [metric for metric, _ in wanted],
-        "fields": [field for _, field in wanted],
-        "lows": [field.low for field in wanted.values()],
-        "highs": [field.high for field in wanted.values()],
-        "bins": _BINS,
-    }
-    rows = warehouse.execute(_SQL["cluster_sums" if clustered else "row_values"], about).fetchall()
+    query = _SQL["cluster_sums" if clustered else "row_values"]
+    rows: list[tuple[Any, ...]] = []
+    for (metric, name), field in fields.items():
+        if clustered or not field.binary:
+            about = {"metric": metric, "field": name, "low": field.low, "high": field.high, "bins": _BINS}
+            rows += warehouse.execute(query, about).fetchall()
     found = {}
     for key, bins in groupby(rows, key=lambda row: row[:4]):
         sizes, counts, centres, spreads = np.array([row[4:] for row in bins], np.float64).T

@@ -97,12 +97,11 @@ FROM sums GROUP BY report_id, metric, field, slice
 -- name: row_values
 -- The values behind every mean, for its interval, as a histogram: a million rows come back as a few hundred. How far
 -- the values of a bin lie from their mean is kept as their standard deviation, so that nothing is lost that matters.
+-- One field at a time: all fields of a million rows together take more memory than a session has.
 SELECT report_id, metric, field, slice, 1 AS size, count(*), avg("value"), stddev_pop("value")
 FROM places JOIN question_scores USING (report_id, sample_id)
-JOIN (SELECT unnest($metrics) AS metric, unnest($fields) AS field, unnest($lows) AS low, unnest($highs) AS high)
-    USING (metric, field)
-WHERE "value" IS NOT NULL
-GROUP BY report_id, metric, field, slice, floor(("value" - low) / (high - low) * $bins)
+WHERE metric = $metric AND field = $field AND "value" IS NOT NULL
+GROUP BY report_id, metric, field, slice, floor(("value" - $low) / ($high - $low) * $bins)
 ORDER BY ALL
 
 -- name: cluster_sums
@@ -110,14 +109,12 @@ ORDER BY ALL
 WITH clusters AS (
     SELECT report_id, metric, field, slice, count(*) AS size, sum("value") AS total
     FROM places JOIN question_scores USING (report_id, sample_id)
-    WHERE "value" IS NOT NULL
+    WHERE metric = $metric AND field = $field AND "value" IS NOT NULL
     GROUP BY report_id, metric, field, slice, grp
 )
 SELECT report_id, metric, field, slice, size, count(*), avg(total), stddev_pop(total)
 FROM clusters
-JOIN (SELECT unnest($metrics) AS metric, unnest($fields) AS field, unnest($lows) AS low, unnest($highs) AS high)
-    USING (metric, field)
-GROUP BY report_id, metric, field, slice, size, floor((total / size - low) / (high - low) * $bins)
+GROUP BY report_id, metric, field, slice, size, floor((total / size - $low) / ($high - $low) * $bins)
 ORDER BY ALL
 
 -- name: add_aggregate
