@@ -86,5 +86,5 @@ $(RUNTIME): pyproject.toml constraints.txt
 
 $(DEV): $(RUNTIME)
 	@echo "installing the tools for tests and lint into $(VENV) (once)"
-	@$(PIP_INSTALL) -e '.[dev]'
+	@$(PIP_INSTALL) -e '.[cluster,dev]'
 	@touch $@
