@@ -17,6 +17,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.cluster_servers import Postgres, SeaweedFS, postgres_binaries
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -167,3 +169,47 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("the folder ../shared is not beside the repository")
     return folder
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[Postgres]:
+    """PostgreSQL, started by the first test that asks for it."""
+    try:
+        postgres_binaries()
+    except FileNotFoundError as error:
+        pytest.skip(str(error))
+    server = Postgres()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def postgres(postgres_server: Postgres, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A new database, as text for libpq without the password, which is in the file that PGPASSFILE names."""
+    monkeypatch.setenv("PGPASSFILE", str(postgres_server.pgpass))
+    with postgres_server.database() as conninfo:
+        yield conninfo
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[SeaweedFS]:
+    """An S3 server, started by the first test that asks for it."""
+    server = SeaweedFS()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def s3(s3_server: SeaweedFS, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The address of a new bucket, `s3://BUCKET`; its server and keys are in the variables AWS_*."""
+    for name, value in s3_server.environment_of_clients.items():
+        monkeypatch.setenv(name, value)
+    with s3_server.bucket() as bucket:
+        yield f"s3://{bucket}"
+
+
+@pytest.fixture
+def lake(postgres: str, s3: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A home on S3 with its catalog in PostgreSQL, as users give it: the text for --home; the rest is in variables."""
+    monkeypatch.setenv("ANSWERKEY_CATALOG", f"postgres:{postgres}")
+    return f"{s3}/evaluations"
