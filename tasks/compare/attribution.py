@@ -11,11 +11,10 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.statistics.clustered import Mask
 from answerkey.tasks.compare.paired_samples import SCORED, PairedSamples, pair_samples
 from answerkey.tasks.load.sources import without_secrets
-from answerkey.tasks.reports.report import Report, read_reports
+from answerkey.tasks.reports.report import Report, read_pair
 from answerkey.tasks.warehouse.home import Home
 
 ChangeKind = Literal["judge", "prompt", "parser", "code", "settings", "library", "parameter"]
@@ -164,11 +163,7 @@ def diff(home: Home, old_report_id: str, new_report_id: str) -> Difference:
     Raises:
         UserError: a report is not there, both are the same, or they are about two data sets.
     """
-    old, new = read_reports(home, [old_report_id, new_report_id])
-    if old.report_id == new.report_id:
-        raise UserError(f"{old.report_id}: a report cannot be compared with itself")
-    if old.dataset != new.dataset:
-        raise UserError(f"{old.report_id} is about {old.dataset}, and {new.report_id} about {new.dataset}")
+    old, new = read_pair(home, old_report_id, new_report_id)
     samples = pair_samples(home, old, new)
     both = samples.in_old & samples.in_new
     names = [[f"{score.metric}.{score.field}" for score in report.overall] for report in (old, new)]

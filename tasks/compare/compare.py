@@ -31,11 +31,8 @@ from answerkey.tasks.compare.paired_samples import (
 )
 from answerkey.tasks.compare.warnings import comparison_warnings, differing_methods, unanswered_warnings
 from answerkey.tasks.reports.headline import LABELLED, fields_of, headlines
-from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, MOST_LABELLED, Report, read_reports
+from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, MOST_LABELLED, Report, read_pair, read_reports
 from answerkey.tasks.warehouse.home import Home
-
-USES_FACTS = ("ground_truth_similarity",)
-"""Metrics for which a sample with other facts is another sample."""
 
 _UNITS, _SLICE_UNITS = 10_000, 2_000
 """What a test exchanges at most, on all samples and on a slice; more rows are put into so many random groups."""
@@ -114,7 +111,7 @@ def compare_all(
         UserError: a report is not there, both of a pair are the same, they are about two data sets, one of `fields` is
             in neither, or no pair has the `primary` field.
     """
-    reports = [_pair(home, *pair) for pair in pairs]
+    reports = [read_pair(home, *pair) for pair in pairs]
     declared = [primary if primary in _known(*pair) else "" for pair in reports]
     if primary and reports and not any(declared):
         raise UserError(_unknown(primary, _known(*reports[0])))
@@ -126,15 +123,6 @@ def compare_all(
     for comparison in comparisons:
         _store(home, comparison, seed=seed)
     return comparisons
-
-
-def _pair(home: Home, old_report_id: str, new_report_id: str) -> tuple[Report, Report]:
-    old, new = read_reports(home, [old_report_id, new_report_id])
-    if old.report_id == new.report_id:
-        raise UserError(f"{old.report_id}: a report cannot be compared with itself")
-    if old.dataset != new.dataset:
-        raise UserError(f"{old.report_id} is about {old.dataset}, and {new.report_id} about {new.dataset}")
-    return old, new
 
 
 def _compare(home: Home, old: Report, new: Report, wanted: Sequence[str], settings: _Settings) -> Comparison:
@@ -241,7 +229,7 @@ def _compare_field(
     """
     bleu = samples.bleu() if (metric, field) == CORPUS_BLEU else None
     scores = bleu.scores if bleu else samples.scores(metric, field)
-    same_sample = ~(samples.changed | samples.facts_changed) if metric in USES_FACTS else ~samples.changed
+    same_sample = ~samples.changed_for(metric)
     both = (scores.old_status == SCORED) & (scores.new_status == SCORED) & same_sample
     binary = all(np.isin(side[both], (0, 1)).all() for side in (scores.old, scores.new))
     low, high = samples.new.range(metric, field)

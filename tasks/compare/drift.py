@@ -18,8 +18,7 @@ from answerkey.metrics_core.statistics.clustered import Codes, Floats, mean
 from answerkey.metrics_core.statistics.intervals import LEVEL, percent
 from answerkey.metrics_core.statistics.paired import difference_interval
 from answerkey.tasks.compare.attribution import signature_changes
-from answerkey.tasks.compare.compare import USES_FACTS
-from answerkey.tasks.compare.paired_samples import CORPUS_BLEU, floats
+from answerkey.tasks.compare.paired_samples import CORPUS_BLEU, USES_FACTS, floats
 from answerkey.tasks.reports.report import Moment, Report, read_reports
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements

@@ -28,6 +28,8 @@ STATUSES = ("absent", "scored", "failed", "undefined", "skipped")
 """What a sample can be in a report, by its code in `FieldScores`."""
 SCORED = STATUSES.index("scored")
 CORPUS_BLEU = ("bleu", "corpus_bleu")
+USES_FACTS = ("ground_truth_similarity",)
+"""Metrics for which a sample with other facts is another sample."""
 
 _SQL = statements(__name__)
 _OF_THE_DATA = [NO_REFERENCE.reason, NO_QUESTION.reason, NOT_LABELLED]
@@ -140,6 +142,10 @@ class PairedSamples:
     new_length: npt.NDArray[np.float64]
     clusters: npt.NDArray[np.int64] | None
     slices: tuple[Slices, ...]
+
+    def changed_for(self, metric: str) -> Mask:
+        """The samples that are not the same for `metric`, which may read the facts."""
+        return self.changed | self.facts_changed if metric in USES_FACTS else self.changed
 
     def scores(self, metric: str, field: str) -> FieldScores:
         """Scores and statuses of one field."""

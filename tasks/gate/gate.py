@@ -18,7 +18,6 @@ from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.statistics.clustered import Mask
 from answerkey.metrics_core.statistics.intervals import LEVEL, percent
 from answerkey.metrics_core.statistics.multiple_testing import shared_level
-from answerkey.tasks.compare.compare import USES_FACTS
 from answerkey.tasks.compare.paired_samples import (
     CORPUS_BLEU,
     SCORED,
@@ -31,6 +30,7 @@ from answerkey.tasks.compare.paired_samples import (
 from answerkey.tasks.compare.warnings import differing_methods
 from answerkey.tasks.gate.calibrate import calibrations_of
 from answerkey.tasks.gate.verdicts import ReleaseVerdict, look_at, store_verdict
+from answerkey.tasks.reports.headline import LABELLED
 from answerkey.tasks.reports.report import (
     LABEL,
     LABEL_FIELD,
@@ -38,12 +38,11 @@ from answerkey.tasks.reports.report import (
     is_known,
     labels,
     pair_named,
-    read_reports,
+    read_pair,
     report_named,
 )
 from answerkey.tasks.warehouse.home import Home
 
-_LABEL_NAME = f"{LABEL}.{LABEL_FIELD.name}"
 _WANTED = tuple(STATUSES.index(name) for name in ("scored", "failed", "skipped"))
 """What a sample is that the metric has something to say about."""
 
@@ -92,7 +91,7 @@ def policy_for(policy: str, baseline: str, metrics: Sequence[Metric]) -> Policy 
     read = read_policy(policy)
     check_fields(read, metrics)
     ranges = {f"{metric.name}.{one.name}": (one.low, one.high) for metric in metrics for one in metric.fields}
-    check_ranges(read, {_LABEL_NAME: (LABEL_FIELD.low, LABEL_FIELD.high)} | ranges)
+    check_ranges(read, {LABELLED: (LABEL_FIELD.low, LABEL_FIELD.high)} | ranges)
     return read
 
 
@@ -180,12 +179,7 @@ def gate_self_test(home: Home, old: str, new: str, policy: Policy, dataset: str 
 
 def _reports(home: Home, old: str, new: str, dataset: str, policy: Policy) -> tuple[Report, Report]:
     """Both reports, which must be two, and about one data set, with fields that the rules can decide on."""
-    old, new = pair_named(home, old, new, dataset)
-    before, after = read_reports(home, [old, new])
-    if old == new:
-        raise UserError(f"{old}: a report cannot be compared with itself")
-    if before.dataset != after.dataset:
-        raise UserError(f"{old} is about {before.dataset}, and {new} about {after.dataset}")
+    before, after = read_pair(home, *pair_named(home, old, new, dataset))
     names = (name.partition(".") for name in policy.fields)
     known = [(metric, field) for metric, _, field in names if metric == LABEL or after.metric(metric)]
     check_ranges(policy, {f"{metric}.{field}": after.range(metric, field) for metric, field in known})
@@ -233,7 +227,6 @@ def _field(samples: PairedSamples, name: str) -> _PairedField | Missing:
     if (metric, field) == CORPUS_BLEU:
         return Missing("it is one number for a whole release, and a gate needs one for each sample; take bleu.bleu")
     columns = samples.scores(metric, field)
-    changed = samples.changed | samples.facts_changed if metric in USES_FACTS else samples.changed
     low, high = samples.new.range(metric, field)
     # A missing answer is the lowest score, so it has to be one of the two.
     binary = (low, high) == (0.0, 1.0) and all(
@@ -242,7 +235,7 @@ def _field(samples: PairedSamples, name: str) -> _PairedField | Missing:
     unscored = samples.unscored(metric, field)
     # Of several answers to a question those that are missing are the lowest score, as a missing question is.
     given = replace(columns, new=columns.new + unscored.share * (low - columns.new))
-    return _PairedField(given, unscored, changed, binary and not unscored.share.any(), low, high)
+    return _PairedField(given, unscored, samples.changed_for(metric), binary and not unscored.share.any(), low, high)
 
 
 def _wanted(columns: FieldScores) -> Mask:

@@ -151,6 +151,20 @@ def read_reports(home: Home, report_ids: Sequence[str]) -> list[Report]:
         return [_read(warehouse, report_id, home) for report_id in report_ids]
 
 
+def read_pair(home: Home, old: str, new: str) -> tuple[Report, Report]:
+    """The reports `old` and `new`, which can be compared.
+
+    Raises:
+        UserError: one of them is not in the warehouse, they are the same report, or they are about two data sets.
+    """
+    before, after = read_reports(home, [old, new])
+    if old == new:
+        raise UserError(f"{old}: a report cannot be compared with itself")
+    if before.dataset != after.dataset:
+        raise UserError(f"{old} is about {before.dataset}, and {new} about {after.dataset}")
+    return before, after
+
+
 def list_reports(home: Home, prefix: str = "") -> list[tuple[str, str, str, str]]:
     """Id, data set version, time and status of the reports whose id starts with `prefix`, oldest first."""
     with home.warehouse.reading() as warehouse:

@@ -7,7 +7,7 @@ import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.load import Source
-from answerkey.tasks.reports.report import latest_run, list_reports, read_reports
+from answerkey.tasks.reports.report import latest_run, list_reports, read_pair, read_reports
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import Done, jsonl, query, run
 
@@ -95,3 +95,12 @@ def test_a_report_that_is_not_there(home: Path, done: Done) -> None:
         read_reports(Home(home), [done.ids[0], "odd/none/v1"])
     message = f"odd/none/v1: no such report in {home}; `answerkey report --list` shows what there is"
     assert str(error.value) == message
+
+
+def test_two_reports_that_can_be_compared_are_about_one_data_set(home: Path, done: Done) -> None:
+    assert [report.release for report in read_pair(Home(home), *done.ids[:2])] == ODD[:2]
+    other = run(home, Source(jsonl(home / "other.jsonl", ROWS[:1])), ["exact_match"]).ids[0]
+    with pytest.raises(UserError, match=r"odd/gpt 4/turbo/v1 is about odd, and other/gpt 4/turbo/v1 about other"):
+        read_pair(Home(home), done.ids[0], other)
+    with pytest.raises(UserError, match="a report cannot be compared with itself"):
+        read_pair(Home(home), other, other)
