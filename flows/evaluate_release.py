@@ -118,7 +118,7 @@ def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
     """The steps of an evaluation, in their order; returns the ids of the reports, after a dry run the costs."""
     home, source = run.home, asked.source
     judge = _judge(asked)
-    metrics = asked.scoring.create(str(home.folder / "embeddings"), judge, run.access)
+    metrics = asked.scoring.create(home.embeddings, judge, run.access)
     policy = policy_for(asked.policy, asked.baseline, metrics)
 
     loaded = steps.load(source, run.folder)

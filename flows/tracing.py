@@ -118,7 +118,7 @@ def _job(rule: Rule, home: Home, run_id: str) -> Job:
     # Each rule has a budget of its own.
     access = Access(ledger=home.ledger, run=f"{run_id}/{rule.name}")
     with _located_at(rule, "options"):
-        [metric] = scoring.create(str(home.folder / "embeddings"), judge, access)
+        [metric] = scoring.create(home.embeddings, judge, access)
         # A signature names the model, so a model that is not there is found before anything starts.
         _ = metric.signature
     return Job(rule, metric, key_from)

@@ -106,7 +106,7 @@ def commit(home: Home, run_id: str, source: str, loaded: Loaded, accepted: str, 
     with home.warehouse.writing(taken_in=[*parts, *([calls] if calls else [])]) as warehouse:
         version = _commit_samples(warehouse, loaded, accepted, source)
         releases = _commit_answers(warehouse, loaded.dataset, accepted)
-        commit_measurements(warehouse, run_id, parts)
+        commit_measurements(warehouse, home, run_id, parts)
         if calls:
             insert_calls(warehouse, calls)
     return Committed(loaded.dataset, version, releases)
@@ -134,10 +134,10 @@ def _commit_answers(warehouse: duckdb.DuckDBPyConnection, dataset: str, accepted
     return releases
 
 
-def commit_measurements(warehouse: duckdb.DuckDBPyConnection, run_id: str, parts: Sequence[str]) -> None:
+def commit_measurements(warehouse: duckdb.DuckDBPyConnection, home: Home, run_id: str, parts: Sequence[str]) -> None:
     """Bring finished parts in, within the caller's transaction."""
     # A part that is gone was brought in by another run on the same rows.
-    if files := [one_file(part) for part in parts if Path(part).is_file()]:
+    if files := [one_file(home.store.address(part)) for part in parts if home.store.exists(part)]:
         warehouse.execute(_SQL["replace_measurements"], {"parts": files})
         warehouse.execute(_SQL["add_measurements"], {"parts": files, "run_id": run_id})
 
@@ -154,7 +154,7 @@ def collect_calls(home: Home, parts: Sequence[str], out: Path) -> str | None:
         return None
     out.mkdir(parents=True, exist_ok=True)
     with scratch(out) as connection:
-        if not _gather_keys(connection, parts):
+        if not _gather_keys(connection, home, parts):
             return None
         ledger = Ledger(home.folder)
         try:
@@ -163,14 +163,14 @@ def collect_calls(home: Home, parts: Sequence[str], out: Path) -> str | None:
             ledger.close()
 
 
-def _gather_keys(connection: duckdb.DuckDBPyConnection, parts: Sequence[str]) -> int:
+def _gather_keys(connection: duckdb.DuckDBPyConnection, home: Home, parts: Sequence[str]) -> int:
     """Fill the table `keys` with every request in the parts; return how many there are, repeated ones included."""
     import pyarrow.parquet as pq
 
     connection.execute("CREATE TABLE keys (request_key VARCHAR)")
     for part in parts:
         # A part that is gone was brought in by another run on the same rows.
-        with suppress(FileNotFoundError), pq.ParquetFile(part) as file:
+        with suppress(FileNotFoundError), home.store.read(part) as source, pq.ParquetFile(source) as file:
             for group in range(file.num_row_groups):
                 requests = file.read_row_group(group, columns=["requests"])
                 connection.register("requests", requests)

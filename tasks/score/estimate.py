@@ -18,7 +18,10 @@ def estimate_costs(plan: Plan) -> tuple[Cost, ...]:
         LedgerError: the ledger cannot be read.
     """
     judged = [metric for metric in plan.metrics if metric.kind == "judge"]
-    return tuple(_estimate(metric, [shard for shard in plan.shards if shard.metric == metric]) for metric in judged)
+    return tuple(
+        _estimate(metric, [shard for shard in plan.shards if shard.metric.signature == metric.signature])
+        for metric in judged
+    )
 
 
 def _estimate(metric: Metric, shards: list[Shard]) -> Cost:

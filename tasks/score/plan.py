@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.metric import Kind, Metric
 from answerkey.metrics_core.sample import content_hash
-from answerkey.tasks.score.shard import Shard, part_schema
+from answerkey.tasks.score.shard import Shard, part_schema, portable
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import one_file, scratch, write_parquet
@@ -55,7 +55,8 @@ def plan(
     """Anti-join the accepted rows with the measurements of every metric's signature.
 
     Failed and skipped measurements count as not known, so a rerun tries them again; with `only_failed` nothing
-    but failed ones is scored. Equal answers (one `sample_key`) are scored once. `out` is a folder of this run alone.
+    but failed ones is scored. Equal answers (one `sample_key`) are scored once. `out` is a folder of this run alone,
+    in the scratch folder of the home.
     `most` is the number of shards that all metrics together may have.
 
     Raises:
@@ -65,17 +66,18 @@ def plan(
     if any(isinstance(metric, JudgeMetric) and metric.access.api_key is not None for metric in metrics):
         raise ValueError("a judge's key does not travel: give score() the name of the place where it is kept")
     needs, n_samples = _needs(accepted, home, out, [metric.signature for metric in metrics], only_failed=only_failed)
-    share = max(1, most // len(metrics))
+    share, address, todo = max(1, most // len(metrics)), home.address, home.shared_name(out / TODO)
     shards: list[Shard] = []
     for metric, need in zip(metrics, needs, strict=True):
         kind = metric.workload
         # What judges said is in the ledger. A part would only stand in the way of a rerun with more budget.
-        folder = _part_folder(out if kind == "judge" else home.folder, metric.signature, need.contents)
+        folder = _part_folder(metric.signature, need.contents)
+        if kind == "judge":
+            folder = home.shared_name(out / folder)
         size = _shard_size(need.n_todo, _SHARD_ROWS[kind], share)
         shards += [
             Shard(
-                metric, str(out / TODO), first, count, str(folder / f"{first}-{first + count}.parquet"),
-                need.places,
+                portable(metric), address, todo, first, count, f"{folder}/{first}-{first + count}.parquet", need.places,
             )
             for first in range(0, need.n_todo, size)
             for count in [min(size, need.n_todo - first)]
@@ -119,15 +121,18 @@ def _needs(
             about = {**known, "metric": metric, "signature": signature, "only_failed": only_failed}
             connection.execute(_SQL["add_needs"], about)
         connection.execute(_SQL["todo"])
-        write_parquet(connection, _SQL["texts"], out / TODO, {"accepted": answers}, group_rows=_GROUP_ROWS)
+        with home.store.whole(home.shared_name(out / TODO)) as file:
+            write_parquet(connection, _SQL["texts"], file, {"accepted": answers}, group_rows=_GROUP_ROWS)
         n_todo, needs = _count(connection, "FROM todo"), []
         for metric, signature in enumerate(signatures):
             n_known = _count(connection, _SQL["known"], {**known, "signature": signature})
             [(count, *sums)] = connection.execute(_SQL["contents"], {"metric": metric}).fetchall()
-            places = out / f"todo-{metric}.parquet"
+            places = None
             if count < n_todo:
-                write_parquet(connection, _SQL["places"], places, {"metric": metric}, group_rows=_GROUP_ROWS)
-            needs.append(_Need(n_known, count, f"{count} {sums}", str(places) if count < n_todo else None))
+                places = home.shared_name(out / f"todo-{metric}.parquet")
+                with home.store.whole(places) as file:
+                    write_parquet(connection, _SQL["places"], file, {"metric": metric}, group_rows=_GROUP_ROWS)
+            needs.append(_Need(n_known, count, f"{count} {sums}", places))
         return needs, _count(connection, "FROM wanted")
 
 
@@ -140,9 +145,9 @@ def _write_measured(connection: duckdb.DuckDBPyConnection, home: Home, file: Pat
         write_parquet(warehouse, _SQL["measured"], file, {"signatures": list(signatures)})
 
 
-def _part_folder(root: Path, signature: str, contents: str) -> Path:
+def _part_folder(signature: str, contents: str) -> str:
     # Parts that an older release left behind have other columns.
-    return root / "parts" / content_hash([signature, contents, part_schema().names])
+    return f"parts/{content_hash([signature, contents, part_schema().names])}"
 
 
 def _shard_size(rows: int, least: int, share: int) -> int:

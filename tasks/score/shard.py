@@ -8,14 +8,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.measurement import Failed, Measurement, Skipped
 from answerkey.metrics_core.metric import Metric, measured
 from answerkey.metrics_core.sample import Sample
-from answerkey.tasks.warehouse.store import parquet_writer
+from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,17 +28,36 @@ class Shard:
     """`n_rows` of the rows that a metric needs, from row `first` (from 0) on, and the part that they become.
 
     The texts are in the file `todo`, which all metrics of a run share. `places` is the file with the places of the rows
-    in it that this metric needs, in ascending order; None: it needs all of them.
+    in it that this metric needs, in ascending order; None: it needs all of them. All three files are named as in the
+    store of the home at the address `home`.
 
-    It is sent to other processes, so its metric holds no judge's key.
+    It is sent to other processes and machines: its metric is `portable`.
     """
 
     metric: Metric
+    home: str
     todo: str
     first: int
     n_rows: int
     part: str
     places: str | None = None
+
+
+def portable(metric: Metric) -> Metric:
+    """A metric without what holds on one machine only, and without the key of its judges.
+
+    Where it is scored, it gets the ledger and the embeddings that this machine has for the home.
+    """
+    return _equipped(metric, None, None, None)
+
+
+def _equipped(metric: Metric, ledger: str | None, embeddings: str | None, api_key: str | None) -> Metric:
+    changes: dict[str, Any] = {}
+    if isinstance(metric, JudgeMetric):
+        changes["access"] = replace(metric.access, ledger=ledger, api_key=api_key)
+    if hasattr(metric, "embedding_cache"):
+        changes["embedding_cache"] = embeddings
+    return replace(metric, **changes) if changes else metric
 
 
 def part_schema() -> pa.Schema:
@@ -67,25 +86,24 @@ def part_schema() -> pa.Schema:
 
 
 def score_shard(shard: Shard, api_key: str | None = None) -> str:
-    """Score a shard, a row group at a time, and return its part; a part that is there already is kept.
+    """Score a shard, a row group at a time, and return the name of its part; one that is there already is kept.
 
     `api_key` opens the judges, where the metric asks some; it is in nothing that is written.
     """
-    part = Path(shard.part)
-    if not part.is_file():
-        metric = shard.metric
-        if isinstance(metric, JudgeMetric):
-            metric = replace(metric, access=replace(metric.access, api_key=api_key))
-        _write(part, (measured(metric, samples) for samples in samples_of(shard)))
+    home = Home.parse(shard.home)
+    if not home.store.exists(shard.part):
+        metric = _equipped(shard.metric, home.ledger, home.embeddings, api_key)
+        _write(home, shard.part, (measured(metric, samples) for samples in samples_of(shard)))
     return shard.part
 
 
 def fail_shard(shard: Shard, message: str) -> str:
     """Write down that every row of a shard failed, so that the run goes on and a rerun tries them again."""
     failed = Failed("task", message)
-    part = Path(shard.part).with_suffix(".failed.parquet")
-    _write(part, ([_failed(sample, shard.metric, failed) for sample in samples] for samples in samples_of(shard)))
-    return str(part)
+    part = str(PurePosixPath(shard.part).with_suffix(".failed.parquet"))
+    rows = ([_failed(sample, shard.metric, failed) for sample in samples] for samples in samples_of(shard))
+    _write(Home.parse(shard.home), part, rows)
+    return part
 
 
 def _failed(sample: Sample, metric: Metric, outcome: Failed) -> Measurement:
@@ -94,26 +112,27 @@ def _failed(sample: Sample, metric: Metric, outcome: Failed) -> Measurement:
 
 def samples_of(shard: Shard) -> Iterator[list[Sample]]:
     """The rows of a shard, a row group of the file at a time."""
-    import pyarrow.parquet as pq
+    import numpy as np
 
-    places = _places(shard)
-    with pq.ParquetFile(shard.todo) as file:
-        end = 0
-        for group in range(file.num_row_groups):
-            start, end = end, end + file.metadata.row_group(group).num_rows
-            inside = places[(places >= start) & (places < end)] - start
-            if len(inside):
-                yield _samples(file.read_row_group(group).take(inside).to_pydict())
+    wanted = np.arange(shard.first, shard.first + shard.n_rows)
+    if shard.places is not None:
+        wanted = np.concatenate([group.column("place").to_numpy() for group in _rows(shard, shard.places, wanted)])
+    for rows in _rows(shard, shard.todo, wanted):
+        yield _samples(rows.to_pydict())
 
 
-def _places(shard: Shard) -> npt.NDArray[np.int64]:
+def _rows(shard: Shard, file: str, places: npt.NDArray[np.int64]) -> Iterator[pa.Table]:
+    """The rows of a file at these ascending places, a row group at a time; groups without any are not read."""
     import numpy as np
     import pyarrow.parquet as pq
 
-    if shard.places is None:
-        return np.arange(shard.first, shard.first + shard.n_rows)
-    places: npt.NDArray[np.int64] = pq.read_table(shard.places).column("place").to_numpy()
-    return places[shard.first : shard.first + shard.n_rows]
+    with Home.parse(shard.home).store.read(file) as source, pq.ParquetFile(source) as parquet:
+        sizes = [parquet.metadata.row_group(group).num_rows for group in range(parquet.num_row_groups)]
+        starts = np.cumsum([0, *sizes])
+        bounds = np.searchsorted(places, starts)
+        for group in np.flatnonzero(np.diff(bounds)):
+            inside = places[bounds[group] : bounds[group + 1]] - starts[group]
+            yield parquet.read_row_group(int(group)).take(inside)
 
 
 def _samples(columns: Mapping[str, list[Any]]) -> list[Sample]:
@@ -125,11 +144,12 @@ def _samples(columns: Mapping[str, list[Any]]) -> list[Sample]:
     ]
 
 
-def _write(part: Path, batches: Iterable[list[Measurement]]) -> None:
+def _write(home: Home, part: str, batches: Iterable[list[Measurement]]) -> None:
     import pyarrow as pa
+    import pyarrow.parquet as pq
 
     schema = part_schema()
-    with parquet_writer(part, schema) as writer:
+    with home.store.whole(part) as file, pq.ParquetWriter(file, schema) as writer:
         for measurements in batches:
             writer.write_table(pa.table(_columns(measurements), schema=schema))
 

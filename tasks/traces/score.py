@@ -302,7 +302,7 @@ def commit(home: Home, run_id: str, prepared: Prepared, parts: Sequence[str], ou
     """
     calls = collect_calls(home, parts, out)
     with home.warehouse.writing(taken_in=[*parts, *([calls] if calls else [])]) as warehouse:
-        commit_measurements(warehouse, run_id, parts)
+        commit_measurements(warehouse, home, run_id, parts)
         if calls:
             insert_calls(warehouse, calls)
         outcomes = _commit_outcomes(warehouse, run_id, prepared)

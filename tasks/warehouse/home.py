@@ -36,6 +36,11 @@ class Home:
         return str(self.folder)
 
     @property
+    def address(self) -> str:
+        """The home as a process with another working folder, or on another machine, parses it."""
+        return str(self.folder.resolve())
+
+    @property
     def warehouse(self) -> Warehouse:
         """The tables."""
         return Warehouse(self.folder)
@@ -51,6 +56,19 @@ class Home:
         return str(self.folder)
 
     @property
+    def embeddings(self) -> str:
+        """The folder for the embeddings of earlier runs, which every machine keeps for itself."""
+        return str(self.folder / "embeddings")
+
+    @property
     def scratch(self) -> Path:
         """The folder of the working files of runs, in a folder for each."""
         return self.folder / "runs"
+
+    def shared_name(self, file: Path) -> str:
+        """What a file of a run is called in the store, once other processes are to read it there.
+
+        >>> Home.parse("evaluations").shared_name(Path("evaluations/runs/7/todo.parquet"))
+        'runs/7/todo.parquet'
+        """
+        return f"runs/{file.relative_to(self.scratch).as_posix()}"

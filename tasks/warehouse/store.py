@@ -24,6 +24,10 @@ class Store:
 
     folder: Path
 
+    def address(self, name: str) -> str:
+        """Where DuckDB finds a file."""
+        return str(self.folder / name)
+
     def exists(self, name: str) -> bool:
         """Whether there is a file of this name."""
         return (self.folder / name).is_file()

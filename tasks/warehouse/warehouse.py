@@ -55,8 +55,8 @@ class Warehouse:
 
         Tables of an older version are migrated first; a copy of the file stays beside it.
 
-        The files `taken_in` are removed once it is committed and before the next session gets the lock: a run that
-        shares them either finds each of them whole, or finds its rows in the warehouse.
+        The files `taken_in`, by their names in the store, are removed once it is committed and before the next session
+        gets the lock: a run that shares them either finds each of them whole, or finds its rows in the warehouse.
 
         Raises:
             UserError: a newer answerkey made the tables, or another program has kept the file open for longer than
@@ -72,10 +72,11 @@ class Warehouse:
                 connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
-            for file in taken_in:
-                Path(file).unlink(missing_ok=True)
+            for name in taken_in:
+                file = self.folder / name
+                file.unlink(missing_ok=True)
                 with suppress(OSError):
-                    Path(file).parent.rmdir()
+                    file.parent.rmdir()
 
     @contextmanager
     def reading(self, wait_s: float = _WAIT_FOR_OTHERS_S) -> Iterator[duckdb.DuckDBPyConnection]:

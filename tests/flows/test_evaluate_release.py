@@ -177,10 +177,11 @@ def _block_the_part_of(metric: str, answers: Path, home: Path, tmp_path: Path) -
 
     loaded = load(Source(str(answers)), tmp_path / "work")
     validation = validate(loaded.staged, loaded.rejects, str(tmp_path / "work"), Contract())
-    planned = plan(validation.accepted, Home(home), tmp_path / "work", create([metric], {}), only_failed=False)
+    planned = plan(validation.accepted, Home(home), home / "runs" / "work", create([metric], {}), only_failed=False)
     [shard] = planned.shards
-    Path(shard.part).mkdir(parents=True)
-    return Path(shard.part)
+    part = Path(shard.home, shard.part)
+    part.mkdir(parents=True)
+    return part
 
 
 def test_a_broken_contract_stops_before_scoring_and_loses_nothing(cli: Cli, tmp_path: Path) -> None:

@@ -96,7 +96,7 @@ def test_a_task_looks_its_key_up_and_shows_it_nowhere(tmp_path: Path, ask: Any) 
         )
         loaded = stage(tmp_path / "staged", rows)
         metrics = create(["meaning_match"], options)
-        made = plan(loaded.staged, Home(tmp_path), tmp_path / "work", metrics, only_failed=False)
+        made = plan(loaded.staged, Home(tmp_path), tmp_path / "runs" / "work", metrics, only_failed=False)
 
         @flow(name="judged", task_runner=ThreadPoolTaskRunner(max_workers=2))  # type: ignore[arg-type]
         def judged() -> list[str]:
@@ -107,7 +107,7 @@ def test_a_task_looks_its_key_up_and_shows_it_nowhere(tmp_path: Path, ask: Any) 
 
         [part] = judged()
         assert [request.headers["authorization"] for request in judge.requests] == [f"Bearer {KEY}"] * 3
-    assert [row["status"] for row in rows_of(part)] == ["scored"] * 3
+    assert [row["status"] for row in rows_of(f"{tmp_path}/{part}")] == ["scored"] * 3
     [run] = ask("flow_runs/filter", {"flow_runs": {}, "flows": {"name": {"any_": ["judged"]}}})
     of_run = {"flow_runs": {"id": {"any_": [run["id"]]}}}
     names = [one["name"] for one in ask("task_runs/filter", of_run)]

@@ -211,7 +211,7 @@ def test_the_manifest_says_who_judged_and_what_it_cost(tmp_path: Path, server: J
 def shard_of(tmp_path: Path, options: dict[str, Any]) -> Shard:
     loaded = stage(tmp_path / "staged", ROWS)
     metrics = create(["meaning_match"], {**options, "access": Access(ledger=str(tmp_path), run="r")})
-    [one] = plan(loaded.staged, Home(tmp_path), tmp_path / "work", metrics, only_failed=False).shards
+    [one] = plan(loaded.staged, Home(tmp_path), tmp_path / "runs" / "work", metrics, only_failed=False).shards
     return one
 
 
@@ -222,12 +222,12 @@ def test_the_key_reaches_the_judge_and_nothing_else(
     shard = shard_of(tmp_path, judged(server.url))
     part = score(shard, spawn=True, key_from="env:SOME_PLACE")
     assert [request.headers["authorization"] for request in server.requests] == [f"Bearer {KEY}"] * 12
-    assert [row["status"] for row in rows_of(part)] == ["scored"] * 12
+    assert [row["status"] for row in rows_of(f"{tmp_path}/{part}")] == ["scored"] * 12
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
     assert any(file.name == "judge.sqlite" for file in files)
     assert [file.name for file in files if KEY.encode() in file.read_bytes()] == []
     assert KEY not in repr(shard)
-    Path(part).unlink()
+    (tmp_path / part).unlink()
     monkeypatch.delenv("SOME_PLACE")
     with pytest.raises(UserError, match="the judge's key is not in env:SOME_PLACE"):
         score(shard, spawn=False, key_from="env:SOME_PLACE")
@@ -240,7 +240,11 @@ def test_what_is_foreseen_is_what_happens(tmp_path: Path, server: JudgeServer) -
 
     def planned() -> tuple[tuple[str, int, int, int, bool], ...]:
         made = plan(
-            loaded.staged, Home(tmp_path), tmp_path / "work", create([*BOTH, "bleu"], options), only_failed=False
+            loaded.staged,
+            Home(tmp_path),
+            tmp_path / "runs" / "work",
+            create([*BOTH, "bleu"], options),
+            only_failed=False,
         )
         found = estimate_costs(made)
         assert all(one.cost_usd is None for one in found if one.calls)
@@ -267,7 +271,7 @@ def test_a_call_without_an_end_gets_it_at_the_next_copy(tmp_path: Path) -> None:
     def copy() -> None:
         part = tmp_path / "part.parquet"
         duckdb.sql("SELECT ['k', 'k', 'other'] AS requests").write_parquet(str(part))
-        file = collect_calls(Home(tmp_path), [str(part), str(tmp_path / "gone.parquet")], tmp_path / "out")
+        file = collect_calls(Home(tmp_path), ["part.parquet", "gone.parquet"], tmp_path / "out")
         assert file is not None
         with Home(tmp_path).warehouse.writing() as warehouse:
             insert_calls(warehouse, file)
@@ -292,7 +296,7 @@ def test_a_call_without_an_end_gets_it_at_the_next_copy(tmp_path: Path) -> None:
 def test_no_requests_no_calls(tmp_path: Path) -> None:
     part = tmp_path / "part.parquet"
     duckdb.sql("SELECT []::VARCHAR[] AS requests").write_parquet(str(part))
-    assert collect_calls(Home(tmp_path), [str(part)], tmp_path / "out") is None
+    assert collect_calls(Home(tmp_path), ["part.parquet"], tmp_path / "out") is None
     Ledger(tmp_path).close()
-    assert collect_calls(Home(tmp_path), [str(part)], tmp_path / "out") is None
+    assert collect_calls(Home(tmp_path), ["part.parquet"], tmp_path / "out") is None
     assert collect_calls(Home(tmp_path), [], tmp_path / "out") is None

@@ -32,7 +32,13 @@ TABLES = ("datasets", "samples", "answers", "measurements")
 
 
 def scored(tmp_path: Path, loaded: Loaded, *, fail: bool = False, home: str = "home") -> list[str]:
-    made = plan(loaded.staged, Home(tmp_path / home), tmp_path / "plan", create(["rouge_l"], {}), only_failed=False)
+    made = plan(
+        loaded.staged,
+        Home(tmp_path / home),
+        tmp_path / home / "runs" / "plan",
+        create(["rouge_l"], {}),
+        only_failed=False,
+    )
     return [fail_shard(shard, "no answer") if fail else score_shard(shard) for shard in made.shards]
 
 
@@ -68,13 +74,13 @@ def test_what_a_commit_leaves(tmp_path: Path) -> None:
     ]
     joined = query(home, "SELECT release, status, \"values\"['f1'] FROM answers JOIN measurements USING (sample_key)")
     assert sorted(joined) == [("one", "scored", 0.0), ("two", "scored", 0.8)]
-    assert not any(Path(part).exists() for part in parts)
+    assert not any((tmp_path / "home" / part).exists() for part in parts)
 
 
 def test_committing_twice_changes_nothing(tmp_path: Path) -> None:
     loaded = stage(tmp_path, ROWS)
     parts = scored(tmp_path, loaded)
-    kept = {part: Path(part).read_bytes() for part in parts}
+    kept = {tmp_path / "home" / part: (tmp_path / "home" / part).read_bytes() for part in parts}
     first = committed(tmp_path, loaded, parts)
     before = content(tmp_path / "home")
     assert {table: len(rows) for table, rows in before.items()} == {
@@ -82,8 +88,8 @@ def test_committing_twice_changes_nothing(tmp_path: Path) -> None:
     }  # fmt: skip
     # The first time after a crash right after the commit, with the parts still there.
     for part, data in kept.items():
-        Path(part).parent.mkdir(exist_ok=True)
-        Path(part).write_bytes(data)
+        part.parent.mkdir(exist_ok=True)
+        part.write_bytes(data)
     assert committed(tmp_path, loaded, parts) == first
     assert content(tmp_path / "home") == before
     # The second time as another run that shared the parts, which are gone now.
@@ -121,10 +127,10 @@ def test_what_has_no_number_replaces_only_what_has_none(tmp_path: Path, first: O
     # Two runs planned the same row; the second commits last.
     runs = []
     for number, outcome in enumerate((first, second)):
-        out = tmp_path / str(number)
+        out = tmp_path / "home" / "runs" / str(number)
         made = plan(loaded.staged, Home(tmp_path / "home"), out, create(["rouge_l"], {}), only_failed=False)
         [shard] = made.shards
-        runs.append(score_shard(replace(shard, metric=Says(outcome), part=str(out / "part.parquet"))))
+        runs.append(score_shard(replace(shard, metric=Says(outcome), part=f"runs/{number}/part.parquet")))
     committed(tmp_path, loaded, runs[:1], "first")
     committed(tmp_path, loaded, runs[1:], "second")
     stays = isinstance(first, Scored | Undefined) and isinstance(second, Failed | Skipped)
@@ -155,7 +161,7 @@ def test_a_commit_that_breaks_changes_nothing_and_keeps_the_parts(tmp_path: Path
     with pytest.raises(Exception, match="parquet"):
         committed(tmp_path, loaded, [part, str(broken)])
     assert content(tmp_path / "home") == before
-    assert Path(part).exists()
+    assert (tmp_path / "home" / part).exists()
     committed(tmp_path, loaded, [part])
     assert statuses(tmp_path) == [("scored", "run", 12)]
 

@@ -29,7 +29,9 @@ ROWS = [
 
 def planned(tmp_path: Path, loaded: Loaded, *metrics: str, only_failed: bool = False, **options: str) -> Plan:
     made = create(metrics, options)
-    return plan(loaded.staged, Home(tmp_path / "home"), tmp_path / "plan", made, only_failed=only_failed)
+    return plan(
+        loaded.staged, Home(tmp_path / "home"), tmp_path / "home" / "runs" / "plan", made, only_failed=only_failed
+    )
 
 
 def committed(tmp_path: Path, loaded: Loaded, made: Plan, failing: str = "") -> None:
@@ -65,7 +67,7 @@ def test_new_and_changed_rows_alone_are_to_do(tmp_path: Path) -> None:
     # The row under a new id has the texts of the first one.
     assert (again.n_samples, again.n_known, again.n_todo) == (8, (("bleu", 6),), (("bleu", 2),))
     [shard] = again.shards
-    assert [row["sample_id"] for row in rows_of(shard.todo)] == ["q6", "q7"]
+    assert [row["sample_id"] for row in rows_of(f"{shard.home}/{shard.todo}")] == ["q6", "q7"]
 
 
 def test_the_texts_are_written_once_for_all_metrics(tmp_path: Path) -> None:
@@ -75,13 +77,14 @@ def test_the_texts_are_written_once_for_all_metrics(tmp_path: Path) -> None:
     committed(tmp_path, loaded, planned(tmp_path, loaded, "rouge_l"), failing="rouge_l")
     made = planned(tmp_path, stage(tmp_path, changed), "bleu", "rouge_l", "contains")
     assert made.n_todo == (("bleu", 2), ("rouge_l", 8), ("contains", 8))
-    assert {shard.todo for shard in made.shards} == {str(tmp_path / "plan" / "todo.parquet")}
-    assert len(list((tmp_path / "plan").glob("todo*"))) == 2
+    assert {shard.todo for shard in made.shards} == {"runs/plan/todo.parquet"}
+    assert len(list((tmp_path / "home" / "runs" / "plan").glob("todo*"))) == 2
     answers = {shard.metric.name: [s.answer for samples in samples_of(shard) for s in samples] for shard in made.shards}
     assert answers["bleu"] == ["other q2", "other q3"]
     assert answers["rouge_l"] == answers["contains"] == [row["answer"] for row in changed]
-    assert [row["sample_key"] for row in rows_of(score_shard(made.shards[0]))] == [
-        row["sample_key"] for row in rows_of(made.shards[0].todo) if row["sample_id"] in ("q2", "q3")
+    home, todo = made.shards[0].home, made.shards[0].todo
+    assert [row["sample_key"] for row in rows_of(f"{home}/{score_shard(made.shards[0])}")] == [
+        row["sample_key"] for row in rows_of(f"{home}/{todo}") if row["sample_id"] in ("q2", "q3")
     ]
 
 
@@ -103,7 +106,7 @@ def test_what_failed_is_tried_again(tmp_path: Path) -> None:
     assert failed.n_todo == (("bleu", 0), ("chrf", 5))
     [shard] = failed.shards
     assert shard.metric.name == "chrf"
-    assert [row["sample_id"] for row in rows_of(shard.todo)] == ["q0", "q1", "q2", "q3", "q4"]
+    assert [row["sample_id"] for row in rows_of(f"{shard.home}/{shard.todo}")] == ["q0", "q1", "q2", "q3", "q4"]
     committed(tmp_path, loaded, failed)
     counts = query(tmp_path / "home", "SELECT metric, status, count(*) FROM measurements GROUP BY ALL ORDER BY ALL")
     assert counts == [("bleu", "scored", 5), ("chrf", "scored", 5)]
@@ -122,7 +125,13 @@ def test_what_was_skipped_is_tried_again_but_has_not_failed(tmp_path: Path) -> N
     assert (again.n_known, again.n_todo) == ((("bleu", 0),), (("bleu", 8),))
     failed = planned(tmp_path, loaded, "bleu", only_failed=True)
     assert failed.n_todo == (("bleu", 5),)
-    assert [row["sample_id"] for row in rows_of(failed.shards[0].todo)] == ["q3", "q4", "q5", "q6", "q7"]
+    assert [row["sample_id"] for row in rows_of(f"{failed.shards[0].home}/{failed.shards[0].todo}")] == [
+        "q3",
+        "q4",
+        "q5",
+        "q6",
+        "q7",
+    ]
 
 
 def test_only_failed_on_a_new_warehouse_has_nothing_to_do(tmp_path: Path) -> None:
@@ -134,12 +143,12 @@ def test_a_part_finished_before_a_crash_is_found_again(tmp_path: Path) -> None:
     loaded = stage(tmp_path, ROWS)
     [shard] = planned(tmp_path, loaded, "bleu").shards
     score_shard(shard)
-    os.utime(shard.part, ns=(1, 1))
+    os.utime(Path(shard.home, shard.part), ns=(1, 1))
     # The process died here, and somebody starts again, with the rows in another order.
     [again] = planned(tmp_path, stage(tmp_path / "again", ROWS[::-1]), "bleu").shards
     assert again.part == shard.part
     score_shard(again)
-    assert Path(again.part).stat().st_mtime_ns == 1
+    assert Path(again.home, again.part).stat().st_mtime_ns == 1
     [other] = planned(tmp_path, stage(tmp_path, ROWS[1:]), "bleu").shards
     assert other.part != shard.part
 
@@ -172,7 +181,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.mark.parametrize("n_metrics", [1, 3, 8])
 def test_the_shards_stay_few(tmp_path: Path, many: str, n_metrics: int) -> None:
     names = list(METRICS)[:n_metrics]
-    made = plan(many, Home(tmp_path), tmp_path / "work", create(names, {}), only_failed=False)
+    made = plan(many, Home(tmp_path), tmp_path / "runs" / "work", create(names, {}), only_failed=False)
     assert n_metrics <= len(made.shards) <= MAX_SHARDS
     assert len({shard.part for shard in made.shards}) == len(made.shards)
     for name in names:
@@ -199,19 +208,19 @@ JUDGED = dict(judge=JudgeOptions(judges=("openai/some-model",)))
 def test_judges_get_small_shards(tmp_path: Path, many: str, rows: int, names: list[str], sizes: list[int]) -> None:
     some = tmp_path / "some.parquet"
     pq.write_table(pq.read_table(many).slice(0, rows), some)
-    made = plan(str(some), Home(tmp_path), tmp_path / "work", create(names, JUDGED), only_failed=False)
+    made = plan(str(some), Home(tmp_path), tmp_path / "runs" / "work", create(names, JUDGED), only_failed=False)
     judged = [shard for shard in made.shards if shard.metric.name == "meaning_match"]
     assert [shard.n_rows for shard in judged] == sizes
     # What they said is in the ledger, so a part serves one run only and lies with it.
-    assert {Path(shard.part).parents[1] for shard in judged} == {tmp_path / "work" / "parts"}
+    assert {Path(shard.part).parents[1] for shard in judged} == {Path("runs/work/parts")}
 
 
 def test_parts_of_the_offline_judge_outlive_a_run_that_was_killed(tmp_path: Path) -> None:
     loaded = stage(tmp_path, ROWS)
     [shard] = plan(
-        loaded.staged, Home(tmp_path), tmp_path / "work", create(["meaning_match"], {}), only_failed=False
+        loaded.staged, Home(tmp_path), tmp_path / "runs" / "work", create(["meaning_match"], {}), only_failed=False
     ).shards  # fmt: skip
-    assert Path(shard.part).parents[1] == tmp_path / "parts"
+    assert Path(shard.part).parents[1] == Path("parts")
 
 
 def test_a_judge_that_is_none_is_refused_and_a_key_does_not_travel(tmp_path: Path) -> None:
@@ -220,16 +229,28 @@ def test_a_judge_that_is_none_is_refused_and_a_key_does_not_travel(tmp_path: Pat
     with pytest.raises(
         UserError, match="judge 'some-model': write PROVIDER/MODEL, for instance openai/gpt-4o-mini, or"
     ):
-        plan(loaded.staged, Home(tmp_path), tmp_path / "plan", create(["meaning_match"], wrong), only_failed=False)
+        plan(
+            loaded.staged,
+            Home(tmp_path),
+            tmp_path / "runs" / "plan",
+            create(["meaning_match"], wrong),
+            only_failed=False,
+        )
     options = dict(judge=JudgeOptions(judges=("openai/some-model",)), access=Access("sk-secret"))
     with pytest.raises(ValueError, match="a judge's key does not travel") as error:
-        plan(loaded.staged, Home(tmp_path), tmp_path / "plan", create(["meaning_match"], options), only_failed=False)
+        plan(
+            loaded.staged,
+            Home(tmp_path),
+            tmp_path / "runs" / "plan",
+            create(["meaning_match"], options),
+            only_failed=False,
+        )
     assert "sk-secret" not in str(error.value)
 
 
 def test_rows_are_scored_in_the_order_of_their_ids(tmp_path: Path, many: str) -> None:
-    [*shards] = plan(many, Home(tmp_path), tmp_path / "work", create(["bleu"], {}), only_failed=False).shards
-    assert pq.read_table(shards[0].todo, columns=["sample_id"]).column(0).to_pylist() == [
+    [*shards] = plan(many, Home(tmp_path), tmp_path / "runs" / "work", create(["bleu"], {}), only_failed=False).shards
+    assert pq.read_table(tmp_path / shards[0].todo, columns=["sample_id"]).column(0).to_pylist() == [
         f"{i:05}" for i in range(100_000)
     ]
 

@@ -13,7 +13,7 @@ ASKED = dict(judge=JudgeOptions(judges=("openai/a",)))
 
 def shard(metric: str, number: int, options: dict[str, Any] = ASKED) -> Shard:
     [made] = create([metric], options)
-    return Shard(made, "todo.parquet", number, 1, f"{number}.parquet")
+    return Shard(made, "home", "todo.parquet", number, 1, f"{number}.parquet")
 
 
 def test_a_model_works_beside_the_processes_and_keeps_no_second_thread_waiting() -> None:

@@ -35,8 +35,14 @@ ROWS = [
 
 def shard(tmp_path: Path, metric: str = "bleu", rows: list[dict[str, Any]] = ROWS) -> Shard:
     staged = stage(tmp_path, rows).staged
-    [one] = plan(staged, Home(tmp_path / "home"), tmp_path / "plan", create([metric], {}), only_failed=False).shards
+    [one] = plan(
+        staged, Home(tmp_path / "home"), tmp_path / "home" / "runs" / "plan", create([metric], {}), only_failed=False
+    ).shards
     return one
+
+
+def file_of(todo: Shard) -> Path:
+    return Path(todo.home, todo.part)
 
 
 @pytest.mark.parametrize("metric", ["answer_correctness", "rouge_l", "bleu", "chrf", "contains"])
@@ -46,7 +52,7 @@ def test_a_part_holds_what_the_library_measures(tmp_path: Path, metric: str) -> 
     samples = [Sample(row["id"], row["answer"], row["references"], row["question"]) for row in ROWS]
     expected = {m.sample_id: m for m in evaluate(samples, [metric])}
     keys = {sample.key: sample.sample_id for sample in samples}
-    rows = rows_of(todo.part)
+    rows = rows_of(f"{todo.home}/{todo.part}")
     assert [keys[row["sample_key"]] for row in rows] == ["1", "2", "3", "4", "5"]
     for row in rows:
         measured = expected[keys[row["sample_key"]]]
@@ -57,41 +63,42 @@ def test_a_part_holds_what_the_library_measures(tmp_path: Path, metric: str) -> 
         assert (row["attempts"], row["tokens_in"], row["tokens_out"], row["cost_usd"]) == (1, 0, 0, 0.0)
         assert (row["requests"], row["from_ledger"]) == ([], False)
     assert [row["status"] for row in rows] == ["scored", "scored", "scored", "undefined", "scored"]
-    assert pq.read_schema(todo.part).equals(part_schema())
+    assert pq.read_schema(file_of(todo)).equals(part_schema())
 
 
 def test_a_part_that_is_there_is_kept_without_asking_the_metric(tmp_path: Path) -> None:
     todo = shard(tmp_path)
     score_shard(todo)
-    before = (Path(todo.part).stat().st_mtime_ns, Path(todo.part).read_bytes())
+    before = (file_of(todo).stat().st_mtime_ns, file_of(todo).read_bytes())
 
     class Asked(RougeL):
         def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
             raise UserError("the metric was asked")
 
     assert score_shard(replace(todo, metric=Asked())) == todo.part
-    assert (Path(todo.part).stat().st_mtime_ns, Path(todo.part).read_bytes()) == before
+    assert (file_of(todo).stat().st_mtime_ns, file_of(todo).read_bytes()) == before
 
 
 def test_a_shard_that_breaks_leaves_no_part_and_can_be_tried_again(tmp_path: Path) -> None:
     rows = [{"id": str(i), "answer": f"a{i}", "references": ["a"]} for i in range(6_000)]
     todo = shard(tmp_path, "contains", rows)
     assert (todo.first, todo.n_rows, len(list(samples_of(todo)))) == (0, 6_000, 3)
-    file, whole = Path(todo.todo), Path(todo.todo).read_bytes()
+    file = Path(todo.home, todo.todo)
+    whole = file.read_bytes()
     with pq.ParquetFile(file) as parquet:
         start = parquet.metadata.row_group(2).column(0).data_page_offset
     file.write_bytes(whole[:start] + bytes(200) + whole[start + 200 :])
     with pytest.raises(OSError, match="deserialize"):
         score_shard(todo)
-    assert not Path(todo.part).exists()
+    assert not file_of(todo).exists()
     file.write_bytes(whole)
-    assert len({row["sample_key"] for row in rows_of(score_shard(todo))}) == 6_000
+    assert len({row["sample_key"] for row in rows_of(f"{todo.home}/{score_shard(todo)}")}) == 6_000
 
 
 def test_a_shard_names_rows_wherever_the_file_is_cut(tmp_path: Path) -> None:
     rows = [{"id": f"{i:04}", "answer": f"a{i}", "references": ["a"]} for i in range(5_000)]
     todo = shard(tmp_path, "contains", rows)
-    with pq.ParquetFile(todo.todo) as file:
+    with pq.ParquetFile(Path(todo.home, todo.todo)) as file:
         assert [file.metadata.row_group(group).num_rows for group in range(file.num_row_groups)] == [2048, 2048, 904]
     for first, count, batches in (
         (0, 500, [500]),
@@ -109,13 +116,13 @@ def test_a_shard_names_rows_wherever_the_file_is_cut(tmp_path: Path) -> None:
 def test_a_failed_shard_is_written_down_row_by_row_beside_the_part(tmp_path: Path) -> None:
     todo = shard(tmp_path)
     file = fail_shard(todo, "TimeoutError: no answer")
-    assert not Path(todo.part).exists()
+    assert not file_of(todo).exists()
     assert file != todo.part and Path(file).parent == Path(todo.part).parent
-    rows = rows_of(file)
+    rows = rows_of(f"{todo.home}/{file}")
     assert [(row["status"], row["reason"], row["attempts"], row["values"], row["details"]) for row in rows] == [
         ("failed", "task: TimeoutError: no answer", 1, [], None)
     ] * 5
-    good = rows_of(score_shard(todo))
+    good = rows_of(f"{todo.home}/{score_shard(todo)}")
     assert [row["sample_key"] for row in good] == [row["sample_key"] for row in rows]
 
 
@@ -130,13 +137,13 @@ def _pool() -> Iterator[None]:
 @pytest.mark.usefixtures("_pool")
 def test_a_worker_process_gives_the_same_part_and_may_be_killed(tmp_path: Path) -> None:
     todo = shard(tmp_path, "token_overlap")
-    alone = rows_of(score(todo, spawn=False))
-    Path(todo.part).unlink()
-    assert rows_of(score(todo, spawn=True)) == alone
+    alone = rows_of(f"{todo.home}/{score(todo, spawn=False)}")
+    file_of(todo).unlink()
+    assert rows_of(f"{todo.home}/{score(todo, spawn=True)}") == alone
     assert answerkey.tasks.score.score._pool.cache_info().currsize == 1
     os.kill(answerkey.tasks.score.score._pool().submit(os.getpid).result(), signal.SIGKILL)
-    Path(todo.part).unlink()
+    file_of(todo).unlink()
     with pytest.raises(BrokenProcessPool):
         score(todo, spawn=True)
     # The caller's retry gets new processes.
-    assert rows_of(score(todo, spawn=True)) == alone
+    assert rows_of(f"{todo.home}/{score(todo, spawn=True)}") == alone
