@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
@@ -129,10 +130,14 @@ class Connection(asyncio.Protocol):
         elif method == "POST" and path.endswith("/chat/completions"):
             self.request, answer = self.server.receive(raw, headers)
             if answer:
-                self.timer = self.loop.call_later(answer.after, self._send, answer)
+                self.server.begin(self.request, partial(self._answer, self.request, answer))
         else:
             self.transport.write(error_body(404, f"Nothing answers {method} {path}.", "invalid_request_error", None))
         return True
+
+    def _answer(self, request: Received, answer: Answer) -> None:
+        if self.request is request:  # its client may be gone
+            self.timer = self.loop.call_later(answer.after, self._send, answer)
 
     def _send(self, answer: Answer) -> None:
         if not answer.payload:

@@ -20,8 +20,8 @@ import sys
 import threading
 import time
 import urllib.request
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -63,6 +63,8 @@ class JudgeServer:
         refuse_parameters: names of parameters refused with a 400, recorded as `refused_parameter`.
         retry_after: seconds in the header of `rate_limit_after`.
         trickle_seconds: how long the answer of `trickle` takes.
+        holds: asked whenever a request came or was answered; while it says yes, no answer is begun. With it a test
+            waits for what has happened instead of for some time.
     """
 
     def __init__(
@@ -77,17 +79,20 @@ class JudgeServer:
         refuse_parameters: Collection[str] = (),
         retry_after: float = 0.2,
         trickle_seconds: float = 5.0,
+        holds: Callable[[JudgeServer], bool] | None = None,
         port: int = 0,
     ) -> None:
         self.brain, self.latency, self.faults, self.concurrency_limit = brain, latency, faults, concurrency_limit
         self.refuse_formats, self.refuse_status = refuse_formats, refuse_status
         self.refuse_parameters = refuse_parameters
         self.retry_after, self.trickle_seconds, self.port = retry_after, trickle_seconds, port
+        self.holds = holds
         self.connections: set[Connection] = set()
         self._lock = threading.Lock()
         self._requests: list[Received] = []
         self._in_flight = self._max_in_flight = 0
         self._broken: list[Exception] = []
+        self._held: deque[Callable[[], None]] = deque()
 
     @property
     def url(self) -> str:
@@ -111,6 +116,16 @@ class JudgeServer:
         return self._max_in_flight
 
     @property
+    def held(self) -> int:
+        """How many requests wait for their answers to be begun."""
+        return len(self._held)
+
+    @property
+    def answered(self) -> int:
+        """How many requests have their answers, good or bad."""
+        return sum(request.answered for request in self.requests)
+
+    @property
     def fault_counts(self) -> Counter[str]:
         """How many requests met each kind of fault or refusal."""
         return Counter(request.fault for request in self.requests if request.fault)
@@ -126,7 +141,7 @@ class JudgeServer:
         requests = self.requests
         return {
             "requests": len(requests),
-            "answered": sum(request.answered for request in requests),
+            "answered": self.answered,
             "faults": self.fault_counts,
             "in_flight": self._in_flight,
             "max_in_flight": self._max_in_flight,
@@ -197,6 +212,24 @@ class JudgeServer:
             request.answered = answered
             if request.fault != "over_limit":
                 self._in_flight -= 1
+        self._loop.call_soon(self._begin_answers)
+
+    def begin(self, request: Received, answer: Callable[[], None]) -> None:
+        """Call `answer` as soon as nothing holds it; what is refused at once is not held."""
+        if request.fault == "over_limit":
+            answer()
+        else:
+            self._held.append(answer)
+        self._begin_answers()
+
+    def _begin_answers(self) -> None:
+        while self._held and not (self.holds and self.holds(self)):
+            self._held.popleft()()
+
+    def release(self) -> None:
+        """Hold no more answers."""
+        self.holds = None
+        self._loop.call_soon_threadsafe(self._begin_answers)
 
     def _decide(self, number: int, body: Body, headers: dict[str, str]) -> tuple[str | None, Answer | None]:
         if self.concurrency_limit is not None and self._in_flight >= self.concurrency_limit:

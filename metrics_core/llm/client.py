@@ -10,7 +10,8 @@ This is the only layer of retries:
 - Everything else fails at once; if it concerns the model and not the question (a wrong key), for all questions.
 - A model that has not replied at all by the time ten questions have used up their attempts is not asked again.
 
-Nothing is retried after the deadline of a question.
+Nothing is retried after the deadline of a question. If it cuts a call short, the failure is what the server did before:
+its trouble, if it was in trouble. Only where nothing went wrong before, it is a time-out.
 """
 
 from __future__ import annotations
@@ -111,7 +112,8 @@ class Attempt:
     """One question while it is being asked. Everything from `messages` on changes from call to call.
 
     `kind` is ask, longer (more room for the reply) or repair (the model is shown what was wrong); `calls` counts all.
-    The clock of the deadline starts with the first call, at `started`.
+    The clock of the deadline starts with the first call, at `started`. `last` is how the last call failed, if it was
+    the server's trouble or its limit.
     """
 
     model: ModelRef
@@ -123,6 +125,7 @@ class Attempt:
     response_format: ResponseFormat = field(default_factory=lambda: ResponseFormat("text"))
     calls: int = 0
     started: float | None = None
+    last: CallError | None = None
 
     @property
     def most_usd(self) -> float | None:
@@ -274,6 +277,9 @@ class Client:
             try:
                 response = await self._call(attempt, standing, other, read)
             except CallError as error:
+                if attempt.last and self._cut_short(attempt, error):
+                    raise self._over(attempt, cut_short=True) from error
+                attempt.last = None if error.kind == "refused" else error
                 if error.kind == "refused":
                     other = formats.after_refusal(attempt.response_format, error)
                     if other is None:
@@ -286,7 +292,7 @@ class Client:
                     raise NoUsableReply(error.code, error.message) from error
             else:
                 formats.accepted(attempt.response_format)
-                standing.replied = True
+                standing.replied, attempt.last = True, None
                 return response
 
     def _formats_of(self, attempt: Attempt) -> FormatNegotiation:
@@ -309,7 +315,7 @@ class Client:
             if standing.lost >= _ENOUGH_LOST:
                 standing.given_up = error.code, f"not asked, since the {self._noun} never replies: {error.message}"
         if troubles == ATTEMPTS or wait >= self._seconds_left(attempt):
-            raise NoUsableReply(error.code, f"{error.message} (the last of {attempt.calls} calls)") from error
+            raise NoUsableReply(error.code, _last_of(attempt, error)) from error
         await asyncio.sleep(wait)
 
     async def _call(
@@ -356,8 +362,7 @@ class Client:
         if (most_usd or 0.0) >= self._too_dear:
             raise BudgetUsedUp(self._used_up)
         if self._seconds_left(attempt) <= 0:
-            text = f"the {self._limits.deadline_s:g} s of one question were over after {attempt.calls} calls"
-            raise NoUsableReply("deadline", text)
+            raise self._over(attempt)
 
     async def _enter(self, queue: Queue, attempt: Attempt) -> Ticket:
         try:
@@ -365,8 +370,7 @@ class Client:
             async with asyncio.timeout(None if attempt.started is None else self._seconds_left(attempt)):
                 ticket = await queue.enter(again=attempt.started is not None)
         except TimeoutError as error:
-            within = f"{self._limits.deadline_s:g} s and {attempt.calls} calls"
-            raise NoUsableReply("deadline", f"no turn within {within}: the {self._noun} limits the rate") from error
+            raise self._over(attempt) from error
         if attempt.started is None:
             attempt.started = time.monotonic()
         return ticket
@@ -393,6 +397,19 @@ class Client:
         timeout = max(0.001, min(self._limits.timeout_s, self._seconds_left(attempt)))
         settings = attempt.response_format.settings(attempt.request, attempt.max_tokens)
         return await send(attempt.model, attempt.messages, settings, timeout)
+
+    def _cut_short(self, attempt: Attempt, error: CallError) -> bool:
+        """Whether a call ended because the time of its question did: that says nothing of the server."""
+        return error.code == "timeout" and self._seconds_left(attempt) <= 0
+
+    def _over(self, attempt: Attempt, *, cut_short: bool = False) -> NoUsableReply:
+        """The failure of a question whose time is over, perhaps in the middle of its last call."""
+        last, calls, deadline = attempt.last, attempt.calls, f"{self._limits.deadline_s:g} s"
+        if last is not None and last.kind == "trouble":
+            cut = f"call {calls - 1}; the deadline of {deadline} cut call {calls} short"
+            return NoUsableReply(last.code, f"{last.message} ({cut})" if cut_short else _last_of(attempt, last))
+        text = f"the {deadline} of one question were over after {calls} calls"
+        return NoUsableReply("deadline", f"{text}: the {self._noun} limits the rate" if last else text)
 
     def _seconds_left(self, attempt: Attempt) -> float:
         gone = 0.0 if attempt.started is None else time.monotonic() - attempt.started
@@ -458,6 +475,10 @@ def _failure(error: BaseException) -> dict[str, Any]:
 def _success(response: Response[Any]) -> tuple[CallStatus, dict[str, Any]]:
     problem = response.problem
     return ("usable", {}) if problem is None else ("unreadable", {"code": problem.code, "message": problem.message})
+
+
+def _last_of(attempt: Attempt, error: CallError) -> str:
+    return f"{error.message} (the last of {attempt.calls} calls)"
 
 
 def _used_up(budget: Budget, permit: str) -> str:

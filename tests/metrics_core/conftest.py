@@ -12,6 +12,7 @@ import pytest
 
 from answerkey.metrics_core.embeddings.encoder import Encoded
 from tests.judge_server import JudgeServer
+from tests.metrics_core.judges.asking import ask, match, options, samples
 
 
 @pytest.fixture
@@ -19,6 +20,13 @@ def judge_server() -> Iterator[Callable[..., JudgeServer]]:
     """Starts a `JudgeServer` with the arguments of its class; all of them close when the test ends."""
     with contextlib.ExitStack() as servers:
         yield lambda *arguments, **options: servers.enter_context(JudgeServer(*arguments, **options))
+
+
+@pytest.fixture(scope="session")
+def first_call_made() -> None:
+    """The first call of a process takes seconds, in which litellm imports half of itself: no time for a time-out."""
+    with JudgeServer(match) as server:
+        ask(samples(1), options(server))
 
 
 @pytest.fixture

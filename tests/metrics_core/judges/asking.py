@@ -80,6 +80,21 @@ def failure(measurement: Measurement) -> Failed:
     return measurement.outcome
 
 
+def patiently(check: Callable[[float], None], *seconds: float) -> None:
+    """Check with the first of these, which are for something that is waited out to the end: a time-out, a deadline.
+
+    The shortest is long enough as a rule. A machine that had something else to do gets the longer ones; what is wrong
+    with the last of them is wrong.
+    """
+    *shorter, longest = seconds
+    for one in shorter:
+        try:
+            return check(one)
+        except AssertionError:
+            continue
+    check(longest)
+
+
 def at_first(kind: str, times: int = 1) -> Callable[[int, Body], str | None]:
     """A fault of this kind for the first requests."""
     return lambda number, _body: kind if number < times else None
