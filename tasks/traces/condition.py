@@ -33,6 +33,13 @@ _ALLOWED = {
 }  # fmt: skip
 """Kinds of expressions. Without subqueries a condition can name no table, no file and no table function."""
 
+_UNBOUNDED = {
+    "array_resize", "bitstring", "equi_width_bins", "format", "generate_series", "list_resize", "lpad", "pg_sleep",
+    "printf", "range", "repeat", "rpad", "sleep_ms",
+}  # fmt: skip
+"""Functions that take as long, or make as much, as a number says. DuckDB cannot be interrupted within a call, so one
+`range(100_000_000)` would outlast any time limit, and its memory limit does not count such a list."""
+
 
 @dataclass(frozen=True, slots=True)
 class Condition:
@@ -158,6 +165,11 @@ def _walk(text: str, node: Any, bound: frozenset[str], found: list[tuple[int, tu
         if kind == "FUNCTION" and node["schema"] not in ("", "main"):
             name = node["function_name"]
             raise UserError(f"{text!r}: write {name}({node['schema']}) in place of {node['schema']}.{name}()")
+        if kind == "FUNCTION" and node["function_name"].lower() in _UNBOUNDED:
+            name = node["function_name"]
+            raise UserError(
+                f"{text!r}: {name}() is not allowed in a condition on a trace: it has no limit in size or time"
+            )
         if kind == "LAMBDA":
             parameters: list[tuple[int, tuple[str, ...]]] = []
             _walk(text, node["lhs"], frozenset(), parameters)

@@ -175,6 +175,21 @@ def test_a_rule_that_is_wrong_ends_the_command_before_a_server_is_needed(
     assert not (tmp_path / "home" / "answerkey.duckdb").exists() and time.monotonic() - started < 15
 
 
+def test_a_condition_that_could_run_for_ever_is_refused_before_it_runs(
+    bare_cli: Cli, rules: Path, tmp_path: Path
+) -> None:
+    text = (rules / "all.yaml").read_text()
+    slow = "len(list_filter(range(100_000_000), lambda i: sin(i) > 2)) = 0"
+    (rules / "all.yaml").write_text(text.replace("where: env = 'production'", f"where: {slow!r}", 1))
+    done = bare_cli("score-traces", rules, "--home", tmp_path / "home")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert re.fullmatch(
+        rf"answerkey: {rules}/all\.yaml:\d+: where: .*: range\(\) is not allowed in a condition on a trace: "
+        r"it has no limit in size or time\n",
+        done.stderr,
+    )
+
+
 @pytest.mark.parametrize(
     ("form", "said"),
     [

@@ -116,6 +116,11 @@ def test_a_name_is_a_key_of_the_trace_and_nothing_else() -> None:
         ("lowr(a) = 'x'", "Scalar Function with name lowr does not exist"),
         ("getenv('HOME') = 'x'", "does not exist"),
         ("a.lower() = 'x'", "write lower(a) in place of a.lower()"),
+        ("len(range(100_000_000)) > 5", "range() is not allowed in a condition on a trace: it has no limit in size"),
+        ("len(system.main.RANGE(a)) > 5", "range() is not allowed"),
+        ("len([i FOR i IN generate_series(1, a) IF sin(i) > 2]) = 0", "generate_series() is not allowed"),
+        ("len(list_filter(a, lambda i: len(repeat(i, a)) > 1)) = 0", "repeat() is not allowed"),
+        ("sleep_ms(a) IS NULL", "sleep_ms() is not allowed"),
     ],
 )
 def test_what_is_no_condition(text: object, said: str) -> None:
