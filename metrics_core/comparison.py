@@ -14,6 +14,8 @@ from answerkey.metrics_core.statistics.multiple_testing import benjamini_hochber
 Finding = Literal["better", "worse", "not shown to differ"]
 ALL = "all"
 """The slice with every row."""
+HEADLINES, ALL_FIELDS = "headlines", "all fields"
+"""Families of fields that are compared, and corrected for, together: one of each metric, or all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,8 @@ class Comparison:
     `margin` is the non-inferiority margin of the gate, where there is one. `not_comparable` says why there are no
     numbers at all (signatures that differ), None where there are. Samples in both reports are `n_common`, in one only
     `n_only_old` and `n_only_new`; `n_changed` of the common ones have another question or other references, and are
-    left out. The adjusted p-values allow for `n_candidates` comparisons that were made together, this one included.
+    left out. The adjusted p-values allow for `n_candidates` comparisons that were made together, this one included, and
+    for the fields of `family`: 'headlines', 'all fields', or the fields that were named.
 
     >>> comparison = Comparison("faq/gpt-4/v1", "faq/gpt-5/v1", rows=(), warnings=("answers are 2 times longer",))
     >>> comparison.overall
@@ -129,6 +132,7 @@ class Comparison:
     n_only_new: int = 0
     n_changed: int = 0
     n_candidates: int = 1
+    family: str = HEADLINES
 
     @property
     def primary(self) -> str:

@@ -235,7 +235,8 @@ def print_compared_reports(
 ) -> int:
     """Print reports with their baseline. Returns the exit code of the gate, 0 if the run was not `gated`.
 
-    With `all_fields` they are compared once more, since more fields need a larger correction.
+    With `all_fields` they are compared once more, since more fields need a larger correction. What was stored about the
+    headline fields stays.
     """
     from answerkey.tasks.compare.compare import compare_all, stored_comparisons
     from answerkey.tasks.gate.verdicts import exit_code, stored_verdicts
@@ -244,7 +245,8 @@ def print_compared_reports(
     pairs, gates = stored_comparisons(home, report_ids), stored_verdicts(home, report_ids)
     if all_fields and pairs:
         both = [(pair.old, pair.new) for pair in pairs]
-        pairs = compare_all(home, both, all_fields=True, primary=pairs[0].primary)
+        candidates = max(pair.n_candidates for pair in pairs)
+        pairs = compare_all(home, both, all_fields=True, primary=pairs[0].primary, candidates=candidates)
     _print_against(read_reports(home, report_ids), pairs, gates, as_json=as_json, all_fields=all_fields)
     return exit_code(gates, asked=gated)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison, adjust
+from answerkey.metrics_core.comparison import ALL, ALL_FIELDS, HEADLINES, Comparison, FieldComparison, adjust
 from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.judges.votes import SPREAD
 from answerkey.metrics_core.statistics.clustered import Mask
@@ -49,6 +49,7 @@ _OF_PAIR = {
     "n_only_new": "samples_only_new",
     "n_changed": "samples_changed",
     "n_candidates": "n_candidates",
+    "family": "family",
 }
 """What all rows about two reports share: attribute of `Comparison` to column."""
 
@@ -57,6 +58,7 @@ _OF_ROW = {
     **{"difference": "difference", "low": "ci_low", "high": "ci_high"},
     **{name: name for name in ("p", "p_adjusted", "mde", "needed", "fixed", "broken", "test", "note", "level")},
     **{name: name for name in ("people", "people_low", "people_high", "n_labelled", "n_clusters", "mde_note")},
+    **{name: name for name in ("n_unanswered", "low_with_unanswered")},
 }
 _COUNTS = ("missing_old", "missing_new")
 
@@ -96,7 +98,7 @@ def compare_all(
     the signatures of its metric differ. The p-values are adjusted for all that is compared, in all pairs together; see
     `adjust`.
 
-    The result also replaces what the table `comparisons` has about each pair.
+    The result also replaces what the table `comparisons` has about each pair and the same family of fields.
 
     Args:
         pairs: ids of an old and a new report; several where several new releases are compared with one baseline.
@@ -118,14 +120,17 @@ def compare_all(
     wanted = [_wanted(*pair, fields, one, all_fields=all_fields) for pair, one in zip(reports, declared, strict=True)]
     n_tests = math.ceil(sum(map(len, wanted)) * max(1.0, candidates / len(pairs))) if pairs else 0
     settings = _Settings(seed, level, n_tests)
-    compared = [_compare(home, *pair, names, settings) for pair, names in zip(reports, wanted, strict=True)]
+    family = ", ".join(fields) if fields else ALL_FIELDS if all_fields else HEADLINES
+    compared = [_compare(home, *pair, names, settings, family) for pair, names in zip(reports, wanted, strict=True)]
     comparisons = adjust(compared, candidates)
     for comparison in comparisons:
         _store(home, comparison, seed=seed)
     return comparisons
 
 
-def _compare(home: Home, old: Report, new: Report, wanted: Sequence[str], settings: _Settings) -> Comparison:
+def _compare(
+    home: Home, old: Report, new: Report, wanted: Sequence[str], settings: _Settings, family: str
+) -> Comparison:
     """The fields `wanted` of two reports, without adjusted p."""
     differ = differing_methods(old, new)
     samples = pair_samples(home, old, new)
@@ -148,6 +153,7 @@ def _compare(home: Home, old: Report, new: Report, wanted: Sequence[str], settin
         n_only_old=int((samples.in_old & ~samples.in_new).sum()),
         n_only_new=int((samples.in_new & ~samples.in_old).sum()),
         n_changed=int(samples.changed.sum()),
+        family=family,
     )
 
 
@@ -371,14 +377,15 @@ def _field_comparison(
 
 
 def _store(home: Home, comparison: Comparison, *, seed: int) -> None:
-    """Write `comparison`, in place of what was stored about the same two reports."""
+    """Write `comparison`, in place of what was stored about the same two reports and the same family of fields."""
     import pyarrow as pa
 
     about = {column: getattr(comparison, name) for name, column in _OF_PAIR.items()} | {"seed": seed}
     rows = pa.Table.from_pylist([about | {"place": place} | _columns(row) for place, row in enumerate(comparison.rows)])
     with home.warehouse.writing() as warehouse:
         warehouse.execute(
-            "DELETE FROM comparisons WHERE old_report = ? AND new_report = ?", [comparison.old, comparison.new]
+            "DELETE FROM comparisons WHERE old_report = ? AND new_report = ? AND family = ?",
+            [comparison.old, comparison.new, comparison.family],
         )
         if comparison.rows:
             warehouse.register("compared", rows)
@@ -392,13 +399,17 @@ def _columns(row: FieldComparison) -> dict[str, Any]:
     return values | counts | {"finding": row.finding}
 
 
-def stored_comparisons(home: Home, new_report_ids: Sequence[str]) -> tuple[Comparison, ...]:
-    """The comparisons whose new report is one of `new_report_ids`, in that order, then in the order of their making."""
+def stored_comparisons(home: Home, new_report_ids: Sequence[str], *, family: str = HEADLINES) -> tuple[Comparison, ...]:
+    """The comparisons whose new report is one of `new_report_ids`, in that order, then in the order of their making.
+
+    Args:
+        family: that of the fields; see `Comparison`.
+    """
     with home.warehouse.reading() as warehouse:
         found = warehouse.execute(
-            "SELECT * FROM comparisons WHERE new_report IN (SELECT unnest(?)) "
+            "SELECT * FROM comparisons WHERE new_report IN (SELECT unnest(?)) AND family = ? "
             "ORDER BY list_position(?, new_report), created_at, old_report, place",
-            [list(new_report_ids)] * 2,
+            [list(new_report_ids), family, list(new_report_ids)],
         )
         names = [column[0] for column in found.description]
         rows = [dict(zip(names, row, strict=True)) for row in found.fetchall()]

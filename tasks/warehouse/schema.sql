@@ -258,8 +258,8 @@ CREATE TABLE IF NOT EXISTS calibrations (
     seed               BIGINT NOT NULL          -- of the bootstrap
 );
 
--- Two reports compared, sample by sample: one row per field and slice that both have. Versioned by the two report ids;
--- comparing them again replaces the rows.
+-- Two reports compared, sample by sample: one row per field and slice that both have. Versioned by the two report ids
+-- and the family; comparing them again replaces the rows.
 CREATE TABLE IF NOT EXISTS comparisons (
     old_report  VARCHAR NOT NULL,   -- `report_id` in `reports`
     new_report  VARCHAR NOT NULL,   -- `report_id` in `reports`
@@ -301,7 +301,10 @@ CREATE TABLE IF NOT EXISTS comparisons (
     n_labelled       BIGINT,            -- samples that people labelled in both reports; NULL: none, or half or more
     n_clusters       BIGINT,            -- clusters that n_common come from; NULL: the data set has no clusters
     n_candidates     BIGINT DEFAULT 1,  -- comparisons that p_adjusted allows for, this one included
-    mde_note         VARCHAR            -- why there is no mde, for instance too few clusters; NULL: there is one
+    mde_note         VARCHAR,           -- why there is no mde, for instance too few clusters; NULL: there is one
+    n_unanswered     BIGINT DEFAULT 0,  -- samples of n_only_old that the new release did not answer
+    low_with_unanswered DOUBLE,         -- ci_low if these have the lowest score; NULL: none, or it is no gain anyway
+    family           VARCHAR DEFAULT 'headlines' -- what p_adjusted is for: headlines, all fields, or the fields named
 );
 
 -- What gates have said. Nothing is replaced: of several about the same two reports the newest counts.

@@ -144,9 +144,22 @@ def test_the_table_has_it_all_and_keeps_the_newest(home: Path) -> None:
     found = compare(Home(home), "d/old/v1", "d/new/v1", seed=3, level=0.9)
     assert stored_comparisons(Home(home), ["d/new/v1"]) == (found,)
     assert stored_comparisons(Home(home), ["d/old/v1"]) == ()
-    again = compare(Home(home), "d/old/v1", "d/new/v1", fields=["label.correct"])
+    again = compare(Home(home), "d/old/v1", "d/new/v1")
+    assert again != found
     assert stored_comparisons(Home(home), ["d/new/v1"]) == (again,)
-    rows = query(home, "SELECT metric, field, slice, difference, finding, fixed, seed FROM comparisons ORDER BY place")
+
+
+def test_every_family_of_fields_is_kept_beside_the_others(home: Path) -> None:
+    pair = Home(home), "d/old/v1", "d/new/v1"
+    found, every, named = compare(*pair), compare(*pair, all_fields=True), compare(*pair, fields=["label.correct"])
+    assert [one.family for one in (found, every, named)] == ["headlines", "all fields", "label.correct"]
+    for one in (found, every, named):
+        assert stored_comparisons(Home(home), ["d/new/v1"], family=one.family) == (one,)
+    rows = query(
+        home,
+        "SELECT metric, field, slice, difference, finding, fixed, seed FROM comparisons "
+        "WHERE family = 'label.correct' ORDER BY place",
+    )
     assert rows[0] == ("label", "correct", "all", pytest.approx(1 / 6), "better", 14, 0)
     assert len(rows) == 3
 
@@ -226,7 +239,7 @@ def test_what_people_would_find_is_predicted_from_the_labels_of_a_part(tmp_path:
     assert row.people == pytest.approx(0.2, abs=0.05)
     assert {row_of(pair, name).people for name in ("label.correct", "bleu.corpus_bleu")} == {None}
     assert row_of(pair, "bleu.bleu").n_labelled == 40
-    assert stored_comparisons(Home(tmp_path), ["d/new/v1"]) == (pair,)
+    assert stored_comparisons(Home(tmp_path), ["d/new/v1"], family="all fields") == (pair,)
 
 
 def test_labels_of_half_of_the_rows_or_more_need_no_prediction(pair: Comparison) -> None:
@@ -328,6 +341,12 @@ def test_a_release_is_not_better_for_leaving_out_what_it_does_not_know(tmp_path:
     hidden = rows[ids[3]]
     assert hidden.low and hidden.low > 0.1
     assert hidden.low_with_unanswered and hidden.low_with_unanswered < 0
+    # Nor is it in the table, from which `evaluate --baseline` prints it.
+    [stored] = stored_comparisons(Home(tmp_path), [ids[3]])
+    assert row_of(stored, "exact_match.match") == hidden
+    assert query(tmp_path, "SELECT finding, n_unanswered FROM comparisons WHERE new_report = 'd/many/v1'") == [
+        ("not shown to differ", 55)
+    ]
     [warning] = [one for one in compare(Home(tmp_path), ids[0], ids[3]).warnings if "not called better" in one]
     assert warning.startswith(
         "exact_match.match is not called better: many did not answer 55 samples that have a score"
