@@ -126,13 +126,14 @@ def _add_scores(
     fields: Sequence[tuple[str, str]],
     signatures: Mapping[str, str],
 ) -> None:
+    metrics = list(dict.fromkeys(metric for metric, _ in fields))
     warehouse.execute(
         _SQL["add_scores"],
         {
             "reports": reports,
-            "metrics": [metric for metric, _ in fields],
-            "fields": [field for _, field in fields],
-            "signatures": [signatures[metric] for metric, _ in fields],
+            "metrics": metrics,
+            "fields": [[field for of, field in fields if of == metric] for metric in metrics],
+            "signatures": [signatures[metric] for metric in metrics],
         },
     )
 
@@ -151,16 +152,21 @@ def _add_aggregates(
     places = {key: place for place, key in enumerate(fields)}
     about = {"dataset": committed.dataset, "dataset_version": committed.dataset_version}
     several = any(release.n_rows != release.n_questions for release in committed.releases)
-    first = "\n" + _SQL["first_answers"] if several else ""
-    warehouse.execute(_SQL["make_places"] + first, {"reports": reports, **about})
-    warehouse.execute(_SQL["several_answers" if several else "one_answer"])
     if several:
         # Means of zeros and ones.
         fields = {key: replace(field, binary=False) for key, field in fields.items()}
-    rows = warehouse.execute(_SQL["aggregates"]).fetchall()
-    units = _units(warehouse, fields, clustered=any(row[-1] is not None for row in rows))
-    warehouse.execute("DROP VIEW question_scores")
-    warehouse.execute("DROP TABLE places")
+    warehouse.execute(_SQL["new_reports"], {"reports": reports})
+    warehouse.execute(_SQL["fields"], _as_columns(fields))
+    [(clustered, sliced)] = warehouse.execute(_SQL["shape"], about).fetchall()
+    warehouse.execute(_SQL["several_answers" if several else "one_answer"])
+    if clustered or sliced:
+        first = "\n" + _SQL["first_answers"] if several else ""
+        warehouse.execute(_SQL["places"] + first, {**about, "clustered": clustered})
+    warehouse.execute(_SQL["placed" if clustered or sliced else "unplaced"])
+    warehouse.execute(_SQL["sums"], {"clustered": clustered, "bins": _BINS})
+    rows = warehouse.execute(_SQL["aggregates"], {"clustered": clustered}).fetchall()
+    units = _units(warehouse, fields, clustered=clustered)
+    warehouse.execute(_SQL["forget"])
     for row in sorted(rows, key=lambda row: (row[0], places[row[2], row[3]], row[4])):
         report_id, release, metric, field, slice_, total, scored, failed, undefined, skipped, mean, clusters = row
         of_field = fields[metric, field]
@@ -176,6 +182,16 @@ def _add_aggregates(
         )  # fmt: skip
 
 
+def _as_columns(fields: Mapping[tuple[str, str], Field]) -> dict[str, list[Any]]:
+    """Fields as the statements take them."""
+    return {
+        "metrics": [metric for metric, _ in fields],
+        "fields": [name for _, name in fields],
+        "lows": [field.low for field in fields.values()],
+        "highs": [field.high for field in fields.values()],
+    }
+
+
 def _units(
     warehouse: duckdb.DuckDBPyConnection, fields: Mapping[tuple[str, str], Field], *, clustered: bool
 ) -> dict[tuple[str, ...], Units]:
@@ -185,18 +201,17 @@ def _units(
     """
     import numpy as np
 
-    query = _SQL["cluster_sums" if clustered else "row_values"]
-    rows: list[tuple[Any, ...]] = []
-    for (metric, name), field in fields.items():
-        if clustered or not field.binary:
-            about = {"metric": metric, "field": name, "low": field.low, "high": field.high, "bins": _BINS}
-            rows += warehouse.execute(query, about).fetchall()
+    if clustered:
+        rows = warehouse.execute(_SQL["cluster_bins"], {"bins": _BINS}).fetchall()
+    else:
+        rows = warehouse.execute(_SQL["bins"]).fetchall()
     found = {}
     for key, bins in groupby(rows, key=lambda row: row[:4]):
-        sizes, counts, centres, spreads = np.array([row[4:] for row in bins], np.float64).T
-        # Two points of each bin, which have its mean and its standard deviation.
-        sums = np.concatenate([centres - spreads, centres + spreads])
-        found[key] = Units(sums, np.tile(sizes, 2), np.tile(counts / 2, 2))
+        if clustered or not fields[key[1], key[2]].binary:
+            sizes, counts, centres, spreads = np.array([row[4:] for row in bins], np.float64).T
+            # Two points of each bin, which have its mean and its standard deviation.
+            sums = np.concatenate([centres - spreads, centres + spreads])
+            found[key] = Units(sums, np.tile(sizes, 2), np.tile(counts / 2, 2))
     return found
 
 

@@ -17,13 +17,14 @@ SELECT $report_id AS report_id, $dataset AS dataset, $dataset_version AS dataset
 
 -- name: add_scores
 -- A row without a measurement was left out on purpose: --only-failed scores nothing new. A question without an answer
--- has failed before anything could be scored.
+-- has failed before anything could be scored. A measurement is looked up once, and has the numbers of all its fields.
 INSERT INTO scores BY NAME
-WITH fields AS (
-    SELECT unnest($metrics) AS metric, unnest($fields) AS field, unnest($signatures) AS signature
+WITH metrics AS (
+    SELECT unnest($metrics) AS metric, unnest($signatures) AS signature, unnest($fields) AS fields
 )
-SELECT r.report_id, a.dataset, r.dataset_version, a.release, a.sample_id, a.repeat, f.metric, f.field,
-       CASE WHEN m.status = 'scored' THEN map_extract(m."values", f.field)[1] END AS "value",
+SELECT r.report_id, a.dataset, r.dataset_version, a.release, a.sample_id, a.repeat, f.metric,
+       unnest(f.fields) AS field,
+       unnest([if(m.status = 'scored', map_extract_value(m."values", name), NULL) FOR name IN f.fields]) AS "value",
        CASE WHEN a.missing_because IS NOT NULL THEN 'failed' ELSE coalesce(m.status, 'skipped') END AS status,
        CASE WHEN a.missing_because IS NOT NULL
                 THEN concat('unanswered (', split_part(a.missing_because, ':', 1), ')')
@@ -32,7 +33,7 @@ SELECT r.report_id, a.dataset, r.dataset_version, a.release, a.sample_id, a.repe
        f.signature
 FROM reports r
 JOIN answers a ON a.dataset = r.dataset AND a.release = r.release AND a.answers_version = r.answers_version
-CROSS JOIN fields f
+CROSS JOIN metrics f
 LEFT JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature
 WHERE r.report_id IN (SELECT unnest($reports))
 
@@ -47,75 +48,99 @@ FROM reports r
 JOIN answers a ON a.dataset = r.dataset AND a.release = r.release AND a.answers_version = r.answers_version
 WHERE r.report_id IN (SELECT unnest($reports))
 
--- name: make_places
--- Every row of the reports once for 'all' and once per slice. A table, since as a part of the query below it takes more
--- memory than a session has, from a million rows on. `grp` is what sums are taken of: the unit only where there are
--- clusters, so that a million independent rows make one sum and not a million.
+-- name: new_reports
+CREATE OR REPLACE TEMP TABLE new_reports AS
+SELECT report_id, dataset, release, answers_version FROM reports WHERE report_id IN (SELECT unnest($reports))
+
+-- name: fields
+CREATE OR REPLACE TEMP TABLE fields AS
+SELECT unnest($metrics) AS metric, unnest($fields) AS field, unnest($lows) AS low, unnest($highs) AS high
+
+-- name: shape
+-- Whether the data set has clusters, and whether the answers have slices.
+SELECT (SELECT count("cluster") > 0 FROM samples WHERE dataset = $dataset AND dataset_version = $dataset_version),
+       (SELECT count(*) > 0 FROM new_reports JOIN answers USING (dataset, release, answers_version)
+        WHERE cardinality(slices) > 0)
+
+-- name: one_answer
+-- What the aggregates are of: a number per question and field. Here it is that of the answer.
+CREATE OR REPLACE TEMP VIEW question_scores AS
+SELECT report_id, release, sample_id, metric, field, "value", status FROM scores SEMI JOIN new_reports USING (report_id)
+
+-- name: several_answers
+-- Here it is the mean of those answers that have a number.
+CREATE OR REPLACE TEMP VIEW question_scores AS
+SELECT report_id, release, sample_id, metric, field, fsum("value") / nullif(count("value"), 0) AS "value",
+       CASE WHEN count("value") > 0 THEN 'scored' WHEN bool_or(status = 'failed') THEN 'failed'
+            WHEN bool_or(status = 'skipped') THEN 'skipped' ELSE 'undefined' END AS status
+FROM scores SEMI JOIN new_reports USING (report_id) GROUP BY report_id, release, sample_id, metric, field
+
+-- name: unplaced
+-- Every number once, where there are neither slices nor clusters: nothing need be looked up.
+CREATE OR REPLACE TEMP VIEW placed AS SELECT *, 'all' AS slice, '' AS grp FROM question_scores
+
+-- name: places
+-- The slices of every answer, and its cluster, or itself, where there are clusters. A table, since as a part of the
+-- view below it takes more memory than a session has.
 CREATE OR REPLACE TEMP TABLE places AS
-WITH sampled AS (
-    SELECT count("cluster") > 0 AS clustered FROM samples
-    WHERE dataset = $dataset AND dataset_version = $dataset_version
-)
-SELECT report_id, release, sample_id, slice, if(clustered, unit, '') AS grp, clustered
-FROM report_slices, sampled
-WHERE report_id IN (SELECT unnest($reports))
+SELECT report_id, sample_id, [key || '=' || slices[key] FOR key IN map_keys(slices)] AS slices,
+       if($clustered, coalesce('cluster ' || s."cluster", 'sample ' || sample_id), '') AS grp
+FROM new_reports JOIN answers USING (dataset, release, answers_version) LEFT JOIN (
+    SELECT sample_id, "cluster" FROM samples
+    WHERE dataset = $dataset AND dataset_version = $dataset_version AND "cluster" IS NOT NULL
+) s USING (sample_id)
 
 -- name: first_answers
 -- The end of the statement above where a question has several answers: a row per question, in the slices of the first.
 QUALIFY repeat = min(repeat) OVER (PARTITION BY report_id, sample_id)
 
--- name: one_answer
--- What the aggregates are of: a number per question and field. Here it is that of the answer.
-CREATE OR REPLACE TEMP VIEW question_scores AS SELECT report_id, sample_id, metric, field, "value", status FROM scores
+-- name: placed
+-- Every number once for 'all' and once per slice.
+CREATE OR REPLACE TEMP VIEW placed AS
+SELECT q.*, unnest(list_prepend('all', slices)) AS slice, grp
+FROM question_scores q JOIN places USING (report_id, sample_id)
 
--- name: several_answers
--- Here it is the mean of those answers that have a number.
-CREATE OR REPLACE TEMP VIEW question_scores AS
-SELECT report_id, sample_id, metric, field, fsum("value") / nullif(count("value"), 0) AS "value",
-       CASE WHEN count("value") > 0 THEN 'scored' WHEN bool_or(status = 'failed') THEN 'failed'
-            WHEN bool_or(status = 'skipped') THEN 'skipped' ELSE 'undefined' END AS status
-FROM scores SEMI JOIN places USING (report_id) GROUP BY report_id, sample_id, metric, field
+-- name: sums
+-- All that aggregates are made of, in one pass over the numbers: of clusters, or of bins of independent numbers. A
+-- million of these are a few hundred rows. How far the numbers of a bin lie from their mean is kept as their standard
+-- deviation, so that nothing is lost that matters. Totals are exact decimals: their order does not show in a mean.
+CREATE OR REPLACE TEMP TABLE sums AS
+SELECT report_id, release, metric, field, slice, grp,
+       if($clustered, NULL, floor(("value" - low) / (high - low) * $bins)) AS bin,
+       count(*) AS n, count("value") AS n_scored,
+       count(*) FILTER (status = 'failed') AS n_failed,
+       count(*) FILTER (status = 'undefined') AS n_undefined,
+       count(*) FILTER (status = 'skipped') AS n_skipped,
+       sum("value"::DECIMAL(38, 18)) AS total, stddev_pop("value") AS spread
+FROM placed JOIN fields USING (metric, field)
+GROUP BY report_id, release, metric, field, slice, grp, bin
 
 -- name: aggregates
-WITH sums AS (
-    SELECT p.report_id, any_value(p.release) AS release, s.metric, s.field, p.slice, p.grp,
-           any_value(p.clustered) AS clustered,
-           count(*) AS n, count(s."value") AS n_scored,
-           count(*) FILTER (s.status = 'failed') AS n_failed,
-           count(*) FILTER (s.status = 'undefined') AS n_undefined,
-           count(*) FILTER (s.status = 'skipped') AS n_skipped,
-           sum(s."value") AS total
-    FROM places p JOIN question_scores s USING (report_id, sample_id)
-    GROUP BY p.report_id, s.metric, s.field, p.slice, p.grp
-)
-SELECT report_id, any_value(release), metric, field, slice, sum(n)::BIGINT, sum(n_scored)::BIGINT,
-       sum(n_failed)::BIGINT, sum(n_undefined)::BIGINT, sum(n_skipped)::BIGINT,
-       fsum(total) / nullif(sum(n_scored), 0),
-       if(bool_or(clustered), count(*) FILTER (n_scored > 0), NULL) AS n_clusters
-FROM sums GROUP BY report_id, metric, field, slice
+SELECT report_id, release, metric, field, slice, sum(n)::BIGINT, sum(n_scored)::BIGINT, sum(n_failed)::BIGINT,
+       sum(n_undefined)::BIGINT, sum(n_skipped)::BIGINT, sum(total)::DOUBLE / nullif(sum(n_scored), 0),
+       if($clustered, count(*) FILTER (n_scored > 0), NULL)
+FROM sums GROUP BY report_id, release, metric, field, slice
 
--- name: row_values
--- The values behind every mean, for its interval, as a histogram: a million rows come back as a few hundred. How far
--- the values of a bin lie from their mean is kept as their standard deviation, so that nothing is lost that matters.
--- One field at a time: all fields of a million rows together take more memory than a session has.
-SELECT report_id, metric, field, slice, 1 AS size, count(*), avg("value"), stddev_pop("value")
-FROM places JOIN question_scores USING (report_id, sample_id)
-WHERE metric = $metric AND field = $field AND "value" IS NOT NULL
-GROUP BY report_id, metric, field, slice, floor(("value" - $low) / ($high - $low) * $bins)
+-- name: bins
+-- The numbers behind every mean, for its interval, as a histogram.
+SELECT report_id, metric, field, slice, 1 AS size, n_scored, total::DOUBLE / n_scored, spread FROM sums WHERE n_scored > 0
 ORDER BY ALL
 
--- name: cluster_sums
--- As `row_values`, of the sums of clusters, by their size.
-WITH clusters AS (
-    SELECT report_id, metric, field, slice, count(*) AS size, sum("value") AS total
-    FROM places JOIN question_scores USING (report_id, sample_id)
-    WHERE metric = $metric AND field = $field AND "value" IS NOT NULL
-    GROUP BY report_id, metric, field, slice, grp
-)
-SELECT report_id, metric, field, slice, size, count(*), avg(total), stddev_pop(total)
-FROM clusters
-GROUP BY report_id, metric, field, slice, size, floor((total / size - $low) / ($high - $low) * $bins)
+-- name: cluster_bins
+-- The same of the sums of clusters, by their size.
+SELECT report_id, metric, field, slice, n_scored AS size, count(*), avg(total::DOUBLE), stddev_pop(total::DOUBLE)
+FROM sums JOIN fields USING (metric, field) WHERE n_scored > 0
+GROUP BY report_id, metric, field, slice, n_scored, floor((total::DOUBLE / n_scored - low) / (high - low) * $bins)
 ORDER BY ALL
+
+-- name: forget
+-- Nothing stays behind for the next report of the session.
+DROP VIEW placed;
+DROP VIEW question_scores;
+DROP TABLE IF EXISTS places;
+DROP TABLE sums;
+DROP TABLE fields;
+DROP TABLE new_reports
 
 -- name: add_aggregate
 INSERT INTO report_scores (
