@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
 POOL = "answerkey"
-PoolKind = Literal["process", "docker"]
+PoolKind = Literal["process", "docker", "kubernetes"]
 
 _ROOT = Path(__file__).resolve().parents[2]
 """Has `flows`, `deployments` and `examples`: a checkout, or the installed package."""
@@ -76,7 +76,7 @@ def make_pool(kind: PoolKind = "process") -> str:
     """Make the work pool, or bring one that is described in deployments/ up to date; return its name.
 
     Args:
-        kind: process, for runs on the worker's machine, or docker, for one container per run.
+        kind: process, for runs on the worker's machine, or docker or kubernetes, for one container per run.
     """
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.actions import WorkPoolCreate, WorkPoolUpdate

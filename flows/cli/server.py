@@ -86,8 +86,12 @@ def deploy(
         ),
     ] = "",
     pool: Annotated[
-        Literal["process", "docker"],
-        Parameter("--pool", help="Where runs work: in processes of the worker's machine, or each in a container."),
+        Literal["process", "docker", "kubernetes"],
+        Parameter(
+            "--pool",
+            help="Where runs work: in processes of the worker's machine, or each in a container of Docker or a job of "
+            "Kubernetes.",
+        ),
     ] = "process",
     home: HomeOption = HOME,
 ) -> int:
