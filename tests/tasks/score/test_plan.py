@@ -212,7 +212,7 @@ def test_judges_get_small_shards(tmp_path: Path, many: str, rows: int, names: li
     judged = [shard for shard in made.shards if shard.metric.name == "meaning_match"]
     assert [shard.n_rows for shard in judged] == sizes
     # What they said is in the ledger, so a part serves one run only and lies with it.
-    assert {Path(shard.part).parents[1] for shard in judged} == {Path("runs/work/parts")}
+    assert {Path(shard.part).parents[1] for shard in judged} == {Path("runs", "work", "parts")}
 
 
 def test_parts_of_the_offline_judge_outlive_a_run_that_was_killed(tmp_path: Path) -> None:
