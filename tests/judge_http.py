@@ -125,7 +125,9 @@ class Connection(asyncio.Protocol):
         raw = bytes(self.buffer[end + 4 : size])
         del self.buffer[:size]
         method, path, _ = first.split(" ")
-        if method == "GET" and path.endswith("/stats"):
+        if method == "GET" and path.endswith(("/stats", "/release")):
+            if path.endswith("/release"):
+                self.server.release()
             self.transport.write(http(200, json.dumps(self.server.stats()).encode()))
         elif method == "POST" and path.endswith("/chat/completions"):
             self.request, answer = self.server.receive(raw, headers)

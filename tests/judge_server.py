@@ -1,8 +1,9 @@
 """An OpenAI-compatible chat-completions server on loopback, scripted, for tests and benchmarks.
 
 In a test: `with JudgeServer(brain) as server:` and give `server.url` to the client as its base address. As a process
-of its own: `python tests/judge_server.py --latency 0.2`, which prints that address on its first line and answers
-GET /stats with counts. A brain (judge_brains.py) decides what it says, a fault (judge_faults.py) how that goes wrong.
+of its own: `python tests/judge_server.py --latency 0.2`, which prints that address on its first line and answers GET
+/stats with counts, as it does GET /release once it holds no more answers. A brain (judge_brains.py) decides what it
+says, a fault (judge_faults.py) how that goes wrong.
 
 The server is a bare asyncio protocol, since it must cost little beside the client that is measured against it.
 """
@@ -289,9 +290,16 @@ class JudgeProcess:
 
     def stats(self) -> dict[str, Any]:
         """As `JudgeServer.stats`."""
+        return self._get("stats")
+
+    def release(self) -> None:
+        """As `JudgeServer.release`."""
+        self._get("release")
+
+    def _get(self, path: str) -> dict[str, Any]:
         # Without the proxies that the environment may name.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(f"{self.url}/stats", timeout=10) as answer:
+        with opener.open(f"{self.url}/{path}", timeout=60) as answer:
             counts: dict[str, Any] = json.load(answer)
         return counts
 
@@ -309,6 +317,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--refuse-formats", nargs="+", default=(), metavar="TYPE")
     parser.add_argument("--retry-after", type=float, default=0.2, help="seconds")
     parser.add_argument("--trickle-seconds", type=float, default=5.0)
+    parser.add_argument("--hold-after", type=int, help="requests, after which answers wait until GET /release")
     given = parser.parse_args(arguments)
     signals = {signal.SIGINT, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
@@ -320,6 +329,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         refuse_formats=given.refuse_formats,
         retry_after=given.retry_after,
         trickle_seconds=given.trickle_seconds,
+        holds=None if given.hold_after is None else lambda server: server.n_requests > given.hold_after,
         port=given.port,
     ) as server:
         print(server.url, flush=True)

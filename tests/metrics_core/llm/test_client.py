@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -22,11 +22,14 @@ from tests.metrics_core.judges.asking import (
     match,
     number_of,
     options,
+    patiently,
     rows,
     samples,
 )
 
 Serve = Callable[..., JudgeServer]
+
+pytestmark = pytest.mark.usefixtures("first_call_made")
 
 USABLE = ("usable", None)
 
@@ -49,16 +52,23 @@ MENDED = {
 }
 
 
+LATE = ("hang", "trickle")
+"""The faults that a client only ends by its time-out."""
+
+
 @pytest.mark.parametrize("kind", MENDED)
 def test_one_fault_costs_one_more_call(kind: str, judge_server: Serve, tmp_path: Path) -> None:
-    server = judge_server(match, faults=at_first(kind))
-    # Long enough for the first call of a process, in which litellm imports half of itself.
-    [found] = ask(samples(1), options(server, ledger=str(tmp_path), timeout_s=2.0))
-    status, code, remedy = MENDED[kind]
-    assert (found.status, found.values, found.reason) == ("scored", {"match": 1.0}, "the same")
-    assert server.n_requests == 2
-    assert rows(tmp_path) == [("ask", status, code, 1), (remedy, *USABLE, 2)]
-    assert (found.usage.tokens_out > 0, found.usage.cost_usd, found.from_ledger) == (True, None, False)
+    def check(timeout_s: float) -> None:
+        server = judge_server(match, faults=at_first(kind), trickle_seconds=10 * timeout_s)
+        ledger = tmp_path / str(timeout_s)
+        [found] = ask(samples(1), options(server, ledger=str(ledger), timeout_s=timeout_s))
+        status, code, remedy = MENDED[kind]
+        assert (found.status, found.values, found.reason) == ("scored", {"match": 1.0}, "the same")
+        assert server.n_requests == 2
+        assert rows(ledger) == [("ask", status, code, 1), (remedy, *USABLE, 2)]
+        assert (found.usage.tokens_out > 0, found.usage.cost_usd, found.from_ledger) == (True, None, False)
+
+    patiently(check, *((0.5, 5.0, 50.0) if kind in LATE else (200.0,)))
 
 
 @pytest.mark.parametrize("kind", ["prose", "wrong_finish_reason"])
@@ -90,16 +100,36 @@ def test_a_final_fault_fails_at_once(kind: str, judge_server: Serve, tmp_path: P
     assert rows(tmp_path) == [("ask", status, code, 1)]
 
 
-def test_a_fault_that_lasts_fails_after_six_calls_and_says_so(judge_server: Serve, tmp_path: Path) -> None:
-    kinds = ["error_500", "error_503", "drop", "not_json_body", "empty", "null", "hang", "trickle"]
-    server = judge_server(match, faults=lambda _number, body: kinds[number_of(body)])
-    ask(samples(1), options(judge_server(match)))  # litellm's slow first call must not be what times out
-    found = ask(samples(len(kinds)), options(server, ledger=str(tmp_path), timeout_s=0.8))
-    codes = [MENDED[kind][1] for kind in kinds]
-    assert [(failure(one).code, failure(one).attempts) for one in found] == [(code, 6) for code in codes]
-    assert all(failure(one).message.endswith("(the last of 6 calls)") for one in found)
-    assert Counter(number_of(request.body) for request in server.requests) == dict.fromkeys(range(len(kinds)), 6)
-    assert Counter(rows(tmp_path)) == Counter(("ask", "error", code, n) for code in codes for n in range(1, 7))
+@pytest.mark.parametrize(
+    ("kinds", "timeouts"),
+    [
+        (["error_500", "error_503", "drop", "not_json_body", "empty", "null"], [200.0]),
+        (LATE, [0.5, 5.0, 20.0]),
+    ],
+    ids=["at once", "late"],
+)
+def test_a_fault_that_lasts_fails_after_six_calls_and_says_so(
+    kinds: Sequence[str],
+    timeouts: Sequence[float],
+    judge_server: Serve,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("answerkey.metrics_core.llm.client._FIRST_WAIT_S", 0.01)
+
+    def check(timeout_s: float) -> None:
+        server = judge_server(
+            match, faults=lambda _number, body: kinds[number_of(body)], trickle_seconds=10 * timeout_s
+        )
+        ledger = tmp_path / str(timeout_s)
+        found = ask(samples(len(kinds)), options(server, ledger=str(ledger), timeout_s=timeout_s))
+        codes = [MENDED[kind][1] for kind in kinds]
+        assert [(failure(one).code, failure(one).attempts) for one in found] == [(code, 6) for code in codes]
+        assert all(failure(one).message.endswith("(the last of 6 calls)") for one in found)
+        assert Counter(number_of(request.body) for request in server.requests) == dict.fromkeys(range(len(kinds)), 6)
+        assert Counter(rows(ledger)) == Counter(("ask", "error", code, n) for code in codes for n in range(1, 7))
+
+    patiently(check, *timeouts)
 
 
 @pytest.mark.parametrize("kind", ["only_prose", "wrong_types"])
@@ -134,7 +164,7 @@ def test_a_rate_limit_is_waited_for(kind: str, least: float, judge_server: Serve
     assert [one.status for one in found] == ["scored"] * 4
     assert server.n_requests == 5
     times = [request.at for request in server.requests]
-    assert least <= times[1] - times[0] < least + 4.0
+    assert least <= times[1] - times[0] < 60.0
     # Who was refused goes first: the clock of that row runs.
     assert [number_of(request.body) for request in server.requests] == [0, 0, 1, 2, 3]
 
@@ -146,7 +176,8 @@ def test_trouble_is_waited_for_longer_each_time(judge_server: Serve) -> None:
     waits = [later - earlier for earlier, later in pairwise(times)]
     assert (found.status, len(waits)) == ("scored", 3)
     for wait, base in zip(waits, [0.5, 1.0, 2.0], strict=True):
-        assert base * 0.5 <= wait < base * 1.5 + 1.0
+        # It may take a busy machine a while to come back, but never less.
+        assert base * 0.5 <= wait < base * 1.5 + 25.0
 
 
 @pytest.mark.parametrize("kind", ["unauthorized", "not_found", "quota"])

@@ -156,17 +156,18 @@ def test_a_judge_that_has_answered_is_not_given_up(judge_server: Serve, monkeypa
     assert server.n_requests == 8 + 12 * 6
 
 
-def test_thousands_that_cannot_be_asked_need_no_queue(judge_server: Serve, tmp_path: Path) -> None:
+def test_many_that_cannot_be_asked_need_no_queue(
+    judge_server: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("answerkey.metrics_core.llm.loop._GAP_S", 0.3)
     server = judge_server(match)
-    ask(samples(1), options(server))  # imports litellm, which is not what is timed
-    server.reset()
-    judge = options(server, ledger=str(tmp_path), max_calls=5)
+    judge = options(server, ledger=str(tmp_path), max_calls=5, concurrency=4)
     began = time.monotonic()
-    found = ask(samples(3_000), judge)
-    # At the gate they would keep 2 ms of distance each, and take 6 s.
-    assert time.monotonic() - began < 5.0
-    assert Counter(one.status for one in found) == {"scored": 5, "skipped": 2_995}
-    assert {one.reason for one in found[100:]} == {"budget used up: 5 calls (max_calls)"}
+    found = ask(samples(800), judge)
+    # At the gate they would keep 0.3 s of distance each, and take 240 s.
+    assert time.monotonic() - began < 120.0
+    assert Counter(one.status for one in found) == {"scored": 5, "skipped": 795}
+    assert {one.reason for one in found[20:]} == {"budget used up: 5 calls (max_calls)"}
     # Nobody was asked, so no ledger knew it either.
     assert not any(one.from_ledger for one in found)
     assert (server.n_requests, claims(tmp_path)) == (5, 0)

@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -51,20 +52,27 @@ def test_the_error_of_the_work_is_the_error_of_the_caller(error: Exception) -> N
     assert (type(caught.value), caught.value.args) == (type(error), error.args)
 
 
-def test_work_that_gives_up_by_itself_does_not_hold_its_caller() -> None:
+def test_work_that_gives_up_by_itself_does_not_hold_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("answerkey.metrics_core.llm.loop._CLEAN_UP_S", 100.0)
+
     async def work() -> None:
         raise asyncio.CancelledError
 
     began = time.monotonic()
     with pytest.raises(CancelledError):
         runtime.run(work(), never)
-    assert time.monotonic() - began < 2.0
+    assert time.monotonic() - began < 50.0
 
 
 def test_the_caller_hears_how_far_it_is() -> None:
-    ticks: list[float] = []
-    runtime.run(asyncio.sleep(0.35), lambda: ticks.append(time.monotonic()), every_s=0.1)
-    assert 1 <= len(ticks) <= 3
+    ticks = [time.monotonic()]
+
+    async def work() -> None:
+        while len(ticks) < 4:
+            await asyncio.sleep(0.01)
+
+    runtime.run(work(), lambda: ticks.append(time.monotonic()), every_s=0.1)
+    assert all(later - earlier >= 0.099 for earlier, later in pairwise(ticks))
 
 
 def test_a_caller_that_fails_while_waiting_ends_the_work_first() -> None:
@@ -165,4 +173,4 @@ def test_an_interruption_leaves_no_claim_and_no_call_in_flight(
     assert database.execute("SELECT calls, in_flight, reserved FROM budgets").fetchall() == [(5, 0, 0.0)]
     database.close()
     assert list((tmp_path / "judge-owners").iterdir()) == []
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 50  # and not until the judge replies
