@@ -6,7 +6,6 @@ import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import Parameter
@@ -20,7 +19,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH
 from answerkey.metrics_core.llm.access import Access
-from answerkey.metrics_core.llm.ledger import Ledger
+from answerkey.metrics_core.llm.ledger_place import open_ledger
 from answerkey.metrics_core.llm.untrusted import one_line
 from answerkey.metrics_core.measurement import Measurement, Scored
 from answerkey.metrics_core.offline_judge.matcher import about
@@ -91,17 +90,17 @@ def ask_about(
     sample = Sample("1", answer, references, question or None)
     options = judging.options()
     opened = Access(None if options.offline else key(judging.key_from), ledger=home.ledger)
-    return [_measure(name, sample, options, replace(opened, run=uuid.uuid4().hex)) for name in metrics]
+    return [_measure(name, sample, options, replace(opened, run=uuid.uuid4().hex), home) for name in metrics]
 
 
-def _measure(name: str, sample: Sample, options: JudgeOptions, access: Access) -> Trial:
-    cache = str(Path(access.ledger or "") / "embeddings")
+def _measure(name: str, sample: Sample, options: JudgeOptions, access: Access, home: Home) -> Trial:
+    cache = home.embeddings
     [metric] = create([name], {"judge": options, "access": access, "embedding_cache": cache})
     [measurement] = metric.measure([sample])
     if not measurement.requests:
         offline = options.offline or measurement.details.get(DECIDED_BY) == "offline"
         return Trial(measurement, 0, about() if offline else "")
-    ledger = Ledger(Path(access.ledger or ""))
+    ledger = open_ledger(access.ledger)
     try:
         return Trial(measurement, ledger.spent(access.run).calls)
     finally:

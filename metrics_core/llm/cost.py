@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
-from answerkey.metrics_core.llm.ledger import FILE, Ledger
+from answerkey.metrics_core.llm.ledger_place import ledger_exists, open_ledger
 from answerkey.metrics_core.llm.litellm import abilities, count_tokens
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.request import Request
@@ -51,13 +50,12 @@ class Cost:
 
 @contextmanager
 def known_replies(ledger: str | None) -> Iterator[Replies]:
-    """The replies in the ledger of this folder. If there is no ledger, none is created.
+    """The replies in the ledger at this place. If there is no ledger, none is created.
 
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    folder = Path(ledger) if ledger else None
-    opened = Ledger(folder) if folder and (folder / FILE).exists() else None
+    opened = open_ledger(ledger) if ledger_exists(ledger) else None
     try:
         yield opened.reply if opened else lambda _key: None
     finally:

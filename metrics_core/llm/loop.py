@@ -12,12 +12,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from concurrent.futures import wait
 from contextlib import asynccontextmanager
 from functools import cache
-from pathlib import Path
 from typing import Any, TypeVar
 
 from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.client import Client
-from answerkey.metrics_core.llm.ledger import Ledger
+from answerkey.metrics_core.llm.ledger_place import open_ledger
 from answerkey.metrics_core.llm.litellm import abilities
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.rate_limit import AdaptiveLimit, Queue
@@ -82,7 +81,7 @@ async def connect(access: Access, limits: CallLimits, noun: str, check: Callable
         checked()
         return formats_of(model, structured=structured)
 
-    ledger = Ledger(Path(access.ledger) if access.ledger else None)
+    ledger = open_ledger(access.ledger)
     try:
         yield Client(ledger, access.run, limits, noun, lambda model: queue_of(model, limits.concurrency), formats)
     finally:

@@ -11,7 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from answerkey.metrics_core.llm.ledger import COLUMNS, FILE, Ledger
+from answerkey.metrics_core.llm.ledger import COLUMNS, Ledger
+from answerkey.metrics_core.llm.ledger_place import ledger_exists, open_ledger
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import one_file, scratch
@@ -150,13 +151,13 @@ def collect_calls(home: Home, parts: Sequence[str], out: Path) -> str | None:
     Raises:
         LedgerError: the ledger in `home` cannot be read.
     """
-    if not (home.folder / FILE).exists():
+    if not ledger_exists(home.ledger):
         return None
     out.mkdir(parents=True, exist_ok=True)
     with scratch(out) as connection:
         if not _gather_keys(connection, home, parts):
             return None
-        ledger = Ledger(home.folder)
+        ledger = open_ledger(home.ledger)
         try:
             return _write_calls(out / "judge_calls.parquet", _ledger_calls(ledger, connection))
         finally:

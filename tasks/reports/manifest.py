@@ -13,7 +13,8 @@ from typing import Any
 import answerkey.metrics_core
 from answerkey.metrics_core.judges.options import OFFLINE, OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
-from answerkey.metrics_core.llm.ledger import FILE, Ledger, Spent
+from answerkey.metrics_core.llm.ledger import Spent
+from answerkey.metrics_core.llm.ledger_place import ledger_exists, open_ledger
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.load import Loaded
@@ -103,10 +104,9 @@ def spent_by(access: Access) -> Spent:
     Raises:
         LedgerError: the ledger cannot be read.
     """
-    folder = Path(access.ledger) if access.ledger else None
-    if folder is None or not (folder / FILE).exists():
+    if not ledger_exists(access.ledger):
         return Spent()
-    ledger = Ledger(folder)
+    ledger = open_ledger(access.ledger)
     try:
         return ledger.spent(access.run)
     finally:

@@ -11,7 +11,8 @@ import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import Access
-from answerkey.metrics_core.llm.ledger import COLUMNS, Budget, Ledger
+from answerkey.metrics_core.llm.ledger import COLUMNS, Budget
+from answerkey.metrics_core.llm.ledger_place import open_ledger
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish.page.build import build_page
@@ -57,7 +58,7 @@ def test_a_judged_run_keeps_its_calls_where_duckdb_finds_them(tmp_path: Path, se
     columns = ", ".join(name for name in COLUMNS if name != "started_at")
     stored = query(tmp_path, f"SELECT {columns}, epoch(started_at) FROM judge_calls ORDER BY call_id")
     keys = {key for (key,) in query(tmp_path, "SELECT unnest(requests) FROM measurements")}
-    ledger = Ledger(tmp_path)
+    ledger = open_ledger(str(tmp_path))
     place = COLUMNS.index("started_at")
     kept = sorted(ledger.calls(sorted(keys)))
     ledger.close()
@@ -262,7 +263,7 @@ def test_what_is_foreseen_is_what_happens(tmp_path: Path, server: JudgeServer) -
 
 
 def test_a_call_without_an_end_gets_it_at_the_next_copy(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
+    ledger = open_ledger(str(tmp_path))
     call = {"request_key": "k", "judge": "j", "prompt": "p", "kind": "ask", "attempt": 1, "format": "text"}
     _, first = ledger.start(Budget("r"), call, None)
     with Home(tmp_path).warehouse.writing() as warehouse:
@@ -297,6 +298,6 @@ def test_no_requests_no_calls(tmp_path: Path) -> None:
     part = tmp_path / "part.parquet"
     duckdb.sql("SELECT []::VARCHAR[] AS requests").write_parquet(str(part))
     assert collect_calls(Home(tmp_path), ["part.parquet"], tmp_path / "out") is None
-    Ledger(tmp_path).close()
+    open_ledger(str(tmp_path)).close()
     assert collect_calls(Home(tmp_path), ["part.parquet"], tmp_path / "out") is None
     assert collect_calls(Home(tmp_path), [], tmp_path / "out") is None

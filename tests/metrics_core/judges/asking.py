@@ -13,7 +13,7 @@ from answerkey.metrics_core import Measurement, Sample, evaluate
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
-from answerkey.metrics_core.llm.ledger import FILE
+from answerkey.metrics_core.llm.sqlite_ledger import FILE
 from answerkey.metrics_core.measurement import Failed
 from tests.judge_server import Body, JudgeServer, data_of
 

@@ -13,7 +13,7 @@ from answerkey.metrics_core import Sample
 from answerkey.metrics_core.judges.estimate import estimate_cost
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.llm.cost import Cost, total_usd
-from answerkey.metrics_core.llm.ledger import FILE
+from answerkey.metrics_core.llm.sqlite_ledger import FILE
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 from tests.judge_server import JudgeServer, agreeable

@@ -17,7 +17,7 @@ import pytest
 
 from answerkey.metrics_core import Measurement, Sample
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.llm.ledger import Ledger
+from answerkey.metrics_core.llm.ledger_place import open_ledger
 from answerkey.metrics_core.llm.litellm import abilities
 from tests.judge_server import Body, JudgeServer, Reply
 from tests.metrics_core.judges.asking import (
@@ -186,7 +186,7 @@ def test_replies_that_say_nothing_are_paid_for_too(judge_server: Serve, tmp_path
     [found] = ask(samples(1), options(server, PRICED, ledger=str(tmp_path), run="one"))
     assert (found.status, server.n_requests) == ("scored", 3)
     assert found.usage.cost_usd == pytest.approx(3 * price_of(1_000, 100))
-    ledger = Ledger(tmp_path)
+    ledger = open_ledger(str(tmp_path))
     assert ledger.spent("one").cost_usd == pytest.approx(3 * price_of(1_000, 100))
     ledger.close()
 

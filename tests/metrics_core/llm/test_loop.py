@@ -18,8 +18,8 @@ from pathlib import Path
 import pytest
 
 from answerkey.metrics_core.llm import loop as runtime
-from answerkey.metrics_core.llm.ledger import FILE
 from answerkey.metrics_core.llm.model import ModelRef
+from answerkey.metrics_core.llm.sqlite_ledger import FILE
 from tests.judge_server import JudgeServer
 from tests.metrics_core.judges.asking import ask, match, options, samples
 

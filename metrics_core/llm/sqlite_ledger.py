@@ -1,0 +1,450 @@
+"""The ledger in a folder: a SQLite file in WAL mode, because DuckDB admits one writing process and runs share this.
+
+A killed process loses nothing that was written; a power cut can also take the last moments before it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from answerkey.metrics_core.llm.ledger import (
+    COLUMNS,
+    Budget,
+    CallStatus,
+    Intact,
+    LedgerError,
+    Origin,
+    Permit,
+    Spent,
+    checksum,
+)
+
+FILE = "judge.sqlite"
+OWNERS = "judge-owners"
+VERSION = 2
+"""Of the tables. A file without a version is of the first."""
+
+_MIGRATIONS = {1: "ALTER TABLE calls ADD COLUMN checksum TEXT"}
+"""What makes the next version of each."""
+
+_SCHEMA = """
+-- One row per request that was sent. status: sent (no reply yet, or the process was killed), usable, unreadable, error.
+-- Only usable rows are ever served.
+CREATE TABLE calls (
+    call_id TEXT PRIMARY KEY,
+    request_key TEXT NOT NULL,
+    judge TEXT NOT NULL, prompt TEXT NOT NULL, run TEXT NOT NULL,
+    kind TEXT NOT NULL,             -- ask, longer (more room for the reply), repair (shown what was wrong)
+    attempt INTEGER NOT NULL,       -- counts the calls for one request in one run, from 1
+    format TEXT NOT NULL,           -- json_schema, json_object, text: how the reply's format was asked for
+    status TEXT NOT NULL,
+    code TEXT, message TEXT,        -- what went wrong
+    reserved REAL,                  -- dollars that it may cost at most, as long as the budget counts it as in flight
+    started_at REAL NOT NULL,       -- Unix time
+    seconds REAL,
+    tokens_in INTEGER, tokens_out INTEGER,
+    cost_usd REAL,                  -- NULL: price not known, or no reply
+    model TEXT, fingerprint TEXT,   -- as the provider names what answered
+    finish_reason TEXT, reply TEXT,
+    checksum TEXT                   -- of request_key and reply; NULL: written before version 2
+);
+CREATE INDEX calls_by_request ON calls (request_key, status);
+-- Which process is asking a request right now.
+CREATE TABLE claims (request_key TEXT PRIMARY KEY, owner TEXT NOT NULL) WITHOUT ROWID;
+-- What each run has spent. `reserved`: what its calls in flight may cost at most.
+CREATE TABLE budgets (
+    run TEXT PRIMARY KEY, calls INTEGER NOT NULL DEFAULT 0, cost_usd REAL NOT NULL DEFAULT 0,
+    unpriced INTEGER NOT NULL DEFAULT 0, in_flight INTEGER NOT NULL DEFAULT 0, reserved REAL NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+"""
+_WAIT_SECONDS = 60.0
+_LEAST_FREE = 16 << 20
+"""Bytes on the disk: with less, the replies to a few hundred calls in flight might not find room."""
+_REMEDIES = {
+    sqlite3.SQLITE_BUSY: "another process keeps it locked: end that one, then run again",
+    sqlite3.SQLITE_LOCKED: "another process keeps it locked: end that one, then run again",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged: restore it from a backup, or move it away to begin a new one",
+    sqlite3.SQLITE_NOTADB: "the file is damaged: restore it from a backup, or move it away to begin a new one",
+}
+
+
+class Owners:
+    """Which of the processes that share `folder` are alive; None: this process is alone.
+
+    Each holds a lock on a file of its own, which the system drops when the process dies, however it dies. A process id
+    would not do: it is used again, and another container has ids of its own. A lock library would not do either: to
+    probe a lock it creates the file, and so would bring back the file of a dead process.
+
+    >>> alone = Owners(None)
+    >>> alone.alive(alone.me), alone.alive("another")
+    (True, False)
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.me = uuid.uuid4().hex
+        self._folder = folder
+        self._lock: int | None = None
+        if folder:
+            folder.mkdir(parents=True, exist_ok=True)
+            # Locked before it has its name: a file without a lock belongs to the dead.
+            unnamed = folder / f".{self.me}"
+            self._lock = os.open(unnamed, os.O_CREAT | os.O_RDWR, 0o644)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            unnamed.rename(folder / self.me)
+
+    def alive(self, owner: str) -> bool:
+        """Whether the process that `owner` names still holds its lock. The file of a dead one is removed."""
+        if owner == self.me or self._folder is None:
+            return owner == self.me
+        file = self._folder / owner
+        try:
+            probe = os.open(file, os.O_RDWR)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(probe)
+        file.unlink(missing_ok=True)
+        return False
+
+    def close(self) -> None:
+        """Let go."""
+        if self._lock is not None and self._folder is not None:
+            (self._folder / self.me).unlink(missing_ok=True)
+            os.close(self._lock)
+            self._lock = None
+
+
+class SQLiteLedger:
+    """The ledger in `folder`, or one in memory; see `ledger.Ledger` for what it does.
+
+    Where the folder or the file may only be read, replies are served, and no request can be claimed.
+
+    Raises:
+        LedgerError: here and from every method, if the file cannot be read or written. A file that is damaged, or not
+            a ledger, is never replaced by a new one.
+
+    >>> ledger = SQLiteLedger(None)
+    >>> ledger.claim("a key"), ledger.reply("a key"), ledger.spent("a run")
+    (True, None, Spent(calls=0, cost_usd=0.0, unpriced=0))
+    >>> ledger.close()
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self._folder = folder
+        self._where = str(folder / FILE) if folder else ":memory:"
+        self._numbers = count(1)
+        self._intact = Intact(self._where)
+        self._checksum = "checksum"
+        self._read_only = False
+        # The request of each call in flight.
+        self._asked: dict[str, str] = {}
+        # Only who writes is an owner: reading leaves no file.
+        self._owners: Owners | None = None
+        with self._translated():
+            if folder is None:
+                self._db = _connected(":memory:")
+                _make(self._db)
+                return
+            folder.mkdir(parents=True, exist_ok=True)
+            file = folder / FILE
+            _made(file)
+            self._read_only = not _writable(file)
+            self._db = _for_reading(file) if self._read_only else _connected(f"file:{quote(str(file))}?mode=rw")
+            try:
+                self._open()
+            except BaseException:
+                self._db.close()
+                raise
+
+    def _open(self) -> None:
+        found = self._version()
+        if not self._read_only:
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = NORMAL")
+            if found < VERSION:
+                with self._transaction():
+                    # Another process may have done it meanwhile.
+                    for version in range(self._version(), VERSION):
+                        self._db.execute(_MIGRATIONS[version])
+                        self._db.execute(f"PRAGMA user_version = {version + 1}")
+                found = VERSION
+        if found < VERSION:
+            self._checksum = "NULL"
+
+    def _version(self) -> int:
+        [(version,)] = self._db.execute("PRAGMA user_version").fetchall()
+        if version > VERSION:
+            raise LedgerError(f"the ledger {self._where} was made by a newer answerkey (its version is {version})")
+        columns = {name for _, name, *_ in self._db.execute("PRAGMA table_info(calls)")}
+        if missing := [name for name in (*COLUMNS, "reserved") if name not in columns]:
+            what = f"its calls have no {missing[0]}" if columns else "it has no table of calls"
+            raise LedgerError(f"{self._where} is not a ledger that this answerkey can use: {what}")
+        return int(version) or 1
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except LedgerError:
+            raise
+        except (sqlite3.Error, OSError) as error:
+            code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            remedy = _REMEDIES.get(code, "free space or repair the file, then run again")
+            raise LedgerError(
+                f"the ledger {self._where} cannot be used ({error}); what was paid for so far is kept in it: {remedy}"
+            ) from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._translated():
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._db
+                self._db.execute("COMMIT")
+            finally:
+                # A full disk rolls back by itself; to do it again would hide the reason.
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+
+    def _writing(self) -> Owners:
+        """This process as one that writes.
+
+        Raises:
+            LedgerError: a reply could not be kept, so nothing may be asked.
+        """
+        if self._read_only:
+            raise LedgerError(
+                f"the ledger {self._where} may only be read, so no question can be asked whose reply is not in it: "
+                "make the file and its folder writable, then run again"
+            )
+        if self._owners is None:
+            with self._translated():
+                self._owners = Owners(self._folder / OWNERS if self._folder else None)
+        return self._owners
+
+    def reply(self, key: str) -> str | None:
+        """See `Ledger`."""
+        row = self._usable(key)
+        return None if row is None else str(row[0])
+
+    def origin(self, key: str) -> Origin:
+        """See `Ledger`."""
+        row = self._usable(key)
+        assert row is not None, f"no reply to {key}"
+        return Origin(*row[2:])
+
+    def _usable(self, key: str) -> tuple[Any, ...] | None:
+        # By rowid: the clock of a machine can run backwards.
+        with self._translated():
+            found = self._db.execute(
+                f"SELECT reply, {self._checksum}, model, fingerprint, finish_reason, tokens_in, tokens_out, cost_usd "
+                "FROM calls WHERE request_key = ? AND status = 'usable' ORDER BY rowid DESC",
+                (key,),
+            )
+            return next((row for row in found if self._intact(key, row[0], row[1])), None)
+
+    def claim(self, key: str) -> bool:
+        """See `Ledger`."""
+        owners = self._writing()
+        with self._translated():
+            # A process that waits for another one looks often, and must not keep it from writing.
+            if self._claimed(owners, key):
+                return False
+        with self._transaction() as db:
+            if self._claimed(owners, key):
+                return False
+            if not db.execute("INSERT OR IGNORE INTO claims VALUES (?, ?)", (key, owners.me)).rowcount:
+                db.execute("UPDATE claims SET owner = ? WHERE request_key = ?", (owners.me, key))
+                self._settle(db, key)
+            return True
+
+    def _claimed(self, owners: Owners, key: str) -> bool:
+        row = self._db.execute("SELECT owner FROM claims WHERE request_key = ?", (key,)).fetchone()
+        return row is not None and owners.alive(row[0])
+
+    def _settle(self, db: sqlite3.Connection, key: str) -> None:
+        """What a killed process had in flight never comes back, and may have to be paid: it counts as spent."""
+        lost = "request_key = ? AND status = 'sent' AND reserved IS NOT NULL"
+        sums = f"SELECT run, count(*), total(reserved) FROM calls WHERE {lost} GROUP BY run"
+        for run, calls, most in db.execute(sums, (key,)).fetchall():
+            db.execute(
+                "UPDATE budgets SET in_flight = in_flight - ?, reserved = max(0, reserved - ?), "
+                "cost_usd = cost_usd + ? WHERE run = ?",
+                (calls, most, most, run),
+            )
+        db.execute(f"UPDATE calls SET reserved = NULL WHERE {lost}", (key,))
+
+    def release(self, key: str) -> None:
+        """See `Ledger`."""
+        with self._translated():
+            self._db.execute("DELETE FROM claims WHERE request_key = ? AND owner = ?", (key, self._writing().me))
+
+    def start(self, budget: Budget, call: Mapping[str, Any], most_usd: float | None) -> tuple[Permit, str]:
+        """See `Ledger`."""
+        call_id = f"{self._writing().me}-{next(self._numbers)}"
+        self._room()
+        with self._transaction() as db:
+            db.execute("INSERT OR IGNORE INTO budgets (run) VALUES (?)", (budget.run,))
+            calls, cost, flying, reserved = db.execute(
+                "SELECT calls, cost_usd, in_flight, reserved FROM budgets WHERE run = ?", (budget.run,)
+            ).fetchone()
+            if budget.max_calls is not None and calls >= budget.max_calls:
+                return "max_calls", ""
+            most = most_usd or 0.0
+            if budget.max_cost_usd is not None and cost + reserved + most > budget.max_cost_usd:
+                return ("wait" if flying else "max_cost"), ""
+            db.execute(
+                "UPDATE budgets SET calls = calls + 1, in_flight = in_flight + 1, reserved = reserved + ? "
+                "WHERE run = ?",
+                (most, budget.run),
+            )
+            names = ", ".join(call)
+            db.execute(
+                f"INSERT INTO calls (call_id, run, status, reserved, started_at, {names}) "
+                f"VALUES (?, ?, 'sent', ?, ?{', ?' * len(call)})",
+                (call_id, budget.run, most, time.time(), *call.values()),
+            )
+        self._asked[call_id] = call["request_key"]
+        return "go", call_id
+
+    def _room(self) -> None:
+        if self._folder is None:
+            return
+        with self._translated():
+            disk = os.statvfs(self._folder)
+        if (free := disk.f_bavail * disk.f_frsize) < _LEAST_FREE:
+            raise LedgerError(
+                f"the disk of the ledger {self._where} has only {free / (1 << 20):.1f} MiB left, so that replies might "
+                "not be kept, and nothing more is asked: free space, then run again"
+            )
+
+    def finish(
+        self, budget: Budget, call_id: str, status: CallStatus, most_usd: float | None, result: Mapping[str, Any]
+    ) -> None:
+        """See `Ledger`."""
+        cost = result.get("cost_usd")
+        unpriced = "cost_usd" in result and cost is None
+        with self._transaction() as db:
+            columns = {**result, "checksum": checksum(self._asked[call_id], result.get("reply"))}
+            sets = "".join(f", {name} = ?" for name in columns)
+            db.execute(
+                f"UPDATE calls SET status = ?, reserved = NULL{sets} WHERE call_id = ?",
+                (status, *columns.values(), call_id),
+            )
+            db.execute(
+                "UPDATE budgets SET in_flight = in_flight - 1, reserved = max(0, reserved - ?), "
+                "cost_usd = cost_usd + ?, unpriced = unpriced + ? WHERE run = ?",
+                (most_usd or 0.0, cost or 0.0, int(unpriced), budget.run),
+            )
+        del self._asked[call_id]
+
+    def spent(self, run: str) -> Spent:
+        """See `Ledger`."""
+        with self._translated():
+            row = self._db.execute("SELECT calls, cost_usd, unpriced FROM budgets WHERE run = ?", (run,)).fetchone()
+        return Spent(*row) if row else Spent()
+
+    def calls(self, keys: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+        """See `Ledger`."""
+        with self._translated():
+            for start in range(0, len(keys), 500):
+                some = keys[start : start + 500]
+                for row in self._db.execute(
+                    f"SELECT {', '.join(COLUMNS)}, {self._checksum} FROM calls "
+                    f"WHERE request_key IN ({', '.join('?' * len(some))}) ORDER BY rowid",
+                    some,
+                ):
+                    yield self._intact.row(row[:-1], row[-1])
+
+    def keep_alive(self) -> None:
+        """See `Ledger`. The system keeps the lock of a living process."""
+
+    def close(self) -> None:
+        """See `Ledger`."""
+        with self._translated():
+            try:
+                if self._owners is not None:
+                    self._db.execute("DELETE FROM claims WHERE owner = ?", (self._owners.me,))
+            finally:
+                # On a full disk the claims stay; without their owner they block nothing.
+                if self._owners is not None:
+                    self._owners.close()
+                self._db.close()
+
+
+def _connected(address: str) -> sqlite3.Connection:
+    found = sqlite3.connect(
+        address, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False, uri=address != ":memory:"
+    )
+    # Bytes that are no text are noticed where they are read, and do not end the reading of all others.
+    found.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
+    return found
+
+
+def _make(db: sqlite3.Connection) -> None:
+    db.executescript(f"{_SCHEMA}PRAGMA user_version = {VERSION};")
+
+
+def _made(file: Path) -> None:
+    """Make the file unless it is there: whole and under another name first, so that nobody sees half of it."""
+    if file.exists():
+        if file.stat().st_size == 0:
+            raise LedgerError(
+                f"the ledger {file} is empty, and none is ever made so: restore it from a backup, or remove it to "
+                "begin a new one"
+            )
+        return
+    with _locked(file.parent):
+        if file.exists():
+            return
+        log = Path(f"{file}-wal")
+        if log.exists() and log.stat().st_size:
+            raise LedgerError(f"the ledger {file} is gone, but {log.name} beside it is not: restore it from a backup")
+        unnamed = file.parent / f".{uuid.uuid4().hex}"
+        try:
+            db = _connected(f"file:{quote(str(unnamed))}")
+            try:
+                db.execute("PRAGMA journal_mode = WAL")
+                _make(db)
+            finally:
+                db.close()
+            unnamed.rename(file)
+        finally:
+            for name in (unnamed, Path(f"{unnamed}-wal"), Path(f"{unnamed}-shm")):
+                name.unlink(missing_ok=True)
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _writable(file: Path) -> bool:
+    effective = os.access in os.supports_effective_ids
+    return all(os.access(path, os.W_OK, effective_ids=effective) for path in (file, file.parent))
+
+
+def _for_reading(file: Path) -> sqlite3.Connection:
+    """A connection that writes nothing. Without the files of the WAL beside it, there is nothing to wait for."""
+    log = Path(f"{file}-wal")
+    still = not (log.exists() and log.stat().st_size)
+    return _connected(f"file:{quote(str(file))}?{'immutable=1' if still else 'mode=ro'}")

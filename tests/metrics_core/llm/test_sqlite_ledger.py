@@ -1,0 +1,471 @@
+"""The ledger's file under killed processes, processes that begin at once, and disks that do not play along."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from answerkey.metrics_core.llm.ledger import COLUMNS, Budget, LedgerError, Spent
+from answerkey.metrics_core.llm.sqlite_ledger import FILE, SQLiteLedger
+
+ROOT = Path(__file__).resolve().parents[3]
+CALL = {"judge": "j", "prompt": "p", "kind": "ask", "attempt": 1, "format": "text"}
+
+
+@contextmanager
+def script(text: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that runs this text; it is killed at the end."""
+    command = [sys.executable, "-c", text, *arguments]
+    with subprocess.Popen(
+        command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=1
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    assert process.stdout
+    line = process.stdout.readline()
+    assert line, "the process has ended"
+    return line.rstrip("\n")
+
+
+def tell(process: subprocess.Popen[str], line: str) -> None:
+    assert process.stdin
+    process.stdin.write(f"{line}\n")
+
+
+def written(folder: Path, key: str, reply: str) -> None:
+    """A usable reply in the ledger of a folder."""
+    ledger, run = SQLiteLedger(folder), Budget("run")
+    _, call_id = ledger.start(run, {"request_key": key, **CALL}, None)
+    ledger.finish(run, call_id, "usable", None, {"reply": reply})
+    ledger.close()
+
+
+def first_version(folder: Path) -> None:
+    """A ledger with the tables of the first version: they had no checksum, and no version."""
+    SQLiteLedger(folder).close()
+    with changed(folder) as database:
+        database.execute("ALTER TABLE calls DROP COLUMN checksum")
+        database.execute("PRAGMA user_version = 0")
+
+
+@contextmanager
+def changed(folder: Path) -> Iterator[sqlite3.Connection]:
+    """The file of a ledger, to be changed by other hands."""
+    database = sqlite3.connect(folder / FILE)
+    with database:
+        yield database
+    database.close()
+
+
+# Killed processes.
+
+CALLS_WITHOUT_END = """
+import itertools, sys
+from pathlib import Path
+from answerkey.metrics_core.llm.ledger import Budget
+from answerkey.metrics_core.llm.sqlite_ledger import SQLiteLedger
+ledger, run = SQLiteLedger(Path(sys.argv[1])), Budget("run", max_cost_usd=1_000.0)
+call = dict(judge="j", prompt="p", kind="ask", attempt=1, format="text")
+for number in itertools.count():
+    key = f"{sys.argv[2]}-{number}"
+    assert ledger.claim(key)
+    _, call_id = ledger.start(run, {"request_key": key, **call}, 0.5)
+    ledger.finish(run, call_id, "usable", 0.5, {"reply": f"reply {number} " * 50, "cost_usd": 0.25})
+    print(number, flush=True)
+    ledger.release(key)
+"""
+
+
+def test_a_killed_process_leaves_every_finished_call_behind(tmp_path: Path) -> None:
+    for name in ("first", "second", "third"):
+        with script(CALLS_WITHOUT_END, str(tmp_path), name) as process:
+            while said(process) != "30":
+                pass
+            process.kill()  # SIGKILL, straight after a line that says that a call was written down
+            assert process.stdout
+            finished = 30 + len(process.stdout.readlines())
+        ledger = SQLiteLedger(tmp_path)
+        replies = [ledger.reply(f"{name}-{number}") for number in range(finished + 1)]
+        assert replies == [f"reply {number} " * 50 for number in range(finished + 1)]
+        # One more at most was under way.
+        assert len(list(ledger.calls([f"{name}-{number}" for number in range(finished + 50)]))) <= finished + 2
+        ledger.close()
+    database = sqlite3.connect(tmp_path / FILE)
+    assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    database.close()
+
+
+IN_FLIGHT = """
+import sys
+from pathlib import Path
+from answerkey.metrics_core.llm.ledger import Budget
+from answerkey.metrics_core.llm.sqlite_ledger import SQLiteLedger
+ledger, run = SQLiteLedger(Path(sys.argv[1])), Budget("run", max_calls=10, max_cost_usd=2.0)
+call = dict(judge="j", prompt="p", kind="ask", attempt=1, format="text")
+for key in ("a", "b"):
+    assert ledger.claim(key)
+    assert ledger.start(run, {"request_key": key, **call}, 0.75)[0] == "go"
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_the_claims_of_the_living_hold_and_those_of_the_dead_do_not(tmp_path: Path) -> None:
+    ledger = SQLiteLedger(tmp_path)
+    with script(IN_FLIGHT, str(tmp_path)) as process:
+        assert said(process) == "ready"
+        assert [ledger.claim(key) for key in ("a", "b", "c")] == [False, False, True]
+        process.kill()
+        process.wait()
+        assert [ledger.claim(key) for key in ("a", "b")] == [True, True]
+    assert [ledger.claim(key) for key in ("a", "b")] == [False, False]
+    ledger.close()
+
+
+def test_a_process_that_stands_still_is_alive(tmp_path: Path) -> None:
+    ledger = SQLiteLedger(tmp_path)
+    with script(IN_FLIGHT, str(tmp_path)) as process:
+        assert said(process) == "ready"
+        process.send_signal(signal.SIGSTOP)
+        assert not ledger.claim("a")
+    ledger.close()
+
+
+def test_what_a_killed_process_had_in_flight_counts_as_spent_once_it_is_asked_again(tmp_path: Path) -> None:
+    ledger, run = SQLiteLedger(tmp_path), Budget("run", max_calls=10, max_cost_usd=2.0)
+    with script(IN_FLIGHT, str(tmp_path)) as process:
+        assert said(process) == "ready"
+    # Its 1.50 might still come in cheaper, for all that anybody knows.
+    assert ledger.start(run, {"request_key": "c", **CALL}, 1.0) == ("wait", "")
+    assert [ledger.claim("a"), ledger.claim("b")] == [True, True]
+    assert ledger.spent("run") == Spent(calls=2, cost_usd=1.5)
+    assert ledger.start(run, {"request_key": "c", **CALL}, 1.0) == ("max_cost", "")
+    permit, call_id = ledger.start(run, {"request_key": "a", **CALL}, 0.5)
+    ledger.finish(run, call_id, "usable", 0.5, {"reply": "", "cost_usd": 0.25})
+    ledger.release("a")
+    assert ledger.claim("a")  # there is nothing left to settle
+    assert (permit, ledger.spent("run")) == ("go", Spent(calls=3, cost_usd=1.75))
+    ledger.close()
+
+
+# Processes that begin at once, or meet.
+
+
+def test_a_write_waits_for_the_one_before_it(tmp_path: Path) -> None:
+    SQLiteLedger(tmp_path).close()
+    other = sqlite3.connect(tmp_path / FILE, isolation_level=None, check_same_thread=False)
+    other.execute("BEGIN IMMEDIATE")
+    timer = threading.Timer(0.3, other.execute, ["COMMIT"])
+    began = time.monotonic()
+    timer.start()
+    written(tmp_path, "k", "late")
+    assert time.monotonic() - began >= 0.3
+    timer.join()
+    other.close()
+
+
+EACH_IN_TURN = """
+import sys
+from pathlib import Path
+from answerkey.metrics_core.llm.ledger import Budget
+from answerkey.metrics_core.llm.sqlite_ledger import SQLiteLedger
+call = dict(judge="j", prompt="p", kind="ask", attempt=1, format="text")
+print("ready", flush=True)
+for line in sys.stdin:
+    folder, key = line.split()
+    ledger, run = SQLiteLedger(Path(folder)), Budget("run", max_calls=1)
+    ledger.claim("wanted by all") and print("mine", end=" ")
+    permit, call_id = ledger.start(run, {"request_key": key, **call}, None)
+    if permit == "go":
+        ledger.finish(run, call_id, "usable", None, {"reply": key})
+    print(permit, flush=True)
+"""
+
+
+def test_two_processes_may_make_the_file_at_the_same_moment(tmp_path: Path) -> None:
+    with script(EACH_IN_TURN) as one, script(EACH_IN_TURN) as other:
+        assert [said(one), said(other)] == ["ready", "ready"]
+        for number in range(10):
+            folder = tmp_path / "new" / str(number)
+            tell(one, f"{folder} one")
+            tell(other, f"{folder} other")
+            lines = [said(one), said(other)]
+            assert sorted(" ".join(lines).split()) == ["go", "max_calls", "mine"]
+            ledger = SQLiteLedger(folder)
+            winner = "one" if "go" in lines[0] else "other"
+            assert (ledger.reply(winner), ledger.spent("run").calls) == (winner, 1)
+            ledger.close()
+
+
+# A disk that does not play along.
+
+UNTIL_FULL = """
+import sys, resource
+from pathlib import Path
+from answerkey.metrics_core.llm.ledger import Budget, LedgerError
+from answerkey.metrics_core.llm.sqlite_ledger import SQLiteLedger
+ledger, run = SQLiteLedger(Path(sys.argv[1])), Budget("run")
+ledger.claim("held")
+resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))
+call = dict(judge="j", prompt="p", kind="ask", attempt=1, format="text")
+done = 0
+try:
+    while True:
+        _, call_id = ledger.start(run, {"request_key": f"k{done}", **call}, None)
+        ledger.finish(run, call_id, "usable", None, {"reply": "x" * 5_000})
+        done += 1
+except LedgerError as error:
+    print(done, error, sep="|")
+try:
+    ledger.start(run, {"request_key": "more", **call, "prompt": "p" * 1_500_000}, None)
+except LedgerError as error:
+    print("again", error, sep="|")
+try:
+    ledger.close()
+except LedgerError as error:
+    print("closing", error, sep="|")
+# This process lives on, and must not seem to hold its claims.
+print("closed", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_full_disk_stops_the_work_and_loses_nothing(tmp_path: Path) -> None:
+    with script(UNTIL_FULL, str(tmp_path)) as process:
+        lines = list(iter(lambda: said(process), "closed"))
+        done, message = lines[0].split("|")
+        for line in lines:
+            assert f"the ledger {tmp_path / FILE} cannot be used (" in line
+            assert "what was paid for so far is kept in it: free space or repair the file, then run again" in line
+        # The reason, and not what came of it.
+        assert "disk I/O error" in message or "disk is full" in message
+        assert lines[1].startswith("again|")
+        after = SQLiteLedger(tmp_path)
+        assert int(done) > 10
+        assert [after.reply(f"k{number}") for number in range(int(done))] == ["x" * 5_000] * int(done)
+        assert after.claim("held")
+        after.close()
+    database = sqlite3.connect(tmp_path / FILE)
+    assert database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    database.close()
+
+
+READ_ONLY = """
+import os, sys
+from pathlib import Path
+from answerkey.metrics_core.llm.ledger import LedgerError
+from answerkey.metrics_core.llm.sqlite_ledger import SQLiteLedger
+folder = Path(sys.argv[1])
+for path in (folder, *folder.rglob("*")):
+    path.chmod(0o555 if path.is_dir() else 0o444)
+if os.geteuid() == 0:
+    os.seteuid(65534)  # what root may not write is nothing
+before = sorted(folder.iterdir())
+ledger = SQLiteLedger(folder)
+print(ledger.reply("known"), ledger.spent("run").calls, len(list(ledger.calls(["known", "other"]))))
+for ask in (lambda: ledger.claim("other"), lambda: ledger.start(None, {}, None)):
+    try:
+        ask()
+    except LedgerError as error:
+        print(error)
+ledger.close()
+print(sorted(folder.iterdir()) == before)
+"""
+
+
+@contextmanager
+def readable_by_all(folder: Path) -> Iterator[None]:
+    """The way to a folder of pytest's is open to every user meanwhile."""
+    opened = [folder, *(parent for parent in folder.parents if parent.stat().st_uid == os.getuid())]
+    modes = [(path, path.stat().st_mode) for path in opened if path != Path(path.anchor)]
+    try:
+        for path, mode in modes:
+            path.chmod(mode | 0o055)
+        yield
+    finally:
+        for path, mode in modes:
+            path.chmod(mode)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_ledger_that_may_only_be_read_serves_replies_and_lets_nothing_be_asked(
+    version: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("ledger")
+    written(folder, "known", "yes")
+    if version == 1:
+        first_version(folder)
+    with readable_by_all(folder):
+        command = [sys.executable, "-c", READ_ONLY, str(folder)]
+        run = subprocess.run(command, check=False, cwd=ROOT, text=True, capture_output=True)
+    assert run.returncode == 0, run.stderr
+    refused = (
+        f"the ledger {folder / FILE} may only be read, so no question can be asked whose reply is not in it: "
+        "make the file and its folder writable, then run again"
+    )
+    assert run.stdout.splitlines() == ["yes 1 1", refused, refused, "True"]
+
+
+def test_a_file_that_is_no_ledger_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / FILE
+    file.write_bytes(b"This is a letter to my grandmother. " * 100)
+    with pytest.raises(LedgerError, match="file is not a database"):
+        SQLiteLedger(tmp_path)
+    assert file.read_bytes().startswith(b"This is a letter")
+
+
+def test_a_folder_that_cannot_be_made_is_a_ledger_error(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file")
+    with pytest.raises(LedgerError, match="cannot be used"):
+        SQLiteLedger(tmp_path / "taken" / "folder")
+
+
+# Versions, and what is damaged.
+
+
+def test_a_ledger_of_the_first_version_is_taken_over_with_its_replies(tmp_path: Path) -> None:
+    first_version(tmp_path)
+    with changed(tmp_path) as database:
+        for key in ("a", "b"):
+            database.execute(
+                "INSERT INTO calls (call_id, request_key, judge, prompt, run, kind, attempt, format, status, "
+                "started_at, reply) VALUES (?, ?, 'j', 'p', 'run', 'ask', 1, 'text', 'usable', 0, ?)",
+                (f"call-{key}", key, f"reply {key}"),
+            )
+    ledger = SQLiteLedger(tmp_path)
+    assert [ledger.reply(key) for key in ("a", "b", "c")] == ["reply a", "reply b", None]
+    ledger.close()
+    written(tmp_path, "c", "reply c")
+    with changed(tmp_path) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (2,)
+        found = database.execute("SELECT reply, checksum IS NULL FROM calls ORDER BY rowid").fetchall()
+    assert found == [("reply a", 1), ("reply b", 1), ("reply c", 0)]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("PRAGMA user_version = 3", r"was made by a newer answerkey \(its version is 3\)"),
+        (
+            "ALTER TABLE calls DROP COLUMN fingerprint",
+            "is not a ledger that this .* use: its calls have no fingerprint",
+        ),
+        ("DROP TABLE calls", "is not a ledger that this answerkey can use: it has no table of calls"),
+    ],
+)
+def test_tables_that_are_not_known_are_refused_before_anything_is_asked(change: str, why: str, tmp_path: Path) -> None:
+    SQLiteLedger(tmp_path).close()
+    with changed(tmp_path) as database:
+        database.execute(change)
+    before = (tmp_path / FILE).read_bytes()
+    with pytest.raises(LedgerError, match=why):
+        SQLiteLedger(tmp_path)
+    assert (tmp_path / FILE).read_bytes() == before
+
+
+def test_a_file_that_lost_its_content_does_not_become_a_new_ledger(tmp_path: Path) -> None:
+    written(tmp_path, "a", "yes")
+    (tmp_path / FILE).write_bytes(b"")
+    with pytest.raises(LedgerError, match="is empty, and none is ever made so: restore it from a backup"):
+        SQLiteLedger(tmp_path)
+    assert (tmp_path / FILE).read_bytes() == b""
+
+
+def test_a_file_that_is_gone_while_its_log_is_not_does_not_become_a_new_ledger(tmp_path: Path) -> None:
+    (tmp_path / f"{FILE}-wal").write_bytes(b"what was written last")
+    with pytest.raises(LedgerError, match=f"is gone, but {FILE}-wal beside it is not"):
+        SQLiteLedger(tmp_path)
+    assert not (tmp_path / FILE).exists()
+
+
+def test_a_file_that_was_cut_off_is_a_ledger_error(tmp_path: Path) -> None:
+    for number in range(50):
+        written(tmp_path, f"k{number}", "x" * 5_000)
+    file = tmp_path / FILE
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    with pytest.raises(LedgerError, match="restore it from a backup, or move it away to begin a new one"):
+        ledger = SQLiteLedger(tmp_path)
+        for number in range(50):
+            ledger.reply(f"k{number}")
+
+
+@pytest.mark.parametrize("damage", ["'no'", "CAST(x'ff00fe' AS TEXT)"])
+def test_a_damaged_reply_is_not_known_and_reported_once(
+    damage: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    written(tmp_path, "twice", "first")
+    for key in ("a", "b", "twice"):
+        written(tmp_path, key, "yes")
+    with changed(tmp_path) as database:
+        database.execute(f"UPDATE calls SET reply = {damage} WHERE request_key != 'b' AND reply = 'yes'")
+    ledger = SQLiteLedger(tmp_path)
+    assert [ledger.reply(key) for key in ("a", "b", "twice", "a")] == [None, "yes", "first", None]
+    assert [record.message for record in caplog.records] == [
+        f"the ledger {tmp_path / FILE}: a reply to the request {key} is damaged; it counts as not known"
+        for key in ("a", "twice")
+    ]
+    rows = [dict(zip(COLUMNS, row, strict=True)) for row in ledger.calls(["a", "b"])]
+    assert [(row["reply"], row["code"]) for row in rows] == [(None, "damaged"), ("yes", None)]
+    ledger.close()
+
+
+def test_an_old_reply_that_is_no_text_is_not_known(tmp_path: Path) -> None:
+    first_version(tmp_path)
+    for key in ("a", "b"):
+        written(tmp_path, key, "yes")
+    with changed(tmp_path) as database:
+        database.execute("UPDATE calls SET checksum = NULL")
+        database.execute(
+            "UPDATE calls SET reply = CAST(x'c3' AS TEXT), judge = CAST(x'6aff' AS TEXT) WHERE request_key = 'a'"
+        )
+    ledger = SQLiteLedger(tmp_path)
+    assert [ledger.reply(key) for key in ("a", "b")] == [None, "yes"]
+    [row, _] = ledger.calls(["a", "b"])
+    assert dict(zip(COLUMNS, row, strict=True))["judge"] == "j\ufffd"
+    ledger.close()
+
+
+SMALL_DISK = """
+import subprocess, sys
+from pathlib import Path
+from answerkey.metrics_core.llm.ledger import Budget, LedgerError
+from answerkey.metrics_core.llm.sqlite_ledger import SQLiteLedger
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", sys.argv[1]], check=True)
+ledger = SQLiteLedger(Path(sys.argv[1]))
+print(ledger.claim("a"))
+call = dict(request_key="a", judge="j", prompt="p", kind="ask", attempt=1, format="text")
+try:
+    ledger.start(Budget("run"), call, None)
+except LedgerError as error:
+    print(error)
+"""
+
+
+def test_nothing_is_asked_where_the_disk_might_not_hold_the_reply(tmp_path: Path) -> None:
+    if subprocess.run(["unshare", "-m", "true"], check=False, capture_output=True).returncode:
+        pytest.skip("a disk can only be mounted as root")
+    command = ["unshare", "-m", sys.executable, "-c", SMALL_DISK, str(tmp_path)]
+    run = subprocess.run(command, check=True, cwd=ROOT, text=True, capture_output=True)
+    claimed, message = run.stdout.splitlines()
+    assert claimed == "True"
+    assert re.fullmatch(
+        rf"the disk of the ledger {tmp_path / FILE} has only [78]\.\d MiB left, so that replies might not be kept, and "
+        "nothing more is asked: free space, then run again",
+        message,
+    )
