@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.tasks.releases.register import FOLDER
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.sql import statements
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 TAG = "answerkey"
 """What every flow run of this product has; no others are looked at."""
 
+_SQL = statements(__name__)
 _PAGE = 200
 
 
@@ -65,7 +67,7 @@ def close_runs(home: Home) -> int:
     from prefect.exceptions import ObjectNotFound
 
     with home.warehouse.writing() as warehouse:
-        rows = warehouse.execute("SELECT run_id FROM runs WHERE status = 'running'").fetchall()
+        rows = warehouse.execute(_SQL["running"]).fetchall()
     ended: list[tuple[str, str]] = []
     with get_client(sync_client=True) as client:
         for (run_id,) in rows:
@@ -78,11 +80,7 @@ def close_runs(home: Home) -> int:
                 ended.append((f"{state.name}: {state.message or 'the process ended without a word'}", run_id))
     with home.warehouse.writing() as warehouse:
         for message, run_id in ended:
-            warehouse.execute(
-                "UPDATE runs SET status = 'stopped', finished_at = now(), message = ? "
-                "WHERE run_id = ? AND status = 'running'",
-                [message, run_id],
-            )
+            warehouse.execute(_SQL["stop"], {"message": message, "run_id": run_id})
     return len(ended)
 
 
@@ -168,9 +166,7 @@ def _running(home: Home) -> set[str]:
     if not home.warehouse.exists():
         return set()
     with home.warehouse.writing() as warehouse:
-        return {
-            run_id for (run_id,) in warehouse.execute("SELECT run_id FROM runs WHERE status = 'running'").fetchall()
-        }
+        return {run_id for (run_id,) in warehouse.execute(_SQL["running"]).fetchall()}
 
 
 def _children(folder: Path) -> list[Path]:

@@ -198,6 +198,21 @@ def test_every_session_of_duckdb_is_made_in_one_place() -> None:
     assert making == ["tasks/warehouse/warehouse.py"]
 
 
+def test_sql_of_more_than_one_line_is_in_sql_files() -> None:
+    # metrics_core has some for the ledger and the cache of embeddings, in the modules that open them.
+    statement = re.compile(
+        r"\b(SELECT|INSERT INTO|UPDATE \w+ SET|DELETE FROM|CREATE( OR REPLACE)?( TEMP)? (TABLE|VIEW))\b"
+    )
+    long = []
+    for path in modules():
+        for node in () if short(path).startswith("metrics_core") else ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Constant | ast.JoinedStr) and node.lineno < (node.end_lineno or 0):
+                parts = node.values if isinstance(node, ast.JoinedStr) else [node]
+                if any(isinstance(part, ast.Constant) and statement.search(str(part.value)) for part in parts):
+                    long.append(short(path))
+    assert long == []
+
+
 def test_every_public_module_says_what_it_is() -> None:
     public = [path for path in modules() if path.name == "__init__.py" or not path.name.startswith("_")]
     assert public

@@ -33,7 +33,9 @@ from answerkey.tasks.compare.warnings import comparison_warnings, differing_meth
 from answerkey.tasks.reports.headline import LABELLED, fields_of, headlines
 from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, MOST_LABELLED, Report, read_pair, read_reports
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.sql import statements
 
+_SQL = statements(__name__)
 _UNITS, _SLICE_UNITS = 10_000, 2_000
 """What a test exchanges at most, on all samples and on a slice; more rows are put into so many random groups."""
 _LEAST, _MOST = 999, 9_999
@@ -406,11 +408,7 @@ def stored_comparisons(home: Home, new_report_ids: Sequence[str], *, family: str
         family: that of the fields; see `Comparison`.
     """
     with home.warehouse.reading() as warehouse:
-        found = warehouse.execute(
-            "SELECT * FROM comparisons WHERE new_report IN (SELECT unnest(?)) AND family = ? "
-            "ORDER BY list_position(?, new_report), created_at, old_report, place",
-            [list(new_report_ids), family, list(new_report_ids)],
-        )
+        found = warehouse.execute(_SQL["stored"], {"reports": list(new_report_ids), "family": family})
         names = [column[0] for column in found.description]
         rows = [dict(zip(names, row, strict=True)) for row in found.fetchall()]
     comparisons: dict[tuple[str, str], list[Mapping[str, Any]]] = {}

@@ -55,23 +55,10 @@ def store_verdict(home: Home, gated: ReleaseVerdict) -> None:
     """Keep a verdict in the warehouse, beside those that were said before."""
     said = gated.verdict
     rules = json.dumps([asdict(rule) for rule in said.rules], allow_nan=False)
+    about = {"old": gated.old, "new": gated.new, "primary": gated.primary, "margin": gated.margin, "rules": rules}
+    about |= {name: getattr(said, name) for name in ("outcome", "sentence", "look", "candidates", "level")}
     with home.warehouse.writing() as warehouse:
-        warehouse.execute(
-            'INSERT INTO verdicts (created_at, old_report, new_report, outcome, sentence, "primary", margin, rules, '
-            "look, n_candidates, level) VALUES (now(), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                gated.old,
-                gated.new,
-                said.outcome,
-                said.sentence,
-                gated.primary,
-                gated.margin,
-                rules,
-                said.look,
-                said.candidates,
-                said.level,
-            ],
-        )
+        warehouse.execute(_SQL["keep"], about)
 
 
 @dataclass(frozen=True, slots=True)

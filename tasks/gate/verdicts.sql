@@ -1,3 +1,9 @@
+-- name: keep
+INSERT INTO verdicts BY NAME
+SELECT now() AS created_at, $old AS old_report, $new AS new_report, $outcome AS outcome, $sentence AS sentence,
+       $primary AS "primary", $margin AS margin, $rules AS rules, $look AS look, $candidates AS n_candidates,
+       $level AS level
+
 -- name: newest
 -- The newest verdict about each two reports of which the new one is in the list.
 SELECT old_report, new_report, "primary", margin, outcome, sentence, rules, look, coalesce(n_candidates, 1),

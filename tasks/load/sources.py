@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import one_file, quoted, scratch, session
 
+_SQL = statements(__name__)
 URL = re.compile(r"^(https?|s3|gs|gcs|r2|hf|az|abfss)://")
 TABLE = re.compile(r"^(?P<file>.+\.(?:duckdb|db|ddb))::(?P<table>.+)$")
 JSON_LINES = (".jsonl", ".ndjson")
@@ -163,13 +165,9 @@ def _rows(connection: Any, query: str, options: list[str], skipping: Collection[
 
 def _rejected(connection: Any) -> list[Raw]:
     """Rows of a CSV that have too many or too few columns, or broken quotes."""
-    query = (
-        "SELECT line - 1, any_value(csv_line), string_agg(error_message, '; ') FROM reject_errors "
-        "GROUP BY line ORDER BY line"
-    )
     return [
         Raw(int(row), None, f"row {row}: {_first_line(message)}", text)
-        for row, text, message in connection.execute(query).fetchall()
+        for row, text, message in connection.execute(_SQL["rejected"]).fetchall()
     ]
 
 

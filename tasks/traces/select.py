@@ -254,7 +254,7 @@ def followed_paths(paths: Sequence[str], traces: str) -> tuple[str, dict[str, An
         return f"SELECT * FROM {traces}", {}
     ways = [steps(path) for path in paths]
     # A column that is called like the whole path comes first, and ends the way. The rest of a path can be one name with
-    # dots in it, at any step. What all paths begin with is looked up at once: a trace may be long.
+    # dots in it, at any step.
     starts = [(path, way[0], ".".join(way)) for path, way in zip(paths, ways, strict=True)]
     names = list(dict.fromkeys(name for start in starts for name in start))
     places = [[names.index(name) + 1 for name in start] for start in starts]
@@ -263,10 +263,7 @@ def followed_paths(paths: Sequence[str], traces: str) -> tuple[str, dict[str, An
         f"whole[{three[0]}] IS NOT NULL OR whole[{three[1]}] IS NULL AS done{n}"
         for n, three in enumerate(places)
     )
-    query = (
-        f"SELECT * EXCLUDE (whole), {states} FROM (SELECT *, "
-        f"CASE WHEN json_type(trace) = 'OBJECT' THEN json_extract(trace, $starts) END AS whole FROM {traces})"
-    )
+    query = _SQL["first_step"].format(states=states, traces=traces)
     bound: dict[str, Any] = {"starts": [_pointer(name) for name in names]}
     for level in range(1, max(map(len, ways))):
         going = [n for n, way in enumerate(ways) if level < len(way)]
@@ -288,8 +285,7 @@ def _step(query: str, going: Sequence[int], level: int) -> str:
         for n in going
     )
     used = ", ".join(f"o{n}, next{n}, rest{n}" for n in going)
-    inner = f"SELECT *, {nexts} FROM (SELECT *, {opened} FROM ({query}))"
-    return f"SELECT * EXCLUDE ({used}) REPLACE ({replaced}) FROM ({inner})"
+    return _SQL["next_step"].format(used=used, replaced=replaced, nexts=nexts, opened=opened, query=query)
 
 
 def _pointer(name: str) -> str:

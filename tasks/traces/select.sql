@@ -62,3 +62,12 @@ SELECT file, "row", '#' || md5(text) AS trace_id, false AS again, true AS looked
        CASE WHEN $enabled THEN 'quarantined' ELSE 'disabled' END AS bucket, why AS reason, text AS trace
 FROM read_parquet($unread)
 WHERE why IS NOT NULL AND '#' || md5(text) NOT IN (SELECT trace_id FROM read_parquet($known))
+
+-- name: first_step
+-- What all paths begin with is looked up at once: a trace may be long.
+SELECT * EXCLUDE (whole), {states}
+FROM (SELECT *, CASE WHEN json_type(trace) = 'OBJECT' THEN json_extract(trace, $starts) END AS whole FROM {traces})
+
+-- name: next_step
+SELECT * EXCLUDE ({used}) REPLACE ({replaced})
+FROM (SELECT *, {nexts} FROM (SELECT *, {opened} FROM ({query})))

@@ -17,6 +17,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import steps
 from answerkey.tasks.load.load import clean
 from answerkey.tasks.load.sources import JSON_LINES, PARQUET, TABLE, URL, load_httpfs, parse_line, without_secrets
+from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import one_file, quoted
 
 if TYPE_CHECKING:
@@ -86,16 +87,7 @@ class Relation:
 _BLANK = " \t\n\v\f\r"
 """What is a blank to DuckDB."""
 
-# The alias must be no column's name: it stands for the whole row.
-_WHOLE = '"the whole row"'
-_READ = {
-    "json": 'SELECT {name} AS file, row_number() OVER () AS "row", json AS trace '
-    "FROM read_ndjson_objects($json_files, ignore_errors = true, filename = true)",
-    "parquet": f'SELECT {{name}} AS file, row_number() OVER () AS "row", to_json({_WHOLE})::JSON AS trace '
-    f"FROM read_parquet($parquet_files, filename = true, union_by_name = true) AS {_WHOLE}",
-}
-
-
+_SQL = statements(__name__)
 _SHOWN = "regexp_replace(regexp_replace(filename, '://[^/@]*@', '://…@'), '[?].*', '?…')"
 """`without_secrets` of the name of a file that is a URL: the name is kept in the warehouse."""
 
@@ -132,11 +124,7 @@ def _relation(connection: duckdb.DuckDBPyConnection, source: str) -> Relation:
     if table := TABLE.match(source):
         connection.execute(f"ATTACH {quoted(Path(table['file']).absolute())} AS logged (READ_ONLY)")
         name = ".".join('"' + part.replace('"', '""') + '"' for part in ("logged", *table["table"].split(".")))
-        return Relation(
-            f'SELECT $file AS file, row_number() OVER () AS "row", to_json({_WHOLE})::JSON AS trace '
-            f"FROM {name} AS {_WHOLE}",
-            {"file": source},
-        )
+        return Relation(_SQL["table"].format(name=name), {"file": source})
     files = files_of(source)
     remote = URL.match(source) is not None
     if remote:
@@ -146,7 +134,8 @@ def _relation(connection: duckdb.DuckDBPyConnection, source: str) -> Relation:
     for file in files:
         bound.setdefault(f"{_kind(file)}_files", []).append(file if remote else one_file(file))
     nothing = 'SELECT NULL::VARCHAR AS file, NULL::BIGINT AS "row", NULL::JSON AS trace WHERE false'
-    queries = [_READ[kind].format(name=_SHOWN if remote else "filename") for kind in _READ if f"{kind}_files" in bound]
+    kinds = [kind for kind in ("json", "parquet") if f"{kind}_files" in bound]
+    queries = [_SQL[kind].format(name=_SHOWN if remote else "filename") for kind in kinds]
     return Relation(" UNION ALL ".join(queries) or nothing, bound)
 
 

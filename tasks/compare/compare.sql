@@ -1,0 +1,5 @@
+-- name: stored
+-- In the order of the reports, then in that of their making.
+SELECT * FROM comparisons
+WHERE new_report IN (SELECT unnest($reports)) AND family = $family
+ORDER BY list_position($reports, new_report), created_at, old_report, place
