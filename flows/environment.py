@@ -51,7 +51,7 @@ def prepare(home: Home) -> None:
     user's home folder, where other projects would share its database.
     """
     if not has_server():
-        folder = Path(os.environ.setdefault("PREFECT_HOME", str(home.folder.resolve() / "prefect")))
+        folder = Path(os.environ.setdefault("PREFECT_HOME", str(home.local.resolve() / "prefect")))
         # Prefect makes the last folder only, and its server dies without.
         folder.mkdir(parents=True, exist_ok=True)
 

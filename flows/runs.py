@@ -7,7 +7,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import Access
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.store import Unreachable
 
 log = logging.getLogger("answerkey")
 """What runs say about themselves: in the terminal, and on the run's page in the Prefect UI."""
@@ -86,6 +87,9 @@ def started(home: str) -> Iterator[Run]:
         yield run
     finally:
         shutil.rmtree(run.folder, ignore_errors=True)
+        # Of a bucket that is gone, the run's own error says more.
+        with suppress(Unreachable):
+            run.home.store.remove(run.home.shared_name(run.folder))
 
 
 def scoring_threads() -> TaskRunner[PrefectFuture[Any]]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Collection
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from answerkey.tasks.releases.register import FOLDER
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
+from answerkey.tasks.warehouse.store import UNFINISHED, StoredFile
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -144,22 +144,30 @@ def prune(home: Home, days: float) -> Pruned:
     folders = [
         folder
         for place in ("runs", FOLDER)
-        for folder in _children(home.folder / place)
+        for folder in _children(home.local / place)
         if folder.is_dir() and folder.name not in running and _newest(folder) < before
     ]
-    old = [file for file in (home.folder / "parts").rglob("*.parquet*") if file.stat().st_mtime < before]
-    old += [
-        file for file in _children(home.folder / FOLDER) if file.suffix == ".part" and file.stat().st_mtime < before
-    ]
     size = sum(file.stat().st_size for folder in folders for file in folder.rglob("*") if file.is_file())
-    size += sum(file.stat().st_size for file in old)
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
+    old = [file for file in home.store.files("parts") if file.written < before]
+    old += [file for file in home.store.files(FOLDER) if file.name.endswith(UNFINISHED) and file.written < before]
+    shared = _shared_by_run(home)
+    dead = [run for run, files in shared.items() if run not in running and max(one.written for one in files) < before]
+    size += sum(file.size for file in old) + sum(file.size for run in dead for file in shared[run])
     for file in old:
-        file.unlink(missing_ok=True)
-        with suppress(OSError):
-            file.parent.rmdir()
-    return Pruned(len(folders), len(old), size)
+        home.store.remove(file.name)
+    for run in dead:
+        home.store.remove(f"runs/{run}")
+    return Pruned(len(folders) + len(dead), len(old), size)
+
+
+def _shared_by_run(home: Home) -> dict[str, list[StoredFile]]:
+    """What runs put into the store for their workers. It goes with the run, if that is not killed."""
+    found: dict[str, list[StoredFile]] = {}
+    for file in home.store.files("runs"):
+        found.setdefault(file.name.split("/")[1], []).append(file)
+    return found
 
 
 def _running(home: Home) -> set[str]:

@@ -76,7 +76,7 @@ class Server:
         return {"PATH": os.environ["PATH"], "HOME": str(self.home), "TMPDIR": str(self.home), "LC_ALL": "C"}
 
     def start(self) -> None:
-        """Start it and wait until it answers.
+        """Start it and wait until it answers. It ends with the thread that calls this.
 
         Raises:
             RuntimeError: it ended, or did not answer in `START_S`; with the end of its log.

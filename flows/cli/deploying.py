@@ -53,7 +53,7 @@ def deploy_all(home: Home, environment: Mapping[str, str], pool: str = POOL) -> 
     for deployment in content["deployments"]:
         for schedule in deployment.get("schedules", ()):
             schedule["active"] = switches.get((deployment["name"], schedule["slug"]), schedule["active"])
-        deployment["parameters"] = {**deployment.get("parameters", {}), "home": str(home.folder.resolve())}
+        deployment["parameters"] = {**deployment.get("parameters", {}), "home": home.address}
         deployment["work_pool"] = {**deployment["work_pool"], "name": pool}
         if not _IS_CHECKOUT:
             # Files there would be loaded beside packages of the user's own that are called `flows` and `tasks` too.

@@ -116,10 +116,10 @@ def _warehouse(home: Home) -> DoctorCheck:
             rows = warehouse.execute("SELECT dataset, release FROM reports").fetchall()
     except UserError as error:
         return DoctorCheck("warehouse", False, str(error))
-    size = home.warehouse.file.stat().st_size / 1e6
+    where, size = home.warehouse.size()
     datasets = Counter(dataset for dataset, _ in rows)
     return DoctorCheck(
-        "warehouse", True, f"{home.warehouse.file}, {size:.1f} MB, {len(rows)} reports on {len(datasets)} data sets"
+        "warehouse", True, f"{where}, {size / 1e6:.1f} MB, {len(rows)} reports on {len(datasets)} data sets"
     )
 
 

@@ -177,8 +177,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Only here, since a help page needs neither.
         from answerkey.metrics_core.errors import UserError
         from answerkey.metrics_core.llm.ledger import LedgerError
+        from answerkey.tasks.warehouse.store import Unreachable
 
-        if not isinstance(error, UserError | LedgerError):
+        if not isinstance(error, UserError | LedgerError | Unreachable):
             raise
         return _failed(error, EXIT_BAD_INPUT if isinstance(error, UserError) else 1)
 

@@ -42,7 +42,7 @@ def serve(
     home: HomeOption = HOME,
 ) -> int:
     """Start a Prefect server on this machine, deploy all flows, and run what is started there, until Ctrl-C."""
-    home = Home(home.folder.resolve())
+    home = Home.parse(home.address)
     environment = server_environment(home, port)
     try:
         with stopping_on_signals():
@@ -63,7 +63,7 @@ def _serve(home: Home, port: int, environment: dict[str, str]) -> None:
         make_pool()
         deploy_all(home, environment)
         make_automations()
-        log = home.folder / "prefect" / "worker.log"
+        log = home.local / "prefect" / "worker.log"
         command = ["-m", "prefect", "worker", "start", "--pool", POOL, "--type", "process"]
         with (
             page_server(home, port + 1, environment) as pages,
@@ -136,7 +136,7 @@ def server_environment(home: Home, port: int) -> dict[str, str]:
 
     return {
         **os.environ,
-        "PREFECT_HOME": str(home.folder / "prefect"),
+        "PREFECT_HOME": str(home.local / "prefect"),
         "PREFECT_API_URL": f"http://{_HOST}:{port}/api",
         # Else the page calls port 4200, wherever it came from.
         "PREFECT_UI_API_URL": "/api",
@@ -153,7 +153,7 @@ def server(home: Home, port: int, environment: Mapping[str, str]) -> Iterator[su
     """
     from filelock import FileLock, Timeout
 
-    folder = home.folder / "prefect"
+    folder = home.local / "prefect"
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         try:
@@ -200,10 +200,10 @@ def page_server(home: Home, port: int, environment: Mapping[str, str]) -> Iterat
     from answerkey.tasks.publish.artifacts import FOLDER
 
     _check_port(port)
-    folder = home.folder / FOLDER
+    folder = home.local / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
     arguments = ["-m", "http.server", str(port), "--bind", _HOST, "--directory", str(folder)]
-    log = home.folder / "prefect" / "pages.log"
+    log = home.local / "prefect" / "pages.log"
     with running(arguments, environment, log) as child:
         _wait_until_it_answers(child, f"http://{_HOST}:{port}/", log)
         yield child

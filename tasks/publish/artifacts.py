@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -18,6 +17,7 @@ from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.html import write
 from answerkey.tasks.publish.page.markdown import as_markdown, rules_table
+from answerkey.tasks.publish.page.model import Page
 from answerkey.tasks.publish.page.samples import MOST_SAMPLES
 from answerkey.tasks.publish.text import ends, literal, number, table
 from answerkey.tasks.reports.aggregate import ReportRef
@@ -91,7 +91,7 @@ def publish_run(
         The absolute path of the file, empty if none was written.
     """
     last = read_reports(home, report_ids[-1:])[0]
-    file = home.folder / FOLDER / file_name(last.dataset) / f"{_named(last)}.html"
+    file = f"{file_name(last.dataset)}/{_named(last)}.html"
     key = artifact_key(f"report-{last.dataset}-{last.release}")
     return _publish(home, report_ids, comparisons, gates, file if drawn else None, key)
 
@@ -101,7 +101,7 @@ def publish_pair(
 ) -> str:
     """One page about two reports that were compared. Returns as `publish_run`."""
     old, new = read_reports(home, [comparison.old, comparison.new])
-    file = home.folder / FOLDER / file_name(new.dataset) / f"{_named(new)}-against-{_named(old)}.html"
+    file = f"{file_name(new.dataset)}/{_named(new)}-against-{_named(old)}.html"
     key = artifact_key(f"comparison-{old.dataset}-{old.release}-{new.dataset}-{new.release}")
     return _publish(home, [comparison.old, comparison.new], [comparison], gates, file if drawn else None, key)
 
@@ -111,7 +111,7 @@ def _publish(
     report_ids: Sequence[str],
     comparisons: Sequence[Comparison],
     gates: Sequence[ReleaseVerdict],
-    file: Path | None,
+    file: str | None,
     key: str,
 ) -> str:
     from prefect.artifacts import create_markdown_artifact
@@ -121,16 +121,24 @@ def _publish(
     # The samples are on the page alone.
     most_samples = MOST_SAMPLES if file else 0
     page = build_page(home, report_ids, comparisons=comparisons, gates=gates, most_samples=most_samples)
-    path = str(write(page, file).resolve()) if file else ""
-    link = _link(file.relative_to(home.folder / FOLDER)) if file else ""
+    path = _write(home, page, f"{FOLDER}/{file}") if file else ""
+    link = _link(file) if file else ""
     create_markdown_artifact(as_markdown(page, path, link), key=key, description=path or ", ".join(report_ids))
     return path
 
 
-def _link(file: Path) -> str:
+def _write(home: Home, page: Page, name: str) -> str:
+    """Write a page to the store, and return where it is there."""
+    store = Home.parse(home.address).store
+    with store.whole(name) as unfinished:
+        write(page, unfinished)
+    return store.address(name)
+
+
+def _link(file: str) -> str:
     """The address of a file in `pages`, if it has one."""
     place = os.environ.get(PAGES, "").rstrip("/")
-    return f"{place}/{quote(file.as_posix())}" if place else ""
+    return f"{place}/{quote(file)}" if place else ""
 
 
 def _publish_verdict(gated: ReleaseVerdict) -> None:

@@ -18,7 +18,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.untrusted import cut, one_line
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.warehouse.home import Home
-from answerkey.tasks.warehouse.store import whole
+from answerkey.tasks.warehouse.store import Store, whole
 
 FOLDER = "answers"
 DIGEST = "answers_sha256"
@@ -27,11 +27,14 @@ _LONGEST = 40
 
 
 def answers_file(home: Home, dataset: str, release: str) -> Path:
-    """Where the answers of a release are: HOME/answers/DATASET/RELEASE/answers.jsonl."""
+    """Where the answers of a release are while they are made: answers/DATASET/RELEASE/answers.jsonl of this machine.
+
+    Another machine that goes on writes a file of its own, from the replies that the ledger has.
+    """
     folder = re.sub(r"[^\w.-]+", "_", release).strip(".") or "_"
     # Names that differ in what a folder cannot hold must not share one.
     folder = folder if folder == release else f"{folder}-{content_hash(release)[:6]}"
-    return home.folder / FOLDER / dataset / folder / "answers.jsonl"
+    return home.local / FOLDER / dataset / folder / "answers.jsonl"
 
 
 def manifest_file(answers: str | Path) -> Path:
@@ -91,10 +94,12 @@ def _content(file: Path) -> dict[str, Any]:
     return content if isinstance(content, dict) and DIGEST in content else {}
 
 
-def keep_manifest(answers: str, kept: Path) -> None:
-    """Copy the manifest of answers beside a copy of them, once."""
-    if generation_of(answers) is not None and not manifest_file(kept).exists():
-        shutil.copyfile(manifest_file(answers), manifest_file(kept))
+def keep_manifest(answers: str, store: Store, kept: str) -> None:
+    """Copy the manifest of answers beside the copy of them that is called `kept` in a store, once."""
+    name = str(manifest_file(kept))
+    if generation_of(answers) is not None and not store.exists(name):
+        with store.whole(name) as unfinished:
+            shutil.copyfile(manifest_file(answers), unfinished)
 
 
 def _digest(file: Path) -> str:

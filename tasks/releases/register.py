@@ -12,12 +12,10 @@ import json
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-from filelock import FileLock, Timeout
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import content_hash
@@ -26,10 +24,10 @@ from answerkey.tasks.load.load import LOOK_AHEAD, Source, dataset_name, load
 from answerkey.tasks.load.sources import read
 from answerkey.tasks.publish.events import RELEASE_REGISTERED, emit
 from answerkey.tasks.releases.export import stored_references
-from answerkey.tasks.releases.provenance import keep_manifest
+from answerkey.tasks.releases.provenance import keep_manifest, manifest_file
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
-from answerkey.tasks.warehouse.store import whole
+from answerkey.tasks.warehouse.store import Store
 from answerkey.tasks.warehouse.warehouse import one_file, scratch
 
 FOLDER = "registered"
@@ -75,14 +73,14 @@ def register(home: Home, source: Source) -> Registration:
     dataset = dataset_name(source)
     if not source.release.strip() or "\n" in source.release:
         raise UserError("a registered release needs a name, in one line")
-    folder = home.folder / FOLDER
-    work = folder / f"new-{uuid.uuid4().hex}"
+    work = home.local / FOLDER / f"new-{uuid.uuid4().hex}"
     work.mkdir(parents=True)
     try:
         kept = _kept(home, replace(source, dataset=dataset), work)
         _try(kept, work / "tried")
-        answers, references = _store(kept.answers, folder), kept.references and _store(kept.references, folder)
-        keep_manifest(source.answers, folder / answers)
+        store = home.store
+        answers, references = _keep(kept.answers, store), kept.references and _keep(kept.references, store)
+        keep_manifest(source.answers, store, f"{FOLDER}/{answers}")
     finally:
         shutil.rmtree(work)
     made = Registration(
@@ -144,13 +142,13 @@ def _as_file(source: str, work: Path, name: str) -> str:
     return str(file)
 
 
-def _store(file: str, folder: Path) -> str:
-    """Copy a file into `folder` under a hash of its content, once, and return its name there."""
+def _keep(file: str, store: Store) -> str:
+    """Copy a file into the folder of registered ones under a hash of its content, once; return its name there."""
     with open(file, "rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()[:20]
     name = f"{digest}{Path(file).suffix.lower()}"
-    if not (folder / name).exists():
-        with whole(folder / name) as unfinished:
+    if not store.exists(f"{FOLDER}/{name}"):
+        with store.whole(f"{FOLDER}/{name}") as unfinished:
             shutil.copyfile(file, unfinished)
     return name
 
@@ -174,17 +172,19 @@ def _announce(home: Home, registration: Registration) -> bool:
         "registration": registration.registration,
         "dataset": registration.dataset,
         "release": registration.release,
-        "home": str(home.folder.resolve()),
+        "home": home.address,
     }
     return emit(RELEASE_REGISTERED, f"answerkey.release.{registration.dataset}.{registration.registration}", payload)
 
 
 def source_of(home: Home, registration: Registration) -> Source:
     """What to load to evaluate it."""
-    folder = (home.folder / FOLDER).resolve()
+    store, answers = Home.parse(home.address).store, f"{FOLDER}/{registration.answers}"
+    if store.exists(manifest := str(manifest_file(answers))):
+        store.copy(manifest)
     return Source(
-        answers=str(folder / registration.answers),
-        references=str(folder / registration.references) if registration.references else None,
+        answers=str(store.copy(answers)),
+        references=str(store.copy(f"{FOLDER}/{registration.references}")) if registration.references else None,
         dataset=registration.dataset,
         release=registration.release,
         paths=parse_map(registration.columns),
@@ -240,11 +240,8 @@ def claimed(home: Home, registration: Registration) -> Iterator[Registration | N
 
     The claim ends with the process, even if it is killed.
     """
-    lock = FileLock(home.folder / FOLDER / f"{registration.registration}.lock", blocking=False)
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(lock)
-        except Timeout:
+    with home.warehouse.claimed(f"registration-{registration.registration}") as mine:
+        if not mine:
             yield None
             return
         current = registrations(home, registration.registration)[0]

@@ -104,7 +104,7 @@ def commit(home: Home, run_id: str, source: str, loaded: Loaded, accepted: str, 
         LedgerError: the ledger cannot be read; nothing is committed then.
     """
     calls = collect_calls(home, parts, home.scratch / run_id)
-    with home.warehouse.writing(taken_in=[*parts, *([calls] if calls else [])]) as warehouse:
+    with home.warehouse.writing(taken_in=parts) as warehouse:
         version = _commit_samples(warehouse, loaded, accepted, source)
         releases = _commit_answers(warehouse, loaded.dataset, accepted)
         commit_measurements(warehouse, home, run_id, parts)

@@ -10,8 +10,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
-
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.cost import Cost
 from answerkey.metrics_core.metric import Metric
@@ -52,18 +50,12 @@ def alone(home: Home, rules: Sequence[str], say: Callable[[str], object]) -> Ite
 
     A process that dies releases its locks.
     """
-    folder = home.folder / "locks"
-    folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         # In one order everywhere, so that no two runs wait for each other.
         for rule in sorted(set(rules)):
-            lock = FileLock(folder / f"rule-{rule}.lock")
-            try:
-                lock.acquire(blocking=False)
-            except Timeout:
+            if not stack.enter_context(home.warehouse.claimed(f"rule-{rule}")):
                 say(f"{rule}: another run is at work on this rule; waiting until it is done")
-                lock.acquire(poll_interval=0.2)
-            stack.callback(lock.release)
+                stack.enter_context(home.warehouse.claimed(f"rule-{rule}", wait=True))
         yield
 
 
@@ -301,7 +293,7 @@ def commit(home: Home, run_id: str, prepared: Prepared, parts: Sequence[str], ou
         LedgerError: the ledger cannot be read; nothing is committed then.
     """
     calls = collect_calls(home, parts, out)
-    with home.warehouse.writing(taken_in=[*parts, *([calls] if calls else [])]) as warehouse:
+    with home.warehouse.writing(taken_in=parts) as warehouse:
         commit_measurements(warehouse, home, run_id, parts)
         if calls:
             insert_calls(warehouse, calls)

@@ -2,68 +2,89 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.warehouse.store import Store
-from answerkey.tasks.warehouse.warehouse import Warehouse
+from answerkey.tasks.warehouse.bucket import PREFIX, BucketStore, bucket_address
+from answerkey.tasks.warehouse.lake import Lake, catalog
+from answerkey.tasks.warehouse.store import FolderStore, Store
+from answerkey.tasks.warehouse.warehouse import Warehouse, WarehouseFile
+
+SCRATCH = "ANSWERKEY_SCRATCH"
+"""The variable that names another folder than ~/.cache/answerkey for what a home in a bucket keeps on a machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class Home:
     """A place, and what is kept there. Flows and the command line make it once, from the text that users give.
 
+    It holds no connection and no key, so it can be sent anywhere: each machine brings its own.
+
     >>> str(Home.parse("evaluations"))
     'evaluations'
     """
 
-    folder: Path
-    """Always on a disk of this machine."""
+    place: Path | str
+    """A folder on a disk of this machine; or, as text, the address s3://BUCKET/PREFIX, which machines share."""
 
     @classmethod
     def parse(cls, place: str | Path) -> Home:
-        """The home at the path `place`.
+        """The home that users write as the path of a folder or as s3://BUCKET/PREFIX.
 
         Raises:
-            UserError: it is an address, not a path.
+            UserError: it is another address; or it is in a bucket, and there is no catalog, or none that can be used.
         """
-        if isinstance(place, str) and "://" in place:
-            raise UserError(f"{place}: the home must be a folder on a disk of this machine")
-        return cls(Path(place))
+        if not isinstance(place, str) or "://" not in place:
+            return cls(Path(place))
+        if not place.startswith(PREFIX):
+            raise UserError(f"{place}: the home must be a folder on a disk of this machine, or s3://BUCKET/PREFIX")
+        address = bucket_address(place)
+        catalog(address)
+        return cls(address)
 
     def __str__(self) -> str:
-        return str(self.folder)
+        return str(self.place)
 
     @property
     def address(self) -> str:
         """The home as a process with another working folder, or on another machine, parses it."""
-        return str(self.folder.resolve())
+        return str(self.place.resolve()) if isinstance(self.place, Path) else self.place
+
+    @property
+    def local(self) -> Path:
+        """The folder for what is of this machine alone; of a home in a folder, that folder."""
+        if isinstance(self.place, Path):
+            return self.place
+        own = hashlib.sha256(self.place.encode()).hexdigest()[:16]
+        return Path(os.environ.get(SCRATCH) or Path.home() / ".cache" / "answerkey") / own
 
     @property
     def warehouse(self) -> Warehouse:
         """The tables."""
-        return Warehouse(self.folder)
+        return WarehouseFile(self.place) if isinstance(self.place, Path) else Lake(self.place, self.local)
 
     @property
     def store(self) -> Store:
         """The files that outlive a run: pages, registered answers, parts that a later run takes up."""
-        return Store(self.folder)
+        return FolderStore(self.place) if isinstance(self.place, Path) else BucketStore(self.place, self.local)
 
     @property
     def ledger(self) -> str:
         """Where the ledger of the calls to models is kept."""
-        return str(self.folder)
+        return str(self.place) if isinstance(self.place, Path) else f"postgresql:{catalog(self.place)}"
 
     @property
     def embeddings(self) -> str:
         """The folder for the embeddings of earlier runs, which every machine keeps for itself."""
-        return str(self.folder / "embeddings")
+        return str(self.local / "embeddings")
 
     @property
     def scratch(self) -> Path:
-        """The folder of the working files of runs, in a folder for each."""
-        return self.folder / "runs"
+        """The folder of the working files of runs, in a folder for each; of this machine alone."""
+        return self.local / "runs"
 
     def shared_name(self, file: Path) -> str:
         """What a file of a run is called in the store, once other processes are to read it there.

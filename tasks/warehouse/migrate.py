@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import resources
 from typing import TYPE_CHECKING
 
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.sql import text
 
 if TYPE_CHECKING:
@@ -22,11 +23,25 @@ _PACKAGE = "answerkey.tasks.warehouse"
 
 def version_of(connection: duckdb.DuckDBPyConnection) -> int:
     """The version of the tables in a database: 0 if there are no tables, 1 if no version is recorded."""
-    names = {name for (name,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+    tables = "SELECT table_name FROM duckdb_tables() WHERE database_name = current_database()"
+    names = {name for (name,) in connection.execute(tables).fetchall()}
     if "schema_version" not in names:
         return 1 if names else 0
     [(version,)] = connection.execute("SELECT version FROM schema_version").fetchall()
     return int(version)
+
+
+def check_version(place: object, version: int) -> None:
+    """Check that this answerkey knows the tables at `place`.
+
+    Raises:
+        UserError: a newer one made them.
+    """
+    if version > VERSION:
+        raise UserError(
+            f"{place}: written by a newer answerkey (its tables have version {version}, this one supports {VERSION}); "
+            "install the newer one, or give another --home"
+        )
 
 
 def migrate(connection: duckdb.DuckDBPyConnection) -> None:

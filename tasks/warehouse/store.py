@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,19 +18,30 @@ UNFINISHED = ".part"
 """The end of the name of a file that is being written. One that a killed process left is removed by `prune`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
-    """The files of a home, by names relative to it: `pages/data/v1.html`."""
+class Unreachable(Exception):
+    """A server that a home needs does not answer, or was lost. The message is one line.
 
-    folder: Path
+    Nothing is wrong with what was asked for: the same run, started again, goes on where this one ended.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file of a store: its name, its size in bytes, and when it was written, in seconds since 1970."""
+
+    name: str
+    size: int
+    written: float
+
+
+class Store(Protocol):
+    """The files of a home, by names relative to it: `pages/data/v1.html`. Every process of every machine sees them."""
 
     def address(self, name: str) -> str:
-        """Where DuckDB finds a file."""
-        return str(self.folder / name)
+        """Where DuckDB finds a file, and people do."""
 
     def exists(self, name: str) -> bool:
         """Whether there is a file of this name."""
-        return (self.folder / name).is_file()
 
     def read(self, name: str) -> BinaryIO:
         """The open file.
@@ -38,21 +49,86 @@ class Store:
         Raises:
             FileNotFoundError: there is no file of this name.
         """
+
+    def whole(self, name: str) -> AbstractContextManager[Path]:
+        """As the function `whole`, for a file of the store."""
+
+    def local(self, name: str) -> AbstractContextManager[Path]:
+        """A file at a path of this machine, to be read while the context is open.
+
+        Raises:
+            FileNotFoundError: there is no file of this name.
+        """
+
+    def copy(self, name: str) -> Path:
+        """A file whose content never changes, at a path of this machine, which stays.
+
+        Raises:
+            FileNotFoundError: there is no file of this name.
+        """
+
+    def remove(self, name: str) -> None:
+        """Remove a file, or a folder with everything in it. Nothing happens if it does not exist."""
+
+    def files(self, folder: str) -> Iterator[StoredFile]:
+        """All files in a folder and in those in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FolderStore:
+    """A store in a folder of this machine."""
+
+    folder: Path
+
+    def address(self, name: str) -> str:
+        """See `Store`."""
+        return str(self.folder / name)
+
+    def exists(self, name: str) -> bool:
+        """See `Store`."""
+        return (self.folder / name).is_file()
+
+    def read(self, name: str) -> BinaryIO:
+        """See `Store`."""
         return (self.folder / name).open("rb")
 
     @contextmanager
     def whole(self, name: str) -> Iterator[Path]:
-        """As the function `whole`, for a file of the store."""
+        """See `Store`."""
         with whole(self.folder / name) as unfinished:
             yield unfinished
 
+    @contextmanager
+    def local(self, name: str) -> Iterator[Path]:
+        """See `Store`."""
+        if not self.exists(name):
+            raise FileNotFoundError(name)
+        yield self.folder / name
+
+    def copy(self, name: str) -> Path:
+        """See `Store`."""
+        return self.folder / name
+
     def remove(self, name: str) -> None:
-        """Remove a file, or a folder with everything in it. Nothing happens if it does not exist."""
+        """See `Store`."""
         path = self.folder / name
         if path.is_dir():
             shutil.rmtree(path, ignore_errors=True)
-        else:
+        elif path.exists():
             path.unlink(missing_ok=True)
+            if path.parent != self.folder:
+                # Folders without files are nothing that other stores have.
+                with suppress(OSError):
+                    path.parent.rmdir()
+
+    def files(self, folder: str) -> Iterator[StoredFile]:
+        """See `Store`."""
+        for path in sorted((self.folder / folder).rglob("*")):
+            # One that another process removes meanwhile is no file of this store any more.
+            with suppress(FileNotFoundError):
+                if path.is_file():
+                    about = path.stat()
+                    yield StoredFile(path.relative_to(self.folder).as_posix(), about.st_size, about.st_mtime)
 
 
 @contextmanager

@@ -13,27 +13,59 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+from filelock import FileLock, Timeout
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.warehouse.migrate import VERSION, migrate, version_of
-from answerkey.tasks.warehouse.store import whole
+from answerkey.tasks.warehouse.migrate import VERSION, check_version, migrate, version_of
+from answerkey.tasks.warehouse.store import FolderStore, whole
 
 if TYPE_CHECKING:
     import duckdb
 
 FILE = "answerkey.duckdb"
+_OTHER_HOST_S = 900.0
+"""A machine that has not used a folder for so long is taken to be gone."""
+
 MEMORY_LIMIT = "400MB"
 """DuckDB spills to disk above this, so that a million rows fit into a small machine."""
 
-_WAIT_FOR_OTHERS_S = 60.0
+WAIT_FOR_OTHERS_S = 60.0
+"""How long a session waits for what is not behind a lock: another program, or a server that starts again."""
+
+
+class Warehouse(Protocol):
+    """The tables of a home. One writes at a time, and nobody sees half of what it wrote."""
+
+    def exists(self) -> bool:
+        """Whether anything has been written yet."""
+
+    def writing(
+        self, wait_s: float = WAIT_FOR_OTHERS_S, *, taken_in: Sequence[str] = ()
+    ) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+        """A transaction: committed at the end, rolled back on any error."""
+
+    def reading(self, wait_s: float = WAIT_FOR_OTHERS_S) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+        """A read-only session on what was committed."""
+
+    def claimed(self, name: str, *, wait: bool = False) -> AbstractContextManager[bool]:
+        """Claim `name` for this process: yields whether it has it now. The claim ends with the process.
+
+        Args:
+            wait: until whoever has it has ended, so that it is always yielded true.
+        """
+
+    def size(self) -> tuple[str, int]:
+        """Where the tables are, and how many bytes they take."""
 
 
 @dataclass(frozen=True, slots=True)
-class Warehouse:
+class WarehouseFile:
     """The tables of a home, in one DuckDB file in its folder."""
 
     folder: Path
@@ -49,7 +81,7 @@ class Warehouse:
 
     @contextmanager
     def writing(
-        self, wait_s: float = _WAIT_FOR_OTHERS_S, *, taken_in: Sequence[str] = ()
+        self, wait_s: float = WAIT_FOR_OTHERS_S, *, taken_in: Sequence[str] = ()
     ) -> Iterator[duckdb.DuckDBPyConnection]:
         """A transaction: committed at the end, rolled back on any error.
 
@@ -73,13 +105,10 @@ class Warehouse:
                 raise
             connection.execute("COMMIT")
             for name in taken_in:
-                file = self.folder / name
-                file.unlink(missing_ok=True)
-                with suppress(OSError):
-                    file.parent.rmdir()
+                FolderStore(self.folder).remove(name)
 
     @contextmanager
-    def reading(self, wait_s: float = _WAIT_FOR_OTHERS_S) -> Iterator[duckdb.DuckDBPyConnection]:
+    def reading(self, wait_s: float = WAIT_FOR_OTHERS_S) -> Iterator[duckdb.DuckDBPyConnection]:
         """A read-only session; several may read at once. Tables of an older version are migrated first.
 
         Raises:
@@ -87,7 +116,7 @@ class Warehouse:
                 writing.
         """
         if not self.exists():
-            raise UserError(f"{self.folder}: no warehouse here yet; run `answerkey evaluate` first, or give --home")
+            raise nothing_here(self.folder)
         with self._locked(fcntl.LOCK_SH), self._connected(wait_s, read_only=True) as connection:
             if version_of(connection) == VERSION:
                 yield connection
@@ -99,12 +128,34 @@ class Warehouse:
 
     @contextmanager
     def _locked(self, mode: int) -> Iterator[None]:
-        lock = os.open(self.folder / f"{FILE}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        file = self.folder / f"{FILE}.lock"
+        lock = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(lock, mode)
+            _check_host(lock, file)
             yield
         finally:
             os.close(lock)
+
+    @contextmanager
+    def claimed(self, name: str, *, wait: bool = False) -> Iterator[bool]:
+        """See `Warehouse.claimed`."""
+        folder = self.folder / "locks"
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / f"{name}.lock")
+        try:
+            lock.acquire(blocking=wait, poll_interval=0.2)
+        except Timeout:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            lock.release()
+
+    def size(self) -> tuple[str, int]:
+        """See `Warehouse.size`."""
+        return str(self.file), self.file.stat().st_size
 
     @contextmanager
     def _writable(self, wait_s: float) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -124,12 +175,7 @@ class Warehouse:
     def _connected(self, wait_s: float, *, read_only: bool) -> Iterator[duckdb.DuckDBPyConnection]:
         connection = _connect(self.file, wait_s, read_only=read_only)
         try:
-            _limit(connection, self.folder)
-            if (version := version_of(connection)) > VERSION:
-                raise UserError(
-                    f"{self.folder}: written by a newer answerkey (its tables have version {version}, this one "
-                    f"supports {VERSION}); install the newer one, or give another --home"
-                )
+            check_version(self.folder, version_of(limited(connection, self.folder)))
             yield connection
         finally:
             connection.close()
@@ -148,8 +194,14 @@ def session(
 
 def scratch(folder: Path) -> duckdb.DuckDBPyConnection:
     """A DuckDB session in memory that spills into `folder`: for work on Parquet files."""
-    connection = session()
-    _limit(connection, folder)
+    return limited(session(), folder)
+
+
+def limited(connection: duckdb.DuckDBPyConnection, folder: Path) -> duckdb.DuckDBPyConnection:
+    """A session with this product's limits, which spills into `folder`; returns it."""
+    connection.execute(f"SET memory_limit = '{MEMORY_LIMIT}'; SET temp_directory = {quoted(folder / 'spill')}")
+    # Reports and hashes are stored in UTC wherever they are made; the extension loader stays off the network.
+    connection.execute("SET TimeZone = 'UTC'; SET autoinstall_known_extensions = false")
     return connection
 
 
@@ -178,10 +230,42 @@ def quoted(path: str | Path) -> str:
     return "'" + str(path).replace("'", "''") + "'"
 
 
-def _limit(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
-    connection.execute(f"SET memory_limit = '{MEMORY_LIMIT}'; SET temp_directory = {quoted(folder / 'spill')}")
-    # Reports and hashes are stored in UTC wherever they are made; the extension loader stays off the network.
-    connection.execute("SET TimeZone = 'UTC'; SET autoinstall_known_extensions = false")
+def nothing_here(place: object) -> UserError:
+    """The error of whoever reads before anything was written."""
+    return UserError(f"{place}: no warehouse here yet; run `answerkey evaluate` first, or give --home")
+
+
+def _check_host(lock: int, file: Path) -> None:
+    """Write into the open lock file which machine uses the folder; its time is that of the last use.
+
+    A lock on a shared folder does not keep machines apart everywhere, and DuckDB does not at all. What has the host
+    name or the boot of the last user is the same machine: containers share the latter, a restart keeps the former.
+
+    Raises:
+        UserError: another machine has used the folder just now.
+    """
+    host, boot = os.uname().nodename, _boot()
+    known = os.pread(lock, 300, 0).decode("utf-8", "replace").split()
+    ours = not known or known[0] == host or (bool(boot) and boot in known[1:])
+    if not ours and time.time() - os.fstat(lock).st_mtime < _OTHER_HOST_S:
+        raise UserError(
+            f"{file.parent}: the machine {known[0]} works with this folder too, which only one can; use a home that "
+            f"machines share (s3://BUCKET/PREFIX, see docs/cluster.md), or, if {known[0]} is done for good, remove "
+            f"{file}"
+        )
+    if known != [host, *filter(None, [boot])]:
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"{host} {boot}\n".encode(), 0)
+    os.utime(lock)
+
+
+@cache
+def _boot() -> str:
+    """What this boot of this machine is called; empty where the system does not say."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
 
 
 def _connect(file: Path, wait_s: float, *, read_only: bool) -> duckdb.DuckDBPyConnection:

@@ -77,10 +77,10 @@ def test_an_error_rolls_back(home: Path) -> None:
 def test_files_that_were_taken_in_go_with_the_commit_and_not_before(home: Path) -> None:
     part = home / "part.parquet"
     part.write_bytes(b"x")
-    with pytest.raises(ValueError, match="no"), Home(home).warehouse.writing(taken_in=[str(part)]):
+    with pytest.raises(ValueError, match="no"), Home(home).warehouse.writing(taken_in=["part.parquet"]):
         raise ValueError("no")
     assert part.exists()
-    with Home(home).warehouse.writing(taken_in=[str(part), str(home / "gone.parquet")]):
+    with Home(home).warehouse.writing(taken_in=["part.parquet", "gone.parquet"]):
         assert part.exists()
     assert not part.exists()
 
@@ -228,10 +228,10 @@ def test_sessions_draw_no_progress_bar(tmp_path: Path) -> None:
     code = """
 import duckdb
 from pathlib import Path
-from answerkey.tasks.warehouse.warehouse import Warehouse, scratch
+from answerkey.tasks.warehouse.warehouse import WarehouseFile, scratch
 
 setting = "SELECT current_setting('enable_progress_bar')"
-with Warehouse(Path()).writing() as connection:
+with WarehouseFile(Path()).writing() as connection:
     print(connection.execute(setting).fetchall())
 for connection in (scratch(Path()), duckdb.connect()):
     print(connection.execute(setting).fetchall())

@@ -1,0 +1,364 @@
+"""The tables on a lake: DuckLake, with its catalog in PostgreSQL and its files in a bucket.
+
+All writers wait for one lock in the catalog, because DuckLake lets two of them insert the same keys at once: a DELETE
+that finds no row is in conflict with nothing. Readers see the last commit and wait for nobody.
+
+The order of a writer matters: open, lock, begin, work, look whether the lock is still there, commit, remove the parts,
+unlock. A snapshot from before the lock would show an old state; to open takes too long for others to wait.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import urlsplit
+
+from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.warehouse.bucket import BucketStore, s3_settings
+from answerkey.tasks.warehouse.migrate import VERSION, check_version, migrate, version_of
+from answerkey.tasks.warehouse.store import Unreachable
+from answerkey.tasks.warehouse.warehouse import WAIT_FOR_OTHERS_S, limited, nothing_here, quoted, session
+
+if TYPE_CHECKING:
+    import duckdb
+    import psycopg
+
+CATALOG = "ANSWERKEY_CATALOG"
+"""The variable with the catalog: `postgres:host=db dbname=answerkey`."""
+
+DATA = "data"
+"""The folder in the bucket for DuckLake's own files. Nothing else is kept there: it removes what it does not know."""
+
+_NEEDS = "a home in a bucket needs the extra cluster: pip install 'answerkey[cluster]'"
+_LOCK = "answerkey warehouse"
+_FIRST_WAIT_S = 5.0
+"""How long to wait for a catalog that has never answered this process: its address may be wrong."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Lake:
+    """The tables of a home in a bucket. `folder`, on this machine, takes what does not fit into memory."""
+
+    address: str
+    folder: Path
+
+    def exists(self) -> bool:
+        """Whether anything has been written yet."""
+        opened = self._opened(WAIT_FOR_OTHERS_S)
+        if opened is None:
+            return False
+        with self._cursor(opened) as connection:
+            return version_of(connection) > 0
+
+    @contextmanager
+    def writing(
+        self, wait_s: float = WAIT_FOR_OTHERS_S, *, taken_in: Sequence[str] = ()
+    ) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A transaction behind the lock: committed at the end, rolled back on any error.
+
+        The files `taken_in`, by their names in the store, are removed once it is committed and before the next writer
+        gets the lock.
+
+        Raises:
+            UserError: a newer answerkey made the tables; or the catalog or the bucket is not this home's.
+            Unreachable: PostgreSQL or the bucket does not answer for longer than `wait_s` seconds, or was lost.
+        """
+        self._opened(wait_s)
+        with self._locked(_LOCK, wait_s) as lock:
+            # Whoever comes first to an empty catalog makes its tables, which two at once cannot.
+            with self._cursor(self._opened(wait_s) or self._open(make=True)) as connection:
+                connection.execute("BEGIN")
+                try:
+                    check_version(self.address, version_of(connection))
+                    migrate(connection)
+                    yield connection
+                    self._still_there(lock)
+                except BaseException:
+                    with suppress(Exception):
+                        connection.execute("ROLLBACK")
+                    raise
+                connection.execute("COMMIT")
+            store = BucketStore(self.address, self.folder)
+            for name in taken_in:
+                store.remove(name)
+
+    @contextmanager
+    def reading(self, wait_s: float = WAIT_FOR_OTHERS_S) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A read-only session on the last commit; others may write meanwhile. Older tables are migrated first.
+
+        Raises:
+            UserError: there is no warehouse yet, or a newer answerkey made it.
+            Unreachable: as `writing`.
+        """
+        if (opened := self._opened(wait_s)) is None:
+            raise nothing_here(self.address)
+        with self._cursor(opened) as connection:
+            connection.execute("BEGIN TRANSACTION READ ONLY")
+            try:
+                if (version := version_of(connection)) == VERSION:
+                    yield connection
+                    return
+            finally:
+                with suppress(Exception):
+                    connection.execute("ROLLBACK")
+        if not version:
+            raise nothing_here(self.address)
+        with self.writing(wait_s):
+            pass  # The tables have this version now.
+        with self.reading(wait_s) as connection:
+            yield connection
+
+    @contextmanager
+    def claimed(self, name: str, *, wait: bool = False) -> Iterator[bool]:
+        """Claim `name` for this process: yields whether it has it now. The claim ends with the process.
+
+        Args:
+            wait: until whoever has it has ended, so that it is always yielded true.
+        """
+        connection = self._catalog(WAIT_FOR_OTHERS_S)
+        try:
+            function = "pg_advisory_lock" if wait else "pg_try_advisory_lock"
+            [(taken,)] = connection.execute(f"SELECT {function}({_KEY})", [f"answerkey {name}"]).fetchall()
+            yield wait or bool(taken)
+        finally:
+            connection.close()
+
+    def size(self) -> tuple[str, int]:
+        """See `Warehouse.size`: the newest state alone, which the files of earlier ones come on top of."""
+        with self.reading() as connection:
+            [(size,)] = connection.execute(
+                "SELECT coalesce(sum(file_size_bytes + delete_file_size_bytes), 0) FROM ducklake_table_info('lake')"
+            ).fetchall()
+        return self.address, int(size)
+
+    @contextmanager
+    def _locked(self, name: str, wait_s: float) -> Iterator[psycopg.Connection]:
+        connection = self._catalog(wait_s)
+        try:
+            # Another process is at work for as long as it takes; if its host is lost, the server's keepalives end it.
+            with self._reached():
+                connection.execute(f"SELECT pg_advisory_lock({_KEY})", [name])
+            yield connection
+        finally:
+            connection.close()
+
+    def _still_there(self, lock: psycopg.Connection) -> None:
+        """Without the lock, another writer may have begun: nothing may be committed then."""
+        with self._reached():
+            lock.execute("SELECT 1")
+
+    def _catalog(self, wait_s: float) -> psycopg.Connection:
+        """A connection of its own to the catalog's database."""
+        import psycopg
+
+        conninfo = catalog(self.address)
+        answered = (os.getpid(), conninfo) in _answered
+
+        def connect() -> psycopg.Connection:
+            return psycopg.connect(conninfo, autocommit=True, connect_timeout=10, application_name="answerkey")
+
+        with self._reached():
+            made = _patiently(connect, wait_s if answered else min(wait_s, _FIRST_WAIT_S))
+        _answered.add((os.getpid(), conninfo))
+        return made
+
+    def _opened(self, wait_s: float) -> duckdb.DuckDBPyConnection | None:
+        """The connection of this process, which stays open; None where nothing was ever written to the catalog."""
+        key = (os.getpid(), catalog(self.address), self.address)
+        with _opening:
+            if key in _open:
+                return _open[key]
+            # Its messages say what is wrong with the catalog; DuckDB's hold the whole connection text.
+            self._catalog(wait_s).close()
+            with suppress(_NoLake):
+                return self._open(make=False)
+        return None
+
+    def _open(self, *, make: bool) -> duckdb.DuckDBPyConnection:
+        import duckdb
+
+        conninfo = catalog(self.address)
+        # DuckDB takes what lies there for its own, so each process has a folder.
+        spilled = self.folder / "runs" / f"lake-{os.getpid()}"
+        spilled.mkdir(parents=True, exist_ok=True)
+        connection = limited(session(), spilled)
+        for name in ("httpfs", "postgres_scanner", "ducklake"):
+            connection.execute(f"LOAD {quoted(_extension(name))}")
+        with_bucket(connection)
+        connection.execute("SET ducklake_max_retry_count = 100")
+        try:
+            connection.execute(
+                f"ATTACH {quoted(f'ducklake:postgres:{conninfo}')} AS lake "
+                f"(DATA_PATH {quoted(f'{self.address}/{DATA}/')}, CREATE_IF_NOT_EXISTS {make})"
+            )
+        except duckdb.Error as error:
+            connection.close()
+            raise self._why(str(error)) from error
+        _open[os.getpid(), conninfo, self.address] = connection
+        return connection
+
+    def _why(self, message: str) -> Exception:
+        if "creating a new DuckLake is explicitly disabled" in message:
+            return _NoLake()
+        if "does not match existing data path" in message:
+            there = message.partition("data path in the catalog ")[2].partition(f"/{DATA}/")[0].strip('"')
+            return UserError(
+                f"{self.address}: {CATALOG} names the catalog of {there}; each home has a database of its own"
+            )
+        return Unreachable(f"{self.address}: the catalog cannot be attached: {message.splitlines()[0]}")
+
+    @contextmanager
+    def _cursor(self, opened: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A session of its own on the open connection. After an error of a server the next session opens anew."""
+        import duckdb
+
+        try:
+            with opened.cursor() as connection:
+                connection.execute("USE lake; SET TimeZone = 'UTC'")
+                yield connection
+        except duckdb.Error as error:
+            _open.pop((os.getpid(), catalog(self.address), self.address), None)
+            # DuckLake's own errors, of the catalog's server among them, have no class of their own.
+            lost = duckdb.IOException | duckdb.HTTPException | duckdb.ConnectionException
+            if isinstance(error, lost) or type(error) is duckdb.Error:
+                raise Unreachable(f"{self.address}: {_one_line(error)[:300]}") from error
+            raise
+
+    @contextmanager
+    def _reached(self) -> Iterator[None]:
+        import psycopg
+
+        try:
+            yield
+        except psycopg.OperationalError as error:
+            raise Unreachable(f"{self.address}: the catalog does not answer: {_one_line(error)}") from error
+
+
+class _NoLake(Exception):
+    """The database of the catalog has no lake yet."""
+
+
+_KEY = "hashtextextended(%s, 0)"
+_open: dict[tuple[int, str, str], duckdb.DuckDBPyConnection] = {}
+"""By process, since a connection is of no use after a fork, and its parent still needs it: it is left alone there."""
+_answered: set[tuple[int, str]] = set()
+_opening = threading.RLock()
+
+
+def _after_fork() -> None:
+    global _opening  # noqa: PLW0603 - a thread that is not in this process may hold it
+    _opening = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+def catalog(address: str) -> str:
+    """The text for libpq that names the database of the catalog, from the environment.
+
+    Raises:
+        UserError: it is missing or of another kind, has a password in it, or the extra `cluster` is not installed.
+    """
+    given = os.environ.get(CATALOG, "")
+    if not given:
+        raise UserError(
+            f'{address}: a home in a bucket needs a catalog; set {CATALOG}="postgres:host=HOST dbname=NAME"'
+        )
+    is_address = given.startswith(("postgres://", "postgresql://"))
+    if not is_address and not given.startswith("postgres:"):
+        raise UserError(f'{CATALOG}: write it as "postgres:host=HOST dbname=NAME"')
+    conninfo = given if is_address else given.removeprefix("postgres:")
+    if find_spec("psycopg") is None:
+        raise UserError(_NEEDS)
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        settings = conninfo_to_dict(conninfo)
+    except psycopg.ProgrammingError:
+        # libpq's own words repeat parts of it, which may be a password.
+        raise UserError(f'{CATALOG}: write it as "postgres:host=HOST dbname=NAME"') from None
+    if settings.get("password"):
+        raise UserError(f"{CATALOG} holds a password, and would show it: keep it in PGPASSWORD or PGPASSFILE")
+    return conninfo
+
+
+def with_bucket(connection: duckdb.DuckDBPyConnection) -> None:
+    """Let a session with the extension httpfs read and write s3:// with the keys of the environment."""
+    settings = s3_settings()
+    # The names that all clients of S3 read mean nothing to DuckDB.
+    endpoint = urlsplit(settings["endpoint"])
+    place = ", ENDPOINT $endpoint, URL_STYLE 'path', USE_SSL $ssl" if settings["endpoint"] else ""
+    token = ", SESSION_TOKEN $token" if settings["session_token"] else ""
+    values = {"key": settings["key_id"], "secret": settings["secret"], "region": settings["region"]}
+    values |= {"endpoint": endpoint.netloc, "ssl": str(endpoint.scheme != "http").lower()} if place else {}
+    values |= {"token": settings["session_token"]} if token else {}
+    connection.execute(
+        f"CREATE OR REPLACE SECRET answerkey (TYPE s3, KEY_ID $key, SECRET $secret, REGION $region{place}{token})",
+        values,
+    )
+    connection.execute("SET http_retries = 9; SET http_retry_wait_ms = 100; SET http_retry_backoff = 2")
+
+
+def _extension(name: str) -> Path:
+    """DuckDB's extension from its Python package; nothing is downloaded.
+
+    Raises:
+        UserError: the package is not installed, or is for another DuckDB.
+    """
+    import duckdb
+
+    package = f"duckdb_extension_{name}"
+    spec = find_spec(package)
+    if spec is None or not spec.submodule_search_locations:
+        raise UserError(_NEEDS)
+    found = sorted(Path(spec.submodule_search_locations[0]).rglob("*.duckdb_extension"))
+    mine = [file for file in found if file.parent.name == f"v{duckdb.__version__}"]
+    if not mine:
+        versions = ", ".join(file.parent.name.removeprefix("v") for file in found)
+        raise UserError(
+            f"{package.replace('_', '-')} is for DuckDB {versions or 'of another kind'}, and {duckdb.__version__} is "
+            "installed; pip install 'answerkey[cluster]' again"
+        )
+    return mine[0]
+
+
+def _patiently(connect: Callable[[], T], wait_s: float) -> T:
+    """Try to connect until `wait_s` seconds are over, where it is worth waiting: a server that starts again."""
+    import psycopg
+
+    deadline = time.monotonic() + wait_s
+    while True:
+        try:
+            return connect()
+        except psycopg.OperationalError as error:
+            passing = any(words in str(error) for words in _PASSING)
+            if not passing or time.monotonic() > deadline:
+                raise
+        time.sleep(0.2)
+
+
+_PASSING = (
+    "Connection refused",
+    "Connection reset",
+    "starting up",
+    "shutting down",
+    "recovery mode",
+    "not yet accepting connections",
+    "closed the connection unexpectedly",
+    "connection timeout",
+    "too many clients",
+)
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
