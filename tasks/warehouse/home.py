@@ -73,8 +73,11 @@ class Home:
 
     @property
     def ledger(self) -> str:
-        """Where the ledger of the calls to models is kept."""
-        return str(self.place) if isinstance(self.place, Path) else f"postgresql:{catalog(self.place)}"
+        """Where the ledger of the calls to models is kept, as `open_ledger` takes it."""
+        if isinstance(self.place, Path):
+            return str(self.place)
+        database = catalog(self.place)
+        return f"postgresql:{database.partition(':')[2] if '://' in database else database}"
 
     @property
     def embeddings(self) -> str:
