@@ -7,7 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice
+from hashlib import md5
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
 _SQL = statements(__name__)
 _CALLS = 500
 """Calls to judges in memory at once; the text of a reply can be long."""
+_HASHES = 100_000
+"""Hashes in memory at once."""
+_DIGITS = 12
+"""Of the versions of data sets and answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,25 +120,40 @@ def commit(home: Home, run_id: str, source: str, loaded: Loaded, accepted: str, 
 
 
 def _commit_samples(warehouse: duckdb.DuckDBPyConnection, loaded: Loaded, accepted: str, source: str) -> str:
-    files = {"references": one_file(loaded.references or accepted), "accepted": one_file(accepted)}
-    warehouse.execute(_SQL["new_samples"], files)
-    [(version, count)] = warehouse.execute(_SQL["dataset_version"]).fetchall()
-    key = {"dataset": loaded.dataset, "version": version}
+    """With a references file the data set is that file, answered or not. Otherwise it is what was answered."""
+    samples = {"samples": one_file(loaded.references or accepted)}
+    warehouse.execute(_SQL["new_samples"], samples)
+    # Hashed as they come, in order: a text of all of them would have to fit into memory.
+    digest, count = md5(usedforsecurity=False), 0
+    for batch in warehouse.execute(_SQL["sample_hashes"], samples).to_arrow_reader(_HASHES):
+        digest.update("".join(batch.column(0).to_pylist()).encode())
+        count += batch.num_rows
+    key = {"dataset": loaded.dataset, "version": digest.hexdigest()[:_DIGITS]}
     [(known,)] = warehouse.execute(_SQL["is_known"], key).fetchall()
     if not known:
         warehouse.execute(_SQL["add_dataset"], {**key, "n_samples": count, "source": source})
-        warehouse.execute(_SQL["add_samples"], key)
-    return str(version)
+        if loaded.references:
+            warehouse.execute(_SQL["add_asked_samples"], {**key, **samples, "accepted": one_file(accepted)})
+        else:
+            warehouse.execute(_SQL["add_samples"], {**key, **samples})
+    warehouse.execute("DROP TABLE new_samples")
+    return key["version"]
 
 
 def _commit_answers(warehouse: duckdb.DuckDBPyConnection, dataset: str, accepted: str) -> tuple[ReleaseVersion, ...]:
-    warehouse.execute(_SQL["new_answers"], {"accepted": one_file(accepted)})
-    releases = tuple(ReleaseVersion(*row) for row in warehouse.execute(_SQL["releases"]).fetchall())
-    for release in releases:
-        key = {"dataset": dataset, "release": release.release, "version": release.answers_version}
-        warehouse.execute(_SQL["forget_answers"], key)
-        warehouse.execute(_SQL["add_answers"], key)
-    return releases
+    answers = {"accepted": one_file(accepted)}
+    releases = warehouse.execute(_SQL["releases"], answers).fetchall()
+    digests = {release: md5(usedforsecurity=False) for release, *_ in releases}
+    hashes = warehouse.execute(f"{_SQL['new_answers']}\n{_SQL['answer_hashes']}", answers)
+    for batch in hashes.to_arrow_reader(_HASHES):
+        rows = zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        for release, group in groupby(rows, key=itemgetter(0)):
+            digests[release].update("".join(found for _, found in group).encode())
+    versions = {release: digest.hexdigest()[:_DIGITS] for release, digest in digests.items()}
+    new = {"dataset": dataset, "releases": list(versions), "versions": list(versions.values())}
+    warehouse.execute(_SQL["forget_answers"], new)
+    warehouse.execute(f"{_SQL['new_answers']}\n{_SQL['add_answers']}", {**new, **answers})
+    return tuple(ReleaseVersion(release, versions[release], *counts) for release, *counts in releases)
 
 
 def commit_measurements(warehouse: duckdb.DuckDBPyConnection, home: Home, run_id: str, parts: Sequence[str]) -> None:

@@ -17,18 +17,13 @@ INSERT INTO validations (run_id, dataset, rule, severity, release, success, n_ch
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: new_samples
--- With a references file the data set is that file, answered or not. Otherwise it is what was answered. A references
--- file without questions has them from the answers.
+-- Where the samples stand in the file: the first row of every id. What they hold stays in the file.
 CREATE OR REPLACE TEMP TABLE new_samples AS
-SELECT DISTINCT ON (sample_id)
-    sample_id, coalesce(s.question, a.question) AS question, "references", facts, "cluster", sample_hash
-FROM read_parquet($references) s
-LEFT JOIN (SELECT sample_id, min(question) AS question FROM read_parquet($accepted) GROUP BY sample_id) a
-    USING (sample_id)
-ORDER BY sample_id
+SELECT min(file_row_number) AS file_row_number FROM read_parquet($samples, file_row_number = true) GROUP BY sample_id
 
--- name: dataset_version
-SELECT left(md5(coalesce(string_agg(sample_hash, '' ORDER BY sample_id), '')), 12), count(*) FROM new_samples
+-- name: sample_hashes
+SELECT sample_hash FROM read_parquet($samples, file_row_number = true) SEMI JOIN new_samples USING (file_row_number)
+ORDER BY sample_id
 
 -- name: add_dataset
 INSERT INTO datasets BY NAME
@@ -39,42 +34,61 @@ SELECT count(*) > 0 FROM datasets WHERE dataset = $dataset AND version = $versio
 
 -- name: add_samples
 INSERT INTO samples BY NAME
-SELECT $dataset AS dataset, $version AS dataset_version, * EXCLUDE sample_hash FROM new_samples
+SELECT $dataset AS dataset, $version AS dataset_version, sample_id, question, "references", facts, "cluster"
+FROM read_parquet($samples, file_row_number = true) SEMI JOIN new_samples USING (file_row_number)
+
+-- name: add_asked_samples
+-- A references file without questions has them from the answers.
+INSERT INTO samples BY NAME
+SELECT $dataset AS dataset, $version AS dataset_version, sample_id, coalesce(s.question, a.question) AS question,
+       "references", facts, "cluster"
+FROM read_parquet($samples) s
+LEFT JOIN (SELECT sample_id, min(question) AS question FROM read_parquet($accepted) GROUP BY sample_id) a
+    USING (sample_id)
+
+-- name: releases
+-- How many answers and questions each has, and the usual number of answers to a question.
+WITH questions AS (
+    SELECT release, sample_id, count(*) AS n, min("row") AS first_row FROM read_parquet($accepted) GROUP BY ALL
+),
+counts AS (
+    SELECT release, n, count(*) AS n_questions, min(first_row) AS first_row FROM questions GROUP BY release, n
+)
+SELECT release, sum(n * n_questions)::BIGINT, sum(n_questions)::BIGINT, arg_max(n, [n_questions, n])
+FROM counts GROUP BY release ORDER BY min(first_row)
 
 -- name: new_answers
 -- Repeats are numbers from 1. In a release where some are not, the answers to a question are counted in their order.
-CREATE OR REPLACE TEMP TABLE new_answers AS
+-- The beginning of the next two statements.
 WITH numbered AS (
-    SELECT release, sample_id, repeat, row_number()
+    SELECT file_row_number, row_number()
                OVER (PARTITION BY release, sample_id ORDER BY try_cast(repeat AS INTEGER), repeat)::INTEGER AS number
-    FROM read_parquet($accepted) SEMI JOIN (
+    FROM read_parquet($accepted, file_row_number = true) SEMI JOIN (
         SELECT release FROM read_parquet($accepted)
         GROUP BY release HAVING NOT bool_and(coalesce(try_cast(repeat AS INTEGER) > 0, false))
     ) USING (release)
+),
+new_answers AS (
+    SELECT release, sample_id, coalesce(number, try_cast(repeat AS INTEGER)) AS repeat, sample_key, answer, label,
+           correct, slices, missing_because
+    FROM read_parquet($accepted, file_row_number = true) LEFT JOIN numbered USING (file_row_number)
 )
-SELECT release, sample_id, coalesce(number, try_cast(repeat AS INTEGER)) AS repeat, sample_key, answer, label, correct,
-       slices, missing_because, min("row") OVER (PARTITION BY release) AS first_row
-FROM read_parquet($accepted) LEFT JOIN numbered USING (release, sample_id, repeat)
 
--- name: releases
--- A first answer has the same hash whether or not others can follow. `repeats` is the usual number of answers.
-WITH questions AS (SELECT release, sample_id, count(*) AS n FROM new_answers GROUP BY ALL),
-usual AS (
-    SELECT release, n AS repeats, (sum(count(*)) OVER (PARTITION BY release))::BIGINT AS n_questions
-    FROM questions GROUP BY release, n
-    QUALIFY row_number() OVER (PARTITION BY release ORDER BY count(*) DESC, n DESC) = 1
-)
-SELECT release, left(md5(string_agg(md5(to_json(list_concat(
+-- name: answer_hashes
+-- A first answer has the same hash whether or not others can follow.
+SELECT release, md5(to_json(list_concat(
     [sample_id, sample_key, label, slices::VARCHAR], if(repeat = 1, [], [repeat::VARCHAR])
-))::VARCHAR), '' ORDER BY sample_id, repeat)), 12), count(*), n_questions, repeats
-FROM new_answers JOIN usual USING (release) GROUP BY release, first_row, n_questions, repeats ORDER BY first_row
+))::VARCHAR) FROM new_answers ORDER BY release, sample_id, repeat
 
 -- name: forget_answers
-DELETE FROM answers WHERE dataset = $dataset AND release = $release AND answers_version = $version
+DELETE FROM answers USING (SELECT unnest($releases) AS release, unnest($versions) AS answers_version) AS new
+WHERE answers.dataset = $dataset AND answers.release = new.release
+    AND answers.answers_version = new.answers_version
 
 -- name: add_answers
 INSERT INTO answers BY NAME
-SELECT $dataset AS dataset, $version AS answers_version, * EXCLUDE first_row FROM new_answers WHERE release = $release
+SELECT $dataset AS dataset, *
+FROM new_answers JOIN (SELECT unnest($releases) AS release, unnest($versions) AS answers_version) USING (release)
 
 -- name: replace_measurements
 -- What has no number does not replace what another run measured in the meantime.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 import os
 import threading
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     Positions = npt.NDArray[np.int64]
-
-CHUNK_ROWS = 200_000
-"""Rows per batch, which bounds the lists of row indices in the results."""
 
 _RESULT_FORMAT = {
     "result_format": "COMPLETE",
@@ -44,15 +40,9 @@ def breaking(frame: pd.DataFrame, expectations: Sequence[Expectation]) -> list[P
     import numpy as np
 
     columns = frame.columns.intersection([expectation.column for expectation in expectations])
-    found: list[list[Positions]] = [[] for _ in expectations]
     with _one_at_a_time:  # a context registers itself as the project of the whole process
-        for start in range(0, max(len(frame), 1), CHUNK_ROWS):
-            chunk = _widened(frame.iloc[start : start + CHUNK_ROWS][columns].reset_index(drop=True))
-            for positions, indices in zip(found, _run(chunk, expectations), strict=True):
-                positions.append(np.asarray(indices, dtype=np.int64) + start)
-            if len(frame) > CHUNK_ROWS:
-                gc.collect()  # contexts are reference cycles, and would pile up with their results
-    return [np.concatenate(positions) for positions in found]
+        found = _run(_widened(frame[columns].reset_index(drop=True)), expectations)
+    return [np.asarray(indices, dtype=np.int64) for indices in found]
 
 
 def _widened(frame: pd.DataFrame) -> pd.DataFrame:

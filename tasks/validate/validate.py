@@ -1,7 +1,7 @@
 """Validation: each staged row is accepted, or goes to quarantine with the rule it broke and the reason.
 
-DuckDB measures the texts (`measures.sql`), Great Expectations checks the numbers (`suite.py`) against the
-rules of `contract.py`, and the rows are then split in one pass over the file.
+DuckDB measures the texts (`measures.sql`), Great Expectations checks the numbers that occur (`suite.py`) against the
+rules of `contract.py`, and the rows are then split in one pass over the file, a batch at a time.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import math
 import os
 import tempfile
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from answerkey.tasks.load.load import quarantine_schema, staged_schema
@@ -23,13 +25,12 @@ from answerkey.tasks.warehouse.store import parquet_writer
 from answerkey.tasks.warehouse.warehouse import one_file, session
 
 if TYPE_CHECKING:
+    import duckdb
     import numpy as np
     import numpy.typing as npt
     import pandas as pd
     import pyarrow as pa
     import pyarrow.parquet as pq
-
-    from answerkey.tasks.validate.suite import Positions
 
 _SQL = statements(__name__)
 _BATCH_BYTES = 32 * 2**20
@@ -100,30 +101,27 @@ def validate(staged: str, rejects: str | None, out_dir: str, contract: Contract)
         RuntimeError: a check could not be run.
     """
     os.makedirs(out_dir, exist_ok=True)
-    frame, releases = _measure(staged, out_dir)
-    rules = row_rules(contract)
-    broken_by = breaking(frame, rules)
-    refusals = [(rule, rows) for rule, rows in zip(rules, broken_by, strict=True) if rule.reason]
-    bits = _bits(len(frame), refusals)
     accepted, quarantine = (os.path.join(out_dir, f"{name}.parquet") for name in ("accepted", "quarantine"))
-    with parquet_writer(quarantine, quarantine_schema()) as out, parquet_writer(accepted, staged_schema()) as good:
-        unread = _copy_rejects(rejects, out) if rejects else {}
-        _split(staged, frame, bits, [rule for rule, _ in refusals], good, out)
+    with _measured(staged, out_dir) as db:
+        releases = db.execute(_SQL["releases"]).df()
+        broken = _broken_by_values(db, row_rules(contract))
+        with parquet_writer(quarantine, quarantine_schema()) as out, parquet_writer(accepted, staged_schema()) as good:
+            unread = _copy_rejects(rejects, out) if rejects else {}
+            n_read = _split(staged, db, broken, good, out)
 
-    n_unread = sum(group.count for group in unread.values())
-    n_rows = len(frame) + n_unread
-    n_quarantined = n_unread + int((bits != 0).sum())
-    groups = [*unread.values(), *_first_broken(frame, bits, refusals)]
+    n_rows = n_read + sum(group.count for group in unread.values())
+    groups = [*unread.values(), *(one.first for one in broken if one.first.count)]
+    n_quarantined = sum(group.count for group in groups)
     table = _table_checks(n_rows, n_quarantined, groups, contract)
     checks = (
         *table,
         *(_unread_check(group, n_rows) for group in unread.values()),
-        *(_row_check(rule, rows, frame) for rule, rows in zip(rules, broken_by, strict=True)),
+        *(_row_check(one, n_read) for one in broken),
         *_release_checks(releases, contract),
         *_lost_releases(accepted, quarantine),
     )
-    broken = next((check.message for check in table if not check.success), None)
-    return Validation(accepted, quarantine, n_rows, n_rows - n_quarantined, n_quarantined, checks, broken)
+    stopped = next((check.message for check in table if not check.success), None)
+    return Validation(accepted, quarantine, n_rows, n_rows - n_quarantined, n_quarantined, checks, stopped)
 
 
 def _lost_releases(accepted: str, quarantine: str) -> Iterator[Check]:
@@ -132,8 +130,9 @@ def _lost_releases(accepted: str, quarantine: str) -> Iterator[Check]:
         yield Check("release_scored", "warning", False, count, count, message, release)
 
 
-def _measure(staged: str, scratch: str) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """One row of numbers for each staged row, in the order of the file, and one for each release."""
+@contextmanager
+def _measured(staged: str, scratch: str) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A session with the tables of `measures.sql`: numbers for each staged row, and for each release."""
     sql = text("answerkey.tasks.validate", "measures.sql")
     threads = min(4, os.cpu_count() or 1)
     # Room for the hash tables, which spill, and for a few copies of the texts in work, which cannot.
@@ -148,28 +147,36 @@ def _measure(staged: str, scratch: str) -> tuple[pd.DataFrame, pd.DataFrame]:
         with session(config=limits) as db:
             db.read_parquet(one_file(staged), file_row_number=True).create_view("staged_file")
             db.execute(sql)
-            frame = db.execute("SELECT * FROM frame ORDER BY position").df()
-            return frame, db.execute("SELECT * FROM releases").df()
+            yield db
 
 
-def _bits(n_rows: int, refusals: Sequence[tuple[RowExpectation, Positions]]) -> npt.NDArray[np.int32]:
-    """For each row the rules that it breaks: bit i is the i-th rule."""
-    import numpy as np
+@dataclass(slots=True)
+class _Broken:
+    """A rule, the numbers that break it, and the rows that have them: filled as the rows go by.
 
-    bits = np.zeros(n_rows, dtype=np.int32)
-    for bit, (_, rows) in enumerate(refusals):
-        bits[rows] |= 1 << bit
-    return bits
+    `first` are those rows that break no rule before this one: they are in quarantine under it, if it puts rows there.
+    """
+
+    rule: RowExpectation
+    numbers: npt.NDArray[np.int64]
+    first: Group
+    count: int = 0
+    rows: list[int] = field(default_factory=list)
+    details: Counter[int] = field(default_factory=Counter)
 
 
-def _first_broken(
-    frame: pd.DataFrame, bits: npt.NDArray[np.int32], refusals: Sequence[tuple[RowExpectation, Positions]]
-) -> Iterator[Group]:
-    for bit, (rule, rows) in enumerate(refusals):
-        first = rows[bits[rows] & ((1 << bit) - 1) == 0]
-        if len(first):
-            numbers = frame["row"].iloc[first[:3]].tolist()
-            yield Group(rule.name, len(first), numbers, rule.breaks)
+def _broken_by_values(db: duckdb.DuckDBPyConnection, rules: Sequence[RowExpectation]) -> list[_Broken]:
+    """What breaks each rule. A rule is about one number of a row, so every number that occurs is checked once."""
+    import pandas as pd
+
+    columns = list(dict.fromkeys(rule.column for rule in rules))
+    lists = ", ".join(f"list_sort(list(DISTINCT {column}))" for column in columns)
+    [found] = db.execute(f"SELECT {lists} FROM frame").fetchall()
+    numbers = pd.DataFrame({column: pd.Series(values) for column, values in zip(columns, found, strict=True)})
+    return [
+        _Broken(rule, numbers[rule.column].iloc[places].to_numpy("int64"), Group(rule.name, 0, [], rule.breaks))
+        for rule, places in zip(rules, breaking(numbers, rules), strict=True)
+    ]
 
 
 def _unread_check(group: Group, n_rows: int) -> Check:
@@ -178,13 +185,13 @@ def _unread_check(group: Group, n_rows: int) -> Check:
     return Check(group.rule, "critical", False, n_rows, group.count, message)
 
 
-def _row_check(rule: RowExpectation, rows: Positions, frame: pd.DataFrame) -> Check:
-    message = rule.holds
-    if len(rows):
-        detail = rule.detail(frame[rule.column].iloc[rows].tolist()) if rule.detail else ""
-        places = _places(frame["row"].iloc[rows[:3]].tolist(), len(rows))
-        message = f"{_count(len(rows), 'row')} {rule.breaks.format(detail=detail)} ({places})"
-    return Check(rule.name, rule.severity, len(rows) == 0, len(frame), len(rows), message)
+def _row_check(broken: _Broken, n_rows: int) -> Check:
+    rule, message = broken.rule, broken.rule.holds
+    if broken.count:
+        detail = rule.detail(broken.details.elements()) if rule.detail else ""
+        places = _places(broken.rows, broken.count)
+        message = f"{_count(broken.count, 'row')} {rule.breaks.format(detail=detail)} ({places})"
+    return Check(rule.name, rule.severity, broken.count == 0, n_rows, broken.count, message)
 
 
 def _table_checks(n_rows: int, n_quarantined: int, groups: Sequence[Group], contract: Contract) -> list[Check]:
@@ -314,38 +321,77 @@ def _copy_rejects(rejects: str, out: pq.ParquetWriter) -> dict[str, Group]:
 
 def _split(
     staged: str,
-    frame: pd.DataFrame,
-    bits: npt.NDArray[np.int32],
-    rules: Sequence[RowExpectation],
+    db: duckdb.DuckDBPyConnection,
+    broken: Sequence[_Broken],
     good: pq.ParquetWriter,
     out: pq.ParquetWriter,
-) -> None:
-    """Write each staged row to `good` or, with its first rule and all its reasons, to `out`.
+) -> int:
+    """Write each staged row to `good` or, with its first rule and all its reasons, to `out`; return their number.
 
-    `frame` and `bits` have one entry per staged row, in the order of the file: what was measured, and the rules
-    that the row breaks, bit i for `rules[i]`. `correct` is filled from what the label was understood as.
+    `correct` is filled from what the label was understood as.
     """
     import numpy as np
     import pyarrow as pa
 
-    labels = frame["label_value"].to_numpy()
-    start = 0
+    measured, n_rows = _Measured(db), 0
+    rules = [one.rule for one in broken if one.rule.reason]
     for batch in _batches(staged):
-        here = slice(start, start + batch.num_rows)
-        start += batch.num_rows
-        kept = bits[here] == 0
-        correct = pa.array(labels[here] == 1, mask=labels[here] < 0)
+        n_rows += batch.num_rows
+        marks = measured.next(batch.num_rows)
+        bits = _bits(marks, broken)
+        kept = bits == 0
+        labels = marks["label_value"].to_numpy()
         rows = batch.select(good.schema.names)
+        correct = pa.array(labels == 1, mask=labels < 0)
         rows = rows.set_column(rows.schema.get_field_index("correct"), "correct", correct)
         if kept.any():
             good.write_batch(rows.filter(pa.array(kept)))
         refused = np.flatnonzero(~kept)
         for some in (refused[i : i + _REFUSED_ROWS] for i in range(0, len(refused), _REFUSED_ROWS)):
             fields = batch.take(pa.array(some)).to_pylist()
-            marks = frame.iloc[here].iloc[some].to_dict("records")
-            broken = bits[here][some].tolist()
-            lines = [_line(*line, rules) for line in zip(fields, marks, broken, strict=True)]
+            of_rows = marks.take(pa.array(some)).to_pylist()
+            lines = [_line(*line, rules) for line in zip(fields, of_rows, bits[some].tolist(), strict=True)]
             out.write_batch(pa.RecordBatch.from_pylist(lines, schema=out.schema))
+    return n_rows
+
+
+class _Measured:
+    """The numbers of the staged rows in the order of the file, as many at a time as are asked for."""
+
+    def __init__(self, db: duckdb.DuckDBPyConnection) -> None:
+        self._batches = db.execute(_SQL["frame"]).to_arrow_reader(_MAX_BATCH_ROWS)
+        self._rest = self._batches.schema.empty_table()
+
+    def next(self, n: int) -> pa.Table:
+        import pyarrow as pa
+
+        while self._rest.num_rows < n:
+            self._rest = pa.concat_tables([self._rest, pa.Table.from_batches([next(self._batches)])])
+        rows, self._rest = self._rest.slice(0, n), self._rest.slice(n)
+        return rows
+
+
+def _bits(marks: pa.Table, broken: Sequence[_Broken]) -> npt.NDArray[np.int32]:
+    """For each row the rules that quarantine it: bit i is the i-th of them. What breaks any rule is counted."""
+    import numpy as np
+
+    bits = np.zeros(marks.num_rows, dtype=np.int32)
+    numbers = marks["row"].to_numpy()
+    bit = 0
+    for one in broken:
+        column = marks[one.rule.column].to_numpy() if len(one.numbers) else np.empty(0)
+        rows = np.flatnonzero(np.isin(column, one.numbers))
+        one.count += len(rows)
+        one.rows += numbers[rows[: 3 - len(one.rows)]].tolist()
+        if one.rule.detail:
+            one.details.update(column[rows].tolist())
+        if one.rule.reason:
+            first = rows[bits[rows] == 0]
+            one.first.count += len(first)
+            one.first.rows += numbers[first[: 3 - len(one.first.rows)]].tolist()
+            bits[rows] |= 1 << bit
+            bit += 1
+    return bits
 
 
 def _line(row: dict[str, Any], marks: dict[Any, Any], bits: int, rules: Sequence[RowExpectation]) -> dict[str, Any]:

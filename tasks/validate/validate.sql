@@ -3,3 +3,9 @@
 SELECT release, count(*) FROM read_parquet($quarantine)
 WHERE release IS NOT NULL AND release NOT IN (SELECT DISTINCT release FROM read_parquet($accepted))
 GROUP BY release ORDER BY release
+
+-- name: frame
+FROM frame ORDER BY position
+
+-- name: releases
+FROM releases

@@ -23,7 +23,6 @@ from answerkey.metrics_core.sample import content_hash
 from answerkey.metrics_core.text import is_blank
 from answerkey.metrics_core.validation import InvalidValue
 from answerkey.tasks.load.load import quarantine_schema, staged_schema
-from answerkey.tasks.validate import suite as expectations
 from answerkey.tasks.validate import validate as validation
 from answerkey.tasks.validate.contract import Contract, Expectation
 from answerkey.tasks.validate.suite import breaking
@@ -660,12 +659,11 @@ def test_the_rules_between_rows_against_a_plain_reading_of_them(tmp_path: Path) 
         assert found.reasons[n + 1][0] == "sample_consistent"
 
 
-def test_chunks_and_batches_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     staged = rows(*({"label": ("true", "x", "false", "0", "z")[i % 5]} for i in range(43)))
     (tmp_path / "whole").mkdir()
     (tmp_path / "parts").mkdir()
     whole = run(tmp_path / "whole", staged)
-    monkeypatch.setattr(expectations, "CHUNK_ROWS", 10)
     monkeypatch.setattr(validation, "_MAX_BATCH_ROWS", 7)
     monkeypatch.setattr(validation, "_REFUSED_ROWS", 2)
     parts = run(tmp_path / "parts", staged)
