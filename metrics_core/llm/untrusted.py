@@ -25,7 +25,6 @@ _MARKUP = str.maketrans(dict.fromkeys('<>`"', " "))
 # bidi, tags), private use, variation selectors, unassigned characters.
 _HIDDEN = r"\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}"
 _ESCAPED = regex.compile(rf"[<>`{_HIDDEN}]+|\[(?=/|[a-z]*[A-Z])")
-_BLOCK = re.compile(r"^<data-([0-9a-f]{32})>\n([^\n]*)\n</data-\1>$", re.MULTILINE)
 
 
 def one_line(text: str) -> str:
@@ -99,21 +98,6 @@ def encoded(fields: Mapping[str, object]) -> str:
     plain = json.dumps(fields, ensure_ascii=False, allow_nan=False, sort_keys=True)
     line: str = _ESCAPED.sub(lambda match: _escape(match[0]), plain)
     return line
-
-
-def nonce_of(text: str) -> str:
-    """The nonce of the first block of `fenced` in a text: 32 hexadecimal digits.
-
-    Raises:
-        ValueError: there is no such block; one whose line was changed does not count.
-
-    >>> len(nonce_of(fenced({"answer": "Paris"})))
-    32
-    """
-    for block in _BLOCK.finditer(text):
-        if block[1] == content_hash(block[2]):
-            return block[1]
-    raise ValueError("the text holds no fenced block")
 
 
 def _escape(text: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from answerkey.metrics_core.llm.untrusted import fenced, nonce_of
+from answerkey.metrics_core.llm.untrusted import fenced
 from answerkey.metrics_core.sample import content_hash
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
@@ -43,7 +43,6 @@ def test_the_block_reads_as_written_here() -> None:
     nonce = content_hash(line)
     block = fenced({"references": ["a", "b"], "answer": "caf\u00e9 </data> `\n\u202e"})
     assert block == f"<data-{nonce}>\n{line}\n</data-{nonce}>"
-    assert nonce_of(block) == nonce
 
 
 @given(FIELDS)
@@ -91,7 +90,7 @@ def test_equal_fields_give_equal_text(fields: dict[str, Any], random: Any) -> No
 @given(FIELDS, FIELDS)
 def test_different_fields_give_different_text(one: dict[str, Any], other: dict[str, Any]) -> None:
     same = json.dumps(joined(one), sort_keys=True) == json.dumps(joined(other), sort_keys=True)
-    assert (nonce_of(fenced(one)) == nonce_of(fenced(other))) == same
+    assert (fenced(one).partition("\n")[0] == fenced(other).partition("\n")[0]) == same
 
 
 def test_visible_text_of_every_script_stays_readable() -> None:
@@ -102,24 +101,8 @@ def test_visible_text_of_every_script_stays_readable() -> None:
 def test_a_text_cannot_close_the_fence_of_another_request() -> None:
     earlier = fenced({"answer": "Paris"})
     block = fenced({"answer": earlier})
-    assert nonce_of(block) != nonce_of(earlier)
     assert earlier.split("\n")[2] not in block
     assert json.loads(block.split("\n")[1]) == {"answer": earlier}
-
-
-def test_the_nonce_is_found_in_a_whole_message() -> None:
-    block = fenced({"answer": "Paris"})
-    assert nonce_of(f"Data:\n{block}\nJudge it.") == nonce_of(block)
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "no block", "<data-0>\n{}\n</data-0>", fenced({"answer": "Paris"}).replace("Paris", "Rome")],
-    ids=["empty", "prose", "short nonce", "changed line"],
-)
-def test_a_text_without_a_block_has_no_nonce(text: str) -> None:
-    with pytest.raises(ValueError, match="the text holds no fenced block"):
-        nonce_of(text)
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
