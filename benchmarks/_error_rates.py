@@ -1,4 +1,4 @@
-"""What the tables of `error_rates.py` are made of: figures, bars, and the sums over all outcomes of 0/1 rows."""
+"""Building blocks of the tables of `error_rates.py`: figures, bars, and exact sums over all outcomes of 0/1 rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scipy.stats import binom
 Rng = np.random.Generator
 Floats = npt.NDArray[np.float64]
 RUNS = 2000
-"""Repetitions whose standard errors an exact figure is allowed as well."""
+"""Exact figures are allowed the standard errors of so many repetitions."""
 BROAD = 6.0
 """Outcomes farther than so many standard deviations away are left out: 1e-9 of all."""
 
@@ -36,7 +36,7 @@ POWERED = Bar(low=0.75, high=0.85)
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A rate, or another number; `runs` is 0 where it is exact, `text` stands in its place where there is no number."""
+    """A rate or another number. `runs` is 0 if it is exact; `text` replaces it where there is no number."""
 
     value: float
     bar: Bar | None = None
@@ -59,7 +59,7 @@ Row = Mapping[str, Figure]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One row of a table: its first columns, and what measures the others with a number of repetitions."""
+    """One row of a table: its first columns, and the function that measures the others with a number of repetitions."""
 
     table: str
     labels: tuple[str, ...]

@@ -59,7 +59,7 @@ def outcome_of(
 ) -> GateOutcome:
     """What the gate decides on the difference, or, where a `floor` is given, on the level beside it.
 
-    `apply_policy` less its sentences: to say how many samples it would take needs ten times as long as to decide.
+    `apply_policy` without its sentences: saying how many samples it would take is ten times slower than deciding.
     """
     rules = [PolicyRule("difference", FIELD, ALL, -margin)]
     if floor is not None:
@@ -101,7 +101,7 @@ def _independent() -> Rows:
 
 
 def rare(rng: Rng, runs: int, n: int) -> Row:
-    """Scores that move by noise of .005, but for a share that falls from about .9 to 0; the loss is the margin."""
+    """Scores with noise of .005, except for a share that falls from about .9 to 0; the mean loss equals the margin."""
     figures, worst = {}, 0.0
     for share in (0.01, 0.02, 0.05, 0.1):
         margin = 0.9 * share
@@ -116,7 +116,7 @@ def rare(rng: Rng, runs: int, n: int) -> Row:
 
 
 def documents(rng: Rng, runs: int, many: int) -> Row:
-    """All answers of a broken document turn wrong and all others stay right; the loss is the margin."""
+    """All answers of a broken document turn wrong, all others stay right; the mean loss equals the margin."""
     figures, worst = {}, 0.0
     for share, sizes, name in (
         *((share, "equal", f"{number(share)} break") for share in (0.02, 0.05, 0.1, 0.2)),
@@ -149,7 +149,7 @@ def _levels() -> Rows:
 
 
 def level_of_rows(n: int) -> Row:
-    """Exact: the true mean is the floor."""
+    """Exact, with the true mean at the floor."""
     figures = {}
     for p in (0.5, 0.9, 0.99):
         passed = failed = 0.0
@@ -177,7 +177,7 @@ def level_of_clusters(rng: Rng, runs: int, many: int) -> Row:
 
 
 def nights(_: Rng, runs: int, many: int) -> Row:
-    """New answers to 300 questions every night, with a loss of the margin, .05; and 50 more questions every night."""
+    """New answers to 300 questions every night, at a loss of the margin, .05; and 50 more questions every night."""
     figures = {}
     for looks in ("once", "repeated"):
         bar = (ONE_SIDED, ANY_FINDING) if looks == "repeated" or many == 1 else (None, None)
@@ -195,7 +195,7 @@ def _level(looks: str, look: int) -> float:
 
 @cache
 def _growing(runs: int, looks: str) -> tuple[float, ...]:
-    """The share of series in which equal releases have got a PASS or a FAIL at a margin of 0, by the night."""
+    """By night: the share of series in which equal releases have had a PASS or a FAIL at a margin of 0."""
     rng = np.random.default_rng(30)
     decided = np.zeros(runs, bool)
     up, down = np.zeros(runs, int), np.zeros(runs, int)
@@ -212,7 +212,7 @@ def _growing(runs: int, looks: str) -> tuple[float, ...]:
 
 
 def _edge(sign: int, other: int, n: int, level: float) -> int:
-    """The fewest fixed (broken) rows with which the gate says PASS (FAIL) at a margin of 0, beside `other` rows."""
+    """The fewest fixed (broken) rows for a PASS (FAIL) at a margin of 0, given `other` broken (fixed) ones."""
     low, high = other, n - other + 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -225,7 +225,7 @@ def _edge(sign: int, other: int, n: int, level: float) -> int:
 
 
 def candidates(rng: Rng, runs: int, many: int) -> Row:
-    """Releases that are as good as their baseline, on 300 questions of any difficulty; four fields, or one."""
+    """Candidates as good as the baseline, on 300 questions of varying difficulty; one field or four."""
     figures, n = {}, 300
     for fields in (1, 4):
         found = []
@@ -258,7 +258,7 @@ def _answers(rng: Rng, n: int, many: int, fields: int) -> list[tuple[int, int]]:
 
 
 def finding_of(low: float | None, high: float | None, difference: float, adjusted: float) -> str | None:
-    """What a comparison says."""
+    """The finding of a comparison."""
     return FieldComparison(
         "metric", "field", ALL, n_common=2, n_only_old=0, n_only_new=0, old=0.0, new=0.0, difference=difference,
         low=low, high=high, p=adjusted, p_adjusted=adjusted, mde=None, fixed=None, broken=None, test="",

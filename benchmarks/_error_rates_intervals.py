@@ -116,7 +116,7 @@ def graded(rng: Rng, runs: int, n: int) -> Row:
 def contained(sums: Floats, sizes: Floats, truth: float, low: float) -> Figure:
     """The share of samples (runs, units) whose interval contains the truth, in a range from `low` to 1.
 
-    By the one-sided tests that the interval is the inverse of, which take many samples at once.
+    Uses the one-sided tests that the interval inverts, since these take many samples at once.
     """
     above = rejects(sums, truth, sizes, low=low, high=1.0)
     below = rejects(-sums, -truth, sizes, low=-1.0, high=-low)
@@ -124,7 +124,7 @@ def contained(sums: Floats, sizes: Floats, truth: float, low: float) -> Figure:
 
 
 def check(interval: Interval | None, sums: Floats, sizes: Floats, low: float) -> None:
-    """The interval of the product ends where the test of one sample (1, units) begins to reject."""
+    """Check that the product's interval ends where the test of one sample (1, units) begins to reject."""
     assert interval
     for end, sign in ((interval.low, 1.0), (interval.high, -1.0)):
         bounds = {"low": min(sign * low, sign), "high": max(sign * low, sign)}
@@ -240,7 +240,7 @@ def _confusion(right: int, fooled: int, ones: int, n: int) -> tuple[int, int, in
 
 
 def _ratio(rng: Rng, runs: int, n: int) -> Figure:
-    """As corpus BLEU: matches and lengths are summed before they are divided; 400 repetitions at most."""
+    """Like corpus BLEU: sums of matches and of lengths are divided; 400 repetitions at most."""
 
     def drawn() -> Floats:
         lengths = rng.integers(5, 30, n)
@@ -254,7 +254,7 @@ def _ratio(rng: Rng, runs: int, n: int) -> Figure:
 
 
 def price(rng: Rng, runs: int, n: int) -> Row:
-    """Rows, as a multiple of those that the usual method needs for the same width: the ratio of widths, squared."""
+    """How many times the rows of the usual method this takes for the same width: the squared ratio of the widths."""
     figures = {}
     for p in (0.5, 0.9):
         ratios = []

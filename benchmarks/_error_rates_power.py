@@ -1,4 +1,4 @@
-"""Is a difference of the stated size shown as often as stated, and do the stated rows do?"""
+"""Is a difference of the stated size shown as often as stated, and is the stated number of rows enough?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Rows = Iterator[tuple[tuple[str, ...], Callable[[Rng, int], Row]]]
 FAMILIES = (1, 5, 14)
 FLIPS = 999
 PILOTS = 9
-"""Comparisons of equal releases, the median of whose statements is what is held to its word."""
+"""Comparisons of equal releases. The median of what they state is put to the test."""
 
 
 def tables() -> Iterator[Table]:
@@ -35,7 +35,7 @@ def _shares() -> Rows:
 
 
 def shares(n: int, changed: float) -> Row:
-    """Exact; Holm's first step, which is the only one where the other fields do not differ."""
+    """Exact. Only Holm's first step matters, since the other fields do not differ."""
     figures: dict[str, Figure] = {}
     measured = paired_difference(*_sides(change_of(round(n * changed / 2), round(n * changed / 2), n)), binary=True)
     for family in FAMILIES:
@@ -48,7 +48,7 @@ def shares(n: int, changed: float) -> Row:
 
 
 def power_of(n: int, fixed: float, broken: float, family: int) -> float:
-    """The chance that a comparison says better."""
+    """The probability of the finding "better"."""
     return sum(
         chance
         for up, down, chance in pairs(n, fixed, broken)
@@ -139,7 +139,7 @@ def simulated(rng: Rng, runs: int, draw: Draw, *, binary: bool = False) -> Row:
         effects = [minimum_detectable(pilot, family=family) for pilot in pilots]
         known = [effect for effect in effects if effect is not None]
         effect = float(np.median(known)) if len(known) > PILOTS / 2 else None
-        # Where nothing can be shown, that is soon seen.
+        # Few repetitions are enough where nothing can be shown.
         many = runs if effect is not None else min(runs, 200)
         hits = shown(rng, [draw(rng, 0.9 if effect is None else effect) for _ in range(many)], family)
         bar = POWERED if effect is not None else None
@@ -148,9 +148,9 @@ def simulated(rng: Rng, runs: int, draw: Draw, *, binary: bool = False) -> Row:
 
 
 def shown(rng: Rng, draws: list[tuple[Floats, Codes | None]], family: int) -> int:
-    """How many of the draws are found to be better; the p-values of other fields are uniform, as if nothing differed.
+    """How many of the draws have the finding "better"; p-values of other fields are uniform, as without a difference.
 
-    By the test that the interval is the inverse of, and by sign flips where that is not enough to say no.
+    Uses the test that the interval inverts, and sign flips where that test alone does not rule the finding out.
     """
     codes = draws[0][1]
     sums = np.stack([unit_sums(change, codes) for change, _ in draws])
@@ -160,7 +160,7 @@ def shown(rng: Rng, draws: list[tuple[Floats, Codes | None]], family: int) -> in
     for seed in np.flatnonzero(above):
         p = holm([sign_flip(sums[seed], seed=int(seed), permutations=FLIPS), *rng.random(family - 1)])[0]
         hits += _shown((1e-9, 1.0, ""), 1.0, p)
-    # A comparison of the product says the same of the first ones.
+    # The product's own comparison has the same finding for the first draws.
     for seed in range(min(5, len(draws))):
         interval = paired_difference(
             np.zeros(len(draws[seed][0])),

@@ -1,6 +1,6 @@
-"""What the loopback server of `judge_rivals.py` says: always the same to the same, in the form that is asked for.
+"""Replies of the loopback server of `judge_rivals.py`: equal for equal prompts, in the format that is asked for.
 
-A prompt is known by its structure: by the title of the JSON schema that ragas writes into it, by the headings that
+A prompt is recognised by its structure: by the title of the JSON schema that ragas writes into it, by the headings that
 DeepEval puts over its data, by the fields in answerkey's fence. Statements are sentences, and one counts as supported
 when at least half of its words are on the other side. Whether that judges well does not matter: what is compared is
 how a judge is asked.
@@ -32,7 +32,7 @@ def answer(body: Body) -> str:
     """The reply to a prompt of any of the contestants.
 
     Raises:
-        ValueError: the prompt is of none of them.
+        ValueError: the prompt comes from none of them.
     """
     # The first user message: where a client asks for the same again, it adds messages behind it.
     prompt = message_text(next(message for message in body["messages"] if message["role"] == "user"))

@@ -27,7 +27,7 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 @dataclass(frozen=True)
 class Row:
-    """One sample, in the form that all of them take."""
+    """One sample, in a form that every contestant takes."""
 
     question: str
     answer: str
@@ -36,7 +36,7 @@ class Row:
 
 Scores = list[float | None]
 Contestant = Callable[[list[Row], str], Callable[[], Scores]]
-"""Imports and prepares, given the samples and the server's address, and returns what is timed."""
+"""Imports and prepares, given the samples and the server's address, and returns the function to time."""
 
 
 def _answerkey(metric: str, field: str) -> Contestant:
@@ -66,7 +66,7 @@ def _ragas(rows: list[Row], url: str) -> Callable[[], Scores]:
     from ragas.metrics import AnswerCorrectness
 
     samples = [SingleTurnSample(user_input=r.question, response=r.answer, reference=r.reference) for r in rows]
-    # Factuality alone; the other part of its score is an embedding's.
+    # Factuality alone: the other part of its score comes from embeddings.
     metric = AnswerCorrectness(weights=[1.0, 0.0])
     model = ChatOpenAI(model=MODEL, base_url=url, api_key=KEY)
 
@@ -122,7 +122,7 @@ CONTESTANTS: dict[str, Contestant] = {
 
 
 def _stay_on_loopback(event: str, arguments: tuple[Any, ...]) -> None:
-    """An audit hook: a connection to anywhere else ends in an error."""
+    """An audit hook: a connection to any other host raises an error."""
     if event == "socket.connect" and isinstance(address := arguments[1], tuple) and address[0] not in _LOOPBACK:
         raise ConnectionRefusedError(f"this benchmark connects to loopback only, not to {address[0]}")
 

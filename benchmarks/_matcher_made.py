@@ -20,7 +20,7 @@ _SHELLS_RU = ("{}", "Это {}.", "Ответ: {}", "Правильный отв
 
 
 def made(rows: Sequence[Mapping[str, Any]]) -> Iterator[Part]:
-    """English: the gold answer in a shell, with another number, denied, doubted, beside another answer."""
+    """English: the gold answer in a lead-in, with another number, negated, hedged, or beside another answer."""
     dice = random.Random(3)
     gold = dice.sample([(row["question"], row["references"][0]) for row in rows if row["references"][0]], 900)
     others = [reference for _, reference in gold]

@@ -161,8 +161,8 @@ def platt(scores: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
 def rule_probabilities(data: Table, deciding: Sequence[tuple[float, Ruling | None]]) -> dict[str, float]:
     """For each rule, the share of labels 1 where it decided.
 
-    Rules are written to be right, and some decide only a few answers of the training data or none: ten answers are
-    added, nine of them a match for a rule that finds one, half a one for the others.
+    Rules are written to be right, and some decide few answers of the training data, or no answer at all. So ten answers
+    are added: nine matches for a rule that finds matches, half a match for the others.
     """
     found: dict[str, float] = {}
     for rule in get_args(RuleId):

@@ -1,4 +1,4 @@
-"""What the statistics promise and what they do: coverage, wrong verdicts, power, many looks and candidates.
+"""Error rates that the statistics promise, measured: coverage, wrong verdicts, power, many looks and candidates.
 
     python benchmarks/error_rates.py                              # 200 repetitions of everything, printed
     python benchmarks/error_rates.py --only clusters nights       # tables (or rows) whose name contains a text
@@ -6,7 +6,7 @@
 
 Every simulated release goes through the functions of the product: the intervals of reports and comparisons, and
 the decisions of the gate. Where rows are independent and 0 or 1, nothing is drawn: the figure is the sum over all
-outcomes. Seeds are fixed, a row has its own. A figure that misses its bar is bold.
+outcomes. Seeds are fixed, one per row. A figure that misses its bar is bold.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ TABLES = tuple(
 
 
 def measure(cell: Cell, repetitions: int) -> dict[str, Figure]:
-    """The figures of one row: the same whatever else is measured."""
+    """The figures of one row, which do not depend on what else is measured."""
     return dict(cell.measure(np.random.default_rng([SEED, zlib.crc32(cell.name.encode())]), repetitions))
 
 

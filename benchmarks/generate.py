@@ -1,4 +1,4 @@
-"""Answers of a model under test: wall time over its bound, with faults, and what a killed run leaves to be asked.
+"""Generating answers: wall time relative to its bound, with faults, and how much a killed run leaves to do.
 
     python benchmarks/generate.py [--questions 2000]
 
@@ -102,7 +102,7 @@ def main() -> int:
 
 
 def server(*faults: str) -> JudgeProcess:
-    """A model that answers with what it is asked."""
+    """A model that echoes the question."""
     return JudgeProcess("--latency", str(LATENCY_S), "--brain", "parrot", *faults)
 
 

@@ -1,4 +1,4 @@
-"""The judge's client against a server on loopback: wall time over its bound, and what a rerun costs.
+"""The judge client against a server on loopback: wall time relative to its bound, and the cost of a rerun.
 
 Bound: calls x latency / concurrency. 2,000 samples, 200 ms, 64 at once: 6.25 s. The client has made one call before
 the clock starts, so that importing litellm (seconds) is not counted. `litellm alone` sends the same requests through
@@ -35,7 +35,7 @@ from tests.judge_server import JudgeProcess
 
 
 def main() -> None:
-    """Print one line a run."""
+    """Print one line per run."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--samples", type=int, default=2_000)
     parser.add_argument("--latency", type=float, default=0.2)

@@ -50,7 +50,7 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the server saw of a contestant and what that came to; without scores where it did not end in time."""
+    """What the server counted for a contestant, and its result; no scores where it did not finish in time."""
 
     calls: int
     tokens: int
@@ -93,7 +93,7 @@ def outcome(name: str, python: str, rows: list[Row], rate: float) -> Outcome:
 
 
 def example_rows(number: int) -> list[Row]:
-    """The examples as often as it takes; the number behind the question makes each time another sample."""
+    """The examples, repeated as often as needed; a number after the question makes each repetition a new sample."""
     questions, answers = (
         [json.loads(line) for line in (ROOT / "examples" / name).read_text(encoding="utf-8").splitlines()]
         for name in ("questions.jsonl", "answers.jsonl")
@@ -109,7 +109,7 @@ def example_rows(number: int) -> list[Row]:
 
 
 def installed(distribution: str, python: str) -> str | None:
-    """Its version in that interpreter; None if it is not there."""
+    """Its version in that interpreter; None if it is not installed."""
     code = f"from importlib.metadata import version; print(version({distribution!r}))"
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
     return done.stdout.strip() or None

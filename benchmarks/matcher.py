@@ -70,7 +70,7 @@ def header(title: str) -> None:
 
 
 def overlaps(row: Mapping[str, Any]) -> dict[str, float]:
-    """Verdicts of plain metrics, the best reference each."""
+    """Verdicts of plain metrics, each by its best reference."""
     answer = [word for word in words(row["answer"]) if word not in ("a", "an", "the")]
     recall, rouge, inside = 0.0, 0.0, False
     for text in row["references"]:

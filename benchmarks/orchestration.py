@@ -1,4 +1,4 @@
-"""What the pipeline costs over the library: 10,000 real answers, all metrics, against a running Prefect server.
+"""Overhead of the pipeline over the library: 10,000 real answers, all metrics, against a running Prefect server.
 
     python benchmarks/orchestration.py [--shared ../shared/data] [--metrics a,b]
 

@@ -94,7 +94,7 @@ def run(folder: Path, *arguments: str) -> tuple[float, list[dict[str, Any]]]:
 
 
 def check(funnels: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The funnels, if each adds up."""
+    """The funnels, after a check that each adds up."""
     for one in funnels:
         if sum(one[bucket] for bucket in BUCKETS) != one["seen"]:
             raise SystemExit(f"the funnel does not add up: {one}")
@@ -111,7 +111,7 @@ def taken(folder: Path, rule: str) -> set[str]:
 
 
 def show(what: str, seconds: float, funnels: list[dict[str, Any]]) -> None:
-    """A line of the table: seconds, and what each rule has seen, scored and measured."""
+    """One line of the table: seconds, and what each rule has seen, scored and measured."""
     counts = "  ".join(f"{one['rule']} {one['seen']:,}/{one['scored']:,}/{one['measured']:,}" for one in funnels)
     print(f"{what:<32}{seconds:>8.1f}  {counts}")
 

@@ -1,10 +1,10 @@
-"""The embedded models of `semantic_similarity` against people (STS-B), and their speed.
+"""The embedded models of `semantic_similarity` against human judgements (STS-B), and their speed.
 
     python benchmarks/semantic.py
 
 Prints, for each model and language, Pearson and Spearman correlation of the similarity with the mean
-judgement of people on the 1,500 development pairs of STS-B (Russian: machine-translated), and texts a
-second, measured on the same texts without a cache, model loaded. Then what sharing a batch changes.
+judgement of people on the 1,500 development pairs of STS-B (Russian: machine-translated), and texts
+per second, measured on the same texts without a cache, model loaded. Then by how much sharing a batch changes a score.
 """
 
 from __future__ import annotations

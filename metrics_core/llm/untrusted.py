@@ -5,7 +5,6 @@ between two lines that the text cannot write.
 from __future__ import annotations
 
 import json
-import re
 import unicodedata
 from collections.abc import Mapping
 
