@@ -36,7 +36,7 @@ UNPRIVILEGED = 65534
 
 
 def free_ports(n: int) -> list[int]:
-    """Ports of 127.0.0.1 that nobody has bound."""
+    """Free ports of 127.0.0.1."""
     held = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
     ports = [one.getsockname()[1] for one in held]
     for one in held:

@@ -19,7 +19,7 @@ ERRORS: dict[str, tuple[int, str, str, str | None]] = {
     "over_limit": (429, "Too many requests at once.", "requests", "rate_limit_exceeded"),
     "error_500": (500, "The server had an error.", "server_error", None),
     "error_503": (503, "The engine is overloaded.", "server_error", None),
-    # Some servers show the key, so clients must not pass on what they are told here.
+    # Some servers repeat the key, so clients must not pass this message on.
     "unauthorized": (401, "Incorrect API key provided: {key}.", "invalid_request_error", "invalid_api_key"),
     "not_found": (404, "The model does not exist.", "invalid_request_error", "model_not_found"),
     "quota": (429, "The quota of this account is used up.", "insufficient_quota", "insufficient_quota"),
@@ -33,7 +33,7 @@ ERRORS: dict[str, tuple[int, str, str, str | None]] = {
 
 
 def _object(text: str) -> dict[str, Any]:
-    """The JSON object that a brain's reply is; a reply that is none becomes one."""
+    """The JSON object in a brain's reply; any other reply is wrapped in one."""
     try:
         value = json.loads(text)
     except ValueError:

@@ -103,7 +103,7 @@ def test_errors(kind: str, status: int, code: str | None) -> None:
         ("content_filter", "", "content_filter"),
     ],
 )
-def test_spoilt_replies(kind: str, text: str | None, reason: str) -> None:
+def test_malformed_replies(kind: str, text: str | None, reason: str) -> None:
     with JudgeServer(lambda body: VERDICT, faults=always(kind)) as server:
         assert Client(server.url).choice(request_of()) == (text, reason)
 
@@ -202,7 +202,7 @@ def test_a_schedule_is_repeatable_and_keeps_its_rate() -> None:
         scheduled(0.1, 1, ["surprise"])
 
 
-def test_a_broken_brain_is_told_and_raised() -> None:
+def test_an_error_of_the_script_is_answered_with_500_and_raised() -> None:
     with pytest.raises(ZeroDivisionError), JudgeServer(lambda body: str(1 // 0)) as server:
         status, _, answer = Client(server.url).ask(request_of())
         assert (status, "ZeroDivisionError" in answer["error"]["message"]) == (500, True)

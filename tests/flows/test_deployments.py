@@ -124,7 +124,7 @@ def test_deploying_again_changes_nothing(deployed: Deployed) -> None:
     # Switches stay as they were set by hand.
     assert [_schedule(deployed, name)["active"] for name in ("housekeeping", "evaluate-new")] == [False, False]
     for name in ("evaluate", "evaluate-new"):
-        # As somebody does who has more cores than the file expects.
+        # As on a machine with more cores than the file expects.
         deployed.ask("PATCH", f"deployments/{deployed.deployment(name)['id']}", {"concurrency_limit": 2})
 
 

@@ -137,7 +137,7 @@ def test_one_source_that_cannot_be_read_holds_up_no_other_rule(cli: Cli, rules: 
         ("name: 'off'", "name: 'off'\n  options: {threshold: 2}", "options.threshold: Input should be less than"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_rule_is_told_with_its_place(
+def test_what_is_wrong_with_a_rule_is_reported_with_its_place(
     rules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, old: str, new: str, said: str
 ) -> None:
     monkeypatch.setenv("KEY_OF_THE_TEST", "x")
@@ -213,7 +213,7 @@ def test_the_days_of_a_backfill_are_those_of_utc() -> None:
     assert window.backfill and not Tracing().window().backfill
 
 
-def test_a_day_that_is_none_is_told_by_its_option(bare_cli: Cli, rules: Path) -> None:
+def test_an_invalid_day_is_reported_with_its_option(bare_cli: Cli, rules: Path) -> None:
     done = bare_cli("score-traces", rules, "--since", "yesterday")
     assert done.returncode == 2
     assert done.stderr.startswith("answerkey: --since yesterday: String should match pattern")

@@ -73,7 +73,7 @@ in_every_script = pytest.mark.parametrize("script", SCRIPTS)
 some = settings(max_examples=80)
 
 
-def test_the_laws_bind_the_whole_lexical_catalogue() -> None:
+def test_the_laws_hold_for_the_whole_lexical_catalogue() -> None:
     assert LEXICAL == [
         "answer_correctness",
         "rouge_l",

@@ -234,7 +234,7 @@ def test_the_key_reaches_the_judge_and_nothing_else(
         score(shard, spawn=False, key_from="env:SOME_PLACE")
 
 
-def test_what_is_foreseen_is_what_happens(tmp_path: Path, server: JudgeServer) -> None:
+def test_what_is_estimated_is_what_happens(tmp_path: Path, server: JudgeServer) -> None:
     rows = [*ROWS, BLANK, SAME]
     loaded = stage(tmp_path / "staged", rows)
     options = judged(server.url, ledger=str(tmp_path), run="foreseen")

@@ -98,7 +98,7 @@ def test_by_name_from_end_to_end(server: Server, tmp_path: Path) -> None:
     assert (again.values, again.usage.cost_usd, len(server.requests)) == (measurement.values, 0, 1)
 
 
-def test_at_most_64_texts_a_request(server: Server, encoder: ApiEncoder) -> None:
+def test_at_most_64_texts_per_request(server: Server, encoder: ApiEncoder) -> None:
     SemanticSimilarity([encoder]).measure([Sample(str(i), f"answer {i}", ["a"]) for i in range(100)])
     assert [len(request["input"]) for request in server.requests] == [64, 37]
 

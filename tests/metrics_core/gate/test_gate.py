@@ -186,7 +186,7 @@ def test_clusters_widen_the_interval() -> None:
     clusters = np.arange(1000) // 25
     assert apply_policy(policy(), evidence(whole)).outcome == "FAIL"
     assert apply_policy(policy(), evidence(whole, clusters=clusters)).outcome == "INCONCLUSIVE"
-    # Clusters of one sample each are none.
+    # Clusters of one sample each do not count as clusters.
     assert apply_policy(policy(), evidence(whole)) == apply_policy(policy(), evidence(whole, clusters=np.arange(1000)))
 
 

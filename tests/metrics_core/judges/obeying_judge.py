@@ -1,4 +1,4 @@
-"""A judge that does what it is told, by whoever manages to tell it. It is a brain for the judge server.
+"""A judge that obeys every instruction it reads, whoever wrote it. It is a brain for the judge server.
 
 What stands in the data block, as our prompts describe it, is data to it: it is compared honestly. Everything else
 in a message after the first is an order if it reads like one: a planted reply is given word for word, and a text

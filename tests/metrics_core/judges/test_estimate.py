@@ -49,7 +49,7 @@ def options(server: JudgeServer, *models: str, **changes: Any) -> Setup:
         (("judge", "another"), 2, {"meaning_match": 16, "ground_truth_similarity": 3 + 16}),
     ],
 )
-def test_as_many_calls_are_made_as_were_foreseen(
+def test_as_many_calls_are_made_as_were_estimated(
     metric: type[JudgeMetric], models: tuple[str, ...], repeats: int, calls: dict[str, int], judge_server: Serve,
     tmp_path: Path,
 ) -> None:  # fmt: skip
@@ -66,7 +66,7 @@ def test_as_many_calls_are_made_as_were_foreseen(
     assert again == Cost(metric.name, 8, in_ledger=foreseen.calls, **nothing)  # type: ignore[arg-type]
 
 
-def test_what_the_ledger_has_is_not_foreseen(judge_server: Serve, tmp_path: Path) -> None:
+def test_what_the_ledger_has_is_not_estimated(judge_server: Serve, tmp_path: Path) -> None:
     server = judge_server(agreeable)
     metric = options(server, ledger=str(tmp_path)).metric(GroundTruthSimilarity)
     metric.measure(SAMPLES[:1])
@@ -122,7 +122,7 @@ def test_nothing_to_ask_costs_nothing(judge_server: Serve) -> None:
     assert estimate_cost(metric, iter([])) == Cost("meaning_match", 0, 0, 0, 0, 0, 0.0)
 
 
-def test_a_cascade_foresees_only_what_would_be_asked(judge_server: Serve) -> None:
+def test_a_cascade_estimates_only_what_would_be_asked(judge_server: Serve) -> None:
     asked = options(judge_server(agreeable), "our-own")
 
     def cascade(accepted: float) -> MeaningMatch:

@@ -31,7 +31,7 @@ def measured(options: JudgeOptions, answer: str | None, references: list[str]) -
     return [metric.measure([Sample("1", answer, references, "?")])[0] for metric in metrics(options)]
 
 
-def test_the_laws_bind_both_metrics() -> None:
+def test_the_laws_hold_for_both_metrics() -> None:
     assert JUDGED == ["meaning_match", "ground_truth_similarity"]
 
 

@@ -69,7 +69,7 @@ def test_a_name_without_a_provider_is_refused(text: str) -> None:
     ["localhost:8080", "127.0.0.1", "http://", "http://host:port/v1", "http://host:99999/v1", "ftp://me:hunter2@host",
      "http://me:hunter2@[::1/v1"],
 )  # fmt: skip
-def test_an_address_that_is_none_is_refused_without_being_shown(address: str) -> None:
+def test_an_invalid_address_is_refused_without_being_shown(address: str) -> None:
     with pytest.raises(UserError) as caught:
         judge("openai/q", api_base=address)
     assert str(caught.value) == ("judge openai/q: its address is malformed; write it like http://127.0.0.1:8080/v1")
@@ -99,7 +99,7 @@ def test_white_space_around_a_key_is_dropped(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", ["", " \n"])
-def test_a_blank_key_is_none(key: str) -> None:
+def test_a_blank_key_counts_as_no_key(key: str) -> None:
     assert judge("openai/q", api_key=key).api_key is None
 
 
@@ -118,7 +118,7 @@ def test_every_judge_has_a_seat_for_every_repeat() -> None:
     assert {one.api_key for one, _ in seats} == {SECRET}
 
 
-def test_without_a_judge_it_is_the_offline_one_and_nobody_sits() -> None:
+def test_without_a_judge_it_is_the_offline_one_and_there_are_no_seats() -> None:
     assert JudgeOptions(judges=("offline",)) == OFFLINE_JUDGE
     assert (OFFLINE_JUDGE.offline, OFFLINE_JUDGE.labels, OFFLINE_JUDGE.seats()) == (True, ("offline",), ())
     named = JudgeOptions(judges=("openai/a", "openai/b"), repeats=2)

@@ -181,7 +181,7 @@ def test_trouble_is_waited_for_longer_each_time(judge_server: Serve) -> None:
 
 
 @pytest.mark.parametrize("kind", ["unauthorized", "not_found", "quota"])
-def test_a_judge_that_refuses_everybody_is_not_asked_on(kind: str, judge_server: Serve, tmp_path: Path) -> None:
+def test_a_judge_that_refuses_every_call_is_not_asked_again(kind: str, judge_server: Serve, tmp_path: Path) -> None:
     server = judge_server(match, faults=always(kind), latency=0.05)
     found = ask(samples(300), options(server, ledger=str(tmp_path)))
     code = FINAL[kind][1]
@@ -231,7 +231,7 @@ def test_a_refused_format_costs_no_sample_and_is_remembered(
     assert [request.body.get("response_format") for request in server.requests] == [accepted] * 20
 
 
-def test_who_asked_before_others_found_out_asks_as_they_do() -> None:
+def test_a_late_refusal_falls_back_to_the_format_that_others_agreed_on() -> None:
     negotiation = FormatNegotiation(takes_format=True)
     wordless = CallError("refused", "http_400", "Bad request")
     early, late = negotiation.first(), negotiation.first()

@@ -78,7 +78,7 @@ def test_a_reply_that_breaks_its_reader_is_paid_and_kept(judge_server: Serve, tm
     assert (found, server.n_requests) == ("A REPLY", 2)
 
 
-def test_who_waited_for_a_broken_reader_asks_for_himself(judge_server: Serve) -> None:
+def test_a_caller_that_waited_for_a_broken_reader_asks_itself(judge_server: Serve) -> None:
     server = judge_server(lambda _body: "a reply", latency=0.1)
 
     def broken(_reply: str) -> None:
@@ -96,7 +96,7 @@ def test_two_readers_of_one_request_pay_once(judge_server: Serve) -> None:
     assert (found, server.n_requests, bill.calls) == (["A REPLY"] * 20, 1, 1)
 
 
-def test_all_who_waited_fail_with_the_one_who_asked(judge_server: Serve) -> None:
+def test_all_callers_that_waited_fail_with_the_one_that_asked(judge_server: Serve) -> None:
     server = judge_server(lambda _body: "no JSON", latency=0.05, faults=always("context"))
     found, bill = asked(options(server), *[str.upper] * 20)
     assert {type(one) for one in found} == {NoUsableReply}
@@ -173,7 +173,7 @@ def test_many_that_cannot_be_asked_need_no_queue(
     assert (server.n_requests, claims(tmp_path)) == (5, 0)
 
 
-def test_a_call_that_is_too_dear_does_not_stop_those_that_are_not(judge_server: Serve) -> None:
+def test_a_call_that_costs_too_much_does_not_stop_cheaper_ones(judge_server: Serve) -> None:
     server = judge_server(match)
     huge = samples(1, "word " * 40_000)
     found = ask([*huge, *samples(4)], options(server, "openai/gpt-4o-mini", max_cost_usd=0.01, concurrency=1))
@@ -215,5 +215,5 @@ def test_a_format_is_chosen_when_the_turn_comes(judge_server: Serve) -> None:
     server = judge_server(match, refuse_formats={"json_schema", "json_object"})
     found = ask(samples(40), options(server, concurrency=1))
     assert {one.status for one in found} == {"scored"}
-    # One who stands at the head of the queue is let in between the steps of the first.
+    # The caller at the head of the queue is let in between the steps of the first.
     assert 40 + 2 <= server.n_requests <= 40 + 2 * 2

@@ -71,7 +71,7 @@ def server() -> Iterator[JudgeProcess]:
 
 @pytest.fixture
 def pausing() -> Iterator[JudgeProcess]:
-    """A server that answers nothing after half of the requests, until it is told to go on."""
+    """A server that stops answering after half of the requests until it is released."""
     with JudgeProcess("--latency", "0.01", "--hold-after", str(SAMPLES // 2)) as started:
         yield started
 
@@ -85,7 +85,7 @@ def wait_for(server: JudgeProcess, requests: int) -> None:
 
 
 def settled(server: JudgeProcess) -> dict[str, Any]:
-    """The server's counts once it waits for nobody."""
+    """The server's counts once no request is pending."""
     until = time.monotonic() + 100
     while (stats := server.stats())["in_flight"]:
         assert time.monotonic() < until, stats

@@ -231,7 +231,7 @@ def test_concurrency_is_reached_and_not_exceeded(concurrency: int, calls: int, j
     assert (server.n_requests, server.max_in_flight) == (calls, concurrency)
 
 
-def test_a_server_that_bears_little_is_found_out(judge_server: Serve, tmp_path: Path) -> None:
+def test_a_server_with_little_capacity_is_detected(judge_server: Serve, tmp_path: Path) -> None:
     def not_yet_refused(server: JudgeServer) -> bool:
         return not server.fault_counts["over_limit"]
 

@@ -128,7 +128,7 @@ def test_faults_in_a_third_of_the_calls_cost_no_answer(tmp_path: Path) -> None:
         (lambda _body: Reply("", "content_filter"), "content_filter: "),
     ],
 )
-def test_an_empty_answer_is_none(say: Callable[[Body], Reply], reason: str, tmp_path: Path) -> None:
+def test_an_empty_answer_counts_as_no_answer(say: Callable[[Body], Reply], reason: str, tmp_path: Path) -> None:
     with JudgeServer(say) as server:
         asked = options(server, ledger=str(tmp_path))
         [found] = generate(requests(asked, 1), *asked)
@@ -156,7 +156,7 @@ def test_the_budget_stops_and_the_next_run_goes_on(tmp_path: Path) -> None:
         assert server.n_requests == 10
 
 
-def test_as_many_calls_are_made_as_were_foreseen(tmp_path: Path) -> None:
+def test_as_many_calls_are_made_as_were_estimated(tmp_path: Path) -> None:
     with JudgeServer(echo) as server:
         asked = options(server, "openai/gpt-4o-mini", ledger=str(tmp_path / "home"))
         questions = [*requests(asked, 5), *requests(asked, 2)]
@@ -209,7 +209,7 @@ def test_a_model_that_cannot_be_asked(model: str, message: str, monkeypatch: pyt
         generate(requests(asked, 1), *asked)
 
 
-def test_a_model_that_refuses_everybody_is_called_a_model(tmp_path: Path) -> None:
+def test_a_model_that_refuses_every_call_is_called_a_model(tmp_path: Path) -> None:
     with JudgeServer(echo, faults=lambda _number, _body: "unauthorized") as server:
         asked = options(server, ledger=str(tmp_path), concurrency=2)
         found = generate(requests(asked, 30), *asked)

@@ -1,4 +1,4 @@
-"""What is known of a judge before any call, and what becomes of a call that reaches nobody."""
+"""What is known of a judge before any call, and what becomes of a call that reaches no server."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def error_of(judge: ModelRef, timeout_s: float = 10.0) -> CallError:
 
 @pytest.fixture
 def nobody() -> str:
-    """An address where nobody listens."""
+    """An address where nothing listens."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         port = listener.getsockname()[1]
     return f"http://127.0.0.1:{port}/v1"
 
 
-def test_nobody_there_is_trouble(nobody: str) -> None:
+def test_an_unreachable_server_is_trouble(nobody: str) -> None:
     error = error_of(ModelRef("openai/judge", nobody))
     assert (error.kind, error.code, error.retry_after) == ("trouble", "connection", None)
 
 
-def test_who_takes_a_call_and_says_nothing_is_left_in_time_and_not_called_again() -> None:
+def test_a_server_that_never_replies_is_given_up_in_time_and_not_called_again() -> None:
     def check(timeout_s: float) -> None:
         calls = 0
         with socket.socket() as listener:
@@ -127,12 +127,12 @@ def test_a_message_says_what_is_wrong_in_the_words_of_the_provider() -> None:
     assert "LLM Provider NOT provided" in error_of(ModelRef("nobody/x")).message
 
 
-def test_a_provider_that_nobody_knows_is_refused_before_any_call() -> None:
+def test_an_unknown_provider_is_refused_before_any_call() -> None:
     with pytest.raises(UserError, match=r"'nobody/x': litellm knows no such provider; write PROVIDER/MODEL, "):
         abilities("nobody/x")
 
 
-def test_prices_are_dollars_a_token_and_none_where_unknown() -> None:
+def test_prices_are_dollars_per_token_and_none_where_unknown() -> None:
     known = abilities("openai/gpt-4o-mini")
     assert known.takes_format
     assert known.price is not None

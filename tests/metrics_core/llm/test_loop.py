@@ -1,4 +1,4 @@
-"""The one event loop for all judges of a process, and those who wait for it."""
+"""The one event loop for all judges of a process, and the threads that wait for it."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def test_threads_that_come_first_at_once_get_the_same_loop() -> None:
     assert (run.stdout, run.stderr) == ("1 1\n", "")
 
 
-def test_all_who_ask_one_judge_with_one_key_stand_in_one_queue() -> None:
+def test_all_callers_with_the_same_judge_and_key_share_one_queue() -> None:
     judge = ModelRef("openai/j", "http://h/v1", "sk-first-key")
     queue = runtime.queue_of(judge, 8)
     assert runtime.queue_of(ModelRef("openai/j", "http://h/v1", "sk-first-key"), 8) is queue

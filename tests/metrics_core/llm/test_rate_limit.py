@@ -55,7 +55,7 @@ def test_impossible_bounds_are_refused(ceiling: int, floor: int, gap: float) -> 
         AdaptiveLimit(ceiling, floor=floor, gap=gap)
 
 
-def test_a_full_endpoint_says_none_until_a_call_ends() -> None:
+def test_a_full_endpoint_is_never_ready_until_a_call_ends() -> None:
     pacing = AdaptiveLimit(2)
     first, _ = fill(pacing, 0.0)
     assert (pacing.in_flight, pacing.ready_in(0.0), pacing.ready_in(1e9)) == (2, None, None)
@@ -255,7 +255,7 @@ def test_a_cut_does_not_shorten_a_pause_either() -> None:
 # Growth after a cut.
 
 
-def test_growth_after_a_cut_is_one_a_round_or_a_twentieth() -> None:
+def test_growth_after_a_cut_is_one_per_round_or_a_twentieth() -> None:
     pacing = refused_once(128, 90)
     assert [clean_round(pacing, 2.0) for _ in range(9)] == [66, 69, 72, 75, 78, 81, 85, 89, 89]
     pacing = refused_once(128, 20)

@@ -45,7 +45,7 @@ def now() -> float:
 
 
 class Visitors:
-    """Calls that note when they were let in, and stay until they are told how they went."""
+    """Calls that note when they were admitted, and stay until they are given an outcome."""
 
     def __init__(self, queue: Queue) -> None:
         self.queue = queue
@@ -95,7 +95,7 @@ def test_first_come_first_served() -> None:
     run(work())
 
 
-def test_who_comes_again_goes_before_who_never_had_a_turn() -> None:
+def test_a_caller_that_returns_goes_before_those_that_never_had_a_turn() -> None:
     async def work() -> None:
         visitors = Visitors(Queue(AdaptiveLimit(1)))
         await visitors.send(*"abc")
@@ -108,7 +108,7 @@ def test_who_comes_again_goes_before_who_never_had_a_turn() -> None:
     run(work())
 
 
-def test_a_pause_holds_everybody_for_exactly_as_long_as_was_asked() -> None:
+def test_a_pause_holds_all_callers_for_exactly_as_long_as_asked() -> None:
     async def work() -> None:
         visitors = Visitors(Queue(AdaptiveLimit(4, start=2)))
         await visitors.send(*"abcd")
@@ -146,7 +146,7 @@ def test_starts_keep_their_distance() -> None:
     run(work())
 
 
-def test_who_leaves_the_queue_is_not_waited_for() -> None:
+def test_a_caller_that_leaves_the_queue_is_not_waited_for() -> None:
     async def work() -> None:
         visitors = Visitors(Queue(AdaptiveLimit(1)))
         await visitors.send(*"abcd")
@@ -195,7 +195,7 @@ def test_a_time_limit_on_waiting_leaves_nothing_behind() -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_in_any_confusion_nobody_is_lost_and_the_limit_holds(seed: int) -> None:
+def test_under_any_order_no_caller_is_lost_and_the_limit_holds(seed: int) -> None:
     dice = random.Random(seed)
     queue = Queue(AdaptiveLimit(6, start=3, gap=0.01))
     signals: list[Signal] = ["ok", "ok", "ok", "limited", "trouble", "neutral"]

@@ -92,14 +92,14 @@ def test_values_that_are_numbers(value: object, number: float) -> None:
     ],
     ids=repr,
 )
-def test_values_that_are_none(value: object) -> None:
+def test_values_that_are_no_numbers(value: object) -> None:
     with pytest.raises(Unreadable) as caught:
         number_of(value)
     assert (caught.value.code, caught.value.repairable) == ("unreadable", True)
     assert str(caught.value).endswith("is neither a number nor true or false")
 
 
-def test_null_is_told_from_unreadable() -> None:
+def test_null_is_distinguished_from_unreadable() -> None:
     with pytest.raises(Unreadable, match="the value is null") as caught:
         number_of(None)
     assert caught.value.code == "null"

@@ -1,4 +1,4 @@
-"""What is asked, under which key it is kept, and who is asked, under which name."""
+"""The request, the key under which it is kept, and the name of the model."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_a_child_does_not_keep_the_lock_of_its_parent(tmp_path: Path) -> None:
     theirs.close()
 
 
-def test_who_was_never_here_is_dead(tmp_path: Path) -> None:
+def test_a_process_that_never_existed_is_dead(tmp_path: Path) -> None:
     assert not Owners(tmp_path).alive("0" * 32)
 
 

@@ -238,7 +238,7 @@ def test_facts_of_the_data_set_are_used_as_they_are(judge_server: Start) -> None
     assert [data_of(body)["reference"] for body in asked_with(server, "reference")] == ["a, b"]
 
 
-def test_nobody_is_asked_where_nothing_is_to_be_asked(judge_server: Start) -> None:
+def test_no_judge_is_asked_where_nothing_needs_asking(judge_server: Start) -> None:
     server = judge_server(lambda _: "nobody asks")
     samples = [
         Sample("blank", "\n", ["x"], "q"),

@@ -322,7 +322,7 @@ def test_neither_the_order_of_references_nor_that_of_rows_changes_a_value(judge_
                 assert index is None or order[index] in one.sample_id
 
 
-def test_nobody_is_asked_where_nothing_is_to_be_asked(judge_server: Start) -> None:
+def test_no_judge_is_asked_where_nothing_needs_asking(judge_server: Start) -> None:
     server = judge_server(lambda _: "nobody asks")
     samples = [
         Sample("blank", " \u200b", ["x"], "q"),

@@ -208,7 +208,7 @@ def test_half_a_surrogate_pair_is_scored(bag_of_words: Any) -> None:
 # Work
 
 
-def test_each_text_is_encoded_once_a_call_sorted_in_batches(scripted: Any) -> None:
+def test_each_text_is_encoded_once_per_call_sorted_in_batches(scripted: Any) -> None:
     texts = ["ccc", "a", "bb", "dddd", "eeeee"]
     model = scripted({text: [1, i] for i, text in enumerate(texts)}, batch_size=3)
     samples = [Sample(str(i), text, ["a", "bb", " a"]) for i, text in enumerate(texts * 3)]

@@ -65,7 +65,7 @@ def test_threshold(scripted: Any, case: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("case", [case for case in GOLDEN["threshold"] if case["threshold"] in (0.0, -0.5)])
 def test_a_threshold_from_0_down_is_refused_where_the_original_ignores_it(case: dict[str, Any]) -> None:
-    # Ignored, it gives raw cosines to somebody who asked for 0 or 1, without a word.
+    # Ignored, it silently returns raw cosines where 0 or 1 was asked for.
     with pytest.raises(ValueError, match=r"threshold is .*; it should be greater than 0"):
         SemanticSimilarity(threshold=case["threshold"])
 
@@ -91,7 +91,7 @@ def test_blank(case: dict[str, Any]) -> None:
     if case["reference"].strip():
         assert measurement.outcome == Scored({"similarity": case["score"]}, reason="blank answer")
     else:
-        # The original scores 0 here too, but nobody said what the right answer is.
+        # The original scores 0 here too, although the right answer is unknown.
         assert measurement.outcome == Undefined("no reference: every reference is missing or blank")
 
 

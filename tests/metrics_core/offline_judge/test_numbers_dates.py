@@ -123,7 +123,7 @@ def test_one_quantity_and_no_more() -> None:
         ("54Mbps, 20 000 km", ("54", "mbps", "20000", "km")),
         ("the 1990s, the 90s, the 4th", ("the", "1990s", "the", "90s", "the", "4th")),
         ("in 2018 100 people", ("in", "2018", "100", "people")),
-        # Marks of citations are none.
+        # Citation marks are not numbers.
         ("It was built in 1889 [1][2].", ("it", "was", "built", "in", "1889")),
     ],
 )

@@ -168,7 +168,7 @@ def test_every_number_is_finite_and_in_its_range(counts: tuple[int, ...]) -> Non
                 assert low < high
 
 
-def test_what_the_rows_do_not_define_is_none() -> None:
+def test_what_the_rows_do_not_define_is_missing() -> None:
     found = agreement([1, 1, 1], [1, 1, 1])
     assert (found.kappa, found.specificity) == (None, None)
     assert found.ac1.value == 1.0

@@ -34,7 +34,7 @@ SCORE = st.integers(0, 1000).map(lambda thousandths: thousandths / 1000)
         ([[0.5], [0.2]], r"scores: one number per row is needed, and the shape is \(2, 1\)"),
     ],
 )
-def test_numbers_must_be_finite_and_one_a_row(values: list[float], message: str) -> None:
+def test_numbers_must_be_finite_and_one_per_row(values: list[float], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         numbers(values, "scores")
 
@@ -103,7 +103,7 @@ def test_rows_that_are_all_equal_do_not_look_certain() -> None:
 
 
 @pytest.mark.parametrize("changed", [1, 2, 3])
-def test_a_few_changed_rows_are_not_surer_than_none(changed: int) -> None:
+def test_a_few_tiny_changes_do_not_narrow_the_interval(changed: int) -> None:
     change = np.zeros(200)
     change[:changed] = 1e-3
     interval, none = (mean_interval(rows, None, low=-1.0) for rows in (change, np.zeros(200)))

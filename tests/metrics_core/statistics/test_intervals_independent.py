@@ -53,5 +53,5 @@ def test_its_level_is_at_least_that_of_its_parts() -> None:
         assert held / 400 > 0.93
 
 
-def test_without_an_interval_there_is_none() -> None:
+def test_without_both_intervals_the_difference_has_none() -> None:
     assert independent_difference(Estimate(0.5, None), wilson(1, 2)) is None

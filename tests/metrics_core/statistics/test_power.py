@@ -42,7 +42,7 @@ def shown(draw: Callable[[np.random.Generator], tuple[np.ndarray, list[int] | No
 
 
 @pytest.mark.parametrize(("n", "sd", "family"), [(40, 0.3, 1), (200, 0.4, 1), (200, 0.4, 14)])
-def test_the_power_stated_for_graded_rows_is_the_power_had(n: int, sd: float, family: int) -> None:
+def test_the_power_stated_for_graded_rows_is_the_true_power(n: int, sd: float, family: int) -> None:
     rng = np.random.default_rng(1)
     noise = [paired_difference(np.zeros(n), rng.normal(0, sd, n).clip(-1, 1), permutations=1) for _ in range(9)]
     effect = float(np.median([minimum_detectable(one, family=family) or 0.0 for one in noise]))
@@ -51,7 +51,7 @@ def test_the_power_stated_for_graded_rows_is_the_power_had(n: int, sd: float, fa
 
 
 @pytest.mark.parametrize(("clusters", "family"), [(8, 1), (12, 14), (30, 5)])
-def test_the_power_stated_for_clusters_is_the_power_had(clusters: int, family: int) -> None:
+def test_the_power_stated_for_clusters_is_the_true_power(clusters: int, family: int) -> None:
     codes = np.repeat(np.arange(clusters), 5).tolist()
 
     def drawn(rng: np.random.Generator, effect: float) -> tuple[np.ndarray, list[int]]:
@@ -100,7 +100,7 @@ def test_more_fields_take_larger_differences_and_more_rows() -> None:
     assert rows == sorted(rows)  # type: ignore[type-var]
 
 
-def test_the_rows_that_would_do_do() -> None:
+def test_the_stated_number_of_rows_is_enough() -> None:
     few = np.random.default_rng(4).normal(0.05, 0.3, 60).clip(-1, 1)
     few += 0.05 - few.mean()
     needed = needed_to_show(paired_difference(np.zeros(60), few, permutations=1))
@@ -110,7 +110,7 @@ def test_the_rows_that_would_do_do() -> None:
 
 
 @pytest.mark.parametrize(("n", "changed"), [(60, 0.2), (300, 0.1), (1618, 286 / 1618)])
-def test_the_power_stated_for_shares_is_the_power_had(n: int, changed: float) -> None:
+def test_the_power_stated_for_shares_is_the_true_power(n: int, changed: float) -> None:
     effect = detectable_share(n, changed)
     assert effect is not None
     assert mcnemar_power(n, max(changed, effect), effect) == pytest.approx(0.8, abs=1e-4)
@@ -165,7 +165,7 @@ def test_planning_from_a_comparison() -> None:
     assert 1 <= (minimum_detectable(graded) or 0) / (minimum_detectable(binary) or 1) < 1.15
 
 
-def test_where_there_is_no_telling_none_is_said() -> None:
+def test_without_a_detectable_effect_the_reason_is_given() -> None:
     for found, why in (
         (paired_difference([0.1], [0.4]), "no difference can be shown with 1 row; it takes at least 6"),
         (paired_difference([0.1, 0.5] * 3, [0.1, 0.5] * 3), "no score changed, so it is not known by how much"),

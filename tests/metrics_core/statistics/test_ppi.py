@@ -217,7 +217,7 @@ def test_a_perfect_judge_needs_no_correction() -> None:
 
 
 @given(st.integers(0, 50), st.tuples(*[st.integers(0, 20)] * 4))
-def test_the_correction_stays_in_its_range_or_is_none(positive: int, counts: tuple[int, int, int, int]) -> None:
+def test_the_correction_stays_in_its_range_or_is_left_out(positive: int, counts: tuple[int, int, int, int]) -> None:
     calibration = Confusion(*counts)
     found = rogan_gladen(positive, 50, calibration)
     right, fooled, missed, caught = counts

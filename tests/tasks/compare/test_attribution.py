@@ -92,7 +92,7 @@ def test_each_row_has_one_cause(found: Difference) -> None:
     [corrected] = [part for part in label.parts if part.cause == "none"]
     assert abs(corrected.amount) == pytest.approx(1 / 33)
     rouge = movement_of(found, "rouge_l", "recall")
-    # The method changed for every row, so what changed as well cannot be told from it.
+    # The method changed for every row, so other causes cannot be separated from it.
     assert {part.cause: part.n_rows for part in rouge.parts} == {"rows": 7, "coverage": 1, "several": 17, "method": 15}
     [method] = [part for part in rouge.parts if part.cause == "method"]
     assert method.amount == 0

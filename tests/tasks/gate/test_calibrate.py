@@ -57,7 +57,7 @@ def test_a_part_of_the_labels_corrects_the_mean_of_all(tmp_path: Path) -> None:
     assert corrected.raw.value == pytest.approx(np.mean(scores))
     assert corrected.raw.interval
     assert corrected.corrected.interval
-    # The truth is .7: a judge who errs on 15 % of each kind makes .64 of it, and is sure of it.
+    # The truth is .7: a judge that errs on 15 % of each kind reports .64, with a narrow interval.
     assert corrected.raw.interval.high < 0.7 < corrected.corrected.interval.high
 
 

@@ -264,7 +264,7 @@ def test_a_judge_is_calibrated_on_both_releases_or_not_at_all(tmp_path: Path) ->
     assert f"500 labels of {people}" in found.rules[1].sentence
 
 
-def test_junit_has_a_case_a_rule_and_survives_any_name() -> None:
+def test_junit_has_one_case_per_rule_and_survives_any_name() -> None:
     nasty = '<script>alert(1)</script> "><img onerror=x> & \x00\x1b[31m \ud800 ]]> \u202e'
     outcomes = ("PASS", "FAIL", "INCONCLUSIVE", "INCOMPLETE")
     rules = tuple(RuleOutcome(f"rule {nasty} {one}", one, f"why {nasty}") for one in outcomes)

@@ -19,7 +19,7 @@ def test_a_map_as_the_user_writes_it() -> None:
 
 
 @pytest.mark.parametrize("pair", ["id", "id=", "=", ""])
-def test_a_pair_that_is_none(pair: str) -> None:
+def test_an_invalid_pair(pair: str) -> None:
     with pytest.raises(UserError) as error:
         parse_map([pair])
     assert str(error.value) == f"--map {pair}: write KEY=PATH, for instance id=meta.question_id"

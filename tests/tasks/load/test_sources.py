@@ -139,7 +139,7 @@ def test_other_json_is_refused(tmp_path: Path, content: str) -> None:
 
 
 @pytest.mark.parametrize("content", ['{"id": 1}\n{"id": 2}\n', "[" * 50_000])
-def test_json_that_is_none(tmp_path: Path, content: str) -> None:
+def test_invalid_json(tmp_path: Path, content: str) -> None:
     with pytest.raises(UserError, match=r"a\.json: not JSON \(.+\); if it has one object per line, name it \.jsonl$"):
         rows(tmp_path, "a.json", content)
 
@@ -190,7 +190,7 @@ def test_a_source_that_cannot_be_used(tmp_path: Path, name: str, content: bytes 
     assert str(error.value) == f"{tmp_path}/{name}: {message}"
 
 
-def test_a_file_that_is_not_what_its_name_says(tmp_path: Path) -> None:
+def test_a_file_whose_content_does_not_fit_its_name(tmp_path: Path) -> None:
     for name in ("a.parquet", "a.duckdb"):
         (tmp_path / name).write_text("no such thing " * 400)
         source = f"{tmp_path / name}" + ("::t" if name.endswith("duckdb") else "")

@@ -13,9 +13,7 @@ from tests.tasks.publish.page.page_help import VERDICT
 from tests.tasks.staging_help import jsonl, run
 
 
-def test_automations_are_told_of_verdicts_and_of_reports_that_are_partial(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_events_announce_verdicts_and_partial_reports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [{"id": f"{i}", "reference": "yes", "answer": "yes", "release": name} for i in range(4) for name in "ab"]
     done = run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", rows)), ["exact_match"], failing={"exact_match"})
     sent: list[tuple[str, str, dict[str, Any]]] = []

@@ -168,7 +168,7 @@ def test_clusters_are_counted_where_there_are_any() -> None:
     ]  # fmt: skip
 
 
-def test_a_chance_is_never_nought() -> None:
+def test_a_p_value_is_never_shown_as_zero() -> None:
     assert [chance(p) for p in (None, 0.0, 0.0004, 0.0006, 0.05, 1.0)] == [
         "–",
         "< 0.001",
@@ -188,7 +188,7 @@ def test_samples_of_one_report_only_are_listed_once() -> None:
     ]
 
 
-def test_the_family_of_the_adjusted_p_values_is_said() -> None:
+def test_the_family_of_the_adjusted_p_values_is_stated() -> None:
     two = Comparison("a", "b", (ROW, replace(ROW, field="other")))
     assert family_note(replace(two, n_candidates=5)) == "p adjusted: for 2 fields of 5 candidates together (Holm)"
     assert family_note(two) == "p adjusted: for 2 fields together (Holm)"

@@ -209,7 +209,7 @@ def test_a_missing_answer_lowers_the_coverage_and_not_the_score(
     ]  # fmt: skip
     unanswered = [check for check in done.validation.checks if check.rule in ("unanswered", "blank_answer")]
     assert [(check.rule, check.n_failed) for check in unanswered] == [("blank_answer", 0), ("unanswered", 2)]
-    # A blank answer that somebody really gave is still a wrong one, and is not taken for the missing one.
+    # A blank answer that was really given is still a wrong one, and is not taken for a missing one.
     blank = jsonl(tmp_path / "blank.jsonl", [{"id": "Peru", "answer": None}])
     run(home, replace(source_of(Home(home), kept), answers=blank, release="blank", paths={}), ["contains"])
     assert query(home, "SELECT n_scored, mean FROM report_scores WHERE release = 'blank' AND slice = 'all'") == [

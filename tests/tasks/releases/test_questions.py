@@ -73,7 +73,7 @@ def test_a_template_that_cannot_be_filled(template: str, message: str, tmp_path:
         ("0.gold", "{0.gold}"),
     ],
 )
-def test_no_way_leads_to_a_reference(references: str, template: str, tmp_path: Path) -> None:
+def test_no_template_can_show_a_reference(references: str, template: str, tmp_path: Path) -> None:
     right = [{"text": "so"}, {"text": "because"}]
     rows = [
         {"id": "q1", "question": "Why?", "gold": ["so", "because"], "expected_output": "so", "meta": {"right": right},

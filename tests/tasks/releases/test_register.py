@@ -56,7 +56,7 @@ def test_the_same_again_changes_nothing_and_other_answers_are_another_registrati
     assert {one.report_id for one in registrations(Home(home))} == {"faq/gpt-5/v1", None}
 
 
-def test_those_that_were_tried_least_come_first(source: Source, tmp_path: Path) -> None:
+def test_rows_that_were_tried_least_come_first(source: Source, tmp_path: Path) -> None:
     home = tmp_path / "home"
     broken = register(Home(home), source)
     note_attempt(Home(home), broken, report_id=None, message="UserError: no")

@@ -44,7 +44,7 @@ def test_without_a_server_prefect_has_no_key(place: str) -> None:
 @pytest.mark.parametrize(
     "given", [SECRET, "env:", f"env:{SECRET}", f"key:{SECRET}", f" env:{SECRET}", f"ENV:X {SECRET}"]
 )
-def test_a_key_in_place_of_its_place_is_not_repeated(given: str) -> None:
+def test_a_key_given_in_place_of_its_location_is_not_repeated(given: str) -> None:
     with pytest.raises(UserError) as error:
         key(given)
     assert "is written env:NAME, secret:BLOCK or variable:NAME" in str(error.value)

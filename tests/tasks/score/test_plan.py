@@ -144,7 +144,7 @@ def test_a_part_finished_before_a_crash_is_found_again(tmp_path: Path) -> None:
     [shard] = planned(tmp_path, loaded, "bleu").shards
     score_shard(shard)
     os.utime(Path(shard.home, shard.part), ns=(1, 1))
-    # The process died here, and somebody starts again, with the rows in another order.
+    # The process died here and is started again, with the rows in another order.
     [again] = planned(tmp_path, stage(tmp_path / "again", ROWS[::-1]), "bleu").shards
     assert again.part == shard.part
     score_shard(again)
@@ -223,7 +223,7 @@ def test_parts_of_the_offline_judge_outlive_a_run_that_was_killed(tmp_path: Path
     assert Path(shard.part).parents[1] == Path("parts")
 
 
-def test_a_judge_that_is_none_is_refused_and_a_key_does_not_travel(tmp_path: Path) -> None:
+def test_an_invalid_judge_is_refused_and_a_key_is_not_repeated(tmp_path: Path) -> None:
     loaded = stage(tmp_path, ROWS)
     wrong = dict(judge=JudgeOptions(judges=("some-model",)))
     with pytest.raises(

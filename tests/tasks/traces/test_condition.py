@@ -167,5 +167,5 @@ def test_a_filter_of_the_first_version_has_a_condition_for_the_same_traces(
 
 
 @pytest.mark.parametrize("text", [5, "metadata.env", "a == 5"])
-def test_what_was_no_filter_has_none(text: object) -> None:
+def test_what_was_no_filter_has_no_condition(text: object) -> None:
     assert of_filter(text) == ""

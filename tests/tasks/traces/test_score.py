@@ -240,7 +240,7 @@ def test_what_failed_is_tried_again_and_counted_so(tmp_path: Path) -> None:
     assert counts(run(tmp_path, rule(tmp_path))) == {}
 
 
-def test_a_path_that_leads_nowhere_is_a_mistake_in_the_rule(tmp_path: Path) -> None:
+def test_a_path_that_matches_no_trace_is_a_mistake_in_the_rule(tmp_path: Path) -> None:
     log(tmp_path / "log.jsonl", [trace(0), trace(1), "no json"])
     for key, path in (("id", "trace_id"), ("time", "created")):
         with pytest.raises(UserError) as error:
@@ -298,7 +298,7 @@ def test_a_path_that_must_be_empty_may_lead_nowhere(tmp_path: Path) -> None:
     assert one.selection.notes == ("r: none of the 1 rows has anything at 'eror', which a condition looks at",)
 
 
-def test_a_row_that_no_reader_can_hold_is_told_with_its_file(tmp_path: Path) -> None:
+def test_a_row_too_long_for_the_reader_is_reported_with_its_file(tmp_path: Path) -> None:
     log(tmp_path / "log.jsonl", [trace(0), trace(1, output="x" * (34 << 20))])
     with pytest.raises(UserError) as error:
         run(tmp_path, rule(tmp_path))

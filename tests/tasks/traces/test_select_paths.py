@@ -100,7 +100,7 @@ def test_what_an_instant_is(connection: duckdb.DuckDBPyConnection, text: str, ex
 
 
 @pytest.mark.parametrize("path", ["a", "$.a.b[0]", "a[0][1]", "input.question", "a b.c", "output.[0].name", "tags[12]"])
-def test_paths_that_are_some(path: str) -> None:
+def test_valid_paths(path: str) -> None:
     assert path_problem(path) is None
 
 
@@ -112,5 +112,5 @@ def test_paths_that_are_some(path: str) -> None:
         ("[0]", "is no path"), ("a.", "is no path"), ("a]b", "is no path"),
     ],
 )  # fmt: skip
-def test_paths_that_are_none(path: object, said: str) -> None:
+def test_invalid_paths(path: object, said: str) -> None:
     assert said in str(path_problem(path))

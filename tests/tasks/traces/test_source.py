@@ -1,4 +1,4 @@
-"""Traces from every kind of source, and rows that are none."""
+"""Traces from every kind of source, and rows that are not traces."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.tasks.traces.tracing_help import served
 
 
 def read(source: str) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
-    """File name, row and id of every trace, and the rows that are none."""
+    """File name, row and id of every trace, and the rows that are not traces."""
     with duckdb.connect() as connection, TemporaryDirectory() as out:
         relation = traces_in(connection, source, Path(out))
         columns = "parse_filename(file), \"row\", json_extract_string(trace, '$.id')"
@@ -152,7 +152,7 @@ def test_a_folder_without_logs_has_no_traces_yet(tmp_path: Path) -> None:
     assert ids(tmp_path) == []
 
 
-def test_sources_that_are_none(tmp_path: Path) -> None:
+def test_invalid_sources(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("id\n1\n")
     for source, said in (
         (tmp_path / "nowhere.jsonl", "there is no such file or folder, and no file fits it as a pattern"),

@@ -70,7 +70,7 @@ def test_a_graded_field_has_the_interval_of_bounded_values(home: Path) -> None:
     assert (period.mean, period.low, period.high) == pytest.approx((1 / 3, ends.low, ends.high))
 
 
-def test_numbers_of_two_methods_are_told_apart(home: Path, tmp_path: Path) -> None:
+def test_numbers_of_two_methods_are_distinguished(home: Path, tmp_path: Path) -> None:
     log(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True)])
     run(tmp_path, rule(tmp_path))
     log(tmp_path / "log.jsonl", [at("2026-11-02", 1, right=True)], mode="a")
@@ -78,7 +78,7 @@ def test_numbers_of_two_methods_are_told_apart(home: Path, tmp_path: Path) -> No
     assert [one.methods for one in over_time(Home(tmp_path), "r")[1]] == [1, 2]
 
 
-def test_numbers_of_two_methods_in_one_period_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_numbers_of_two_methods_in_one_period_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log(tmp_path / "log.jsonl", [at("2026-11-01", 0, right=True)])
     run(tmp_path, rule(tmp_path))
     log(tmp_path / "log.jsonl", [at("2026-11-01", 1, right=True)], mode="a")

@@ -38,7 +38,7 @@ def trace(number: int, **changes: Any) -> dict[str, Any]:
 
 
 def log(file: Path, traces: Iterable[Mapping[str, Any] | str], mode: str = "w") -> Path:
-    """Write traces, and lines that are none, as JSON Lines."""
+    """Write traces, and lines that are not JSON, as JSON Lines."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open(mode, encoding="utf-8") as out:
         out.writelines((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in traces)

@@ -394,7 +394,7 @@ READABLE = [
 ]
 
 
-def test_wrongly_decoded_text_is_told_from_other_scripts(tmp_path: Path) -> None:
+def test_wrongly_decoded_text_is_distinguished_from_other_scripts(tmp_path: Path) -> None:
     assert warned(tmp_path, "mojibake", ({"answer": text} for text in MOJIBAKE)) == len(MOJIBAKE)
     assert warned(tmp_path, "mojibake", ({"answer": text} for text in READABLE)) == 0
 
@@ -412,7 +412,7 @@ SOUND_WORDS = [
 ]
 
 
-def test_null_inside_a_word_is_told_from_words_that_have_it(tmp_path: Path) -> None:
+def test_null_inside_a_word_is_distinguished_from_words_that_contain_it(tmp_path: Path) -> None:
     assert warned(tmp_path, "null_in_word", ({"references": [t]} for t in DAMAGED_WORDS)) == len(DAMAGED_WORDS)
     assert warned(tmp_path, "null_in_word", ({"references": [t]} for t in SOUND_WORDS)) == 0
 

@@ -135,7 +135,7 @@ def test_the_reasons_say_what_is_wrong(home: Path, done: Done) -> None:
     assert reasons[numbers["other references"]] == other
 
 
-def test_lines_that_are_no_rows(home: Path, done: Done) -> None:
+def test_lines_that_are_not_rows(home: Path, done: Done) -> None:
     first = len(ROWS) + 1
     found = query(home, 'SELECT "row", rule, reason, raw FROM quarantine WHERE "row" >= ? ORDER BY "row"', [first])
     assert [(number - first, rule) for number, rule, _, _ in found] == [

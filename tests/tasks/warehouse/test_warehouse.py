@@ -33,7 +33,7 @@ def home(tmp_path: Path) -> Path:
 
 
 class Other:
-    """Another process: it says "ready" where the script does, and goes on when it is told to."""
+    """Another process: it prints "ready" where the script does, and goes on when it gets a line."""
 
     def __init__(self, script: str, home: Path) -> None:
         head = "import sys, duckdb\nfrom pathlib import Path\nfrom answerkey.tasks.warehouse.home import Home\n"

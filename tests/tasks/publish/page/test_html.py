@@ -246,7 +246,7 @@ def test_a_file_is_written_whole_and_replaces_the_last_one(tmp_path: Path) -> No
     assert [path.name for path in file.parent.iterdir()] == ["page.html"]
 
 
-def test_comparisons_of_slices_are_parted_by_the_field_that_decides() -> None:
+def test_comparisons_of_slices_are_grouped_by_the_field_that_decides() -> None:
     rows = tuple(field_comparison(name, slice=part) for name in FIELDS[:2] for part in ("all", "lang=en", "lang=ru"))
     first, other = by_slice(Comparison("a", "b", rows), FIELDS[0])
     assert (first[0], [row.slice for row in first[1]]) == ("rouge_l.recall by slice", ["lang=en", "lang=ru"])

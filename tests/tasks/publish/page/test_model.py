@@ -21,7 +21,7 @@ def test_a_page_is_json_with_every_value_in_its_place() -> None:
     assert found["history"][0]["methods"] == 1
 
 
-def test_a_number_that_is_none_is_refused() -> None:
+def test_a_nan_is_refused() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         as_json(field_comparison(difference=math.nan))
 
