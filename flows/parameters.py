@@ -55,7 +55,8 @@ class Data(Form):
 
     answers: str = Field(
         title="Answers",
-        description="CSV, TSV, JSONL, JSON or Parquet file, FILE.duckdb::TABLE, or a URL of one of these.",
+        description="CSV, TSV, JSONL, JSON or Parquet file, FILE.duckdb::TABLE, a URL of one of these, or a folder or "
+        "pattern of such files, for instance answers/*.parquet.",
         examples=["examples/answers.jsonl"],
     )
     references: str = Field(

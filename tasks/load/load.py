@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import itertools
 import json
+import marshal
 import re
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
+from dataclasses import fields as dataclass_fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import Sample, content_hash
 from answerkey.metrics_core.text import is_blank
 from answerkey.tasks.load.columns import ColumnMap, Key, as_text, as_texts, complete, repeat_of, value
-from answerkey.tasks.load.sources import Raw, read, without_secrets
+from answerkey.tasks.load.sources import Contents, Raw, fixed_part, read, without_secrets
 from answerkey.tasks.warehouse.store import parquet_writer
 
 if TYPE_CHECKING:
@@ -50,6 +53,8 @@ class Loaded:
     references: str | None
     n_rows: int
     notes: tuple[str, ...]
+    contents: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Of the answers, and the references where they are apart: what was in their files, as `Contents.about` says."""
 
 
 def dataset_name(source: Source) -> str:
@@ -73,10 +78,12 @@ def load(source: Source, out: Path) -> Loaded:
     out.mkdir(parents=True, exist_ok=True)
     dataset = dataset_name(source)
     notes: list[str] = []
-    known, references = _load_references(source, out, notes)
-    rows = read(source.answers, out)
+    answers, references = Contents(), Contents()
+    known = _load_references(source, out, references, notes)
+    rows = read(source.answers, out, answers)
     head = first_rows(rows, source.answers)
-    columns = complete(source.paths, source.slices, records_of(head), source.answers, _sliced(known))
+    sliced = known.sliced if known else set()
+    columns = complete(source.paths, source.slices, records_of(head), source.answers, sliced)
     _require(columns, source, known is not None)
     if columns.guessed:
         notes.append(f"{_name(source.answers)}: columns recognised by name: {columns.description}")
@@ -86,7 +93,12 @@ def load(source: Source, out: Path) -> Loaded:
     stager = Stager(columns, release, known)
     staged, rejects = out / "staged.parquet", out / "rejects.parquet"
     n_rows = _write(itertools.chain(head, rows), stager, staged, rejects)
-    return Loaded(dataset, str(staged), str(rejects), references, n_rows, tuple(notes))
+    contents = {"answers": answers.about()}
+    if known:
+        known.close()
+        contents["references"] = references.about()
+    joined = str(known.file) if known else None
+    return Loaded(dataset, str(staged), str(rejects), joined, n_rows, tuple(notes), contents)
 
 
 def frame_source(frame: pd.DataFrame, folder: Path, name: str = "answers") -> str:
@@ -126,20 +138,20 @@ def first_rows(rows: Iterator[Raw], source: str) -> list[Raw]:
     return head
 
 
-def _sliced(known: Mapping[str, Reference] | None) -> set[str]:
-    """Slice columns that the references file has."""
-    references = itertools.islice((known or {}).values(), LOOK_AHEAD)
-    return {path for reference in references for path, text in reference.slices if text is not None}
-
-
 def records_of(rows: Iterable[Raw]) -> list[Mapping[str, Any]]:
     """The records of the rows that can be read."""
     return [raw.record for raw in rows if raw.record is not None]
 
 
 def _stem(source: str) -> str:
-    """The name of a file, URL or table's file without its ending."""
-    return Path(source.split("::", maxsplit=1)[0].split("?", maxsplit=1)[0]).stem
+    """The name of a file, URL, table's file or folder without its ending; of a pattern, that of its folder.
+
+    >>> _stem("answers/*.parquet"), _stem("answers/release=*/*.jsonl"), _stem("https://host/nq.csv?token=1")
+    ('answers', 'answers', 'nq')
+    """
+    file = source.split("::", maxsplit=1)[0]
+    file = fixed_part(file) or file
+    return Path(file.split("?", maxsplit=1)[0]).stem
 
 
 def _name(source: str) -> str:
@@ -165,10 +177,12 @@ def _default_release(source: Source, columns: ColumnMap, notes: list[str]) -> st
     return name
 
 
-def _load_references(source: Source, out: Path, notes: list[str]) -> tuple[dict[str, Reference] | None, str | None]:
+def _load_references(source: Source, out: Path, contents: Contents, notes: list[str]) -> References | None:
+    import pyarrow as pa
+
     if source.references is None:
-        return None, None
-    rows = read(source.references, out)
+        return None
+    rows = read(source.references, out, contents)
     head = first_rows(rows, source.references)
     columns = complete(source.reference_paths, (), records_of(head), source.references)
     columns = replace(columns, slices=source.slices)
@@ -176,15 +190,12 @@ def _load_references(source: Source, out: Path, notes: list[str]) -> tuple[dict[
         if key not in columns.paths:
             raise UserError(f"{source.references}: no column for {key}; name it with --map-references {key}=COLUMN")
     notes.append(f"{_name(source.references)}: columns recognised by name: {columns.description}")
-    known: dict[str, Reference] = {}
-    for raw in itertools.chain(head, rows):
-        reference = Reference.of(raw, columns, source.references)
-        if known.setdefault(reference.sample_id, reference) != reference:
-            raise UserError(
-                f"{source.references}: id {reference.sample_id!r} comes again in row {raw.row} with other content; "
-                "keep one row per id"
-            )
-    return known, _write_references(known.values(), out / "references.parquet")
+    known, rest = References(out), itertools.chain(head, rows)
+    with parquet_writer(known.file, _reference_schema()) as writer:
+        while batch := list(itertools.islice(rest, _BATCH)):
+            added = (known.add(Reference.of(raw, columns, source.references), raw, source.references) for raw in batch)
+            writer.write_table(pa.Table.from_pylist([one.staged() for one in added if one], schema=_reference_schema()))
+    return known
 
 
 def _write(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path) -> int:
@@ -206,15 +217,60 @@ def _write(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path) -> 
     return n_rows
 
 
-def _write_references(references: Iterable[Reference], file: Path) -> str:
+def _reference_schema() -> pa.Schema:
     import pyarrow as pa
 
     names = ("sample_id", "question", "references", "facts", "cluster", "sample_hash")
-    schema = pa.schema([staged_schema().field(name) for name in names])
-    rows = [{**{name: getattr(r, name) for name in names[:-1]}, "sample_hash": r.hash} for r in references]
-    with parquet_writer(file, schema) as writer:
-        writer.write_table(pa.Table.from_pylist(rows, schema=schema))
-    return str(file)
+    return pa.schema([staged_schema().field(name) for name in names])
+
+
+class References:
+    """The references of a data set by id. They are kept on disk: all of them may not fit into memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "references.parquet"
+        self._sliced: set[str] = set()
+        # Of this process alone, and made again by the next one.
+        self._rows = sqlite3.connect(folder / "references.sqlite", isolation_level=None)
+        self._rows.executescript(
+            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
+            "DROP TABLE IF EXISTS known; BEGIN; CREATE TABLE known (id TEXT PRIMARY KEY, content BLOB) WITHOUT ROWID"
+        )
+
+    def add(self, reference: Reference, raw: Raw, source: str) -> Reference | None:
+        """Keep a reference and return it; None if it is there already.
+
+        Raises:
+            UserError: its id is there already, with other content.
+        """
+        new = self._rows.execute(
+            "INSERT OR IGNORE INTO known VALUES (?, ?)", (reference.sample_id, marshal.dumps(astuple(reference)))
+        )
+        if new.rowcount:
+            self._sliced.update(path for path, text in reference.slices if text is not None)
+            return reference
+        if self.get(reference.sample_id) != reference:
+            raise UserError(
+                f"{source}: id {reference.sample_id!r} comes again in row {raw.row} with other content; "
+                "keep one row per id"
+            )
+        return None
+
+    def get(self, sample_id: str) -> Reference | None:
+        """The reference of this id."""
+        found = self._rows.execute("SELECT content FROM known WHERE id = ?", (sample_id,)).fetchone()
+        return Reference(*marshal.loads(found[0])) if found else None
+
+    @property
+    def sliced(self) -> set[str]:
+        """The slice columns that have a value in any of them."""
+        return self._sliced
+
+    def close(self) -> None:
+        """Remove what was only needed to look references up."""
+        [(_, _, file)] = self._rows.execute("PRAGMA database_list").fetchall()
+        self._rows.close()
+        Path(file).unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +302,11 @@ class Reference:
         if not fields["sample_id"]:
             raise UserError(f"{source}, row {raw.row}: the id is missing; give every row an id")
         return cls(**fields, slices=slices)
+
+    def staged(self) -> dict[str, Any]:
+        """As a row of `references.parquet`."""
+        fields = {f.name: getattr(self, f.name) for f in dataclass_fields(self) if f.name != "slices"}
+        return {**fields, "sample_hash": self.hash}
 
     @property
     def hash(self) -> str:
@@ -294,13 +355,20 @@ def clean(text: str | None) -> str | None:
     return text
 
 
+class Known(Protocol):
+    """References by id: a dictionary, or what looks them up on disk."""
+
+    def get(self, sample_id: str, /) -> Reference | None:
+        """The reference of this id."""
+
+
 @dataclass(frozen=True, slots=True)
 class Stager:
     """Turns one raw row into one staged row."""
 
     columns: ColumnMap
     release: str
-    known: Mapping[str, Reference] | None
+    known: Known | None
 
     def stage(self, raw: Raw) -> dict[str, Any]:
         """The staged row.

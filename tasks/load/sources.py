@@ -5,26 +5,40 @@ A row that cannot be parsed comes out as a `Raw` with an error and its text, for
 
 from __future__ import annotations
 
+import glob
+import hashlib
 import itertools
 import json
+import os
 import re
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.warehouse.bucket import BucketStore
 from answerkey.tasks.warehouse.sql import statements
+from answerkey.tasks.warehouse.store import Unreachable
 from answerkey.tasks.warehouse.warehouse import one_file, quoted, scratch, session
 
 _SQL = statements(__name__)
 URL = re.compile(r"^(https?|s3|gs|gcs|r2|hf|az|abfss)://")
+S3 = re.compile(r"^(?P<bucket>s3://[^/]+)/(?P<name>.*)$")
+_WILDCARD = re.compile(r"[*?\[]")
 TABLE = re.compile(r"^(?P<file>.+\.(?:duckdb|db|ddb))::(?P<table>.+)$")
 JSON_LINES = (".jsonl", ".ndjson")
 _CSV = (".csv", ".tsv", ".txt")
 PARQUET = (".parquet", ".pq")
-SUPPORTED = "CSV, TSV, JSONL, JSON, Parquet, FILE.duckdb::TABLE, or a URL of one of these"
+_KINDS = (*JSON_LINES, ".json", *PARQUET, *_CSV)
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+SUPPORTED = "CSV, TSV, JSONL, JSON, Parquet, FILE.duckdb::TABLE, a URL of one of these, or a folder or pattern of them"
 _BATCH = 2_000
+_TIMEOUT_S = 60.0
+"""Without a byte from a web server."""
 
 
 def without_secrets(text: str) -> str:
@@ -44,37 +58,150 @@ class Raw:
     text: str | None = None
 
 
-def read(source: str, work: Path) -> Iterator[Raw]:
-    """Rows of a file, a URL or a DuckDB table (`FILE.duckdb::TABLE`).
+@dataclass(slots=True)
+class Contents:
+    """What the files of a source held when they were read."""
+
+    digests: list[str] = field(default_factory=list)
+    n_bytes: int = 0
+
+    def add(self, file: Path) -> None:
+        """Take in a file, a piece at a time."""
+        with file.open("rb") as content:
+            self.digests.append(hashlib.file_digest(content, "sha256").hexdigest())
+        self.n_bytes += file.stat().st_size
+
+    def about(self) -> dict[str, Any]:
+        """The number of files, their bytes, and their SHA-256; of several, that of their digests, one a line."""
+        lines = "\n".join(self.digests)
+        digest = lines if len(self.digests) == 1 else hashlib.sha256(lines.encode()).hexdigest()
+        return {"files": len(self.digests), "bytes": self.n_bytes, "sha256": digest}
+
+
+def read(source: str, work: Path, contents: Contents | None = None) -> Iterator[Raw]:
+    """Rows of a file, a URL or a DuckDB table (`FILE.duckdb::TABLE`); of a folder or a pattern, those of all files.
+
+    The files of `answers/*.parquet`, `s3://bucket/answers/**/*.jsonl` or a folder come in the order of their names, and
+    their rows are numbered through. Folders in their paths that are called COLUMN=VALUE are columns of their rows.
 
     Args:
         source: see `SUPPORTED`.
         work: a folder for temporary files (downloads, repaired encodings, spilling).
+        contents: takes in every file that is read.
 
     Raises:
         UserError: the source is missing, of no known kind, or not what its ending says.
     """
+    contents = contents or Contents()
     table = TABLE.match(source)
     if table:
-        yield from _read_table(Path(table["file"]), table["table"], work)
+        if (file := Path(table["file"])).is_file():
+            contents.add(file)
+        yield from _read_table(file, table["table"], work)
         return
-    file = _download(source, work) if URL.match(source) else Path(source)
+    files = _files(source)
+    if files is None:
+        yield from _read_one(source, work, contents)
+        return
+    last = 0
+    for file_name in files:
+        before, columns = last, _columns_of_path(file_name)
+        for raw in _read_one(file_name, work, contents):
+            last = before + raw.row
+            record = raw.record if raw.record is None else {**columns, **raw.record}
+            error = raw.error and f"{without_secrets(file_name)}: {raw.error}"
+            yield Raw(last, record, error, raw.text)
+
+
+def fixed_part(source: str) -> str:
+    """The folder that all files of a pattern are in; empty where the source is no pattern.
+
+    >>> fixed_part("answers/release=*/*.jsonl"), fixed_part("answers.jsonl")
+    ('answers', '')
+    """
+    pattern = bool(_WILDCARD.search(source)) and (S3.match(source) or not URL.match(source))
+    if not pattern or Path(source).is_file():
+        return ""
+    return _WILDCARD.split(source, maxsplit=1)[0].rpartition("/")[0]
+
+
+def _files(source: str) -> list[str] | None:
+    """The files of a pattern or a folder, sorted by name; None where the source is a single one."""
+    shown = without_secrets(source)
+    if place := S3.match(source):
+        if not source.endswith("/") and not _WILDCARD.search(source):
+            return None
+        found = _objects(place["bucket"], place["name"])
+    elif URL.match(source):
+        return None
+    elif Path(source).is_dir():
+        found = [str(path) for path in Path(source).rglob("*") if path.is_file()]
+    elif Path(source).is_file() or not _WILDCARD.search(source):
+        return None
+    else:
+        found = [name for name in glob.glob(source, recursive=True) if Path(name).is_file()]
+    known = [name for name in found if Path(name).suffix.lower() in _KINDS and Path(name).name[0] not in "._"]
+    if not known:
+        raise UserError(f"{shown}: no file of a known kind is there; give {SUPPORTED}")
+    return sorted(known)
+
+
+def _objects(bucket: str, pattern: str) -> list[str]:
+    """The objects of a bucket whose names match, or that are in the folder `pattern`, which ends with a slash."""
+    store, fixed = BucketStore(bucket, Path()), _WILDCARD.split(pattern, maxsplit=1)[0].rpartition("/")[0]
+    try:
+        names = [file.name for file in store.files(fixed)]
+    except Unreachable as error:
+        raise UserError(str(error)) from error
+    whole = not _WILDCARD.search(pattern)
+    wanted = pattern.split("/")
+    return [f"{bucket}/{name}" for name in names if whole or _matches(name.split("/"), wanted)]
+
+
+def _matches(path: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether a path fits a pattern, both cut at the slashes; `**` is any number of folders."""
+    if not pattern or (not path and pattern[0] != "**"):
+        return not path and not pattern
+    if pattern[0] == "**":
+        return any(_matches(path[n:], pattern[1:]) for n in range(len(path) + 1))
+    return fnmatchcase(path[0], pattern[0]) and _matches(path[1:], pattern[1:])
+
+
+def _columns_of_path(name: str) -> dict[str, str | None]:
+    """The columns in the folders of a path, as Hive writes them: `release=v1/lang=en/part-0.parquet`."""
+    pairs = (folder.split("=", 1) for folder in name.split("/")[:-1] if "=" in folder)
+    return {column: None if value == _HIVE_NULL else unquote(value) for column, value in pairs}
+
+
+def _read_one(source: str, work: Path, contents: Contents) -> Iterator[Raw]:
+    if not URL.match(source):
+        yield from _read_file(source, Path(source), work, contents)
+        return
+    file = _download(source, work)
+    try:
+        yield from _read_file(source, file, work, contents)
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def _read_file(source: str, file: Path, work: Path, contents: Contents) -> Iterator[Raw]:
+    shown = without_secrets(source)
     if not file.is_file():
-        raise UserError(f"{without_secrets(source)}: there is no such file; give {SUPPORTED}")
+        raise UserError(f"{shown}: there is no such file; give {SUPPORTED}")
     kind = file.suffix.lower()
     if file.stat().st_size == 0:
-        raise UserError(f"{without_secrets(source)}: the file is empty; it needs at least one row")
+        raise UserError(f"{shown}: the file is empty; it needs at least one row")
+    if kind not in _KINDS:
+        raise UserError(f"{shown}: {kind or 'no file ending'!r} is not a known kind; give {SUPPORTED}")
+    contents.add(file)
     if kind in JSON_LINES:
         yield from _read_json_lines(file)
     elif kind == ".json":
         yield from _read_json(file)
     elif kind in PARQUET:
         yield from _read_parquet(file, work)
-    elif kind in _CSV:
-        yield from _read_csv(file, work)
     else:
-        shown = without_secrets(source)
-        raise UserError(f"{shown}: {kind or 'no file ending'!r} is not a known kind; give {SUPPORTED}")
+        yield from _read_csv(file, work)
 
 
 def _read_json_lines(file: Path) -> Iterator[Raw]:
@@ -191,19 +318,48 @@ def _valid_utf8(file: Path, work: Path) -> Path:
 
 
 def _download(url: str, work: Path) -> Path:
+    """A copy of a remote file on this machine, made a piece at a time."""
     import duckdb
 
     name = url.split("?", 1)[0].rstrip("/").rsplit("/", 1)[-1]
     target = work / f"download-{name}"
     work.mkdir(parents=True, exist_ok=True)
     try:
-        with scratch(work) as connection:
-            load_httpfs(connection)
-            [(content,)] = connection.execute("SELECT content FROM read_blob(?)", [url]).fetchall()
-    except (duckdb.Error, ValueError) as error:
+        if url.startswith(("http://", "https://")):
+            _fetch(url, target)
+        elif (place := S3.match(url)) and os.environ.get("AWS_ACCESS_KEY_ID"):
+            with BucketStore(place["bucket"], work).read(place["name"]) as source, target.open("wb") as out:
+                shutil.copyfileobj(source, out, 1 << 20)
+        else:
+            with scratch(work) as connection:
+                load_httpfs(connection)
+                [(content,)] = connection.execute("SELECT content FROM read_blob(?)", [url]).fetchall()
+            target.write_bytes(content)
+    except (duckdb.Error, ValueError, OSError, Unreachable) as error:
         raise UserError(without_secrets(f"{url}: could not be read: {_first_line(error)}")) from error
-    target.write_bytes(content)
     return target
+
+
+def _fetch(url: str, target: Path) -> None:
+    """Download a file from a web server.
+
+    Raises:
+        OSError: it cannot be had.
+    """
+    import httpx
+
+    try:
+        with (
+            httpx.stream("GET", url, follow_redirects=True, timeout=_TIMEOUT_S) as reply,
+            target.open("wb") as out,
+        ):
+            reply.raise_for_status()
+            for piece in reply.iter_bytes(1 << 20):
+                out.write(piece)
+    except httpx.HTTPStatusError as error:
+        raise OSError(f"HTTP Error: {error.response.status_code} {error.response.reason_phrase}") from error
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise OSError(str(error) or type(error).__name__) from error
 
 
 def load_httpfs(connection: Any) -> None:

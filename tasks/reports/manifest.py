@@ -63,6 +63,7 @@ def manifest(
         "versions": versions(),
         "code": code_revision(),
         "notes": list(loaded.notes),
+        "sources": {name: dict(about) for name, about in loaded.contents.items()},
     }
     asked = any(metric.kind == "judge" for metric in plan.metrics)
     return content | ({"judge": _judge(judge, access)} if asked else {})

@@ -1,6 +1,7 @@
 """Sources are read row by row, and what cannot be read comes out with its place and the reason."""
 
 import functools
+import hashlib
 import http.server
 import importlib.util
 import json
@@ -14,9 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.load.sources import Raw, read
+from answerkey.tasks.load.sources import Contents, Raw, read
+from answerkey.tasks.warehouse.bucket import BucketStore
 
-KINDS = "CSV, TSV, JSONL, JSON, Parquet, FILE.duckdb::TABLE, or a URL of one of these"
+KINDS = "CSV, TSV, JSONL, JSON, Parquet, FILE.duckdb::TABLE, a URL of one of these, or a folder or pattern of them"
 
 
 def rows(folder: Path, name: str, content: str | bytes) -> list[Raw]:
@@ -176,7 +178,8 @@ def test_brackets_in_a_file_name_are_no_pattern(tmp_path: Path, ending: str) -> 
     ("name", "content", "message"),
     [
         ("none.csv", None, f"there is no such file; give {KINDS}"),
-        (".", None, f"there is no such file; give {KINDS}"),
+        (".", None, f"no file of a known kind is there; give {KINDS}"),
+        ("*.csv", None, f"no file of a known kind is there; give {KINDS}"),
         ("empty.jsonl", b"", "the file is empty; it needs at least one row"),
         ("book.xlsx", b"x", f"'.xlsx' is not a known kind; give {KINDS}"),
         ("answers", b"x", f"'no file ending' is not a known kind; give {KINDS}"),
@@ -230,7 +233,6 @@ def website(tmp_path: Path) -> Iterator[tuple[str, Path]]:
 
 @pytest.mark.parametrize("name", ["a.csv", "a.jsonl?token=b/c.csv", "a.json", "a.parquet"])
 def test_a_url(tmp_path: Path, website: tuple[str, Path], name: str) -> None:
-    pytest.importorskip("duckdb_extension_httpfs", reason="URLs need the package duckdb-extension-httpfs")
     address, folder = website
     row = {"id": "1", "answer": "é, x"}
     (folder / "a.csv").write_text('id,answer\n1,"é, x"\n', encoding="utf-8")
@@ -241,7 +243,6 @@ def test_a_url(tmp_path: Path, website: tuple[str, Path], name: str) -> None:
 
 
 def test_a_url_that_is_not_there(tmp_path: Path, website: tuple[str, Path]) -> None:
-    pytest.importorskip("duckdb_extension_httpfs", reason="URLs need the package duckdb-extension-httpfs")
     url = f"{website[0]}/none.csv"
     with pytest.raises(UserError) as error:
         list(read(url, tmp_path / "work"))
@@ -252,6 +253,83 @@ def test_a_url_that_is_not_there(tmp_path: Path, website: tuple[str, Path]) -> N
 def test_a_url_without_the_package_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError) as error:
-        list(read("https://example.invalid/a.csv", tmp_path / "work"))
+        list(read("gs://example/a.csv", tmp_path / "work"))
     expected = "reading URLs needs the package duckdb-extension-httpfs: pip install it, or download the file"
     assert str(error.value) == expected
+
+
+def partitioned(folder: Path) -> None:
+    """Answers of two releases in three files, and files that are no answers."""
+    for name, row in {
+        "release=v1/lang=en/0.jsonl": {"id": "1"},
+        "release=v1/lang=en/1.jsonl": {"id": "2", "lang": "fr"},
+        "release=v%202/lang=__HIVE_DEFAULT_PARTITION__/0.jsonl": {"id": "3"},
+        "release=v1/_SUCCESS": {},
+        "release=v1/.hidden.jsonl": {"id": "hidden"},
+        "release=v1/about.md": {},
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(json.dumps(row) + "\n")
+
+
+PARTITIONED = [
+    Raw(1, {"release": "v 2", "lang": None, "id": "3"}),
+    Raw(2, {"release": "v1", "lang": "en", "id": "1"}),
+    Raw(3, {"release": "v1", "lang": "fr", "id": "2"}),
+]
+"""In the order of the names of the files; a column of a row goes before the folder's."""
+
+
+@pytest.mark.parametrize("pattern", ["", "/", "/**/*.jsonl", "/release=*/lang=*/?.jsonl"])
+def test_a_folder_or_pattern_is_all_its_files(tmp_path: Path, pattern: str) -> None:
+    partitioned(tmp_path / "answers")
+    assert list(read(f"{tmp_path}/answers{pattern}", tmp_path / "work")) == PARTITIONED
+
+
+@pytest.mark.parametrize("pattern", ["/", "/**/*.jsonl", "/release=*/lang=*/?.jsonl"])
+def test_files_of_a_bucket(tmp_path: Path, s3: str, pattern: str) -> None:
+    partitioned(tmp_path / "answers")
+    store = BucketStore(s3, tmp_path / "scratch")
+    for file in (tmp_path / "answers").rglob("*"):
+        if file.is_file():
+            with store.whole(file.relative_to(tmp_path).as_posix()) as copy:
+                copy.write_bytes(file.read_bytes())
+    contents = Contents()
+    assert list(read(f"{s3}/answers{pattern}", tmp_path / "work", contents)) == PARTITIONED
+    assert contents.about()["files"] == 3
+    [one] = read(f"{s3}/answers/release=v1/lang=en/0.jsonl", tmp_path / "work")
+    assert one == Raw(1, {"id": "1"})
+    assert list((tmp_path / "work").iterdir()) == []
+    with pytest.raises(UserError) as error:
+        list(read(f"{s3}/answers/none.jsonl", tmp_path / "work"))
+    assert str(error.value).startswith(f"{s3}/answers/none.jsonl: could not be read: ")
+
+
+def test_rows_of_several_files_are_numbered_through_and_their_errors_name_the_file(tmp_path: Path) -> None:
+    folder = tmp_path / "answers"
+    folder.mkdir()
+    (folder / "a.jsonl").write_text('{"id": 1}\n\n{"id": 2}\n')
+    (folder / "b.csv").write_text("id\n3\n")
+    (folder / "c.jsonl").write_text('{"id": 4}\nno\n')
+    found = list(read(str(folder), tmp_path / "work"))
+    assert [(raw.row, (raw.record or {}).get("id")) for raw in found] == [(1, 1), (3, 2), (4, "3"), (5, 4), (6, None)]
+    assert (found[-1].error or "").startswith(f"{folder}/c.jsonl: line 2 is not JSON: ")
+    (folder / "d.parquet").write_text("no such thing")
+    with pytest.raises(UserError, match=r"answers/d\.parquet: ") as error:
+        list(read(str(folder), tmp_path / "work"))
+    assert "\n" not in str(error.value)
+
+
+def test_what_a_source_held(tmp_path: Path, website: tuple[str, Path]) -> None:
+    address, folder = website
+    (folder / "a.jsonl").write_text('{"id": 1}\n')
+    (folder / "b.jsonl").write_text('{"id": 2}\n')
+    digests = [hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in ("a.jsonl", "b.jsonl")]
+    for source in (f"{folder}/a.jsonl", f"{address}/a.jsonl"):
+        contents = Contents()
+        list(read(source, tmp_path / "work", contents))
+        assert contents.about() == {"files": 1, "bytes": 10, "sha256": digests[0]}
+    contents = Contents()
+    list(read(f"{folder}/*.jsonl", tmp_path / "work", contents))
+    both = hashlib.sha256("\n".join(digests).encode()).hexdigest()
+    assert contents.about() == {"files": 2, "bytes": 20, "sha256": both}
