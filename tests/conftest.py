@@ -17,7 +17,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import Postgres, SeaweedFS, postgres_binaries
+from tests.cluster_servers import lake as new_lake
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -209,7 +211,24 @@ def s3(s3_server: SeaweedFS, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 @pytest.fixture
-def lake(postgres: str, s3: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A home on S3 with its catalog in PostgreSQL, as users give it: the text for --home; the rest is in variables."""
-    monkeypatch.setenv("ANSWERKEY_CATALOG", f"postgres:{postgres}")
-    return f"{s3}/evaluations"
+def lake(postgres_server: Postgres, s3_server: SeaweedFS) -> Iterator[str]:
+    """A new home in a bucket, as the text for --home; its catalog and its keys are in the environment."""
+    with new_lake(postgres_server, s3_server) as address:
+        yield address
+
+
+@pytest.fixture(params=["folder", "lake"])
+def any_home(request: pytest.FixtureRequest, tmp_path: Path) -> Home:
+    """A home of each kind, with nothing in it."""
+    return Home.parse(request.getfixturevalue("lake")) if request.param == "lake" else Home(tmp_path / "home")
+
+
+@pytest.fixture(scope="module", params=["folder", "lake"])
+def module_home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Home]:
+    """As `any_home`, for all tests of a file."""
+    if request.param == "folder":
+        yield Home(tmp_path_factory.mktemp("home"))
+        return
+    servers = request.getfixturevalue("postgres_server"), request.getfixturevalue("s3_server")
+    with new_lake(*servers) as address:
+        yield Home.parse(address)

@@ -78,8 +78,10 @@ class Lake:
             with self._cursor(self._opened(wait_s) or self._open(make=True)) as connection:
                 connection.execute("BEGIN")
                 try:
-                    check_version(self.address, version_of(connection))
-                    migrate(connection)
+                    version = version_of(connection)
+                    check_version(self.address, version)
+                    if version != VERSION:
+                        migrate(connection)
                     yield connection
                     self._still_there(lock)
                 except BaseException:

@@ -45,7 +45,7 @@ class Done:
 
 
 def run(
-    home: Path,
+    home: Home | Path,
     source: Source,
     metrics: Sequence[MetricLike] = ("rouge_l",),
     *,
@@ -60,21 +60,21 @@ def run(
 
     Judges get the ledger in `home`, and the run for their budget.
     """
-    run_id = uuid.uuid4().hex
-    access = Access(ledger=str(home), run=run_id)
+    run_id, home = uuid.uuid4().hex, at(home)
+    access = Access(ledger=home.ledger, run=run_id)
     made_of = create(metrics, {**(options or {}), "access": access})
-    work = home / "runs" / run_id
+    work = home.scratch / run_id
     loaded = load(source, work)
     validation = validate(loaded.staged, loaded.rejects, str(work), contract or Contract())
-    record_validation(Home(home), run_id, source.answers, loaded, validation)
+    record_validation(home, run_id, source.answers, loaded, validation)
     assert validation.broken is None, validation.broken
-    planned = plan(validation.accepted, Home(home), work, made_of, only_failed=only_failed)
+    planned = plan(validation.accepted, home, work, made_of, only_failed=only_failed)
     parts = [score_or_fail(shard, failing) for shard in planned.shards]
-    committed = commit(Home(home), run_id, source.answers, loaded, validation.accepted, parts)
+    committed = commit(home, run_id, source.answers, loaded, validation.accepted, parts)
     made = manifest(
         run_id, parameters or {}, loaded, validation, planned, (options or {}).get("judge", OFFLINE_JUDGE), access
     )
-    reports = aggregate(Home(home), committed, made_of, made, min_coverage=min_coverage)
+    reports = aggregate(home, committed, made_of, made, min_coverage=min_coverage)
     return Done(run_id, loaded, validation, planned, committed, reports)
 
 
@@ -102,7 +102,17 @@ def rows_of(file: str) -> list[Row]:
     return found
 
 
-def query(home: Path, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-    """Rows of the warehouse as any DuckDB tool sees them: past the lock, with DuckDB alone."""
+def at(home: Home | Path) -> Home:
+    """A home, also where a test has its folder."""
+    return home if isinstance(home, Home) else Home(home)
+
+
+def query(home: Home | Path, sql: str, parameters: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    """Rows of the warehouse; of a file as any DuckDB tool sees them: past the lock, with DuckDB alone."""
+    if isinstance(home, Home) and isinstance(home.place, str):
+        with home.warehouse.reading() as warehouse:
+            return warehouse.execute(sql, parameters).fetchall()
+    if isinstance(home, Home):
+        home = home.local
     with duckdb.connect(str(home / FILE), read_only=True) as connection:
         return connection.execute(sql, parameters).fetchall()

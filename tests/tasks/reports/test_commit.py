@@ -31,39 +31,34 @@ ROWS = [
 TABLES = ("datasets", "samples", "answers", "measurements")
 
 
-def scored(tmp_path: Path, loaded: Loaded, *, fail: bool = False, home: str = "home") -> list[str]:
-    made = plan(
-        loaded.staged,
-        Home(tmp_path / home),
-        tmp_path / home / "runs" / "plan",
-        create(["rouge_l"], {}),
-        only_failed=False,
-    )
+def scored(home: Home, loaded: Loaded, *, fail: bool = False) -> list[str]:
+    made = plan(loaded.staged, home, home.scratch / "plan", create(["rouge_l"], {}), only_failed=False)
     return [fail_shard(shard, "no answer") if fail else score_shard(shard) for shard in made.shards]
 
 
-def committed(tmp_path: Path, loaded: Loaded, parts: list[str], run_id: str = "run") -> Committed:
-    return commit(Home(tmp_path / "home"), run_id, "source.jsonl", loaded, loaded.staged, parts)
+def committed(home: Home, loaded: Loaded, parts: list[str], run_id: str = "run") -> Committed:
+    return commit(home, run_id, "source.jsonl", loaded, loaded.staged, parts)
 
 
-def content(home: Path) -> dict[str, list[tuple[Any, ...]]]:
+def content(home: Home) -> dict[str, list[tuple[Any, ...]]]:
     """The committed tables without times, seconds and run ids."""
     left_out = {"measurements": " EXCLUDE (created_at, run_id, seconds)", "datasets": " EXCLUDE (created_at)"}
     return {table: query(home, f"SELECT *{left_out.get(table, '')} FROM {table} ORDER BY ALL") for table in TABLES}
 
 
-def statuses(tmp_path: Path) -> list[tuple[Any, ...]]:
-    return query(tmp_path / "home", "SELECT status, run_id, count(*) FROM measurements GROUP BY ALL ORDER BY ALL")
+def statuses(home: Home) -> list[tuple[Any, ...]]:
+    return query(home, "SELECT status, run_id, count(*) FROM measurements GROUP BY ALL ORDER BY ALL")
 
 
-def test_what_a_commit_leaves(tmp_path: Path) -> None:
+def test_what_a_commit_leaves(any_home: Home, tmp_path: Path) -> None:
+    home = any_home
     rows = [{**ROWS[0], "label": "true", "lang": "en"}, {**ROWS[6], "answer": None}]
     loaded = stage(tmp_path, rows, slices=("lang",), paths={"label": "label"})
     checked = validate(loaded.staged, loaded.rejects, str(tmp_path / "valid"), Contract())
-    parts = scored(tmp_path, loaded)
-    done = commit(Home(tmp_path / "home"), "run", "source.jsonl", loaded, checked.accepted, parts)
+    parts = scored(home, loaded)
+    done = commit(home, "run", "source.jsonl", loaded, checked.accepted, parts)
     assert [(release.release, release.n_rows) for release in done.releases] == [("two", 1), ("one", 1)]
-    home, version = tmp_path / "home", done.dataset_version
+    version = done.dataset_version
     assert query(home, "SELECT * EXCLUDE created_at FROM datasets") == [("answers", version, 1, "source.jsonl")]
     assert query(home, "SELECT * FROM samples") == [("answers", version, "q0", "Q0", ["a 0 b"], [], None)]
     answers = query(home, "SELECT * EXCLUDE sample_key FROM answers ORDER BY release")
@@ -74,42 +69,44 @@ def test_what_a_commit_leaves(tmp_path: Path) -> None:
     ]
     joined = query(home, "SELECT release, status, \"values\"['f1'] FROM answers JOIN measurements USING (sample_key)")
     assert sorted(joined) == [("one", "scored", 0.0), ("two", "scored", 0.8)]
-    assert not any((tmp_path / "home" / part).exists() for part in parts)
+    assert not any(home.store.exists(part) for part in parts)
 
 
-def test_committing_twice_changes_nothing(tmp_path: Path) -> None:
+def test_committing_twice_changes_nothing(any_home: Home, tmp_path: Path) -> None:
+    home = any_home
     loaded = stage(tmp_path, ROWS)
-    parts = scored(tmp_path, loaded)
-    kept = {tmp_path / "home" / part: (tmp_path / "home" / part).read_bytes() for part in parts}
-    first = committed(tmp_path, loaded, parts)
-    before = content(tmp_path / "home")
+    parts = scored(home, loaded)
+    kept = {part: home.store.read(part).read() for part in parts}
+    first = committed(home, loaded, parts)
+    before = content(home)
     assert {table: len(rows) for table, rows in before.items()} == {
         "datasets": 1, "samples": 6, "answers": 12, "measurements": 6,
     }  # fmt: skip
     # The first time after a crash right after the commit, with the parts still there.
     for part, data in kept.items():
-        part.parent.mkdir(exist_ok=True)
-        part.write_bytes(data)
-    assert committed(tmp_path, loaded, parts) == first
-    assert content(tmp_path / "home") == before
+        with home.store.whole(part) as file:
+            file.write_bytes(data)
+    assert committed(home, loaded, parts) == first
+    assert content(home) == before
     # The second time as another run that shared the parts, which are gone now.
-    assert committed(tmp_path, loaded, parts) == first
-    assert content(tmp_path / "home") == before
+    assert committed(home, loaded, parts) == first
+    assert content(home) == before
 
 
 def test_a_failure_does_not_replace_a_score_and_a_score_replaces_a_failure(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
     loaded = stage(tmp_path, ROWS)
     # Two runs planned the same rows; the one that failed commits last.
-    failed, good = scored(tmp_path, loaded, fail=True), scored(tmp_path, loaded)
-    committed(tmp_path, loaded, good, "good")
-    committed(tmp_path, loaded, failed, "bad")
-    assert statuses(tmp_path) == [("scored", "good", 6)]
+    failed, good = scored(home, loaded, fail=True), scored(home, loaded)
+    committed(home, loaded, good, "good")
+    committed(home, loaded, failed, "bad")
+    assert statuses(home) == [("scored", "good", 6)]
     loaded = stage(tmp_path, [{**row, "answer": "new"} for row in ROWS])
-    failed, good = scored(tmp_path, loaded, fail=True), scored(tmp_path, loaded)
-    committed(tmp_path, loaded, failed, "bad")
-    assert statuses(tmp_path) == [("failed", "bad", 6), ("scored", "good", 6)]
-    committed(tmp_path, loaded, good, "third")
-    assert statuses(tmp_path) == [("scored", "good", 6), ("scored", "third", 6)]
+    failed, good = scored(home, loaded, fail=True), scored(home, loaded)
+    committed(home, loaded, failed, "bad")
+    assert statuses(home) == [("failed", "bad", 6), ("scored", "good", 6)]
+    committed(home, loaded, good, "third")
+    assert statuses(home) == [("scored", "good", 6), ("scored", "third", 6)]
 
 
 OUTCOMES: list[Outcome] = [
@@ -123,19 +120,19 @@ OUTCOMES: list[Outcome] = [
 @pytest.mark.parametrize("first", OUTCOMES, ids=lambda outcome: type(outcome).__name__)
 @pytest.mark.parametrize("second", OUTCOMES, ids=lambda outcome: type(outcome).__name__)
 def test_what_has_no_number_replaces_only_what_has_none(tmp_path: Path, first: Outcome, second: Outcome) -> None:
+    home = Home(tmp_path / "home")
     loaded = stage(tmp_path, ROWS[:1])
     # Two runs planned the same row; the second commits last.
     runs = []
     for number, outcome in enumerate((first, second)):
-        out = tmp_path / "home" / "runs" / str(number)
-        made = plan(loaded.staged, Home(tmp_path / "home"), out, create(["rouge_l"], {}), only_failed=False)
+        made = plan(loaded.staged, home, home.scratch / str(number), create(["rouge_l"], {}), only_failed=False)
         [shard] = made.shards
         runs.append(score_shard(replace(shard, metric=Says(outcome), part=f"runs/{number}/part.parquet")))
-    committed(tmp_path, loaded, runs[:1], "first")
-    committed(tmp_path, loaded, runs[1:], "second")
+    committed(home, loaded, runs[:1], "first")
+    committed(home, loaded, runs[1:], "second")
     stays = isinstance(first, Scored | Undefined) and isinstance(second, Failed | Skipped)
     kept = Measurement("", "", "", first if stays else second)
-    found = query(tmp_path / "home", "SELECT run_id, status, reason FROM measurements")
+    found = query(home, "SELECT run_id, status, reason FROM measurements")
     assert found == [("first" if stays else "second", kept.status, kept.reason)]
 
 
@@ -150,25 +147,28 @@ class Says(RougeL):
         return [Measurement(sample.sample_id, self.name, signature, self.says) for sample in samples]
 
 
-def test_a_commit_that_breaks_changes_nothing_and_keeps_the_parts(tmp_path: Path) -> None:
+def test_a_commit_that_breaks_changes_nothing_and_keeps_the_parts(any_home: Home, tmp_path: Path) -> None:
+    home = any_home
     loaded = stage(tmp_path, ROWS)
-    committed(tmp_path, loaded, scored(tmp_path, loaded))
-    before = content(tmp_path / "home")
+    committed(home, loaded, scored(home, loaded))
+    before = content(home)
     loaded = stage(tmp_path, [{**row, "answer": "other"} for row in ROWS])
-    [part] = scored(tmp_path, loaded)
-    broken = tmp_path / "broken.parquet"
-    broken.write_bytes(b"PAR1 not quite")
+    [part] = scored(home, loaded)
+    with home.store.whole("parts/broken.parquet") as broken:
+        broken.write_bytes(b"PAR1 not quite")
     with pytest.raises(Exception, match="parquet"):
-        committed(tmp_path, loaded, [part, str(broken)])
-    assert content(tmp_path / "home") == before
-    assert (tmp_path / "home" / part).exists()
-    committed(tmp_path, loaded, [part])
-    assert statuses(tmp_path) == [("scored", "run", 12)]
+        committed(home, loaded, [part, "parts/broken.parquet"])
+    assert content(home) == before
+    assert home.store.exists(part)
+    committed(home, loaded, [part])
+    assert statuses(home) == [("scored", "run", 12)]
 
 
 def test_other_answers_of_a_release_leave_the_old_ones(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+
     def versions(rows: list[dict[str, Any]], **source: Any) -> dict[str, str]:
-        done = committed(tmp_path, stage(tmp_path, rows, **source), [])
+        done = committed(home, stage(tmp_path, rows, **source), [])
         return {release.release: release.answers_version for release in done.releases}
 
     first = versions(ROWS)
@@ -177,37 +177,37 @@ def test_other_answers_of_a_release_leave_the_old_ones(tmp_path: Path) -> None:
     assert (one_changed["two"], one_changed["one"] != first["one"]) == (first["two"], True)
     labelled = versions([{**row, "label": "true"} for row in ROWS], paths={"label": "label"})
     assert {labelled["one"], labelled["two"]}.isdisjoint({*first.values(), *one_changed.values()})
-    stored = query(tmp_path / "home", "SELECT release, answers_version, count(*) FROM answers GROUP BY ALL")
+    stored = query(home, "SELECT release, answers_version, count(*) FROM answers GROUP BY ALL")
     assert sorted(stored) == sorted(
         (release, version, 6) for release, version in {*first.items(), *one_changed.items(), *labelled.items()}
     )
 
 
-def test_a_run_is_written_down_from_its_start_to_its_end(tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    start_run(Home(home), "r1", "evaluate-release", "data", {"answers": "é.csv"})
-    start_run(Home(home), "r2", "evaluate-release", "data", {})
+def test_a_run_is_written_down_from_its_start_to_its_end(any_home: Home, tmp_path: Path) -> None:
+    home = any_home
+    start_run(home, "r1", "evaluate-release", "data", {"answers": "é.csv"})
+    start_run(home, "r2", "evaluate-release", "data", {})
     running = "SELECT run_id, flow, dataset, finished_at, status, message, parameters FROM runs ORDER BY run_id"
     assert query(home, running) == [
         ("r1", "evaluate-release", "data", None, "running", None, '{"answers": "é.csv"}'),
         ("r2", "evaluate-release", "data", None, "running", None, "{}"),
     ]
-    finish_run(Home(home), "r1", "stopped", "UserError: no such file")
-    finish_run(Home(home), "r2", "complete")
+    finish_run(home, "r1", "stopped", "UserError: no such file")
+    finish_run(home, "r2", "complete")
     assert query(home, "SELECT status, message, finished_at >= started_at FROM runs ORDER BY run_id") == [
         ("stopped", "UserError: no such file", True),
         ("complete", None, True),
     ]
-    start_run(Home(home), "r1", "evaluate-release", "data", {})
+    start_run(home, "r1", "evaluate-release", "data", {})
     assert query(home, "SELECT run_id, status FROM runs ORDER BY run_id") == [("r1", "running"), ("r2", "complete")]
 
 
-def test_a_validation_is_kept_with_its_rows_and_replaced_by_itself(tmp_path: Path) -> None:
+def test_a_validation_is_kept_with_its_rows_and_replaced_by_itself(any_home: Home, tmp_path: Path) -> None:
+    home = any_home
     loaded = stage(tmp_path, [*ROWS, {"id": "bad", "answer": "x", "references": " ", "release": "one"}])
     checked = validate(loaded.staged, loaded.rejects, str(tmp_path / "valid"), Contract())
-    home = tmp_path / "home"
     for run_id in ("r1", "r2", "r1"):
-        record_validation(Home(home), run_id, "source.jsonl", loaded, checked)
+        record_validation(home, run_id, "source.jsonl", loaded, checked)
     found = query(home, "SELECT * EXCLUDE raw FROM quarantine ORDER BY run_id")
     row = ("answers", "source.jsonl", 13, "bad", "one", "references_present", "no reference that is not blank")
     assert found == [("r1", *row), ("r2", *row)]
@@ -228,20 +228,20 @@ from answerkey.tasks.load.load import Loaded
 from answerkey.tasks.warehouse.home import Home
 for number, (loaded, parts) in enumerate(json.loads(sys.stdin.read())):
     loaded = Loaded(**loaded)
-    commit(Home(Path(sys.argv[1])), f"{sys.argv[2]}-{number}", "source", loaded, loaded.staged, parts)
+    commit(Home.parse(sys.argv[1]), f"{sys.argv[2]}-{number}", "source", loaded, loaded.staged, parts)
 """
 
 
-def test_two_processes_at_once_lose_nothing(tmp_path: Path) -> None:
-    home = tmp_path / "home"
+def test_two_processes_at_once_lose_nothing(any_home: Home, tmp_path: Path) -> None:
+    home = any_home
     jobs: list[list[Any]] = [[], []]
     for number in range(10):
         # The releases of one data set: both processes write into the same one, and half of the rows are shared.
         rows = [{**row, "release": f"r{number}", "answer": f"{row['answer']} {number // 2}"} for row in ROWS[:6]]
         loaded = stage(tmp_path / str(number), rows)
-        jobs[number % 2].append([asdict(loaded), scored(tmp_path / str(number), loaded, home="../home")])
+        jobs[number % 2].append([asdict(loaded), scored(home, loaded)])
     # The warehouse is there, so that it can be read all the time.
-    start_run(Home(home), "r", "flow", "answers", {})
+    start_run(home, "r", "flow", "answers", {})
     processes = [
         subprocess.Popen([sys.executable, "-c", PROCESS, str(home), name], stdin=subprocess.PIPE, text=True)
         for name in ("a", "b")
@@ -252,7 +252,7 @@ def test_two_processes_at_once_lose_nothing(tmp_path: Path) -> None:
         process.stdin.close()
     seen = []
     while any(process.poll() is None for process in processes):
-        with Home(home).warehouse.reading() as warehouse:
+        with home.warehouse.reading() as warehouse:
             seen += warehouse.execute("SELECT count(*) FROM answers").fetchall()
     assert [process.wait(60) for process in processes] == [0, 0]
     assert seen == sorted(seen) and all(count % 6 == 0 for (count,) in seen)
@@ -260,7 +260,7 @@ def test_two_processes_at_once_lose_nothing(tmp_path: Path) -> None:
     assert query(home, "SELECT count(*), count(DISTINCT sample_key) FROM measurements") == [(30, 30)]
     assert query(home, "SELECT count(*) FROM datasets") == [(1,)]
     assert query(home, "SELECT count(*) FROM answers ANTI JOIN measurements USING (sample_key)") == [(0,)]
-    assert list((home / "parts").iterdir()) == []
+    assert list(home.store.files("parts")) == []
 
 
 def test_a_home_with_pattern_and_quote_characters(tmp_path: Path) -> None:
