@@ -21,6 +21,7 @@ ERRORS: dict[str, tuple[int, str, str, str | None]] = {
     "error_503": (503, "The engine is overloaded.", "server_error", None),
     # Some servers repeat the key, so clients must not pass this message on.
     "unauthorized": (401, "Incorrect API key provided: {key}.", "invalid_request_error", "invalid_api_key"),
+    "says_key": (500, "The key {key} was seen.", "server_error", "{key}"),
     "not_found": (404, "The model does not exist.", "invalid_request_error", "model_not_found"),
     "quota": (429, "The quota of this account is used up.", "insufficient_quota", "insufficient_quota"),
     "context": (

@@ -263,6 +263,8 @@ class JudgeServer:
             header = f"retry-after: {self.retry_after:g}\r\n" if kind == "rate_limit_after" else ""
             status, message, type_, code = ERRORS[kind]
             key = headers.get("authorization", "").removeprefix("Bearer ")
+            if kind == "says_key":
+                header, code = f"retry-after: {key}\r\nx-request-id: {key}\r\n", key
             return error_body(status, message.format(key=key), type_, code, header)
         said = self.brain(body)
         reply = said if isinstance(said, Reply) else Reply(said)

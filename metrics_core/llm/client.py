@@ -25,7 +25,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from answerkey.metrics_core.llm.access import CallLimits
-from answerkey.metrics_core.llm.ledger import Budget, CallStatus, Ledger, Origin
+from answerkey.metrics_core.llm.async_ledger import AsyncLedger
+from answerkey.metrics_core.llm.ledger import Budget, CallStatus, Origin
 from answerkey.metrics_core.llm.litellm import CallError, Reply, abilities, send
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.rate_limit import Queue, Signal, Ticket
@@ -169,7 +170,7 @@ class Client:
     """
 
     def __init__(
-        self, ledger: Ledger, run: str, limits: CallLimits, noun: str, queues: Callable[[ModelRef], Queue],
+        self, ledger: AsyncLedger, run: str, limits: CallLimits, noun: str, queues: Callable[[ModelRef], Queue],
         formats: Callable[[ModelRef, bool], FormatNegotiation],
     ) -> None:  # fmt: skip
         self._ledger, self._limits, self._noun = ledger, limits, noun
@@ -208,44 +209,51 @@ class Client:
         key = request.key
         bill.requests.append(key)
         while True:
-            known = self._known(key, read)
+            known = await self._known(key, read)
             if known is not None:
                 return known[0]
-            if key in self._asking:
-                failure = await asyncio.shield(self._asking[key])
-                if failure is not None:
-                    # What failed for one with all retries would fail for each that waited, one after the other.
-                    raise NoUsableReply(failure.code, failure.message)
-            elif self._ledger.claim(key):
+            if key not in self._asking:
                 break
-            else:
-                # Another process is asking the same.
-                await asyncio.sleep(_CLAIM_POLL_S)
+            failure = await asyncio.shield(self._asking[key])
+            if failure is not None:
+                # What failed for one with all retries would fail for each that waited, one after the other.
+                raise NoUsableReply(failure.code, failure.message)
+        # No await since the look: nobody else in this process is asking it.
         self._asking[key] = asyncio.get_running_loop().create_future()
         failure = None
         try:
-            # Between the look and the claim, another process may have got the reply.
-            known = self._known(key, read)
-            if known is not None:
-                return known[0]
-            return await self._converse(Attempt(model, request, bill, request.messages, request.max_tokens), read)
+            attempt = Attempt(model, request, bill, request.messages, request.max_tokens)
+            return await self._ask(key, attempt, read)
         except NoUsableReply as error:
             failure = error
             raise
         finally:
             self._asking.pop(key).set_result(failure)
-            self._ledger.release(key)
 
-    def origin(self, request: Request) -> Origin:
+    async def _ask(self, key: str, attempt: Attempt, read: Callable[[str], T]) -> T:
+        """The reply, once no other process is asking the same."""
+        while not await self._ledger.claim(key):
+            await asyncio.sleep(_CLAIM_POLL_S)
+            known = await self._known(key, read)
+            if known is not None:
+                return known[0]
+        try:
+            # Between the look and the claim, another process may have got the reply.
+            known = await self._known(key, read)
+            return known[0] if known is not None else await self._converse(attempt, read)
+        finally:
+            await self._ledger.release(key)
+
+    async def origin(self, request: Request) -> Origin:
         """Where the reply came from that `ask` has returned for this request.
 
         Raises:
             LedgerError: the ledger cannot be used.
         """
-        return self._ledger.origin(request.key)
+        return await self._ledger.origin(request.key)
 
-    def _known(self, key: str, read: Callable[[str], T]) -> tuple[T] | None:
-        reply = self._ledger.reply(key)
+    async def _known(self, key: str, read: Callable[[str], T]) -> tuple[T] | None:
+        reply = await self._ledger.reply(key)
         if reply is None:
             return None
         try:
@@ -348,11 +356,11 @@ class Client:
                     signal, wait = _SIGNALS.get(error.kind, "neutral"), error.retry_after
                 raise
             finally:
-                # No await between the reply and this: a process that is killed now loses only the calls in flight.
+                # Written down in any case, also for a caller that is cancelled now.
                 result = {"seconds": time.monotonic() - started, **_paid(reply), **outcome}
-                self._ledger.finish(self._budget, call_id, status, most_usd, result)
                 for bill in (attempt.bill, self._total):
                     bill.add(reply)
+                await self._ledger.finish(self._budget, call_id, status, most_usd, result)
         finally:
             standing.queue.leave(ticket, signal, wait)
 
@@ -382,7 +390,7 @@ class Client:
             "attempt": attempt.calls + 1, "format": attempt.response_format.format,
         }  # fmt: skip
         while True:
-            permit, call_id = self._ledger.start(self._budget, call, most_usd)
+            permit, call_id = await self._ledger.start(self._budget, call, most_usd)
             if permit == "go":
                 return call_id
             if permit == "wait" and self._seconds_left(attempt) > 0:

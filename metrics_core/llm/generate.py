@@ -184,7 +184,8 @@ class _Work:
         except BudgetUsedUp as error:
             answer = Answer(None, "skipped", str(error), bill)
         else:
-            answer = Answer(text, "generated" if bill.calls else "from_ledger", None, bill, client.origin(request))
+            status: Literal["generated", "from_ledger"] = "generated" if bill.calls else "from_ledger"
+            answer = Answer(text, status, None, bill, await client.origin(request))
         self._done += 1
         return answer
 

@@ -31,6 +31,10 @@ class LedgerError(OSError):
     """The ledger cannot be read or written. No call is made then, since its reply could be lost."""
 
 
+class LedgerBusy(LedgerError):
+    """Another process is writing to the ledger, and this one was told not to wait."""
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """What a run may spend; None: no limit."""
@@ -68,6 +72,14 @@ class Ledger(Protocol):
         LedgerError: from every method, if the ledger cannot be read or written.
     """
 
+    quick: bool
+    """Whether a verb takes less than a millisecond, unless it has to wait for another process."""
+
+    def patient(self, on: bool) -> None:
+        """Whether to wait for other processes, as at first; or to raise `LedgerBusy` and leave slow work to
+        `keep_alive`, which is then called on another thread.
+        """
+
     def reply(self, key: str) -> str | None:
         """The newest usable reply to a request. One that is damaged is not known, and the log says so."""
 
@@ -103,7 +115,7 @@ class Ledger(Protocol):
         """Every call for these requests, as rows of `COLUMNS`, oldest first. One with a damaged reply has none."""
 
     def keep_alive(self) -> None:
-        """Called about once a second by who waits for replies: what keeps claims alive is looked after here."""
+        """Called about once a second while replies are awaited, for what has to be done now and then."""
 
     def close(self) -> None:
         """Give up all claims and close."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import gc
 import logging
 import math
@@ -32,6 +33,8 @@ _FORMAT_WORDS = re.compile(r"response_format|json_schema|json_object|structured.
 _BROKEN = frozenset(("ConnectError", "ReadError", "WriteError", "CloseError", "RemoteProtocolError"))
 """As httpx names them, whose classes are not imported for this."""
 _DROPPABLE = ("temperature", "seed")
+_LEAST_KEY = 12
+"""Characters of a key that is looked for in replies: a shorter one may be a word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +146,7 @@ async def send(model: ModelRef, messages: Sequence[Message], settings: Mapping[s
         raise CallError("trouble", "timeout", f"no reply within {timeout_s:g} s") from error
     except Exception as error:
         raise _sorted(error, model, timeout_s) from error
-    return _reply(response)
+    return _reply(response, model)
 
 
 def _address(model: ModelRef) -> dict[str, str]:
@@ -157,19 +160,25 @@ def _address(model: ModelRef) -> dict[str, str]:
     return arguments
 
 
-def _reply(response: Any) -> Reply:
+def _reply(response: Any, model: ModelRef) -> Reply:
     choice = response.choices[0] if getattr(response, "choices", None) else None
     if choice is None:
         raise CallError("trouble", "no_choices", "the server's answer has no choices")
     usage = getattr(response, "usage", None)
+    # A server may say back the key that it was sent, and a reply is kept.
+    keys = [secret for secret in _secrets(model) if len(secret) >= _LEAST_KEY]
+
+    def text(value: object) -> str:
+        return storable(_blanked(str(value or ""), keys))
+
     return Reply(
-        text=storable(choice.message.content or ""),
-        finish_reason=str(choice.finish_reason or ""),
+        text=text(choice.message.content),
+        finish_reason=text(choice.finish_reason),
         tokens_in=int(getattr(usage, "prompt_tokens", 0) or 0),
         tokens_out=int(getattr(usage, "completion_tokens", 0) or 0),
         cost_usd=response._hidden_params.get("response_cost"),
-        model=storable(str(response.model or "")),
-        fingerprint=storable(str(getattr(response, "system_fingerprint", "") or "")),
+        model=text(response.model),
+        fingerprint=text(getattr(response, "system_fingerprint", "")),
     )
 
 
@@ -220,14 +229,22 @@ def _by_status(error: Exception, status: int, message: str, timeout_s: float) ->
 
 def _one_line(text: str, model: ModelRef) -> str:
     """The error without line breaks and without any key or password that it may quote."""
-    for secret in _secrets(model):
-        text = text.replace(secret, "***")
+    text = _blanked(text, _secrets(model))
     # Providers quote keys in part: sk-ab***yz.
     text = re.sub(r"\b((sk|pk|key)[-_]|Bearer )[\w*.-]{6,}", "***", text)
     # Who has the address may have a password or a key in it: http://name:password@host/v1?key=...
     text = re.sub(r"(\w://)[^\s/@]+@", r"\1***@", text)
     text = re.sub(r"(\w://[^\s?'\"]+\?)[^\s'\"]+", r"\1***", text)
     return " ".join(storable(text).split())[:500]
+
+
+def _blanked(text: str, secrets: Sequence[str]) -> str:
+    for secret in secrets:
+        # As headers of logins have it. The last characters depend on what follows.
+        encoded = base64.b64encode(secret.encode()).decode().rstrip("=")
+        for form in (re.escape(secret), rf"{re.escape(encoded[:-1])}[\w+/]={{0,2}}"):
+            text = re.sub(form, "***", text)
+    return text
 
 
 def _secrets(model: ModelRef) -> list[str]:

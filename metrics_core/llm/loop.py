@@ -15,8 +15,8 @@ from functools import cache
 from typing import Any, TypeVar
 
 from answerkey.metrics_core.llm.access import Access, CallLimits
+from answerkey.metrics_core.llm.async_ledger import AsyncLedger
 from answerkey.metrics_core.llm.client import Client
-from answerkey.metrics_core.llm.ledger_place import open_ledger
 from answerkey.metrics_core.llm.litellm import abilities
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.rate_limit import AdaptiveLimit, Queue
@@ -81,11 +81,11 @@ async def connect(access: Access, limits: CallLimits, noun: str, check: Callable
         checked()
         return formats_of(model, structured=structured)
 
-    ledger = open_ledger(access.ledger)
+    ledger = await AsyncLedger.open(access.ledger)
     try:
         yield Client(ledger, access.run, limits, noun, lambda model: queue_of(model, limits.concurrency), formats)
     finally:
-        ledger.close()
+        await ledger.close()
 
 
 def queue_of(model: ModelRef, concurrency: int) -> Queue:

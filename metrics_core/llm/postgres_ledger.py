@@ -165,6 +165,8 @@ class PostgresLedger:
         UserError: the place cannot be used, or a package is missing.
     """
 
+    quick = False
+
     def __init__(self, place: str) -> None:
         self._settings = _settings(place)
         self._where = shown(self._settings)
@@ -267,6 +269,9 @@ class PostgresLedger:
                 self._hold(self._me)
             self._rows(_SEEN_GONE)
         return self._me
+
+    def patient(self, on: bool) -> None:
+        """See `Ledger`. There is always the server to wait for."""
 
     def reply(self, key: str) -> str | None:
         """See `Ledger`."""

@@ -22,6 +22,7 @@ from answerkey.metrics_core.llm.ledger import (
     Budget,
     CallStatus,
     Intact,
+    LedgerBusy,
     LedgerError,
     Origin,
     Permit,
@@ -143,6 +144,8 @@ class SQLiteLedger:
     >>> ledger.close()
     """
 
+    quick = True
+
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
         self._where = str(folder / FILE) if folder else ":memory:"
@@ -150,6 +153,8 @@ class SQLiteLedger:
         self._intact = Intact(self._where)
         self._checksum = "checksum"
         self._read_only = False
+        self._patient = True
+        self._mover: sqlite3.Connection | None = None
         # The request of each call in flight.
         self._asked: dict[str, str] = {}
         # Only who writes is an owner: reading leaves no file.
@@ -163,7 +168,8 @@ class SQLiteLedger:
             file = folder / FILE
             _made(file)
             self._read_only = not _writable(file)
-            self._db = _for_reading(file) if self._read_only else _connected(f"file:{quote(str(file))}?mode=rw")
+            self._address = f"file:{quote(str(file))}?mode=rw"
+            self._db = _for_reading(file) if self._read_only else _connected(self._address)
             try:
                 self._open()
             except BaseException:
@@ -203,6 +209,8 @@ class SQLiteLedger:
             raise
         except (sqlite3.Error, OSError) as error:
             code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+            if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED) and not self._patient:
+                raise LedgerBusy(f"the ledger {self._where} is being written by another process") from error
             remedy = _REMEDIES.get(code, "free space or repair the file, then run again")
             raise LedgerError(
                 f"the ledger {self._where} cannot be used ({error}); what was paid for so far is kept in it: {remedy}"
@@ -370,8 +378,22 @@ class SQLiteLedger:
                 ):
                     yield self._intact.row(row[:-1], row[-1])
 
+    def patient(self, on: bool) -> None:
+        """See `Ledger`."""
+        with self._translated():
+            self._db.execute(f"PRAGMA busy_timeout = {_WAIT_SECONDS * 1e3 if on else 0:.0f}")
+            # A commit writes to the log; what waits for the disk is moving it from there to the file.
+            self._db.execute("PRAGMA wal_autocheckpoint = 0")
+        self._patient = on
+
     def keep_alive(self) -> None:
-        """See `Ledger`. The system keeps the lock of a living process."""
+        """See `Ledger`. A living process keeps its claims; what is done here is to move the log to the file."""
+        if self._folder is None or self._read_only:
+            return
+        with self._translated():
+            if self._mover is None:
+                self._mover = _connected(self._address)
+            self._mover.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def close(self) -> None:
         """See `Ledger`."""
@@ -383,6 +405,8 @@ class SQLiteLedger:
                 # On a full disk the claims stay; without their owner they block nothing.
                 if self._owners is not None:
                     self._owners.close()
+                if self._mover is not None:
+                    self._mover.close()
                 self._db.close()
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import duckdb
 
-from tests.judge_server import JudgeServer, agreeable
+from tests.judge_server import Body, JudgeServer, agreeable
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 IN_ENVIRONMENT = "sk-canary-environment-0123456789abcdef"
@@ -22,7 +22,7 @@ def test_a_key_is_nowhere(
 ) -> None:
     home = tmp_path / "home"
     save_secret("judge-key", IN_BLOCK)
-    with JudgeServer(agreeable) as judge:
+    with JudgeServer(_says_keys) as judge:
         # This answer quotes the key.
         judge.faults = lambda _number, _body: "unauthorized"
         base = ("--judge-base", judge.url, "--home", home)
@@ -51,6 +51,12 @@ def test_a_key_is_nowhere(
     files = [path for folder in (home, server_folder) for path in folder.rglob("*") if path.is_file()]
     assert {"answerkey.duckdb", "judge.sqlite", "prefect.db"} <= {path.name for path in files}
     assert [path for path in files if b"canary" in path.read_bytes()] == []
+
+
+def _says_keys(body: Body) -> str:
+    """The verdict of an agreeable judge, with the key that it was sent as the reason."""
+    said = json.loads(agreeable(body))
+    return json.dumps({key: IN_BLOCK if key == "reason" else value for key, value in said.items()})
 
 
 def _warehouse(home: Path) -> str:

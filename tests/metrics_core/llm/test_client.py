@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
@@ -11,7 +13,7 @@ import pytest
 
 from answerkey.metrics_core.llm.litellm import CallError
 from answerkey.metrics_core.llm.response_format import FormatNegotiation, ResponseFormat
-from tests.judge_server import Body, JudgeServer
+from tests.judge_server import Body, JudgeServer, Reply
 from tests.metrics_core.judges.asking import (
     KEY,
     always,
@@ -201,6 +203,22 @@ def test_the_key_is_in_no_message_and_no_file(judge_server: Serve, tmp_path: Pat
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert files
     assert not any(KEY.encode() in path.read_bytes() for path in files)
+
+
+def test_a_key_that_a_server_says_back_is_not_kept(judge_server: Serve, tmp_path: Path) -> None:
+    written = base64.b64encode(KEY.encode()).decode()
+
+    def say(body: Body) -> Reply:
+        said = json.loads(match(body)) | {"reason": f"The key is {KEY}, or {written}."}
+        return Reply(json.dumps(said), model=KEY)
+
+    server = judge_server(say, faults=at_first("says_key"))
+    [found] = ask(samples(1), options(server, ledger=str(tmp_path)))
+    assert (found.status, found.reason, server.n_requests) == ("scored", "The key is ***, or ***.", 2)
+    [(failed, _), (usable, model)] = rows(tmp_path, "message, model")
+    assert ("The key *** was seen." in failed, usable, model) == (True, None, "***")
+    files = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert not any(form.encode() in file for form in (KEY, written[:20]) for file in files)
 
 
 # How the reply's format is asked for.
