@@ -99,7 +99,7 @@ class Generating(Form):
         ge=0.0,
         le=2.0,
         title="Temperature",
-        description="0: the most probable answer, as far as the provider keeps to it.",
+        description="0: the most probable answer, if the provider honours it.",
     )
     repeats: int = Field(
         1,
@@ -143,19 +143,19 @@ class Generating(Form):
         64,
         ge=1,
         title="Calls at once",
-        description="The most calls in flight. The rate that the model can take is learned during the run.",
+        description="The most calls in flight. The model's rate limit is learned during the run.",
     )
     timeout_s: float = Field(
         120.0,
         gt=0.0,
         title="Seconds per call",
-        description="Seconds after which a call is abandoned and made again.",
+        description="Seconds after which a call is abandoned and retried.",
     )
     deadline_s: float = Field(
         300.0,
         gt=0.0,
         title="Seconds per question",
-        description="Seconds after which a question is abandoned for good, with all its calls and waiting.",
+        description="Seconds after which a question is abandoned for good, retries and waiting included.",
     )
 
     def asking(self, home: Home, run: str) -> Asking:

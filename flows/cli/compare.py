@@ -42,10 +42,14 @@ def report(  # noqa: PLR0913
     ] = None,
     /,
     *,
-    listed: Annotated[bool, Parameter("--list", help="List the reports, or those whose id starts with ID.")] = False,
+    listed: Annotated[
+        bool, Parameter("--list", help="List reports: all, or those whose id starts with the given text.")
+    ] = False,
     by: Annotated[
         str | None,
-        Parameter("--by", metavar="METRIC.FIELD", help="What the slices show (else the primary field)."),
+        Parameter(
+            "--by", metavar="METRIC.FIELD", help="The field whose slices are shown. Without it: the primary field."
+        ),
     ] = None,
     all_fields: AllFields = False,
     baseline: Baseline = "",
@@ -88,7 +92,7 @@ def compare(
     samples: Annotated[
         int,
         Parameter(
-            "--samples", group=OUTPUT, help="Print the samples that changed most in the first field, this many of them."
+            "--samples", group=OUTPUT, help="Print this many of the samples that changed most in the first field."
         ),
     ] = 0,
     moved: Annotated[
@@ -143,11 +147,16 @@ def diff(
 def history(
     metric_field: Annotated[
         str,
-        Parameter(metavar="METRIC.FIELD", help="For instance label.correct. Of a rule: else its metric's main field."),
+        Parameter(
+            metavar="METRIC.FIELD",
+            help="For instance label.correct. With --rule it may be left out: the main field of the rule's metric.",
+        ),
     ] = "",
     /,
     *,
-    rule: Annotated[str, Parameter("--rule", help="The traces that this rule has scored, by time.")] = "",
+    rule: Annotated[
+        str, Parameter("--rule", help="Show the traces that this rule has scored over time, instead of reports.")
+    ] = "",
     by: Annotated[Literal["day", "week", "month"], Parameter("--by", help="The length of a period of a rule.")] = "day",
     dataset: Dataset = "",
     as_json: AsJson = False,

@@ -29,7 +29,13 @@ _Primary = Annotated[
     str | None, Parameter("--primary", group=_POLICY, metavar="METRIC.FIELD", help="The field that decides.")
 ]
 _Margin = Annotated[
-    float | None, Parameter("--margin", group=_POLICY, metavar="X", help="The loss of that field that does not matter.")
+    float | None,
+    Parameter(
+        "--margin",
+        group=_POLICY,
+        metavar="X",
+        help="The non-inferiority margin: the largest loss of that field that does not matter.",
+    ),
 ]
 _Looks = Annotated[
     Looks | None,

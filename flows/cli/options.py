@@ -87,8 +87,8 @@ AllFields = Annotated[
         "--all-fields", group=OUTPUT, help="Show every field, not one per metric; comparisons are corrected for all."
     ),
 ]
-AsJson = Annotated[bool, Parameter("--json", group=OUTPUT, help="Print JSON in place of tables.")]
-Quiet = Annotated[bool, Parameter("--quiet", group=OUTPUT, help="Print warnings only while it works.")]
+AsJson = Annotated[bool, Parameter("--json", group=OUTPUT, help="Print JSON instead of tables.")]
+Quiet = Annotated[bool, Parameter("--quiet", group=OUTPUT, help="Print only warnings while it runs.")]
 Dataset = Annotated[
     str, Parameter("--dataset", metavar="NAME", help="The data set, where a release has reports on several.")
 ]
@@ -111,7 +111,8 @@ PolicyOption = Annotated[
     ),
 ]
 NoPage = Annotated[
-    bool, Parameter("--no-page", group=COMPARING, help="Write no page into the folder pages of the warehouse.")
+    bool,
+    Parameter("--no-page", group=COMPARING, help="Do not write an HTML page into the folder pages of the warehouse."),
 ]
 
 Model = TypeVar("Model", bound="BaseModel")
@@ -196,11 +197,14 @@ def _parameter(name: str, form: type[BaseModel], of: str, option: str, flags: Fl
     elif info.annotation not in (bool, int, float) and get_origin(info.annotation) is not Literal:
         kind = str
     required = info.is_required() or of in flags.required
+    text = info.description or ""
+    # What an empty field stands for is no matter where the command insists on a value.
+    text = text.partition(" Empty: ")[0] if required else text
     default = None if required else info.get_default(call_default_factory=True)
     parameter = Parameter(
         name=() if positional else option,
         group=heading("Arguments" if positional else flags.group),
-        help=f"{info.description} May be repeated." if many and of in flags.repeated else info.description,
+        help=f"{text} May be repeated." if many and of in flags.repeated else text,
         metavar="A,B" if many and kind is str else option if positional else _METAVARS.get(kind, "TEXT"),
         show_default=shown(default) or False,
         negative="",

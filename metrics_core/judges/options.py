@@ -75,8 +75,8 @@ class JudgeOptions(Validated):
         ge=0.0,
         lt=0.5,
         title="Cascade",
-        description="The share of errors to accept, for instance 0.02, where the offline judge decides meaning_match "
-        "first and the judges are asked only about the rest. 0: they are asked about everything.",
+        description="Let the offline judge decide meaning_match where it errs in at most this share, for instance "
+        "0.02, and ask the judges only about the rest. 0: ask them about everything.",
     )
     jury: Jury = Field(
         "majority",
@@ -93,19 +93,19 @@ class JudgeOptions(Validated):
         64,
         ge=1,
         title="Calls at once",
-        description="The most calls in flight to one judge. The rate that it can take is learned during the run.",
+        description="The most calls in flight to one judge. Its rate limit is learned during the run.",
     )
     timeout_s: float = Field(
         60.0,
         gt=0.0,
         title="Seconds per call",
-        description="Seconds after which a call is abandoned and made again.",
+        description="Seconds after which a call is abandoned and retried.",
     )
     deadline_s: float = Field(
         180.0,
         gt=0.0,
         title="Seconds per question",
-        description="Seconds after which a question to a judge is abandoned for good, with all its calls and waiting.",
+        description="Seconds after which a question to a judge is abandoned for good, retries and waiting included.",
     )
 
     @field_validator("judges")

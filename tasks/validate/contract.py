@@ -43,7 +43,7 @@ class Thresholds(Validated):
         gt=1.0,
         allow_inf_nan=False,
         title="Length drift",
-        description="Warn from this ratio of the median answer lengths of two releases on.",
+        description="Warn when the median answer lengths of two releases differ by this ratio or more.",
     )
 
 
