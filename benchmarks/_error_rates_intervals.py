@@ -10,10 +10,11 @@ import numpy as np
 from _error_rates import COVERED, ONE_SIDED, Figure, Floats, Rng, Row, Table, change_of, counts, number, pairs, table
 from scipy.stats import binom, binomtest, t
 
+from answerkey.metrics_core.metrics.bleu import bleu_extremes, corpus_bleu
 from answerkey.metrics_core.statistics.agreement import agreement, auroc
 from answerkey.metrics_core.statistics.bounded_mean import rejects
 from answerkey.metrics_core.statistics.clustered import mean_interval, proportion_interval
-from answerkey.metrics_core.statistics.intervals import Interval
+from answerkey.metrics_core.statistics.intervals import Interval, SumStatistic, bootstrap
 from answerkey.metrics_core.statistics.paired import difference_interval, pooled_difference
 from answerkey.metrics_core.statistics.ppi import ppi_mean, rogan_gladen
 
@@ -34,6 +35,7 @@ def tables() -> Iterator[Table]:
     yield table("clusters", ("clusters", "correlation"), _clusters())
     yield table("agreement", ("rows",), rows_of(agreements, (30, 100, 1000)))
     yield table("few labels", ("labels",), rows_of(few_labels, (10, 20, 30, 100, 300)))
+    yield table("ratios of sums", ("rows",), rows_of(ratios, NS))
     yield table("price", ("rows",), rows_of(price, NS))
 
 
@@ -228,8 +230,6 @@ def few_labels(rng: Rng, runs: int, labelled: int) -> Row:
         corrected = rogan_gladen(int(positive), n, _confusion(int(right), int(fooled), int(ones), labelled))
         intervals.append(corrected and corrected.interval)
     figures["Rogan-Gladen"] = covered(iter(intervals), 0.8, runs)
-    if labelled >= 30:
-        figures["ratio of sums, bootstrap"] = _ratio(rng, min(runs, 400), labelled)
     return figures
 
 
@@ -239,18 +239,44 @@ def _confusion(right: int, fooled: int, ones: int, n: int) -> tuple[int, int, in
     return Confusion(right, fooled, ones - right, n - ones - fooled)
 
 
-def _ratio(rng: Rng, runs: int, n: int) -> Figure:
-    """Like corpus BLEU: sums of matches and of lengths are divided; 400 repetitions at most."""
-
-    def drawn() -> Floats:
-        lengths = rng.integers(5, 30, n)
-        return np.stack([rng.binomial(lengths, 0.6), lengths], axis=1).astype(float)
-
+def ratios(rng: Rng, runs: int, n: int) -> Row:
+    """What is summed before it is divided: a share of words, and corpus BLEU where matches are likely and rare."""
+    figures, bleu = {}, SumStatistic(corpus_bleu, bleu_extremes)
+    shared_words = [_words(rng, n) for _ in range(runs)]
+    found = (bootstrap(row, _RATIO, seed=run) for run, row in enumerate(shared_words))
+    figures["ratio"] = covered(found, 0.6, runs)
     found = (
-        pooled_difference(drawn(), drawn(), lambda total: total[0] / total[1], permutations=1, seed=run).interval
-        for run in range(runs)
+        pooled_difference(row, _words(rng, n), _RATIO, permutations=1, seed=run).interval
+        for run, row in enumerate(shared_words)
     )
-    return covered(found, 0.0, runs)
+    figures["difference of ratios"] = covered(found, 0.0, runs)
+    for name, likely in (("half match", 0.5), ("one in seven matches", 1 / 7)):
+        truth = float(corpus_bleu(_counts(np.random.default_rng(1), 1_000_000, likely).sum(axis=0)))
+        one = (bootstrap(_counts(rng, n, likely), bleu, seed=run) for run in range(runs))
+        figures[f"BLEU, {name}"] = covered(one, truth, runs)
+        two = (pooled_difference(*(_counts(rng, n, likely) for _ in "ab"), bleu, permutations=1) for _ in range(runs))
+        figures[f"BLEU difference, {name}"] = covered((pair.interval for pair in two), 0.0, runs)
+    return figures
+
+
+def _words(rng: Rng, n: int) -> Floats:
+    """Matches and lengths of answers."""
+    lengths = rng.integers(5, 30, n)
+    return np.stack([rng.binomial(lengths, 0.6), lengths], axis=1).astype(float)
+
+
+_RATIO = SumStatistic(lambda sums: sums[..., 0] / sums[..., 1], lambda mean: (mean * [0, 1], mean[[1, 1]]))
+
+
+def _counts(rng: Rng, n: int, likely: float) -> Floats:
+    """What BLEU counts, of answers whose words match with very different chances: `likely` on average, some all."""
+    reference = np.ceil(rng.lognormal(2.5, 0.6, n))
+    right = rng.random(n) < likely / 5
+    length = np.where(right, reference, np.maximum(1, np.round(reference * rng.lognormal(0, 0.25, n))))
+    chance = np.where(right, 1.0, rng.beta(4 * likely, 4 * (1 - likely), n))
+    possible = np.maximum(0, length[:, None] - np.arange(4))
+    matches = rng.binomial(possible.astype(int), chance[:, None] ** (1 + np.arange(4) / 2))
+    return np.column_stack([length, reference, np.minimum.accumulate(matches, axis=1), possible])
 
 
 def price(rng: Rng, runs: int, n: int) -> Row:

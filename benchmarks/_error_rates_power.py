@@ -17,9 +17,10 @@ from answerkey.metrics_core.statistics.power import minimum_detectable, needed_t
 
 Rows = Iterator[tuple[tuple[str, ...], Callable[[Rng, int], Row]]]
 FAMILIES = (1, 5, 14)
-FLIPS = 999
-PILOTS = 9
-"""Comparisons of equal releases. The median of what they state is put to the test."""
+FLIPS = 9_999
+"""As many as a comparison of so few rows tries."""
+PILOTS, CLUSTERED_PILOTS = 99, 25
+"""Comparisons of equal releases, of rows and of clusters. The median of what they state is put to the test."""
 
 
 def tables() -> Iterator[Table]:
@@ -132,13 +133,19 @@ def measured_of(drawn: tuple[Floats, Codes | None], *, binary: bool, seed: int, 
     return paired_difference(old, new, binary=binary, clusters=clusters, seed=seed, permutations=1 if fast else 999)
 
 
+def _pilots(rng: Rng, draw: Draw) -> list[tuple[Floats, Codes | None]]:
+    """Rows without a difference."""
+    first = draw(rng, 0.0)
+    return [first, *(draw(rng, 0.0) for _ in range((PILOTS if first[1] is None else CLUSTERED_PILOTS) - 1))]
+
+
 def simulated(rng: Rng, runs: int, draw: Draw, *, binary: bool = False) -> Row:
     figures: dict[str, Figure] = {}
-    pilots = [measured_of(draw(rng, 0.0), binary=binary, seed=0, fast=True) for _ in range(PILOTS)]
+    pilots = [measured_of(first, binary=binary, seed=0, fast=True) for first in _pilots(rng, draw)]
     for family in FAMILIES:
         effects = [minimum_detectable(pilot, family=family) for pilot in pilots]
         known = [effect for effect in effects if effect is not None]
-        effect = float(np.median(known)) if len(known) > PILOTS / 2 else None
+        effect = float(np.median(known)) if len(known) > len(pilots) / 2 else None
         # Few repetitions are enough where nothing can be shown.
         many = runs if effect is not None else min(runs, 200)
         hits = shown(rng, [draw(rng, 0.9 if effect is None else effect) for _ in range(many)], family)
@@ -220,12 +227,11 @@ def enough_to_pass(n: int, changed: float, margin: float) -> Row:
 
 def enough_graded_to_pass(rng: Rng, runs: int, pilot: Draw, grown: Callable[[int, float], Draw], margin: float) -> Row:
     stated = []
-    for _ in range(PILOTS):
-        change, codes = pilot(rng, 0.0)
+    for change, codes in _pilots(rng, pilot):
         stated.append(needed_to_pass(change, codes, -margin, 0.0, binary=False, bounds=(-1.0, 1.0)))
     needed = int(np.median([one for one in stated if one is not None]))
     passed = 0
-    for _ in range(min(runs, 500)):
+    for _ in range(runs):
         change, codes = grown(needed, 0.2)(rng, 0.0)
         passed += outcome_of(np.zeros(len(change)), change, margin, binary=False, clusters=codes) == "PASS"
-    return _enough(needed, Figure(passed / min(runs, 500), POWERED, min(runs, 500)))
+    return _enough(needed, Figure(passed / runs, POWERED, runs))

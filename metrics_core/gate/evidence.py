@@ -9,16 +9,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.statistics.bounded_mean import rejects
-from answerkey.metrics_core.statistics.clustered import (
-    Codes,
-    Floats,
-    Mask,
-    mean,
-    mean_interval,
-    proportion_interval,
-    unit_sums,
-)
+from answerkey.metrics_core.statistics.bounded_mean import Floats, rejects
+from answerkey.metrics_core.statistics.clustered import Codes, Mask, mean, mean_interval, proportion_interval, unit_sums
 from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, Interval
 from answerkey.metrics_core.statistics.paired import difference_interval
 from answerkey.metrics_core.statistics.power import detectable_loss, needed_to_pass

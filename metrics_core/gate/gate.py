@@ -29,10 +29,11 @@ from answerkey.metrics_core.gate.evidence import Calibrated, Coverage, Evidence,
 from answerkey.metrics_core.gate.policy import Policy, PolicyRule
 from answerkey.metrics_core.statistics.bounded_mean import minimum_clusters
 from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, percent
-from answerkey.metrics_core.statistics.power import Decision, needed_to_decide
+from answerkey.metrics_core.statistics.power import needed_to_decide
 
 GateOutcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INCOMPLETE"]
-
+Decision = Literal["PASS", "FAIL", "INCONCLUSIVE"]
+"""What an interval says of a floor: it lies above, below, or contains it."""
 PRECEDENCE: tuple[GateOutcome, ...] = ("FAIL", "INCOMPLETE", "INCONCLUSIVE", "PASS")
 """Which outcome outweighs which, among several rules and among several gates."""
 _MAX_REASONS = 3

@@ -27,7 +27,8 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.evidence import Evidence, PairedScores, RuleStatistic, statistic_of
 from answerkey.metrics_core.gate.gate import PRECEDENCE, GateOutcome, decisions
 from answerkey.metrics_core.gate.policy import Policy, PolicyRule
-from answerkey.metrics_core.statistics.clustered import Codes, Floats
+from answerkey.metrics_core.statistics.bounded_mean import Floats
+from answerkey.metrics_core.statistics.clustered import Codes
 from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, clopper_pearson
 from answerkey.metrics_core.statistics.power import POWER
 

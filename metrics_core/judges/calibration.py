@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from answerkey.metrics_core.statistics.agreement import Agreement, Threshold, agreement, auroc, best_threshold
-from answerkey.metrics_core.statistics.clustered import Floats, codes_of
+from answerkey.metrics_core.statistics.bounded_mean import Floats
+from answerkey.metrics_core.statistics.clustered import codes_of
 from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate
 
 _FOLDS = 5

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import regex
 
@@ -21,6 +21,9 @@ from answerkey.metrics_core.metric import Field
 from answerkey.metrics_core.metrics._lexical import LexicalMetric, References, counted, identical
 from answerkey.metrics_core.text import TOKENIZER_ID as NORMAL_FORM_ID
 from answerkey.metrics_core.text import normal_reference, normalise
+
+if TYPE_CHECKING:
+    from answerkey.metrics_core.statistics.bounded_mean import Floats
 
 MAX_ORDER = 4
 TOKENIZER_ID = "13a+chars"
@@ -160,16 +163,46 @@ def bleu_score(stats: BleuStats) -> float:
     return min(1.0, _brevity(stats) * math.exp(log_sum / order))
 
 
-def corpus_bleu(stats: BleuStats) -> float:
-    """BLEU in [0, 1] of summed statistics, all orders counted: for a whole release."""
-    if not all(stats.total) or not any(stats.correct):
-        return 0.0
-    log_sum, smooth = 0.0, 1.0
-    for correct, total in zip(stats.correct, stats.total, strict=True):
-        if not correct:
-            smooth *= 2
-        log_sum += math.log(correct / total if correct else 1 / (smooth * total))
-    return min(1.0, _brevity(stats) * math.exp(log_sum / MAX_ORDER))
+def corpus_bleu(totals: Floats) -> Floats:
+    """BLEU in [0, 1] of whole releases, all orders counted.
+
+    Args:
+        totals: shape (..., 10): sums of `BleuStats.flat` over all answers, which may be weighted.
+
+    Returns:
+        (...)
+
+    >>> import numpy as np
+    >>> round(float(corpus_bleu(np.array([5, 4, 4, 3, 2, 1, 5, 4, 3, 2]))), 6)
+    0.66874
+    """
+    import numpy as np
+
+    correct, possible = totals[..., 2 : 2 + MAX_ORDER], totals[..., 2 + MAX_ORDER :]
+    defined = np.asarray(possible.all(axis=-1) & correct.any(axis=-1))
+    correct, possible = (np.where(defined[..., None], part, 1) for part in (correct, possible))
+    smooth = 2.0 ** np.cumsum(correct == 0, axis=-1)
+    precisions = np.where(correct > 0, correct, 1 / smooth) / possible
+    length, reference = totals[..., 0], totals[..., 1]
+    brevity = np.exp(np.minimum(0.0, 1 - reference / np.where(defined, length, 1)))
+    return np.where(defined, np.minimum(1.0, brevity * np.exp(np.log(precisions).mean(axis=-1))), 0.0)
+
+
+def bleu_extremes(mean: Floats) -> tuple[Floats, Floats]:
+    """The worst and the best answer of the length of a mean one: without any match, and equal to its reference.
+
+    Args:
+        mean: shape (10,), as `BleuStats.flat`; so are the two results.
+
+    >>> import numpy as np
+    >>> worst, best = bleu_extremes(np.array([4, 5, 3, 1, 0, 0, 4, 3, 2, 1]))
+    >>> worst.tolist(), best.tolist()
+    ([4, 5, 0, 0, 0, 0, 4, 3, 2, 1], [4, 4, 4, 3, 2, 1, 4, 3, 2, 1])
+    """
+    worst, best = mean.copy(), mean.copy()
+    matches = slice(2, 2 + MAX_ORDER)
+    worst[matches], best[matches], best[1] = 0, mean[2 + MAX_ORDER :], mean[0]
+    return worst, best
 
 
 def _brevity(stats: BleuStats) -> float:

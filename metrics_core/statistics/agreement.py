@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from answerkey.metrics_core.statistics.bounded_mean import Floats
 from answerkey.metrics_core.statistics.clustered import (
     Clusters,
     Codes,
-    Floats,
     Scale,
     check_same_rows,
     codes_of,

@@ -32,6 +32,7 @@ import numpy.typing as npt
 from answerkey.metrics_core.statistics.intervals import LEVEL, Interval
 
 Floats = npt.NDArray[np.float64]
+"""One number per row, shape (rows,), or several, shape (rows, numbers)."""
 
 _LARGEST_ALPHA = 0.25
 """A sum of weighted exponentials is at or above its mean more often (at least 1 / e; Gruenbaum 1960)."""

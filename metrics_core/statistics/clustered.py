@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.statistics.bounded_mean import bounded_mean
+from answerkey.metrics_core.statistics.bounded_mean import Floats, bounded_mean
 from answerkey.metrics_core.statistics.intervals import (
     LEVEL,
     Interval,
@@ -18,9 +18,6 @@ from answerkey.metrics_core.statistics.intervals import (
     t_quantile,
     unseen,
 )
-
-Floats = npt.NDArray[np.float64]
-"""One number per row, shape (rows,), or several, shape (rows, numbers)."""
 
 Codes = npt.NDArray[np.intp]
 """The cluster or group of each row, shape (rows,), counted from 0."""

@@ -19,11 +19,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.statistics.bounded_mean import Units
+from answerkey.metrics_core.statistics.bounded_mean import Floats, Units
 from answerkey.metrics_core.statistics.clustered import (
     Clusters,
     Codes,
-    Floats,
     check_same_rows,
     codes_of,
     design_effect,
@@ -34,7 +33,7 @@ from answerkey.metrics_core.statistics.clustered import (
     unit_sums,
     zeros_and_ones,
 )
-from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, bootstrap, paired_proportions
+from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, SumStatistic, bootstrap, paired_proportions
 
 PERMUTATIONS = 9999
 
@@ -65,7 +64,7 @@ def sign_flip(sums: Floats, *, seed: int = 0, permutations: int = PERMUTATIONS) 
 def exchange(
     old: Floats,
     new: Floats,
-    statistic: Callable[[Floats], float],
+    statistic: Callable[[Floats], Floats],
     *,
     seed: int = 0,
     permutations: int = PERMUTATIONS,
@@ -74,20 +73,19 @@ def exchange(
 
     Args:
         old: (units, numbers): sufficient statistics; `new`: likewise, of the same units.
-        statistic: from the sum over units, shape (numbers,), to the statistic.
+        statistic: from sums over units, shape (..., numbers), to the statistic, shape (...).
 
     >>> old, new = np.array([[1.0, 4.0], [2.0, 4.0]]), np.array([[3.0, 4.0], [4.0, 4.0]])
-    >>> exchange(old, new, lambda total: total[0] / total[1])
+    >>> exchange(old, new, lambda total: total[..., 0] / total[..., 1])
     0.5
     """
     moves = (new - old)[(new != old).any(axis=1)]
     before, after = old.sum(axis=0), new.sum(axis=0)
-    least = abs(statistic(after) - statistic(before)) - _ROUNDING
+    least = abs(float(statistic(after) - statistic(before))) - _ROUNDING
 
     def extreme(exchanged: Floats) -> np.ndarray:
         moved = exchanged @ moves
-        differences = [abs(statistic(after - m) - statistic(before + m)) for m in moved]
-        return np.array(differences) >= least
+        return np.abs(statistic(after - moved) - statistic(before + moved)) >= least
 
     return _share(extreme, len(moves), seed, permutations)
 
@@ -257,7 +255,7 @@ def mcnemar(fixed: int, broken: int) -> float:
 def pooled_difference(
     old: npt.ArrayLike,
     new: npt.ArrayLike,
-    statistic: Callable[[Floats], float],
+    statistic: SumStatistic,
     *,
     clusters: Clusters = None,
     seed: int = 0,
@@ -267,18 +265,19 @@ def pooled_difference(
 ) -> PairedDifference:
     """Compare a statistic that is not a mean of rows, for instance corpus BLEU, of two releases on the same rows.
 
-    The interval is the percentile bootstrap of the difference, both releases resampled together; the test exchanges
-    the releases in random units.
+    The interval is the `bootstrap` of the difference, both releases weighted together; the test exchanges the releases
+    in random units.
 
     Args:
         old: (rows, numbers): sufficient statistics of the old release's rows; `new`: of the new one's.
-        statistic: from the sum over rows, shape (numbers,), to the statistic; a finite number for any such sum.
+        statistic: of one release; its value is finite for any sum over rows.
 
     Raises:
         ValueError: no rows, other shapes, numbers that are not finite.
 
     >>> old, new = [[1, 4], [2, 4], [2, 4]], [[3, 4], [2, 4], [4, 4]]
-    >>> found = pooled_difference(old, new, lambda total: total[0] / total[1])
+    >>> ratio = SumStatistic(lambda s: s[..., 0] / s[..., 1], lambda mean: (mean * [0, 1], mean[[1, 1]]))
+    >>> found = pooled_difference(old, new, ratio)
     >>> round(float(found.difference), 3), found.test
     (0.333, 'exchange')
     """
@@ -293,17 +292,25 @@ def pooled_difference(
     sums = sums[np.lexsort(sums.T)]
     width = before.shape[1]
 
-    def difference(total: Floats) -> float:
-        return statistic(total[width:]) - statistic(total[:width])
+    def difference(totals: Floats) -> Floats:
+        found: Floats = statistic.value(totals[..., width:]) - statistic.value(totals[..., :width])
+        return found
+
+    def apart(mean: Floats) -> tuple[Floats, Floats]:
+        (old_worst, old_best), (new_worst, new_best) = (
+            statistic.extremes(mean[:width]),
+            statistic.extremes(mean[width:]),
+        )
+        return np.hstack([old_best, new_worst]), np.hstack([old_worst, new_best])
 
     total = sums.sum(axis=0)
     return PairedDifference(
         n=len(both),
         units=len(sums),
-        old=statistic(total[:width]),
-        new=statistic(total[width:]),
-        difference=difference(total),
-        interval=bootstrap(sums, difference, seed=seed, resamples=resamples, level=level),
-        p=exchange(sums[:, :width], sums[:, width:], statistic, seed=seed, permutations=permutations),
+        old=float(statistic.value(total[:width])),
+        new=float(statistic.value(total[width:])),
+        difference=float(difference(total)),
+        interval=bootstrap(sums, SumStatistic(difference, apart), seed=seed, resamples=resamples, level=level),
+        p=exchange(sums[:, :width], sums[:, width:], statistic.value, seed=seed, permutations=permutations),
         test="exchange",
     )

@@ -19,14 +19,14 @@ _PARTS, _EXTREMES = 96, 16
 """Units are planned with in so many groups of equal size; the extreme ones on either side each for itself."""
 
 
-class Plan:
+class PlannedUnits:
     """Units like those that were measured, moved by an effect, and made more or fewer.
 
     All are moved, by the same amount a row. Where few have a difference at all, only these are; and an effect that is
     larger than if all of these had changed for the better takes more such units. Of 0/1 rows no more than all can
     change, so the more of the changes go one way, the less they vary.
 
-    >>> plan = Plan(Units(np.array([0.1, -0.1] * 50), np.ones(1), np.ones(1)), low=-1.0, high=1.0)
+    >>> plan = PlannedUnits(Units(np.array([0.1, -0.1] * 50), np.ones(1), np.ones(1)), low=-1.0, high=1.0)
     >>> plan.excludes(0.1, 0.0, growth=1.0, power=0.8, level=0.95), round(plan.error(0.1, growth=1.0), 4)
     (True, 0.0101)
     """
@@ -48,7 +48,7 @@ class Plan:
         self._design_effect = 1.0
 
     @classmethod
-    def of(cls, measured: PairedDifference) -> Plan:
+    def of(cls, measured: PairedDifference) -> PlannedUnits:
         """Of a comparison that has `changes`."""
         assert measured.changes is not None
         plan = cls(measured.changes, -measured.span, measured.span)
@@ -58,7 +58,7 @@ class Plan:
             plan._mean = measured.difference
         return plan
 
-    def mirrored(self) -> Plan:
+    def mirrored(self) -> PlannedUnits:
         """The same with all differences the other way."""
         other = copy(self)
         other.low, other.high = -self.high, -self.low

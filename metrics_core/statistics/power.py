@@ -1,4 +1,4 @@
-"""Non-inferiority by an interval, minimum detectable effects, and the sample sizes that either needs.
+"""Minimum detectable effects, and the sample sizes that these and non-inferiority need.
 
 Effects are positive and stand for a change in either direction; tests are two-sided at 1 - `level`. A difference counts
 as shown where the interval excludes 0 and the p-value, times the fields of the family, is below 1 - `level`: the first
@@ -15,15 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Literal
 
 import numpy as np
 
-from answerkey.metrics_core.statistics.bounded_mean import Units, bounded_mean
-from answerkey.metrics_core.statistics.clustered import Codes, Floats, unit_sums
-from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, normal_quantile
+from answerkey.metrics_core.statistics.bounded_mean import Floats, Units, bounded_mean
+from answerkey.metrics_core.statistics.clustered import Codes, unit_sums
+from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, normal_quantile, paired_proportions
 from answerkey.metrics_core.statistics.paired import PairedDifference, difference_interval
-from answerkey.metrics_core.statistics.planning import Plan, sign_flip_shift
+from answerkey.metrics_core.statistics.planning import PlannedUnits, sign_flip_shift
 
 POWER = 0.8
 """The chance of detecting an effect that planning asks for by default."""
@@ -53,7 +52,7 @@ def minimum_detectable(
         return detectable_share(measured.n, changed, family=family, power=power, level=level)
     if undetectable(measured, family=family, level=level) or measured.changes is None:
         return None
-    plan = Plan.of(measured)
+    plan = PlannedUnits.of(measured)
     decision = _Decision(family, power, level)
     low, high = max(plan.error(0.0, 1.0) / 4, measured.span * SMALLEST_EFFECT), measured.span
     if not decision.shows(plan, high, 1.0):
@@ -123,7 +122,7 @@ def needed_to_show(
         return needed_for_share(effect, changed, family=family, power=power, level=level)
     if measured.changes is None:
         return None
-    plan = Plan.of(measured)
+    plan = PlannedUnits.of(measured)
     decision = _Decision(family, power, level)
     growth = _growth(lambda growth: decision.shows(plan, effect, growth), most)
     return None if growth is None else math.ceil(growth * measured.n)
@@ -146,7 +145,7 @@ class _Decision:
     def __init__(self, family: int, power: float, level: float) -> None:
         self.family, self.power, self.level = family, power, level
 
-    def shows(self, plan: Plan, effect: float, growth: float) -> bool:
+    def shows(self, plan: PlannedUnits, effect: float, growth: float) -> bool:
         """Whether `growth` times as many units show a true difference of `effect`, in either direction."""
         shift = sign_flip_shift(plan.n_changed(effect, growth), (1 - self.level) / self.family, self.power)
         if shift is None or effect < shift * plan.error(effect, growth):
@@ -295,41 +294,12 @@ def _fewest(effect: float, enough: Callable[[int], bool]) -> int:
     return high
 
 
-Decision = Literal["PASS", "FAIL", "INCONCLUSIVE"]
-
-
-def decide(interval: Interval | None, margin: float) -> Decision:
-    """Non-inferiority: is the new release at most `margin` worse than the old one?
-
-    PASS: the whole interval lies above -margin. FAIL: the whole interval lies below it. INCONCLUSIVE: it contains
-    -margin, or there is no interval. With a two-sided interval at 95 %, PASS and FAIL are each wrong with a chance of
-    at most 2.5 % (Schuirmann 1987; Walker and Nowacki 2011).
-
-    Args:
-        interval: for new - old, where more is better.
-        margin: the non-inferiority margin in the units of the metric, at least 0. At 0 the new release must be
-            better to pass.
-
-    Raises:
-        ValueError: a margin below 0, or NaN.
-
-    >>> decide(Interval(-0.01, 0.03, "tango"), margin=0.02)
-    'PASS'
-    >>> decide(Interval(-0.05, 0.01, "tango"), margin=0.02)
-    'INCONCLUSIVE'
-    """
-    _check_margin(margin)
-    if interval is None:
-        return "INCONCLUSIVE"
-    if interval.low > -margin:
-        return "PASS"
-    return "FAIL" if interval.high < -margin else "INCONCLUSIVE"
-
-
 def needed_to_decide(
     interval: Interval | None, margin: float, n: int, *, power: float = POWER, level: float = LEVEL
 ) -> int | None:
     """Approximately how many rows like these let a release that is as good as the old one PASS with `power`.
+
+    PASS: the whole interval lies above minus the margin (non-inferiority; Schuirmann 1987; Walker and Nowacki 2011).
 
     n * (half width / margin)^2 * ((z + z_power) / z)^2: the width of an interval shrinks with the root of the rows
     (Julious 2004). The releases are assumed equal rather than as different as they seem, because the observed
@@ -397,7 +367,7 @@ def needed_to_pass(
         sure = _binary_pass(changes, floor, mean, difference=low < 0, power=power, level=level)
         return _fewest_rows(sure)
     units = Units(unit_sums(changes, codes), unit_sums(np.ones(len(changes)), codes), np.ones(1))
-    plan = Plan(units, low, high, sparse=low < 0)
+    plan = PlannedUnits(units, low, high, sparse=low < 0)
     growth = _growth(
         lambda growth: plan.excludes(mean, floor, growth, power=power, level=level), _MOST_ROWS / len(changes)
     )
@@ -439,7 +409,7 @@ def detectable_loss(
     else:
         low, high = bounds
         units = Units(-unit_sums(changes, codes), unit_sums(np.ones(len(changes)), codes), np.ones(1))
-        plan = Plan(units, -high, -low)
+        plan = PlannedUnits(units, -high, -low)
 
         def seen(loss: float) -> bool:
             return plan.excludes(loss, -floor, 1.0, power=power, level=level)
@@ -465,6 +435,8 @@ def _binary_pass(
         if not difference:
             ones = max(0.0, math.floor(float(bdtrik(1 - power, rows, mean))))
             found = bounded_mean([1.0, 0.0], counts=[ones, rows - ones], level=level)
+        elif rows * share <= _FEW_CHANGES:
+            return _chance_to_pass(rows, share, mean, floor, level) >= power
         else:
             changed = rows * share
             net = rows * mean - z_power * spread * math.sqrt(rows)
@@ -475,6 +447,32 @@ def _binary_pass(
         return found is not None and found.low > floor
 
     return sure
+
+
+_FEW_CHANGES = 60
+"""Up to so many changed rows are expected, the chance to pass is a sum over all outcomes: it goes up in large steps."""
+
+
+def _chance_to_pass(rows: int, share: float, mean: float, floor: float, level: float) -> float:
+    """The chance that the interval of `rows` independent 0/1 rows, of which `share` change, lies above `floor`; exact.
+
+    Args:
+        mean: the true difference, minus `share` to `share`.
+    """
+    from scipy.stats import binom
+
+    up, down = (share + mean) / 2, (share - mean) / 2
+    chance, most = 0.0, -1
+    for fixed in range(int(binom.ppf(1e-9, rows, up)), int(binom.isf(1e-9, rows, up)) + 1):
+        # The more rows are fixed, the more may be broken.
+        while most < rows - fixed:
+            found = paired_proportions(fixed, most + 1, rows, level)
+            if found is None or found.low <= floor:
+                break
+            most += 1
+        likely = binom.cdf(most, rows - fixed, min(1.0, down / (1 - up)) if up < 1 else 0.0)
+        chance += float(binom.pmf(fixed, rows, up) * likely)
+    return chance
 
 
 def _fewest_rows(sure: Callable[[int], bool]) -> int | None:

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from answerkey.metrics_core.statistics.agreement import Confusion
+from answerkey.metrics_core.statistics.bounded_mean import Floats
 from answerkey.metrics_core.statistics.clustered import (
     Clusters,
     Codes,
-    Floats,
     check_same_rows,
     codes_of,
     mean,

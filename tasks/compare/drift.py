@@ -14,7 +14,8 @@ from typing import Any, Literal
 import numpy as np
 
 from answerkey.metrics_core.llm.untrusted import cut, one_line
-from answerkey.metrics_core.statistics.clustered import Codes, Floats, mean
+from answerkey.metrics_core.statistics.bounded_mean import Floats
+from answerkey.metrics_core.statistics.clustered import Codes, mean
 from answerkey.metrics_core.statistics.intervals import LEVEL, percent
 from answerkey.metrics_core.statistics.paired import difference_interval
 from answerkey.tasks.compare.attribution import signature_changes

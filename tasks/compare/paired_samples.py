@@ -14,8 +14,9 @@ import numpy.typing as npt
 
 from answerkey.metrics_core.comparison import ALL
 from answerkey.metrics_core.metric import NO_QUESTION, NO_REFERENCE
-from answerkey.metrics_core.metrics.bleu import BleuStats, corpus_bleu
+from answerkey.metrics_core.metrics.bleu import bleu_extremes, corpus_bleu
 from answerkey.metrics_core.statistics.clustered import Codes, Mask
+from answerkey.metrics_core.statistics.intervals import SumStatistic
 from answerkey.metrics_core.statistics.paired import PairedDifference, pooled_difference
 from answerkey.tasks.reports.report import NOT_LABELLED, Report
 from answerkey.tasks.warehouse.home import Home
@@ -92,17 +93,13 @@ class PairedBleu:
         """Of corpus BLEU on the samples in `common`."""
         of_row = groups(int(common.sum()), None if clusters is None else clusters[common], _MOST_GROUPS, seed)
         old, new = (_sums(side[common], of_row) for side in (self.old, self.new))
-        return pooled_difference(old, new, _corpus_bleu, seed=seed, level=level)
+        return pooled_difference(old, new, SumStatistic(corpus_bleu, bleu_extremes), seed=seed, level=level)
 
 
 def _sums(counts: npt.NDArray[np.int32], of_row: Codes) -> npt.NDArray[np.float64]:
     sums = np.zeros((int(of_row.max()) + 1, counts.shape[1]))
     np.add.at(sums, of_row, counts)
     return sums
-
-
-def _corpus_bleu(counts: npt.NDArray[np.float64]) -> float:
-    return corpus_bleu(BleuStats.of_flat(np.rint(counts).astype(np.int64).tolist()))
 
 
 def groups(rows: int, clusters: npt.NDArray[np.int64] | None, most: int, seed: int) -> Codes:

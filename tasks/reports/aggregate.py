@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH
 from answerkey.metrics_core.metric import Field, Metric
-from answerkey.metrics_core.metrics.bleu import BleuStats, corpus_bleu
+from answerkey.metrics_core.metrics.bleu import bleu_extremes, corpus_bleu
 from answerkey.metrics_core.statistics.bounded_mean import Units, bounded_mean
-from answerkey.metrics_core.statistics.intervals import Interval, bootstrap, clopper_pearson
+from answerkey.metrics_core.statistics.intervals import Interval, SumStatistic, bootstrap, clopper_pearson
 from answerkey.tasks.reports.commit import Committed, ReleaseVersion
 from answerkey.tasks.reports.manifest import SEED, most_frequent
 from answerkey.tasks.reports.repeats import add_passes, count_answers
@@ -22,7 +22,6 @@ from answerkey.tasks.warehouse.sql import statements
 
 if TYPE_CHECKING:
     import duckdb
-    import numpy as np
 
 _SQL = statements(__name__)
 BLEU = "bleu"
@@ -247,14 +246,10 @@ def _add_corpus_bleu(warehouse: duckdb.DuckDBPyConnection, reports: list[str], s
         groups.setdefault((report_id, slice_), []).append(tuple(numbers))
     for (report_id, slice_), rows in groups.items():
         stats = np.array(rows, dtype=np.int64)
-        low, high, method = bootstrap(stats, _corpus_bleu, seed=SEED) or (None, None, None)
-        values = {"mean": _corpus_bleu(stats.sum(axis=0)), "low": low, "high": high, "method": method}
+        low, high, method = bootstrap(stats, SumStatistic(corpus_bleu, bleu_extremes), seed=SEED) or (None, None, None)
+        values = {"mean": float(corpus_bleu(stats.sum(axis=0))), "low": low, "high": high, "method": method}
         place = {"report_id": report_id, "slice": slice_, "metric": BLEU, "field": BLEU}
         warehouse.execute(_SQL["add_corpus_bleu"], {**place, **values})
-
-
-def _corpus_bleu(numbers: np.ndarray) -> float:
-    return corpus_bleu(BleuStats.of_flat([int(number) for number in numbers]))
 
 
 def _settle(

@@ -11,8 +11,8 @@ import numpy as np
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metric import Field
 from answerkey.metrics_core.registry import METRICS, create
-from answerkey.metrics_core.statistics.bounded_mean import bounded_mean
-from answerkey.metrics_core.statistics.clustered import Floats, mean, mean_interval, proportion_interval
+from answerkey.metrics_core.statistics.bounded_mean import Floats, bounded_mean
+from answerkey.metrics_core.statistics.clustered import mean, mean_interval, proportion_interval
 from answerkey.metrics_core.statistics.intervals import (
     LEVEL,
     Estimate,

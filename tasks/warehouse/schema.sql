@@ -197,7 +197,7 @@ CREATE TABLE IF NOT EXISTS report_scores (
     mean        DOUBLE,             -- of the scored rows, per question first; corpus BLEU where the field is corpus_bleu
     ci_low      DOUBLE,             -- 95 %; NULL with fewer than two rows
     ci_high     DOUBLE,             -- 95 %
-    ci_method   VARCHAR,            -- clopper-pearson, bounded-mean, cluster-bounded-mean, bootstrap
+    ci_method   VARCHAR,            -- clopper-pearson, bounded-mean, cluster-bounded-mean, bounded-bootstrap
     bound_low   DOUBLE,             -- the mean if every failed or skipped row had the lowest value
     bound_high  DOUBLE,             -- the mean if every failed or skipped row had the highest value
     n_clusters  BIGINT,             -- clusters with a scored row; NULL: the data set has no clusters

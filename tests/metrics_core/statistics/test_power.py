@@ -12,17 +12,17 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from answerkey.metrics_core.statistics.intervals import Interval, tango
+from answerkey.metrics_core.statistics.intervals import Interval, paired_proportions, tango
 from answerkey.metrics_core.statistics.multiple_testing import holm
 from answerkey.metrics_core.statistics.paired import PairedDifference, mcnemar, paired_difference
 from answerkey.metrics_core.statistics.power import (
-    decide,
     detectable_share,
     fewest_units,
     mcnemar_power,
     minimum_detectable,
     needed_for_share,
     needed_to_decide,
+    needed_to_pass,
     needed_to_show,
     undetectable,
 )
@@ -195,9 +195,15 @@ def test_unusable_plans_are_refused(call: object, message: str) -> None:
         call()
 
 
+def decided(interval: Interval | None, margin: float) -> str:
+    """By the definition: where the interval lies, in relation to minus the margin."""
+    assert interval
+    return "PASS" if interval.low > -margin else "FAIL" if interval.high < -margin else "INCONCLUSIVE"
+
+
 @cache
 def gate(fixed: int, broken: int, n: int, margin: float) -> str:
-    return decide(tango(fixed, broken, n), margin)
+    return decided(tango(fixed, broken, n), margin)
 
 
 def decisions(n: int, fixed: float, broken: float, margin: float, seed: int) -> list[str]:
@@ -205,31 +211,9 @@ def decisions(n: int, fixed: float, broken: float, margin: float, seed: int) -> 
     return [gate(int(a), int(b), n, margin) for a, b, _ in draws]
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "expected"),
-    [
-        (-0.019, 0.03, "PASS"),
-        (0.01, 0.03, "PASS"),
-        (-0.05, -0.021, "FAIL"),
-        (-0.03, -0.01, "INCONCLUSIVE"),
-        (-0.03, 0.05, "INCONCLUSIVE"),
-        (-0.02, 0.05, "INCONCLUSIVE"),
-        (-0.05, -0.02, "INCONCLUSIVE"),
-    ],
-)
-def test_the_definition(low: float, high: float, expected: str) -> None:
-    assert decide(Interval(low, high, "t"), 0.02) == expected
-
-
-def test_no_interval_is_no_pass() -> None:
-    assert decide(None, 0.5) == "INCONCLUSIVE"
-
-
 def test_unusable_margins_are_refused() -> None:
     for margin in (-0.01, math.nan, math.inf):
         with pytest.raises(ValueError, match="margin: a finite number of at least 0 is needed"):
-            decide(None, margin)
-        with pytest.raises(ValueError, match="margin: "):
             needed_to_decide(None, margin, 10)
     with pytest.raises(ValueError, match="n: at least one row is needed, not 0"):
         needed_to_decide(None, 0.1, 0)
@@ -247,7 +231,7 @@ def test_at_a_margin_of_0_equal_releases_rarely_get_an_answer(changed: float) ->
 def test_graded_scores_at_a_margin_of_0() -> None:
     rng = np.random.default_rng(2)
     old, new = rng.beta(4, 2, (2000, 100)), rng.beta(4, 2, (2000, 100))
-    found = [decide(paired_difference(a, b, permutations=1).interval, 0.0) for a, b in zip(old, new, strict=True)]
+    found = [decided(paired_difference(a, b, permutations=1).interval, 0.0) for a, b in zip(old, new, strict=True)]
     assert share(decision == "FAIL" for decision in found) <= 0.035
     assert share(decision == "PASS" for decision in found) <= 0.035
 
@@ -266,6 +250,23 @@ def test_the_needed_rows_bring_the_stated_chance_to_pass() -> None:
     assert needed == pytest.approx((1.959964 + 0.841621) ** 2 * 0.18 / 0.03**2, rel=0.05)
     found = decisions(needed, 0.09, 0.09, 0.03, seed=4)
     assert share(decision == "PASS" for decision in found) == pytest.approx(0.8, abs=0.03)
+
+
+@pytest.mark.parametrize(("n", "changed"), [(1000, 10), (50, 0)])
+def test_where_few_rows_change_the_needed_rows_are_exact(n: int, changed: int) -> None:
+    """The chance to pass goes up in steps, each time that one more broken row is allowed."""
+    change = np.repeat([1.0, -1.0, 0.0], [changed // 2, changed // 2, n - changed])
+    needed = needed_to_pass(change, None, -0.02, 0.0, binary=True, bounds=(-1.0, 1.0))
+    assert needed is not None
+    share_ = (changed + 0.5) / (n + 1) / 2
+    outcomes = scipy.stats.multinomial(needed, [share_, share_, 1 - 2 * share_])
+    chance = 0.0
+    for fixed in range(20):
+        for broken in range(20):
+            found = paired_proportions(fixed, broken, needed)
+            if found and found.low > -0.02:
+                chance += outcomes.pmf([fixed, broken, needed - fixed - broken])
+    assert 0.8 <= chance <= 0.85
 
 
 def test_the_needed_rows_follow_power_level_and_width() -> None:

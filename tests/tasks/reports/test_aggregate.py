@@ -151,7 +151,7 @@ def test_corpus_bleu_is_that_of_sacrebleu(home: Home, partial: Done, slice_: str
         )
         assert row[0] == pytest.approx(expected, abs=1e-12)
         assert 0 <= row[1] < expected < row[2] <= 1
-        assert row[3:] == ("bootstrap", len(used), {"all": 4, "lang=en": 0, "lang=ru": 4}[slice_], None, None)
+        assert row[3:] == ("bounded-bootstrap", len(used), {"all": 4, "lang=en": 0, "lang=ru": 4}[slice_], None, None)
 
 
 def test_every_row_has_a_score_or_a_reason(home: Home, partial: Done) -> None:
