@@ -60,7 +60,7 @@ def completion(number: int, body: Body, reply: Reply) -> dict[str, Any]:
 
 
 def refused_format(asked: str, refused: Collection[str], status: int) -> bytes:
-    """What a server says that checks requests with pydantic: with 422 as FastAPI has it, else packed into a text."""
+    """The reply of a server that validates requests with pydantic: 422 as in FastAPI, otherwise as text."""
     known = " or ".join(f"'{name}'" for name in ("text", "json_object") if name not in refused)
     detail = {
         "type": "literal_error",

@@ -65,7 +65,7 @@ COMMANDS = (
 
 @pytest.fixture(scope="module")
 def helps() -> dict[str, str]:
-    """What each command says it takes."""
+    """The options that the help of each command lists."""
     return {
         command: subprocess.run(
             [sys.executable, "-m", "answerkey.flows.cli", command, "--help"],

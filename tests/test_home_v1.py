@@ -47,7 +47,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def differences(old: Any, new: Any, place: str = "") -> Iterator[str]:
-    """Where `new` lacks something of `old` or has another value; what it has beside is no difference."""
+    """Where `new` lacks something of `old` or has another value; additions do not count."""
     if isinstance(old, dict) and isinstance(new, dict):
         for key in old.keys() - PROSE - RECOMPUTED:
             yield from differences(old[key], new[key], f"{place}.{key}") if key in new else [f"{place}.{key}: gone"]

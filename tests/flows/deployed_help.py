@@ -91,7 +91,7 @@ class Deployed:
 
 
 def until(found: Callable[[], T | None], seconds: float, what: str) -> T:
-    """What `found` returns once that is something."""
+    """Poll `found` until it returns something."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if (result := found()) is not None:

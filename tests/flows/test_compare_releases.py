@@ -210,7 +210,7 @@ def test_one_field_per_metric_is_shown_and_candidates_share_their_family(
         assert pair["n_candidates"] == 2
         # Seven answers more are right, p is 2 / 2^7: six fields of two candidates are one family.
         assert [row["p_adjusted"] for row in pair["rows"]] == pytest.approx([6 * 2 / 2**7] * 3, rel=0.1)
-    # With one reference a sample, rouge_l is a part of answer_correctness under another name; the headline stays.
+    # With one reference per sample, rouge_l is a part of answer_correctness under another name; the headline stays.
     every = fields(shown("--all-fields"))
     assert len(every) == 3 * 8 and every[8:] == every[8:16] * 2 and set(every[:8]) == set(every[8:])
     assert [name for name in every[:8] if not name.startswith("answer_correctness.")] == headlines[1:]

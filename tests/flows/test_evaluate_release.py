@@ -223,7 +223,7 @@ def test_two_runs_at_once_lose_nothing(server: str, answers: Path, tmp_path: Pat
         assert run.returncode == 0, errors
     made = query(home, "SELECT report_id FROM reports ORDER BY ALL")
     assert made == [("faq/new/v1",), ("faq/new/v2",), ("faq/old/v1",), ("faq/old/v2",)]
-    # "-5" and "blue" are the only equal texts, and their questions differ: eight measurements a metric.
+    # "-5" and "blue" are the only equal texts, and their questions differ: eight measurements per metric.
     assert query(home, "SELECT metric, count(*) FROM measurements GROUP BY ALL ORDER BY ALL") == [
         ("bleu", 8),
         ("contains", 8),

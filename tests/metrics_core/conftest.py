@@ -67,7 +67,7 @@ class Scripted:
 
 
 class BagOfWords(Scripted):
-    """An encoder that takes every text: a sum of a random direction a word, and a common one."""
+    """An encoder that takes every text: a sum of one random direction per word, and a common one."""
 
     def __init__(self, name: str = "bag", **options: int) -> None:
         super().__init__({}, name, **options)

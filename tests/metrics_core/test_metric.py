@@ -25,7 +25,7 @@ from answerkey.metrics_core.metrics.rouge_l import RougeL
 
 @dataclass(frozen=True)
 class Fixed(Metric):
-    """Scores what it is told to."""
+    """Returns the outcomes it was made with."""
 
     name = "fixed"
     fields = (Field("grade", low=-1.0),)
@@ -183,7 +183,7 @@ def test_options_are_checked_and_brought_to_their_type() -> None:
 
 
 def test_a_metric_is_described_by_its_docstring() -> None:
-    assert Fixed.described() == "Scores what it is told to."
+    assert Fixed.described() == "Returns the outcomes it was made with."
     assert RougeL.described() == RougeL.summary
 
 

@@ -170,7 +170,7 @@ def test_a_judge_is_as_good_as_on_the_release_where_it_is_worst() -> None:
 
 def test_a_calibration_that_is_demanded_must_be_there_and_good_enough() -> None:
     assert said(judged(kappa(0.7, 0.61, 0.79))) == ["PASS"] * 4
-    # Too few labels to tell, and certainly too poor.
+    # Too few labels to decide, and agreement that is certainly too low.
     assert said(judged(kappa(0.65, 0.55, 0.75)))[:3] == ["INCONCLUSIVE"] * 3
     found = judged(kappa(0.4, 0.3, 0.5))
     assert said(found)[:3] == ["INCOMPLETE"] * 3

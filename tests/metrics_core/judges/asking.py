@@ -70,7 +70,7 @@ def every_third_match(body: Body) -> str:
 
 
 def ask(some: list[Sample], asked: Setup) -> list[Measurement]:
-    """Meaning match: one call a sample where nothing goes wrong."""
+    """Meaning match: one call per sample where nothing goes wrong."""
     return evaluate(some, ["meaning_match"], judge=asked.judge, access=asked.access)
 
 

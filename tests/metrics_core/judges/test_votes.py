@@ -28,7 +28,7 @@ def votes(*outcomes: Outcome) -> list[Vote]:
 
 
 def of(values: Sequence[float | None]) -> list[Vote]:
-    """A vote a value; None: the judge gave none. Each has a second field, which tells whose vote it is."""
+    """One vote per value; None: the judge gave none. Each has a second field, which tells whose vote it is."""
     return votes(*(LOST if value is None else scored(value, other=place / 10) for place, value in enumerate(values)))
 
 

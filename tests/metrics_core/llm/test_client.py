@@ -167,7 +167,7 @@ def test_a_rate_limit_is_waited_for(kind: str, least: float, judge_server: Serve
     assert server.n_requests == 5
     times = [request.at for request in server.requests]
     assert least <= times[1] - times[0] < 60.0
-    # Who was refused goes first: the clock of that row runs.
+    # The refused caller goes first: its clock is running.
     assert [number_of(request.body) for request in server.requests] == [0, 0, 1, 2, 3]
 
 

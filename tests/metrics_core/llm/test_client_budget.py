@@ -168,7 +168,7 @@ def test_many_that_cannot_be_asked_need_no_queue(
     assert time.monotonic() - began < 120.0
     assert Counter(one.status for one in found) == {"scored": 5, "skipped": 795}
     assert {one.reason for one in found[20:]} == {"budget used up: 5 calls (max_calls)"}
-    # Nobody was asked, so no ledger knew it either.
+    # No server was asked, so no ledger knew it either.
     assert not any(one.from_ledger for one in found)
     assert (server.n_requests, claims(tmp_path)) == (5, 0)
 
@@ -185,7 +185,7 @@ def test_a_call_that_costs_too_much_does_not_stop_cheaper_ones(judge_server: Ser
 
 
 def test_no_more_is_claimed_than_is_soon_asked(judge_server: Serve, tmp_path: Path) -> None:
-    """Whoever claims all 200 at once keeps another process from all of them, and lets it look for each of them."""
+    """A process that claimed all 200 at once would keep another one from all of them, and make it poll for each."""
     seen: list[int] = []
 
     def watching(body: Body) -> str:
@@ -211,7 +211,7 @@ def test_a_jury_of_a_quick_and_a_slow_judge_asks_each_for_everything(judge_serve
 
 
 def test_a_format_is_chosen_when_the_turn_comes(judge_server: Serve) -> None:
-    """Those in the queue profit from what those before them found out."""
+    """Callers in the queue profit from what earlier ones learned."""
     server = judge_server(match, refuse_formats={"json_schema", "json_object"})
     found = ask(samples(40), options(server, concurrency=1))
     assert {one.status for one in found} == {"scored"}

@@ -17,7 +17,7 @@ from tests.judge_server import JudgeServer, scheduled
 from tests.metrics_core.judges.asking import ask, every_third_match, number_of, options, rows, samples
 
 SAMPLES = 2_000
-# What each fault looks like from here, where it is one.
+# How the client records each fault.
 CODES = {
     "rate_limit": "http_429",
     "rate_limit_after": "http_429",

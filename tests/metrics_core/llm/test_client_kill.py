@@ -162,5 +162,5 @@ def test_one_of_two_is_killed_and_the_other_finishes(pausing: JudgeProcess, tmp_
     assert SAMPLES <= stats["requests"] <= SAMPLES + in_flight == count(tmp_path)
     assert len(stats["bodies"]) == SAMPLES
     assert max(stats["bodies"].values()) <= 2
-    # Nobody's claims are left.
+    # No claims are left.
     assert [path.name for path in (tmp_path / "judge-owners").iterdir()] == []

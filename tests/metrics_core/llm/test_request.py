@@ -51,7 +51,7 @@ def test_text_cannot_move_from_one_field_to_the_next_unseen(first: str, second: 
 
 
 def test_keys_stay_what_they_are() -> None:
-    """Another key means that everything is paid for again: whoever changes this line means that."""
+    """A different key means that everything is paid for again: change this line only on purpose."""
     assert PLAIN.key == "a826556b529f30e3056800e481d08f01"
     assert replace(PLAIN, seed=1, repeat=1).key != PLAIN.key
 

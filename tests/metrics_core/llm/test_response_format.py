@@ -91,7 +91,7 @@ def test_a_judge_that_has_not_answered_yet(errors: list[CallError], offers: list
         (OBJECT, OBJECT, FORMAT, TEXT),
         (SCHEMA, SCHEMA, SEED, ResponseFormat("json_schema", NO_SEED)),
         (ResponseFormat("json_schema", NO_SEED), ResponseFormat("json_schema", NO_SEED), SEED, None),
-        # Asked before the others found out: straight to what they found.
+        # Asked before the others learned the format: goes straight to it.
         (TEXT, SCHEMA, BARE, TEXT),
         (TEXT, OBJECT, FORMAT, TEXT),
         (ResponseFormat("json_object", NO_HEAT), SCHEMA, FORMAT, ResponseFormat("json_object", NO_HEAT)),

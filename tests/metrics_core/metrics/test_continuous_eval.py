@@ -91,7 +91,7 @@ def test_the_documents_own_example() -> None:
     ("answer", "reference", "profile", "field", "expected"),
     [
         ("Paris. ", "Paris", V2, "rouge_l_precision", 0.5),  # the blank after the period is a sentence
-        ("3.5", "5.3", V2, "rouge_l_recall", 1.0),  # two sentences a side, so the order is lost
+        ("3.5", "5.3", V2, "rouge_l_recall", 1.0),  # two sentences per side, so the order is lost
         ("a b c a", "a c b a", V2, "rouge_l_precision", 2 / 3),
         ("we cannot", "can not", V3, "token_overlap_recall", 0.0),  # "can not" consists of stop words
         ("we cannot", "cannot", V3, "token_overlap_recall", 1.0),

@@ -502,7 +502,7 @@ def test_repeats_compare_anew_and_take_apart_once(judge_server: Start) -> None:
         ({"judges": ("openai/m",)}, "openai/m", ""),
         ({"judges": ("openai/m",), "repeats": 5}, "openai/m", "|jury:majority|repeats:5"),
         ({"judges": ("openai/m", "openai/n"), "jury": "mean"}, "openai/m,openai/n", "|jury:mean|repeats:1"),
-        # Who comes first takes apart, so the order of the judges is part of the metric.
+        # The first judge takes texts apart, so the order of the judges is part of the metric.
         ({"judges": ("openai/n", "openai/m"), "jury": "mean"}, "openai/n,openai/m", "|jury:mean|repeats:1"),
     ],
 )

@@ -48,7 +48,7 @@ def says(verdict: str, rule: str = "factual_equivalence", reference: object = No
 
 
 def by_model(**replies: str) -> Callable[[Body], str]:
-    """A brain for several judges: each model says always the same."""
+    """A brain for several judges: each model always gives the same verdict."""
     return lambda body: replies[body["model"]]
 
 
@@ -141,7 +141,7 @@ def test_only_a_match_is_worth_one_and_each_verdict_has_its_rules(verdict: str, 
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client asks a server that said nothing again at once: six times in all."""
+    """The client retries an empty reply at once: six calls in all."""
     monkeypatch.setattr(client, "_FIRST_WAIT_S", 0.001)
 
 
@@ -164,7 +164,7 @@ def test_golden_parser(index: int, shared: Path, judge_server: Start) -> None:
     else:
         assert isinstance(found.outcome, Failed)
         assert found.outcome.code == expected
-        # One repair; to a judge that says nothing there is nothing to repair.
+        # One repair; an empty reply cannot be repaired.
         assert server.n_requests == found.outcome.attempts == (6 if expected == "empty_reply" else 2)
 
 

@@ -304,7 +304,7 @@ def test_the_regression_that_overlap_scores_hide_fails(tmp_path: Path, shared: P
 
 
 def test_real_releases_and_the_self_test_on_them(tmp_path: Path, shared: Path) -> None:
-    """evouna_nq: false alarms under 5 % at a margin of 0, and the power that is stated is the power it has."""
+    """evouna_nq: false alarms under 5 % at a margin of 0, and the stated power."""
     labels = evouna(shared)
     warehouse(tmp_path, [Made(name, {FIELD: labels[name]}) for name in ("chatgpt", "gpt4", "newbing")])
     assert gate(Home(tmp_path), "chatgpt", "gpt4", policy(0)).verdict.outcome == "PASS"

@@ -134,7 +134,7 @@ def test_one_process_at_a_time_has_a_registration(source: Source, tmp_path: Path
     assert other.stdout.readline() == "True\n"
     with claimed(Home(home), made) as mine:
         assert mine is None
-    # However it ends, so ends its claim.
+    # The claim ends with the run, however the run ends.
     other.kill()
     other.communicate()
     with claimed(Home(home), made) as mine:

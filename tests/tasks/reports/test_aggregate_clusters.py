@@ -57,7 +57,7 @@ def test_clusters_widen_the_interval(tmp_path: Path) -> None:
 
 
 def test_clusters_of_one_row_are_no_clusters(tmp_path: Path) -> None:
-    """With one row a cluster the two formulas are the same."""
+    """With one row per cluster the two formulas are the same."""
     single = aggregates(tmp_path / "single", [f"c{i}" for i in range(12)])
     plain = aggregates(tmp_path / "plain", [None] * 12)
     assert (single["recall", "all"][3], plain["recall", "all"][3]) == ("cluster-bounded-mean", "bounded-mean")

@@ -189,7 +189,7 @@ def test_one_id_several_times(tmp_path: Path) -> None:
         trace(0), trace(0), trace(1), trace(1, output="something else"), trace(2), trace(2, env="staging"),
     ])  # fmt: skip
     funnel = run(tmp_path, rule(tmp_path, where="env = 'production'"))
-    # The same again is one too many; of two that differ it is unknown which is right.
+    # A second copy is dropped; of two that differ it is unknown which is right.
     assert counts(funnel) == {"seen": 6, "filtered": 1, "quarantined": 3, "scored": 2, "measured": 2}
     assert outcomes(tmp_path) == {"t0": "scored", "t1": "quarantined", "t2": "scored"}
     assert counts(run(tmp_path, rule(tmp_path, where="env = 'production'"))) == {}

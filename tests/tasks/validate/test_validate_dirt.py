@@ -51,7 +51,7 @@ DAMAGE: dict[str, tuple[Row, str | None, float | None]] = {
     "the same question": ({"id": "1", "model": "two"}, None, 1.0),
     "other references": ({"id": "1", "model": "three", "references": ["Lyon"]}, "sample_consistent", None),
 }
-# Lines that are no row at all, after the damaged rows.
+# Lines that are not rows at all, after the damaged rows.
 LINES = [b"{'id': 'python'}", b'{"id": "cut off', b'["no", "object"]', b"", b"null"]
 LATIN_1 = b'{"id": "latin", "question": "Capital?", "answer": "Par\xeds", "references": ["Paris"], "model": "one"}'
 WARNINGS = {

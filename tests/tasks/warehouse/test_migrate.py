@@ -121,7 +121,7 @@ def test_a_reader_migrates_and_a_copy_stays_as_it_was(old: Path) -> None:
 def test_a_writer_adds_the_columns_and_keeps_the_rows(old: Path) -> None:
     with Home(old).warehouse.writing():
         pass
-    # What stood there has nothing in them, which is neither no requests nor no message.
+    # Old rows have NULL there, which means neither "no requests" nor "no message".
     assert columns(old, "measurements")[-3:] == ["created_at", "requests", "from_ledger"]
     assert (
         columns(old, "reports")[-3:] == columns(old, "latest_reports")[-3:] == ["message", "answers_version", "run_id"]

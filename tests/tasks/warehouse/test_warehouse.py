@@ -126,7 +126,7 @@ def test_a_writer_waits_for_a_writer_in_another_process(home: Path) -> None:
 
 @pytest.fixture
 def shell(home: Path) -> Iterator[Other]:
-    """Somebody's DuckDB shell, which knows nothing of the lock and keeps the file open."""
+    """A DuckDB shell, which ignores our lock and keeps the file open."""
     other = Other("connection = duckdb.connect(str(home / 'answerkey.duckdb'))\nwait()", home)
     yield other
     if other.process.poll() is None:
