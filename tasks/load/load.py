@@ -18,6 +18,7 @@ from answerkey.metrics_core.sample import Sample, content_hash
 from answerkey.metrics_core.text import is_blank
 from answerkey.tasks.load.columns import ColumnMap, Key, as_text, as_texts, complete, repeat_of, value
 from answerkey.tasks.load.sources import Contents, Raw, fixed_part, read, without_secrets
+from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.store import parquet_writer
 
 if TYPE_CHECKING:
@@ -230,12 +231,8 @@ class References:
     def __init__(self, folder: Path) -> None:
         self.file = folder / "references.parquet"
         self._sliced: set[str] = set()
-        # Of this process alone, and made again by the next one.
         self._rows = sqlite3.connect(folder / "references.sqlite", isolation_level=None)
-        self._rows.executescript(
-            "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536;"
-            "DROP TABLE IF EXISTS known; BEGIN; CREATE TABLE known (id TEXT PRIMARY KEY, content BLOB) WITHOUT ROWID"
-        )
+        self._rows.executescript(statements(__name__)["known"])
 
     def add(self, reference: Reference, raw: Raw, source: str) -> Reference | None:
         """Keep a reference and return it; None if it is there already.
