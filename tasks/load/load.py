@@ -178,7 +178,7 @@ def _default_release(source: Source, columns: ColumnMap, notes: list[str]) -> st
     return name
 
 
-def _load_references(source: Source, out: Path, contents: Contents, notes: list[str]) -> References | None:
+def _load_references(source: Source, out: Path, contents: Contents, notes: list[str]) -> ReferenceTable | None:
     import pyarrow as pa
 
     if source.references is None:
@@ -191,7 +191,7 @@ def _load_references(source: Source, out: Path, contents: Contents, notes: list[
         if key not in columns.paths:
             raise UserError(f"{source.references}: no column for {key}; name it with --map-references {key}=COLUMN")
     notes.append(f"{_name(source.references)}: columns recognised by name: {columns.description}")
-    known, rest = References(out), itertools.chain(head, rows)
+    known, rest = ReferenceTable(out), itertools.chain(head, rows)
     with parquet_writer(known.file, _reference_schema()) as writer:
         while batch := list(itertools.islice(rest, _BATCH)):
             added = (known.add(Reference.of(raw, columns, source.references), raw, source.references) for raw in batch)
@@ -225,7 +225,7 @@ def _reference_schema() -> pa.Schema:
     return pa.schema([staged_schema().field(name) for name in names])
 
 
-class References:
+class ReferenceTable:
     """The references of a data set by id. They are kept on disk: all of them may not fit into memory."""
 
     def __init__(self, folder: Path) -> None:
