@@ -165,7 +165,7 @@ class Postgres(Server):
 
     def command(self) -> Sequence[str | Path]:
         # The keepalives are what docs ask of a server whose clients' hosts may be lost.
-        settings = "fsync=off full_page_writes=off synchronous_commit=off max_connections=100 shared_buffers=32MB"
+        settings = "fsync=off full_page_writes=off max_connections=100 shared_buffers=32MB"
         settings += " unix_socket_directories= listen_addresses=127.0.0.1"
         settings += " tcp_keepalives_idle=10 tcp_keepalives_interval=5 tcp_keepalives_count=3"
         words = [word for setting in settings.split() for word in ("-c", setting)]

@@ -88,7 +88,7 @@ class Lake:
                     with suppress(Exception):
                         connection.execute("ROLLBACK")
                     raise
-                connection.execute("COMMIT")
+                self._commit(connection)
             store = BucketStore(self.address, self.folder)
             for name in taken_in:
                 store.remove(name)
@@ -153,6 +153,15 @@ class Lake:
         finally:
             connection.close()
 
+    def _commit(self, connection: duckdb.DuckDBPyConnection) -> None:
+        import duckdb
+
+        try:
+            connection.execute("COMMIT")
+        except duckdb.Error as error:
+            # Its class depends on what DuckLake was doing when it lost a server.
+            raise Unreachable(f"{self.address}: nothing was committed, or it is not known: {_brief(error)}") from error
+
     def _still_there(self, lock: psycopg.Connection) -> None:
         """Without the lock, another writer may have begun: nothing may be committed then."""
         with self._reached():
@@ -187,8 +196,11 @@ class Lake:
 
     def _open(self, *, make: bool) -> duckdb.DuckDBPyConnection:
         import duckdb
+        from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
         conninfo = catalog(self.address)
+        # What is committed here is dropped elsewhere, so the server must not answer before it has kept it.
+        options = f"{conninfo_to_dict(conninfo).get('options') or ''} -c synchronous_commit=on".strip()
         # DuckDB takes what lies there for its own, so each process has a folder.
         spilled = self.folder / "runs" / f"lake-{os.getpid()}"
         spilled.mkdir(parents=True, exist_ok=True)
@@ -196,10 +208,10 @@ class Lake:
         for name in ("httpfs", "postgres_scanner", "ducklake"):
             connection.execute(f"LOAD {quoted(_extension(name))}")
         with_bucket(connection)
-        connection.execute("SET ducklake_max_retry_count = 100")
+        connection.execute("SET GLOBAL ducklake_max_retry_count = 100")
         try:
             connection.execute(
-                f"ATTACH {quoted(f'ducklake:postgres:{conninfo}')} AS lake "
+                f"ATTACH {quoted(f'ducklake:postgres:{make_conninfo(conninfo, options=options)}')} AS lake "
                 f"(DATA_PATH {quoted(f'{self.address}/{DATA}/')}, CREATE_IF_NOT_EXISTS {make})"
             )
         except duckdb.Error as error:
@@ -216,7 +228,7 @@ class Lake:
             return UserError(
                 f"{self.address}: {CATALOG} names the catalog of {there}; each home has a database of its own"
             )
-        return Unreachable(f"{self.address}: the catalog cannot be attached: {message.splitlines()[0]}")
+        return Unreachable(f"{self.address}: the catalog cannot be attached: {_brief(message)}")
 
     @contextmanager
     def _cursor(self, opened: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -225,14 +237,14 @@ class Lake:
 
         try:
             with opened.cursor() as connection:
-                connection.execute("USE lake; SET TimeZone = 'UTC'")
+                connection.execute("USE lake; SET TimeZone = 'UTC'; SET enable_progress_bar = false")
                 yield connection
         except duckdb.Error as error:
             _open.pop((os.getpid(), catalog(self.address), self.address), None)
             # DuckLake's own errors, of the catalog's server among them, have no class of their own.
             lost = duckdb.IOException | duckdb.HTTPException | duckdb.ConnectionException
             if isinstance(error, lost) or type(error) is duckdb.Error:
-                raise Unreachable(f"{self.address}: {_one_line(error)[:300]}") from error
+                raise Unreachable(f"{self.address}: {_brief(error)}") from error
             raise
 
     @contextmanager
@@ -242,7 +254,7 @@ class Lake:
         try:
             yield
         except psycopg.OperationalError as error:
-            raise Unreachable(f"{self.address}: the catalog does not answer: {_one_line(error)}") from error
+            raise Unreachable(f"{self.address}: the catalog does not answer: {_brief(error)}") from error
 
 
 class _NoLake(Exception):
@@ -308,7 +320,9 @@ def with_bucket(connection: duckdb.DuckDBPyConnection) -> None:
         f"CREATE OR REPLACE SECRET answerkey (TYPE s3, KEY_ID $key, SECRET $secret, REGION $region{place}{token})",
         values,
     )
-    connection.execute("SET http_retries = 9; SET http_retry_wait_ms = 100; SET http_retry_backoff = 2")
+    connection.execute(
+        "SET GLOBAL http_retries = 9; SET GLOBAL http_retry_wait_ms = 100; SET GLOBAL http_retry_backoff = 2"
+    )
 
 
 def _extension(name: str) -> Path:
@@ -362,5 +376,5 @@ _PASSING = (
 )
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+def _brief(error: object) -> str:
+    return " ".join(str(error).split())[:300]

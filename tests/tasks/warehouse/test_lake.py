@@ -1,0 +1,364 @@
+"""Tables in a bucket: one writer at a time over processes and machines, and nothing lost with a server or a writer."""
+
+import hashlib
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import duckdb
+import psycopg
+import pytest
+
+from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.lake import CATALOG, DATA
+from answerkey.tasks.warehouse.migrate import VERSION
+from answerkey.tasks.warehouse.store import Unreachable
+from tests.cluster_servers import Postgres, SeaweedFS
+from tests.cluster_servers import lake as new_lake
+from tests.tasks.staging_help import jsonl, query, run
+
+RUN = "INSERT INTO runs VALUES (?, 'flow', 'data', now(), NULL, 'running', NULL, '{}')"
+RUNS = "SELECT run_id FROM runs ORDER BY run_id"
+ROWS = [
+    {"id": f"q{i}", "question": f"Q{i}", "answer": f"a {i}", "references": [f"a {i} b"], "release": release}
+    for release in ("two", "one")
+    for i in range(30)
+]
+
+
+def write(home: Home, name: str) -> None:
+    with home.warehouse.writing() as warehouse:
+        warehouse.execute(RUN, [name])
+
+
+@pytest.mark.parametrize(
+    ("place", "catalog", "message"),
+    [
+        ("s3://bucket/home", "", 's3://bucket/home: a home in a bucket needs a catalog; set ANSWERKEY_CATALOG="postgres'
+        ':host=HOST dbname=NAME"'),
+        ("s3://bucket/home", "mysql:host=db", 'ANSWERKEY_CATALOG: write it as "postgres:host=HOST dbname=NAME"'),
+        ("s3://bucket/home", "postgres:hidden=x", 'ANSWERKEY_CATALOG: write it as "postgres:host=HOST dbname=NAME"'),
+        ("s3://bucket/home", "postgres:host=db password=hidden",
+         "ANSWERKEY_CATALOG holds a password, and would show it: keep it in PGPASSWORD or PGPASSFILE"),
+        ("s3://bucket/home", "postgresql://me:hidden@db/x",
+         "ANSWERKEY_CATALOG holds a password, and would show it: keep it in PGPASSWORD or PGPASSFILE"),
+        ("s3://bucket", "postgres:host=db",
+         "s3://bucket: write the home as s3://BUCKET/PREFIX, of letters, digits and any of . _ - = +"),
+        ("s3://bucket/a*", "postgres:host=db",
+         "s3://bucket/a*: write the home as s3://BUCKET/PREFIX, of letters, digits and any of . _ - = +"),
+        ("s3://bucket/a/../b", "postgres:host=db",
+         "s3://bucket/a/../b: write the home as s3://BUCKET/PREFIX, of letters, digits and any of . _ - = +"),
+        ("gs://bucket/a", "postgres:host=db",
+         "gs://bucket/a: the home must be a folder on a disk of this machine, or s3://BUCKET/PREFIX"),
+    ],
+)  # fmt: skip
+def test_a_place_that_cannot_be_used_is_refused_in_one_line(
+    place: str, catalog: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CATALOG, catalog)
+    with pytest.raises(UserError) as error:
+        Home.parse(place)
+    assert str(error.value) == message
+
+
+@pytest.mark.parametrize("missing", ["psycopg", "duckdb_extension_ducklake"])
+def test_without_the_extra_its_name_is_said(lake: str, missing: str) -> None:
+    script = f"""
+import importlib.util
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == {missing!r} else find(name, *rest)
+from answerkey.tasks.warehouse.home import Home
+Home.parse({lake!r}).warehouse.exists()
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.stderr.splitlines()[-1].endswith(
+        "UserError: a home in a bucket needs the extra cluster: pip install 'answerkey[cluster]'"
+    )
+
+
+def test_an_extension_of_another_duckdb_is_refused(lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    version = duckdb.__version__
+    monkeypatch.setattr(duckdb, "__version__", "1.0.0")
+    with pytest.raises(UserError) as error:
+        Home.parse(lake).warehouse.exists()
+    assert str(error.value) == (
+        f"duckdb-extension-httpfs is for DuckDB {version}, and 1.0.0 is installed; "
+        "pip install 'answerkey[cluster]' again"
+    )
+
+
+def test_a_catalog_that_does_not_answer_or_belongs_to_another_home(
+    lake: str, s3_server: SeaweedFS, postgres_server: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home.parse(lake)
+    write(home, "first")
+    other = lake.replace("evaluations", "others")
+    with pytest.raises(UserError) as error:
+        Home.parse(other).warehouse.exists()
+    assert str(error.value) == (
+        f"{other}: ANSWERKEY_CATALOG names the catalog of {lake}; each home has a database of its own"
+    )
+    monkeypatch.setenv(CATALOG, f"postgres:host=127.0.0.1 port={postgres_server.port} dbname=nowhere user=answerkey")
+    with pytest.raises(Unreachable, match=r"^s3://.*: the catalog does not answer: .*nowhere.* does not exist$"):
+        Home.parse(lake).warehouse.exists()
+
+
+def test_a_home_travels_without_a_secret(lake: str, s3_server: SeaweedFS, postgres_server: Postgres) -> None:
+    home = Home.parse(lake)
+    write(home, "first")
+    sent = pickle.dumps(home)
+    for secret in (s3_server.secret_key, s3_server.access_key, postgres_server.password):
+        assert secret.encode() not in sent
+        assert secret not in repr(home) + home.ledger
+    assert pickle.loads(sent) == home
+    assert home.ledger == f"postgresql:{os.environ[CATALOG].removeprefix('postgres:')}"
+    assert home.scratch.is_relative_to(os.environ["ANSWERKEY_SCRATCH"])
+
+
+def test_a_newer_answerkey_made_the_tables(lake: str) -> None:
+    home = Home.parse(lake)
+    with home.warehouse.writing() as warehouse:
+        warehouse.execute("UPDATE schema_version SET version = 99")
+    for session in (home.warehouse.reading, home.warehouse.writing):
+        with pytest.raises(UserError) as error, session():
+            pass
+        assert str(error.value) == (
+            f"{lake}: written by a newer answerkey (its tables have version 99, this one supports {VERSION}); "
+            "install the newer one, or give another --home"
+        )
+
+
+def test_sessions_leave_the_schema_alone(lake: str) -> None:
+    home = Home.parse(lake)
+    write(home, "first")
+    versions = "SELECT count(DISTINCT schema_version) FROM ducklake_snapshots('lake')"
+    [(before,)] = query(home, versions)
+    for number in range(10):
+        write(home, f"run {number}")
+    assert query(home, versions) == [(before,)]
+    assert query(home, "SELECT count(*) FROM ducklake_snapshots('lake')")[0][0] >= 11
+
+
+def test_parts_are_never_among_the_files_of_the_lake(lake: str, tmp_path: Path) -> None:
+    home = Home.parse(lake)
+    run(home, Source(jsonl(tmp_path / "d.jsonl", ROWS)))
+    names = [file.name for file in home.store.files("")]
+    inside = [name for name in names if name.startswith(f"{DATA}/")]
+    assert inside and all(Path(name).name.startswith("ducklake-") for name in inside)
+    # The parts were taken in; what workers read stays until the run ends.
+    assert {Path(name).parts[0] for name in names} == {DATA, "runs"}
+    assert home.warehouse.size()[1] > 0
+
+
+# Four processes: the commits of one part, again and again, all at once.
+COMMITS = """
+import sys
+from contextlib import contextmanager
+from answerkey.tasks.reports.commit import commit_measurements
+from answerkey.tasks.warehouse import lake
+from answerkey.tasks.warehouse.home import Home
+
+home, parts, without_lock = Home.parse(sys.argv[1]), sys.argv[2:-1], sys.argv[-1] == "no lock"
+if without_lock:
+    @contextmanager
+    def unlocked(self, name, wait_s):
+        connection = self._catalog(wait_s)
+        yield connection
+        connection.close()
+    lake.Lake._locked = unlocked
+home.warehouse.exists()
+for number, part in enumerate(parts):
+    print("ready", flush=True)
+    sys.stdin.readline()
+    with home.warehouse.writing() as warehouse:
+        commit_measurements(warehouse, home, f"run {number}", [part])
+print("done", flush=True)
+"""
+
+
+def committed_by_four(home: Home, parts: list[str], lock: str) -> Iterator[int]:
+    """Let four processes commit the same part in every round; yields how many rows of it there are then."""
+    command = [sys.executable, "-c", COMMITS, str(home), *parts, lock]
+    others = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    try:
+        for number in range(len(parts) + 1):
+            for other in others:
+                assert other.stdout and other.stdout.readline() == ("ready\n" if number < len(parts) else "done\n")
+            if number:
+                [(count,)] = query(home, f"SELECT count(*) FROM measurements WHERE run_id = 'run {number - 1}'")
+                yield count
+            for other in others:
+                if number < len(parts):
+                    assert other.stdin
+                    other.stdin.write("\n")
+                    other.stdin.flush()
+    finally:
+        for other in others:
+            other.kill()
+            other.communicate()
+
+
+def new_parts(home: Home, rounds: int) -> list[str]:
+    """Parts of 50 rows each, which stay however often they are committed."""
+    names = [f"parts/round-{number}.parquet" for number in range(rounds)]
+    for number, name in enumerate(names):
+        with home.store.whole(name) as file:
+            duckdb.sql(
+                f"""SELECT 'round {number}, row ' || i AS sample_key, 's' AS signature, 'm' AS metric,
+                    'scored' AS status, MAP {{'f': 1.0}} AS "values", NULL::VARCHAR AS reason, NULL::VARCHAR AS details,
+                    1 AS attempts, 0.0 AS seconds, 0 AS tokens_in, 0 AS tokens_out, 0.0 AS cost_usd,
+                    []::VARCHAR[] AS requests, false AS from_ledger FROM range(50) t(i)"""
+            ).write_parquet(str(file))
+    write(home, "the tables are there")
+    return names
+
+
+def test_four_processes_commit_the_same_part_once(lake: str) -> None:
+    home = Home.parse(lake)
+    assert list(committed_by_four(home, new_parts(home, 20), "lock")) == [50] * 20
+
+
+def test_the_lock_is_what_keeps_them_apart(lake: str) -> None:
+    """The same without the lock: some round has doubles, so the test before shows something."""
+    home = Home.parse(lake)
+    with closing(committed_by_four(home, new_parts(home, 20), "no lock")) as counts:
+        assert any(count > 50 for count in counts)
+
+
+def test_a_writer_is_killed_before_its_commit(lake: str) -> None:
+    home = Home.parse(lake)
+    write(home, "first")
+    script = f"""
+import sys
+from answerkey.tasks.warehouse.home import Home
+with Home.parse({lake!r}).warehouse.writing() as warehouse:
+    warehouse.execute("INSERT INTO quarantine SELECT 'r', 'd', 's', i, '', '', 'x', 'y', '' FROM range(5000) t(i)")
+    print("ready", flush=True)
+    sys.stdin.readline()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout and other.stdout.readline() == "ready\n"
+        orphans = [file.name for file in home.store.files(f"{DATA}/main/quarantine")]
+        os.kill(other.pid, signal.SIGKILL)
+    # Its lock is free with its connection.
+    write(home, "second")
+    assert query(home, RUNS) == [("first",), ("second",)]
+    assert (query(home, "SELECT count(*) FROM quarantine"), len(orphans)) == ([(0,)], 1)
+
+
+def kill_backends(conninfo: str) -> None:
+    """kill -9 of a backend ends all of them: PostgreSQL recovers as after a crash."""
+    with psycopg.connect(conninfo, autocommit=True) as connection:
+        [(pid,)] = connection.execute("SELECT pg_backend_pid()").fetchall()
+        os.kill(pid, signal.SIGKILL)
+        with pytest.raises(psycopg.OperationalError):
+            connection.execute("SELECT 1")
+
+
+def test_a_backend_of_the_catalog_is_killed(lake: str) -> None:
+    home, conninfo = Home.parse(lake), os.environ[CATALOG].removeprefix("postgres:")
+    write(home, "first")
+    kill_backends(conninfo)
+    # Between two sessions, it is not even noticed.
+    write(home, "second")
+    with pytest.raises(Unreachable) as error, home.warehouse.writing() as warehouse:
+        warehouse.execute(RUN, ["lost"])
+        kill_backends(conninfo)
+    # Which of its connections notices first is chance.
+    assert str(error.value).startswith(f"{lake}: ") and "\n" not in str(error.value)
+    write(home, "third")
+    assert query(home, RUNS) == [("first",), ("second",), ("third",)]
+
+
+def in_thread(function: Callable[[], object]) -> tuple[threading.Thread, list[object]]:
+    """Call a function in a thread; what it returns or raises is in the list at the end."""
+    outcome: list[object] = []
+
+    def call() -> None:
+        try:
+            outcome.append(function())
+        except Exception as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    return thread, outcome
+
+
+def test_servers_that_are_gone_for_a_while_are_waited_for(tmp_path: Path) -> None:
+    postgres, s3 = Postgres(), SeaweedFS()
+    try:
+        with new_lake(postgres, s3) as address:
+            home = Home.parse(address)
+            write(home, "first")
+            for server in (s3, postgres):
+                server.kill()
+                # Many rows, so that a file is written: a few stay in the catalog.
+                insert = (
+                    "INSERT INTO quarantine SELECT 'r', 'd', 's', i, NULL, NULL, 'x', 'y', NULL FROM range(50) t(i)"
+                )
+
+                def add(statement: str = insert) -> None:
+                    with home.warehouse.writing() as warehouse:
+                        warehouse.execute(statement)
+
+                adding, outcome = in_thread(add)
+                adding.join(0.5)
+                assert adding.is_alive()
+                server.start()
+                adding.join(120)
+                assert outcome == [None]
+            assert query(home, "SELECT count(*) FROM quarantine") == [(100,)]
+    finally:
+        postgres.close()
+        s3.close()
+
+
+def test_scores_are_those_of_a_file(lake: str, tmp_path: Path) -> None:
+    rows = [{**row, "answer": f"{row['answer']} {'b' * (i % 3)}", "lang": "ru" if i % 2 else "en"}
+            for i, row in enumerate(ROWS)]  # fmt: skip
+    source = Source(jsonl(tmp_path / "d.jsonl", rows), slices=("lang",))
+    found = []
+    for home in (Home(tmp_path / "home"), Home.parse(lake)):
+        run(home, source, ["answer_correctness", "rouge_l"])
+        tables = {
+            "scores": "*",
+            "report_scores": "* EXCLUDE (mean, ci_low, ci_high)",
+            "measurements": "* EXCLUDE (run_id, created_at, seconds)",
+            "answers": "*",
+            "samples": "*",
+        }
+        content = repr([query(home, f"SELECT {what} FROM {table} ORDER BY ALL") for table, what in tables.items()])
+        means = query(home, "SELECT mean FROM report_scores ORDER BY report_id, metric, field, slice")
+        found.append((hashlib.sha256(content.encode()).hexdigest(), means))
+    assert found[0][0] == found[1][0]
+    assert [mean for (mean,) in found[0][1]] == pytest.approx([mean for (mean,) in found[1][1]], abs=1e-12)
+
+
+def test_a_claim_is_of_one_process_and_ends_with_it(any_home: Home) -> None:
+    script = f"""
+import sys
+from answerkey.tasks.warehouse.home import Home
+with Home.parse({str(any_home)!r}).warehouse.claimed("a rule") as mine:
+    print(mine, flush=True)
+    sys.stdin.readline()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout and other.stdout.readline() == "True\n"
+        with any_home.warehouse.claimed("a rule") as mine, any_home.warehouse.claimed("another") as another:
+            assert (mine, another) == (False, True)
+        os.kill(other.pid, signal.SIGKILL)
+        with any_home.warehouse.claimed("a rule", wait=True) as mine:
+            assert mine
