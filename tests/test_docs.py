@@ -59,7 +59,7 @@ def test_every_metric_is_described() -> None:
 
 COMMANDS = (
     "calibrate", "compare", "deploy", "diff", "evaluate", "gate", "generate", "history", "judge", "register-release",
-    "report", "rerun", "serve",
+    "report", "rerun", "score-traces", "serve",
 )  # fmt: skip
 
 
@@ -79,8 +79,9 @@ def helps() -> dict[str, str]:
 
 
 def test_commands_in_documents_name_options_that_exist(helps: dict[str, str]) -> None:
-    names = ("README.md", "docs/judge.md", "docs/gate.md", "docs/comparing.md", "docs/reports.md", "docs/generating.md")
-    text = "".join((ROOT / name).read_text(encoding="utf-8") for name in names)
+    names = ("judge", "gate", "comparing", "reports", "generating", "traces")
+    files = [ROOT / "README.md", *(ROOT / f"docs/{name}.md" for name in names)]
+    text = "".join(file.read_text(encoding="utf-8") for file in files)
     used = set(re.findall(r"[ `(](--[a-z-]+)", text))
     assert len(used) >= 30
     assert {option for option in used if not any(option in page for page in helps.values())} == set()

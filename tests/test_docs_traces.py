@@ -1,8 +1,6 @@
-"""The page about traces: its rule is one, its commands exist, its table is printed and its queries run."""
+"""The page about traces: its rule is one, its table is printed and its queries run."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -41,22 +39,6 @@ def test_the_table_is_what_the_examples_give_and_the_queries_run(
     assert block("text").strip("\n") in capsys.readouterr().out
     for one in filter(str.strip, block("sql").split(";")):
         assert query(tmp_path, one)
-
-
-def test_the_commands_have_the_options() -> None:
-    used = set(re.findall(r"[ `](--[a-z-]+)", PAGE)) - {"--map"}
-    helps = "".join(
-        subprocess.run(
-            [sys.executable, "-m", "answerkey.flows.cli", command, "--help"],
-            check=True,
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-        ).stdout
-        for command in ("score-traces", "history")
-    )
-    assert used == {"--dry-run", "--rule", "--since", "--until", "--by"}
-    assert [option for option in used if option not in helps] == []
 
 
 def test_the_rules_of_the_examples_can_be_read() -> None:
