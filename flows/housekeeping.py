@@ -1,4 +1,4 @@
-"""Clean up after runs that died: mark them, close them, and remove what they left behind."""
+"""Clean up after runs that died: mark them, close them, and remove what they left behind. Look after the tables."""
 
 from __future__ import annotations
 
@@ -35,6 +35,11 @@ class Keeping(Form):
         title="Days",
         description="How long the work of killed runs is kept; the same evaluation, started again, takes it up.",
     )
+    tables: bool = Field(
+        False,
+        title="Look after the tables",
+        description="Merge small files and remove what no report needs: for the night, since writers wait meanwhile.",
+    )
 
 
 _KEEPING = Keeping()
@@ -65,3 +70,7 @@ def housekeeping(keeping: Keeping = _KEEPING, home: str = ".answerkey") -> None:
         f"{closed} runs closed in the warehouse; {gone.folders} folders and {gone.files} parts removed, "
         f"{gone.size / 1e6:.1f} MB"
     )
+    warehouse = Home.parse(home).warehouse
+    if keeping.tables and warehouse.exists():
+        done = warehouse.maintain()
+        log.info(f"tables: {done.merged} files merged, {done.states} old states given up, {done.removed} files removed")

@@ -133,6 +133,22 @@ _COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
             "server", "Deploy all flows and automations to the server at PREFECT_API_URL.",
             "answerkey deploy --pool docker --notify slack-webhook/team",
         ),
+        "warehouse maintain": (
+            "warehouse", "Keep the tables quick to read and small.\n\n"
+            "On a lake: merges small files, gives up states older than 30 days, and removes files a day after they "
+            "were last needed. In a file: gives free what was deleted. Reports, scores and answers stay as they are. "
+            "The deployment housekeeping does it every night.",
+            "answerkey warehouse maintain",
+            "answerkey warehouse maintain --home evaluations --json",
+        ),
+        "warehouse move": (
+            "warehouse", "Move a home from a folder to a bucket, or back.\n\n"
+            "Copies tables, pages, registered answers, parts and the ledger of paid calls into a home with nothing in "
+            "it, and compares all of them by content. The source stays as it is. A move that was killed goes on when "
+            "the same command is run again.",
+            "answerkey warehouse move .answerkey s3://bucket/evaluations",
+            "answerkey warehouse move s3://bucket/evaluations copy",
+        ),
         "metrics": (
             "evaluate", "What each metric is, its fields and what it needs.",
             "answerkey metrics --json",
@@ -148,6 +164,9 @@ _COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }  # fmt: skip
 """Command: the module that has it, what it does, and examples."""
+
+_PARENTS = {"warehouse": "Look after the tables, or move them to another place."}
+"""What is said of the first word of a command with two."""
 
 
 HARMLESS = re.compile(r"(--?)?[A-Za-z][A-Za-z_-]{0,23}|-?[0-9.]{1,12}|[A-Za-z][A-Za-z0-9_]{0,23}")
@@ -222,14 +241,22 @@ def make_app() -> App:
     for place, (title, commands) in enumerate(_COMMANDS.items()):
         group = Group(title, sort_key=place)
         for name, (module, summary, *examples) in commands.items():
-            app.command(
-                f"answerkey.flows.cli.{module}:{name.replace('-', '_')}",
-                name=name,
+            *parents, own = name.split()
+            (_parent(app, parents[0], group) if parents else app).command(
+                f"answerkey.flows.cli.{module}:{own.replace('-', '_')}",
+                name=own,
                 help=summary,
                 group=group,
                 help_epilogue="\n".join(["Examples:", *(f"  {example}" for example in examples)]),
             )
     return app
+
+
+def _parent(app: App, name: str, group: Group) -> App:
+    """The command whose commands have names of two words."""
+    if name not in app:
+        app.command(App(name=name, help=_PARENTS[name], group=group))
+    return app[name]
 
 
 def _version() -> str:

@@ -8,7 +8,7 @@ ledger does; `ledger_place` opens the one at a place: in memory, in a folder, in
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -111,8 +111,16 @@ class Ledger(Protocol):
     def spent(self, run: str) -> Spent:
         """What a run has spent."""
 
-    def calls(self, keys: Sequence[str]) -> Iterator[tuple[Any, ...]]:
-        """Every call for these requests, as rows of `COLUMNS`, oldest first. One with a damaged reply has none."""
+    def calls(self, keys: Sequence[str] | None = None) -> Iterator[tuple[Any, ...]]:
+        """Every call for these requests, or every one, as rows of `COLUMNS`, oldest first. One with a damaged reply has
+        none.
+        """
+
+    def budgets(self) -> Iterator[tuple[str, Spent]]:
+        """Every run with what it has spent, with the most that its calls in flight may cost; in the order of runs."""
+
+    def take_in(self, calls: Iterable[tuple[Any, ...]], budgets: Iterable[tuple[str, Spent]]) -> None:
+        """Write down calls and budgets of another ledger, all or none. A call that is here already stays as it is."""
 
     def keep_alive(self) -> None:
         """Called about once a second while replies are awaited, for what has to be done now and then."""
@@ -152,6 +160,14 @@ class Intact:
         if found["reply"] is not None and not self(found["request_key"], found["reply"], expected):
             found |= {"reply": None, "code": DAMAGED, "message": "the reply in the ledger is damaged"}
         return tuple(_readable(value) if isinstance(value, str) else value for value in found.values())
+
+
+def with_checksum(row: Sequence[Any]) -> tuple[Any, ...]:
+    """A row of `COLUMNS` and the checksum that is kept beside it."""
+    return (*row, checksum(row[_KEY], row[_REPLY]))
+
+
+_KEY, _REPLY = COLUMNS.index("request_key"), COLUMNS.index("reply")
 
 
 def _is_text(text: str) -> bool:

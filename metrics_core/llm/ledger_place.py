@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
-from answerkey.metrics_core.llm.ledger import Ledger
+from answerkey.metrics_core.llm.ledger import Ledger, LedgerError
 from answerkey.metrics_core.llm.sqlite_ledger import FILE, SQLiteLedger
 
 POSTGRES = "postgresql:"
@@ -48,3 +51,30 @@ def ledger_exists(place: str | None) -> bool:
 
         return exists(place)
     return place is not None and (Path(place) / FILE).exists()
+
+
+def copy_ledger(source: str, target: str) -> int:
+    """Copy what the ledger at `source` has to the one at `target`, and compare the two; return the number of calls.
+
+    What is there already is not copied again. Calls in flight count as spent in the copy, with the most that they may
+    cost: nobody will write down there how they ended.
+
+    Raises:
+        LedgerError: one of them cannot be used; or the copy is not equal, because somebody calls meanwhile, or because
+            the target had calls of its own.
+    """
+    with closing(open_ledger(source)) as there, closing(open_ledger(target)) as here:
+        here.take_in(there.calls(), there.budgets())
+        calls = 0
+        for mine, theirs in zip_longest(there.calls(), here.calls()):
+            if _comparable(mine) != _comparable(theirs):
+                raise LedgerError(f"call {calls + 1} in the copy of the ledger is another one; copy it again")
+            calls += 1
+        if list(there.budgets()) != list(here.budgets()):
+            raise LedgerError("the budgets in the copy of the ledger are other ones; copy it again")
+    return calls
+
+
+def _comparable(row: tuple[Any, ...] | None) -> tuple[Any, ...]:
+    # What a database that has no such character keeps in its place.
+    return tuple(value.replace("\0", "\ufffd") if isinstance(value, str) else value for value in row or ())

@@ -8,7 +8,7 @@ crash of the server can take the last moments, that of a client nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from itertools import count
@@ -25,6 +25,7 @@ from answerkey.metrics_core.llm.ledger import (
     Permit,
     Spent,
     checksum,
+    with_checksum,
 )
 
 if TYPE_CHECKING:
@@ -149,6 +150,10 @@ SELECT reply, checksum, model, fingerprint, finish_reason, tokens_in, tokens_out
 FROM answerkey_calls WHERE request_key = %s AND status = 'usable' ORDER BY number DESC
 """
 _CALLS = f"SELECT {', '.join(COLUMNS)}, checksum FROM answerkey_calls WHERE request_key = ANY(%s) ORDER BY number"
+_EVERY_CALL = (
+    f"SELECT {', '.join(COLUMNS)}, checksum, number FROM answerkey_calls WHERE number > %s ORDER BY number LIMIT %s"
+)
+_PAGE = 500
 
 
 class PostgresLedger:
@@ -338,12 +343,47 @@ class PostgresLedger:
         rows = self._rows("SELECT calls, cost_usd, unpriced FROM answerkey_budgets WHERE run = %s", (run,))
         return Spent(*rows[0]) if rows else Spent()
 
-    def calls(self, keys: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    def calls(self, keys: Sequence[str] | None = None) -> Iterator[tuple[Any, ...]]:
         """See `Ledger`."""
-        for start in range(0, len(keys), 500):
-            some = list(keys[start : start + 500])
+        if keys is None:
+            yield from self._every_call()
+            return
+        for start in range(0, len(keys), _PAGE):
+            some = list(keys[start : start + _PAGE])
             for row in self._rows(_CALLS, (some,)):
                 yield self._intact.row(row[:-1], row[-1])
+
+    def _every_call(self) -> Iterator[tuple[Any, ...]]:
+        last = 0
+        while page := self._rows(_EVERY_CALL, (last, _PAGE)):
+            for *row, expected, _ in page:
+                yield self._intact.row(row, expected)
+            last = page[-1][-1]
+
+    def budgets(self) -> Iterator[tuple[str, Spent]]:
+        """See `Ledger`."""
+        # In the order of bytes, as in the file.
+        query = 'SELECT run, calls, cost_usd + reserved, unpriced FROM answerkey_budgets ORDER BY run COLLATE "C"'
+        for run, *spent in self._rows(query):
+            yield run, Spent(*spent)
+
+    def take_in(self, calls: Iterable[tuple[Any, ...]], budgets: Iterable[tuple[str, Spent]]) -> None:
+        """See `Ledger`."""
+        rows = (with_checksum([_text(value) for value in row]) for row in calls)
+        names = (*COLUMNS, "checksum")
+        with self._translated(), self._db.transaction(), self._db.cursor() as cursor:
+            cursor.execute("SET LOCAL statement_timeout = 0")
+            cursor.executemany(
+                f"INSERT INTO answerkey_calls ({', '.join(names)}) VALUES ({', '.join(['%s'] * len(names))}) "
+                "ON CONFLICT (call_id) DO NOTHING",
+                rows,
+            )
+            cursor.executemany(
+                "INSERT INTO answerkey_budgets (run, calls, cost_usd, unpriced) VALUES (%s, %s, %s, %s) ON CONFLICT "
+                "(run) DO UPDATE SET calls = excluded.calls, cost_usd = excluded.cost_usd, "
+                "unpriced = excluded.unpriced, in_flight = 0, reserved = 0",
+                ((run, spent.calls, spent.cost_usd, spent.unpriced) for run, spent in budgets),
+            )
 
     def keep_alive(self) -> None:
         """See `Ledger`. A connection that was cut is made again before anybody takes over what it claimed."""

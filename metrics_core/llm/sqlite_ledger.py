@@ -10,7 +10,7 @@ import os
 import sqlite3
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -28,6 +28,7 @@ from answerkey.metrics_core.llm.ledger import (
     Permit,
     Spent,
     checksum,
+    with_checksum,
 )
 
 FILE = "judge.sqlite"
@@ -366,16 +367,14 @@ class SQLiteLedger:
             row = self._db.execute("SELECT calls, cost_usd, unpriced FROM budgets WHERE run = ?", (run,)).fetchone()
         return Spent(*row) if row else Spent()
 
-    def calls(self, keys: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    def calls(self, keys: Sequence[str] | None = None) -> Iterator[tuple[Any, ...]]:
         """See `Ledger`."""
+        some = [()] if keys is None else [keys[start : start + 500] for start in range(0, len(keys), 500)]
         with self._translated():
-            for start in range(0, len(keys), 500):
-                some = keys[start : start + 500]
-                for row in self._db.execute(
-                    f"SELECT {', '.join(COLUMNS)}, {self._checksum} FROM calls "
-                    f"WHERE request_key IN ({', '.join('?' * len(some))}) ORDER BY rowid",
-                    some,
-                ):
+            for wanted in some:
+                where = f"WHERE request_key IN ({', '.join('?' * len(wanted))})" if wanted else ""
+                query = f"SELECT {', '.join(COLUMNS)}, {self._checksum} FROM calls {where} ORDER BY rowid"
+                for row in self._db.execute(query, wanted):
                     yield self._intact.row(row[:-1], row[-1])
 
     def patient(self, on: bool) -> None:
@@ -385,6 +384,27 @@ class SQLiteLedger:
             # A commit writes to the log; what waits for the disk is moving it from there to the file.
             self._db.execute("PRAGMA wal_autocheckpoint = 0")
         self._patient = on
+
+    def budgets(self) -> Iterator[tuple[str, Spent]]:
+        """See `Ledger`."""
+        query = "SELECT run, calls, cost_usd + reserved, unpriced FROM budgets ORDER BY run"
+        with self._translated():
+            for run, *spent in self._db.execute(query):
+                yield run, Spent(*spent)
+
+    def take_in(self, calls: Iterable[tuple[Any, ...]], budgets: Iterable[tuple[str, Spent]]) -> None:
+        """See `Ledger`."""
+        self._writing()
+        names = (*COLUMNS, "checksum")
+        with self._transaction() as db:
+            db.executemany(
+                f"INSERT OR IGNORE INTO calls ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})",
+                map(with_checksum, calls),
+            )
+            db.executemany(
+                "INSERT OR REPLACE INTO budgets (run, calls, cost_usd, unpriced) VALUES (?, ?, ?, ?)",
+                ((run, spent.calls, spent.cost_usd, spent.unpriced) for run, spent in budgets),
+            )
 
     def keep_alive(self) -> None:
         """See `Ledger`. A living process keeps its claims; what is done here is to move the log to the file."""

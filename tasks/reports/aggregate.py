@@ -62,7 +62,9 @@ def aggregate(
         if labelled := _has_labels(warehouse, committed):
             fields = {(LABEL, LABEL_FIELD.name): LABEL_FIELD} | fields
             signatures = {LABEL: LABEL_SIGNATURE} | signatures
-        reports = _add_reports(warehouse, committed, {**manifest, "signatures": signatures})
+        # Of a lake: the state that the report was made from, which nobody else changes while this session is open.
+        state = {} if (snapshot := home.warehouse.snapshot()) is None else {"snapshot": snapshot}
+        reports = _add_reports(warehouse, committed, {**manifest, **state, "signatures": signatures})
         _add_scores(warehouse, reports, [key for key in fields if key[0] != LABEL], signatures)
         if labelled:
             _add_labels(warehouse, reports)

@@ -24,7 +24,14 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.bucket import BucketStore, s3_settings
 from answerkey.tasks.warehouse.migrate import VERSION, check_version, migrate, version_of
 from answerkey.tasks.warehouse.store import Unreachable
-from answerkey.tasks.warehouse.warehouse import WAIT_FOR_OTHERS_S, limited, nothing_here, quoted, session
+from answerkey.tasks.warehouse.warehouse import (
+    WAIT_FOR_OTHERS_S,
+    Maintained,
+    limited,
+    nothing_here,
+    quoted,
+    session,
+)
 
 if TYPE_CHECKING:
     import duckdb
@@ -35,6 +42,9 @@ CATALOG = "ANSWERKEY_CATALOG"
 
 DATA = "data"
 """The folder in the bucket for DuckLake's own files. Nothing else is kept there: it removes what it does not know."""
+
+STATES_DAYS = 30
+"""How long an earlier state of the tables can be read. DuckLake has lost rows when younger ones were given up."""
 
 _NEEDS = "a home in a bucket needs the extra cluster: pip install 'answerkey[cluster]'"
 _LOCK = "answerkey warehouse"
@@ -141,6 +151,34 @@ class Lake:
                 "SELECT coalesce(sum(file_size_bytes + delete_file_size_bytes), 0) FROM ducklake_table_info('lake')"
             ).fetchall()
         return self.address, int(size)
+
+    def snapshot(self) -> int:
+        """See `Warehouse.snapshot`."""
+        with self.reading() as connection:
+            [(number,)] = connection.execute("SELECT id FROM ducklake_current_snapshot('lake')").fetchall()
+        return int(number)
+
+    def maintain(self) -> Maintained:
+        """See `Warehouse.maintain`. Writers wait meanwhile.
+
+        Files are removed a day after they were last needed: somebody may be reading them, or writing what looks like
+        an orphan.
+        """
+        if (opened := self._opened(WAIT_FOR_OTHERS_S)) is None:
+            raise nothing_here(self.address)
+        with self._locked(_LOCK, WAIT_FOR_OTHERS_S) as lock, self._cursor(opened) as connection:
+            steps = {
+                "states": f"ducklake_expire_snapshots('lake', older_than => now() - INTERVAL {STATES_DAYS} DAY)",
+                "merged": "ducklake_merge_adjacent_files('lake')",
+                "old": "ducklake_cleanup_old_files('lake', older_than => now() - INTERVAL 1 DAY)",
+                "orphans": "ducklake_delete_orphaned_files('lake', older_than => now() - INTERVAL 1 DAY)",
+            }
+            done = {}
+            for step, call in steps.items():
+                self._still_there(lock)
+                done[step] = connection.execute(f"CALL {call}").fetchall()
+        merged = sum(int(processed) for _, _, processed, _ in done["merged"])
+        return Maintained(merged, len(done["states"]), len(done["old"]) + len(done["orphans"]))
 
     @contextmanager
     def _locked(self, name: str, wait_s: float) -> Iterator[psycopg.Connection]:

@@ -39,6 +39,18 @@ WAIT_FOR_OTHERS_S = 60.0
 """How long a session waits for what is not behind a lock: another program, or a server that starts again."""
 
 
+@dataclass(frozen=True, slots=True)
+class Maintained:
+    """What maintenance has done."""
+
+    merged: int = 0
+    """Files that are parts of larger ones now."""
+    states: int = 0
+    """States older than `STATES_DAYS` that can no longer be read."""
+    removed: int = 0
+    """Files that no state needs any more, and those of writers that were killed."""
+
+
 class Warehouse(Protocol):
     """The tables of a home. One writes at a time, and nobody sees half of what it wrote."""
 
@@ -62,6 +74,12 @@ class Warehouse(Protocol):
 
     def size(self) -> tuple[str, int]:
         """Where the tables are, and how many bytes they take."""
+
+    def snapshot(self) -> int | None:
+        """The number of the newest state, where states are numbered: `AT (VERSION => n)` reads it again."""
+
+    def maintain(self) -> Maintained:
+        """Keep the tables quick to read and small. Nothing that can be read now is changed by it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +174,15 @@ class WarehouseFile:
     def size(self) -> tuple[str, int]:
         """See `Warehouse.size`."""
         return str(self.file), self.file.stat().st_size
+
+    def snapshot(self) -> None:
+        """See `Warehouse.snapshot`: a file has its newest state only."""
+
+    def maintain(self) -> Maintained:
+        """See `Warehouse.maintain`: what was deleted is given free within the file."""
+        with self._locked(fcntl.LOCK_EX), self._writable(WAIT_FOR_OTHERS_S) as connection:
+            connection.execute("CHECKPOINT")
+        return Maintained()
 
     @contextmanager
     def _writable(self, wait_s: float) -> Iterator[duckdb.DuckDBPyConnection]:

@@ -1,0 +1,59 @@
+"""`answerkey warehouse maintain` and `move`."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from dataclasses import asdict
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from answerkey.flows.cli.options import HOME, AsJson, HomeOption, Quiet
+from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.warehouse.home import Home
+
+_HOME = "a folder, or s3://BUCKET/PREFIX with ANSWERKEY_CATALOG"
+
+
+def maintain(*, as_json: AsJson = False, home: HomeOption = HOME) -> int:
+    """Merge small files, give up old states, and remove files that nothing needs."""
+    if not home.warehouse.exists():
+        raise UserError(f"{home}: no warehouse here yet, so there is nothing to maintain")
+    before = home.warehouse.size()
+    done = home.warehouse.maintain()
+    place, size = home.warehouse.size()
+    if as_json:
+        print(json.dumps({**asdict(done), "size": size}, indent=2))
+        return 0
+    print(
+        f"{place}: {done.merged:,} files merged, {done.states:,} old states given up, {done.removed:,} files removed; "
+        f"{before[1] / 1e6:.1f} MB before, {size / 1e6:.1f} MB now"
+    )
+    return 0
+
+
+def move(
+    source: Annotated[str, Parameter(help=f"The home to copy: {_HOME}.")],
+    target: Annotated[str, Parameter(help=f"A home with nothing in it: {_HOME}.")],
+    /,
+    *,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> int:
+    """Copy a home to another place and compare the two."""
+    from answerkey.tasks.move import move as moving
+
+    logging.basicConfig(format="%(message)s", stream=sys.stderr, level=logging.WARNING if quiet else logging.INFO)
+    old, new = Home.parse(source), Home.parse(target)
+    moved = moving(old, new)
+    if as_json:
+        print(json.dumps(asdict(moved), indent=2))
+        return 0
+    print(
+        f"{new} has what {old} has, compared by content: {sum(moved.tables.values()):,} rows of {len(moved.tables)} "
+        f"tables, {moved.files:,} files ({moved.size / 1e6:.1f} MB), {moved.calls:,} paid calls\n"
+        f"{old} is as it was; use the new one with ANSWERKEY_HOME={new}"
+    )
+    return 0

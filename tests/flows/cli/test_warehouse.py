@@ -1,0 +1,51 @@
+"""`answerkey warehouse`: what it says, and what it refuses."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from answerkey.tasks.warehouse.home import Home
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    home = Home.parse(tmp_path / "home")
+    with home.warehouse.writing() as connection:
+        connection.execute("INSERT INTO datasets SELECT 'data', range::VARCHAR, now(), 1, NULL FROM range(3)")
+    with home.store.whole("pages/data.html") as page:
+        page.write_text("a page")
+    return home
+
+
+def test_a_home_is_moved_and_nothing_is_moved_onto_it(bare_cli: Cli, home: Home, tmp_path: Path) -> None:
+    done = bare_cli("warehouse", "move", home, tmp_path / "new", "--quiet")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        f"{tmp_path}/new has what {home} has, compared by content: 3 rows of 18 tables, 1 files (0.0 MB), 0 paid calls",
+        f"{home} is as it was; use the new one with ANSWERKEY_HOME={tmp_path}/new",
+    ]
+    again = bare_cli("warehouse", "move", home, tmp_path / "new")
+    assert (again.returncode, again.stdout) == (2, "")
+    assert again.stderr == (
+        f"answerkey: {tmp_path}/new: there is the file pages/data.html already; move to a home with nothing in it\n"
+    )
+    bucket = bare_cli("warehouse", "move", home, "s3://bucket/home")
+    assert (bucket.returncode, len(bucket.stderr.splitlines())) == (2, 1)
+    assert "a home in a bucket needs a catalog" in bucket.stderr
+
+
+def test_a_file_is_maintained(bare_cli: Cli, home: Home, tmp_path: Path) -> None:
+    done = bare_cli("warehouse", "maintain", "--home", home)
+    assert done.returncode == 0, done.stderr
+    assert "0 files merged, 0 old states given up, 0 files removed" in done.stdout
+    found = json.loads(bare_cli("warehouse", "maintain", "--home", home, "--json").stdout)
+    assert found == {"merged": 0, "states": 0, "removed": 0, "size": home.warehouse.size()[1]}
+    none = bare_cli("warehouse", "maintain", "--home", tmp_path / "none")
+    assert (none.returncode, none.stderr) == (
+        2, f"answerkey: {tmp_path}/none: no warehouse here yet, so there is nothing to maintain\n"
+    )  # fmt: skip
