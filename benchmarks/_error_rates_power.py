@@ -17,9 +17,9 @@ from answerkey.metrics_core.statistics.power import minimum_detectable, needed_t
 
 Rows = Iterator[tuple[tuple[str, ...], Callable[[Rng, int], Row]]]
 FAMILIES = (1, 5, 14)
-FLIPS = 9_999
-"""As many as a comparison of so few rows tries."""
-PILOTS, CLUSTERED_PILOTS = 99, 25
+FLIPS, CLUSTERED_FLIPS = 9_999, 999
+"""Sign flips: of rows as many as a comparison of so few tries."""
+PILOTS, CLUSTERED_PILOTS = 99, 9
 """Comparisons of equal releases, of rows and of clusters. The median of what they state is put to the test."""
 
 
@@ -163,9 +163,9 @@ def shown(rng: Rng, draws: list[tuple[Floats, Codes | None]], family: int) -> in
     sums = np.stack([unit_sums(change, codes) for change, _ in draws])
     sizes = unit_sums(np.ones(len(draws[0][0])), codes)
     above = rejects(sums, 0.0, sizes, low=-1.0, high=1.0)
-    hits = 0
+    hits, flips = 0, FLIPS if codes is None else CLUSTERED_FLIPS
     for seed in np.flatnonzero(above):
-        p = holm([sign_flip(sums[seed], seed=int(seed), permutations=FLIPS), *rng.random(family - 1)])[0]
+        p = holm([sign_flip(sums[seed], seed=int(seed), permutations=flips), *rng.random(family - 1)])[0]
         hits += _shown((1e-9, 1.0, ""), 1.0, p)
     # The product's own comparison has the same finding for the first draws.
     for seed in range(min(5, len(draws))):

@@ -40,6 +40,8 @@ class PairedScores:
         unmeasured: by reason, which answers of the new release were not scored: each may be anything in `low` to
             `high`.
         changed: samples with another question or other references in the data set of the new release; None: no sample.
+        left_out: of several answers to a question, how many the new release did not give, where it gave others: in
+            `new` they count as `low`. None: every answer was given.
 
     >>> old, new = np.array([1.0, 0.0, 1.0]), np.array([1.0, 1.0, np.nan])
     >>> column = PairedScores(old, new, binary=True, unanswered={"absent": np.array([False, False, True])})
@@ -55,6 +57,7 @@ class PairedScores:
     unanswered: Mapping[str, Mask] = field(default_factory=dict)
     unmeasured: Mapping[str, Mask] = field(default_factory=dict)
     changed: Mask | None = None
+    left_out: npt.NDArray[np.int64] | None = None
 
     def filled(self, unmeasured: float) -> Floats:
         """Scores of the new release with a number for every answer that should have one."""
@@ -149,6 +152,8 @@ class RuleStatistic:
         unanswered: by reason, how many of the samples count as the lowest score; `unmeasured`: how many were not
             scored, and count as `unmeasured_as`.
         n_changed: samples that are left out, because the question or the references changed.
+        left_out: answers that count as the lowest score within the mean of a sample that has others, and how many
+            samples these are.
 
     >>> same = np.zeros(100)
     >>> statistic = statistic_of(PairedScores(same, same, binary=True), None, difference=True)
@@ -169,6 +174,7 @@ class RuleStatistic:
     unmeasured: Mapping[str, int] = field(default_factory=dict)
     unmeasured_as: float = 0.0
     n_changed: int = 0
+    left_out: tuple[int, int] = (0, 0)
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -258,7 +264,12 @@ def statistic_of(
         _counts(column.unmeasured, known),
         unmeasured_as,
         int((column.changed & np.isfinite(column.old)).sum()) if difference and column.changed is not None else 0,
+        (0, 0) if column.left_out is None else _left_out(column.left_out[known]),
     )
+
+
+def _left_out(answers: npt.NDArray[np.int64]) -> tuple[int, int]:
+    return int(answers.sum()), int((answers > 0).sum())
 
 
 @lru_cache(maxsize=4096)

@@ -261,6 +261,12 @@ def _numbers(rule: PolicyRule, statistic: RuleStatistic, interval: Interval | No
     if statistic.unanswered:
         n, counted = sum(statistic.unanswered.values()), _reasons(statistic.unanswered)
         many += f", {n:,} of them not answered by {about.new} and counted as {statistic.low:g}: {counted}"
+    if any(statistic.left_out):
+        answers, samples = statistic.left_out
+        many += (
+            f", {answers:,} single answer{'s' * (answers > 1)} to {samples:,} of them not given by {about.new} and "
+            f"counted as {statistic.low:g}"
+        )
     if statistic.unmeasured:
         n, counted = sum(statistic.unmeasured.values()), _reasons(statistic.unmeasured)
         many += f", {n:,} of them not scored and counted as {statistic.unmeasured_as:g}: {counted}"

@@ -48,7 +48,7 @@ _LONGEST = 40
 
 @dataclass(frozen=True, slots=True)
 class ManifestChange:
-    """Something that the newest report has otherwise: its value, and those of the trailing reports, oldest first."""
+    """Something that the newest report has otherwise: its value, and those of the trailing reports."""
 
     what: str
     before: tuple[str, ...]
@@ -106,7 +106,8 @@ def drift(home: Home, moments: Sequence[Moment]) -> Drift:
         return Drift(newest.report_id, ids, 0, 0, None, None, None, None, None, None, (), why)
     *before, now = read_reports(home, [one.report_id for one in (*trailing, newest)])
     samples = _samples(home, before, now, metric, field)
-    return _drift(samples, before, now, now.range(metric, field))
+    changed = (*_changed(before, now), *_judged_otherwise(home, before, now, metric))
+    return _drift(samples, before, now, now.range(metric, field), changed)
 
 
 def _why_not(home: Home, newest: Moment, earlier: Sequence[Moment], n_alike: int) -> str | None:
@@ -162,11 +163,16 @@ def _samples(home: Home, before: Sequence[Report], now: Report, metric: str, fie
     return _Samples(floats(found["trailing"]), floats(found["newest"]), codes)
 
 
-def _drift(samples: _Samples, before: Sequence[Report], now: Report, range_: tuple[float, float]) -> Drift:
+def _drift(
+    samples: _Samples,
+    before: Sequence[Report],
+    now: Report,
+    range_: tuple[float, float],
+    changed: tuple[ManifestChange, ...],
+) -> Drift:
     low, high = range_
     changes, codes = samples.changes()
     trailing, n = tuple(report.report_id for report in before), len(changes)
-    changed = tuple(_changed(before, now))
     interval = difference_interval(changes, codes, binary=False, span=high - low) if n > 1 else None
     if interval is None:
         sentence = f"Drift is not tested: {now.report_id} shares {n} samples with the {len(before)} reports before it."
@@ -194,6 +200,25 @@ def _changed(before: Sequence[Report], now: Report) -> Iterator[ManifestChange]:
         values = tuple(dict.fromkeys(one[what] for one in known if what in one))
         if values and value not in values:
             yield ManifestChange(what, values, value)
+
+
+def _judged_otherwise(home: Home, before: Sequence[Report], now: Report, metric: str) -> Iterator[ManifestChange]:
+    """Models that answered for the judges of the newest report only, under the names that these judges had before."""
+    if (now.manifest.get("metrics") or {}).get(metric, {}).get("kind") != "judge":
+        return
+    reports = [report.report_id for report in (*before, now)]
+    with home.warehouse.reading() as warehouse:
+        found = warehouse.execute(
+            _SQL["judged_by"], {"reports": reports, "signature": now.manifest["signatures"][metric]}
+        ).fetchall()
+    served = {report_id: names for report_id, *names in found}
+    for place, what in enumerate(("the model that answers for the judge", "the configuration of the judge's model")):
+        earlier, newest = (
+            {name for report in part if report.report_id in served for name in served[report.report_id][place] or ()}
+            for part in (before, [now])
+        )
+        if earlier and newest - earlier:
+            yield ManifestChange(what, tuple(sorted(earlier)), ", ".join(sorted(newest - earlier)))
 
 
 def _about(report: Report, release: str) -> dict[str, str]:

@@ -25,3 +25,14 @@ WHERE o.report_id <> $newest
             AND list_sort(newest."references") IS NOT DISTINCT FROM list_sort(asked."references")
             AND (NOT $facts OR list_sort(newest.facts) IS NOT DISTINCT FROM list_sort(asked.facts)))
 GROUP BY sample_id ORDER BY sample_id
+
+-- name: judged_by
+-- The models and the configurations that answered for the judges of each report, as their providers name them.
+WITH requests AS (
+    SELECT DISTINCT a.report_id, unnest(m.requests) AS request_key
+    FROM report_answers a JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = $signature
+    WHERE a.report_id IN (SELECT unnest($reports))
+)
+SELECT report_id, list(DISTINCT model ORDER BY model) FILTER (model IS NOT NULL),
+       list(DISTINCT fingerprint ORDER BY fingerprint) FILTER (fingerprint IS NOT NULL)
+FROM requests JOIN judge_calls USING (request_key) WHERE status = 'usable' GROUP BY report_id

@@ -58,12 +58,14 @@ class Unscored:
         by_release: the release has no answer (it is absent, quarantined, or was not given), or none that the metric has
             a number for.
         by_measurement: there may be an answer, but it was not scored, or the data set lacks what the metric needs.
-        share: of the samples that have a number, the share of their answers that the release did not give, 0 to 1.
+        share: of the samples that have a number, the share of their answers that the release did not give, 0 to 1;
+            `n_missing`: how many answers that are. Both of shape (samples,).
     """
 
     by_release: Mapping[str, Mask]
     by_measurement: Mapping[str, Mask]
     share: npt.NDArray[np.float64]
+    n_missing: npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +167,10 @@ class PairedSamples:
         with self.home.warehouse.reading() as warehouse:
             rows = warehouse.execute(_SQL["unscored"], {**about, "of_the_data": _OF_THE_DATA}).fetchall()
         places: dict[tuple[str, bool], list[int]] = {}
-        share = np.zeros(len(self.in_old))
-        for place, what, by_release, missing in rows:
+        share, n_missing = np.zeros(len(self.in_old)), np.zeros(len(self.in_old), np.int64)
+        for place, what, by_release, missing, answers in rows:
             if what is None:
-                share[place] = missing
+                share[place], n_missing[place] = missing, answers
             else:
                 places.setdefault((what, by_release), []).append(place)
         masks: tuple[dict[str, Mask], dict[str, Mask]] = {}, {}
@@ -176,7 +178,7 @@ class PairedSamples:
             mask = np.zeros(len(self.in_old), bool)
             mask[members] = True
             masks[not by_release][what] = mask
-        return Unscored(*masks, share)
+        return Unscored(*masks, share, n_missing)
 
     def bleu(self) -> PairedBleu:
         """What the metric `bleu` left with every answer of the two reports."""

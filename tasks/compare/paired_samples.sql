@@ -62,7 +62,7 @@ ORDER BY sample_id
 -- The samples of which the new report lacks a number: their place in the order above, what became of them, and whether
 -- that is the release's doing. The release is not to blame for an answer that could not be scored, nor for what the
 -- data set lacks. Of several answers to a question, one that could not be scored leaves the whole question open; of
--- those that the release did not give, `share` says how many there are. As many are expected as the release gives at
+-- those that the release did not give, `n_missing` and `share` say how many there are. As many are expected as the release gives at
 -- most, less where the old one has fewer than elsewhere.
 WITH o AS (
     SELECT sample_id, count(*) AS n FROM scores
@@ -99,7 +99,7 @@ SELECT place,
             WHEN why.unanswered OR why.reason IS NULL THEN coalesce(why.reason, why.status)
             ELSE concat(why.status, ' (', left(split_part(why.reason, ':', 1), 60), ')') END AS what,
        n_scored IS NULL OR why IS NULL OR why.fate = 'release' AS by_release,
-       n_missing / (n_scored + n_missing) AS share
+       n_missing / (n_scored + n_missing) AS share, n_missing
 FROM everything WHERE n_scored IS NULL OR n_scored = 0 OR n_not_scored > 0 OR n_missing > 0 ORDER BY place
 
 -- name: bleu

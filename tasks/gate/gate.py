@@ -267,7 +267,10 @@ def _column(
         {reason: mask & asked for reason, mask in reasons.items()}
         for reasons in (field.unscored.by_release, field.unscored.by_measurement)
     )
-    return PairedScores(old, new, field.binary, field.low, field.high, unanswered, unmeasured, field.changed & inside)
+    left_out = np.where(np.isfinite(new), field.unscored.n_missing, 0)
+    return PairedScores(
+        old, new, field.binary, field.low, field.high, unanswered, unmeasured, field.changed & inside, left_out
+    )
 
 
 def _coverage(samples: PairedSamples, field: _PairedField, names: Mapping[str, str]) -> tuple[Coverage, ...]:

@@ -10,7 +10,9 @@ from answerkey.metrics_core.statistics.paired import difference_interval
 from answerkey.tasks.compare.drift import Drift, drift
 from answerkey.tasks.reports.report import history
 from answerkey.tasks.warehouse.home import Home
+from tests.judge_server import JudgeServer, Reply
 from tests.tasks.comparing_help import answer, release
+from tests.tasks.judging_help import judged, wordy
 
 FIELD = "exact_match.match"
 
@@ -121,3 +123,30 @@ def test_what_cannot_be_tested_says_why(tmp_path: Path) -> None:
     assert drift_of(tmp_path).sentence.endswith(
         "and there are 2. Since d/r/v5 the method changed: settings blank undefined → zero."
     )
+
+
+def test_a_judge_whose_model_changed_under_its_name_is_seen(tmp_path: Path) -> None:
+    def judged_night(night: int) -> None:
+        rows = [answer(i, f"It is {i}.{' A wrong one.' if i < 2 else ''} Night {night}.") for i in range(8)]
+        release(tmp_path, "r", rows, ("meaning_match",), options=judged(server.url))
+
+    def found() -> Drift:
+        return drift(Home(tmp_path), history(Home(tmp_path), "meaning_match.match")["d"])
+
+    with JudgeServer(wordy) as server:
+        for number in range(3):
+            judged_night(number)
+        server.brain = lambda body: Reply(wordy(body), model="some-model-2026-11")
+        judged_night(3)
+        newest = found()
+        assert newest.finding is None
+        assert [str(one) for one in newest.changed[1:]] == [
+            "the model that answers for the judge (some-model-2026-11, before some-model)"
+        ]
+        assert newest.sentence.endswith(
+            "Of what is recorded only this changed: the model that answers for the judge (some-model-2026-11, before "
+            "some-model)."
+        )
+        # What was judged before keeps its verdict, and its model.
+        judged_night(0)
+    assert found().changed == ()

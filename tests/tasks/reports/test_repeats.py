@@ -173,12 +173,17 @@ def test_answers_left_out_of_a_question_do_not_pay(tmp_path: Path) -> None:
         {**row, "answer": "\x00"} if row["answer"] != "yes" and row["repeat"] > 1 else row for row in answers("damaged")
     ]
     honest = answers("honest")
-    old = [{**row, "answer": "yes"} for row in answers("old")]
+    # From the first row on, so that the column is known.
+    old = [{**row, "answer": "yes", "missing_because": None} for row in answers("old")]
     done = made(tmp_path, [*old, *honest, *right, *unanswered, *damaged], contract=Contract(max_quarantined=1))
     decided = {}
     for report in done.ids[1:]:
         [rule, *_] = gate(Home(tmp_path), done.ids[0], report, policy).verdict.rules
-        decided[report.split("/")[1]] = (rule.outcome, round(rule.value or 0, 12))
+        release = report.split("/")[1]
+        decided[release] = (rule.outcome, round(rule.value or 0, 12))
+        # Of five questions, three have 1, 2 and 2 wrong answers after their first one.
+        left_out = f"20 samples, 20 single answers to 12 of them not given by {release} and counted as 0)"
+        assert (left_out in rule.sentence) == (release != "honest"), rule.sentence
     # 3, 3, 2, 1 and 0 of 3 right: a mean of 0.6 against 1.
     assert decided == dict.fromkeys(("honest", "dropper", "unanswered", "damaged"), ("FAIL", -0.4))
 
