@@ -6,7 +6,7 @@ from prefect import State, flow, tags
 from prefect.runtime import flow_run
 
 from answerkey.flows.evaluate_release import evaluate_release
-from answerkey.flows.parameters import Data, Judging, Limits, Scoring, Waiting
+from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, RunnerAddress, Scoring, Waiting
 from answerkey.flows.runs import log
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.cost import Cost
@@ -31,7 +31,7 @@ def _run_name() -> str:
     persist_result=False,
     validate_parameters=True,
 )
-def evaluate_registered(
+def evaluate_registered(  # noqa: PLR0913
     waiting: Waiting = _WAITING,
     scoring: Scoring = _SCORING,
     judging: Judging = _JUDGING,
@@ -40,6 +40,8 @@ def evaluate_registered(
     baseline: str = "",
     policy: str = "",
     page: bool = True,
+    *,
+    runner: RunnerAddress = LOCAL,
 ) -> list[str] | list[Cost]:
     """Evaluate what is registered and has no report, one release after the other; return the ids of the reports.
 
@@ -55,6 +57,7 @@ def evaluate_registered(
         policy: What must hold for a release to ship in place of the baseline: the path of a YAML file, or its text,
             for instance {primary: meaning_match.match, margin: 0.02}. Empty: no gate.
         page: Write a page for the browser into the folder pages of the warehouse.
+        runner: Where answers are scored: local, or dask://HOST:PORT of a Dask scheduler, whose workers do it.
     """
     place = Home.parse(home)
     todo = pending(place, waiting.release, waiting.at_most)
@@ -74,7 +77,7 @@ def evaluate_registered(
             # A run within a run does not get its tags by itself, and housekeeping goes by them.
             with tags(TAG):
                 state: State[list[str] | list[Cost]] = evaluate_release(
-                    _data(place, mine), scoring, judging, limits, home, baseline, policy, page,
+                    _data(place, mine), scoring, judging, limits, home, baseline, policy, page, runner=runner,
                     candidates=candidates, return_state=True,
                 )  # fmt: skip
             problem = None if state.is_completed() else state.message or state.name

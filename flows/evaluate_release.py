@@ -13,8 +13,8 @@ from prefect.artifacts import create_table_artifact
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 
-from answerkey.flows.fan_out import fan_out
-from answerkey.flows.parameters import Data, Judging, Limits, Scoring, preflight
+from answerkey.flows.fan_out import fan_out, runner_at
+from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, RunnerAddress, Scoring, preflight
 from answerkey.flows.runs import Run, log, scoring_threads, started
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
@@ -65,6 +65,7 @@ def evaluate_release(  # noqa: PLR0913
     policy: str = "",
     page: bool = True,
     *,
+    runner: RunnerAddress = LOCAL,
     candidates: int = 1,
 ) -> list[str] | list[Cost]:
     """Evaluate releases and return the ids of their reports; after a dry run, what the judges would be asked.
@@ -79,12 +80,15 @@ def evaluate_release(  # noqa: PLR0913
         policy: What must hold for a release to ship in place of the baseline: the path of a YAML file, or its text,
             for instance {primary: meaning_match.match, margin: 0.02}. Empty: no gate.
         page: Write a page for the browser into the folder pages of the warehouse.
+        runner: Where answers are scored: local, or dask://HOST:PORT of a Dask scheduler, whose workers do it.
         candidates: How many new releases are compared with the baseline in all, if other runs evaluate more of them:
             comparisons and verdicts allow for that many.
     """
     forms = {"data": data, "scoring": scoring, "judging": judging, "limits": limits}
     parameters = {name: form.model_dump() for name, form in forms.items()} | {"baseline": baseline, "policy": policy}
-    evaluation = Evaluation(data.source(), scoring, judging, limits, parameters, baseline, policy, page, candidates)
+    evaluation = Evaluation(
+        data.source(), scoring, judging, limits, parameters, baseline, policy, page, candidates, runner=runner
+    )
     with started(home) as run:
         return evaluation.carry_out(run, "evaluate-release")
 
@@ -107,6 +111,7 @@ class Evaluation:
     page: bool = True
     candidates: int = 1
     provenance: dict[str, Any] | None = None
+    runner: str = LOCAL
 
     def carry_out(self, run: Run, flow_name: str) -> list[str] | list[Cost]:
         """All steps, with the row in `runs` that says how they ended."""
@@ -120,6 +125,9 @@ def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
     judge = _judge(asked)
     metrics = asked.scoring.create(home.embeddings, judge, run.access)
     policy = policy_for(asked.policy, asked.baseline, metrics)
+    runner = runner_at(asked.runner)
+    if not asked.judging.dry_run:
+        runner.check(home, [(metric, asked.judging.key_from) for metric in metrics])
 
     loaded = steps.load(source, run.folder)
     checked = steps.validate(loaded.staged, loaded.rejects, str(run.folder), asked.limits.contract())
@@ -130,11 +138,14 @@ def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
     if asked.baseline:
         check_baseline(home, asked.baseline, loaded.dataset, checked.accepted)
 
-    plan = steps.plan(checked.accepted, home, run.folder, metrics, only_failed=asked.scoring.only_failed)
+    plan = steps.plan(
+        checked.accepted, home, run.folder, metrics,
+        only_failed=asked.scoring.only_failed, most=runner.most_shards,
+    )  # fmt: skip
     if asked.judging.dry_run:
         return _costs(plan, loaded.dataset)
     _log_plan(plan, judge)
-    parts = fan_out(plan.shards, lambda _shard: asked.judging.key_from, remedy="run again with --only-failed")
+    parts = fan_out(runner, plan.shards, lambda _shard: asked.judging.key_from, remedy="run again with --only-failed")
 
     committed = steps.commit(home, run.id, source.answers, loaded, checked.accepted, list(parts.values()))
     releases = [release.release for release in committed.releases]

@@ -341,6 +341,19 @@ def preflight(options: JudgeOptions, key_from: str) -> None:
         check(options, key(key_from))
 
 
+LOCAL = "local"
+"""The runner that is this machine."""
+
+RUNNER_PATTERN = rf"^({LOCAL}|dask(\+tls)?://[^\s/@:?#]+:\d+)$"
+RUNNER = Field(
+    pattern=RUNNER_PATTERN,
+    title="Runner",
+    description="Where answers are scored: local, or dask://HOST:PORT of a Dask scheduler, whose workers do it; "
+    "dask+tls:// where it asks for certificates.",
+)
+RunnerAddress = Annotated[str, RUNNER]
+
+
 class Limits(Form, Thresholds):
     """When the data are too bad to score, and the scores too few to trust."""
 

@@ -6,6 +6,7 @@ from prefect import flow
 from prefect.runtime import flow_run
 
 from answerkey.flows.evaluate_release import Evaluation
+from answerkey.flows.parameters import LOCAL, RunnerAddress
 from answerkey.flows.rerunning import Rerunning, again
 from answerkey.flows.runs import scoring_threads, started
 from answerkey.metrics_core.llm.cost import Cost
@@ -27,7 +28,9 @@ def _run_name() -> str:
     validate_parameters=True,
     task_runner=scoring_threads(),
 )
-def rerun_report(rerun: Rerunning, home: str = ".answerkey", page: bool = True) -> list[str] | list[Cost]:
+def rerun_report(
+    rerun: Rerunning, home: str = ".answerkey", page: bool = True, *, runner: RunnerAddress = LOCAL
+) -> list[str] | list[Cost]:
     """Make the next version of a report, from the answers and references that it was made from.
 
     Nothing is paid for twice: what judges said is in the ledger. The new report names the old one.
@@ -36,6 +39,7 @@ def rerun_report(rerun: Rerunning, home: str = ".answerkey", page: bool = True) 
         rerun: Which report to make again, and what to change.
         home: The folder of the warehouse, on a disk of the machine that runs this.
         page: Write a page for the browser into the folder pages of the warehouse.
+        runner: Where answers are scored: local, or dask://HOST:PORT of a Dask scheduler, whose workers do it.
     """
     with started(home) as run:
         [old] = read_reports(run.home, [report_named(run.home, rerun.report)])
@@ -52,6 +56,7 @@ def rerun_report(rerun: Rerunning, home: str = ".answerkey", page: bool = True) 
         if generation := old.manifest.get("generation"):
             provenance["generation"] = generation
         evaluation = Evaluation(
-            source, forms.scoring, forms.judging, forms.limits, parameters, page=page, provenance=provenance
-        )
+            source, forms.scoring, forms.judging, forms.limits, parameters,
+            page=page, provenance=provenance, runner=runner,
+        )  # fmt: skip
         return evaluation.carry_out(run, "rerun-report")

@@ -10,7 +10,8 @@ from prefect import flow
 from prefect.artifacts import create_table_artifact
 from prefect.runtime import flow_run
 
-from answerkey.flows.fan_out import fan_out
+from answerkey.flows.fan_out import Runner, fan_out, runner_at
+from answerkey.flows.parameters import LOCAL, RunnerAddress
 from answerkey.flows.runs import Run, log, scoring_threads, started
 from answerkey.flows.tracing import Job, Tracing, jobs
 from answerkey.metrics_core.errors import UserError
@@ -40,12 +41,15 @@ def _run_name() -> str:
     validate_parameters=True,
     task_runner=scoring_threads(),
 )
-def score_traces(traces: Tracing = _TRACING, home: str = ".answerkey") -> list[Funnel] | list[Preview]:
+def score_traces(
+    traces: Tracing = _TRACING, home: str = ".answerkey", *, runner: RunnerAddress = LOCAL
+) -> list[Funnel] | list[Preview]:
     """Score the traces that rules take, and return how many came how far; after a dry run, what would be done.
 
     Args:
         traces: Which rules to run, and on which traces.
         home: The folder of the warehouse, on a disk of the machine that runs this.
+        runner: Where traces are scored: local, or dask://HOST:PORT of a Dask scheduler, whose workers do it.
     """
     with started(home) as run:
         window, todo = traces.window(), jobs(traces, run.home, run.id)
@@ -53,16 +57,18 @@ def score_traces(traces: Tracing = _TRACING, home: str = ".answerkey") -> list[F
         with run.recorded("score-traces", ", ".join(names), traces.model_dump(), dry_run=traces.dry_run):
             if traces.dry_run:
                 return _preview(todo, run, window)
+            chosen = runner_at(runner)
+            chosen.check(run.home, [(job.metric, job.key_from) for job in todo])
             with alone(run.home, names, log.info):
-                return _score(todo, run, window)
+                return _score(todo, run, window, chosen)
 
 
-def _score(todo: Sequence[Job], run: Run, window: Window) -> list[Funnel]:
-    prepared, problems = _prepared(todo, run, window)
+def _score(todo: Sequence[Job], run: Run, window: Window, runner: Runner) -> list[Funnel]:
+    prepared, problems = _prepared(todo, run, window, runner.most_shards)
     keys = {job.rule.name: job.key_from for job in todo}
     key_from = {shard.part: keys[one.rule.name] for one in prepared if one.plan for shard in one.plan.shards}
     shards = [shard for one in prepared if one.plan for shard in one.plan.shards]
-    parts = fan_out(shards, lambda shard: key_from[shard.part], remedy="the next run tries again")
+    parts = fan_out(runner, shards, lambda shard: key_from[shard.part], remedy="the next run tries again")
     funnels = []
     for one in prepared:
         own = [parts[shard.part] for shard in (one.plan.shards if one.plan else ())]
@@ -75,9 +81,11 @@ def _score(todo: Sequence[Job], run: Run, window: Window) -> list[Funnel]:
     return funnels
 
 
-def _prepared(todo: Sequence[Job], run: Run, window: Window) -> tuple[list[Prepared], list[str]]:
+def _prepared(
+    todo: Sequence[Job], run: Run, window: Window, most_shards: int = MAX_SHARDS
+) -> tuple[list[Prepared], list[str]]:
     """Every rule prepared for scoring, and the problems of those whose source cannot be used."""
-    most = max(1, MAX_SHARDS // len(todo))
+    most = max(1, most_shards // len(todo))
     prepared, problems = [], []
     for job in todo:
         try:

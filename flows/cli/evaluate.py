@@ -6,6 +6,8 @@ import json
 import sys
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
+from cyclopts import Parameter
+
 from answerkey.flows.cli.options import (
     DATA,
     HOME,
@@ -24,13 +26,19 @@ from answerkey.flows.cli.options import (
     command,
 )
 from answerkey.flows.environment import prepare_run, started_here
-from answerkey.flows.parameters import NO_SUCH_OPTION, Data, Judging, Limits, Scoring, preflight
+from answerkey.flows.parameters import LOCAL, NO_SUCH_OPTION, RUNNER, Data, Judging, Limits, Scoring, preflight
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.judges.options import OFFLINE_JUDGE
 from answerkey.tasks.command_line import option_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from answerkey.metrics_core.llm.cost import Cost
+    from answerkey.metrics_core.metric import Metric
     from answerkey.tasks.warehouse.home import Home
+
+RunnerOption = Annotated[str, Parameter("--runner", metavar="ADDRESS", help=RUNNER.description)]
 
 
 @command
@@ -48,6 +56,7 @@ def evaluate(  # noqa: PLR0913
     as_json: AsJson = False,
     quiet: Quiet = False,
     home: HomeOption = HOME,
+    runner: RunnerOption = LOCAL,
 ) -> int:
     """Run the flow and print the reports, or what the judges would cost."""
     from answerkey.tasks.load.load import dataset_name
@@ -55,12 +64,12 @@ def evaluate(  # noqa: PLR0913
     check_files(data.answers, data.references)
     data = data.model_copy(update={"answers": absolute(data.answers), "references": absolute(data.references)})
     dataset_name(data.source())
-    policy = prepare(home, scoring, judging, policy, baseline, quiet=quiet)
+    policy = prepare(home, scoring, judging, policy, baseline, quiet=quiet, runner=runner)
     with started_here():
         from answerkey.flows.evaluate_release import evaluate_release
 
         found = evaluate_release(
-            data, scoring, judging, limits, str(home), baseline, policy, page=not no_page
+            data, scoring, judging, limits, str(home), baseline, policy, page=not no_page, runner=runner
         )  # fmt: skip
     return print_result(
         found, home, dry_run=judging.dry_run, as_json=as_json, compared=bool(baseline), gated=bool(policy),
@@ -68,17 +77,36 @@ def evaluate(  # noqa: PLR0913
     )  # fmt: skip
 
 
-def prepare(home: Home, scoring: Scoring, judging: Judging, policy: str, baseline: str, *, quiet: bool) -> str:
+def prepare(
+    home: Home, scoring: Scoring, judging: Judging, policy: str, baseline: str, *, quiet: bool, runner: str = LOCAL
+) -> str:
     """Set up what a run needs, and find out what is wrong before a server is started for it.
 
     Returns the policy as the flow takes it: a path that holds from any folder, or the text itself.
 
     Raises:
-        UserError: a metric, a judge or the policy cannot be used.
+        UserError: a metric, a judge, the policy or the runner cannot be used.
     """
     prepare_run(home, quiet=quiet)
     _check_scoring(scoring, judging)
-    return _checked_policy(policy, baseline)
+    policy = _checked_policy(policy, baseline)
+    if not judging.dry_run:
+        judge = judging.options() if scoring.asks_judges else OFFLINE_JUDGE
+        check_runner(runner, home, ((metric, judging.key_from) for metric in scoring.create(judge=judge)))
+    return policy
+
+
+def check_runner(runner: str, home: Home, needs: Iterable[tuple[Metric, str]]) -> None:
+    """See to it that a cluster can score these metrics; each comes with the place where the key of its judges is.
+
+    Raises:
+        UserError: it cannot.
+    """
+    if runner != LOCAL:
+        from answerkey.flows.cluster import cluster_at
+
+        if cluster := cluster_at(runner):
+            cluster.check(home, needs)
 
 
 def _check_scoring(scoring: Scoring, judging: Judging) -> None:

@@ -26,7 +26,7 @@ from cyclopts.exceptions import (
 
 EXIT_CODES = {
     0: "done; a gate says PASS",
-    1: "doctor, judge or the ledger has a problem; a gate says FAIL",
+    1: "doctor, judge, the ledger or the runner has a problem; a gate says FAIL",
     2: "bad input: one line on standard error says what is wrong",
     3: "a gate says INCONCLUSIVE: there are too few samples",
     4: "a gate says INCOMPLETE: something that it needs is missing",

@@ -7,7 +7,7 @@ import logging
 import sys
 from typing import Annotated
 
-from answerkey.flows.cli.evaluate import prepare, print_result
+from answerkey.flows.cli.evaluate import RunnerOption, check_runner, prepare, print_result
 from answerkey.flows.cli.options import (
     DATA,
     HOME,
@@ -26,8 +26,9 @@ from answerkey.flows.cli.options import (
     command,
 )
 from answerkey.flows.environment import prepare_run, started_here
-from answerkey.flows.parameters import Data, Judging, Limits, Scoring, Waiting
+from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, Scoring, Waiting
 from answerkey.flows.rerunning import Rerunning, again
+from answerkey.metrics_core.judges.options import OFFLINE_JUDGE
 from answerkey.tasks.server import has_server
 
 
@@ -79,16 +80,17 @@ def evaluate_registered(  # noqa: PLR0913
     as_json: AsJson = False,
     quiet: Quiet = False,
     home: HomeOption = HOME,
+    runner: RunnerOption = LOCAL,
 ) -> int:
     """Evaluate every registered release that has no report yet. A second time does nothing."""
     from answerkey.tasks.releases.register import pending
 
-    policy = prepare(home, scoring, judging, policy, baseline, quiet=quiet)
+    policy = prepare(home, scoring, judging, policy, baseline, quiet=quiet, runner=runner)
     pending(home, waiting.release)
     with started_here():
         from answerkey.flows.evaluate_registered import evaluate_registered as flow
 
-        result = flow(waiting, scoring, judging, limits, str(home), baseline, policy, page=not no_page)
+        result = flow(waiting, scoring, judging, limits, str(home), baseline, policy, page=not no_page, runner=runner)
     return print_result(
         result, home, dry_run=judging.dry_run, as_json=as_json, compared=bool(baseline), gated=bool(policy)
     )
@@ -102,6 +104,7 @@ def rerun(
     as_json: AsJson = False,
     quiet: Quiet = False,
     home: HomeOption = HOME,
+    runner: RunnerOption = LOCAL,
 ) -> int:
     """Make the next version of a report from the same answers. What is not given stays as in the report."""
     from answerkey.tasks.reports.report import read_reports, report_named
@@ -109,9 +112,13 @@ def rerun(
     prepare_run(home, quiet=quiet)
     # Whatever is wrong is said before a server is started for it.
     [report] = read_reports(home, [report_named(home, rerunning.report)])
-    again(report.manifest, rerunning)
+    forms = again(report.manifest, rerunning)
+    if runner != LOCAL and not rerunning.dry_run:
+        judge = forms.judging.options() if forms.scoring.asks_judges else OFFLINE_JUDGE
+        needs = ((metric, forms.judging.key_from) for metric in forms.scoring.create(judge=judge))
+        check_runner(runner, home, needs)
     with started_here():
         from answerkey.flows.rerun_report import rerun_report
 
-        result = rerun_report(rerunning, str(home))
+        result = rerun_report(rerunning, str(home), runner=runner)
     return print_result(result, home, dry_run=rerunning.dry_run, as_json=as_json)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, cast
 
+from answerkey.flows.cli.evaluate import RunnerOption, check_runner
 from answerkey.flows.cli.options import HOME, AsJson, Flags, HomeOption, Quiet, absolute, command
 from answerkey.flows.environment import prepare_run, started_here
+from answerkey.flows.parameters import LOCAL
 from answerkey.flows.tracing import Tracing, jobs
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ def score_traces(
     as_json: AsJson = False,
     quiet: Quiet = False,
     home: HomeOption = HOME,
+    runner: RunnerOption = LOCAL,
 ) -> int:
     """Score the logged traces that rules take: a source, a condition, a sample, a metric, a judge."""
     from answerkey.flows.cli.comparison_tables import print_funnels, print_previews
@@ -29,11 +32,13 @@ def score_traces(
     traces = traces.model_copy(update={"rules": [absolute(place) for place in traces.rules]})
     traces.window()
     # Before Prefect is imported: what is wrong with a rule is said at once.
-    jobs(traces, home, "")
+    todo = jobs(traces, home, "")
+    if not traces.dry_run:
+        check_runner(runner, home, ((job.metric, job.key_from) for job in todo))
     with started_here():
         from answerkey.flows.score_traces import score_traces as run
 
-        result = run(traces, str(home))
+        result = run(traces, str(home), runner=runner)
     if traces.dry_run:
         print_previews(cast("list[Preview]", result), as_json=as_json)
     else:

@@ -1,0 +1,375 @@
+"""Score shards on the workers of a Dask cluster, which share nothing with this machine but the home."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import re
+import socket
+import time
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any
+
+from answerkey.flows.cluster_worker import TOPIC, difference, fingerprint, not_ready, score_here
+from answerkey.flows.parameters import LOCAL, RUNNER_PATTERN
+from answerkey.metrics_core.errors import Unavailable, UserError
+from answerkey.metrics_core.evaluate import check_portable
+from answerkey.metrics_core.judges.judge_metric import JudgeMetric
+from answerkey.metrics_core.metric import Kind, Metric
+from answerkey.tasks.score.score import in_good_order
+from answerkey.tasks.score.shard import Shard, portable
+from answerkey.tasks.warehouse.home import Home
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+_log = logging.getLogger("answerkey")
+
+RESOURCES: Mapping[Kind, str] = {"semantic": "model", "judge": "judge"}
+"""What a worker must offer to get such a shard: `dask worker ... --resources "model=1 judge=1"`."""
+
+WORKER = 'dask worker tcp://HOST:PORT --nthreads 1 --no-dashboard --resources "model=1 judge=1"'
+"""How a worker is started."""
+
+_RETRIES = 2
+_CONNECT_S = 10.0
+_TICK_S = 2.0
+_LOOK_S = 5.0
+_EASY = ("answerkey", "duckdb", "pyarrow")
+"""What a scheduler, which scores nothing, must have in the same version as the workers."""
+
+
+class WorkersDied(Exception):
+    """Whatever worker scored a shard died of it."""
+
+
+class NoWorker(Exception):
+    """No worker takes such a shard any more."""
+
+
+class _Lost(Exception):
+    """The scheduler has forgotten what it was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The workers of the Dask scheduler at `address`: dask://HOST:PORT, or dask+tls:// if it asks for certificates.
+
+    A scheduler, or workers, that went away are waited for as long as `patience_s`.
+    """
+
+    address: str
+    patience_s: float = 300.0
+
+    def check(self, home: Home, needs: Iterable[tuple[Metric, str]]) -> None:
+        """See to it, before anything slow starts, that the workers can score the metrics in `needs`.
+
+        Each comes with the place where the key of its judges is.
+
+        Raises:
+            UserError: Dask is not installed, nothing answers at the address, there are no workers, something is
+                installed in another version there, the workers do not see the home or cannot ask a judge, or none
+                offers what a metric needs.
+        """
+        needs = list(needs)
+        for metric, _ in needs:
+            check_portable(metric)
+        with self.connected() as client:
+            workers = workers_of(client)
+            problem = self._unfit(client, workers)
+            for metric, _ in needs:
+                need = RESOURCES.get(metric.workload, "")
+                if not problem and need and not _sum(workers, need):
+                    problem = f"no worker offers the resource {need}, which {metric.name} needs; start some: {WORKER}"
+            if problem := problem or self.not_ready(client, workers, home, needs):
+                raise UserError(f"{self.address}: {problem}")
+
+    def run(self, shards: Sequence[Shard], key_from: Callable[[Shard], str]) -> Iterator[tuple[Shard, str | Exception]]:
+        """Score shards; yields each as it ends, with its part or with the reason why there is none.
+
+        What a lost worker was scoring is scored by another. Closing the iterator cancels what has not ended; a worker
+        that is in the middle of a shard finishes it.
+
+        Raises:
+            UserError: as `check`.
+            Unavailable: the scheduler is gone for good.
+        """
+        return _Run(self, shards, key_from).outcomes()
+
+    @contextmanager
+    def connected(self) -> Iterator[Client]:
+        """A client of the scheduler.
+
+        Raises:
+            UserError: Dask is not installed, or nothing answers.
+        """
+        try:
+            from distributed import Client
+        except ImportError as error:
+            raise UserError(f"{self.address}: Dask is not installed; run: pip install 'answerkey[cluster]'") from error
+        # What it has to say is said by us, in one line each.
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)
+        tcp = self.address.replace("dask+tls", "tls").replace("dask", "tcp")
+        try:
+            # Dask would try a port that nobody listens on until the time is up.
+            host, _, port = tcp.rpartition("/")[2].rpartition(":")
+            socket.create_connection((host, int(port)), _CONNECT_S).close()
+            client = Client(tcp, timeout=_CONNECT_S, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise UserError(
+                f"{self.address} does not answer as a Dask scheduler ({str(error) or type(error).__name__}); start one "
+                "with `dask scheduler`, or correct --runner"
+            ) from error
+        try:
+            yield client
+        finally:
+            client.close(timeout=_CONNECT_S)
+
+    def _unfit(self, client: Client, workers: Mapping[str, Any]) -> str:
+        if not workers:
+            return f"the scheduler has no workers; start some: {WORKER}"
+        for address, worker in workers.items():
+            if worker["nthreads"] != 1:
+                return (
+                    f"worker {address} has {worker['nthreads']} threads, which take turns; start it with --nthreads 1"
+                )
+        return self.unlike(client)
+
+    def unlike(self, client: Client) -> str:
+        """What is installed otherwise on the scheduler or on a worker than here, as a clause; empty if nothing is."""
+        found: Any = client.get_versions(packages=_EASY)
+        here = {name: found["client"]["packages"][name] for name in ("python", "distributed", *_EASY)}
+        # The scheduler unpickles what it passes on, so it needs answerkey as well.
+        for name, place in {"the scheduler": found["scheduler"], **found["workers"]}.items():
+            if problem := difference(place["packages"], here):
+                return f"{name}: {problem}; use one image for all of them"
+        for name, there in client.run(fingerprint).items():
+            if problem := difference(there, fingerprint()):
+                return f"{name}: {problem}; use one image for all of them"
+        return ""
+
+    def not_ready(
+        self, client: Client, workers: Mapping[str, Any], home: Home, needs: Iterable[tuple[Metric, str]]
+    ) -> str:
+        """Why a worker cannot score these metrics for the home, as a clause; empty if all can."""
+        token = f"runs/{uuid.uuid4().hex}"
+        pickled = pickle.dumps([(portable(metric), key_from) for metric, key_from in needs])
+        with home.store.whole(token) as file:
+            file.touch()
+        try:
+            for address, worker in workers.items():
+                asks = bool(worker["resources"].get(RESOURCES["judge"]))
+                found = client.run(not_ready, home.address, token, pickled, asks, workers=[address])
+                if problem := found.get(address):
+                    return f"worker {address}: {problem}"
+        finally:
+            home.store.remove(token)
+        return ""
+
+
+def cluster_at(address: str) -> Cluster | None:
+    """The cluster that a form or the command line names; None for this machine.
+
+    Raises:
+        UserError: the address is neither `local` nor that of a Dask scheduler.
+    """
+    if address == LOCAL:
+        return None
+    if not re.fullmatch(RUNNER_PATTERN, address):
+        # Not repeated: there may be a password in it.
+        raise UserError("--runner: write local, or dask://HOST:PORT of a Dask scheduler")
+    return Cluster(address)
+
+
+def workers_of(client: Client) -> dict[str, Any]:
+    """The workers by their addresses, each with `nthreads` and `resources`."""
+    found: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
+    return found
+
+
+def _sum(workers: Mapping[str, Any], resource: str) -> int:
+    return int(sum(worker["resources"].get(resource, 0) for worker in workers.values()))
+
+
+class _Run:
+    """The shards of one run: those that wait, those that workers have, and what has become of them.
+
+    Workers have hardly more shards than they have threads: a worker that dies is blamed on every shard that it has.
+    A shard that was blamed too often is set aside and tried once more, alone; if workers die of it again, it is
+    the one.
+    """
+
+    def __init__(self, cluster: Cluster, shards: Sequence[Shard], key_from: Callable[[Shard], str]) -> None:
+        self._cluster, self._key_from = cluster, key_from
+        self._id = uuid.uuid4().hex
+        self._waiting: dict[Kind, deque[Shard]] = {"semantic": deque(), "judge": deque(), "lexical": deque()}
+        for shard in in_good_order(shards):
+            self._waiting[shard.metric.workload].append(shard)
+        self._blamed: deque[Shard] = deque()
+        self._alone: Shard | None = None
+        self._sent: dict[Future[None], Shard] = {}
+        self._events: SimpleQueue[Any] = SimpleQueue()
+        self._workers: dict[str, Any] = {}
+        self._looked = 0.0
+        self._nobody: dict[Kind, float] = {}
+
+    def outcomes(self) -> Iterator[tuple[Shard, str | Exception]]:
+        lost_at: float | None = None
+        while self._left:
+            try:
+                with self._cluster.connected() as client:
+                    try:
+                        for outcome in self._on(client):
+                            lost_at = None
+                            yield outcome
+                    finally:
+                        self._take_back(client)
+            except (_Lost, UserError) as error:
+                if lost_at is None:
+                    if isinstance(error, UserError):
+                        raise
+                    lost_at = time.monotonic()
+                    _log.warning(f"{self._cluster.address}: the scheduler is gone; waiting for it")
+                if time.monotonic() > lost_at + self._cluster.patience_s:
+                    raise Unavailable(
+                        f"{self._cluster.address}: the scheduler is gone, and did not come back within "
+                        f"{self._cluster.patience_s:.0f} seconds; what was scored is kept, run the same command again"
+                    ) from error
+                time.sleep(1)
+
+    @property
+    def _left(self) -> bool:
+        return bool(self._sent or self._blamed or any(self._waiting.values()))
+
+    def _on(self, client: Client) -> Iterator[tuple[Shard, str | Exception]]:
+        client.subscribe_topic(TOPIC, self._events.put)
+        while self._left:
+            if time.monotonic() > self._looked + _LOOK_S:
+                self._look(client)
+                yield from self._without_workers(client)
+            self._send_some(client)
+            try:
+                event = self._events.get(timeout=_TICK_S)
+            except Empty:
+                if client.status != "running":
+                    raise _Lost from None
+                continue
+            if isinstance(event, tuple):
+                self._repeat(event[1])
+            elif event in self._sent:
+                yield from self._ended(event)
+
+    def _ended(self, future: Future[None]) -> Iterator[tuple[Shard, str | Exception]]:
+        from distributed import KilledWorker
+
+        if future.status == "cancelled":
+            raise _Lost
+        shard = self._sent.pop(future)
+        error = future.exception() if future.status == "error" else None
+        # A future that is held would be computed again if its worker went away, even after its part was committed.
+        future.release()
+        if isinstance(error, KilledWorker):
+            if shard is not self._alone:
+                self._blamed.append(shard)
+                return
+            n, last = error.allowed_failures + 1, error.last_worker.address
+            error = WorkersDied(f"{n} workers died while they scored it, the last one was {last}")
+        yield shard, shard.part if error is None else error
+
+    def _send_some(self, client: Client) -> None:
+        threads = sum(worker["nthreads"] for worker in self._workers.values())
+        window = threads + 1 + threads // 4 if threads else 0
+        while len(self._sent) < window and (kind := self._next_kind(window)):
+            self._send(client, self._waiting[kind].popleft(), kind)
+        if self._blamed and threads and not self._sent and not any(self._waiting.values()):
+            self._alone = self._blamed.popleft()
+            self._send(client, self._alone, self._alone.metric.workload)
+
+    def _next_kind(self, window: int) -> Kind | None:
+        """The kind of the next shard: the one of which the workers have the smallest share of what they take."""
+        sent = [shard.metric.workload for shard in self._sent.values()]
+        shares = {
+            kind: sent.count(kind) / self._takes(kind, window)
+            for kind, waiting in self._waiting.items()
+            if waiting and sent.count(kind) < self._takes(kind, window)
+        }
+        return min(shares, key=lambda kind: shares[kind], default=None)
+
+    def _takes(self, kind: Kind, window: int) -> int:
+        """How many shards of a kind the workers get at a time: of judges no more than calls are allowed at once."""
+        if kind == "lexical":
+            return window
+        most = _sum(self._workers, RESOURCES[kind])
+        waiting = self._waiting[kind]
+        return min(most, _calls_at_once(waiting[0].metric)) if kind == "judge" and waiting else most
+
+    def _send(self, client: Client, shard: Shard, kind: Kind) -> None:
+        sent = shard
+        if kind == "judge":
+            sent = replace(shard, metric=_with_share(shard.metric, _sum(self._workers, RESOURCES[kind])))
+        # Dask keeps what it learns of tasks by the first of the two, so that must not be the part.
+        name = f"{shard.metric.name}, alone" if shard is self._alone else shard.metric.name
+        future = client.submit(
+            score_here, pickle.dumps(sent), self._key_from(shard), fingerprint(), self._id,
+            key=(name, shard.part), pure=False, retries=_RETRIES,
+            resources={RESOURCES[kind]: 1} if kind in RESOURCES else None,
+        )  # fmt: skip
+        self._sent[future] = shard
+        future.add_done_callback(self._events.put)
+
+    def _look(self, client: Client) -> None:
+        """See which workers there are now."""
+        try:
+            now = workers_of(client)
+        except OSError as error:
+            raise _Lost from error
+        for address in self._workers.keys() - now.keys():
+            _log.warning(f"worker {address} is gone; another one scores what it was scoring")
+        self._workers, self._looked = now, time.monotonic()
+
+    def _without_workers(self, client: Client) -> Iterator[tuple[Shard, str | Exception]]:
+        """Give up the shards that no worker has taken for too long."""
+        for kind, waiting in self._waiting.items():
+            some = any(self._workers.values()) if kind == "lexical" else _sum(self._workers, RESOURCES[kind])
+            sent = [future for future, shard in self._sent.items() if shard.metric.workload == kind]
+            if some or not (waiting or sent):
+                self._nobody.pop(kind, None)
+                continue
+            since = self._nobody.setdefault(kind, self._looked)
+            if self._looked < since + self._cluster.patience_s:
+                continue
+            client.cancel(sent)
+            given_up = [*(self._sent.pop(future) for future in sent), *waiting]
+            waiting.clear()
+            for shard in given_up:
+                yield shard, NoWorker(f"for {self._cluster.patience_s:.0f} seconds there was no worker for it")
+
+    def _take_back(self, client: Client) -> None:
+        """Cancel what has not ended, so that it may be sent again."""
+        if self._sent and client.status == "running":
+            client.cancel(list(self._sent))
+        for shard in self._sent.values():
+            self._waiting[shard.metric.workload].appendleft(shard)
+        self._sent.clear()
+        self._workers, self._looked = {}, 0.0
+
+    def _repeat(self, told: Mapping[str, Any]) -> None:
+        if told["run"] == self._id:
+            _log.log(told["level"], f"{told['message']} (worker {told['worker']})")
+
+
+def _calls_at_once(metric: Metric) -> int:
+    return metric.judge.concurrency if isinstance(metric, JudgeMetric) else 1
+
+
+def _with_share(metric: Metric, workers: int) -> Metric:
+    """A metric whose judges may have its part of the calls at once, where so many workers ask them."""
+    if not isinstance(metric, JudgeMetric):
+        return metric
+    share = max(1, metric.judge.concurrency // max(1, workers))
+    return replace(metric, judge=metric.judge.model_copy(update={"concurrency": share}))

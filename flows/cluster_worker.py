@@ -1,0 +1,115 @@
+"""What the workers of a Dask cluster run, without Prefect and without knowing the machine of the driver."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+
+from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.judges.judge_metric import JudgeMetric, check
+from answerkey.tasks.reports.manifest import code_revision, versions
+from answerkey.tasks.score.keys import key
+from answerkey.tasks.score.score import score
+from answerkey.tasks.score.shard import Shard
+from answerkey.tasks.warehouse.home import Home
+
+TOPIC = "answerkey"
+"""The events by which workers tell drivers what they log."""
+
+_log = logging.getLogger("answerkey")
+
+
+@cache
+def fingerprint() -> Mapping[str, str]:
+    """What numbers depend on in this installation: versions of libraries, and the scoring code itself."""
+    import pyarrow as pa
+
+    return {**versions(), "pyarrow": pa.__version__, "the scoring code": code_revision()}
+
+
+def score_here(pickled: bytes, key_from: str, expected: Mapping[str, str], run: str) -> None:
+    """Score a shard in this worker's process, which has one thread; its part is in the store afterwards.
+
+    The shard comes pickled, so that the scheduler need not import the metrics of users. The key of its judges is
+    looked up here. What is logged meanwhile goes to `TOPIC`, marked with the id `run`.
+
+    Raises:
+        UserError: this worker is not installed as the driver is, cannot import a metric, or cannot ask a judge.
+    """
+    if problem := difference(fingerprint(), expected):
+        raise UserError(f"worker {_address()}: {problem}; use one image for all of them")
+    with _told(run):
+        score(_loaded(pickled), spawn=False, key_from=key_from)
+
+
+def not_ready(home: str, token: str, pickled: bytes, asks: bool) -> str:
+    """Why this worker cannot score shards of the home, in one sentence; empty if it can.
+
+    Args:
+        home: the address of the home; `token` is a file that the driver has just put into its store.
+        pickled: the metrics, each with the place where the key of its judges is.
+        asks: whether this worker asks judges.
+    """
+    try:
+        if not Home.parse(home).store.exists(token):
+            return f"it does not see the files in {home}: a home for several machines is s3://BUCKET/PREFIX"
+        for metric, key_from in pickle.loads(pickled):
+            if asks and isinstance(metric, JudgeMetric) and metric.workload == "judge":
+                check(metric.judge, key(key_from))
+    except Exception as error:
+        return str(error) if isinstance(error, UserError) else f"{type(error).__name__}: {error}"
+    return ""
+
+
+def difference(found: Mapping[str, str | None], expected: Mapping[str, str | None]) -> str:
+    """The first thing that is installed in another version than expected, as a clause; empty if there is none.
+
+    >>> difference({"duckdb": "1.5.4"}, {"duckdb": "1.5.5"})
+    'it has duckdb 1.5.4, and the run duckdb 1.5.5'
+    """
+    for name, version in expected.items():
+        if found.get(name) != version:
+            return f"it has {name} {found.get(name) or 'not installed'}, and the run {name} {version}"
+    return ""
+
+
+def _loaded(pickled: bytes) -> Shard:
+    try:
+        shard: Shard = pickle.loads(pickled)
+    except (ImportError, AttributeError) as error:
+        raise UserError(f"worker {_address()} cannot import a metric: {error}; install its package there") from error
+    return shard
+
+
+def _address() -> str:
+    from distributed import get_worker
+
+    return str(get_worker().address)
+
+
+@contextmanager
+def _told(run: str) -> Iterator[None]:
+    """Send what is logged to the driver."""
+    handler, level = _Sender(run), _log.level
+    _log.addHandler(handler)
+    _log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        _log.removeHandler(handler)
+        _log.setLevel(level)
+
+
+class _Sender(logging.Handler):
+    def __init__(self, run: str) -> None:
+        from distributed import get_worker
+
+        super().__init__(logging.INFO)
+        self._worker, self._run = get_worker(), run
+
+    def emit(self, record: logging.LogRecord) -> None:
+        told = {"level": record.levelno, "message": record.getMessage(), "run": self._run}
+        self._worker.log_event(TOPIC, {**told, "worker": self._worker.address})
