@@ -81,10 +81,10 @@ class Cluster:
             check_portable(metric)
         with self.connected() as client:
             workers = workers_of(client)
-            problem = self._unfit(client, workers)
+            problem = self.unfit(workers) or self.unlike(client)
             for metric, _ in needs:
                 need = RESOURCES.get(metric.workload, "")
-                if not problem and need and not _sum(workers, need):
+                if not problem and need and not offered(workers, need):
                     problem = f"no worker offers the resource {need}, which {metric.name} needs; start some: {WORKER}"
             if problem := problem or self.not_ready(client, workers, home, needs):
                 raise UserError(f"{self.address}: {problem}")
@@ -130,7 +130,8 @@ class Cluster:
         finally:
             client.close(timeout=_CONNECT_S)
 
-    def _unfit(self, client: Client, workers: Mapping[str, Any]) -> str:
+    def unfit(self, workers: Mapping[str, Any]) -> str:
+        """Why nothing can be scored by such workers, as a clause; empty if it can."""
         if not workers:
             return f"the scheduler has no workers; start some: {WORKER}"
         for address, worker in workers.items():
@@ -138,7 +139,7 @@ class Cluster:
                 return (
                     f"worker {address} has {worker['nthreads']} threads, which take turns; start it with --nthreads 1"
                 )
-        return self.unlike(client)
+        return ""
 
     def unlike(self, client: Client) -> str:
         """What is installed otherwise on the scheduler or on a worker than here, as a clause; empty if nothing is."""
@@ -162,11 +163,12 @@ class Cluster:
         with home.store.whole(token) as file:
             file.touch()
         try:
-            for address, worker in workers.items():
-                asks = bool(worker["resources"].get(RESOURCES["judge"]))
-                found = client.run(not_ready, home.address, token, pickled, asks, workers=[address])
-                if problem := found.get(address):
-                    return f"worker {address}: {problem}"
+            asking = [address for address, one in workers.items() if one["resources"].get(RESOURCES["judge"])]
+            for some, asks in ((asking, True), ([address for address in workers if address not in asking], False)):
+                found = client.run(not_ready, home.address, token, pickled, asks, workers=some) if some else {}
+                for address, problem in found.items():
+                    if problem:
+                        return f"worker {address}: {problem}"
         finally:
             home.store.remove(token)
         return ""
@@ -192,7 +194,8 @@ def workers_of(client: Client) -> dict[str, Any]:
     return found
 
 
-def _sum(workers: Mapping[str, Any], resource: str) -> int:
+def offered(workers: Mapping[str, Any], resource: str) -> int:
+    """How much of a resource the workers offer together."""
     return int(sum(worker["resources"].get(resource, 0) for worker in workers.values()))
 
 
@@ -304,14 +307,14 @@ class _Run:
         """How many shards of a kind the workers get at a time: of judges no more than calls are allowed at once."""
         if kind == "lexical":
             return window
-        most = _sum(self._workers, RESOURCES[kind])
+        most = offered(self._workers, RESOURCES[kind])
         waiting = self._waiting[kind]
         return min(most, _calls_at_once(waiting[0].metric)) if kind == "judge" and waiting else most
 
     def _send(self, client: Client, shard: Shard, kind: Kind) -> None:
         sent = shard
         if kind == "judge":
-            sent = replace(shard, metric=_with_share(shard.metric, _sum(self._workers, RESOURCES[kind])))
+            sent = replace(shard, metric=_with_share(shard.metric, offered(self._workers, RESOURCES[kind])))
         # Dask keeps what it learns of tasks by the first of the two, so that must not be the part.
         name = f"{shard.metric.name}, alone" if shard is self._alone else shard.metric.name
         future = client.submit(
@@ -335,7 +338,7 @@ class _Run:
     def _without_workers(self, client: Client) -> Iterator[tuple[Shard, str | Exception]]:
         """Give up the shards that no worker has taken for too long."""
         for kind, waiting in self._waiting.items():
-            some = any(self._workers.values()) if kind == "lexical" else _sum(self._workers, RESOURCES[kind])
+            some = any(self._workers.values()) if kind == "lexical" else offered(self._workers, RESOURCES[kind])
             sent = [future for future, shard in self._sent.items() if shard.metric.workload == kind]
             if some or not (waiting or sent):
                 self._nobody.pop(kind, None)

@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, settings
 from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import Postgres, SeaweedFS, postgres_binaries
 from tests.cluster_servers import lake as new_lake
+from tests.dask_servers import DaskCluster
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -232,3 +233,11 @@ def module_home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
     servers = request.getfixturevalue("postgres_server"), request.getfixturevalue("s3_server")
     with new_lake(*servers) as address:
         yield Home.parse(address)
+
+
+@pytest.fixture(scope="session")
+def dask_cluster() -> Iterator[DaskCluster]:
+    """A Dask scheduler and two workers, started by the first test that asks for them."""
+    cluster = DaskCluster()
+    yield cluster
+    cluster.close()

@@ -13,9 +13,12 @@ import sys
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from tests.cluster_servers import Server, free_ports
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 ROOT = Path(__file__).resolve().parents[1]
 RESOURCES = "model=1 judge=1"
@@ -48,6 +51,11 @@ class _Alone(Server):
             return command
         return ["unshare", "-m", "sh", "-c", f"mount -t tmpfs tmpfs {self.home} && exec {shlex.join(command)}"]
 
+    def start(self) -> None:
+        # What is written there says when it has started.
+        self.log.unlink(missing_ok=True)
+        super().start()
+
 
 class Scheduler(_Alone):
     """The scheduler. A worker's death is blamed on a shard at most once, so that tests need few deaths."""
@@ -73,13 +81,11 @@ class Scheduler(_Alone):
     def answers(self) -> bool:
         return "Scheduler at" in self.log.read_text(errors="replace")
 
-    def workers(self) -> dict[str, Any]:
-        """The workers by their addresses, as the scheduler has them."""
+    def client(self) -> Client:
+        """A client of it, to be closed."""
         from distributed import Client
 
-        with Client(self.address.replace("dask", "tcp"), set_as_default=False) as client:
-            found: dict[str, Any] = client.scheduler_info(n_workers=-1)["workers"]
-            return found
+        return Client(self.address.replace("dask", "tcp"), set_as_default=False)
 
 
 class Worker(_Alone):
@@ -102,33 +108,43 @@ class Worker(_Alone):
     def answers(self) -> bool:
         return "Registered to" in self.log.read_text(errors="replace")
 
-    @property
-    def pid(self) -> int:
-        """The process that scores, below the nanny, as it is now."""
-        [found] = [one["pid"] for one in self._about() if one["pid"]]
-        return int(found)
-
-    def _about(self) -> list[dict[str, Any]]:
-        from distributed import Client
-
-        with Client(self.scheduler.address.replace("dask", "tcp"), set_as_default=False) as client:
-            names = {address: one["name"] for address, one in client.scheduler_info(n_workers=-1)["workers"].items()}
-            return [
-                {"pid": pid} for address, pid in client.run(os.getpid).items() if names[address] == self.folder.name
-            ]
+    def has(self, address: str) -> bool:
+        """Whether the process that scores, below the nanny, has this address now."""
+        return address in self.log.read_text(errors="replace")
 
 
 class DaskCluster:
-    """A scheduler and workers; `address` is what `--runner` takes."""
+    """A scheduler and two workers, which have the key of the judges; `address` is what `--runner` takes."""
 
-    def __init__(self, n_workers: int = 2) -> None:
+    KEY = "sk-canary-worker-0123456789abcdef"
+
+    def __init__(self) -> None:
         self.scheduler = Scheduler()
-        self.workers = [Worker(self.scheduler) for _ in range(n_workers)]
+        key = {"ANSWERKEY_JUDGE_KEY": self.KEY}
+        self.workers = [Worker(self.scheduler, variables=key) for _ in range(2)]
 
     @property
     def address(self) -> str:
         """As `--runner` takes it."""
         return self.scheduler.address
+
+    def start_again(self) -> None:
+        """Start everything anew, at the same address."""
+        everybody = (self.scheduler, *self.workers)
+        for one in everybody:
+            one.kill()
+        for one in everybody:
+            one.start()
+
+    def pids(self) -> dict[str, int]:
+        """The processes that score, by their addresses."""
+        with self.scheduler.client() as client:
+            return dict(client.run(os.getpid))
+
+    def busy(self) -> list[str]:
+        """The addresses of the workers that have a shard."""
+        with self.scheduler.client() as client:
+            return [address for address, keys in client.processing().items() if keys]
 
     def close(self) -> None:
         """End all of them."""

@@ -1,0 +1,278 @@
+"""Shards on a real Dask cluster: the same numbers, and what is left of a run when a part of it is killed."""
+
+import logging
+import os
+import pickle
+import signal
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from answerkey.flows.cluster import Cluster, NoWorker, WorkersDied, cluster_at
+from answerkey.metrics_core.errors import Unavailable, UserError
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm.access import Access
+from answerkey.metrics_core.metric import Metric
+from answerkey.metrics_core.registry import create
+from answerkey.tasks.score.plan import plan
+from answerkey.tasks.score.score import score
+from answerkey.tasks.score.shard import Shard
+from answerkey.tasks.warehouse.home import Home
+from tests.dask_servers import DaskCluster, Scheduler, Worker
+from tests.flows.cluster_metrics import Deadly
+from tests.judge_server import JudgeServer, agreeable
+from tests.tasks.staging_help import stage
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+LONG_S = 120.0
+
+
+def rows(n: int, answers: dict[int, str] | None = None) -> list[dict[str, str]]:
+    return [
+        {"id": f"{i:04}", "question": f"What is {i} times 7?", "answer": f"It is {i * 7}.", "reference": f"{i * 7}"}
+        | ({"answer": answers[i]} if answers and i in answers else {})
+        for i in range(n)
+    ]
+
+
+def planned(folder: Path, data: list[dict[str, str]], metrics: list[Any], n_shards: int, **options: Any) -> list[Shard]:
+    """Shards of equal size of all metrics, of a home in `folder`."""
+    loaded, home = stage(folder / "staged", data), Home(folder / "home")
+    access = Access(ledger=home.ledger, run="run")
+    made = create(metrics, {**options, "access": access} if options else {})
+    whole = plan(loaded.staged, home, home.scratch / "run", made, only_failed=False).shards
+    return [piece for shard in whole for piece in cut(shard, n_shards)]
+
+
+def cut(shard: Shard, n: int) -> Iterator[Shard]:
+    from dataclasses import replace
+
+    size = shard.n_rows // n
+    for first in range(0, shard.n_rows, size):
+        part = f"{Path(shard.part).parent}/{first}-{first + size}.parquet"
+        yield replace(shard, first=first, n_rows=size, part=part)
+
+
+def content(shards: list[Shard]) -> list[dict[str, Any]]:
+    """The parts of shards, without what differs from time to time."""
+    return [
+        row
+        for shard in shards
+        for row in pq.read_table(Path(shard.home, shard.part)).drop(["seconds", "cost_usd"]).to_pylist()
+    ]
+
+
+def asking(server: JudgeServer, **options: Any) -> dict[str, Any]:
+    return dict(judge=JudgeOptions(judges=(f"openai/m@{server.url}",), **options))
+
+
+def no_key(_shard: Shard) -> str:
+    return ""
+
+
+def answered_once(server: JudgeServer, n: int) -> bool:
+    """Whether each of `n` questions was answered, and none of them twice."""
+    answers = Counter(request.body_hash for request in server.requests if request.answered)
+    return len(answers) == n and set(answers.values()) == {1}
+
+
+def until(true: Callable[[], object]) -> None:
+    deadline = time.monotonic() + LONG_S
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@contextmanager
+def running(cluster: Cluster, shards: list[Shard]) -> Iterator[dict[str, Any]]:
+    """The outcomes of a run in another thread, by part; at the end of the context the run has ended."""
+    outcomes: dict[str, Any] = {}
+
+    def run() -> None:
+        try:
+            outcomes.update((shard.part, outcome) for shard, outcome in cluster.run(shards, no_key))
+        except Exception as error:
+            outcomes["error"] = error
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    yield outcomes
+    thread.join(2 * LONG_S)
+    assert not thread.is_alive()
+
+
+def test_what_workers_measure_is_what_this_process_measures(dask_cluster: DaskCluster, tmp_path: Path) -> None:
+    names = ["bleu", "rouge_l", "meaning_match"]
+    here = planned(tmp_path / "here", rows(60), names, 3)
+    for shard in here:
+        score(shard, spawn=False)
+    there = planned(tmp_path / "there", rows(60), names, 3)
+    cluster = Cluster(dask_cluster.address)
+    cluster.check(Home(tmp_path / "there" / "home"), [(shard.metric, "") for shard in there])
+    found = list(cluster.run(there, no_key))
+    assert sorted((shard.part, outcome) for shard, outcome in found) == sorted((one.part, one.part) for one in there)
+    assert content(there) == content(here)
+    assert list((tmp_path / "there" / "home" / "runs").glob("*")) == [tmp_path / "there" / "home" / "runs" / "run"]
+    # A part that is there is not made again.
+    kept = [Path(one.home, one.part).stat().st_mtime_ns for one in there]
+    assert len(list(cluster.run(there, no_key))) == 9
+    assert [Path(one.home, one.part).stat().st_mtime_ns for one in there] == kept
+
+
+@pytest.mark.parametrize("killed", ["worker", "nanny", "scheduler"])
+def test_kill_9_of_a_part_of_the_cluster_costs_no_answer(
+    dask_cluster: DaskCluster, tmp_path: Path, killed: str
+) -> None:
+    """One worker waits for a judge that never answers, the other one does all the rest; then the first one dies."""
+
+    def first_hangs(number: int, _body: Any) -> str | None:
+        return "hang" if number == 0 else None
+
+    with JudgeServer(agreeable, faults=first_hangs) as server:
+        shards = planned(
+            tmp_path,
+            rows(40),
+            ["meaning_match"],
+            4,
+            **asking(server, concurrency=2, timeout_s=1000.0, deadline_s=2000.0),
+        )
+        with running(Cluster(dask_cluster.address), shards) as outcomes:
+            until(lambda: sum(request.answered for request in server.requests) == 30)
+            [stuck] = dask_cluster.busy()
+            if killed == "worker":
+                os.kill(dask_cluster.pids()[stuck], signal.SIGKILL)
+            elif killed == "nanny":
+                [nanny] = [worker for worker in dask_cluster.workers if worker.has(stuck)]
+                nanny.kill()
+            else:
+                dask_cluster.start_again()
+        assert outcomes == {shard.part: shard.part for shard in shards}
+        assert answered_once(server, 40)
+        assert {row["status"] for row in content(shards)} == {"scored"} and len(content(shards)) == 40
+        assert {request.headers["authorization"] for request in server.requests} == {f"Bearer {dask_cluster.KEY}"}
+    if killed == "nanny":
+        nanny.start()
+
+
+def test_a_shard_that_kills_every_worker_costs_itself_alone(
+    dask_cluster: DaskCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    shards = planned(tmp_path, rows(80, {12: "poison", 35: "broken"}), [Deadly()], 8)
+    with caplog.at_level(logging.INFO, "answerkey"):
+        found = {shard.first: outcome for shard, outcome in Cluster(dask_cluster.address).run(shards, no_key)}
+    errors = {first: outcome for first, outcome in found.items() if isinstance(outcome, Exception)}
+    assert sorted(found) == [0, 10, 20, 30, 40, 50, 60, 70] and sorted(errors) == [10, 30]
+    assert isinstance(errors[10], WorkersDied)
+    assert str(errors[10]).startswith("2 workers died while they scored it, the last one was tcp://127.0.0.1:")
+    assert isinstance(errors[30], ValueError) and str(errors[30]) == "this answer breaks it"
+    assert len(content([shard for shard in shards if shard.first not in errors])) == 60
+    told = [record.getMessage() for record in caplog.records]
+    assert any(line.startswith("scoring 10 rows (worker tcp://127.0.0.1:") for line in told)
+    assert any("is gone; another one scores what it was scoring" in line for line in told)
+
+
+@pytest.mark.parametrize(("at_once", "most"), [(5, 4), (1, 1)])
+def test_judges_share_their_limit_over_the_workers(
+    dask_cluster: DaskCluster, tmp_path: Path, at_once: int, most: int
+) -> None:
+    with JudgeServer(agreeable, latency=0.02) as server:
+        shards = planned(tmp_path, rows(60), ["meaning_match"], 6, **asking(server, concurrency=at_once))
+        assert len(list(Cluster(dask_cluster.address).run(shards, no_key))) == 6
+        assert server.max_in_flight <= most
+        assert answered_once(server, 60)
+
+
+def test_a_run_that_ends_early_cancels_what_has_not_begun(dask_cluster: DaskCluster, tmp_path: Path) -> None:
+    with JudgeServer(agreeable, latency=0.05) as server:
+        shards = planned(tmp_path, rows(200), ["meaning_match"], 20, **asking(server, concurrency=2))
+        run = Cluster(dask_cluster.address).run(shards, no_key)
+        next(run)
+        run.close()  # type: ignore[attr-defined]
+        until(lambda: not dask_cluster.busy())
+        assert sum(Path(shard.home, shard.part).exists() for shard in shards) < 10
+
+
+def test_a_lost_scheduler_is_waited_for_and_then_said_in_one_line(tmp_path: Path) -> None:
+    scheduler = Scheduler()
+    worker = Worker(scheduler)
+    with JudgeServer(agreeable, faults=lambda _number, _body: "hang") as server:
+        shards = planned(tmp_path, rows(4), ["meaning_match"], 2, **asking(server))
+        with running(Cluster(scheduler.address, patience_s=1.0), shards) as outcomes:
+            until(lambda: server.n_requests)
+            scheduler.close()
+            worker.close()
+    assert isinstance(outcomes["error"], Unavailable)
+    assert str(outcomes["error"]) == (
+        f"{scheduler.address}: the scheduler is gone, and did not come back within 1 seconds; what was scored is kept, "
+        "run the same command again"
+    )
+
+
+@pytest.fixture(scope="module")
+def bare() -> Iterator[Scheduler]:
+    """A scheduler without workers."""
+    scheduler = Scheduler()
+    yield scheduler
+    scheduler.close()
+
+
+def test_workers_that_cannot_score_are_refused_in_one_line(bare: Scheduler, tmp_path: Path) -> None:
+    cluster, home = Cluster(bare.address, patience_s=1.0), Home(tmp_path / "home")
+    [lexical], [semantic] = create(["bleu"]), create(["semantic_similarity"])
+
+    def refusal(metric: Metric = lexical, key_from: str = "") -> str:
+        with pytest.raises(UserError) as error:
+            cluster.check(home, [(metric, key_from)])
+        assert "\n" not in str(error.value)
+        return str(error.value)
+
+    @contextmanager
+    def worker(*options: str, **variables: str) -> Iterator[None]:
+        one = Worker(bare, *options, variables=variables)
+        yield
+        one.close()
+        with bare.client() as client:
+            until(lambda: not client.scheduler_info()["workers"])
+
+    assert "the scheduler has no workers; start some: dask worker tcp://HOST:PORT --nthreads 1" in refusal()
+    with worker("--nthreads", "2"):
+        assert "has 2 threads, which take turns; start it with --nthreads 1" in refusal()
+    with worker("--nthreads", "1"):
+        cluster.check(home, [(lexical, "")])
+        assert "no worker offers the resource model, which semantic_similarity needs; start some:" in refusal(semantic)
+        [(_, outcome)] = cluster.run(planned(tmp_path, rows(2), ["meaning_match"], 1), no_key)
+        assert isinstance(outcome, NoWorker)
+    with worker():
+        asks = create(["meaning_match"], dict(judge=JudgeOptions(judges=("openai/some-model",))))[0]
+        assert "the judge's key is not in env:NOT_THERE: export NOT_THERE=..." in refusal(asks, "env:NOT_THERE")
+    older = tmp_path / "site" / "duckdb-0.9.1.dist-info"
+    older.mkdir(parents=True)
+    (older / "METADATA").write_text("Metadata-Version: 2.1\nName: duckdb\nVersion: 0.9.1\n")
+    with worker(PYTHONPATH=f"{older.parent}:{os.environ['PYTHONPATH']}"):
+        assert "it has duckdb 0.9.1, and the run duckdb 1.5" in refusal()
+
+
+def test_a_pickled_shard_holds_no_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANSWERKEY_JUDGE_KEY", DaskCluster.KEY)
+    options = dict(judge=JudgeOptions(judges=("openai/some-model",)))
+    for shard in planned(tmp_path, rows(4), ["meaning_match", "semantic_similarity"], 1, **options):
+        assert DaskCluster.KEY.encode() not in pickle.dumps(shard)
+
+
+def test_the_address_of_a_runner() -> None:
+    assert cluster_at("local") is None
+    assert cluster_at("dask://scheduler:8786") == Cluster("dask://scheduler:8786")
+    assert cluster_at("dask+tls://scheduler:8786") == Cluster("dask+tls://scheduler:8786")
+    for wrong in ("", "dask", "dask://scheduler", "tcp://scheduler:8786", "dask://me:secret@scheduler:8786"):
+        with pytest.raises(UserError, match=r"^--runner: write local, or dask://HOST:PORT of a Dask scheduler$"):
+            cluster_at(wrong)
+    with pytest.raises(UserError, match=r"^dask://127.0.0.1:9 does not answer as a Dask scheduler \(.*refused\)"):
+        Cluster("dask://127.0.0.1:9").check(Home(Path("home")), [])
