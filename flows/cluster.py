@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.flows.cluster_worker import TOPIC, difference, fingerprint, not_ready, score_here
 from answerkey.flows.parameters import LOCAL, RUNNER_PATTERN
-from answerkey.metrics_core.errors import Unavailable, UserError
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.evaluate import check_portable
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.metric import Kind, Metric
 from answerkey.tasks.score.score import in_good_order
 from answerkey.tasks.score.shard import Shard, portable
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.store import Unreachable
 
 if TYPE_CHECKING:
     from distributed import Client, Future
@@ -97,7 +98,7 @@ class Cluster:
 
         Raises:
             UserError: as `check`.
-            Unavailable: the scheduler is gone for good.
+            Unreachable: the scheduler is gone for good.
         """
         return _Run(self, shards, key_from).outcomes()
 
@@ -239,7 +240,7 @@ class _Run:
                     lost_at = time.monotonic()
                     _log.warning(f"{self._cluster.address}: the scheduler is gone; waiting for it")
                 if time.monotonic() > lost_at + self._cluster.patience_s:
-                    raise Unavailable(
+                    raise Unreachable(
                         f"{self._cluster.address}: the scheduler is gone, and did not come back within "
                         f"{self._cluster.patience_s:.0f} seconds; what was scored is kept, run the same command again"
                     ) from error

@@ -47,7 +47,7 @@ class Runner(Protocol):
         """Score shards. `key_from` says where the key of a shard's judges is kept.
 
         Raises:
-            Unavailable: nothing can be scored any more.
+            Unreachable: nothing can be scored any more.
         """
 
 
@@ -114,7 +114,7 @@ def fan_out(
 
     Raises:
         UserError: a judge cannot be asked.
-        Unavailable: nothing can be scored any more.
+        Unreachable: nothing can be scored any more.
     """
     if not shards:
         return {}

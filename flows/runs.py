@@ -18,7 +18,7 @@ from prefect.logging.handlers import APILogHandler
 from prefect.runtime import flow_run
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
-from answerkey.metrics_core.errors import Unavailable, UserError
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import Access
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.warehouse.home import Home
@@ -33,9 +33,9 @@ log.addHandler(APILogHandler())
 
 
 def _in_one_line(record: logging.LogRecord) -> bool:
-    """Prefect shows every error with its traceback. Where the message is one line, it only hides that."""
+    """Prefect shows every error with its traceback. Where the message is one line, the traceback only hides it."""
     error = record.exc_info[1] if record.exc_info else None
-    if isinstance(error, UserError | Unavailable):
+    if isinstance(error, UserError | Unreachable):
         record.msg, record.args, record.exc_info = str(error), (), None
     return True
 

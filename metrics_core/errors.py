@@ -1,4 +1,4 @@
-"""The errors that end in one line: for input that the user can correct, and for what is out of order."""
+"""The error for input that the user can correct."""
 
 from __future__ import annotations
 
@@ -10,13 +10,6 @@ class UserError(Exception):
     """The input cannot be used as it is. The message is one line: what, where, and what to do.
 
     The command line prints it without a traceback and exits with code 2.
-    """
-
-
-class Unavailable(Exception):
-    """Something that a run needs is gone, though the input is right. The message is one line, with what to do.
-
-    The command line prints it without a traceback and exits with code 1.
     """
 
 
