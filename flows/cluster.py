@@ -217,6 +217,7 @@ class _Run:
         self._blamed: deque[Shard] = deque()
         self._alone: Shard | None = None
         self._sent: dict[Future[None], Shard] = {}
+        self._shares: dict[Future[None], int] = {}
         self._events: SimpleQueue[Any] = SimpleQueue()
         self._workers: dict[str, Any] = {}
         self._looked = 0.0
@@ -274,6 +275,7 @@ class _Run:
         if future.status == "cancelled":
             raise _Lost
         shard = self._sent.pop(future)
+        del self._shares[future]
         error = future.exception() if future.status == "error" else None
         # A future that is held would be computed again if its worker went away, even after its part was committed.
         future.release()
@@ -300,7 +302,7 @@ class _Run:
         shares = {
             kind: sent.count(kind) / self._takes(kind, window)
             for kind, waiting in self._waiting.items()
-            if waiting and sent.count(kind) < self._takes(kind, window)
+            if waiting and sent.count(kind) < self._takes(kind, window) and (kind != "judge" or self._free_calls() > 0)
         }
         return min(shares, key=lambda kind: shares[kind], default=None)
 
@@ -313,9 +315,11 @@ class _Run:
         return min(most, _calls_at_once(waiting[0].metric)) if kind == "judge" and waiting else most
 
     def _send(self, client: Client, shard: Shard, kind: Kind) -> None:
-        sent = shard
-        if kind == "judge":
-            sent = replace(shard, metric=_with_share(shard.metric, offered(self._workers, RESOURCES[kind])))
+        sent, share = shard, 0
+        if kind == "judge" and isinstance(shard.metric, JudgeMetric):
+            share = self._share(shard.metric)
+            judge = shard.metric.judge.model_copy(update={"concurrency": share})
+            sent = replace(shard, metric=replace(shard.metric, judge=judge))
         # Dask keeps what it learns of tasks by the first of the two, so that must not be the part.
         name = f"{shard.metric.name}, alone" if shard is self._alone else shard.metric.name
         future = client.submit(
@@ -323,8 +327,18 @@ class _Run:
             key=(name, shard.part), pure=False, retries=_RETRIES,
             resources={RESOURCES[kind]: 1} if kind in RESOURCES else None,
         )  # fmt: skip
-        self._sent[future] = shard
+        self._sent[future], self._shares[future] = shard, share
         future.add_done_callback(self._events.put)
+
+    def _free_calls(self) -> int:
+        """How many more calls at once the judges of the next shard may get: workers may have come and gone."""
+        return _calls_at_once(self._waiting["judge"][0].metric) - sum(self._shares.values())
+
+    def _share(self, metric: JudgeMetric) -> int:
+        """The calls at once of one worker, where all that ask judges share them."""
+        most = metric.judge.concurrency
+        even = max(1, most // max(1, offered(self._workers, RESOURCES["judge"])))
+        return max(1, min(even, most - sum(self._shares.values())))
 
     def _look(self, client: Client) -> None:
         """See which workers there are now."""
@@ -349,6 +363,7 @@ class _Run:
                 continue
             client.cancel(sent)
             given_up = [*(self._sent.pop(future) for future in sent), *waiting]
+            self._shares = {future: share for future, share in self._shares.items() if future in self._sent}
             waiting.clear()
             for shard in given_up:
                 yield shard, NoWorker(f"for {self._cluster.patience_s:.0f} seconds there was no worker for it")
@@ -360,6 +375,7 @@ class _Run:
         for shard in self._sent.values():
             self._waiting[shard.metric.workload].appendleft(shard)
         self._sent.clear()
+        self._shares.clear()
         self._workers, self._looked = {}, 0.0
 
     def _repeat(self, told: Mapping[str, Any]) -> None:
@@ -369,11 +385,3 @@ class _Run:
 
 def _calls_at_once(metric: Metric) -> int:
     return metric.judge.concurrency if isinstance(metric, JudgeMetric) else 1
-
-
-def _with_share(metric: Metric, workers: int) -> Metric:
-    """A metric whose judges may have its part of the calls at once, where so many workers ask them."""
-    if not isinstance(metric, JudgeMetric):
-        return metric
-    share = max(1, metric.judge.concurrency // max(1, workers))
-    return replace(metric, judge=metric.judge.model_copy(update={"concurrency": share}))

@@ -13,13 +13,11 @@ from answerkey.metrics_core.sample import Sample
 
 @dataclass(frozen=True)
 class Deadly(Contains):
-    """An answer that says so kills the process that scores it; another one breaks the metric."""
+    """An answer that says so kills the process that scores it."""
 
     def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
         logging.getLogger("answerkey").warning(f"scoring {len(samples)} rows")
         answers = {sample.answer for sample in samples}
         if "poison" in answers:
             os.kill(os.getpid(), signal.SIGKILL)
-        if "broken" in answers:
-            raise ValueError("this answer breaks it")
         return super().measure(samples)
