@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
@@ -13,6 +16,7 @@ from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.score.shard import Shard, part_schema, portable
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
+from answerkey.tasks.warehouse.store import row_bytes
 from answerkey.tasks.warehouse.warehouse import one_file, scratch, write_parquet
 
 if TYPE_CHECKING:
@@ -30,6 +34,8 @@ _SHARD_ROWS: Mapping[Kind, int] = {"lexical": 5_000, "semantic": 2_000, "judge":
 _SQL = statements(__name__)
 _GROUP_ROWS = 2_048
 """The fewest that DuckDB writes."""
+_BUCKET_BYTES, _MOST_ROWS = 32 * 2**20, 100_000
+"""Of the texts that are sorted at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +128,7 @@ def _needs(
             connection.execute(_SQL["add_needs"], about)
         connection.execute(_SQL["todo"])
         with home.store.whole(home.shared_name(out / TODO)) as file:
-            write_parquet(connection, _SQL["texts"], file, {"accepted": answers}, group_rows=_GROUP_ROWS)
+            _write_texts(connection, accepted, file, out)
         n_todo, needs = _count(connection, "FROM todo"), []
         for metric, signature in enumerate(signatures):
             n_known = _count(connection, _SQL["known"], {**known, "signature": signature})
@@ -134,6 +140,40 @@ def _needs(
                     write_parquet(connection, _SQL["places"], file, {"metric": metric}, group_rows=_GROUP_ROWS)
             needs.append(_Need(n_known, count, f"{count} {sums}", places))
         return needs, _count(connection, "FROM wanted")
+
+
+def _write_texts(connection: duckdb.DuckDBPyConnection, accepted: str, file: Path, out: Path) -> None:
+    """Write the to-do file, whose rows are in the order of their places.
+
+    They are put into buckets of neighbours on disk first, and then sorted a bucket at a time.
+    """
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    light = pa.ipc.IpcWriteOptions(compression="lz4")
+    bytes_of_row = row_bytes(accepted)
+    size = max(_BUCKET_BYTES // bytes_of_row // _GROUP_ROWS, 1) * _GROUP_ROWS
+    texts = connection.execute(_SQL["texts"], {"accepted": one_file(accepted)})
+    reader = texts.to_arrow_reader(min(_BUCKET_BYTES // bytes_of_row + 1, _MOST_ROWS))
+    with TemporaryDirectory(dir=out, prefix="buckets-") as folder, ExitStack() as open_files:
+        buckets: dict[int, pa.RecordBatchStreamWriter] = {}
+        for batch in reader:
+            numbers = batch.column("place").to_numpy() // size
+            order = np.argsort(numbers, kind="stable")
+            found, starts = np.unique(numbers[order], return_index=True)
+            sorted_rows = batch.take(pa.array(order))
+            for number, start, end in zip(found.tolist(), starts, [*starts[1:], len(order)], strict=True):
+                if number not in buckets:
+                    bucket = pa.ipc.new_stream(os.path.join(folder, str(number)), reader.schema, options=light)
+                    buckets[number] = open_files.enter_context(bucket)
+                buckets[number].write_batch(sorted_rows.slice(start, end - start))
+        open_files.close()
+        with pq.ParquetWriter(file, reader.schema.remove(reader.schema.get_field_index("place"))) as writer:
+            for number in sorted(buckets):
+                rows = pa.ipc.open_stream(os.path.join(folder, str(number))).read_all()
+                rows = rows.sort_by("place").drop_columns("place")
+                writer.write_table(rows, row_group_size=_GROUP_ROWS)
 
 
 def _write_measured(connection: duckdb.DuckDBPyConnection, home: Home, file: Path, signatures: Sequence[str]) -> None:

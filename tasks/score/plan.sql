@@ -3,12 +3,15 @@
 SELECT signature, sample_key, status FROM measurements WHERE signature IN (SELECT unnest($signatures))
 
 -- name: wanted
--- Equal answers are scored once. The texts stay in the file until it is known which of them are needed.
+-- Equal answers are scored once, under an id that does not depend on the order of the rows. It is chosen by a number:
+-- groups with texts in them would have to fit into memory. The other texts stay in the file until it is known which of
+-- them are needed.
 CREATE TEMP TABLE wanted AS
-SELECT sample_key, min(sample_id) AS sample_id, min(file_row_number) AS "row"
-FROM read_parquet($accepted, file_row_number = true)
-WHERE missing_because IS NULL
-GROUP BY sample_key
+SELECT sample_key, sample_id, file_row_number AS "row"
+FROM read_parquet($accepted, file_row_number = true) SEMI JOIN (
+    SELECT arg_min(file_row_number, (md5_number_lower(sample_id) >> 1)::BIGINT) AS file_row_number
+    FROM read_parquet($accepted, file_row_number = true) WHERE missing_because IS NULL GROUP BY sample_key
+) USING (file_row_number)
 
 -- name: needs
 CREATE TEMP TABLE needs (metric INTEGER, "row" BIGINT)
@@ -32,10 +35,10 @@ SELECT "row", sample_id, row_number() OVER (ORDER BY sample_id, sample_key) - 1 
 FROM wanted SEMI JOIN needs USING ("row")
 
 -- name: texts
-SELECT a.sample_key, t.sample_id, a.question, a.answer, a."references", a.facts
+-- In no order: a sort of all texts would have to fit into memory.
+SELECT t.place, a.sample_key, a.sample_id, a.question, a.answer, a."references", a.facts
 FROM read_parquet($accepted, file_row_number = true) a
-JOIN todo t ON t."row" = a.file_row_number
-ORDER BY t.place
+JOIN (SELECT "row", place FROM todo) t ON t."row" = a.file_row_number
 
 -- name: places
 SELECT place FROM todo JOIN needs USING ("row") WHERE metric = $metric ORDER BY place

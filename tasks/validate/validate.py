@@ -21,7 +21,7 @@ from answerkey.tasks.load.load import quarantine_schema, staged_schema
 from answerkey.tasks.validate.contract import Contract, Expectation, RowExpectation, Severity, row_rules
 from answerkey.tasks.validate.suite import breaking
 from answerkey.tasks.warehouse.sql import statements, text
-from answerkey.tasks.warehouse.store import parquet_writer
+from answerkey.tasks.warehouse.store import parquet_writer, row_bytes
 from answerkey.tasks.warehouse.warehouse import one_file, session
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def _measured(staged: str, scratch: str) -> Iterator[duckdb.DuckDBPyConnection]:
     sql = text("answerkey.tasks.validate", "measures.sql")
     threads = min(4, os.cpu_count() or 1)
     # Room for the hash tables, which spill, and for a few copies of the texts in work, which cannot.
-    memory = 256 * 2**20 + 8 * threads * _VECTOR_ROWS * _row_bytes(staged)
+    memory = 256 * 2**20 + 8 * threads * _VECTOR_ROWS * row_bytes(staged)
     with tempfile.TemporaryDirectory(dir=scratch, prefix="duckdb-") as spill:
         limits = {
             "memory_limit": f"{memory // 2**20}MiB",
@@ -285,20 +285,11 @@ def _percent(share: float) -> str:
     return f"{100 * share:.4g} %"
 
 
-def _row_bytes(path: str) -> int:
-    """Bytes of a row, at least 1: the mean of that row group of a Parquet file where the mean is largest."""
-    import pyarrow.parquet as pq
-
-    meta = pq.read_metadata(path)
-    groups = (meta.row_group(i) for i in range(meta.num_row_groups))
-    return max((group.total_byte_size // max(group.num_rows, 1) for group in groups), default=0) + 1
-
-
 def _batches(path: str) -> Iterator[pa.RecordBatch]:
     """The rows in their order, in batches of a bounded number of bytes."""
     import pyarrow.parquet as pq
 
-    rows = min(max(_BATCH_BYTES // _row_bytes(path), 64), _MAX_BATCH_ROWS)
+    rows = min(max(_BATCH_BYTES // row_bytes(path), 64), _MAX_BATCH_ROWS)
     with pq.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
         yield from file.iter_batches(batch_size=rows, use_threads=False)
 
