@@ -45,8 +45,7 @@ class AsyncLedger:
         """
         found = cls()
         try:
-            found._ledger = await found._wait_for(lambda: open_ledger(place))
-            found._ledger.patient(False)
+            found._ledger = await found._wait_for(lambda: _opened(place))
         except BaseException:
             found._jobs.put(None)
             raise
@@ -159,6 +158,18 @@ class AsyncLedger:
             await self._wait_for(close)
         finally:
             self._jobs.put(None)
+
+
+def _opened(place: str | None) -> Ledger:
+    found = open_ledger(place)
+    try:
+        found.patient(False)
+    except BaseException:
+        found.close()
+        raise
+    with suppress(LedgerError):
+        found.keep_alive()
+    return found
 
 
 def _patiently(ledger: Ledger, verb: Callable[[Ledger], T]) -> T:

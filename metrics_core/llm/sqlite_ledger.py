@@ -70,6 +70,10 @@ CREATE TABLE budgets (
 ) WITHOUT ROWID;
 """
 _WAIT_SECONDS = 60.0
+_APPLICATION = 0x616B6C67
+"""How the file says what it is."""
+_LONG_LOG = 4 << 20
+"""Bytes: a thousand pages, as where SQLite moves the log by itself."""
 _LEAST_FREE = 16 << 20
 """Bytes on the disk: with less, the replies to a few hundred calls in flight might not find room."""
 _REMEDIES = {
@@ -381,7 +385,7 @@ class SQLiteLedger:
         """See `Ledger`."""
         with self._translated():
             self._db.execute(f"PRAGMA busy_timeout = {_WAIT_SECONDS * 1e3 if on else 0:.0f}")
-            # A commit writes to the log; what waits for the disk is moving it from there to the file.
+            # A commit adds to the log without waiting for the disk, as long as it need not move the log to the file.
             self._db.execute("PRAGMA wal_autocheckpoint = 0")
         self._patient = on
 
@@ -407,13 +411,20 @@ class SQLiteLedger:
             )
 
     def keep_alive(self) -> None:
-        """See `Ledger`. A living process keeps its claims; what is done here is to move the log to the file."""
+        """See `Ledger`. A living process keeps its claims; what is done here is to move a long log to the file."""
         if self._folder is None or self._read_only:
             return
         with self._translated():
+            log = Path(f"{self._where}-wal")
+            size = log.stat().st_size if log.exists() else 0
+            if 0 < size < _LONG_LOG:
+                return
             if self._mover is None:
                 self._mover = _connected(self._address)
+                self._mover.execute("PRAGMA busy_timeout = 0")
             self._mover.execute("PRAGMA wal_checkpoint(PASSIVE)")
+            # Who begins the log anew waits for the disk as well. This writes, and changes nothing.
+            self._mover.execute(f"PRAGMA application_id = {_APPLICATION}")
 
     def close(self) -> None:
         """See `Ledger`."""
@@ -440,7 +451,7 @@ def _connected(address: str) -> sqlite3.Connection:
 
 
 def _make(db: sqlite3.Connection) -> None:
-    db.executescript(f"{_SCHEMA}PRAGMA user_version = {VERSION};")
+    db.executescript(f"{_SCHEMA}PRAGMA user_version = {VERSION}; PRAGMA application_id = {_APPLICATION};")
 
 
 def _made(file: Path) -> None:

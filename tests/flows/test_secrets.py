@@ -1,6 +1,7 @@
 """A judge's key is nowhere but in the requests that it opens: not even where a server says it back."""
 
 import json
+import os
 import sqlite3
 import subprocess
 from collections.abc import Callable
@@ -9,6 +10,8 @@ from typing import Any
 
 import duckdb
 
+from answerkey.tasks.warehouse.home import Home
+from tests.cluster_servers import Postgres, SeaweedFS
 from tests.judge_server import Body, JudgeServer, agreeable
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -43,7 +46,7 @@ def test_a_key_is_nowhere(
         "report": cli("report", "--home", home).stdout,
         "warehouse": _warehouse(home),
         "ledger": _ledger(home),
-        **_prefect(home, ask),
+        **_prefect(_runs(home), ask),
     }
     assert "http_401" in texts["ledger"]
     assert all(texts.values())
@@ -51,6 +54,73 @@ def test_a_key_is_nowhere(
     files = [path for folder in (home, server_folder) for path in folder.rglob("*") if path.is_file()]
     assert {"answerkey.duckdb", "judge.sqlite", "prefect.db"} <= {path.name for path in files}
     assert [path for path in files if b"canary" in path.read_bytes()] == []
+
+
+def test_no_secret_of_a_lake_is_anywhere(
+    cli: Cli, server_folder: Path, answers: Path, tmp_path: Path, ask: Any, lake: str,
+    postgres_server: Postgres, s3_server: SeaweedFS,
+) -> None:  # fmt: skip
+    secrets = [IN_BLOCK, s3_server.secret_key, postgres_server.password]
+    with JudgeServer(_says_keys) as judge:
+        judge.faults = lambda number, _body: "says_key" if number == 0 else None
+        base = ("--judge-base", judge.url, "--home", lake)
+        environment = {"ANSWERKEY_JUDGE_KEY": IN_BLOCK, "ANSWERKEY_SCRATCH": str(tmp_path / "scratch")}
+        found = cli("evaluate", answers, *METRICS, *base, page=True, **environment)
+        assert found.returncode == 0, found.stderr
+        assert {request.headers["authorization"] for request in judge.requests} == {f"Bearer {IN_BLOCK}"}
+        # The catalog is down to a password that is wrong: what is said of it does not have it.
+        wrong = {**environment, "PGPASSFILE": "none", "PGPASSWORD": "canary-password-0123456789"}
+        refused = cli("report", "--home", lake, **wrong)
+        assert refused.returncode != 0
+        assert refused.stderr.count("\n") <= 2, refused.stderr
+    home = Home.parse(lake)
+    with home.warehouse.reading() as warehouse:
+        [(run,)] = warehouse.execute("SELECT run_id FROM runs").fetchall()
+        rows = [str(row) for name in ("runs", "reports", "measurements", "judge_calls") for row in
+                warehouse.execute(f"FROM {name}").fetchall()]  # fmt: skip
+    texts = {
+        "terminal": found.stdout + found.stderr + refused.stdout + refused.stderr,
+        "report": cli("report", "--home", lake, **environment).stdout,
+        "warehouse": "\n".join(rows),
+        "ledger and catalog": _postgres(os.environ["ANSWERKEY_CATALOG"].partition(":")[2]),
+        "objects": _objects(lake, s3_server),
+        **_prefect([str(run)], ask),
+    }
+    assert all(texts.values())
+    assert "***" in texts["ledger and catalog"]
+    files = [path for folder in (tmp_path, server_folder) for path in folder.rglob("*") if path.is_file()]
+    texts |= {str(path): path.read_bytes().decode("latin-1") for path in files}
+    assert [(place, secrets.index(one)) for place, text in texts.items() for one in secrets if one in text] == []
+    assert [place for place, text in texts.items() if "canary" in text] == []
+
+
+def _postgres(conninfo: str) -> str:
+    """All tables of a database as text."""
+    import psycopg
+
+    with psycopg.connect(conninfo) as database:
+        tables = database.execute("SELECT relname FROM pg_stat_user_tables").fetchall()
+        assert {"answerkey_calls", "ducklake_table"} <= {name for (name,) in tables}
+        return "\n".join(str(row) for (name,) in tables for row in database.execute(f"SELECT * FROM {name}").fetchall())
+
+
+def _objects(address: str, server: SeaweedFS) -> str:
+    """All objects of a bucket, and the rows of those that are compressed tables."""
+    import pyarrow.parquet as pq
+    from pyarrow.fs import FileSelector, S3FileSystem
+
+    files = S3FileSystem(
+        access_key=server.access_key,
+        secret_key=server.secret_key,
+        endpoint_override=server.endpoint,
+        region="us-east-1",
+    )
+    place = address.removeprefix("s3://")
+    found = [one.path for one in files.get_file_info(FileSelector(place, recursive=True)) if one.is_file]
+    assert any(path.endswith(".html") for path in found), found
+    texts = [files.open_input_file(path).read().decode("latin-1") for path in found]
+    texts += [str(pq.read_table(path, filesystem=files).to_pylist()) for path in found if path.endswith(".parquet")]
+    return "\n".join(texts)
 
 
 def _says_keys(body: Body) -> str:
@@ -72,11 +142,15 @@ def _ledger(home: Path) -> str:
         return "\n".join(ledger.iterdump())
 
 
-def _prefect(home: Path, ask: Any) -> dict[str, str]:
-    """What the server's API says of the runs."""
+def _runs(home: Path) -> list[str]:
     with duckdb.connect(str(home / "answerkey.duckdb"), read_only=True) as warehouse:
         runs = [str(run) for (run,) in warehouse.execute("SELECT run_id FROM runs").fetchall()]
     assert len(runs) == 2
+    return runs
+
+
+def _prefect(runs: list[str], ask: Any) -> dict[str, str]:
+    """What the server's API says of the runs."""
     of_runs = {"flow_runs": {"id": {"any_": runs}}}
     events = {"filter": {"related": {"id": [f"prefect.flow-run.{run}" for run in runs]}}, "limit": 50}
     return {
