@@ -22,8 +22,8 @@ from answerkey.flows.cli.options import (
     PolicyOption,
     Quiet,
     absolute,
-    check_files,
     command,
+    with_files,
 )
 from answerkey.flows.environment import prepare_run, started_here
 from answerkey.flows.parameters import LOCAL, NO_SUCH_OPTION, RUNNER, Data, Judging, Limits, Scoring, preflight
@@ -61,8 +61,7 @@ def evaluate(  # noqa: PLR0913
     """Run the flow and print the reports, or what the judges would cost."""
     from answerkey.tasks.load.load import dataset_name
 
-    check_files(data.answers, data.references)
-    data = data.model_copy(update={"answers": absolute(data.answers), "references": absolute(data.references)})
+    data = with_files(data)
     dataset_name(data.source())
     policy = prepare(home, scoring, judging, policy, baseline, quiet=quiet, runner=runner)
     with started_here():

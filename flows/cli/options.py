@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from pydantic.fields import FieldInfo
 
+    from answerkey.flows.parameters import Data
+
 
 @dataclass(frozen=True, slots=True)
 class Flags:
@@ -259,13 +261,14 @@ def absolute(source: str) -> str:
     return source if not source or "://" in source else os.path.abspath(source)
 
 
-def check_files(*sources: str) -> None:
-    """Check what can be checked before anything starts.
+def with_files(data: Data) -> Data:
+    """The data with paths that hold from any folder, once it is known that something is there.
 
     Raises:
-        UserError: a file is not there.
+        UserError: a file is not there, or a folder or a pattern has none.
     """
-    for source in filter(None, sources):
-        file = source.split("::", 1)[0]
-        if "://" not in file and not Path(file).is_file():
-            raise UserError(f"{file}: there is no such file")
+    from answerkey.tasks.load.sources import check_there
+
+    for source in filter(None, (data.answers, data.references)):
+        check_there(source)
+    return data.model_copy(update={"answers": absolute(data.answers), "references": absolute(data.references)})

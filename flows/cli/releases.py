@@ -21,9 +21,8 @@ from answerkey.flows.cli.options import (
     NoPage,
     PolicyOption,
     Quiet,
-    absolute,
-    check_files,
     command,
+    with_files,
 )
 from answerkey.flows.environment import prepare_run, started_here
 from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, Scoring, Waiting
@@ -52,8 +51,7 @@ def register_release(
 
     from answerkey.tasks.releases.register import register
 
-    check_files(data.answers, data.references)
-    data = data.model_copy(update={"answers": absolute(data.answers), "references": absolute(data.references)})
+    data = with_files(data)
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     made = register(home, data.source())
     if as_json:

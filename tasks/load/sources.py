@@ -113,6 +113,18 @@ def read(source: str, work: Path, contents: Contents | None = None) -> Iterator[
             yield Raw(last, record, error, raw.text)
 
 
+def check_there(source: str) -> None:
+    """Find out before anything is read whether files on this machine are there; URLs are not looked at.
+
+    Raises:
+        UserError: there is no such file, or a folder or a pattern has no file of a known kind.
+    """
+    table = TABLE.match(source)
+    file = table["file"] if table else source
+    if not URL.match(file) and (table or _files(file) is None) and not Path(file).is_file():
+        raise UserError(f"{file}: there is no such file")
+
+
 def fixed_part(source: str) -> str:
     """The folder that all files of a pattern are in; empty where the source is no pattern.
 

@@ -2,6 +2,7 @@
 
 import inspect
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -14,7 +15,7 @@ import pytest
 from pydantic import Field
 
 from answerkey.flows.cli.main import _COMMANDS, make_app
-from answerkey.flows.cli.options import DATA, JUDGING, LIMITS, SCORING, Flags, command, listed
+from answerkey.flows.cli.options import DATA, JUDGING, LIMITS, SCORING, Flags, command, listed, with_files
 from answerkey.flows.parameters import Data, Judging, Limits, Scoring
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
@@ -50,6 +51,23 @@ def called(*words: str) -> Form:
     app.command(run, name="run")
     assert app(["run", *words]) == 0
     return made[0]
+
+
+def test_files_folders_and_patterns_are_there_and_hold_from_any_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "answers").mkdir()
+    with pytest.raises(UserError, match=r"answers: no file of a known kind is there"):
+        with_files(Data(answers="answers"))
+    (tmp_path / "answers" / "a.jsonl").touch()
+    for source in ("answers", "answers/*.jsonl", "answers/a.jsonl"):
+        assert with_files(Data(answers=source)).answers == str(tmp_path / source)
+    for source in ("https://example.org/a.csv", "s3://bucket/release=*/", "s3://bucket/a.duckdb::answers"):
+        assert with_files(Data(answers=source)).answers == source
+    for source in ("nothing/*.jsonl", "nothing.csv", "nothing.duckdb::answers"):
+        with pytest.raises(UserError, match=rf"^{re.escape(source.partition('::')[0])}: (there is )?no (such )?file"):
+            with_files(Data(answers="answers", references=source))
 
 
 def test_fields_are_flags() -> None:
