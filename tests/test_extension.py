@@ -191,7 +191,7 @@ def test_an_option_of_a_metric(copy: Copy, listed: Callable[[str], list[str]]) -
 
 
 SOURCE = """
-def _read_yaml(file: Path) -> Iterator[Raw]:
+def _read_yaml(file: Path, _work: Path) -> Iterator[Raw]:
     import yaml
 
     for row, record in enumerate(yaml.safe_load(file.read_text(encoding="utf-8")), start=1):
@@ -205,9 +205,8 @@ def test_a_data_source(copy: Copy, listed: Callable[[str], list[str]]) -> None:
     copy.change(
         "tasks/load/sources.py",
         ("\ndef _read_json_lines(", SOURCE),
-        ('    elif kind == ".json":\n', '    elif kind == ".yaml":\n        yield from _read_yaml(file)\n'
-         '    elif kind == ".json":\n'),
-    )  # fmt: skip
+        ('    ".json": _read_json,\n', '    ".json": _read_json,\n    ".yaml": _read_yaml,\n'),
+    )
     (copy.folder / "a.yaml").write_text("- {id: 1, answer: Paris, reference: Paris}\n", encoding="utf-8")
     code = (
         "from pathlib import Path; from answerkey.tasks.load.load import Source, load; "

@@ -118,7 +118,8 @@ def test_an_sdist_makes_the_same_wheel(source: Path, wheel: Path, tmp_path: Path
 
 def test_what_it_imports_is_what_it_declares() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    declared = {re.split(r"[^\w.-]", text)[0].lower().replace("_", "-") for text in project["dependencies"]}
+    texts = [*project["dependencies"], *project["optional-dependencies"]["cluster"]]
+    declared = {re.split(r"[^\w.-]", text)[0].lower().replace("_", "-") for text in texts}
     owners = importlib.metadata.packages_distributions()
     undeclared = {}
     for file in [path for folder in ("flows", "tasks", "metrics_core") for path in (ROOT / folder).rglob("*.py")]:

@@ -12,7 +12,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -33,7 +33,6 @@ TABLE = re.compile(r"^(?P<file>.+\.(?:duckdb|db|ddb))::(?P<table>.+)$")
 JSON_LINES = (".jsonl", ".ndjson")
 _CSV = (".csv", ".tsv", ".txt")
 PARQUET = (".parquet", ".pq")
-_KINDS = (*JSON_LINES, ".json", *PARQUET, *_CSV)
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 SUPPORTED = "CSV, TSV, JSONL, JSON, Parquet, FILE.duckdb::TABLE, a URL of one of these, or a folder or pattern of them"
 _BATCH = 2_000
@@ -152,7 +151,7 @@ def _files(source: str) -> list[str] | None:
         return None
     else:
         found = [name for name in glob.glob(source, recursive=True) if Path(name).is_file()]
-    known = [name for name in found if Path(name).suffix.lower() in _KINDS and Path(name).name[0] not in "._"]
+    known = [name for name in found if Path(name).suffix.lower() in _READERS and Path(name).name[0] not in "._"]
     if not known:
         raise UserError(f"{shown}: no file of a known kind is there; give {SUPPORTED}")
     return sorted(known)
@@ -203,20 +202,13 @@ def _read_file(source: str, file: Path, work: Path, contents: Contents) -> Itera
     kind = file.suffix.lower()
     if file.stat().st_size == 0:
         raise UserError(f"{shown}: the file is empty; it needs at least one row")
-    if kind not in _KINDS:
+    if kind not in _READERS:
         raise UserError(f"{shown}: {kind or 'no file ending'!r} is not a known kind; give {SUPPORTED}")
     contents.add(file)
-    if kind in JSON_LINES:
-        yield from _read_json_lines(file)
-    elif kind == ".json":
-        yield from _read_json(file)
-    elif kind in PARQUET:
-        yield from _read_parquet(file, work)
-    else:
-        yield from _read_csv(file, work)
+    yield from _READERS[kind](file, work)
 
 
-def _read_json_lines(file: Path) -> Iterator[Raw]:
+def _read_json_lines(file: Path, _work: Path) -> Iterator[Raw]:
     # Undecodable bytes become U+FFFD, which validation finds and quarantines by row.
     with file.open(encoding="utf-8-sig", errors="replace", newline="\n") as lines:
         for number, line in enumerate(lines, start=1):
@@ -235,7 +227,7 @@ def parse_line(number: int, line: str) -> Raw:
     return Raw(number, record)
 
 
-def _read_json(file: Path) -> Iterator[Raw]:
+def _read_json(file: Path, _work: Path) -> Iterator[Raw]:
     try:
         data = json.loads(file.read_text(encoding="utf-8-sig", errors="replace"))
     except (ValueError, RecursionError) as error:
@@ -277,6 +269,15 @@ def _read_csv(file: Path, work: Path) -> Iterator[Raw]:
             yield from rejected
         except duckdb.Error as error:
             raise UserError(f"{file}: {_first_line(error)}") from error
+
+
+_READERS: Mapping[str, Callable[[Path, Path], Iterator[Raw]]] = {
+    **dict.fromkeys(JSON_LINES, _read_json_lines),
+    ".json": _read_json,
+    **dict.fromkeys(PARQUET, _read_parquet),
+    **dict.fromkeys(_CSV, _read_csv),
+}
+"""By the ending of a file: what yields its rows, given a folder for temporary files."""
 
 
 def _read_table(file: Path, table: str, work: Path) -> Iterator[Raw]:
