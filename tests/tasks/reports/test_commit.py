@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from answerkey.metrics_core import Sample
@@ -271,3 +272,39 @@ def test_a_home_with_pattern_and_quote_characters(tmp_path: Path) -> None:
         done = run(folder / "home", Source(source, dataset="d", release="r"), ["contains"])
         assert [report.report_id for report in done.reports] == [f"d/r/v{version}"]
     assert query(folder / "home", "SELECT value FROM scores") == [(1.0,), (1.0,)]
+
+
+DATASET_VERSION = """
+SELECT left(md5(string_agg(sample_hash, '' ORDER BY sample_id)), 12)
+FROM (SELECT DISTINCT sample_id, sample_hash FROM read_parquet(?))
+"""
+ANSWERS_VERSIONS = """
+SELECT release, left(md5(string_agg(md5(to_json(list_concat(
+    [sample_id, sample_key, label, slices::VARCHAR], if(repeat = '1', [], [repeat])
+))::VARCHAR), '' ORDER BY sample_id, repeat)), 12)
+FROM read_parquet(?) GROUP BY release ORDER BY min("row")
+"""
+
+
+def test_versions_are_those_of_one_text_of_all_hashes(tmp_path: Path) -> None:
+    rows = [
+        {
+            "id": f"{i % 7}",
+            "answer": f"a{i}",
+            "reference": f"r{i % 7}",
+            "release": f"v{i // 14}",
+            "repeat": i // 7 % 2 + 1,
+        }
+        | {"lang": "en" if i % 3 else "fr", "label": i % 2}
+        for i in range(28)
+    ]
+    source = Source(jsonl(tmp_path / "answers.jsonl", rows[::-1]), paths={"label": "label"}, slices=("lang",))
+    done = run(tmp_path / "home", source)
+    accepted = [done.validation.accepted]
+    with duckdb.connect() as connection:
+        assert connection.execute(DATASET_VERSION, accepted).fetchall() == [(done.committed.dataset_version,)]
+        stored = [(one.release, one.answers_version) for one in done.committed.releases]
+        assert connection.execute(ANSWERS_VERSIONS, accepted).fetchall() == stored
+    assert [(one.release, one.n_rows, one.n_questions, one.repeats) for one in done.committed.releases] == [
+        ("v1", 14, 7, 2), ("v0", 14, 7, 2),
+    ]  # fmt: skip
