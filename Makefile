@@ -42,8 +42,12 @@ serve: $(RUNTIME) ## start a Prefect server with all flows, for the browser (ARG
 	@$(BIN)/answerkey serve $(ARGS)
 
 .PHONY: test
-test: $(DEV) ## run all tests, in two processes (ARGS="-k rouge -x" goes to pytest)
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
+test: $(DEV) ## run all tests but the slow ones, in two processes (ARGS="-k rouge -x" goes to pytest)
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "not slow" $(ARGS)
+
+.PHONY: test-slow
+test-slow: $(DEV) ## run the tests marked as slow
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m slow $(ARGS)
 
 .PHONY: lint
 lint: $(DEV) ## check style, types and the direction of imports

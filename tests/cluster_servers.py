@@ -94,7 +94,7 @@ class Server:
                 user=self.user,
                 group=self.user,
                 extra_groups=None if self.user is None else [],
-                preexec_fn=_dies_with_its_parent(),  # noqa: PLW1509 - it calls nothing but the kernel
+                preexec_fn=dies_with_its_parent(),  # noqa: PLW1509 - it calls nothing but the kernel
             )
         deadline = time.monotonic() + START_S
         while not self.answers():
@@ -115,7 +115,7 @@ class Server:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _dies_with_its_parent() -> Callable[[], object] | None:
+def dies_with_its_parent() -> Callable[[], object] | None:
     """A function for the child between fork and exec: the kernel kills it with the thread that started it."""
     if not sys.platform.startswith("linux"):
         return None

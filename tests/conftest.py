@@ -12,6 +12,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import Postgres, SeaweedFS, postgres_binaries
 from tests.cluster_servers import lake as new_lake
 from tests.dask_servers import DaskCluster
+from tests.warm_command import WarmCommand
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -172,6 +174,26 @@ def shared() -> Path:
     if not folder.is_dir():
         pytest.skip("the folder ../shared is not beside the repository")
     return folder
+
+
+@pytest.fixture(scope="session")
+def warm_command() -> Iterator[WarmCommand]:
+    """Runs the command line without the seconds of its imports."""
+    warm = WarmCommand()
+    yield warm
+    warm.stop()
+
+
+@pytest.fixture(scope="session")
+def help_of(warm_command: WarmCommand) -> Callable[[str], str]:
+    """What a command says it takes."""
+
+    def said(command: str) -> str:
+        done = warm_command.run("answerkey.flows.cli", [command, "--help"], ROOT, dict(os.environ), 240)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    return cache(said)
 
 
 @pytest.fixture(scope="session")

@@ -162,14 +162,14 @@ class JudgeServer:
         self._thread = threading.Thread(target=self._serve, args=(listener,), name="judge-server", daemon=True)
         self._serves = threading.Event()
         self._thread.start()
-        self._serves.wait(timeout=10)
+        assert self._serves.wait(timeout=100), "the server did not start"
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._loop.call_soon_threadsafe(self._stop)
-        self._thread.join(timeout=10)
+        self._thread.join(timeout=100)
         if self._broken and error is None:
             raise self._broken[0]
 
@@ -288,7 +288,7 @@ class JudgeProcess:
 
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
-        self._process.communicate(timeout=10)
+        self._process.communicate(timeout=100)
 
     def stats(self) -> dict[str, Any]:
         """As `JudgeServer.stats`."""

@@ -5,6 +5,7 @@ import io
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import get_args
 
@@ -64,18 +65,9 @@ COMMANDS = (
 
 
 @pytest.fixture(scope="module")
-def helps() -> dict[str, str]:
+def helps(help_of: Callable[[str], str]) -> dict[str, str]:
     """The options that the help of each command lists."""
-    return {
-        command: subprocess.run(
-            [sys.executable, "-m", "answerkey.flows.cli", command, "--help"],
-            check=True,
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-        ).stdout
-        for command in COMMANDS
-    }
+    return {command: help_of(command) for command in COMMANDS}
 
 
 def test_commands_in_documents_name_options_that_exist(helps: dict[str, str]) -> None:

@@ -102,7 +102,7 @@ def short(path: Path) -> str:
 def python(*arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a new interpreter in the root of the repository."""
     return subprocess.run(
-        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, timeout=250, check=False
     )
 
 
@@ -251,7 +251,7 @@ def test_an_attempt_in_a_started_process_is_recorded(network_attempts: Callable[
 def test_loopback_and_unix_sockets_stay_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
-        socket.create_connection(("localhost", server.getsockname()[1]), timeout=5) as client,
+        socket.create_connection(("localhost", server.getsockname()[1]), timeout=100) as client,
     ):
         assert client.getpeername() == server.getsockname()
     monkeypatch.chdir(tmp_path)  # a Unix socket's path has a limit of about 100 bytes

@@ -29,7 +29,7 @@ def request_of(text: str = "hello", **parameters: Any) -> Body:
 class Client:
     """One kept connection; gives status, headers and parsed body."""
 
-    def __init__(self, url: str, timeout: float = 5.0) -> None:
+    def __init__(self, url: str, timeout: float = 60.0) -> None:
         self.connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=timeout)
 
     def ask(self, body: Body) -> tuple[int, dict[str, str], Any]:
@@ -152,7 +152,7 @@ def test_drop_and_hang_end_without_a_byte() -> None:
         waiting = Client(server.url, timeout=0.2)
         with pytest.raises(TimeoutError):
             waiting.ask(request_of())
-        assert server.stats()["in_flight"] == 1
+        until(lambda: server.stats()["in_flight"] == 1)
         waiting.connection.close()
         until(lambda: server.stats()["in_flight"] == 0)
         assert [request.answered for request in server.requests] == [False, False]
@@ -168,10 +168,10 @@ def test_closing_ends_what_hangs() -> None:
 
 
 def test_a_trickle_takes_its_time_and_sends_all() -> None:
-    with JudgeServer(lambda body: VERDICT, faults=always("trickle"), trickle_seconds=0.4) as server:
+    with JudgeServer(lambda body: VERDICT, faults=always("trickle"), trickle_seconds=1.0) as server:
         start = time.perf_counter()
-        assert Client(server.url, timeout=0.2).choice(request_of()) == (VERDICT, "stop")
-        assert 0.35 <= time.perf_counter() - start <= 2
+        assert Client(server.url, timeout=0.8).choice(request_of()) == (VERDICT, "stop")
+        assert 0.95 <= time.perf_counter() - start <= 20
 
 
 def test_refusals_name_what_they_refuse() -> None:
@@ -266,14 +266,14 @@ def test_through_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
             api_base=url,
             api_key="k",
             max_retries=0,
-            timeout=10,
+            timeout=60,
             messages=[{"role": "user", "content": f"number {number}"}],
         )
 
     async def ask_all(url: str) -> list[Any]:
         return await asyncio.gather(*(ask(url, number) for number in range(12)), return_exceptions=True)
 
-    with JudgeServer(lambda body: VERDICT, latency=0.3, concurrency_limit=8) as server:
+    with JudgeServer(lambda body: VERDICT, concurrency_limit=8, holds=lambda server: server.n_requests < 12) as server:
         answers = asyncio.run(ask_all(server.url))
         assert server.max_in_flight == 8
         assert server.fault_counts == {"over_limit": 4}
@@ -284,7 +284,7 @@ def test_through_litellm(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(isinstance(answer, RateLimitError) for answer in answers) == 4
 
 
-def until(true: Callable[[], bool], seconds: float = 5.0) -> None:
+def until(true: Callable[[], bool], seconds: float = 100.0) -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, "this did not become true"

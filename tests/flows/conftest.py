@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster_servers import dies_with_its_parent
+from tests.warm_command import WarmCommand
+
 ROOT = Path(__file__).resolve().parents[2]
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -48,6 +51,7 @@ def server(server_folder: Path) -> Iterator[str]:
             env=environment,
             stdout=log,
             stderr=subprocess.STDOUT,
+            preexec_fn=dies_with_its_parent(),  # noqa: PLW1509 - it calls nothing but the kernel
         )
     url = f"http://127.0.0.1:{port}/api"
     try:
@@ -63,17 +67,17 @@ def server(server_folder: Path) -> Iterator[str]:
 
 
 def _wait_until_healthy(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
         if process.poll() is not None:
             pytest.fail(f"the server died at start:\n{log.read_text()[-2000:]}")
         try:
-            with urllib.request.urlopen(f"{url}/health", timeout=2) as reply:
+            with urllib.request.urlopen(f"{url}/health", timeout=10) as reply:
                 if reply.status == 200:
                     return
         except (urllib.error.URLError, TimeoutError, ConnectionError):
             time.sleep(0.3)
-    pytest.fail(f"the server was not healthy within 120 s:\n{log.read_text()[-2000:]}")
+    pytest.fail(f"the server was not healthy within 240 s:\n{log.read_text()[-2000:]}")
 
 
 @pytest.fixture
@@ -84,7 +88,7 @@ def ask(server: str) -> Callable[[str, object], list[dict[str, object]]]:
         request = urllib.request.Request(
             f"{server}/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
         )
-        with urllib.request.urlopen(request, timeout=30) as reply:
+        with urllib.request.urlopen(request, timeout=100) as reply:
             found: list[dict[str, object]] = json.load(reply)
         return found
 
@@ -98,7 +102,7 @@ def save_secret(server: str) -> Callable[[str, str], None]:
 
     def save(name: str, value: str) -> None:
         environment = {**os.environ, "PREFECT_API_URL": server, "V": value}
-        subprocess.run([sys.executable, "-c", script, name], check=True, env=environment, timeout=60)
+        subprocess.run([sys.executable, "-c", script, name], check=True, env=environment, timeout=250)
 
     return save
 
@@ -108,18 +112,15 @@ def command(*arguments: object) -> list[str]:
 
 
 @pytest.fixture
-def bare_cli() -> Cli:
+def bare_cli(warm_command: WarmCommand) -> Cli:
     """The command line without a server: what it says before one would be needed."""
 
     def run(*arguments: object, **changes: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, **changes}
+        if warm_command.can_run(environment):
+            return warm_command.run("answerkey.flows.cli", [*map(str, arguments)], ROOT, environment, 240)
         return subprocess.run(
-            command(*arguments),
-            check=False,
-            cwd=ROOT,
-            env={**os.environ, **changes},
-            capture_output=True,
-            text=True,
-            timeout=240,
+            command(*arguments), check=False, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=240
         )
 
     return run

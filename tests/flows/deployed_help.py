@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from tests.cluster_servers import dies_with_its_parent
 from tests.flows.conftest import ROOT, command
 
 T = TypeVar("T")
@@ -111,6 +112,7 @@ def worker(url: str, name: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
         process = subprocess.Popen(
             [sys.executable, "-m", "prefect", *arguments],
             cwd=ROOT, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
+            preexec_fn=dies_with_its_parent(),  # noqa: PLW1509 - it calls nothing but the kernel
         )  # fmt: skip
     try:
         yield process

@@ -336,7 +336,7 @@ def test_a_person_fills_the_form_in_a_browser(deployed: Deployed, tmp_path: Path
         field(page, "Threshold (Optional)", "input").fill("3")
         page.get_by_role("button", name="Submit").click()
         message = page.get_by_text("Validation failed for field 'scoring.threshold'").first
-        message.wait_for(timeout=15_000)
+        message.wait_for(timeout=150_000)
         assert "3 is greater than the maximum of 1" in message.inner_text()
         before = len(deployed.runs_of("evaluate"))
         field(page, "Threshold (Optional)", "input").fill("0")
@@ -344,10 +344,10 @@ def test_a_person_fills_the_form_in_a_browser(deployed: Deployed, tmp_path: Path
         started = until(lambda: _submitted(page, deployed, before), 90, "the run of the form")
         run_id = started[0]["id"]
         page.goto(f"{base}/runs/flow-run/{run_id}")
-        page.get_by_text("Completed", exact=True).first.wait_for(timeout=120_000)
+        page.get_by_text("Completed", exact=True).first.wait_for(timeout=250_000)
         page.get_by_text("Artifacts", exact=True).first.click()
         page.get_by_text("report-typed-by-hand").first.click()
-        page.get_by_role("cell", name="answer_correctness.token_overlap_recall").first.wait_for(timeout=30_000)
+        page.get_by_role("cell", name="answer_correctness.token_overlap_recall").first.wait_for(timeout=150_000)
         page.screenshot(path=tmp_path / "artifact.png")
         browser.close()
     assert abroad == []
@@ -371,7 +371,7 @@ def _remove_item(page: Any, text: str) -> None:
     values = page.eval_on_selector_all("textarea", "boxes => boxes.map(box => box.value)")
     page.locator("textarea").nth(values.index(text)).locator("xpath=following::button[1]").click()
     gone = "text => ![...document.querySelectorAll('textarea')].some(box => box.value === text)"
-    page.wait_for_function(gone, arg=text, timeout=15_000)
+    page.wait_for_function(gone, arg=text, timeout=150_000)
 
 
 def test_housekeeping_finds_what_never_started_and_what_went_silent(deployed: Deployed) -> None:

@@ -77,7 +77,7 @@ def _events_say_it(ask: Any, sentence: str) -> None:
     wanted = {
         "filter": {"event": {"prefix": ["answerkey.gate."]}, "resource": {"id_prefix": ["answerkey.release.gated."]}}
     }
-    for _ in range(60):
+    for _ in range(400):
         found = {one["event"]: one for one in ask("events/filter", wanted)["events"]}
         if len(found) == 2:
             break

@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -166,13 +165,12 @@ def test_a_rule_that_is_wrong_ends_the_command_before_a_server_is_needed(
 ) -> None:
     text = (rules / "all.yaml").read_text()
     (rules / "all.yaml").write_text(text.replace("metric: bleu", "metric: blue"))
-    started = time.monotonic()
     done = bare_cli("score-traces", rules, "--home", tmp_path / "home")
     assert (done.returncode, done.stdout) == (2, "")
     assert re.fullmatch(
         rf"answerkey: {rules}/all\.yaml:\d+: metric: metric 'blue' is not known: did you mean bleu\?\n", done.stderr
     )
-    assert not (tmp_path / "home" / "answerkey.duckdb").exists() and time.monotonic() - started < 15
+    assert not (tmp_path / "home" / "answerkey.duckdb").exists()
 
 
 def test_a_condition_that_could_run_for_ever_is_refused_before_it_runs(

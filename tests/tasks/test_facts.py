@@ -41,8 +41,11 @@ LOST = [
 @pytest.fixture(scope="module")
 def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Done]]:
     home = tmp_path_factory.mktemp("facts")
-    with JudgeServer(wordy, faults=lambda _n, body: "error_500" if "Broken." in str(body) else None) as server:
-        options = judged(server.url, deadline_s=1.0)
+    broken = JudgeServer(wordy, faults=lambda _n, body: "error_500" if "Broken." in str(body) else None)
+    with broken as server, pytest.MonkeyPatch.context() as monkeypatch:
+        options = judged(server.url)
+        # Six calls, and not the seconds between them.
+        monkeypatch.setattr("answerkey.metrics_core.llm.client._FIRST_WAIT_S", 0.01)
         yield home, run(home, Source(jsonl(home / "faq.jsonl", ROWS)), [METRIC, "rouge_l"], options=options)
 
 

@@ -47,7 +47,7 @@ def served(home: Path, port: int) -> Iterator[subprocess.Popen[str]]:
 
 
 def _get(address: str) -> str:
-    with urllib.request.urlopen(address, timeout=30) as reply:
+    with urllib.request.urlopen(address, timeout=100) as reply:
         return str(reply.read().decode())
 
 
@@ -68,19 +68,19 @@ def test_it_serves_on_any_port_and_leaves_nothing_behind(served: subprocess.Pope
     # A second one on the same home would take the first one's database.
     again = subprocess.run(
         command("serve", "--port", two_free_ports(), "--home", home),
-        check=False, cwd=ROOT, capture_output=True, text=True, timeout=60,
+        check=False, cwd=ROOT, capture_output=True, text=True, timeout=250,
     )  # fmt: skip
     assert again.returncode == 2
     assert f"{home}: another `answerkey serve` uses this home; stop it, or give --home" in again.stderr
     taken = subprocess.run(
         command("serve", "--port", port, "--home", home.parent / "other"),
-        check=False, cwd=ROOT, capture_output=True, text=True, timeout=60,
+        check=False, cwd=ROOT, capture_output=True, text=True, timeout=250,
     )  # fmt: skip
     assert taken.returncode == 2
     assert f"--port {port}: not available" in taken.stderr
     children = _children(served.pid)
     assert len(children) == 3
     served.send_signal(signal.SIGINT)
-    assert served.wait(60) == 0
+    assert served.wait(250) == 0
     assert served.stdout.read() == "stopped; reports, runs and schedules are kept\n"
-    until(lambda: True if not any(Path(f"/proc/{child}").exists() for child in children) else None, 10, "the children")
+    until(lambda: True if not any(Path(f"/proc/{child}").exists() for child in children) else None, 100, "the children")

@@ -128,7 +128,7 @@ def start_writer(folder: Path, start: int, batches: int) -> subprocess.Popen[str
 
 def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
     writers = [start_writer(tmp_path, start, 40) for start in (0, 20, 1000)]
-    outputs = [writer.communicate("go\n", timeout=60) for writer in writers]
+    outputs = [writer.communicate("go\n", timeout=250) for writer in writers]
     assert [writer.returncode for writer in writers] == [0, 0, 0]
     assert [errors for _, errors in outputs] == ["", "", ""]
     with sqlite3.connect(tmp_path / FILE_NAME) as db:

@@ -48,9 +48,9 @@ def test_a_character_that_does_not_fit_is_a_part_of_its_own() -> None:
 
 def test_five_thousand_words_take_no_time() -> None:
     text = "This is a sentence of some words. " * 750
-    start = time.perf_counter()
+    start = time.thread_time()
     parts = chunk(text, words, 254)
-    assert time.perf_counter() - start < 1
+    assert time.thread_time() - start < 1
     assert parts is not None
     assert sum(part.weight for part in parts) == 5250
     assert {part.weight for part in parts[:-1]} == {252}

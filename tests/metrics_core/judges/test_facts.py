@@ -383,10 +383,10 @@ def test_hundreds_of_facts_with_hundreds_of_links_are_quick() -> None:
     identifiers = [f"a{n}" for n in range(1, 401)]
     links: Links = {f"r1.{n}": (generator.sample(identifiers, 60), []) for n in range(1, 401)}
     reply = reply_of([f"fact {n}" for n in range(400)], links)
-    start = time.perf_counter()
+    start = time.thread_time()
     comparison = only(read_matches(reply, [[f"fact {n}" for n in range(400)]]))
     assert (comparison.matched, comparison.similarity) == (400, 1.0)
-    assert time.perf_counter() - start < 5
+    assert time.thread_time() - start < 5
 
 
 @given(st.lists(st.lists(st.integers(0, 7), unique=True, max_size=8).map(sorted), max_size=8))

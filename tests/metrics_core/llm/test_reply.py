@@ -239,12 +239,12 @@ def test_reading_takes_linear_time(unit: str) -> None:
         reply = unit * (length // len(unit))
         times = []
         for _ in range(2):
-            start = time.perf_counter()
+            start = time.thread_time()
             try:
                 read_object(reply)
             except Unreadable as error:
                 assert error.code
-            times.append(time.perf_counter() - start)
+            times.append(time.thread_time() - start)
         return min(times)
 
     # Four times the text: four times the time if linear, sixteen times if quadratic. Below 5 ms is noise.
@@ -253,9 +253,9 @@ def test_reading_takes_linear_time(unit: str) -> None:
 
 def test_megabytes_are_read() -> None:
     reply = json.dumps({"score": True, "reason": 'so "they" say \\ ' * 200_000})
-    start = time.perf_counter()
+    start = time.thread_time()
     assert read_object("x" * 3_000_000 + reply) == json.loads(reply)
-    assert time.perf_counter() - start < 10
+    assert time.thread_time() - start < 10
 
 
 # Reasons and messages

@@ -277,18 +277,19 @@ def test_a_killed_run_goes_on_and_asks_nothing_again(tmp_path: Path) -> None:
         command = [sys.executable, "-c", GENERATE, server.url, file, str(home), run_id]
         return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
 
-    with JudgeProcess("--latency", "0.05", "--brain", "parrot") as server:
+    with JudgeProcess("--hold-after", str(N // 2), "--brain", "parrot") as server:
         killed = start("one")
-        until = time.monotonic() + 60
+        until = time.monotonic() + 200
         while server.stats()["requests"] < N // 2:
             assert time.monotonic() < until
             time.sleep(0.02)
         os.kill(killed.pid, signal.SIGKILL)
         killed.communicate()
+        server.release()
         assert not answers_file(Home(home), "many", "gpt-5").exists()
         known, in_flight = count(home, "status = 'usable'"), count(home, "status = 'sent'")
         again = start("two")
-        said, _ = again.communicate(timeout=120)
+        said, _ = again.communicate(timeout=250)
         assert [int(word) for word in said.split()] == [N - known, known, N - known]
         stats = server.stats()
         assert stats["requests"] <= N + in_flight <= N + CONCURRENCY

@@ -127,7 +127,7 @@ def test_one_process_at_a_time_has_a_registration(source: Source, tmp_path: Path
         "import sys, time; from pathlib import Path; from answerkey.tasks.releases.register import *\n"
         "home = Home(Path(sys.argv[1]))\n"
         "with claimed(home, registrations(home)[0]) as mine:\n"
-        "    print(mine is not None, flush=True); time.sleep(60)"
+        "    print(mine is not None, flush=True); time.sleep(250)"
     )
     other = subprocess.Popen([sys.executable, "-c", script, str(home)], stdout=subprocess.PIPE, text=True)
     assert other.stdout

@@ -12,7 +12,7 @@ from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import query
 
 ROWS = 200_000
-MEMORY_LIMIT = "120MB"
+MEMORY_LIMIT = "100MB"
 """Per row more than what a million rows have in a session."""
 
 SAMPLES = """

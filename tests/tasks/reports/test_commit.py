@@ -255,7 +255,7 @@ def test_two_processes_at_once_lose_nothing(any_home: Home, tmp_path: Path) -> N
     while any(process.poll() is None for process in processes):
         with home.warehouse.reading() as warehouse:
             seen += warehouse.execute("SELECT count(*) FROM answers").fetchall()
-    assert [process.wait(60) for process in processes] == [0, 0]
+    assert [process.wait(250) for process in processes] == [0, 0]
     assert seen == sorted(seen) and all(count % 6 == 0 for (count,) in seen)
     assert query(home, "SELECT count(*), count(DISTINCT release) FROM answers") == [(60, 10)]
     assert query(home, "SELECT count(*), count(DISTINCT sample_key) FROM measurements") == [(30, 30)]

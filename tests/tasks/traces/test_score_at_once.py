@@ -25,7 +25,7 @@ def test_the_second_run_waits_says_so_and_finds_nothing_left(tmp_path: Path) -> 
     told, scored = threading.Event(), threading.Event()
 
     def second() -> None:
-        scored.wait(60)
+        scored.wait(250)
 
         def say(line: str) -> None:
             said.append(line)
@@ -39,11 +39,11 @@ def test_the_second_run_waits_says_so_and_finds_nothing_left(tmp_path: Path) -> 
 
     def wait_for_the_second() -> None:
         scored.set()
-        assert told.wait(60)
+        assert told.wait(250)
 
     with alone(Home(tmp_path), ["r"], said.append):
         first = run(tmp_path, given, before_commit=wait_for_the_second)
-    thread.join(60)
+    thread.join(250)
     assert counts(first) == {"seen": 5, "scored": 5, "measured": 5}
     assert [counts(one) for one in found] == [{}]
     assert said == ["r: another run is at work on this rule; waiting until it is done"]
@@ -85,7 +85,7 @@ def test_two_processes_at_once_score_every_trace_once(tmp_path: Path) -> None:
         assert one.stdin is not None
         one.stdin.write("go\n")
         one.stdin.flush()
-    said = sorted(one.communicate(timeout=60)[0] for one in runs)
+    said = sorted(one.communicate(timeout=250)[0] for one in runs)
     assert said == ["{'seen': 41, 'quarantined': 1, 'scored': 40, 'measured': 40}\n", "{}\n"]
     assert query(tmp_path, "SELECT outcome, count(*) FROM trace_outcomes GROUP BY ALL ORDER BY ALL") == [
         ("quarantined", 1), ("scored", 40),
@@ -124,7 +124,7 @@ def test_a_run_that_is_killed_before_its_commit_loses_nothing_and_pays_nothing_t
         assert process.stdout is not None
         assert process.stdout.readline() == "scored\n"
         os.kill(process.pid, signal.SIGKILL)
-        process.communicate(timeout=30)
+        process.communicate(timeout=250)
         assert judge.n_requests == 5
         assert not (tmp_path / "answerkey.duckdb").exists()
         with alone(Home(tmp_path), ["r"], pytest.fail):

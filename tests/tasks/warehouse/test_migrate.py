@@ -181,7 +181,7 @@ def test_several_processes_migrate_once(first: Path) -> None:
     )
     command = [sys.executable, "-c", script, str(first)]
     processes = [subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    assert [process.communicate("go\n", timeout=60)[0] for process in processes] == ["['d/r/v1']\n"] * 3
+    assert [process.communicate("go\n", timeout=250)[0] for process in processes] == ["['d/r/v1']\n"] * 3
     assert version(first) == VERSION
 
 

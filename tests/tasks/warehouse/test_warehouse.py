@@ -49,12 +49,12 @@ class Other:
         assert self.process.stdout.readline() == "ready\n"
 
     def go_on(self) -> None:
-        self.process.communicate("\n", timeout=30)
+        self.process.communicate("\n", timeout=250)
         assert self.process.returncode == 0
 
     def kill(self) -> None:
         os.kill(self.process.pid, signal.SIGKILL)
-        self.process.communicate(timeout=30)
+        self.process.communicate(timeout=250)
         assert self.process.returncode == -signal.SIGKILL
 
 
@@ -96,7 +96,7 @@ def test_a_reader_waits_for_a_writer(home: Path) -> None:
     inside, seen = threading.Event(), []
 
     def read() -> None:
-        inside.wait(10)
+        inside.wait(100)
         with Home(home).warehouse.reading() as warehouse:
             seen.extend(warehouse.execute(RUNS).fetchall())
 
@@ -107,7 +107,7 @@ def test_a_reader_waits_for_a_writer(home: Path) -> None:
         inside.set()
         reader.join(0.5)
         assert reader.is_alive() and seen == []
-    reader.join(10)
+    reader.join(100)
     assert seen == [("first",), ("second",)]
 
 
@@ -138,7 +138,7 @@ def test_another_program_keeps_the_file_open(home: Path, shell: Other, session: 
     started = time.monotonic()
     with pytest.raises(UserError) as error, getattr(Home(home).warehouse, session)(wait_s=0.3):
         pass
-    assert 0.3 <= time.monotonic() - started < 10
+    assert 0.3 <= time.monotonic() - started < 100
     message = f"{home / FILE}: another program has it open; close that program and run again"
     assert str(error.value) == message
     timer = threading.Timer(0.3, shell.go_on)

@@ -17,6 +17,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 @pytest.fixture(scope="module")
 def playwright() -> Iterator[Playwright]:
     # Not for the whole session: its event loop would run on under the tests that start one of their own.
+    expect.set_options(timeout=60_000)
     with sync_playwright() as started:
         yield started
 
@@ -42,6 +43,7 @@ def show(browser: Browser, tmp_path: Path) -> Iterator[Open]:
         file = tmp_path / "page.html"
         file.write_text(html(content).replace("<main", f"{spoilt}<main"), encoding="utf-8")
         context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, **options)  # type: ignore[arg-type]
+        context.set_default_timeout(100_000)
         opened = Opened(context.new_page())
         note = opened.problems.append
         opened.page.on("console", lambda message: note(f"console {message.type}: {message.text}"))

@@ -1,0 +1,174 @@
+"""The command line in processes that need not import its libraries: each is the fork of one that has done it once.
+
+Most tests of a command are about what it says and does, and a start from nothing costs 5 to 12 seconds of CPU, nearly
+all of it imports of other people's packages. The forked process has the arguments, environment and folder that it is
+given, imports answerkey and Prefect by itself, since they read the environment, and ends as any other does. How a
+command starts from nothing is what the tests of its start, of the wheel and of the deployments show.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import gc
+import json
+import os
+import runpy
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import traceback
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+
+LIBRARIES = (
+    "great_expectations.data_context.types.base", "great_expectations.expectations", "httpx", "jinja2",
+    "litellm", "pandas", "pyarrow.dataset", "pyarrow.parquet", "pydantic", "regex", "rich.table", "scipy.stats", "yaml",
+)  # fmt: skip
+"""What takes long to import and makes nothing of the environment that a command would change."""
+
+OWN_START = ("PYTHON", "LC_", "LANG", "LITELLM_", "GX_")
+"""What an interpreter, or one of the libraries, reads when it starts: with another value there is no warm process."""
+
+
+class WarmCommand:
+    """Runs modules as `python -m` does. `stop` ends it; so does the end of the process that made it."""
+
+    def __init__(self) -> None:
+        # As answerkey sets them before it imports these two.
+        environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "GX_ANALYTICS_ENABLED": "false"}
+        self._start = _start_values(dict(os.environ))
+        self._process = subprocess.Popen(
+            [sys.executable, __file__],
+            cwd=ROOT,
+            env=environment,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def can_run(self, environment: dict[str, str]) -> bool:
+        """Whether a process with this environment can be a fork."""
+        return sys.platform.startswith("linux") and _start_values(environment) == self._start
+
+    def run(
+        self, module: str, arguments: list[str], cwd: Path, environment: dict[str, str], timeout: float
+    ) -> subprocess.CompletedProcess[str]:
+        """As `subprocess.run` with `capture_output` and `text`."""
+        with tempfile.TemporaryDirectory(prefix="answerkey-tests-said-") as folder:
+            files = [Path(folder) / "out", Path(folder) / "err"]
+            self._say({
+                "module": module, "arguments": arguments, "cwd": str(cwd), "environment": environment,
+                "timeout": timeout, "files": [str(file) for file in files],
+            })  # fmt: skip
+            code = self._hear()
+            out, err = (file.read_text(encoding="utf-8") for file in files)
+        command = [sys.executable, "-m", module, *arguments]
+        if code is None:
+            raise subprocess.TimeoutExpired(command, timeout, out, err)
+        return subprocess.CompletedProcess(command, code, out, err)
+
+    def stop(self) -> None:
+        """End it."""
+        self._process.communicate()
+
+    def _say(self, what: dict[str, Any]) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(what) + "\n")
+        self._process.stdin.flush()
+
+    def _hear(self) -> int | None:
+        assert self._process.stdout is not None
+        code: int | None = json.loads(self._process.stdout.readline())
+        return code
+
+
+def _start_values(environment: dict[str, str]) -> dict[str, str]:
+    return {name: value for name, value in environment.items() if name.startswith(OWN_START)}
+
+
+def _die_with_parent(by: signal.Signals) -> None:
+    ctypes.CDLL(None).prctl(1, by)  # PR_SET_PDEATHSIG
+
+
+def _serve() -> dict[str, Any] | None:
+    """Fork for each line; in the fork, what it is to do."""
+    for line in sys.stdin:
+        wanted: dict[str, Any] = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            return wanted
+        print(json.dumps(_wait(child, wanted["timeout"])), flush=True)
+    return None
+
+
+def _wait(child: int, timeout: float) -> int | None:
+    class TooLong(Exception):
+        pass
+
+    def too_long(*_: object) -> None:
+        raise TooLong
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.setitimer(signal.ITIMER_REAL, timeout)
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    except TooLong:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        return None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _become(wanted: dict[str, Any]) -> None:
+    """Be the process that was asked for."""
+    _die_with_parent(signal.SIGTERM)
+    os.environ.clear()
+    os.environ.update(wanted["environment"])
+    os.chdir(wanted["cwd"])
+    for number, name in enumerate((os.devnull, *wanted["files"])):
+        opened = os.open(name, os.O_RDWR | os.O_CREAT, 0o600)
+        os.dup2(opened, number)
+        os.close(opened)
+    sys.argv = [wanted["module"], *wanted["arguments"]]
+    # As `python -m` has it.
+    sys.path[0] = wanted["cwd"]
+    runpy.run_module(wanted["module"], run_name="__main__", alter_sys=True)
+
+
+def _end(code: int) -> None:
+    """As an interpreter ends, but without freeing what the libraries made: that would copy all of it first."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _main() -> None:
+    _die_with_parent(signal.SIGKILL)
+    for name in LIBRARIES:
+        __import__(name)
+    # A collection in a fork would walk all of it, and copy it.
+    gc.collect()
+    gc.freeze()
+    if wanted := _serve():
+        code = 0
+        try:
+            _become(wanted)
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        except BaseException:
+            traceback.print_exc()
+            code = 1
+        _end(code)
+
+
+if __name__ == "__main__":
+    _main()
