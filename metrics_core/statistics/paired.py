@@ -297,10 +297,8 @@ def pooled_difference(
         return found
 
     def apart(mean: Floats) -> tuple[Floats, Floats]:
-        (old_worst, old_best), (new_worst, new_best) = (
-            statistic.extremes(mean[:width]),
-            statistic.extremes(mean[width:]),
-        )
+        old_worst, old_best = statistic.extremes(mean[:width])
+        new_worst, new_best = statistic.extremes(mean[width:])
         return np.hstack([old_best, new_worst]), np.hstack([old_worst, new_best])
 
     total = sums.sum(axis=0)
