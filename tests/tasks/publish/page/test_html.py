@@ -264,3 +264,11 @@ def test_tests_are_named_in_words() -> None:
     assert [name_of_test(field_comparison(test=name)) for name in ("mcnemar", "sign-flip", "another", "")] == [
         "McNemar, exact", "permutation", "another", "",
     ]  # fmt: skip
+
+
+def test_the_margin_is_explained_where_it_is_drawn_first() -> None:
+    compared = Comparison("old", "new", (field_comparison(),), margin=0.02)
+    html = render(replace(page(), gates=(VERDICT,), comparisons=(compared,)))
+    said = "The dashed line is the non-inferiority margin, −0.020."
+    assert html.index('class="verdict') < html.index(said) < html.index("Difference between the releases")
+    assert said not in render(replace(page(), comparisons=(replace(compared, margin=None),)))
