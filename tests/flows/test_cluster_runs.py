@@ -1,0 +1,112 @@
+"""Whole runs on a Dask cluster, from the command line: nothing is shared with the workers but a lake, or a folder."""
+
+import os
+import pickle
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.llm.access import Access
+from answerkey.metrics_core.registry import create
+from answerkey.tasks.score.plan import plan
+from answerkey.tasks.warehouse.home import Home
+from tests.dask_servers import DaskCluster, Scheduler, Worker
+from tests.flows.test_cluster import LONG_S, rows
+from tests.judge_server import JudgeServer, agreeable
+from tests.tasks.staging_help import jsonl, stage
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+KEY = DaskCluster.KEY
+METRICS = ("--metrics", "bleu,semantic_similarity,meaning_match")
+SCORES = """
+    SELECT metric, count(*), bit_xor(hash(sample_id, metric, field, status, "value"))
+    FROM scores GROUP BY metric ORDER BY metric
+"""
+
+pytestmark = pytest.mark.timeout(2 * LONG_S)
+
+
+def scores(home: str) -> list[tuple[Any, ...]]:
+    with Home.parse(home).warehouse.reading() as warehouse:
+        return warehouse.execute(SCORES).fetchall()
+
+
+@pytest.fixture
+def lake_cluster(lake: str) -> Iterator[str]:
+    """The address of a cluster whose workers know nothing but how to reach the lake, and the key of the judges."""
+    known = ("ANSWERKEY_CATALOG", "PGPASSFILE")
+    variables = {name: value for name, value in os.environ.items() if name in known or name.startswith("AWS_")}
+    scheduler = Scheduler()
+    workers = [Worker(scheduler, variables={**variables, "ANSWERKEY_JUDGE_KEY": KEY}) for _ in range(2)]
+    yield scheduler.address
+    for one in (*workers, scheduler):
+        assert KEY not in one.log.read_text(errors="replace")
+        one.close()
+
+
+def test_a_file_here_and_a_lake_with_workers_elsewhere_have_the_same_scores(
+    cli: Cli, lake: str, lake_cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, folder = jsonl(tmp_path / "faq.jsonl", rows(40)), tmp_path / "home"
+    monkeypatch.setenv("ANSWERKEY_JUDGE_KEY", KEY)
+    doctor = cli("doctor", "--home", lake, "--runner", lake_cluster)
+    found = [line.split(maxsplit=1)[1] for line in doctor.stdout.splitlines() if "runner" in line]
+    assert [line.split("  ")[0] for line in found] == ["runner", "runner versions", "runner home"], doctor.stdout
+    assert found[0].endswith("2 workers of one thread; 2 offer model, 2 offer judge")
+    with JudgeServer(agreeable) as judge:
+        asked = (*METRICS, "--judge", f"openai/m@{judge.url}")
+        here = cli("evaluate", file, *asked, "--home", folder)
+        assert here.returncode == 0, here.stderr
+        there = cli("evaluate", file, *asked, "--home", lake, "--runner", lake_cluster)
+        assert there.returncode == 0, there.stderr
+        assert "scored 3/3 shards" in there.stderr
+        # Each home has a ledger of its own.
+        assert set(Counter(request.body_hash for request in judge.requests).values()) == {2}
+    assert scores(lake) == scores(str(folder)) and len(scores(lake)) == 3
+    store = Home.parse(lake).store
+    assert [*store.files("runs"), *store.files("parts")] == []
+
+
+def test_a_shard_of_a_lake_holds_no_path_and_no_key(lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANSWERKEY_JUDGE_KEY", KEY)
+    home, loaded = Home.parse(lake), stage(tmp_path, rows(4))
+    options = dict(judge=JudgeOptions(judges=("openai/some-model",)), access=Access(ledger=home.ledger, run="r"))
+    options |= dict(embedding_cache=home.embeddings)
+    metrics = create(["bleu", "semantic_similarity", "meaning_match"], options)
+    secrets = [value for name, value in os.environ.items() if name in ("AWS_SECRET_ACCESS_KEY", "ANSWERKEY_CATALOG")]
+    for shard in plan(loaded.staged, home, home.scratch / "r", metrics, only_failed=False).shards:
+        for marker in (KEY, *secrets, str(home.local), str(tmp_path), "/tmp", "/home", str(Path.home())):
+            assert marker.encode() not in pickle.dumps(shard), marker
+
+
+@pytest.mark.parametrize("words", [("evaluate", "FILE"), ("doctor",)])
+def test_a_runner_that_is_not_there_is_one_line(bare_cli: Cli, tmp_path: Path, words: tuple[str, ...]) -> None:
+    file = jsonl(tmp_path / "faq.jsonl", rows(2))
+    given = [file if word == "FILE" else word for word in words]
+    malformed = bare_cli(*given, "--home", tmp_path / "home", "--runner", "spark://somewhere:7077")
+    assert (malformed.returncode, malformed.stderr) == (
+        2,
+        "answerkey: --runner: write local, or dask://HOST:PORT of a Dask scheduler\n",
+    )
+    refused = bare_cli(*given, "--home", tmp_path / "home", "--runner", "dask://127.0.0.1:9")
+    assert refused.returncode == (2 if words[0] == "evaluate" else 1)
+    said = refused.stderr if words[0] == "evaluate" else refused.stdout
+    assert "dask://127.0.0.1:9 does not answer as a Dask scheduler ([Errno 111] Connection refused)" in said
+
+
+def test_without_the_extra_the_remedy_is_one_line(bare_cli: Cli, tmp_path: Path) -> None:
+    missing = tmp_path / "site" / "distributed"
+    missing.mkdir(parents=True)
+    (missing / "__init__.py").write_text("raise ImportError('not installed')\n")
+    file = jsonl(tmp_path / "faq.jsonl", rows(2))
+    path = f"{missing.parent}{os.pathsep}{os.environ['PYTHONPATH']}"
+    result = bare_cli("evaluate", file, "--home", tmp_path / "home", "--runner", "dask://127.0.0.1:9", PYTHONPATH=path)
+    assert (result.returncode, result.stderr) == (
+        2,
+        "answerkey: dask://127.0.0.1:9: Dask is not installed; run: pip install 'answerkey[cluster]'\n",
+    )
