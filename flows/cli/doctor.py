@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+import uuid
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,9 +21,12 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.reports.manifest import versions
 from answerkey.tasks.server import has_server
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.store import Unreachable
 
 _PAIR = ("The cat did not sit on the mat.", "The cat sat on the old mat.")
 _TOLERANCE = 1e-12
+_APART_S = 60.0
+"""Clocks that differ by more make files look older or newer than they are to what removes old ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +64,7 @@ def examine(home: Home) -> list[DoctorCheck]:
         *_models(),
         _judge(),
         _warehouse(home),
+        *(_bucket(home) if home.shared else ()),
         _server(),
     ]
 
@@ -113,15 +119,41 @@ def _judge() -> DoctorCheck:
     )
 
 
-def _warehouse(home: Home) -> DoctorCheck:
-    if not home.warehouse.exists():
-        return DoctorCheck("warehouse", True, f"none yet in {home}; the first evaluation makes it")
+def _bucket(home: Home) -> list[DoctorCheck]:
+    """Whether this machine can do with a shared home what a run does: lock, write, read, remove; and has its time."""
+    name = f"doctor/{uuid.uuid4().hex}"
     try:
+        with home.warehouse.claimed(name) as mine:
+            lock = DoctorCheck("lock", mine, "taken and given back" if mine else "another process has it")
+    except (UserError, Unreachable) as error:
+        lock = DoctorCheck("lock", False, str(error))
+    try:
+        before = time.time()
+        with home.store.whole(name) as file:
+            file.write_text(name, encoding="utf-8")
+        with home.store.read(name) as stored:
+            same = stored.read() == name.encode()
+        [about] = home.store.files("doctor")
+        home.store.remove("doctor")
+    except (UserError, Unreachable) as error:
+        return [lock, DoctorCheck("files", False, str(error))]
+    # Times of a bucket are whole seconds.
+    apart = max(0.0, before - 1 - about.written, about.written - time.time())
+    files = "written, read and removed" if same else "what was read is not what was written"
+    clock = f"{apart:.0f} s from the bucket's" if apart else "that of the bucket"
+    remedy = "" if apart < _APART_S else "; synchronise this machine's clock (NTP)"
+    return [lock, DoctorCheck("files", same, files), DoctorCheck("clock", apart < _APART_S, clock + remedy)]
+
+
+def _warehouse(home: Home) -> DoctorCheck:
+    try:
+        if not home.warehouse.exists():
+            return DoctorCheck("warehouse", True, f"none yet in {home}; the first evaluation makes it")
         with home.warehouse.reading(wait_s=2.0) as warehouse:
             rows = warehouse.execute("SELECT dataset, release FROM reports").fetchall()
-    except UserError as error:
+        where, size = home.warehouse.size()
+    except (UserError, Unreachable) as error:
         return DoctorCheck("warehouse", False, str(error))
-    where, size = home.warehouse.size()
     datasets = Counter(dataset for dataset, _ in rows)
     return DoctorCheck(
         "warehouse", True, f"{where}, {size / 1e6:.1f} MB, {len(rows)} reports on {len(datasets)} data sets"

@@ -80,7 +80,8 @@ HomeOption = Annotated[
         n_tokens=1,
         converter=lambda _type, tokens: Home.parse(tokens[0].value) if tokens[0].value else HOME,
         env_var="ANSWERKEY_HOME",
-        help="The folder of the warehouse.",
+        help="Where everything is kept: a folder of this machine, or s3://BUCKET/PREFIX, which machines share (its "
+        "catalog is in ANSWERKEY_CATALOG).",
     ),
 ]
 AllFields = Annotated[

@@ -54,6 +54,11 @@ class Home:
         return str(self.place.resolve()) if isinstance(self.place, Path) else self.place
 
     @property
+    def shared(self) -> bool:
+        """Whether other machines can use it too."""
+        return not isinstance(self.place, Path)
+
+    @property
     def local(self) -> Path:
         """The folder for what is of this machine alone; of a home in a folder, that folder."""
         if isinstance(self.place, Path):

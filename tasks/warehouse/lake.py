@@ -227,7 +227,8 @@ class Lake:
             if key in _open:
                 return _open[key]
             # Its messages say what is wrong with the catalog; DuckDB's hold the whole connection text.
-            self._catalog(wait_s).close()
+            with self._catalog(wait_s) as server:
+                _check_language(server, self.address)
             with suppress(_NoLake):
                 return self._open(make=False)
         return None
@@ -342,6 +343,16 @@ def catalog(address: str) -> str:
     if settings.get("password"):
         raise UserError(f"{CATALOG} holds a password, and would show it: keep it in PGPASSWORD or PGPASSFILE")
     return conninfo
+
+
+def _check_language(server: psycopg.Connection, address: str) -> None:
+    """DuckLake knows by their English texts which of the server's errors it may try again."""
+    [(language,)] = server.execute("SHOW lc_messages").fetchall()
+    if not str(language).lower().startswith(("c", "posix", "en")):
+        raise UserError(
+            f"{address}: the catalog's server answers in {language}; an administrator must run "
+            f"ALTER DATABASE {server.info.dbname} SET lc_messages = 'C'"
+        )
 
 
 def with_bucket(connection: duckdb.DuckDBPyConnection) -> None:

@@ -4,6 +4,8 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from answerkey.tasks.warehouse.home import Home
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -32,6 +34,20 @@ def test_all_is_well(cli: Cli, tmp_path: Path) -> None:
     assert found["warehouse"][1].endswith("0 reports on 0 data sets")
     assert found["server"][1].endswith("/api answers")
     assert "duckdb 1.5" in found["versions"][1]
+
+
+def test_a_shared_home_is_tried(bare_cli: Cli, lake: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = bare_cli("doctor", "--home", lake)
+    found = findings(result)
+    assert result.returncode == 0
+    assert found["warehouse"] == ("ok", f"none yet in {lake}; the first evaluation makes it")
+    assert (found["lock"], found["files"]) == (("ok", "taken and given back"), ("ok", "written, read and removed"))
+    assert found["clock"][0] == "ok"
+    assert list(Home.parse(lake).store.files("")) == []
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "of somebody else")
+    result = bare_cli("doctor", "--home", lake)
+    assert (result.returncode, findings(result)["lock"][0], findings(result)["files"][0]) == (1, "ok", "fail")
+    assert "of somebody else" not in result.stdout + result.stderr
 
 
 def test_a_server_that_is_down_is_named_with_the_remedy(bare_cli: Cli, tmp_path: Path) -> None:

@@ -239,3 +239,33 @@ for connection in (scratch(Path()), duckdb.connect()):
     # DuckDB itself draws one where Python runs no script, as in notebooks.
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["[(False,)]", "[(False,)]", "[(True,)]"]
+
+
+def test_a_folder_that_another_machine_works_with_is_refused(home: Path) -> None:
+    lock = home / f"{FILE}.lock"
+    assert lock.read_text().split()[0] == os.uname().nodename
+    lock.write_text("another-machine 0c7d\n")
+    for session in (Home(home).warehouse.reading, Home(home).warehouse.writing):
+        with pytest.raises(UserError) as error, session():
+            pass
+        assert str(error.value) == (
+            f"{home}: the machine another-machine works with this folder too, which only one can; use a home that "
+            "machines share (s3://BUCKET/PREFIX, see docs/cluster.md), or, if another-machine is done for good, "
+            f"remove {lock}"
+        )
+    # It has not been used for a while: it may have been copied here.
+    os.utime(lock, (time.time() - 1_000, time.time() - 1_000))
+    assert query(home, RUNS) == [("first",)]
+    with Home(home).warehouse.writing() as warehouse:
+        warehouse.execute(RUN, ["second"])
+    assert lock.read_text().split()[0] == os.uname().nodename
+
+
+def test_a_container_of_this_machine_and_this_machine_after_a_restart_may_go_on(home: Path) -> None:
+    lock = home / f"{FILE}.lock"
+    [host, *boot] = lock.read_text().split()
+    for known in ([f"{host}-container", *boot] if boot else [host], [host, "another-boot"]):
+        lock.write_text(" ".join(known))
+        with Home(home).warehouse.writing():
+            pass
+        assert lock.read_text().split() == [host, *boot]
