@@ -183,18 +183,17 @@ class SQLiteLedger:
 
     def _open(self) -> None:
         found = self._version()
-        if not self._read_only:
-            self._db.execute("PRAGMA journal_mode = WAL")
-            self._db.execute("PRAGMA synchronous = NORMAL")
-            if found < VERSION:
-                with self._transaction():
-                    # Another process may have done it meanwhile.
-                    for version in range(self._version(), VERSION):
-                        self._db.execute(_MIGRATIONS[version])
-                        self._db.execute(f"PRAGMA user_version = {version + 1}")
-                found = VERSION
+        if self._read_only:
+            self._checksum = "checksum" if found == VERSION else "NULL"
+            return
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = NORMAL")
         if found < VERSION:
-            self._checksum = "NULL"
+            with self._transaction():
+                # Another process may have done it meanwhile.
+                for version in range(self._version(), VERSION):
+                    self._db.execute(_MIGRATIONS[version])
+                    self._db.execute(f"PRAGMA user_version = {version + 1}")
 
     def _version(self) -> int:
         [(version,)] = self._db.execute("PRAGMA user_version").fetchall()
@@ -434,11 +433,9 @@ class SQLiteLedger:
                     self._db.execute("DELETE FROM claims WHERE owner = ?", (self._owners.me,))
             finally:
                 # On a full disk the claims stay; without their owner they block nothing.
-                if self._owners is not None:
-                    self._owners.close()
-                if self._mover is not None:
-                    self._mover.close()
-                self._db.close()
+                for one in (self._owners, self._mover, self._db):
+                    if one is not None:
+                        one.close()
 
 
 def _connected(address: str) -> sqlite3.Connection:
@@ -458,10 +455,7 @@ def _made(file: Path) -> None:
     """Make the file unless it is there: whole and under another name first, so that nobody sees half of it."""
     if file.exists():
         if file.stat().st_size == 0:
-            raise LedgerError(
-                f"the ledger {file} is empty, and none is ever made so: restore it from a backup, or remove it to "
-                "begin a new one"
-            )
+            raise LedgerError(f"the ledger {file} is empty: restore it from a backup, or remove it to begin a new one")
         return
     with _locked(file.parent):
         if file.exists():

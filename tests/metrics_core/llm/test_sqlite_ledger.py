@@ -382,7 +382,7 @@ def test_tables_that_are_not_known_are_refused_before_anything_is_asked(change: 
 def test_a_file_that_lost_its_content_does_not_become_a_new_ledger(tmp_path: Path) -> None:
     written(tmp_path, "a", "yes")
     (tmp_path / FILE).write_bytes(b"")
-    with pytest.raises(LedgerError, match="is empty, and none is ever made so: restore it from a backup"):
+    with pytest.raises(LedgerError, match="is empty: restore it from a backup"):
         SQLiteLedger(tmp_path)
     assert (tmp_path / FILE).read_bytes() == b""
 
