@@ -23,16 +23,27 @@ sides AS (
 )
 
 -- name: samples
--- A question that one version lacks because it lacks the column is not a different question.
+-- A question that one version lacks because it lacks the column is not a different question. Texts are compared before
+-- anything is sorted, and are not sorted themselves; where both reports have one version, there is nothing to compare.
+, compared AS (
+    SELECT sample_id, in_old, in_new, old_length, new_length, same_answer, same_label,
+           coalesce(so.question <> sn.question, false)
+               OR list_sort(so."references") IS DISTINCT FROM list_sort(sn."references") AS changed,
+           list_sort(so.facts) IS DISTINCT FROM list_sort(sn.facts) AS facts_changed,
+           coalesce(sn."cluster", so."cluster") AS "cluster"
+    FROM sides
+    LEFT JOIN (FROM so WHERE $old_version <> $new_version) so USING (sample_id)
+    LEFT JOIN (SELECT * REPLACE (
+                   if($old_version <> $new_version, question, NULL) AS question,
+                   if($old_version <> $new_version, "references", NULL) AS "references",
+                   if($old_version <> $new_version, facts, NULL) AS facts
+               ) FROM sn) sn USING (sample_id)
+)
 SELECT in_old, in_new, old_length, new_length, in_old AND in_new AND same_answer AS same_answer,
-       in_old AND in_new AND same_label AS same_label,
-       in_old AND in_new AND (coalesce(so.question <> sn.question, false)
-           OR list_sort(so."references") IS DISTINCT FROM list_sort(sn."references")) AS changed,
-       in_old AND in_new AND list_sort(so.facts) IS DISTINCT FROM list_sort(sn.facts) AS facts_changed,
-       coalesce(sn."cluster", so."cluster") IS NOT NULL AS clustered,
-       dense_rank() OVER (ORDER BY coalesce('cluster ' || coalesce(sn."cluster", so."cluster"), 'sample ' || sample_id))
-           AS "cluster"
-FROM sides LEFT JOIN so USING (sample_id) LEFT JOIN sn USING (sample_id) ORDER BY sample_id
+       in_old AND in_new AND same_label AS same_label, in_old AND in_new AND changed AS changed,
+       in_old AND in_new AND facts_changed AS facts_changed, "cluster" IS NOT NULL AS clustered,
+       dense_rank() OVER (ORDER BY coalesce('cluster ' || "cluster", 'sample ' || sample_id)) AS "cluster"
+FROM compared ORDER BY sample_id
 
 -- name: slice_values
 SELECT e.key, e.value FROM (SELECT unnest(map_entries(old_slices)) AS e FROM sides)
