@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import signal
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,7 +17,8 @@ from answerkey.metrics_core.registry import create
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.warehouse.home import Home
 from tests.dask_servers import DaskCluster, Scheduler, Worker
-from tests.flows.test_cluster import LONG_S, rows
+from tests.flows.conftest import command
+from tests.flows.test_cluster import LONG_S, answered_once, rows
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import jsonl, stage
 
@@ -70,6 +72,30 @@ def test_a_file_here_and_a_lake_with_workers_elsewhere_have_the_same_scores(
     assert scores(lake) == scores(str(folder)) and len(scores(lake)) == 3
     store = Home.parse(lake).store
     assert [*store.files("runs"), *store.files("parts")] == []
+
+
+def test_kill_9_of_a_run_costs_no_answer(
+    server: str, cli: Cli, dask_cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ANSWERKEY_JUDGE_KEY", KEY)
+    file, home = jsonl(tmp_path / "faq.jsonl", rows(1_500)), tmp_path / "home"
+    with JudgeServer(agreeable, latency=0.05) as judge:
+        asked = ("--metrics", "meaning_match", "--judge", f"openai/m@{judge.url}", "--judge-concurrency", "8")
+        words = (*asked, "--home", home, "--runner", dask_cluster.address)
+        run = subprocess.Popen(
+            command("evaluate", file, *words), env={**os.environ, "PREFECT_API_URL": server},
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert run.stderr is not None
+        if not any(line.startswith("scored 1/3") for line in run.stderr):
+            pytest.fail("the run ended before it could be killed")
+        run.send_signal(signal.SIGKILL)
+        run.wait()
+        again = cli("evaluate", file, *words)
+        assert again.returncode == 0, again.stderr
+        assert answered_once(judge, 1_500)
+    [(metric, n, _)] = scores(str(home))
+    assert metric == "meaning_match" and n == 1_500
 
 
 def test_a_shard_of_a_lake_holds_no_path_and_no_key(lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
