@@ -55,6 +55,7 @@ WHOLE = {
     "flows/test_custom_metrics.py": "metrics of a user's own, from the command line to the page",
     "flows/test_deployments.py": "deployments/prefect.yaml on a real server",
     "flows/test_container_files.py": "deployments/docker, cluster and kubernetes",
+    "flows/test_on_a_lake.py": "a run from a form, by a worker on another machine, with a home in a bucket",
     "flows/test_secrets.py": "no key in any file, table, log or message",
     "metrics_core/metrics/test_oracles.py": "the libraries that define the lexical metrics",
     "metrics_core/offline_judge/test_offline_metrics.py": "the metrics scored by the offline judge",

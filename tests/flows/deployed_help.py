@@ -27,7 +27,7 @@ FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 class Deployed:
     """The server's API, the home that the deployments use, and their ids by name."""
 
-    def __init__(self, url: str, home: Path) -> None:
+    def __init__(self, url: str, home: Path | str) -> None:
         self.url, self.home = url, home
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
@@ -102,11 +102,14 @@ def until(found: Callable[[], T | None], seconds: float, what: str) -> T:
 
 
 @contextmanager
-def worker(url: str, name: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process worker that works on one run at a time. It and what it started are gone afterwards."""
+def worker(url: str, name: str, log: Path, **changes: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A process worker that works on one run at a time. It and what it started are gone afterwards.
+
+    `changes` are of its environment.
+    """
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "PREFECT_API_URL": url, "PREFECT_WORKER_QUERY_SECONDS": "2", "PYTHONPATH": path}
-    environment["ANSWERKEY_PAGES"] = PAGES
+    environment |= {"ANSWERKEY_PAGES": PAGES, **changes}
     arguments = ["worker", "start", "--pool", "answerkey", "--type", "process", "--name", name, "--limit", "1"]
     with log.open("w") as out:
         process = subprocess.Popen(
