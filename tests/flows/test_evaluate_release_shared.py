@@ -48,8 +48,8 @@ def test_what_one_machine_evaluates_another_one_reads(
     shown = on("second", "report", "new", "--json")
     assert "faq/new/v1" in shown and json.loads(shown)
     assert "exact_match" in on("second", "compare", "old", "new")
-    assert "FAIL" in on("second", "gate", "old", "new", "--primary", "exact_match.exact_match", code=1)
-    assert "new" in on("second", "history", "exact_match.exact_match")
+    assert "FAIL" in on("second", "gate", "old", "new", "--primary", "exact_match.match", "--margin", "0.02", code=1)
+    assert "new" in on("second", "history", "exact_match.match")
     page = tmp_path / "page.html"
     on("second", "report", "new", "--html", page)
     assert "q059" in page.read_text(encoding="utf-8")
