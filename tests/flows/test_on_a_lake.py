@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyarrow.fs import S3FileSystem
 
 from answerkey.tasks.warehouse.home import Home
@@ -42,6 +43,7 @@ def read_elsewhere(folder: Path, *arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.slow
 def test_a_form_a_worker_and_a_reader_share_servers_only(
     server: str, lake: str, tmp_path: Path, s3_server: SeaweedFS, postgres_server: Postgres
 ) -> None:
