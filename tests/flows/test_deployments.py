@@ -8,6 +8,7 @@ import urllib.error
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import timedelta
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -135,7 +136,9 @@ def test_a_pool_of_containers_takes_the_deployments(deployed: Deployed) -> None:
         assert make_pool("docker") == make_pool("docker") == "answerkey-docker"
     pool = deployed.ask("GET", "work_pools/answerkey-docker")
     assert pool["type"] == "docker"
-    assert pool["base_job_template"]["variables"]["properties"]["image"]["default"] == "answerkey:latest"
+    assert (
+        pool["base_job_template"]["variables"]["properties"]["image"]["default"] == f"answerkey:{version('answerkey')}"
+    )
     ours = deployed.deployment("evaluate")
     wanted = {"name": "contained", "flow_id": ours["flow_id"], "work_pool_name": pool["name"], "entrypoint": "x:y"}
     made = deployed.ask("POST", "deployments/", {**wanted, "job_variables": ours["job_variables"]})
