@@ -280,6 +280,7 @@ class _Run:
         # A future that is held would be computed again if its worker went away, even after its part was committed.
         future.release()
         if isinstance(error, KilledWorker):
+            self._looked = 0.0
             if shard is not self._alone:
                 self._blamed.append(shard)
                 return

@@ -258,8 +258,15 @@ def module_home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
 
 
 @pytest.fixture(scope="session")
-def dask_cluster() -> Iterator[DaskCluster]:
+def shared_dask_cluster() -> Iterator[DaskCluster]:
     """A Dask scheduler and two workers, started by the first test that asks for them."""
     cluster = DaskCluster()
     yield cluster
     cluster.close()
+
+
+@pytest.fixture
+def dask_cluster(shared_dask_cluster: DaskCluster) -> DaskCluster:
+    """The cluster of the session, with both of its workers: a test before this one may have killed some."""
+    shared_dask_cluster.wait()
+    return shared_dask_cluster

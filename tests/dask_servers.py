@@ -136,6 +136,11 @@ class DaskCluster:
         for one in everybody:
             one.start()
 
+    def wait(self) -> None:
+        """Until the scheduler has every worker again."""
+        with self.scheduler.client() as client:
+            client.wait_for_workers(len(self.workers), timeout=120)
+
     def pids(self) -> dict[str, int]:
         """The processes that score, by their addresses."""
         with self.scheduler.client() as client:

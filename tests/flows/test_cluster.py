@@ -33,7 +33,7 @@ from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import stage
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
-LONG_S = 900.0
+LONG_S = 300.0
 
 pytestmark = pytest.mark.timeout(2 * LONG_S)
 
@@ -130,6 +130,7 @@ def test_what_workers_measure_is_what_this_process_measures(dask_cluster: DaskCl
     assert [Path(one.home, one.part).stat().st_mtime_ns for one in there] == kept
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("killed", ["worker", "nanny", "scheduler"])
 def test_kill_9_of_a_part_of_the_cluster_costs_no_answer(
     dask_cluster: DaskCluster, tmp_path: Path, killed: str

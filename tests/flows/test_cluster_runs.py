@@ -51,6 +51,7 @@ def lake_cluster(lake: str) -> Iterator[str]:
         one.close()
 
 
+@pytest.mark.slow
 def test_a_file_here_and_a_lake_with_workers_elsewhere_have_the_same_scores(
     cli: Cli, lake: str, lake_cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,6 +75,7 @@ def test_a_file_here_and_a_lake_with_workers_elsewhere_have_the_same_scores(
     assert [*store.files("runs"), *store.files("parts")] == []
 
 
+@pytest.mark.slow
 def test_kill_9_of_a_run_costs_no_answer(
     server: str, cli: Cli, dask_cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
