@@ -34,6 +34,7 @@ FROM range($rows) t(i)
 """
 
 
+@pytest.mark.slow
 def test_more_rows_than_fit_into_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     home, metric = Home(tmp_path), AnswerCorrectness()
     fields = [field.name for field in metric.fields]
