@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -260,9 +261,16 @@ def kill_backends(conninfo: str) -> None:
     """kill -9 of a backend ends all of them: PostgreSQL recovers as after a crash."""
     with psycopg.connect(conninfo, autocommit=True) as connection:
         [(pid,)] = connection.execute("SELECT pg_backend_pid()").fetchall()
+        backends = [one for (one,) in connection.execute("SELECT pid FROM pg_stat_activity WHERE datname IS NOT NULL")]
+        assert pid in backends
         os.kill(pid, signal.SIGKILL)
         with pytest.raises(psycopg.OperationalError):
             connection.execute("SELECT 1")
+    # The others end a moment later: until then, they would still commit.
+    until = time.monotonic() + 200
+    while any(Path(f"/proc/{one}").exists() for one in backends):
+        assert time.monotonic() < until
+        time.sleep(0.01)
 
 
 def test_a_backend_of_the_catalog_is_killed(lake: str) -> None:
