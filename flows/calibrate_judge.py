@@ -34,7 +34,7 @@ def calibrate_judge(
         labels: A file with id, label and release. Empty: the labels that came with the answers.
         columns: KEY=PATH, where a column of that file is: id, release, label, score, cluster, or second for another
             annotator. Common names are recognised without it.
-        home: The folder of the warehouse, on a disk of the machine that runs this.
+        home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
         seed: Of the bootstrap.
 
     Returns:

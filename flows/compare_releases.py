@@ -35,7 +35,7 @@ def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str
 
     Args:
         comparing: Which two reports, and what to look at.
-        home: The folder of the warehouse, on a disk of the machine that runs this.
+        home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
         policy: What must hold for the new release to ship: the path of a YAML file, or its text, for instance
             {primary: meaning_match.match, margin: 0.02}. Empty: no gate.
         page: Write a page for the browser into the folder pages of the warehouse.

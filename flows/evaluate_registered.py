@@ -52,7 +52,7 @@ def evaluate_registered(  # noqa: PLR0913
         scoring: How to score them.
         judging: Which judges to ask, where the key is, and what each may cost.
         limits: When the data are too bad to score, and the scores too few to trust.
-        home: The folder of the warehouse, on a disk of the machine that runs this.
+        home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
         baseline: A release, or a report, that each is compared with. Empty: no comparison.
         policy: What must hold for a release to ship in place of the baseline: the path of a YAML file, or its text,
             for instance {primary: meaning_match.match, margin: 0.02}. Empty: no gate.

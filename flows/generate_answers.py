@@ -67,7 +67,7 @@ def generate_answers(
         scoring: How to score it, where it is evaluated.
         judging: Which judges to ask about it, where the key is, and what it may cost, likewise.
         limits: When the data are too bad to score, and the scores too few to trust, likewise.
-        home: The folder of the warehouse, on a disk of the machine that runs this.
+        home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
     """
     with started(home) as run:
         asking = generating.asking(run.home, run.id)

@@ -58,7 +58,7 @@ def housekeeping(keeping: Keeping = _KEEPING, home: str = ".answerkey") -> None:
 
     Args:
         keeping: What counts as dead, and how long things are kept.
-        home: The folder of the warehouse, on a disk of the machine that runs this.
+        home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
     """
     own = str(flow_run.id)
     silent, starting = timedelta(minutes=keeping.silent_minutes), timedelta(minutes=keeping.starting_minutes)

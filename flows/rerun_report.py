@@ -37,7 +37,7 @@ def rerun_report(
 
     Args:
         rerun: Which report to make again, and what to change.
-        home: The folder of the warehouse, on a disk of the machine that runs this.
+        home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
         page: Write a page for the browser into the folder pages of the warehouse.
         runner: Where answers are scored: local, or dask://HOST:PORT of a Dask scheduler, whose workers do it.
     """

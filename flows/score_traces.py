@@ -48,7 +48,7 @@ def score_traces(
 
     Args:
         traces: Which rules to run, and on which traces.
-        home: The folder of the warehouse, on a disk of the machine that runs this.
+        home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
         runner: Where traces are scored: local, or dask://HOST:PORT of a Dask scheduler, whose workers do it.
     """
     with started(home) as run:
