@@ -1,4 +1,4 @@
-"""2,000 samples while the server fails 30 % of all requests in every way it knows. Nothing is lost, nothing is guessed,
+"""800 samples while the server fails 30 % of all requests in every way it knows. Nothing is lost, nothing is guessed,
 nothing that was answered is asked again, and the ledger and the server tell the same story."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.judge_http import Received
 from tests.judge_server import JudgeServer, scheduled
 from tests.metrics_core.judges.asking import ask, every_third_match, number_of, options, rows, samples
 
-SAMPLES = 2_000
+SAMPLES = 800
 # How the client records each fault.
 CODES = {
     "rate_limit": "http_429",
@@ -71,7 +71,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory, first_call_made: None) -> tup
 def test_the_faults_are_what_they_should_be(runs: tuple[Run, Run]) -> None:
     kinds = Counter(request.fault for request in runs[0].requests)
     assert set(kinds) == {None, *PASSING}
-    assert 0.27 < 1 - kinds[None] / kinds.total() < 0.33
+    assert 0.25 < 1 - kinds[None] / kinds.total() < 0.35
 
 
 def test_every_sample_ends_scored_or_failed_with_its_cause(runs: tuple[Run, Run]) -> None:
