@@ -147,7 +147,7 @@ class Intact:
 
     def __call__(self, key: str, reply: str, expected: str | None) -> bool:
         """Whether a reply is intact. One from before there were checksums has none, and need only be text."""
-        if (expected is None or checksum(key, reply) == expected) if _is_text(reply) else False:
+        if _is_text(reply) and (expected is None or checksum(key, reply) == expected):
             return True
         if key not in self._reported:
             self._reported.add(key)

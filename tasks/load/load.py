@@ -230,7 +230,8 @@ class ReferenceTable:
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "references.parquet"
-        self._sliced: set[str] = set()
+        self.sliced: set[str] = set()
+        """The slice columns that have a value in any of them."""
         self._rows = sqlite3.connect(folder / "references.sqlite", isolation_level=None)
         self._rows.executescript(statements(__name__)["known"])
 
@@ -244,7 +245,7 @@ class ReferenceTable:
             "INSERT OR IGNORE INTO known VALUES (?, ?)", (reference.sample_id, marshal.dumps(astuple(reference)))
         )
         if new.rowcount:
-            self._sliced.update(path for path, text in reference.slices if text is not None)
+            self.sliced.update(path for path, text in reference.slices if text is not None)
             return reference
         if self.get(reference.sample_id) != reference:
             raise UserError(
@@ -257,11 +258,6 @@ class ReferenceTable:
         """The reference of this id."""
         found = self._rows.execute("SELECT content FROM known WHERE id = ?", (sample_id,)).fetchone()
         return Reference(*marshal.loads(found[0])) if found else None
-
-    @property
-    def sliced(self) -> set[str]:
-        """The slice columns that have a value in any of them."""
-        return self._sliced
 
     def close(self) -> None:
         """Remove what was only needed to look references up."""

@@ -4,6 +4,7 @@ import hashlib
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -225,26 +226,17 @@ def test_parts_of_the_offline_judge_outlive_a_run_that_was_killed(tmp_path: Path
 
 def test_an_invalid_judge_is_refused_and_a_key_is_not_repeated(tmp_path: Path) -> None:
     loaded = stage(tmp_path, ROWS)
-    wrong = dict(judge=JudgeOptions(judges=("some-model",)))
+
+    def plan_with(**options: Any) -> None:
+        metrics = create(["meaning_match"], options)
+        plan(loaded.staged, Home(tmp_path), tmp_path / "runs" / "plan", metrics, only_failed=False)
+
     with pytest.raises(
         UserError, match="judge 'some-model': write PROVIDER/MODEL, for instance openai/gpt-4o-mini, or"
     ):
-        plan(
-            loaded.staged,
-            Home(tmp_path),
-            tmp_path / "runs" / "plan",
-            create(["meaning_match"], wrong),
-            only_failed=False,
-        )
-    options = dict(judge=JudgeOptions(judges=("openai/some-model",)), access=Access("sk-secret"))
+        plan_with(judge=JudgeOptions(judges=("some-model",)))
     with pytest.raises(ValueError, match="a judge's key does not travel") as error:
-        plan(
-            loaded.staged,
-            Home(tmp_path),
-            tmp_path / "runs" / "plan",
-            create(["meaning_match"], options),
-            only_failed=False,
-        )
+        plan_with(judge=JudgeOptions(judges=("openai/some-model",)), access=Access("sk-secret"))
     assert "sk-secret" not in str(error.value)
 
 
