@@ -8,8 +8,10 @@ ledger does; `ledger_place` opens the one at a place: in memory, in a folder, in
 from __future__ import annotations
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from typing import Any, Literal, Protocol
 
 from answerkey.metrics_core.sample import content_hash
@@ -136,6 +138,35 @@ def checksum(key: str, reply: str | None) -> str | None:
     (False, None)
     """
     return None if reply is None else content_hash([key, reply])
+
+
+class StoredLedger(ABC):
+    """What the ledgers in a database have in common: how a reply is found and known to be the one written down."""
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._intact = Intact(where)
+        self._numbers = count(1)
+        # The request of each call in flight.
+        self._asked: dict[str, str] = {}
+
+    @abstractmethod
+    def _usable(self, key: str) -> Sequence[tuple[Any, ...]]:
+        """The usable replies to a request, newest first: the reply, its checksum, and what `Origin` has."""
+
+    def reply(self, key: str) -> str | None:
+        """See `Ledger`."""
+        row = self._newest(key)
+        return None if row is None else str(row[0])
+
+    def origin(self, key: str) -> Origin:
+        """See `Ledger`."""
+        row = self._newest(key)
+        assert row is not None, f"no reply to {key}"
+        return Origin(*row[2:])
+
+    def _newest(self, key: str) -> tuple[Any, ...] | None:
+        return next((row for row in self._usable(key) if self._intact(key, row[0], row[1])), None)
 
 
 class Intact:

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
-from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
@@ -19,11 +18,10 @@ from answerkey.metrics_core.llm.ledger import (
     COLUMNS,
     Budget,
     CallStatus,
-    Intact,
     LedgerError,
-    Origin,
     Permit,
     Spent,
+    StoredLedger,
     checksum,
     with_checksum,
 )
@@ -156,7 +154,7 @@ _EVERY_CALL = (
 _PAGE = 500
 
 
-class PostgresLedger:
+class PostgresLedger(StoredLedger):
     """The ledger in the database that `place` names; see `ledger.Ledger` for what it does.
 
     Its claims hold as long as its session does: a process that is killed, or stands still for longer than the server's
@@ -174,12 +172,8 @@ class PostgresLedger:
 
     def __init__(self, place: str) -> None:
         self._settings = _settings(place)
-        self._where = shown(self._settings)
-        self._intact = Intact(self._where)
-        self._numbers = count(1)
+        super().__init__(shown(self._settings))
         self._held: set[str] = set()
-        # The request of each call in flight.
-        self._asked: dict[str, str] = {}
         self._me: int | None = None
         self._name = ""
         self._lost = False
@@ -278,19 +272,8 @@ class PostgresLedger:
     def patient(self, on: bool) -> None:
         """See `Ledger`. There is always the server to wait for."""
 
-    def reply(self, key: str) -> str | None:
-        """See `Ledger`."""
-        row = self._usable(key)
-        return None if row is None else str(row[0])
-
-    def origin(self, key: str) -> Origin:
-        """See `Ledger`."""
-        row = self._usable(key)
-        assert row is not None, f"no reply to {key}"
-        return Origin(*row[2:])
-
-    def _usable(self, key: str) -> tuple[Any, ...] | None:
-        return next((row for row in self._rows(_USABLE, (key,)) if self._intact(key, row[0], row[1])), None)
+    def _usable(self, key: str) -> list[tuple[Any, ...]]:
+        return self._rows(_USABLE, (key,))
 
     def claim(self, key: str) -> bool:
         """See `Ledger`."""

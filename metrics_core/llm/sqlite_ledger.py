@@ -12,7 +12,6 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import count
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,12 +20,11 @@ from answerkey.metrics_core.llm.ledger import (
     COLUMNS,
     Budget,
     CallStatus,
-    Intact,
     LedgerBusy,
     LedgerError,
-    Origin,
     Permit,
     Spent,
+    StoredLedger,
     checksum,
     with_checksum,
 )
@@ -134,7 +132,7 @@ class Owners:
             self._lock = None
 
 
-class SQLiteLedger:
+class SQLiteLedger(StoredLedger):
     """The ledger in `folder`, or one in memory; see `ledger.Ledger` for what it does.
 
     Where the folder or the file may only be read, replies are served, and no request can be claimed.
@@ -152,16 +150,12 @@ class SQLiteLedger:
     quick = True
 
     def __init__(self, folder: Path | None) -> None:
+        super().__init__(str(folder / FILE) if folder else ":memory:")
         self._folder = folder
-        self._where = str(folder / FILE) if folder else ":memory:"
-        self._numbers = count(1)
-        self._intact = Intact(self._where)
         self._checksum = "checksum"
         self._read_only = False
         self._patient = True
         self._mover: sqlite3.Connection | None = None
-        # The request of each call in flight.
-        self._asked: dict[str, str] = {}
         # Only who writes is an owner: reading leaves no file.
         self._owners: Owners | None = None
         with self._translated():
@@ -188,6 +182,8 @@ class SQLiteLedger:
             return
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
+        # A commit adds to the log without waiting for the disk, as long as it need not move the log to the file.
+        self._db.execute("PRAGMA wal_autocheckpoint = 0")
         if found < VERSION:
             with self._transaction():
                 # Another process may have done it meanwhile.
@@ -248,26 +244,14 @@ class SQLiteLedger:
                 self._owners = Owners(self._folder / OWNERS if self._folder else None)
         return self._owners
 
-    def reply(self, key: str) -> str | None:
-        """See `Ledger`."""
-        row = self._usable(key)
-        return None if row is None else str(row[0])
-
-    def origin(self, key: str) -> Origin:
-        """See `Ledger`."""
-        row = self._usable(key)
-        assert row is not None, f"no reply to {key}"
-        return Origin(*row[2:])
-
-    def _usable(self, key: str) -> tuple[Any, ...] | None:
+    def _usable(self, key: str) -> list[tuple[Any, ...]]:
         # By rowid: the clock of a machine can run backwards.
         with self._translated():
-            found = self._db.execute(
+            return self._db.execute(
                 f"SELECT reply, {self._checksum}, model, fingerprint, finish_reason, tokens_in, tokens_out, cost_usd "
                 "FROM calls WHERE request_key = ? AND status = 'usable' ORDER BY rowid DESC",
                 (key,),
-            )
-            return next((row for row in found if self._intact(key, row[0], row[1])), None)
+            ).fetchall()
 
     def claim(self, key: str) -> bool:
         """See `Ledger`."""
@@ -384,8 +368,6 @@ class SQLiteLedger:
         """See `Ledger`."""
         with self._translated():
             self._db.execute(f"PRAGMA busy_timeout = {_WAIT_SECONDS * 1e3 if on else 0:.0f}")
-            # A commit adds to the log without waiting for the disk, as long as it need not move the log to the file.
-            self._db.execute("PRAGMA wal_autocheckpoint = 0")
         self._patient = on
 
     def budgets(self) -> Iterator[tuple[str, Spent]]:
