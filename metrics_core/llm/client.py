@@ -17,22 +17,22 @@ its trouble, if it was in trouble. Only where nothing went wrong before, it is a
 from __future__ import annotations
 
 import asyncio
-import math
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.async_ledger import AsyncLedger
-from answerkey.metrics_core.llm.ledger import Budget, CallStatus, Origin
-from answerkey.metrics_core.llm.litellm import CallError, Reply, abilities, send
+from answerkey.metrics_core.llm.ledger import CallStatus, Origin
+from answerkey.metrics_core.llm.litellm import CallError, Reply, send
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.rate_limit import Queue, Signal, Ticket
 from answerkey.metrics_core.llm.reply import Unreadable
 from answerkey.metrics_core.llm.request import Message, Request, repair
 from answerkey.metrics_core.llm.response_format import FormatNegotiation, ResponseFormat
+from answerkey.metrics_core.llm.spending import Bill, Spending, most_usd
 
 T = TypeVar("T")
 
@@ -40,14 +40,9 @@ ATTEMPTS = 6
 
 _FIRST_WAIT_S = 0.5
 _LONGEST_WAIT_S = 30.0
-_BUDGET_POLL_S = 0.1
 _CLAIM_POLL_S = 0.2
 _MORE_ROOM = 4
 """How many times as many tokens a reply may have after it was cut off."""
-
-_BYTES_PER_TOKEN = 2.0
-"""Low, so that the upper bound of what a call may cost is too high rather than too low. Bytes, since one character of
-Chinese can be more than one token."""
 
 _ENOUGH_LOST = 10
 """Questions without a reply after all attempts, before the first reply of a run: the model is not there."""
@@ -66,46 +61,6 @@ class NoUsableReply(Exception):
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")
         self.code, self.message = code, message
-
-
-class BudgetUsedUp(Exception):
-    """The model was not asked, because the run has spent what it may spend."""
-
-
-@dataclass(slots=True)
-class Bill:
-    """What one sample has cost, and the requests that its result rests on.
-
-    >>> Bill.total([Bill(calls=1, cost_usd=0.5), Bill(calls=2, cost_usd=None)])
-    Bill(calls=3, tokens_in=0, tokens_out=0, cost_usd=None, requests=[])
-    """
-
-    calls: int = 0
-    tokens_in: int = 0
-    tokens_out: int = 0
-    cost_usd: float | None = 0.0
-    requests: list[str] = field(default_factory=list)
-
-    def add(self, reply: Reply | None) -> None:
-        """A reply, if one came back."""
-        if reply is None:
-            return
-        self.tokens_in += reply.tokens_in
-        self.tokens_out += reply.tokens_out
-        known = self.cost_usd is not None and reply.cost_usd is not None
-        self.cost_usd = self.cost_usd + reply.cost_usd if known else None  # type: ignore[operator]
-
-    @classmethod
-    def total(cls, bills: Sequence[Bill]) -> Bill:
-        """The sum; its cost is unknown if one is."""
-        costs = [bill.cost_usd for bill in bills]
-        return cls(
-            sum(bill.calls for bill in bills),
-            sum(bill.tokens_in for bill in bills),
-            sum(bill.tokens_out for bill in bills),
-            None if None in costs else sum(cost for cost in costs if cost is not None),
-            [key for bill in bills for key in bill.requests],
-        )
 
 
 @dataclass(slots=True)
@@ -131,11 +86,7 @@ class Attempt:
     @property
     def most_usd(self) -> float | None:
         """What the next call may cost at most, in dollars; None if the price is unknown."""
-        price = abilities(self.model.model).price
-        if price is None:
-            return None
-        size = sum(len(message["content"].encode()) for message in self.messages)
-        return size / _BYTES_PER_TOKEN * price[0] + self.max_tokens * price[1]
+        return most_usd(self.model, self.messages, self.max_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,24 +126,22 @@ class Client:
     ) -> None:  # fmt: skip
         self._ledger, self._limits, self._noun = ledger, limits, noun
         self._queues, self._formats = queues, formats
-        self._budget = Budget(run, limits.max_calls, limits.max_cost_usd)
+        self._spending = Spending(ledger, run, limits)
         self._asking: dict[str, asyncio.Future[NoUsableReply | None]] = {}
         self._standings: dict[ModelRef, _Standing] = {}
-        # Calls that may cost this much or more were refused for good.
-        self._too_dear, self._used_up = math.inf, ""
-        self._total = Bill()
 
     @property
     def calls(self) -> int:
         """How many were made so far."""
-        return self._total.calls
+        return self._spending.total.calls
 
     def tally(self) -> str:
         """What was spent so far and how fast it goes, for people."""
         limits = [standing.queue.limit for standing in self._standings.values()]
         flying, most = sum(limit.in_flight for limit in limits), sum(limit.limit for limit in limits)
-        cost = "price unknown" if self._total.cost_usd is None else f"${self._total.cost_usd:.4f}"
-        return f"{self._total.calls:,} calls, {cost}, {flying} at once of {most}"
+        total = self._spending.total
+        cost = "price unknown" if total.cost_usd is None else f"${total.cost_usd:.4f}"
+        return f"{total.calls:,} calls, {cost}, {flying} at once of {most}"
 
     async def ask(self, model: ModelRef, request: Request, read: Callable[[str], T], bill: Bill) -> T:
         """The model's reply to a request, as `read` reads it.
@@ -330,20 +279,20 @@ class Client:
         self, attempt: Attempt, standing: _Standing, other: ResponseFormat | None, read: Callable[[str], T]
     ) -> Response[T]:
         """One call: a slot in the queue, a permit of the budget, and both ends of the call written down."""
-        most_usd = attempt.most_usd
+        most = attempt.most_usd
         # Checked before and after the wait: thousands that will not be asked need not queue for it.
-        self._check(attempt, standing, most_usd)
+        self._check(attempt, standing, most)
         ticket = await self._enter(standing.queue, attempt)
         signal: Signal = "neutral"
         wait: float | None = None
         try:
-            self._check(attempt, standing, most_usd)
+            self._check(attempt, standing, most)
             # Not before: other questions may have learned in the meantime what the model accepts.
             attempt.response_format = other or self._formats_of(attempt).first()
-            call_id = await self._permit(attempt, most_usd)
+            call_id = await self._spending.permit(
+                _described(attempt), most, attempt.bill, lambda: self._seconds_left(attempt)
+            )
             attempt.calls += 1
-            for bill in (attempt.bill, self._total):
-                bill.calls += 1
             started, reply = time.monotonic(), None
             try:
                 reply = await self._send(attempt)
@@ -357,18 +306,15 @@ class Client:
                 raise
             finally:
                 # Written down in any case, also for a caller that is cancelled now.
-                result = {"seconds": time.monotonic() - started, **_paid(reply), **outcome}
-                for bill in (attempt.bill, self._total):
-                    bill.add(reply)
-                await self._ledger.finish(self._budget, call_id, status, most_usd, result)
+                result = {"seconds": time.monotonic() - started, **outcome}
+                await self._spending.end(call_id, status, most, attempt.bill, reply, result)
         finally:
             standing.queue.leave(ticket, signal, wait)
 
-    def _check(self, attempt: Attempt, standing: _Standing, most_usd: float | None) -> None:
+    def _check(self, attempt: Attempt, standing: _Standing, most: float | None) -> None:
         if standing.given_up:
             raise NoUsableReply(*standing.given_up)
-        if (most_usd or 0.0) >= self._too_dear:
-            raise BudgetUsedUp(self._used_up)
+        self._spending.check(most)
         if self._seconds_left(attempt) <= 0:
             raise self._over(attempt)
 
@@ -382,24 +328,6 @@ class Client:
         if attempt.started is None:
             attempt.started = time.monotonic()
         return ticket
-
-    async def _permit(self, attempt: Attempt, most_usd: float | None) -> str:
-        request = attempt.request
-        call = {
-            "request_key": request.key, "judge": request.model, "prompt": request.prompt, "kind": attempt.kind,
-            "attempt": attempt.calls + 1, "format": attempt.response_format.format,
-        }  # fmt: skip
-        while True:
-            permit, call_id = await self._ledger.start(self._budget, call, most_usd)
-            if permit == "go":
-                return call_id
-            if permit == "wait" and self._seconds_left(attempt) > 0:
-                await asyncio.sleep(_BUDGET_POLL_S)
-                continue
-            self._used_up = _used_up(self._budget, permit)
-            if permit != "wait":
-                self._too_dear = min(self._too_dear, (most_usd or 0.0) if permit == "max_cost" else 0.0)
-            raise BudgetUsedUp(self._used_up)
 
     async def _send(self, attempt: Attempt) -> Reply:
         timeout = max(0.001, min(self._limits.timeout_s, self._seconds_left(attempt)))
@@ -460,14 +388,12 @@ def _remedy(response: Response[T], done: set[str]) -> str:
     raise NoUsableReply(problem.code, problem.message)
 
 
-def _paid(reply: Reply | None) -> dict[str, Any]:
-    """The columns of the ledger for what came back, which is recorded and counted whatever becomes of it."""
-    if reply is None:
-        return {}
+def _described(attempt: Attempt) -> dict[str, Any]:
+    """The columns of the ledger for a call before it is made."""
+    request = attempt.request
     return {
-        "tokens_in": reply.tokens_in, "tokens_out": reply.tokens_out, "cost_usd": reply.cost_usd,
-        "model": reply.model, "fingerprint": reply.fingerprint, "finish_reason": reply.finish_reason,
-        "reply": reply.text,
+        "request_key": request.key, "judge": request.model, "prompt": request.prompt, "kind": attempt.kind,
+        "attempt": attempt.calls + 1, "format": attempt.response_format.format,
     }  # fmt: skip
 
 
@@ -487,9 +413,3 @@ def _success(response: Response[Any]) -> tuple[CallStatus, dict[str, Any]]:
 
 def _last_of(attempt: Attempt, error: CallError) -> str:
     return f"{error.message} (the last of {attempt.calls} calls)"
-
-
-def _used_up(budget: Budget, permit: str) -> str:
-    if permit == "max_calls":
-        return f"budget used up: {budget.max_calls:,} calls (max_calls)"
-    return f"budget used up: ${budget.max_cost_usd:g} (max_cost)"

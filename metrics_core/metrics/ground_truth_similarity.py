@@ -22,11 +22,12 @@ from answerkey.metrics_core.judges.facts import (
 )  # fmt: skip
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
 from answerkey.metrics_core.judges.prompt import Prompt
-from answerkey.metrics_core.llm.client import Bill, Client
+from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable
 from answerkey.metrics_core.llm.request import Request
+from answerkey.metrics_core.llm.spending import Bill
 from answerkey.metrics_core.measurement import Outcome
 from answerkey.metrics_core.metric import Field, degenerate
 from answerkey.metrics_core.sample import Sample

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
 from answerkey.metrics_core.judges.prompt import Prompt, load_prompt
 from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH, SPREAD, MatchVerdict
-from answerkey.metrics_core.llm.client import Bill, Client
+from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable, read_object, read_scores, reason_of
+from answerkey.metrics_core.llm.spending import Bill
 from answerkey.metrics_core.measurement import Measurement, Outcome, Scored
 from answerkey.metrics_core.metric import Field
 from answerkey.metrics_core.sample import Sample
