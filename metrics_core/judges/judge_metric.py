@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
+from answerkey.metrics_core.judges.probes import Probe
 from answerkey.metrics_core.judges.prompt import Prompt
 from answerkey.metrics_core.judges.votes import SPREAD, Vote, combine
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
@@ -74,6 +75,11 @@ class JudgeMetric(Metric):
             main = replace(main, binary=False)
         spread = Field(SPREAD, "highest vote less the lowest: 0 where all agree")
         return (main, *self.others, *((spread,) if votes > 1 else ()))
+
+    @property
+    def probes(self) -> tuple[Probe, ...]:
+        """What its judges are tested with; empty: nothing."""
+        return ()
 
     @property
     def workload(self) -> Kind:
