@@ -26,13 +26,13 @@ from typing import Any, Generic, TypeVar
 from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.async_ledger import AsyncLedger
 from answerkey.metrics_core.llm.ledger import CallStatus, Origin
-from answerkey.metrics_core.llm.litellm import CallError, Reply, send
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.rate_limit import Queue, Signal, Ticket
 from answerkey.metrics_core.llm.reply import Unreadable
 from answerkey.metrics_core.llm.request import Message, Request, repair
 from answerkey.metrics_core.llm.response_format import FormatNegotiation, ResponseFormat
 from answerkey.metrics_core.llm.spending import Bill, Spending, most_usd
+from answerkey.metrics_core.llm.transport import CallError, Reply, Transport
 
 T = TypeVar("T")
 
@@ -116,15 +116,16 @@ class Client:
         run: what the budget is counted for.
         limits: of the run.
         noun: the word for a model in messages.
+        transport: carries the calls.
         queues: the queue of each model.
         formats: what each model accepts, as learned so far; the flag says whether a format is asked for at all.
     """
 
     def __init__(
-        self, ledger: AsyncLedger, run: str, limits: CallLimits, noun: str, queues: Callable[[ModelRef], Queue],
-        formats: Callable[[ModelRef, bool], FormatNegotiation],
+        self, ledger: AsyncLedger, run: str, limits: CallLimits, noun: str, transport: Transport,
+        queues: Callable[[ModelRef], Queue], formats: Callable[[ModelRef, bool], FormatNegotiation],
     ) -> None:  # fmt: skip
-        self._ledger, self._limits, self._noun = ledger, limits, noun
+        self._ledger, self._limits, self._noun, self._transport = ledger, limits, noun, transport
         self._queues, self._formats = queues, formats
         self._spending = Spending(ledger, run, limits)
         self._asking: dict[str, asyncio.Future[NoUsableReply | None]] = {}
@@ -307,7 +308,7 @@ class Client:
             finally:
                 # Written down in any case, also for a caller that is cancelled now.
                 result = {"seconds": time.monotonic() - started, **outcome}
-                await self._spending.end(call_id, status, most, attempt.bill, reply, result)
+                await self._spending.end(call_id, status, most, attempt.bill, attempt.model, reply, result)
         finally:
             standing.queue.leave(ticket, signal, wait)
 
@@ -332,7 +333,7 @@ class Client:
     async def _send(self, attempt: Attempt) -> Reply:
         timeout = max(0.001, min(self._limits.timeout_s, self._seconds_left(attempt)))
         settings = attempt.response_format.settings(attempt.request, attempt.max_tokens)
-        return await send(attempt.model, attempt.messages, settings, timeout)
+        return await self._transport.send(attempt.model, attempt.messages, settings, timeout)
 
     def _cut_short(self, attempt: Attempt, error: CallError) -> bool:
         """Whether a call ended because the time of its question did: that says nothing of the server."""
@@ -358,7 +359,7 @@ def parse(reply: Reply, read: Callable[[str], T], *, plain: bool = False) -> Res
     Raises:
         CallError: there is nothing to read.
 
-    >>> reply = Reply('{"score": 1', "length", 10, 5, None, "m", "")
+    >>> reply = Reply('{"score": 1', "length", 10, 5, "m", "")
     >>> from answerkey.metrics_core.llm.reply import read_object
     >>> parse(reply, read_object).problem.code
     'truncated'

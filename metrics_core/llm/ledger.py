@@ -62,8 +62,8 @@ class Origin:
     model: str
     fingerprint: str
     finish_reason: str
-    tokens_in: int
-    tokens_out: int
+    tokens_in: int | None
+    tokens_out: int | None
     cost_usd: float | None
 
 

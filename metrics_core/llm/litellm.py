@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import gc
 import logging
 import math
@@ -15,17 +14,13 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.model import ModelRef, provider_address
 from answerkey.metrics_core.llm.request import Message
-from answerkey.metrics_core.llm.untrusted import storable
-
-FailureKind = Literal["limited", "trouble", "refused", "permanent", "fatal"]
-"""What an error means: slow down; try again; not in this format, or not these parameters; this request is hopeless;
-every request to this model is."""
+from answerkey.metrics_core.llm.transport import CallError, Reply, said_by_server, token_count, without_secrets
 
 _TRANSIENT = frozenset((408, 409, 425, 500, 502, 503, 504, 520, 522, 524, 529))
 _FATAL = frozenset((401, 402, 403, 404))
@@ -33,42 +28,8 @@ _FORMAT_WORDS = re.compile(r"response_format|json_schema|json_object|structured.
 _BROKEN = frozenset(("ConnectError", "ReadError", "WriteError", "CloseError", "RemoteProtocolError"))
 """As httpx names them, whose classes are not imported for this."""
 _DROPPABLE = ("temperature", "seed")
-_LEAST_KEY = 12
-"""Characters of a key that is looked for in replies: a shorter one may be a word."""
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What came back. `cost_usd` is None if the price is unknown."""
-
-    text: str
-    finish_reason: str
-    tokens_in: int
-    tokens_out: int
-    cost_usd: float | None
-    model: str
-    fingerprint: str
-
 
 KEYLESS = "no-key-needed"
-
-
-class CallError(Exception):
-    """A call without a reply.
-
-    `parameter` names a setting that the server refused; `about_format` says that it spoke of the format.
-
-    >>> CallError("limited", "http_429", "slow down", retry_after=2.0).retry_after
-    2.0
-    """
-
-    def __init__(
-        self, kind: FailureKind, code: str, message: str, retry_after: float | None = None,
-        parameter: str | None = None, about_format: bool = False,
-    ) -> None:  # fmt: skip
-        super().__init__(f"{code}: {message}")
-        self.kind, self.code, self.message = kind, code, message
-        self.retry_after, self.parameter, self.about_format = retry_after, parameter, about_format
 
 
 def litellm() -> Any:
@@ -129,24 +90,25 @@ def retry_after(error: Exception) -> float | None:
     return None
 
 
-async def send(model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any], timeout_s: float) -> Reply:
-    """Make one call; `settings` are litellm's arguments (temperature, seed, max_tokens, response_format).
+class LiteLLM:
+    """The `Transport` that litellm is, for every provider that it knows."""
 
-    Raises:
-        CallError: there is no reply, or no one could use it.
-    """
-    try:
-        # litellm's timeout ends a silent server; ours also one that sends a byte now and then.
-        async with asyncio.timeout(timeout_s):
-            response = await litellm().acompletion(
-                model=model.model, messages=list(messages), timeout=timeout_s, num_retries=0, max_retries=0,
-                drop_params=True, **_address(model), **settings,
-            )  # fmt: skip
-    except TimeoutError as error:
-        raise CallError("trouble", "timeout", f"no reply within {timeout_s:g} s") from error
-    except Exception as error:
-        raise _sorted(error, model, timeout_s) from error
-    return _reply(response, model)
+    async def send(
+        self, model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any], timeout_s: float
+    ) -> Reply:
+        """See `Transport`."""
+        try:
+            # litellm's timeout ends a silent server; ours also one that sends a byte now and then.
+            async with asyncio.timeout(timeout_s):
+                response = await litellm().acompletion(
+                    model=model.model, messages=list(messages), timeout=timeout_s, num_retries=0, max_retries=0,
+                    drop_params=True, **_address(model), **settings,
+                )  # fmt: skip
+        except TimeoutError as error:
+            raise CallError("trouble", "timeout", f"no reply within {timeout_s:g} s") from error
+        except Exception as error:
+            raise _sorted(error, model, timeout_s) from error
+        return _reply(response, model)
 
 
 def _address(model: ModelRef) -> dict[str, str]:
@@ -165,27 +127,23 @@ def _reply(response: Any, model: ModelRef) -> Reply:
     if choice is None:
         raise CallError("trouble", "no_choices", "the server's answer has no choices")
     usage = getattr(response, "usage", None)
-    # A server may say back the key that it was sent, and a reply is kept.
-    keys = [secret for secret in _secrets(model) if len(secret) >= _LEAST_KEY]
-
-    def text(value: object) -> str:
-        return storable(_blanked(str(value or ""), keys))
-
+    # litellm gives 0 where the server gave nothing, and there is no prompt without a token.
+    tokens_in = token_count(getattr(usage, "prompt_tokens", None)) or None
     return Reply(
-        text=text(choice.message.content),
-        finish_reason=text(choice.finish_reason),
-        tokens_in=int(getattr(usage, "prompt_tokens", 0) or 0),
-        tokens_out=int(getattr(usage, "completion_tokens", 0) or 0),
-        cost_usd=response._hidden_params.get("response_cost"),
-        model=text(response.model),
-        fingerprint=text(getattr(response, "system_fingerprint", "")),
+        text=said_by_server(choice.message.content, model),
+        finish_reason=said_by_server(choice.finish_reason, model),
+        tokens_in=tokens_in,
+        tokens_out=token_count(getattr(usage, "completion_tokens", None)) if tokens_in else None,
+        model=said_by_server(response.model, model),
+        fingerprint=said_by_server(getattr(response, "system_fingerprint", ""), model),
+        cached_tokens=token_count(getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", None)),
     )
 
 
 def _sorted(error: Exception, model: ModelRef, timeout_s: float) -> CallError:
     # litellm's errors carry a status, whatever class they are; a broken connection has 500 or none.
     status = getattr(error, "status_code", None)
-    message = _one_line(str(error), model)
+    message = without_secrets(str(error), model)
     if status != 408 and _is_broken(error):
         return CallError("trouble", "connection", message)
     if isinstance(status, int):
@@ -225,33 +183,6 @@ def _by_status(error: Exception, status: int, message: str, timeout_s: float) ->
         parameter = next((name for name in _DROPPABLE if re.search(rf"\b{name}\b", message)), None)
         return CallError("refused", code, message, None, parameter, bool(_FORMAT_WORDS.search(message)))
     return CallError("fatal" if status in _FATAL else "permanent", code, message)
-
-
-def _one_line(text: str, model: ModelRef) -> str:
-    """The error without line breaks and without any key or password that it may quote."""
-    text = _blanked(text, _secrets(model))
-    # Providers quote keys in part: sk-ab***yz.
-    text = re.sub(r"\b((sk|pk|key)[-_]|Bearer )[\w*.-]{6,}", "***", text)
-    # Who has the address may have a password or a key in it: http://name:password@host/v1?key=...
-    text = re.sub(r"(\w://)[^\s/@]+@", r"\1***@", text)
-    text = re.sub(r"(\w://[^\s?'\"]+\?)[^\s'\"]+", r"\1***", text)
-    return " ".join(storable(text).split())[:500]
-
-
-def _blanked(text: str, secrets: Sequence[str]) -> str:
-    for secret in secrets:
-        # As headers of logins have it. The last characters depend on what follows.
-        encoded = base64.b64encode(secret.encode()).decode().rstrip("=")
-        for form in (re.escape(secret), rf"{re.escape(encoded[:-1])}[\w+/]={{0,2}}"):
-            text = re.sub(form, "***", text)
-    return text
-
-
-def _secrets(model: ModelRef) -> list[str]:
-    secrets = [value for name, value in os.environ.items() if name.endswith(("_API_KEY", "_TOKEN", "_SECRET"))]
-    # A word in the environment may stand in any message; what was given as the key is one, however short.
-    secrets = [value for value in secrets if len(value) >= 8] + [model.api_key or ""]
-    return sorted(filter(None, secrets), key=len, reverse=True)
 
 
 @dataclass(frozen=True, slots=True)

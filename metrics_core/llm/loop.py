@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.async_ledger import AsyncLedger
 from answerkey.metrics_core.llm.client import Client
-from answerkey.metrics_core.llm.litellm import abilities
+from answerkey.metrics_core.llm.litellm import LiteLLM, abilities
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.rate_limit import AdaptiveLimit, Queue
 from answerkey.metrics_core.llm.response_format import FormatNegotiation
@@ -83,7 +83,9 @@ async def connect(access: Access, limits: CallLimits, noun: str, check: Callable
 
     ledger = await AsyncLedger.open(access.ledger)
     try:
-        yield Client(ledger, access.run, limits, noun, lambda model: queue_of(model, limits.concurrency), formats)
+        yield Client(
+            ledger, access.run, limits, noun, LiteLLM(), lambda model: queue_of(model, limits.concurrency), formats
+        )
     finally:
         await ledger.close()
 

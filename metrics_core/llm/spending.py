@@ -11,9 +11,10 @@ from typing import Any
 from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.async_ledger import AsyncLedger
 from answerkey.metrics_core.llm.ledger import Budget, CallStatus
-from answerkey.metrics_core.llm.litellm import Reply, abilities
+from answerkey.metrics_core.llm.litellm import abilities
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.request import Message
+from answerkey.metrics_core.llm.transport import Reply
 
 _POLL_S = 0.1
 
@@ -40,14 +41,11 @@ class Bill:
     cost_usd: float | None = 0.0
     requests: list[str] = field(default_factory=list)
 
-    def add(self, reply: Reply | None) -> None:
-        """A reply, if one came back."""
-        if reply is None:
-            return
-        self.tokens_in += reply.tokens_in
-        self.tokens_out += reply.tokens_out
-        known = self.cost_usd is not None and reply.cost_usd is not None
-        self.cost_usd = self.cost_usd + reply.cost_usd if known else None  # type: ignore[operator]
+    def add(self, reply: Reply, cost: float | None) -> None:
+        """A reply and what it cost in dollars."""
+        self.tokens_in += reply.tokens_in or 0
+        self.tokens_out += reply.tokens_out or 0
+        self.cost_usd = None if self.cost_usd is None or cost is None else self.cost_usd + cost
 
     @classmethod
     def total(cls, bills: Sequence[Bill]) -> Bill:
@@ -69,6 +67,14 @@ def most_usd(model: ModelRef, messages: Sequence[Message], max_tokens: int) -> f
         return None
     size = sum(len(message["content"].encode()) for message in messages)
     return size / _BYTES_PER_TOKEN * price[0] + max_tokens * price[1]
+
+
+def cost_usd(model: ModelRef, reply: Reply) -> float | None:
+    """What a reply cost in dollars, at the price of the model that was asked; None if that or its length is unknown."""
+    price = abilities(model.model).price
+    if price is None or reply.tokens_in is None or reply.tokens_out is None:
+        return None
+    return reply.tokens_in * price[0] + reply.tokens_out * price[1]
 
 
 class Spending:
@@ -120,7 +126,7 @@ class Spending:
             raise BudgetUsedUp(self._used_up)
 
     async def end(
-        self, call_id: str, status: CallStatus, most: float | None, bill: Bill, reply: Reply | None,
+        self, call_id: str, status: CallStatus, most: float | None, bill: Bill, model: ModelRef, reply: Reply | None,
         result: Mapping[str, Any],
     ) -> None:  # fmt: skip
         """Write down how a call ended and what it cost.
@@ -128,23 +134,26 @@ class Spending:
         Args:
             most: as `permit` had it.
             bill: that of its question.
+            model: the one that was asked.
             reply: what came back, which is recorded and counted whatever becomes of it.
             result: further columns of `calls`.
 
         Raises:
             LedgerError: the ledger cannot be used.
         """
-        for one in (bill, self.total):
-            one.add(reply)
-        await self._ledger.finish(self._budget, call_id, status, most, {**_paid(reply), **result})
+        paid = {}
+        if reply is not None:
+            cost = cost_usd(model, reply)
+            for one in (bill, self.total):
+                one.add(reply, cost)
+            paid = _paid(reply, cost)
+        await self._ledger.finish(self._budget, call_id, status, most, {**paid, **result})
 
 
-def _paid(reply: Reply | None) -> dict[str, Any]:
+def _paid(reply: Reply, cost: float | None) -> dict[str, Any]:
     """The columns of the ledger for what came back."""
-    if reply is None:
-        return {}
     return {
-        "tokens_in": reply.tokens_in, "tokens_out": reply.tokens_out, "cost_usd": reply.cost_usd,
+        "tokens_in": reply.tokens_in, "tokens_out": reply.tokens_out, "cost_usd": cost,
         "model": reply.model, "fingerprint": reply.fingerprint, "finish_reason": reply.finish_reason,
         "reply": reply.text,
     }  # fmt: skip

@@ -155,8 +155,8 @@ class _Tally:
         self.models[origin.model] += 1
         self.fingerprints[origin.fingerprint] += 1
         self.cut_off += origin.finish_reason == "length"
-        self.tokens_in += origin.tokens_in
-        self.tokens_out += origin.tokens_out
+        self.tokens_in += origin.tokens_in or 0
+        self.tokens_out += origin.tokens_out or 0
         known = self.cost is not None and origin.cost_usd is not None
         self.cost = self.cost + origin.cost_usd if known else None  # type: ignore[operator]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.metrics_core.llm.litellm import CallError
 from answerkey.metrics_core.llm.response_format import FormatNegotiation, ResponseFormat
+from answerkey.metrics_core.llm.transport import CallError
 from tests.judge_server import Body, JudgeServer, Reply
 from tests.metrics_core.judges.asking import (
     KEY,

@@ -11,8 +11,9 @@ from collections.abc import Callable
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.llm.litellm import CallError, abilities, count_tokens, missing_key, send
+from answerkey.metrics_core.llm.litellm import LiteLLM, abilities, count_tokens, missing_key
 from answerkey.metrics_core.llm.model import ModelRef
+from answerkey.metrics_core.llm.transport import CallError
 from tests.judge_server import JudgeServer, Reply
 from tests.metrics_core.judges.asking import patiently
 
@@ -28,7 +29,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def error_of(judge: ModelRef, timeout_s: float = 10.0) -> CallError:
     with pytest.raises(CallError) as caught:
-        asyncio.run(send(judge, MESSAGES, {"max_tokens": 5}, timeout_s))
+        asyncio.run(LiteLLM().send(judge, MESSAGES, {"max_tokens": 5}, timeout_s))
     return caught.value
 
 
@@ -71,7 +72,7 @@ def test_a_cancelled_call_is_cancelled_and_no_error_of_a_server() -> None:
             listener.bind(("127.0.0.1", 0))
             listener.listen()
             judge = ModelRef("openai/judge", f"http://127.0.0.1:{listener.getsockname()[1]}/v1")
-            call = asyncio.create_task(send(judge, MESSAGES, {"max_tokens": 5}, 30.0))
+            call = asyncio.create_task(LiteLLM().send(judge, MESSAGES, {"max_tokens": 5}, 30.0))
             listener.setblocking(False)
             await asyncio.get_running_loop().sock_accept(listener)
             call.cancel()
@@ -85,8 +86,8 @@ def test_a_call_leaves_no_task_behind_that_reports_it(judge_server: Callable[...
     server = judge_server(lambda _: Reply("yes"))
 
     async def work() -> list[str]:
-        reply = await send(ModelRef("openai/gpt-4o-mini", server.url), MESSAGES, {"max_tokens": 5}, 30.0)
-        assert (reply.text, reply.cost_usd is None) == ("yes", False)
+        reply = await LiteLLM().send(ModelRef("openai/gpt-4o-mini", server.url), MESSAGES, {"max_tokens": 5}, 30.0)
+        assert (reply.text, reply.tokens_out, reply.model) == ("yes", 0, "gpt-4o-mini")
         await asyncio.sleep(0.05)
         return [str(task.get_coro()) for task in asyncio.all_tasks() - {asyncio.current_task()}]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from answerkey.metrics_core.llm.litellm import CallError
 from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.llm.response_format import FormatNegotiation, ResponseFormat
+from answerkey.metrics_core.llm.transport import CallError
 
 REQUEST = Request("openai/j", "p@1", "Judge this.", "data", '{"type": "object"}', seed=3)
 
