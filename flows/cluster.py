@@ -1,4 +1,4 @@
-"""Score shards on the workers of a Dask cluster, which share nothing with this machine but the home."""
+"""Load and score shards on the workers of a Dask cluster, which share nothing with this machine but the home."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from answerkey.flows.cluster_worker import TOPIC, difference, fingerprint, not_ready, score_here
+from answerkey.flows.cluster_worker import TOPIC, difference, fingerprint, not_ready, work_here
 from answerkey.flows.parameters import LOCAL, RUNNER_PATTERN
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.evaluate import check_portable
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.metric import Kind, Metric
+from answerkey.tasks.load.shard import SourceShard
 from answerkey.tasks.score.score import in_good_order
 from answerkey.tasks.score.shard import Shard, portable
 from answerkey.tasks.warehouse.home import Home
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 _log = logging.getLogger("answerkey")
+S = TypeVar("S", bound=Shard | SourceShard)
+"""What is sent to workers: rows to score, or rows of a source to load."""
 
 RESOURCES: Mapping[Kind, str] = {"semantic": "model", "judge": "judge"}
 """What a worker must offer to get such a shard: `dask worker ... --resources "model=1 judge=1"`."""
@@ -90,8 +93,8 @@ class Cluster:
             if problem := problem or self.not_ready(client, workers, home, needs):
                 raise UserError(f"{self.address}: {problem}")
 
-    def run(self, shards: Sequence[Shard], key_from: Callable[[Shard], str]) -> Iterator[tuple[Shard, str | Exception]]:
-        """Score shards; yields each as it ends, with its part or with the reason why there is none.
+    def run(self, shards: Sequence[S], key_from: Callable[[S], str]) -> Iterator[tuple[S, str | Exception]]:
+        """Score or load shards; yields each as it ends, with its part or with the reason why there is none.
 
         What a lost worker was scoring is scored by another. Closing the iterator cancels what has not ended; a worker
         that is in the middle of a shard finishes it.
@@ -200,7 +203,7 @@ def offered(workers: Mapping[str, Any], resource: str) -> int:
     return int(sum(worker["resources"].get(resource, 0) for worker in workers.values()))
 
 
-class _Run:
+class _Run(Generic[S]):
     """The shards of one run: those that wait, those that workers have, and what has become of them.
 
     Workers have hardly more shards than they have threads: a worker that dies is blamed on every shard that it has.
@@ -208,22 +211,22 @@ class _Run:
     the one.
     """
 
-    def __init__(self, cluster: Cluster, shards: Sequence[Shard], key_from: Callable[[Shard], str]) -> None:
+    def __init__(self, cluster: Cluster, shards: Sequence[S], key_from: Callable[[S], str]) -> None:
         self._cluster, self._key_from = cluster, key_from
         self._id = uuid.uuid4().hex
-        self._waiting: dict[Kind, deque[Shard]] = {"semantic": deque(), "judge": deque(), "lexical": deque()}
+        self._waiting: dict[Kind, deque[S]] = {"semantic": deque(), "judge": deque(), "lexical": deque()}
         for shard in in_good_order(shards):
-            self._waiting[shard.metric.workload].append(shard)
-        self._blamed: deque[Shard] = deque()
-        self._alone: Shard | None = None
-        self._sent: dict[Future[None], Shard] = {}
+            self._waiting[shard.workload].append(shard)
+        self._blamed: deque[S] = deque()
+        self._alone: S | None = None
+        self._sent: dict[Future[None], S] = {}
         self._shares: dict[Future[None], int] = {}
         self._events: SimpleQueue[Any] = SimpleQueue()
         self._workers: dict[str, Any] = {}
         self._looked = 0.0
         self._nobody: dict[Kind, float] = {}
 
-    def outcomes(self) -> Iterator[tuple[Shard, str | Exception]]:
+    def outcomes(self) -> Iterator[tuple[S, str | Exception]]:
         lost_at: float | None = None
         while self._left:
             try:
@@ -251,7 +254,7 @@ class _Run:
     def _left(self) -> bool:
         return bool(self._sent or self._blamed or any(self._waiting.values()))
 
-    def _on(self, client: Client) -> Iterator[tuple[Shard, str | Exception]]:
+    def _on(self, client: Client) -> Iterator[tuple[S, str | Exception]]:
         client.subscribe_topic(TOPIC, self._events.put)
         while self._left:
             if time.monotonic() > self._looked + _LOOK_S:
@@ -269,7 +272,7 @@ class _Run:
             elif event in self._sent:
                 yield from self._ended(event)
 
-    def _ended(self, future: Future[None]) -> Iterator[tuple[Shard, str | Exception]]:
+    def _ended(self, future: Future[None]) -> Iterator[tuple[S, str | Exception]]:
         from distributed import KilledWorker
 
         if future.status == "cancelled":
@@ -295,11 +298,11 @@ class _Run:
             self._send(client, self._waiting[kind].popleft(), kind)
         if self._blamed and threads and not self._sent and not any(self._waiting.values()):
             self._alone = self._blamed.popleft()
-            self._send(client, self._alone, self._alone.metric.workload)
+            self._send(client, self._alone, self._alone.workload)
 
     def _next_kind(self, window: int) -> Kind | None:
         """The kind of the next shard: the one of which the workers have the smallest share of what they take."""
-        sent = [shard.metric.workload for shard in self._sent.values()]
+        sent = [shard.workload for shard in self._sent.values()]
         shares = {
             kind: sent.count(kind) / self._takes(kind, window)
             for kind, waiting in self._waiting.items()
@@ -313,18 +316,19 @@ class _Run:
             return window
         most = offered(self._workers, RESOURCES[kind])
         waiting = self._waiting[kind]
-        return min(most, _calls_at_once(waiting[0].metric)) if kind == "judge" and waiting else most
+        return min(most, _calls_at_once(waiting[0])) if kind == "judge" and waiting else most
 
-    def _send(self, client: Client, shard: Shard, kind: Kind) -> None:
-        sent, share = shard, 0
-        if kind == "judge" and isinstance(shard.metric, JudgeMetric):
+    def _send(self, client: Client, shard: S, kind: Kind) -> None:
+        sent: Shard | SourceShard = shard
+        share = 0
+        if kind == "judge" and isinstance(shard, Shard) and isinstance(shard.metric, JudgeMetric):
             share = self._share(shard.metric)
             judge = shard.metric.judge.model_copy(update={"concurrency": share})
             sent = replace(shard, metric=replace(shard.metric, judge=judge))
         # Dask keeps what it learns of tasks by the first of the two, so that must not be the part.
-        name = f"{shard.metric.name}, alone" if shard is self._alone else shard.metric.name
+        name = f"{shard.name}, alone" if shard is self._alone else shard.name
         future = client.submit(
-            score_here, pickle.dumps(sent), self._key_from(shard), fingerprint(), self._id,
+            work_here, pickle.dumps(sent), self._key_from(shard), fingerprint(), self._id,
             key=(name, shard.part), pure=False, retries=_RETRIES,
             resources={RESOURCES[kind]: 1} if kind in RESOURCES else None,
         )  # fmt: skip
@@ -333,7 +337,7 @@ class _Run:
 
     def _free_calls(self) -> int:
         """How many more calls at once the judges of the next shard may get: workers may have come and gone."""
-        return _calls_at_once(self._waiting["judge"][0].metric) - sum(self._shares.values())
+        return _calls_at_once(self._waiting["judge"][0]) - sum(self._shares.values())
 
     def _share(self, metric: JudgeMetric) -> int:
         """The calls at once of one worker, where all that ask judges share them."""
@@ -351,11 +355,11 @@ class _Run:
             _log.warning(f"worker {address} is gone; another one scores what it was scoring")
         self._workers, self._looked = now, time.monotonic()
 
-    def _without_workers(self, client: Client) -> Iterator[tuple[Shard, str | Exception]]:
+    def _without_workers(self, client: Client) -> Iterator[tuple[S, str | Exception]]:
         """Give up the shards that no worker has taken for too long."""
         for kind, waiting in self._waiting.items():
             some = any(self._workers.values()) if kind == "lexical" else offered(self._workers, RESOURCES[kind])
-            sent = [future for future, shard in self._sent.items() if shard.metric.workload == kind]
+            sent = [future for future, shard in self._sent.items() if shard.workload == kind]
             if some or not (waiting or sent):
                 self._nobody.pop(kind, None)
                 continue
@@ -374,7 +378,7 @@ class _Run:
         if self._sent and client.status == "running":
             client.cancel(list(self._sent))
         for shard in self._sent.values():
-            self._waiting[shard.metric.workload].appendleft(shard)
+            self._waiting[shard.workload].appendleft(shard)
         self._sent.clear()
         self._shares.clear()
         self._workers, self._looked = {}, 0.0
@@ -384,5 +388,6 @@ class _Run:
             _log.log(told["level"], f"{told['message']} (worker {told['worker']})")
 
 
-def _calls_at_once(metric: Metric) -> int:
+def _calls_at_once(shard: Shard | SourceShard) -> int:
+    metric = shard.metric if isinstance(shard, Shard) else None
     return metric.judge.concurrency if isinstance(metric, JudgeMetric) else 1

@@ -10,6 +10,7 @@ from functools import cache
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, check
+from answerkey.tasks.load.shard import SourceShard, stage_shard
 from answerkey.tasks.reports.manifest import code_revision, versions
 from answerkey.tasks.score.keys import key
 from answerkey.tasks.score.score import score
@@ -30,8 +31,8 @@ def fingerprint() -> Mapping[str, str]:
     return {**versions(), "pyarrow": pa.__version__, "the scoring code": code_revision()}
 
 
-def score_here(pickled: bytes, key_from: str, expected: Mapping[str, str], run: str) -> None:
-    """Score a shard in this worker's process, which has one thread; its part is in the store afterwards.
+def work_here(pickled: bytes, key_from: str, expected: Mapping[str, str], run: str) -> None:
+    """Score or load a shard in this worker's process, which has one thread; its part is in the store afterwards.
 
     The shard comes pickled, so that the scheduler need not import the metrics of users. The key of its judges is
     looked up here. What is logged meanwhile goes to `TOPIC`, marked with the id `run`.
@@ -42,7 +43,11 @@ def score_here(pickled: bytes, key_from: str, expected: Mapping[str, str], run: 
     if problem := difference(fingerprint(), expected):
         raise UserError(f"worker {_address()}: {problem}; use one image for all of them")
     with _told(run):
-        score(_loaded(pickled), spawn=False, key_from=key_from)
+        shard = _loaded(pickled)
+        if isinstance(shard, SourceShard):
+            stage_shard(shard)
+        else:
+            score(shard, spawn=False, key_from=key_from)
 
 
 def not_ready(home: str, token: str, pickled: bytes, asks: bool) -> str:
@@ -76,9 +81,9 @@ def difference(found: Mapping[str, str | None], expected: Mapping[str, str | Non
     return ""
 
 
-def _loaded(pickled: bytes) -> Shard:
+def _loaded(pickled: bytes) -> Shard | SourceShard:
     try:
-        shard: Shard = pickle.loads(pickled)
+        shard: Shard | SourceShard = pickle.loads(pickled)
     except (ImportError, AttributeError) as error:
         raise UserError(f"worker {_address()} cannot import a metric: {error}; install its package there") from error
     return shard

@@ -13,7 +13,7 @@ from prefect.artifacts import create_table_artifact
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 
-from answerkey.flows.fan_out import fan_out, runner_at
+from answerkey.flows.fan_out import OnThisMachine, fan_out, load, runner_at
 from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, RunnerAddress, Scoring, preflight
 from answerkey.flows.runs import Run, log, scoring_threads, started
 from answerkey.metrics_core.comparison import Comparison
@@ -129,7 +129,8 @@ def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
     if not asked.judging.dry_run:
         runner.check(home, [(metric, asked.judging.key_from) for metric in metrics])
 
-    loaded = steps.load(source, run.folder)
+    # Nobody has looked yet whether the workers can be used for a dry run.
+    loaded = load(OnThisMachine() if asked.judging.dry_run else runner, home, source, run.folder)
     checked = steps.validate(loaded.staged, loaded.rejects, str(run.folder), asked.limits.contract())
     steps.record_validation(home, run.id, source.answers, loaded, checked)
     _log_validation(loaded, checked)

@@ -1,10 +1,11 @@
-"""Score shards side by side: as many at once as this machine and the judges can take, or on a cluster."""
+"""Load and score shards side by side: as many as this machine and the judges can take, or on a cluster."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Protocol, cast
 
 from prefect import task
@@ -12,12 +13,14 @@ from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture, as_completed
 
-from answerkey.flows.cluster import Cluster, cluster_at
+from answerkey.flows.cluster import Cluster, S, cluster_at
 from answerkey.flows.runs import log
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.metric import Metric
 from answerkey.tasks import steps
+from answerkey.tasks.load.load import Loaded, Source
+from answerkey.tasks.load.shard import SourceShard, shard_bytes
 from answerkey.tasks.score.plan import MAX_SHARDS
 from answerkey.tasks.score.score import in_good_order, worth_spawning
 from answerkey.tasks.score.shard import Shard
@@ -26,12 +29,12 @@ from answerkey.tasks.warehouse.home import Home
 _LINES = 100
 """How far a run is, is said as often as this."""
 
-Outcomes = Iterator[tuple[Shard, str | Exception]]
+Outcomes = Iterator[tuple[S, str | Exception]]
 """Each shard as it ends, with the name of its part or with the reason why there is none."""
 
 
 class Runner(Protocol):
-    """What scores shards."""
+    """What scores shards, and loads those of a large source."""
 
     most_shards: int
     """Shards that a run may be cut into."""
@@ -43,11 +46,11 @@ class Runner(Protocol):
             UserError: these metrics cannot be scored here.
         """
 
-    def run(self, shards: Sequence[Shard], key_from: Callable[[Shard], str]) -> Outcomes:
-        """Score shards. `key_from` says where the key of a shard's judges is kept.
+    def run(self, shards: Sequence[S], key_from: Callable[[S], str]) -> Outcomes[S]:
+        """Score or load shards. `key_from` says where the key of a shard's judges is kept.
 
         Raises:
-            Unreachable: nothing can be scored any more.
+            Unreachable: no worker can be reached any more.
         """
 
 
@@ -59,12 +62,11 @@ class OnThisMachine:
     def check(self, home: Home, needs: Iterable[tuple[Metric, str]]) -> None:
         """The other steps of a run need the same of this machine."""
 
-    def run(self, shards: Sequence[Shard], key_from: Callable[[Shard], str]) -> Outcomes:
+    def run(self, shards: Sequence[S], key_from: Callable[[S], str]) -> Outcomes[S]:
         """See the class."""
-        spawn = worth_spawning(shards)
-        futures: dict[PrefectFuture[str], Shard] = {
-            steps.score.with_options(tags=_tags(shard)).submit(shard, spawn=spawn, key_from=key_from(shard)): shard
-            for shard in in_good_order(shards)
+        spawn = worth_spawning(shard for shard in shards if isinstance(shard, Shard))
+        futures: dict[PrefectFuture[str], S] = {
+            _submitted(shard, spawn, key_from(shard)): shard for shard in in_good_order(shards)
         }
         for future in as_completed(list(futures)):
             # An error comes back as the result, which the declared type does not say.
@@ -83,15 +85,23 @@ class OnCluster:
         """As `Cluster.check`."""
         self._cluster.check(home, needs)
 
-    def run(self, shards: Sequence[Shard], key_from: Callable[[Shard], str]) -> Outcomes:
+    def run(self, shards: Sequence[S], key_from: Callable[[S], str]) -> Outcomes[S]:
         """As `Cluster.run`."""
         # Prefect would look into every shard.
-        return cast("Outcomes", _on_cluster(partial(self._cluster.run, shards, key_from), self._cluster.address))
+        run = partial(self._cluster.run, shards, key_from)
+        does = "load" if isinstance(shards[0], SourceShard) else "score"
+        return cast("Outcomes[S]", _on_cluster(run, does, self._cluster.address))
 
 
-@task(name="score on a cluster", task_run_name="score on {address}", cache_policy=NO_CACHE)
-def _on_cluster(run: Callable[[], Outcomes], address: str) -> Any:
+@task(name="work on a cluster", task_run_name="{does} on {address}", cache_policy=NO_CACHE)
+def _on_cluster(run: Callable[[], Outcomes[S]], does: str, address: str) -> Any:
     yield from run()
+
+
+def _submitted(shard: Shard | SourceShard, spawn: bool, key_from: str) -> PrefectFuture[str]:
+    if isinstance(shard, SourceShard):
+        return steps.stage.submit(shard)
+    return steps.score.with_options(tags=_tags(shard)).submit(shard, spawn=spawn, key_from=key_from)
 
 
 def runner_at(address: str) -> Runner:
@@ -102,6 +112,24 @@ def runner_at(address: str) -> Runner:
     """
     cluster = cluster_at(address)
     return OnCluster(cluster) if cluster else OnThisMachine()
+
+
+def load(runner: Runner, home: Home, source: Source, folder: Path) -> Loaded:
+    """Load a source into the folder of a run; a large one in shards, wherever its answers are to be scored.
+
+    Raises:
+        UserError: as `tasks.load.load`.
+        Unreachable: no worker can be reached any more.
+    """
+    size = shard_bytes(source, runner.most_shards)
+    if not size:
+        return steps.load(source, folder)
+    cut = steps.cut(source, home, folder, size)
+    for done, (_, outcome) in enumerate(runner.run(cut.shards, lambda _shard: ""), start=1):
+        if isinstance(outcome, Exception):
+            raise outcome
+        _tell("loaded", done, len(cut.shards))
+    return steps.gather(cut, home, folder)
 
 
 def fan_out(
@@ -121,13 +149,19 @@ def fan_out(
     # The type allows for a coroutine, which only asynchronous flows get.
     progress = cast(uuid.UUID, create_progress_artifact(0.0, key="scoring", description="Shards scored"))
     parts: dict[str, str] = {}
-    every = -(-len(shards) // _LINES)
     for done, (shard, outcome) in enumerate(runner.run(shards, key_from), start=1):
         parts[shard.part] = outcome if isinstance(outcome, str) else _failed(shard, outcome, remedy)
-        if done % every == 0 or done == len(shards):
+        if _tell("scored", done, len(shards)):
             update_progress_artifact(progress, 100 * done / len(shards))
-            log.info(f"scored {done}/{len(shards)} shards")
     return parts
+
+
+def _tell(did: str, done: int, of: int) -> bool:
+    """Log how far a run is, where it is time to."""
+    due = done % -(-of // _LINES) == 0 or done == of
+    if due:
+        log.info(f"{did} {done}/{of} shards")
+    return due
 
 
 def _tags(shard: Shard) -> list[str]:

@@ -17,6 +17,7 @@ from answerkey.tasks.compare import compare as comparing
 from answerkey.tasks.gate import calibrate as calibrating
 from answerkey.tasks.gate import gate as gating
 from answerkey.tasks.load import load as loading
+from answerkey.tasks.load import shard as source_shards
 from answerkey.tasks.publish import artifacts, events
 from answerkey.tasks.releases import export as exporting
 from answerkey.tasks.releases import generate as generating
@@ -48,6 +49,15 @@ RETRIED: dict[str, Any] = {
 }  # fmt: skip
 
 load = _step("load", loading.load)
+cut = _step("cut a source", source_shards.cut)
+
+
+def _stage(shard: source_shards.SourceShard) -> str:
+    return scoring.in_another_process(source_shards.stage_shard, shard)
+
+
+stage = _step("load a shard", _stage, "load {shard.rows.name}", **RETRIED)
+gather = _step("gather", source_shards.gather)
 export = _step("take from the warehouse", exporting.stored_source)
 validate = _step("validate", validating.validate)
 record_validation = _step("record validation", committing.record_validation)

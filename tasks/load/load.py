@@ -7,7 +7,7 @@ import json
 import marshal
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from dataclasses import fields as dataclass_fields
 from pathlib import Path
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 LOOK_AHEAD = 100
 """Rows from which columns are recognised: the first row alone may lack some."""
+
+STAGED, REJECTS = "staged.parquet", "rejects.parquet"
+"""The files with the rows that could be read, and with those that could not, in the folder of a run."""
 
 _BATCH = 5_000
 
@@ -83,6 +86,23 @@ def load(source: Source, out: Path) -> Loaded:
     known = _load_references(source, out, references, notes)
     rows = read(source.answers, out, answers)
     head = first_rows(rows, source.answers)
+    stager = stager_of(source, head, notes, known)
+    staged, rejects = out / STAGED, out / REJECTS
+    n_rows = stage_rows(itertools.chain(head, rows), stager, staged, rejects)
+    contents = {"answers": answers.about()}
+    if known:
+        known.close()
+        contents["references"] = references.about()
+    joined = str(known.file) if known else None
+    return Loaded(dataset, str(staged), str(rejects), joined, n_rows, tuple(notes), contents)
+
+
+def stager_of(source: Source, head: Sequence[Raw], notes: list[str], known: ReferenceTable | None = None) -> Stager:
+    """What turns the rows of a source, of which `head` are the first ones, into staged rows; adds to the `notes`.
+
+    Raises:
+        UserError: a needed column is in none of the rows.
+    """
     sliced = known.sliced if known else set()
     columns = complete(source.paths, source.slices, records_of(head), source.answers, sliced)
     _require(columns, source, known is not None)
@@ -91,15 +111,7 @@ def load(source: Source, out: Path) -> Loaded:
     release = source.release or _default_release(source, columns, notes)
     if "id" not in columns.paths:
         notes.append(f"{_name(source.answers)}: no id column; a hash of question and references serves as the id")
-    stager = Stager(columns, release, known)
-    staged, rejects = out / "staged.parquet", out / "rejects.parquet"
-    n_rows = _write(itertools.chain(head, rows), stager, staged, rejects)
-    contents = {"answers": answers.about()}
-    if known:
-        known.close()
-        contents["references"] = references.about()
-    joined = str(known.file) if known else None
-    return Loaded(dataset, str(staged), str(rejects), joined, n_rows, tuple(notes), contents)
+    return Stager(columns, release, known)
 
 
 def frame_source(frame: pd.DataFrame, folder: Path, name: str = "answers") -> str:
@@ -199,7 +211,8 @@ def _load_references(source: Source, out: Path, contents: Contents, notes: list[
     return known
 
 
-def _write(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path) -> int:
+def stage_rows(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path) -> int:
+    """Write rows to two Parquet files, as staged or as refused; return how many there were of both."""
     import pyarrow as pa
 
     n_rows = 0

@@ -98,18 +98,25 @@ def read(source: str, work: Path, contents: Contents | None = None) -> Iterator[
             contents.add(file)
         yield from _read_table(file, table["table"], work)
         return
-    files = _files(source)
+    files = files_of(source)
     if files is None:
         yield from _read_one(source, work, contents)
         return
     last = 0
     for file_name in files:
-        before, columns = last, _columns_of_path(file_name)
-        for raw in _read_one(file_name, work, contents):
-            last = before + raw.row
-            record = raw.record if raw.record is None else {**columns, **raw.record}
-            error = raw.error and f"{without_secrets(file_name)}: {raw.error}"
-            yield Raw(last, record, error, raw.text)
+        before = last
+        for raw in among_others(_read_one(file_name, work, contents), file_name, before):
+            last = raw.row
+            yield raw
+
+
+def among_others(rows: Iterator[Raw], file_name: str, before: int) -> Iterator[Raw]:
+    """The rows of one of several files, after `before` rows of other files, with the columns in its path."""
+    columns = columns_of_path(file_name)
+    for raw in rows:
+        record = raw.record if raw.record is None else {**columns, **raw.record}
+        error = raw.error and f"{without_secrets(file_name)}: {raw.error}"
+        yield Raw(before + raw.row, record, error, raw.text)
 
 
 def check_there(source: str) -> None:
@@ -120,7 +127,7 @@ def check_there(source: str) -> None:
     """
     table = TABLE.match(source)
     file = table["file"] if table else source
-    if not URL.match(file) and (table or _files(file) is None) and not Path(file).is_file():
+    if not URL.match(file) and (table or files_of(file) is None) and not Path(file).is_file():
         raise UserError(f"{file}: there is no such file")
 
 
@@ -136,7 +143,7 @@ def fixed_part(source: str) -> str:
     return _WILDCARD.split(source, maxsplit=1)[0].rpartition("/")[0]
 
 
-def _files(source: str) -> list[str] | None:
+def files_of(source: str) -> list[str] | None:
     """The files of a pattern or a folder, sorted by name; None where the source is a single one."""
     shown = without_secrets(source)
     if place := S3.match(source):
@@ -169,6 +176,22 @@ def _objects(bucket: str, pattern: str) -> list[str]:
     return [f"{bucket}/{name}" for name in names if whole or _matches(name.split("/"), wanted)]
 
 
+def object_size(address: str) -> int:
+    """Bytes of an object of a bucket, s3://BUCKET/NAME.
+
+    Raises:
+        FileNotFoundError: there is none.
+        UserError: the bucket does not answer, or there are no keys for it.
+    """
+    if not (place := S3.match(address)):
+        raise FileNotFoundError(address)
+    try:
+        with BucketStore(place["bucket"], Path()).read(place["name"]) as source:
+            return source.seek(0, os.SEEK_END)
+    except Unreachable as error:
+        raise UserError(str(error)) from error
+
+
 def _matches(path: Sequence[str], pattern: Sequence[str]) -> bool:
     """Whether a path fits a pattern, both cut at the slashes; `**` is any number of folders."""
     if not pattern or (not path and pattern[0] != "**"):
@@ -178,7 +201,7 @@ def _matches(path: Sequence[str], pattern: Sequence[str]) -> bool:
     return fnmatchcase(path[0], pattern[0]) and _matches(path[1:], pattern[1:])
 
 
-def _columns_of_path(name: str) -> dict[str, str | None]:
+def columns_of_path(name: str) -> dict[str, str | None]:
     """The columns in the folders of a path, as Hive writes them: `release=v1/lang=en/part-0.parquet`."""
     pairs = (folder.split("=", 1) for folder in name.split("/")[:-1] if "=" in folder)
     return {column: None if value == _HIVE_NULL else unquote(value) for column, value in pairs}
@@ -188,7 +211,7 @@ def _read_one(source: str, work: Path, contents: Contents) -> Iterator[Raw]:
     if not URL.match(source):
         yield from _read_file(source, Path(source), work, contents)
         return
-    file = _download(source, work)
+    file = download(source, work)
     try:
         yield from _read_file(source, file, work, contents)
     finally:
@@ -209,9 +232,14 @@ def _read_file(source: str, file: Path, work: Path, contents: Contents) -> Itera
 
 
 def _read_json_lines(file: Path, _work: Path) -> Iterator[Raw]:
+    return read_lines(file)
+
+
+def read_lines(file: Path, before: int = 0) -> Iterator[Raw]:
+    """The rows of JSON Lines, after `before` lines of the same file that are kept elsewhere."""
     # Undecodable bytes become U+FFFD, which validation finds and quarantines by row.
-    with file.open(encoding="utf-8-sig", errors="replace", newline="\n") as lines:
-        for number, line in enumerate(lines, start=1):
+    with file.open(encoding="utf-8" if before else "utf-8-sig", errors="replace", newline="\n") as lines:
+        for number, line in enumerate(lines, start=before + 1):
             if line.strip():
                 yield parse_line(number, line.strip())
 
@@ -246,13 +274,22 @@ def _read_json(file: Path, _work: Path) -> Iterator[Raw]:
 
 
 def _read_parquet(file: Path, work: Path) -> Iterator[Raw]:
+    return read_parquet(file, work)
+
+
+def read_parquet(file: Path, work: Path, before: int = 0) -> Iterator[Raw]:
+    """The rows of a Parquet file, after `before` rows of the same file that are kept elsewhere.
+
+    Raises:
+        UserError: it is none.
+    """
     import duckdb
 
     with scratch(work) as connection:
         try:
-            yield from _rows(connection, "SELECT * FROM read_parquet(?)", [one_file(file)])
+            yield from _rows(connection, "SELECT * FROM read_parquet(?)", [one_file(file)], before=before)
         except duckdb.Error as error:
-            raise UserError(f"{file}: {_first_line(error)}") from error
+            raise UserError(f"{file}: {first_line(error)}") from error
 
 
 def _read_csv(file: Path, work: Path) -> Iterator[Raw]:
@@ -268,7 +305,7 @@ def _read_csv(file: Path, work: Path) -> Iterator[Raw]:
             yield from _rows(connection, "SELECT * FROM parsed", [], skipping={raw.row for raw in rejected})
             yield from rejected
         except duckdb.Error as error:
-            raise UserError(f"{file}: {_first_line(error)}") from error
+            raise UserError(f"{file}: {first_line(error)}") from error
 
 
 _READERS: Mapping[str, Callable[[Path, Path], Iterator[Raw]]] = {
@@ -290,14 +327,16 @@ def _read_table(file: Path, table: str, work: Path) -> Iterator[Raw]:
         with session(str(file), read_only=True) as connection:
             yield from _rows(connection, f"SELECT * FROM {name}", [])
     except duckdb.Error as error:
-        raise UserError(f"{file}::{table}: {_first_line(error)}") from error
+        raise UserError(f"{file}::{table}: {first_line(error)}") from error
 
 
-def _rows(connection: Any, query: str, options: list[str], skipping: Collection[int] = ()) -> Iterator[Raw]:
-    """The rows of a query, numbered from 1; the numbers `skipping` belong to rows that are not among them."""
+def _rows(
+    connection: Any, query: str, options: list[str], skipping: Collection[int] = (), before: int = 0
+) -> Iterator[Raw]:
+    """The rows of a query, numbered from `before` + 1; the numbers `skipping` belong to rows not among them."""
     result = connection.execute(query, options)
     names = [column[0] for column in result.description]
-    numbers = (number for number in itertools.count(1) if number not in skipping)
+    numbers = (number for number in itertools.count(before + 1) if number not in skipping)
     while batch := result.fetchmany(_BATCH):
         for values in batch:
             yield Raw(next(numbers), dict(zip(names, values, strict=True)))
@@ -306,7 +345,7 @@ def _rows(connection: Any, query: str, options: list[str], skipping: Collection[
 def _rejected(connection: Any) -> list[Raw]:
     """Rows of a CSV that have too many or too few columns, or broken quotes."""
     return [
-        Raw(int(row), None, f"row {row}: {_first_line(message)}", text)
+        Raw(int(row), None, f"row {row}: {first_line(message)}", text)
         for row, text, message in connection.execute(_SQL["rejected"]).fetchall()
     ]
 
@@ -330,7 +369,7 @@ def _valid_utf8(file: Path, work: Path) -> Path:
     return file
 
 
-def _download(url: str, work: Path) -> Path:
+def download(url: str, work: Path) -> Path:
     """A copy of a remote file on this machine, made a piece at a time."""
     import duckdb
 
@@ -349,7 +388,7 @@ def _download(url: str, work: Path) -> Path:
                 [(content,)] = connection.execute("SELECT content FROM read_blob(?)", [url]).fetchall()
             target.write_bytes(content)
     except (duckdb.Error, ValueError, OSError, Unreachable) as error:
-        raise UserError(without_secrets(f"{url}: could not be read: {_first_line(error)}")) from error
+        raise UserError(without_secrets(f"{url}: could not be read: {first_line(error)}")) from error
     return target
 
 
@@ -386,5 +425,6 @@ def load_httpfs(connection: Any) -> None:
     connection.execute(f"LOAD {quoted(found[0])}")
 
 
-def _first_line(error: object) -> str:
+def first_line(error: object) -> str:
+    """The first line of a message."""
     return str(error).strip().split("\n", 1)[0]

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
+from typing import Protocol, TypeVar
 
 from answerkey.metrics_core.evaluate import spawned_pool
 from answerkey.metrics_core.metric import Kind
 from answerkey.tasks.score.keys import key
 from answerkey.tasks.score.shard import Shard, score_shard
+
+
+class Work(Protocol):
+    """What can be done by any process."""
+
+    @property
+    def workload(self) -> Kind:
+        """What doing it keeps busy."""
+
+
+W = TypeVar("W", bound=Work)
 
 _one_model_at_a_time = threading.Lock()
 _SPAWN_ROWS = 20_000
@@ -21,7 +33,7 @@ _SPAWN_ROWS = 20_000
 
 def worth_spawning(shards: Iterable[Shard]) -> bool:
     """Whether there is enough to score for more than one process."""
-    return sum(shard.n_rows for shard in shards if shard.metric.workload == "lexical") > _SPAWN_ROWS
+    return sum(shard.n_rows for shard in shards if shard.workload == "lexical") > _SPAWN_ROWS
 
 
 def score(shard: Shard, *, spawn: bool, key_from: str = "") -> str:
@@ -36,37 +48,40 @@ def score(shard: Shard, *, spawn: bool, key_from: str = "") -> str:
     Raises:
         UserError: there is no key where `key_from` says, or a judge cannot be asked.
     """
-    kind = shard.metric.workload
+    kind = shard.workload
     if kind == "judge":
         return score_shard(shard, key(key_from))
     if kind == "semantic":
         with _one_model_at_a_time:
             return score_shard(shard)
-    if not spawn:
-        return score_shard(shard)
+    return in_another_process(score_shard, shard) if spawn else score_shard(shard)
+
+
+def in_another_process(do: Callable[[W], str], shard: W) -> str:
+    """Do what only one thread of a process can do at once in one of as many processes as there are cores."""
     try:
-        return _pool().submit(score_shard, shard).result()
+        return _pool().submit(do, shard).result()
     except BrokenProcessPool:
         # A worker process was killed. The next attempt, which the caller's retries make, gets a new pool.
         _pool.cache_clear()
         raise
 
 
-def in_good_order(shards: Sequence[Shard]) -> list[Shard]:
+def in_good_order(shards: Sequence[W]) -> list[W]:
     """The order in which models, processes and the network are busy side by side.
 
     One shard of an embedding model and one of a judge come first: each keeps one thread for long, and leaves the
     rest to the lexical shards. The others of both take turns afterwards, since embedding hardly waits, and judging
     hardly does anything else.
     """
-    by_kind: dict[Kind, list[Shard]] = {"semantic": [], "judge": [], "lexical": []}
+    by_kind: dict[Kind, list[W]] = {"semantic": [], "judge": [], "lexical": []}
     for shard in shards:
-        by_kind[shard.metric.workload].append(shard)
+        by_kind[shard.workload].append(shard)
     semantic, judge = by_kind["semantic"], by_kind["judge"]
     return [*semantic[:1], *judge[:1], *by_kind["lexical"], *_in_turns(judge[1:], semantic[1:])]
 
 
-def _in_turns(*groups: Sequence[Shard]) -> list[Shard]:
+def _in_turns(*groups: Sequence[W]) -> list[W]:
     """All groups merged so that each is spread evenly."""
     placed = [(place / len(group), shard) for group in groups for place, shard in enumerate(group)]
     return [shard for _, shard in sorted(placed, key=lambda pair: pair[0])]

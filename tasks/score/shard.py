@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.measurement import Failed, Measurement, Skipped
-from answerkey.metrics_core.metric import Metric, measured
+from answerkey.metrics_core.metric import Kind, Metric, measured
 from answerkey.metrics_core.sample import Sample
 from answerkey.tasks.warehouse.home import Home
 
@@ -41,6 +41,16 @@ class Shard:
     n_rows: int
     part: str
     places: str | None = None
+
+    @property
+    def workload(self) -> Kind:
+        """What scoring it keeps busy, as `Metric.workload`."""
+        return self.metric.workload
+
+    @property
+    def name(self) -> str:
+        """The name of its metric."""
+        return self.metric.name
 
 
 def portable(metric: Metric) -> Metric:

@@ -22,6 +22,8 @@ from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.registry import create
+from answerkey.tasks.load import shard as source_shards
+from answerkey.tasks.load.load import Source
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.score import score
 from answerkey.tasks.score.shard import Shard
@@ -281,3 +283,13 @@ def test_the_address_of_a_runner() -> None:
             cluster_at(wrong)
     with pytest.raises(UserError, match=r"^dask://127.0.0.1:9 does not answer as a Dask scheduler \(.*refused\)"):
         Cluster("dask://127.0.0.1:9").check(Home(Path("home")), [])
+
+
+def test_what_workers_load_is_what_this_process_loads(dask_cluster: DaskCluster, tmp_path: Path) -> None:
+    whole, home = stage(tmp_path / "whole", rows(60)), Home(tmp_path / "home")
+    made = source_shards.cut(Source(str(tmp_path / "whole" / "answers.jsonl")), home, home.scratch / "run", 1_000)
+    found = list(Cluster(dask_cluster.address).run(made.shards, no_key))
+    assert sorted(outcome for _, outcome in found) == sorted(one.part for one in made.shards) and len(found) > 3
+    loaded = source_shards.gather(made, home, home.scratch / "run")
+    assert pq.read_table(loaded.staged) == pq.read_table(whole.staged)
+    assert loaded.contents == whole.contents

@@ -1,0 +1,260 @@
+"""A large source in shards: its files are cut into ranges of rows, which any process can stage, without Prefect.
+
+What comes out is what `load` makes of the same source, row for row.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.metric import Kind
+from answerkey.tasks.load.load import (
+    REJECTS,
+    STAGED,
+    Loaded,
+    Source,
+    Stager,
+    dataset_name,
+    first_rows,
+    quarantine_schema,
+    stage_rows,
+    staged_schema,
+    stager_of,
+)
+from answerkey.tasks.load.sources import (
+    JSON_LINES,
+    PARQUET,
+    S3,
+    TABLE,
+    URL,
+    Contents,
+    Raw,
+    among_others,
+    download,
+    files_of,
+    first_line,
+    object_size,
+    read_lines,
+    read_parquet,
+)
+from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.sql import statements
+from answerkey.tasks.warehouse.store import parquet_writer, row_bytes
+from answerkey.tasks.warehouse.warehouse import one_file, scratch, write_parquet
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
+
+SHARD_BYTES = 16 * 2**20
+"""Of the rows of a shard at least; a source with less than two of them is staged where the run is."""
+
+_SQL = statements(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RowRange:
+    """Rows of a file of a source, as a file of their own in the store: `name`.
+
+    They come after `before` lines or rows of the same file, and after `before_file` rows of other files.
+    `file` is what the source calls the file, if there are others.
+    """
+
+    name: str
+    before: int
+    before_file: int
+    file: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceShard:
+    """Rows of a source, and the names of the two files in the store that they become: staged and refused rows.
+
+    It is sent to other processes and machines, which find the files in the store of the home at the address `home`.
+    """
+
+    home: str
+    rows: RowRange
+    stager: Stager
+    part: str
+    rejects: str
+
+    workload: ClassVar[Kind] = "lexical"
+    name: ClassVar[str] = "load"
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A source that was cut into shards."""
+
+    dataset: str
+    shards: tuple[SourceShard, ...]
+    notes: tuple[str, ...]
+    contents: Contents
+
+
+def shard_bytes(source: Source, most: int) -> int:
+    """Bytes of a shard if a source is cut into `most` shards at the most; 0 where it is loaded in one piece.
+
+    It is cut where it is large, of JSON Lines or Parquet, in files or in S3, and has its references beside the answers.
+    """
+    answers = source.answers
+    readable = not URL.match(answers) or (S3.match(answers) and os.environ.get("AWS_ACCESS_KEY_ID"))
+    if source.references or TABLE.match(answers) or not readable:
+        return 0
+    files = files_of(answers) or [answers]
+    if not all(Path(file).suffix.lower() in (*JSON_LINES, *PARQUET) for file in files):
+        return 0
+    try:
+        sizes = [object_size(file) if URL.match(file) else Path(file).stat().st_size for file in files]
+    except FileNotFoundError:
+        return 0
+    # What is wrong with an empty file is said where it is read.
+    return max(SHARD_BYTES, sum(sizes) // most) if all(sizes) and sum(sizes) >= 2 * SHARD_BYTES else 0
+
+
+def cut(source: Source, home: Home, out: Path, size: int) -> Cut:
+    """Cut a source into shards of about `size` bytes, and put their rows into the store.
+
+    `out` is a folder of this run alone, in the scratch folder of the home.
+
+    Raises:
+        UserError: as `load`.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    dataset, contents, notes = dataset_name(source), Contents(), list[str]()
+    ranges = list(_ranges(source.answers, home, out, contents, size))
+    head = first_rows(itertools.chain.from_iterable(_rows(home, rows) for rows in ranges), source.answers)
+    stager = stager_of(source, head, notes)
+    shards = []
+    for number, rows in enumerate(ranges):
+        staged, rejects = (home.shared_name(out / f"{number}-{name}") for name in (STAGED, REJECTS))
+        shards.append(SourceShard(home.address, rows, stager, staged, rejects))
+    return Cut(dataset, tuple(shards), tuple(notes), contents)
+
+
+def stage_shard(shard: SourceShard) -> str:
+    """Stage the rows of a shard, and return the name of its part; one that is there already is kept."""
+    home = Home.parse(shard.home)
+    if not home.store.exists(shard.part):
+        # Whoever finds the part finds the refused rows too: they are published first.
+        with home.store.whole(shard.part) as staged, home.store.whole(shard.rejects) as rejects:
+            stage_rows(_rows(home, shard.rows), shard.stager, staged, rejects)
+    return shard.part
+
+
+def gather(cut: Cut, home: Home, out: Path) -> Loaded:
+    """Put the staged rows of all shards into the two files that `load` writes, and remove the files of the shards."""
+    staged, rejects = out / STAGED, out / REJECTS
+    n_rows = 0
+    with parquet_writer(rejects, quarantine_schema()) as bad, parquet_writer(staged, staged_schema()) as good:
+        for shard in cut.shards:
+            n_rows += _append(home, shard.part, good) + _append(home, shard.rejects, bad)
+    for shard in cut.shards:
+        for name in (shard.rows.name, shard.part, shard.rejects):
+            home.store.remove(name)
+    contents = {"answers": cut.contents.about()}
+    return Loaded(cut.dataset, str(staged), str(rejects), None, n_rows, cut.notes, contents)
+
+
+def _append(home: Home, name: str, writer: pq.ParquetWriter) -> int:
+    import pyarrow.parquet as pq
+
+    with home.store.read(name) as source, pq.ParquetFile(source) as file:
+        for group in range(file.num_row_groups):
+            writer.write_table(file.read_row_group(group))
+        return int(file.metadata.num_rows)
+
+
+def _rows(home: Home, rows: RowRange) -> Iterator[Raw]:
+    with home.store.local(rows.name) as file:
+        read = read_lines(file, rows.before) if _is_lines(file) else read_parquet(file, file.parent, rows.before)
+        yield from read if rows.file is None else among_others(read, rows.file, rows.before_file)
+
+
+def _is_lines(file: Path) -> bool:
+    return file.suffix.lower() in JSON_LINES
+
+
+def _ranges(answers: str, home: Home, out: Path, contents: Contents, size: int) -> Iterator[RowRange]:
+    """Cut the files of a source into ranges of rows, each a file in the store."""
+    files, last, number = files_of(answers), 0, itertools.count()
+    for file in files or [answers]:
+        before_file = last
+        with _here(file, out) as local:
+            contents.add(local)
+            ranges = _line_ranges(local, size) if _is_lines(local) else _parquet_ranges(local, size, out)
+            for before, last_row, write in ranges:
+                last = before_file + last_row
+                name = home.shared_name(out / f"{next(number)}-rows{local.suffix.lower()}")
+                with home.store.whole(name) as target:
+                    write(target)
+                yield RowRange(name, before, before_file, file if files else None)
+
+
+@contextmanager
+def _here(file: str, out: Path) -> Iterator[Path]:
+    """A file of a source at a path of this machine."""
+    if not URL.match(file):
+        yield Path(file)
+        return
+    copy = download(file, out)
+    try:
+        yield copy
+    finally:
+        copy.unlink(missing_ok=True)
+
+
+def _line_ranges(file: Path, size: int) -> Iterator[tuple[int, int, Callable[[Path], object]]]:
+    """Ranges of lines: how many are before it, the number of its last row, and what writes it to a path."""
+    before = last = 0
+    with file.open("rb") as lines:
+        while content := lines.read(size) + lines.readline():
+            n = content.count(b"\n") + (not content.endswith(b"\n"))
+            # A line without anything is no row.
+            last = max(last, before + n - _blank_at_end(content))
+            yield before, last, partial(_write_bytes, content)
+            before += n
+
+
+def _write_bytes(content: bytes, target: Path) -> None:
+    target.write_bytes(content)
+
+
+def _blank_at_end(content: bytes) -> int:
+    r"""How many of the last lines are blank.
+
+    >>> _blank_at_end(b"{}\n\n \n"), _blank_at_end(b"\n\n"), _blank_at_end(b"{}")
+    (2, 2, 0)
+    """
+    n, end = 0, len(content) - content.endswith(b"\n")
+    while end >= 0:
+        start = content.rfind(b"\n", 0, end) + 1
+        if content[start:end].decode(errors="replace").strip():
+            break
+        n, end = n + 1, start - 1
+    return n
+
+
+def _parquet_ranges(file: Path, size: int, work: Path) -> Iterator[tuple[int, int, Callable[[Path], object]]]:
+    """As `_line_ranges`, of the rows of a Parquet file. Only the row groups that a range needs are read for it."""
+    import duckdb
+
+    source = {"file": one_file(file)}
+    with scratch(work) as connection:
+        try:
+            [(n_rows,)] = connection.execute(_SQL["n_rows"], source).fetchall()
+            step = max(size // row_bytes(str(file)), 1)
+            for first in range(0, n_rows, step):
+                end = min(first + step, n_rows)
+                about = {**source, "first": first, "end": end}
+                yield first, end, partial(write_parquet, connection, _SQL["rows"], parameters=about)
+        except duckdb.Error as error:
+            raise UserError(f"{file}: {first_line(error)}") from error

@@ -1,0 +1,122 @@
+"""A source that is cut into shards becomes the same rows as in one piece."""
+
+import json
+from pathlib import Path
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+
+from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.load import shard as shards
+from answerkey.tasks.load.load import Loaded, Source, load
+from answerkey.tasks.load.shard import cut, gather, shard_bytes, stage_shard
+from answerkey.tasks.warehouse.home import Home
+
+LINES = "".join(
+    json.dumps({"id": f"q{i}", "answer": f"It is {i}.", "reference": [str(i)], "when": f"2024-01-{i % 28 + 1:02}"})
+    + "\n"
+    for i in range(400)
+)
+PARQUET = """
+COPY (
+    SELECT 'q' || i AS id, 'It is ' || i AS answer, ['a', NULL, 'b' || i] AS "references",
+           {'deep': {'at': DATE '2024-01-01' + i::INTEGER, 'cost': (i / 7)::DECIMAL(9, 3)}} AS meta,
+           i / 3 AS label, MAP {'x': i} AS m, TIMESTAMPTZ '2024-01-01 00:00:00+00' + INTERVAL (i) MINUTE AS release
+    FROM range(9000) t(i)
+) TO '%s' (FORMAT parquet, ROW_GROUP_SIZE 2048)
+"""
+
+
+def in_shards(source: Source, folder: Path, size: int) -> tuple[Loaded, int]:
+    """What comes out of shards of about `size` bytes, and how many there were."""
+    home = Home(folder / "home")
+    made = cut(source, home, home.scratch / "run", size)
+    # In any order, and twice.
+    for one in (*reversed(made.shards), *made.shards):
+        assert stage_shard(one) == one.part
+    loaded = gather(made, home, home.scratch / "run")
+    kept = sorted(file.name for file in home.scratch.rglob("*") if file.is_file())
+    assert kept == ["rejects.parquet", "staged.parquet"]
+    return loaded, len(made.shards)
+
+
+def assert_same(source: Source, folder: Path, size: int, n_shards: int) -> None:
+    whole = load(source, folder / "whole")
+    loaded, n = in_shards(source, folder, size)
+    assert n == n_shards
+    for one, other in ((loaded.staged, whole.staged), (loaded.rejects, whole.rejects)):
+        assert pq.read_table(one).to_pylist() == pq.read_table(other).to_pylist()
+    assert (loaded.dataset, loaded.n_rows, loaded.notes) == (whole.dataset, whole.n_rows, whole.notes)
+    assert loaded.contents == whole.contents
+
+
+FAULTS = (
+    b'{"id": 2\n\n \t\r\n\xef\xbb\xbf{"id": "mark"}\n[1]\n\n{"id": "caf\xe9"}\n'
+    b'{"id": "x", "answer": {"a": 1, "b": 2}, "reference": "y"}\n'
+)
+
+
+@pytest.mark.parametrize(("size", "n_shards"), [(1, 407), (3_000, 11), (10**9, 1)])
+def test_lines_keep_their_numbers_and_their_faults(tmp_path: Path, size: int, n_shards: int) -> None:
+    file = tmp_path / "answers.jsonl"
+    file.write_bytes(
+        b"\xef\xbb\xbf" + (LINES[:710] + "\n").encode() + FAULTS + LINES[711:].encode().removesuffix(b"\n")
+    )
+    assert_same(Source(str(file)), tmp_path, size, n_shards)
+
+
+def test_ranges_of_a_parquet_file_have_its_types(tmp_path: Path) -> None:
+    file = tmp_path / "answers.parquet"
+    duckdb.sql(PARQUET % file)
+    paths = {"label": "label", "cluster": "meta.deep.at"}
+    assert_same(Source(str(file), paths=paths, slices=("meta.deep.cost",)), tmp_path, 200_000, 4)
+
+
+def test_the_rows_of_several_files_are_numbered_through(tmp_path: Path) -> None:
+    folder = tmp_path / "answers"
+    for n, tail in enumerate(["", "\n \n\n", "nothing\n\n"]):
+        part = folder / f"lang=l{n}"
+        part.mkdir(parents=True)
+        (part / f"{n}.jsonl").write_text(LINES + tail)
+    duckdb.sql(
+        f"COPY (SELECT 'p' || i AS id, 'x' AS answer, 'y' AS reference FROM range(9) t(i)) TO '{folder}/z.parquet'"
+    )
+    source = Source(str(folder), slices=("lang",))
+    assert_same(source, tmp_path, 10_000, 13)
+    loaded, _ = in_shards(source, tmp_path / "again", 10_000)
+    [refused] = pq.read_table(loaded.rejects).to_pylist()
+    assert refused["row"] == 1201 and refused["reason"].startswith(f"{folder}/lang=l2/2.jsonl: line 401 is not JSON")
+
+
+def test_what_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shards, "SHARD_BYTES", 1_000)
+    lines, table = tmp_path / "a.jsonl", tmp_path / "a.csv"
+    lines.write_text(LINES)
+    table.write_text("id,answer,reference\n" + "1,2,3\n" * 1_000)
+    assert shard_bytes(Source(str(lines)), 40) == 1_000
+    assert shard_bytes(Source(str(lines)), 10) == len(LINES) // 10
+    assert shard_bytes(Source(str(lines), references=str(lines)), 40) == 0
+    assert shard_bytes(Source(str(table)), 40) == 0
+    assert shard_bytes(Source("https://host/a.jsonl"), 40) == 0
+    assert shard_bytes(Source(str(tmp_path / "nothing.jsonl")), 40) == 0
+    (tmp_path / "empty.jsonl").touch()
+    assert shard_bytes(Source(str(tmp_path / "*.jsonl")), 40) == 0
+    lines.write_text(LINES[:1_900])
+    assert shard_bytes(Source(str(lines)), 40) == 0
+
+
+def test_a_source_that_cannot_be_used_is_refused_as_in_one_piece(tmp_path: Path) -> None:
+    file, home = tmp_path / "answers.jsonl", Home(tmp_path / "home")
+    unusable = {"x\n": "none of the first 100 rows can be read", '{"a": 1}\n': "no column for"}
+    for line, said in unusable.items():
+        file.write_text(200 * line)
+        with pytest.raises(UserError, match=said):
+            cut(Source(str(file)), home, home.scratch / "run", 100)
+    parquet = tmp_path / "answers.parquet"
+    parquet.write_text(LINES)
+    with pytest.raises(UserError) as here:
+        cut(Source(str(parquet)), home, home.scratch / "run", 100)
+    with pytest.raises(UserError) as there:
+        load(Source(str(parquet)), tmp_path / "whole")
+    assert str(here.value) == str(there.value)
