@@ -10,6 +10,7 @@ import atexit
 import inspect
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -105,6 +106,12 @@ def _own_homes(folder: Path) -> None:
     os.environ["PREFECT_HOME"] = str(folder / "prefect")
 
 
+def _keep_bytecode() -> None:
+    """As Python does where nobody forbids it: else each process that the tests start compiles what it imports."""
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+
+
 # At import and not in a fixture: the test modules import the libraries while pytest collects them.
 SESSION = Path(tempfile.mkdtemp(prefix="answerkey-tests-"))
 ATTEMPTS = SESSION / "network-attempts.txt"
@@ -112,6 +119,7 @@ ATTEMPTS.touch()
 # Registered before any library registers its own clean-up, so it runs after a temporary server has stopped.
 atexit.register(shutil.rmtree, SESSION, ignore_errors=True)
 _own_homes(SESSION)
+_keep_bytecode()
 _started_processes_refuse_too(SESSION / "site", ATTEMPTS)
 refuse_network(str(ATTEMPTS))
 
