@@ -30,7 +30,7 @@ BlankAnswer = Literal["zero", "undefined"]
 `zero`: a missing answer is a wrong answer, so it scores the lowest value. `undefined`: it is left out.
 """
 
-Need = Literal["answer", "references", "question"]
+Need = Literal["answer", "references", "question", "context"]
 Kind = Literal["lexical", "semantic", "judge"]
 """What the work is like. `lexical`: Python code, spread over processes. `semantic`: a model in this process.
 `judge`: waiting for the network.
@@ -44,6 +44,7 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
 
 NO_REFERENCE = Undefined("no reference: every reference is missing or blank")
 NO_QUESTION = Undefined("no question: it is missing or blank")
+NO_CONTEXT = Undefined("no context: every passage is missing or blank")
 BLANK_ANSWER = "blank answer"
 
 LIMITS = ("ge", "gt", "le", "lt", "min_length", "max_length", "pattern")
@@ -150,8 +151,8 @@ class Metric(ABC):
     """Raise it whenever the same input gets another number."""
     kind: ClassVar[Kind] = "lexical"
     needs: ClassVar[frozenset[Need]] = frozenset(("answer", "references"))
-    """What a sample must have. A sample without references (or question) is undefined, a blank answer is worth
-    what `blank_answer` says; a metric that does not need an answer scores blank ones itself."""
+    """What a sample must have. A sample without references (or question, or context) is undefined, a blank answer is
+    worth what `blank_answer` says; a metric that does not need an answer scores blank ones itself."""
     method: ClassVar[str] = ""
     """What changes numbers and is no option, for the signature: `tok:unicode1|refs:best`."""
 
@@ -252,6 +253,8 @@ class Metric(ABC):
             return NO_REFERENCE
         if "question" in self.needs and is_blank(sample.question):
             return NO_QUESTION
+        if "context" in self.needs and all(map(is_blank, sample.context)):
+            return NO_CONTEXT
         if "answer" in self.needs and is_blank(sample.answer):
             return blank_outcome(self.fields, self.blank_answer)
         return None

@@ -14,7 +14,8 @@ from answerkey.metrics_core.text import is_blank
 class Sample:
     """One answer of one release to one question.
 
-    `references` and `facts` accept any sequence of texts; a single text counts as a list of one.
+    `references`, `facts` and `context` (the passages that the answer was to rest on) accept any sequence of texts; a
+    single text counts as a list of one.
     A missing answer is `None`; what a metric makes of it is the metric's `blank_answer` policy.
 
     Raises:
@@ -29,6 +30,7 @@ class Sample:
     facts: Sequence[str] = ()
     cluster: str | None = None
     slices: Mapping[str, str] = field(default_factory=dict, hash=False)
+    context: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for name in ("answer", "question", "cluster"):
@@ -37,10 +39,11 @@ class Sample:
                 raise TypeError(f"sample {self.sample_id!r}: {name} is {type(value).__name__}, expected a text")
         object.__setattr__(self, "references", self._texts("references"))
         object.__setattr__(self, "facts", self._texts("facts"))
+        object.__setattr__(self, "context", self._texts("context"))
 
     def __reduce__(self) -> tuple[type[Sample], tuple[object, ...]]:
         # A frozen dataclass with slots pickles field by field in Python, ten times slower; processes exchange many.
-        rest = (self.question, self.facts, self.cluster, self.slices)
+        rest = (self.question, self.facts, self.cluster, self.slices, self.context)
         return Sample, (self.sample_id, self.answer, self.references, *rest)
 
     def _texts(self, name: str) -> tuple[str, ...]:
@@ -65,9 +68,11 @@ class Sample:
         """`sample_key`: a hash of everything that a score depends on (128 bits, hex).
 
         The id, the cluster and the slices are not in it, so the same answer in two releases, or under two
-        ids, is scored and paid for once. References are hashed in order: a metric may name one by index.
+        ids, is scored and paid for once. References are hashed in order: a metric may name one by index. A sample
+        without context has the key that it had before there was any.
         """
-        return content_hash([self.question, self.answer, self.references, self.facts])
+        context = [self.context] if self.context else []
+        return content_hash([self.question, self.answer, self.references, self.facts, *context])
 
 
 def content_hash(value: object) -> str:

@@ -12,8 +12,9 @@ from typing import Any, Literal, get_args
 from answerkey.metrics_core.errors import UserError
 
 Key = Literal[
-    "id", "question", "answer", "references", "facts", "release", "label", "cluster", "missing_because", "repeat"
-]
+    "id", "question", "answer", "references", "facts", "context", "release", "label", "cluster", "missing_because",
+    "repeat",
+]  # fmt: skip
 KEYS: tuple[Key, ...] = get_args(Key)
 
 # The names that ragas, DeepEval, continuous-eval, Opik, Langfuse and common data sets give their columns,
@@ -27,6 +28,7 @@ _USUAL: Mapping[Key, tuple[str, ...]] = {
         "expectedOutput", "expected_answer", "reference_answer", "reference_answers", "gold_answers", "gold_answer",
     ),
     "facts": ("facts", "reference_facts", "reference_answer_facts"),
+    "context": ("retrieved_contexts", "retrieval_context", "retrieved_context", "contexts", "context"),
     "release": ("release", "model", "model_name", "model_version"),
     "cluster": ("cluster", "cluster_id"),
     "missing_because": ("missing_because",),

@@ -9,7 +9,6 @@ import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
-from dataclasses import fields as dataclass_fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -281,7 +280,7 @@ class ReferenceTable:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The part of a sample that does not depend on any release."""
+    """The part of a sample that does not depend on any release, and the context of answers that bring none."""
 
     sample_id: str
     question: str | None
@@ -289,6 +288,7 @@ class Reference:
     facts: tuple[str, ...]
     cluster: str | None
     slices: tuple[tuple[str, str | None], ...] = ()
+    context: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, raw: Raw, columns: ColumnMap, source: str) -> Reference:
@@ -311,7 +311,8 @@ class Reference:
 
     def staged(self) -> dict[str, Any]:
         """As a row of `references.parquet`."""
-        fields = {f.name: getattr(self, f.name) for f in dataclass_fields(self) if f.name != "slices"}
+        names = ("sample_id", "question", "references", "facts", "cluster")
+        fields = {name: getattr(self, name) for name in names}
         return {**fields, "sample_hash": self.hash}
 
     @property
@@ -333,7 +334,18 @@ def sample_fields(record: Mapping[str, Any], columns: ColumnMap) -> dict[str, An
         "references": _texts(record, paths, "references"),
         "facts": _texts(record, paths, "facts"),
         "cluster": clean(_text(record, paths, "cluster")),
+        "context": _context(record, columns),
     }
+
+
+def _context(record: Mapping[str, Any], columns: ColumnMap) -> tuple[str, ...]:
+    try:
+        return tuple(text for text in _texts(record, columns.paths, "context") if not is_blank(text))
+    except ValueError:
+        # A column that nobody named, and that is no list of passages: data sets have such a "context" too.
+        if "context" in columns.guessed:
+            return ()
+        raise
 
 
 def _text(record: Mapping[str, Any], paths: Mapping[Key, str], key: Key) -> str | None:
@@ -394,7 +406,8 @@ class Stager:
         answer = clean(_text(record, paths, "answer"))
         missing = clean(_text(record, paths, "missing_because")) if is_blank(answer) else None
         missing = None if is_blank(missing) else missing
-        key = Sample(reference.sample_id, answer, reference.references, question, reference.facts).key
+        context = own.context or reference.context
+        key = Sample("", answer, reference.references, question, reference.facts, context=context).key
         return {
             "row": raw.row,
             "sample_id": reference.sample_id,
@@ -405,6 +418,7 @@ class Stager:
             "repeat": repeat_of(clean(_text(record, paths, "repeat"))),
             "references": reference.references,
             "facts": reference.facts,
+            "context": context,
             "cluster": reference.cluster,
             "label": clean(_text(record, paths, "label")),
             "correct": None,
@@ -447,6 +461,7 @@ def staged_schema() -> pa.Schema:
     """Columns of `staged.parquet`, and of `accepted.parquet` after validation.
 
     `missing_because` says why a question that was asked got no answer; NULL where it got one, or nothing is known.
+    `context` has the passages that the answer was to rest on; empty where none were given.
     `repeat` tells the answers of a release to one question apart: a whole number without a sign, or any text; '1' where
     there is none.
     `row` is 1-based in the source (the line of a JSONL file, the data row of a table). `label` is the text
@@ -467,6 +482,7 @@ def staged_schema() -> pa.Schema:
             ("repeat", text),
             ("references", texts),
             ("facts", texts),
+            ("context", texts),
             ("cluster", text),
             ("label", text),
             ("correct", pa.bool_()),

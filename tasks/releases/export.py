@@ -33,6 +33,7 @@ _ANSWER_PATHS: dict[Key, str] = {
     "label": f"{_FIELDS}.label",
     "missing_because": f"{_FIELDS}.missing_because",
     "repeat": f"{_FIELDS}.repeat",
+    "context": f"{_FIELDS}.context",
 }
 _ANY_RELEASE: Mapping[str, str | None] = {"release": None, "answers_version": None}
 _BATCH = 2_000

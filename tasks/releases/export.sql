@@ -22,5 +22,5 @@ WHERE dataset = $dataset AND dataset_version = $version ORDER BY sample_id
 SELECT dataset, dataset_version, release, answers_version FROM reports WHERE report_id = $report_id
 
 -- name: answers
-SELECT sample_id, question, answer, label, missing_because, repeat, slices
+SELECT sample_id, question, answer, label, missing_because, repeat, context, slices
 FROM report_answers WHERE report_id = $report_id ORDER BY sample_id, repeat

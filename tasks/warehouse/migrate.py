@@ -16,7 +16,7 @@ from answerkey.tasks.warehouse.sql import text
 if TYPE_CHECKING:
     import duckdb
 
-VERSION = 4
+VERSION = 5
 """Of the tables as in `schema.sql`. Any change of that file needs the next one, and a migration to it."""
 
 _PACKAGE = "answerkey.tasks.warehouse"

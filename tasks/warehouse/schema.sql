@@ -45,7 +45,8 @@ CREATE TABLE IF NOT EXISTS answers (
     correct         BOOLEAN,                -- the label as a boolean; NULL: not labelled
     slices          MAP(VARCHAR, VARCHAR),  -- column to value, '(none)' where there is none
     missing_because VARCHAR,                -- why the question got no answer; such a row has no score. NULL otherwise
-    repeat          INTEGER DEFAULT 1       -- which of the release's answers to the question it is, from 1
+    repeat          INTEGER DEFAULT 1,      -- which of the release's answers to the question it is, from 1
+    context         VARCHAR[]               -- the passages that the answer was to rest on; NULL: none were given
 );
 
 -- One start of a flow, whether or not it got as far as a report.
@@ -382,7 +383,7 @@ CREATE OR REPLACE VIEW report_answers AS
 SELECT
     r.report_id, r.dataset, r.dataset_version, r.release, r.answers_version, a.sample_id, a.sample_key,
     s.question, s."references", s.facts, s."cluster", a.answer, a.label, a.correct, a.slices, a.missing_because,
-    a.repeat
+    a.repeat, a.context
 FROM reports r
 JOIN answers a
     ON a.dataset = r.dataset AND a.release = r.release AND a.answers_version = r.answers_version

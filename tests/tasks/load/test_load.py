@@ -50,6 +50,7 @@ def test_answers_and_references_of_two_files(tmp_path: Path) -> None:
         "repeat": "1",
         "references": ["Paris"],
         "facts": ["F"],
+        "context": [],
         "cluster": None,
         "label": None,
         "correct": None,
@@ -299,3 +300,29 @@ def test_a_references_file_without_questions_leaves_them_to_the_answers(tmp_path
     references = jsonl(tmp_path / "references.jsonl", [{"id": "1", "references": ["Ada"]}])
     run(home, Source(answers, references, dataset="d", release="r"), ["exact_match"])
     assert query(home, "SELECT sample_id, question FROM samples") == [("1", "Who?")]
+
+
+def test_the_context_is_part_of_the_answer_and_of_no_data_set_version(tmp_path: Path) -> None:
+    row = {"id": "q1", "question": "Q", "reference": "R", "answer": "A", "release": "one"}
+    given = [row | {"retrieved_contexts": ["first", " ", "second"]}, row | {"release": "two"}]
+    with_context, without = rows_of(stage(tmp_path, given).staged)
+    assert (with_context["context"], without["context"]) == (["first", "second"], [])
+    assert without["sample_key"] == Sample("q1", "A", ["R"], "Q").key
+    assert with_context["sample_key"] == Sample("q1", "A", ["R"], "Q", context=["first", "second"]).key
+    assert with_context["sample_hash"] == without["sample_hash"]
+
+
+def test_the_context_of_the_references_counts_where_the_answer_brings_none(tmp_path: Path) -> None:
+    references = jsonl(tmp_path / "references.jsonl", [{"id": "q1", "question": "Q", "reference": "R", "context": "C"}])
+    answers = [{"id": "q1", "answer": "A", "context": None}, {"id": "q1", "answer": "B", "context": ["own"]}]
+    staged = rows_of(stage(tmp_path, answers, references=references).staged)
+    assert [one["context"] for one in staged] == [["C"], ["own"]]
+
+
+def test_a_column_called_context_that_is_something_else_is_left_alone_unless_it_is_named(tmp_path: Path) -> None:
+    row = {"id": "q1", "question": "Q", "reference": "R", "answer": "A", "context": {"title": "T", "text": "U"}}
+    [staged] = rows_of(stage(tmp_path, [row]).staged)
+    assert staged["context"] == []
+    loaded = stage(tmp_path, [row], paths={"context": "context"})
+    [rejected] = rows_of(loaded.rejects)
+    assert rejected["reason"] == "context (context) is an object with title, text; map a path into it"

@@ -564,7 +564,8 @@ def test_raw_restores_the_row(tmp_path: Path) -> None:
     for line, given in zip(found.quarantine, staged, strict=True):
         restored = json.loads(line["raw"])
         assert list(restored) == staged_schema().names
-        assert restored == {"row": line["row"], "correct": None, "missing_because": None, "repeat": None} | given
+        added = dict.fromkeys(("correct", "missing_because", "repeat", "context"))
+        assert restored == {"row": line["row"]} | added | given
         table = pa.Table.from_pylist([restored], schema=staged_schema())
         assert table.equals(pq.read_table(tmp_path / "staged.parquet").slice(line["row"] - 1, 1))
     assert found.quarantine[0]["sample_id"] == "ид-1"

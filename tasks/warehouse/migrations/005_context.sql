@@ -1,0 +1,2 @@
+-- The passages that answers were to rest on. Of what was stored, none are known.
+ALTER TABLE IF EXISTS answers ADD COLUMN context VARCHAR[];
