@@ -46,7 +46,7 @@ def main() -> None:
     bound = chosen.samples * chosen.latency / chosen.concurrency
     print(f"{chosen.samples:,} samples, {chosen.latency * 1_000:.0f} ms, {chosen.concurrency} at once: {bound:.2f} s")
     with tempfile.TemporaryDirectory() as folder, JudgeProcess("--latency", str(chosen.latency)) as server:
-        options = JudgeOptions(judges=(f"{chosen.model}@{server.url}",), concurrency=chosen.concurrency)
+        options = JudgeOptions(judges=(f"{chosen.model}@{server.url}",), concurrency=chosen.concurrency, probes="never")
         access = Access("none", ledger=folder)
         _timed([_sample(-1)], options, access)
         wall, cpu = asyncio.run(_bare(chosen.model, server.url, chosen.samples, chosen.concurrency))

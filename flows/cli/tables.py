@@ -256,6 +256,7 @@ def print_estimates(estimates: Sequence[Cost], *, as_json: bool, models: str = "
     tokens = f"{_rough(asked)}/{_rough(answered)}"
     rows.append(("total", "", f"{calls:,}", f"{known:,}", tokens, dollars(total_usd(estimates))))
     decided = [f"{one.metric}: the offline judge decides {one.offline:,}" for one in estimates if one.offline]
+    decided += [f"{one.metric}: {one.probes:,} of the calls test the judges" for one in estimates if one.probes]
     page = grid(f"dry run: what {models} would be asked", head, rows, groups=[*("metric" for _ in estimates), "total"])
     show(*page, *decided, "no model was asked; reply tokens are estimated, and failed calls come on top")
 

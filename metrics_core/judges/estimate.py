@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
+from answerkey.metrics_core.judges.probes import Probe, draw_of
 from answerkey.metrics_core.judges.votes import DECIDED_BY
-from answerkey.metrics_core.llm.cost import Cost, CostCounter, known_replies
+from answerkey.metrics_core.llm.cost import Cost, CostCounter, ExpectedCall, Replies, known_replies
 from answerkey.metrics_core.measurement import Outcome, Scored
 from answerkey.metrics_core.sample import Sample
 
@@ -30,6 +31,7 @@ def estimate_cost(metric: JudgeMetric, samples: Iterable[Sample]) -> Cost:
     0
     """
     n_samples = offline = 0
+    draws: list[int] = []
     seats = metric.judge.seats()
     with known_replies(metric.access.ledger) as replies:
         counter = CostCounter(replies)
@@ -38,10 +40,28 @@ def estimate_cost(metric: JudgeMetric, samples: Iterable[Sample]) -> Cost:
             if decided is not None:
                 offline += isinstance(decided, Scored) and DECIDED_BY in decided.details
                 continue
+            new = 0
             for judge, repeat in seats:
                 for call in metric.expected_calls(sample, judge, repeat, replies):
-                    counter.add(call)
-    return counter.cost(metric.name, n_samples, offline)
+                    new += counter.add(call)
+            if new and (draw := draw_of(sample)):
+                draws.append(draw)
+        of_rows = counter.calls
+        if of_rows:
+            for call in _of_probes(metric, metric.probes_for(n_samples), draws, replies):
+                counter.add(call)
+    return counter.cost(metric.name, n_samples, offline, probes=counter.calls - of_rows)
+
+
+def _of_probes(
+    metric: JudgeMetric, probes: Sequence[Probe], draws: Sequence[int], replies: Replies
+) -> Iterator[ExpectedCall]:
+    """The calls about probes: all of them before the rows, then one for each draw."""
+    asked = [(probe, 0) for probe in probes]
+    asked += [(probes[draw % len(probes)], draw) for draw in draws if probes]
+    for judge in (judge for judge, repeat in metric.judge.seats() if not repeat):
+        for probe, repeat in asked:
+            yield from metric.expected_calls(probe.sample, judge, repeat, replies)
 
 
 def _with_known(metric: JudgeMetric, samples: Iterable[Sample]) -> Iterator[tuple[Sample, Outcome | None]]:

@@ -10,14 +10,22 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
-from answerkey.metrics_core.judges.probes import Probe
+from answerkey.metrics_core.judges.probes import (
+    FEWEST_ANSWERS,
+    Examination,
+    Examined,
+    JudgeStopped,
+    Probe,
+    draw_of,
+    examination_of,
+)  # fmt: skip
 from answerkey.metrics_core.judges.prompt import Prompt
 from answerkey.metrics_core.judges.votes import SPREAD, Vote, combine
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
-from answerkey.metrics_core.llm.client import Client, NoUsableReply
+from answerkey.metrics_core.llm.client import Asker, Client, NoUsableReply
 from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.request import Request
@@ -81,6 +89,19 @@ class JudgeMetric(Metric):
         """What its judges are tested with; empty: nothing."""
         return ()
 
+    def probes_for(self, answers: int) -> tuple[Probe, ...]:
+        """What its judges are tested with in a run of so many answers."""
+        wanted = self.judge.probes
+        asked = wanted == "always" or (wanted == "auto" and answers >= FEWEST_ANSWERS)
+        return self.probes if asked and not self.judge.offline else ()
+
+    def of_run(self, answers: int) -> Self:
+        """The same metric for a part of a run of so many answers."""
+        if self.judge.probes != "auto":
+            return self
+        probing = "always" if self.probes_for(answers) else "never"
+        return replace(self, judge=self.judge.model_copy(update={"probes": probing}))
+
     @property
     def workload(self) -> Kind:
         """The offline judge is a model in this process."""
@@ -118,7 +139,7 @@ class JudgeMetric(Metric):
         started = time.perf_counter()
         local = self.known(samples)
         pending = [sample for sample, known in zip(samples, local, strict=True) if known is None]
-        judged = iter(self._judged(pending, started) if pending else ())
+        judged = iter(self._judged(pending, len(samples), started) if pending else ())
         signature = self.signature
         known_already = Usage(), False, ()
         return [
@@ -126,7 +147,7 @@ class JudgeMetric(Metric):
             for sample, known in zip(samples, local, strict=True)
         ]
 
-    def _judged(self, samples: Sequence[Sample], started: float) -> list[Judged]:
+    def _judged(self, samples: Sequence[Sample], answers: int, started: float) -> list[Judged]:
         if self.judge.offline:
             outcomes = self.judge_offline(samples)
             # Samples are judged together, so each gets an equal part of the time.
@@ -134,7 +155,7 @@ class JudgeMetric(Metric):
             return [(outcome, usage, False, ()) for outcome in outcomes]
         from answerkey.metrics_core.llm import loop as runtime
 
-        work = _Work(self, len(samples))
+        work = _Work(self, len(samples), self.probes_for(answers))
         return runtime.run(work.judge(samples), work.say_how_far)
 
     def known(self, samples: Sequence[Sample]) -> list[Outcome | None]:
@@ -162,7 +183,7 @@ class JudgeMetric(Metric):
         """What the offline judge says about samples that need a judge; same length, same order."""
 
     @abstractmethod
-    async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
+    async def vote(self, client: Asker, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """What one language model says about one sample.
 
         Raises:
@@ -205,13 +226,17 @@ def check(options: JudgeOptions, api_key: str | None = None) -> None:
 class _Work:
     """The judging of one list of samples, and how far it is."""
 
-    def __init__(self, metric: JudgeMetric, total: int) -> None:
+    def __init__(self, metric: JudgeMetric, total: int, probes: tuple[Probe, ...]) -> None:
         self._metric = metric
         self._options, access = metric.judge, metric.access
         self._access = access if access.run else replace(access, run=uuid.uuid4().hex)
         self._seats = metric.judge.seats(access.api_key)
         self._total, self._done, self._failed = total, 0, 0
         self._client: Client | None = None
+        self._examination: Examination | None = None
+        if probes:
+            judges = tuple(judge for judge, repeat in self._seats if not repeat)
+            self._examination = examination_of(self._access.run, metric.name, metric.main.name, probes, judges)
 
     async def judge(self, samples: Sequence[Sample]) -> list[Judged]:
         from answerkey.metrics_core.llm import loop as runtime
@@ -222,14 +247,29 @@ class _Work:
         limits = self._options.limits
         async with runtime.connect(self._access, limits, "judge", checked) as client:
             self._client = client
-            return await runtime.each(samples, lambda sample: self._one(client, sample), self._options.concurrency)
+            return await runtime.each(samples, lambda sample: self._examined(client, sample), self._options.concurrency)
 
-    async def _one(self, client: Client, sample: Sample) -> Judged:
+    async def _examined(self, client: Client, sample: Sample) -> Judged:
+        """One sample, between the probes."""
+        examination = self._examination
+        if examination is None:
+            return await self._one(client, sample)
+
+        async def answer(probe: Probe, judge: ModelRef, repeat: int) -> Outcome:
+            return (await self._vote(client, probe.sample, judge, repeat, Bill())).outcome
+
+        judged = await self._one(Examined(client, examination, answer), sample)
+        outcome, _, from_ledger, _ = judged
+        if isinstance(outcome, Scored) and not from_ledger and (draw := draw_of(sample)):
+            await examination.go_on(draw, answer)
+        return judged
+
+    async def _one(self, asker: Asker, sample: Sample) -> Judged:
         started = time.perf_counter()
         bills = [Bill() for _ in self._seats]
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(self._vote(client, sample, judge, repeat, bill))
+                group.create_task(self._vote(asker, sample, judge, repeat, bill))
                 for (judge, repeat), bill in zip(self._seats, bills, strict=True)
             ]
         main, votes = self._metric.main, [task.result() for task in tasks]
@@ -241,12 +281,12 @@ class _Work:
         known = not bill.calls and not any(isinstance(vote.outcome, Failed | Skipped) for vote in votes)
         return outcome, usage, known, tuple(dict.fromkeys(bill.requests))
 
-    async def _vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Vote:
+    async def _vote(self, asker: Asker, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Vote:
         try:
-            outcome = await self._metric.vote(client, sample, judge, repeat, bill)
+            outcome = await self._metric.vote(asker, sample, judge, repeat, bill)
         except NoUsableReply as error:
             outcome = Failed(error.code, error.message, bill.calls)
-        except BudgetUsedUp as error:
+        except (BudgetUsedUp, JudgeStopped) as error:
             outcome = Skipped(str(error))
         return Vote(judge.label, repeat, outcome)
 
@@ -254,7 +294,8 @@ class _Work:
         # Work that waits for its turn has nothing to say.
         if self._client is None or not (self._done or self._client.calls):
             return
+        probes = f"{self._examination.tally()}, " if self._examination else ""
         _log.info(
-            f"{self._metric.name}: {self._done:,}/{self._total:,} samples, {self._client.tally()}, "
+            f"{self._metric.name}: {self._done:,}/{self._total:,} samples, {probes}{self._client.tally()}, "
             f"{self._failed:,} failed"
         )

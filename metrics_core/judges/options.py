@@ -18,6 +18,9 @@ Jury = Literal["majority", "unanimous", "mean"]
 `unanimous`: the lowest vote, so an answer passes only if every vote passes it. `mean`: the mean vote.
 """
 
+Probing = Literal["auto", "always", "never"]
+"""Whether judges are tested with probes: `auto` where there are enough answers to judge that it is worth the calls."""
+
 OFFLINE = "offline"
 """The judge that calls no model API: rules and a small model, on this machine."""
 
@@ -77,6 +80,12 @@ class JudgeOptions(Validated):
         title="Cascade",
         description="Let the offline judge decide meaning_match where it errs in at most this share, for instance "
         "0.02, and ask the judges only about the rest. 0: ask them about everything.",
+    )
+    probes: Probing = Field(
+        "auto",
+        title="Probes",
+        description="Ask each judge 12 questions with known verdicts before the first answer, and one more after every "
+        "50 or so; one that is wrong too often is stopped. auto: in runs of at least 50 answers.",
     )
     jury: Jury = Field(
         "majority",

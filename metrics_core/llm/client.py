@@ -21,7 +21,7 @@ import random
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.async_ledger import AsyncLedger
@@ -106,6 +106,13 @@ class _Standing:
     replied: bool = False
     lost: int = 0
     given_up: tuple[str, str] | None = None
+
+
+class Asker(Protocol):
+    """What asks a model, as `Client` does."""
+
+    async def ask(self, model: ModelRef, request: Request, read: Callable[[str], T], bill: Bill) -> T:
+        """See `Client.ask`."""
 
 
 class Client:
@@ -201,6 +208,14 @@ class Client:
             LedgerError: the ledger cannot be used.
         """
         return await self._ledger.origin(request.key)
+
+    async def knows(self, request: Request, read: Callable[[str], T]) -> bool:
+        """Whether the ledger has a reply to this request that `read` can read.
+
+        Raises:
+            LedgerError: the ledger cannot be used.
+        """
+        return await self._known(request.key, read) is not None
 
     async def _known(self, key: str, read: Callable[[str], T]) -> tuple[T] | None:
         reply = await self._ledger.reply(key)

@@ -36,6 +36,7 @@ class Cost:
 
     `calls` is exact if no call fails and every reply can be read at once. Tokens are counted by the tokenizer that
     litellm has for the model; those of the replies are guessed. `offline`: samples that are decided without a call.
+    `probes`: those of the calls that are not about samples, but test the judges.
     """
 
     metric: str
@@ -46,6 +47,7 @@ class Cost:
     tokens_out: int
     cost_usd: float | None
     offline: int = 0
+    probes: int = 0
 
 
 @contextmanager
@@ -68,8 +70,9 @@ class CostCounter:
 
     >>> counter = CostCounter(lambda key: "a reply that the ledger has")
     >>> counter.add(ExpectedCall(ModelRef("openai/m"), Request("openai/m", "p@1", "", "Hi", ""), tokens_out=5))
-    >>> counter.cost("meaning_match", samples=1)
-    Cost(metric='meaning_match', samples=1, calls=0, in_ledger=1, tokens_in=0, tokens_out=0, cost_usd=0.0, offline=0)
+    False
+    >>> counter.cost("meaning_match", samples=1)  # doctest: +ELLIPSIS
+    Cost(metric='meaning_match', samples=1, calls=0, in_ledger=1, tokens_in=0, tokens_out=0, cost_usd=0.0, ...)
     """
 
     def __init__(self, replies: Replies) -> None:
@@ -78,15 +81,20 @@ class CostCounter:
         self._known = self._tokens_in = self._tokens_out = 0
         self._cost: float | None = 0.0
 
-    def add(self, call: ExpectedCall) -> None:
-        """One more call, unless the same request was added before."""
+    @property
+    def calls(self) -> int:
+        """How many will be made."""
+        return len(self._seen) - self._known
+
+    def add(self, call: ExpectedCall) -> bool:
+        """One more call, unless the same request was added before. Returns whether it will be made."""
         key, request = call.request.key, call.request
         if key in self._seen:
-            return
+            return False
         self._seen.add(key)
         if call.exact and self._replies(key) is not None:
             self._known += 1
-            return
+            return False
         tokens_in = _prompt_tokens(call.model, request.system) + count_tokens(call.model, request.user)
         self._tokens_in, self._tokens_out = self._tokens_in + tokens_in, self._tokens_out + call.tokens_out
         price = abilities(call.model.model).price
@@ -94,11 +102,12 @@ class CostCounter:
             self._cost = None
         else:
             self._cost += tokens_in * price[0] + call.tokens_out * price[1]
+        return True
 
-    def cost(self, name: str, samples: int, offline: int = 0) -> Cost:
+    def cost(self, name: str, samples: int, offline: int = 0, probes: int = 0) -> Cost:
         """All of them together, for this metric and this many samples."""
         spent = self._tokens_in, self._tokens_out, self._cost
-        return Cost(name, samples, len(self._seen) - self._known, self._known, *spent, offline)
+        return Cost(name, samples, self.calls, self._known, *spent, offline, probes)
 
 
 # Prompts are long and few.

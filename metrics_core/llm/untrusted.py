@@ -21,9 +21,23 @@ _MARKUP = str.maketrans(dict.fromkeys('<>`"', " "))
 # Brackets and backticks could open or close something; so could a square bracket before a name with a capital or a
 # slash, since [INST] and [/INST] are control tokens of some models wherever they stand (no JSON has one there but
 # in a text). The rest is what a model reads and a person does not see: controls, format characters (zero width,
-# bidi, tags), private use, variation selectors, unassigned characters.
-_HIDDEN = r"\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}"
-_ESCAPED = regex.compile(rf"[<>`{_HIDDEN}]+|\[(?=/|[a-z]*[A-Z])")
+# bidi, tags), private use, variation selectors, unassigned characters, blank symbols.
+_HIDDEN = r"\p{Cc}\p{Cf}\p{Cn}\p{Co}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800\U0001d159"
+# Role markers of other shapes, told by their shape, since every family of models has its own: a bracket of any script
+# beside a bar ([|user|]), around a role ([user], and in full width) or a name_of_parts ([im_start], but no index of an
+# array), or a few letters from a tilde (]~b]user). What has no such marker is written as it always was: what is sent
+# is part of the key of a paid reply.
+_OPEN, _CLOSE, _BAR = r"[\[［＜﹤〈〈⟨⟪‹❮❰【〖〔《⟦〚]", r"[\]］＞﹥〉〉⟩⟫›❯❱】〗〕》⟧〛]", r"[|｜¦│∣❘⏐]"
+_ROLE = "(?i:system|sys|developer|user|human|assistant|model|tool|inst|bos|eos|begin|end|sep|pad)"
+_MARKER = "|".join(
+    (
+        rf"{_OPEN}(?={_BAR})|(?<={_BAR}){_CLOSE}",
+        rf"{_OPEN}(?=[/!]?{_ROLE}{_CLOSE})",
+        rf"(?<!\w){_OPEN}(?=[/!]?[a-z]+(?:_[a-z]+)+{_CLOSE})",
+        r"[\[\]](?=[a-z!]{0,2}~)|(?<=~[a-z!]{0,2})[\[\]]",
+    )
+)
+_ESCAPED = regex.compile(rf"[<>`{_HIDDEN}]+|\[(?=/|[a-z]*[A-Z])|{_MARKER}")
 
 
 def one_line(text: str) -> str:

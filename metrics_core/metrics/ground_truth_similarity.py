@@ -21,8 +21,10 @@ from answerkey.metrics_core.judges.facts import (
     read_matches,
 )  # fmt: skip
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
+from answerkey.metrics_core.judges.known_answers import FACTS
+from answerkey.metrics_core.judges.probes import Probe
 from answerkey.metrics_core.judges.prompt import Prompt
-from answerkey.metrics_core.llm.client import Client
+from answerkey.metrics_core.llm.client import Asker
 from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable
@@ -63,6 +65,11 @@ class GroundTruthSimilarity(JudgeMetric):
         Field("fact_f1", "harmonic mean of the two"),
     )
 
+    @property
+    def probes(self) -> tuple[Probe, ...]:
+        """Twelve, in several languages."""
+        return FACTS
+
     def offline_signature(self) -> str:
         """Those of the offline matcher and of the grammar that splits facts."""
         from answerkey.metrics_core.offline_judge import matcher
@@ -82,7 +89,7 @@ class GroundTruthSimilarity(JudgeMetric):
             return degenerate(replace(sample, references=sample.facts), self.fields, self.blank_answer)
         return super().without_judge(sample)
 
-    async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
+    async def vote(self, client: Asker, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """Decompose the references that are not yet in the ledger, then match."""
         references: list[tuple[str, ...]] = [own] if (own := merged(sample.facts)) else []
         indices: list[int | None] = [None]

@@ -11,9 +11,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
+from answerkey.metrics_core.judges.known_answers import MEANINGS
+from answerkey.metrics_core.judges.probes import Probe
 from answerkey.metrics_core.judges.prompt import Prompt, load_prompt
 from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH, SPREAD, MatchVerdict
-from answerkey.metrics_core.llm.client import Client
+from answerkey.metrics_core.llm.client import Asker
 from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable, read_object, read_scores, reason_of
@@ -109,6 +111,11 @@ class MeaningMatch(JudgeMetric):
         )
         return outcomes
 
+    @property
+    def probes(self) -> tuple[Probe, ...]:
+        """Twelve, in several languages."""
+        return MEANINGS
+
     def offline_signature(self) -> str:
         """That of the offline matcher."""
         from answerkey.metrics_core.offline_judge import matcher
@@ -135,7 +142,7 @@ class MeaningMatch(JudgeMetric):
         spread = {SPREAD: 0.0} if len(self.fields) > 1 else {}
         return replace(scored, values={**scored.values, **spread}, details={**scored.details, DECIDED_BY: "offline"})
 
-    async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
+    async def vote(self, client: Asker, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """One call: all references at once."""
         usable = sample.usable_references
         asked = request(PROMPT, _fields(sample), judge, repeat)

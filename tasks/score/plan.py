@@ -80,10 +80,11 @@ def plan(
         folder = _part_folder(metric.signature, need.contents)
         if kind == "judge":
             folder = home.shared_name(out / folder)
+        scored = portable(_of_run(metric, need.n_todo))
         size = _shard_size(need.n_todo, _SHARD_ROWS[kind], share)
         shards += [
             Shard(
-                portable(metric), address, todo, first, count, f"{folder}/{first}-{first + count}.parquet", need.places,
+                scored, address, todo, first, count, f"{folder}/{first}-{first + count}.parquet", need.places,
             )
             for first in range(0, need.n_todo, size)
             for count in [min(size, need.n_todo - first)]
@@ -96,6 +97,11 @@ def plan(
         tuple((name, need.n_known) for name, need in named),
         tuple((name, need.n_todo) for name, need in named),
     )
+
+
+def _of_run(metric: Metric, n_todo: int) -> Metric:
+    # Whether judges are probed is decided by the size of the run, not of a shard.
+    return metric.of_run(n_todo) if isinstance(metric, JudgeMetric) else metric
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ def content(shards: list[Shard]) -> list[dict[str, Any]]:
 
 
 def asking(server: JudgeServer, **options: Any) -> dict[str, Any]:
-    return dict(judge=JudgeOptions(judges=(f"openai/m@{server.url}",), **options))
+    return dict(judge=JudgeOptions(judges=(f"openai/m@{server.url}",), probes="never", **options))
 
 
 def no_key(_shard: Shard) -> str:

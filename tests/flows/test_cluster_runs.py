@@ -82,7 +82,16 @@ def test_kill_9_of_a_run_costs_no_answer(
     monkeypatch.setenv("ANSWERKEY_JUDGE_KEY", KEY)
     file, home = jsonl(tmp_path / "faq.jsonl", rows(1_500)), tmp_path / "home"
     with JudgeServer(agreeable, latency=0.05) as judge:
-        asked = ("--metrics", "meaning_match", "--judge", f"openai/m@{judge.url}", "--judge-concurrency", "8")
+        asked = (
+            "--metrics",
+            "meaning_match",
+            "--judge",
+            f"openai/m@{judge.url}",
+            "--judge-concurrency",
+            "8",
+            "--probes",
+            "never",
+        )
         words = (*asked, "--home", home, "--runner", dask_cluster.address)
         run = subprocess.Popen(
             command("evaluate", file, *words), env={**os.environ, "PREFECT_API_URL": server},

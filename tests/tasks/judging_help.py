@@ -11,9 +11,9 @@ MODEL = "openai/some-model"
 
 
 def judged(url: str, **changes: Any) -> dict[str, Any]:
-    """Options that ask one model at `url`."""
+    """Options that ask one model at `url`, without probes."""
     access = Access(**{name: changes.pop(name) for name in ("ledger", "run") if name in changes})
-    return dict(judge=JudgeOptions(judges=(f"{MODEL}@{url}",), **changes), access=access)
+    return dict(judge=JudgeOptions(**{"judges": (f"{MODEL}@{url}",), "probes": "never", **changes}), access=access)
 
 
 def wordy(body: Body) -> str:

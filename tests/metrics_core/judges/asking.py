@@ -40,9 +40,12 @@ class Setup(NamedTuple):
 
 
 def setup(*judges: str, **changes: Any) -> Setup:
-    """Options and access from one set of keywords; `key`, `ledger` and `run` are for the access."""
+    """Options and access from one set of keywords; `key`, `ledger` and `run` are for the access.
+
+    Judges are not probed: what they say here is fixed, and calls are counted.
+    """
     own = {name: changes.pop(name) for name in ("api_key", "ledger", "run") if name in changes}
-    return Setup(JudgeOptions(**{"judges": judges, **changes}), Access(**{"api_key": KEY, **own}))
+    return Setup(JudgeOptions(**{"judges": judges, "probes": "never", **changes}), Access(**{"api_key": KEY, **own}))
 
 
 def options(server: JudgeServer, model: str = "", **changes: Any) -> Setup:
