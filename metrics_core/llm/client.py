@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -103,6 +103,7 @@ class _Standing:
     """What a run has learned about one model: whether it ever replied, and why it is not asked any more."""
 
     queue: Queue
+    transport: Transport
     replied: bool = False
     lost: int = 0
     given_up: tuple[str, str] | None = None
@@ -123,17 +124,18 @@ class Client:
         run: what the budget is counted for.
         limits: of the run.
         noun: the word for a model in messages.
-        transport: carries the calls.
+        transports: what carries the calls to a model; waited for before the first one.
         queues: the queue of each model.
         formats: what each model accepts, as learned so far; the flag says whether a format is asked for at all.
     """
 
     def __init__(
-        self, ledger: AsyncLedger, run: str, limits: CallLimits, noun: str, transport: Transport,
-        queues: Callable[[ModelRef], Queue], formats: Callable[[ModelRef, bool], FormatNegotiation],
+        self, ledger: AsyncLedger, run: str, limits: CallLimits, noun: str,
+        transports: Callable[[ModelRef], Awaitable[Transport]], queues: Callable[[ModelRef], Queue],
+        formats: Callable[[ModelRef, bool], FormatNegotiation],
     ) -> None:  # fmt: skip
-        self._ledger, self._limits, self._noun, self._transport = ledger, limits, noun, transport
-        self._queues, self._formats = queues, formats
+        self._ledger, self._limits, self._noun = ledger, limits, noun
+        self._transports, self._queues, self._formats = transports, queues, formats
         self._spending = Spending(ledger, run, limits)
         self._asking: dict[str, asyncio.Future[NoUsableReply | None]] = {}
         self._standings: dict[ModelRef, _Standing] = {}
@@ -243,8 +245,8 @@ class Client:
 
     async def _retry(self, attempt: Attempt, read: Callable[[str], T]) -> Response[T]:
         """Call until there is a reply, readable or not."""
+        standing = await self._standing(attempt.model)
         formats, troubles = self._formats_of(attempt), 0
-        standing = self._standing(attempt.model)
         other: ResponseFormat | None = None
         while True:
             try:
@@ -271,9 +273,10 @@ class Client:
     def _formats_of(self, attempt: Attempt) -> FormatNegotiation:
         return self._formats(attempt.model, bool(attempt.request.schema))
 
-    def _standing(self, model: ModelRef) -> _Standing:
+    async def _standing(self, model: ModelRef) -> _Standing:
         if model not in self._standings:
-            self._standings[model] = _Standing(self._queues(model))
+            transport = await self._transports(model)
+            self._standings.setdefault(model, _Standing(self._queues(model), transport))
         return self._standings[model]
 
     def _give_up(self, standing: _Standing, error: CallError) -> None:
@@ -311,7 +314,7 @@ class Client:
             attempt.calls += 1
             started, reply = time.monotonic(), None
             try:
-                reply = await self._send(attempt)
+                reply = await self._send(attempt, standing.transport)
                 response, signal = parse(reply, read, plain=not attempt.request.schema), "ok"
                 status, outcome = _success(response)
                 return response
@@ -345,10 +348,10 @@ class Client:
             attempt.started = time.monotonic()
         return ticket
 
-    async def _send(self, attempt: Attempt) -> Reply:
+    async def _send(self, attempt: Attempt, transport: Transport) -> Reply:
         timeout = max(0.001, min(self._limits.timeout_s, self._seconds_left(attempt)))
         settings = attempt.response_format.settings(attempt.request, attempt.max_tokens)
-        return await self._transport.send(attempt.model, attempt.messages, settings, timeout)
+        return await transport.send(attempt.model, attempt.messages, settings, timeout)
 
     def _cut_short(self, attempt: Attempt, error: CallError) -> bool:
         """Whether a call ended because the time of its question did: that says nothing of the server."""

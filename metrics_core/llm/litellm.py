@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import logging
-import math
 import os
 import re
-import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.model import ModelRef, provider_address
 from answerkey.metrics_core.llm.request import Message
-from answerkey.metrics_core.llm.transport import CallError, Reply, said_by_server, token_count, without_secrets
+from answerkey.metrics_core.llm.transport import CallError, Reply, reply_of, seconds_to_wait, without_secrets
+
+if TYPE_CHECKING:
+    import httpx
 
 _TRANSIENT = frozenset((408, 409, 425, 500, 502, 503, 504, 520, 522, 524, 529))
 _FATAL = frozenset((401, 402, 403, 404))
@@ -30,6 +32,10 @@ _BROKEN = frozenset(("ConnectError", "ReadError", "WriteError", "CloseError", "R
 _DROPPABLE = ("temperature", "seed")
 
 KEYLESS = "no-key-needed"
+NO_CHOICES = CallError("trouble", "no_choices", "the server's answer has no choices")
+
+_HELLO: Sequence[Message] = ({"role": "user", "content": "Hello"},)
+_REHEARSAL_S = 60.0
 
 
 def litellm() -> Any:
@@ -56,6 +62,11 @@ def _quiet() -> tuple[Any, ContextVar[bool] | None]:
     module.suppress_debug_info = True
     # Where a call's `max_retries=0` is taken for "not given", this is what counts.
     module.DEFAULT_MAX_RETRIES = 0  # type: ignore[attr-defined]
+    from litellm.llms.custom_httpx.http_handler import AsyncHTTPHandler
+
+    from answerkey.metrics_core.llm.http import Carrier
+
+    setattr(AsyncHTTPHandler, "create_async_transport", staticmethod(lambda **_: Carrier()))  # noqa: B010
     # Every full collection would walk litellm's price tables, which takes a quarter of the time of a call.
     gc.collect()
     gc.freeze()
@@ -75,23 +86,16 @@ def retry_after(error: Exception) -> float | None:
     True
     """
     # litellm keeps the server's headers here, and gives `error.response` empty ones.
-    headers = getattr(error, "litellm_response_headers", None) or {}
-    for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
-        text = str(headers.get(name) or "")
-        try:
-            seconds = float(text) * unit
-        except ValueError:
-            try:
-                seconds = parsedate_to_datetime(text).timestamp() - time.time()
-            except (ValueError, OverflowError):
-                continue
-        if math.isfinite(seconds):
-            return max(seconds, 0.0)
-    return None
+    return seconds_to_wait(getattr(error, "litellm_response_headers", None) or {})
 
 
 class LiteLLM:
     """The `Transport` that litellm is, for every provider that it knows."""
+
+    async def prepare(self, model: ModelRef) -> None:
+        """See `Transport`."""
+        # litellm imports some of what it needs with its first call. In a thread, so that other calls go on meanwhile.
+        await asyncio.to_thread(asyncio.run, self.rehearse(model, _HELLO, {"max_tokens": 1}))
 
     async def send(
         self, model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any], timeout_s: float
@@ -100,15 +104,29 @@ class LiteLLM:
         try:
             # litellm's timeout ends a silent server; ours also one that sends a byte now and then.
             async with asyncio.timeout(timeout_s):
-                response = await litellm().acompletion(
-                    model=model.model, messages=list(messages), timeout=timeout_s, num_retries=0, max_retries=0,
-                    drop_params=True, **_address(model), **settings,
-                )  # fmt: skip
+                response = await _complete(model, messages, settings, timeout_s)
         except TimeoutError as error:
             raise CallError("trouble", "timeout", f"no reply within {timeout_s:g} s") from error
         except Exception as error:
-            raise _sorted(error, model, timeout_s) from error
+            raise sorted_error(error, model, timeout_s) from error
         return _reply(response, model)
+
+    async def rehearse(
+        self, model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any]
+    ) -> list[httpx.Request]:
+        """The requests that `send` would make, usually one. Nothing is sent."""
+        from answerkey.metrics_core.llm.http import rehearsed
+
+        with rehearsed() as requests, suppress(Exception):
+            await _complete(model, messages, settings, _REHEARSAL_S)
+        return requests
+
+
+async def _complete(model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any], timeout_s: float) -> Any:
+    return await litellm().acompletion(
+        model=model.model, messages=list(messages), timeout=timeout_s, num_retries=0, max_retries=0, drop_params=True,
+        **_address(model), **settings,
+    )  # fmt: skip
 
 
 def _address(model: ModelRef) -> dict[str, str]:
@@ -125,22 +143,49 @@ def _address(model: ModelRef) -> dict[str, str]:
 def _reply(response: Any, model: ModelRef) -> Reply:
     choice = response.choices[0] if getattr(response, "choices", None) else None
     if choice is None:
-        raise CallError("trouble", "no_choices", "the server's answer has no choices")
+        raise NO_CHOICES
     usage = getattr(response, "usage", None)
-    # litellm gives 0 where the server gave nothing, and there is no prompt without a token.
-    tokens_in = token_count(getattr(usage, "prompt_tokens", None)) or None
-    return Reply(
-        text=said_by_server(choice.message.content, model),
-        finish_reason=said_by_server(choice.finish_reason, model),
-        tokens_in=tokens_in,
-        tokens_out=token_count(getattr(usage, "completion_tokens", None)) if tokens_in else None,
-        model=said_by_server(response.model, model),
-        fingerprint=said_by_server(getattr(response, "system_fingerprint", ""), model),
-        cached_tokens=token_count(getattr(getattr(usage, "prompt_tokens_details", None), "cached_tokens", None)),
+    return reply_of(
+        choice.message.model_dump(),
+        choice.finish_reason,
+        usage.model_dump() if usage else {},
+        (response.model, getattr(response, "system_fingerprint", None)),
+        model,
     )
 
 
-def _sorted(error: Exception, model: ModelRef, timeout_s: float) -> CallError:
+class _Answered(Exception):
+    """A server's error, as litellm takes it from client libraries."""
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str], body: object) -> None:
+        super().__init__(message)
+        self.status_code, self.message, self.headers, self.body = status, message, headers, body
+
+
+def error_of(status: int, headers: Mapping[str, str], text: str, model: ModelRef, timeout_s: float) -> CallError:
+    """What an answer with an error says, by litellm's own tables of errors."""
+    try:
+        body = json.loads(text)
+    except ValueError:
+        body = None
+    message = f"Error code: {status} - {text if body is None else body}"
+    detail = body.get("error", body) if isinstance(body, dict) else body
+    name, provider = _split(model.model)
+    try:
+        litellm().exception_type(
+            model=name, original_exception=_Answered(status, message, headers, detail), custom_llm_provider=provider
+        )
+    except Exception as error:
+        if status == 422 and getattr(error, "status_code", None) == 400:
+            setattr(error, "status_code", status)  # noqa: B010
+        return sorted_error(error, model, timeout_s)
+    return CallError("trouble", "client", without_secrets(message, model))
+
+
+def sorted_error(error: Exception, model: ModelRef, timeout_s: float) -> CallError:
+    """An error of a call, classified. No message has a key in it."""
+    if (known := _known(error)) is not None:
+        return CallError(known.kind, known.code, without_secrets(known.message, model))
     # litellm's errors carry a status, whatever class they are; a broken connection has 500 or none.
     status = getattr(error, "status_code", None)
     message = without_secrets(str(error), model)
@@ -150,6 +195,13 @@ def _sorted(error: Exception, model: ModelRef, timeout_s: float) -> CallError:
         return _by_class(error, status, message) or _by_status(error, status, message, timeout_s)
     # What litellm does not expect in a server's answer surfaces as any error at all.
     return CallError("trouble", "client", f"{type(error).__name__}: {message}")
+
+
+def _known(error: BaseException | None) -> CallError | None:
+    """The error of our own somewhere down the chain of causes, if there is one."""
+    while error is not None and not isinstance(error, CallError):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 def _is_broken(error: BaseException | None) -> bool:
@@ -210,7 +262,7 @@ def abilities(model: str, noun: str = "model") -> Abilities:
     """
     library = litellm()
     try:
-        name, provider, _, _ = library.get_llm_provider(model)
+        name, provider = _split(model)
     except library.BadRequestError as error:
         raise UserError(
             f"{noun} {model!r}: litellm knows no such provider; write PROVIDER/MODEL, for instance openai/gpt-4o-mini"
@@ -220,6 +272,20 @@ def abilities(model: str, noun: str = "model") -> Abilities:
     asked, answered = listed.get("input_cost_per_token"), listed.get("output_cost_per_token")
     price = None if asked is None or answered is None else (float(asked), float(answered))
     return Abilities(price, frozenset(known))
+
+
+@cache
+def _split(model: str) -> tuple[str, str]:
+    name, provider, _, _ = litellm().get_llm_provider(model)
+    return name, provider
+
+
+def provider_of(model: str) -> str:
+    """The provider of a model, as litellm names it; empty where it knows none."""
+    try:
+        return _split(model)[1]
+    except Exception:
+        return ""
 
 
 def check(models: Iterable[ModelRef], limits: CallLimits, noun: str) -> None:

@@ -10,17 +10,18 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import wait
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import cache
 from typing import Any, TypeVar
 
 from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.async_ledger import AsyncLedger
 from answerkey.metrics_core.llm.client import Client
-from answerkey.metrics_core.llm.litellm import LiteLLM, abilities
+from answerkey.metrics_core.llm.litellm import abilities
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.rate_limit import AdaptiveLimit, Queue
 from answerkey.metrics_core.llm.response_format import FormatNegotiation
+from answerkey.metrics_core.llm.transport import Transport
 from answerkey.metrics_core.sample import content_hash
 
 S = TypeVar("S")
@@ -75,19 +76,41 @@ async def connect(access: Access, limits: CallLimits, noun: str, check: Callable
     `check` raises before the first call if the models cannot be called. It imports litellm, which takes seconds, so
     it is not called if the ledger has all replies. `noun` is what messages call the model.
     """
-    checked = cache(check)
+    waiting: dict[ModelRef, asyncio.Task[Transport]] = {}
 
-    def formats(model: ModelRef, structured: bool) -> FormatNegotiation:
-        checked()
-        return formats_of(model, structured=structured)
+    async def prepared(model: ModelRef) -> Transport:
+        # In a thread, so that calls to other models go on meanwhile.
+        transport, session = await asyncio.to_thread(_transport, check)
+        await stack.enter_async_context(session)
+        await transport.prepare(model)
+        return transport
 
-    ledger = await AsyncLedger.open(access.ledger)
-    try:
-        yield Client(
-            ledger, access.run, limits, noun, LiteLLM(), lambda model: queue_of(model, limits.concurrency), formats
-        )
-    finally:
-        await ledger.close()
+    async def transports(model: ModelRef) -> Transport:
+        if model not in waiting:
+            waiting[model] = asyncio.create_task(prepared(model))
+        # One that is cancelled leaves it to the others.
+        return await asyncio.shield(waiting[model])
+
+    def queues(model: ModelRef) -> Queue:
+        return queue_of(model, limits.concurrency)
+
+    async with AsyncExitStack() as stack:
+        ledger = await AsyncLedger.open(access.ledger)
+        stack.push_async_callback(ledger.close)
+        try:
+            yield Client(ledger, access.run, limits, noun, transports, queues, formats_of)
+        finally:
+            for task in waiting.values():
+                task.cancel()
+
+
+def _transport(check: Callable[[], None]) -> tuple[Transport, AbstractAsyncContextManager[object]]:
+    """What carries calls, and the session that it uses."""
+    from answerkey.metrics_core.llm.chat_completions import ChatCompletions
+    from answerkey.metrics_core.llm.http import opened
+
+    check()
+    return ChatCompletions(), opened()
 
 
 def queue_of(model: ModelRef, concurrency: int) -> Queue:
@@ -126,7 +149,7 @@ def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
     return _first(error) if isinstance(error, BaseExceptionGroup) else error
 
 
-def formats_of(model: ModelRef, *, structured: bool) -> FormatNegotiation:
+def formats_of(model: ModelRef, structured: bool) -> FormatNegotiation:
     """What a model accepts, as this process has learned. `structured`: whether a format is asked for at all."""
     place = model, structured
     if place not in _formats:

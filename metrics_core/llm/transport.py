@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import base64
+import json
+import math
 import os
 import re
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from typing import Any, Literal, Protocol
 
 from answerkey.metrics_core.llm.model import ModelRef
@@ -70,6 +74,9 @@ class CallError(Exception):
 class Transport(Protocol):
     """Carries one request to a model, and what comes back. Nothing is retried here."""
 
+    async def prepare(self, model: ModelRef) -> None:
+        """Do everything that takes long before the first call to a model. Nothing is sent, and no clock is running."""
+
     async def send(
         self, model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any], timeout_s: float
     ) -> Reply:
@@ -80,19 +87,85 @@ class Transport(Protocol):
         """
 
 
-def token_count(value: object) -> int | None:
-    """A number of tokens as a server gives it; None for what cannot be one.
+def reply_of(
+    message: Mapping[str, Any],
+    finish_reason: object,
+    usage: Mapping[str, Any],
+    named: Sequence[object],
+    model: ModelRef,
+) -> Reply:
+    """A reply from the parts of an answer in the format of OpenAI, whatever they hold.
 
-    >>> token_count(12), token_count(-1), token_count(1e30), token_count("12")
-    (12, None, None, None)
+    Args:
+        message, usage: as in the answer.
+        named: the model and the fingerprint.
+        model: the one that was asked; its key is kept out of the reply.
+
+    >>> usage = {"prompt_tokens": 12, "completion_tokens": 1e30}
+    >>> reply = reply_of({"content": "", "refusal": "I cannot."}, "stop", usage, ("m-2026", None), ModelRef("openai/m"))
+    >>> reply.kind, reply.text, reply.tokens_in, reply.tokens_out
+    ('refusal', 'I cannot.', 12, None)
     """
+    # A server may say back the key that it was sent, and a reply is kept.
+    keys = [secret for secret in _secrets(model) if len(secret) >= _LEAST_KEY]
+    kind, said = _said(message)
+    text, finish, name, fingerprint = (
+        storable(_blanked(str(value or ""), keys)) for value in (said, finish_reason or "stop", *named)
+    )
+    details = usage.get("prompt_tokens_details")
+    # There is no prompt without a token: litellm gives 0 where the server gave nothing.
+    tokens_in = _token_count(usage.get("prompt_tokens")) or None
+    return Reply(
+        text=text,
+        finish_reason=finish,
+        tokens_in=tokens_in,
+        tokens_out=_token_count(usage.get("completion_tokens")) if tokens_in else None,
+        model=name,
+        fingerprint=fingerprint,
+        cached_tokens=_token_count(details.get("cached_tokens")) if isinstance(details, Mapping) else None,
+        kind=kind,
+    )
+
+
+def _said(message: Mapping[str, Any]) -> tuple[ReplyKind, object]:
+    content = message.get("content")
+    if isinstance(content, list):
+        content = "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
+    others = message.get("provider_specific_fields")
+    also = others if isinstance(others, Mapping) else {}
+    if str(content or "").strip():
+        return "text", content
+    if refusal := message.get("refusal") or also.get("refusal"):
+        return "refusal", refusal
+    if call := message.get("tool_calls") or message.get("function_call"):
+        return "tool_call", json.dumps(call, default=str, sort_keys=True)
+    if thoughts := message.get("reasoning_content") or message.get("reasoning") or also.get("reasoning"):
+        return "thoughts", thoughts
+    return "text", content
+
+
+def _token_count(value: object) -> int | None:
     return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None
 
 
-def said_by_server(value: object, model: ModelRef) -> str:
-    """A text of a reply, fit to be kept: a server may say back the key that it was sent."""
-    keys = [secret for secret in _secrets(model) if len(secret) >= _LEAST_KEY]
-    return storable(_blanked(str(value or ""), keys))
+def seconds_to_wait(headers: Mapping[str, Any]) -> float | None:
+    """Seconds that a server asks to wait, by the headers of its answer; None where it does not.
+
+    >>> seconds_to_wait({"retry-after": "2"}), seconds_to_wait({"retry-after": "soon"})
+    (2.0, None)
+    """
+    for name, unit in (("retry-after-ms", 1e-3), ("retry-after", 1.0)):
+        text = str(headers.get(name) or "")
+        try:
+            seconds = float(text) * unit
+        except ValueError:
+            try:
+                seconds = parsedate_to_datetime(text).timestamp() - time.time()
+            except (ValueError, OverflowError):
+                continue
+        if math.isfinite(seconds):
+            return max(seconds, 0.0)
+    return None
 
 
 def without_secrets(text: str, model: ModelRef) -> str:
@@ -109,14 +182,15 @@ def without_secrets(text: str, model: ModelRef) -> str:
 def _blanked(text: str, secrets: Sequence[str]) -> str:
     for secret in secrets:
         # As headers of logins have it. The last characters depend on what follows.
-        encoded = base64.b64encode(secret.encode()).decode().rstrip("=")
-        for form in (re.escape(secret), rf"{re.escape(encoded[:-1])}[\w+/]={{0,2}}"):
-            text = re.sub(form, "***", text)
+        encoded = base64.b64encode(secret.encode()).decode().rstrip("=")[:-1]
+        text = text.replace(secret, "***")
+        if encoded in text:
+            text = re.sub(rf"{re.escape(encoded)}[\w+/]={{0,2}}", "***", text)
     return text
 
 
 def _secrets(model: ModelRef) -> list[str]:
-    secrets = [value for name, value in os.environ.items() if name.endswith(("_API_KEY", "_TOKEN", "_SECRET"))]
+    secrets = [os.environ.get(name, "") for name in os.environ if name.endswith(("_API_KEY", "_TOKEN", "_SECRET"))]
     # A word in the environment may stand in any message; what was given as the key is one, however short.
     secrets = [value for value in secrets if len(value) >= 8] + [model.api_key or ""]
     return sorted(filter(None, secrets), key=len, reverse=True)

@@ -1,0 +1,125 @@
+"""Calls to OpenAI-compatible servers, sent by ourselves: litellm takes several times as long for the same request.
+
+litellm says how the request looks. For each kind of request (a model, its parameters, the roles of its messages) it is
+asked once, with nothing sent; of later ones of this kind only the messages differ. Where its request is not the plain
+one, and for other providers, litellm makes the call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from answerkey.metrics_core.llm.http import Answer, exchange
+from answerkey.metrics_core.llm.litellm import NO_CHOICES, LiteLLM, error_of, provider_of, sorted_error
+from answerkey.metrics_core.llm.model import ModelRef
+from answerkey.metrics_core.llm.request import Message
+from answerkey.metrics_core.llm.transport import CallError, Reply, reply_of
+from answerkey.metrics_core.llm.untrusted import quoted
+
+PROVIDERS = frozenset(("openai", "hosted_vllm", "lm_studio", "llamafile"))
+"""Those that litellm sends the plain request of OpenAI, without a login or a format of their own."""
+
+_NAMED_ALONE = frozenset(("openai", "hosted_vllm"))
+"""Of other providers, litellm names a model that answered with its provider; so do the ledgers."""
+
+_FINISHED = {name: name for name in ("length", "content_filter", "tool_calls", "function_call")}
+_FINISHED["max_tokens"] = "length"
+
+_PATH = "/chat/completions"
+_NO_ROOM = "could not finish the message because max_tokens or model output limit was reached"
+"""How OpenAI says that not even one token had room after the thoughts; with a little more it is a cut-off reply."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A request as litellm makes it, but for the messages."""
+
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    body: Mapping[str, Any]
+
+
+class ChatCompletions:
+    """The `Transport` for all models: what can be sent plainly is, and litellm sends the rest."""
+
+    def __init__(self) -> None:
+        self._litellm = LiteLLM()
+        self._forms: dict[tuple[ModelRef, str], _Form | None] = {}
+
+    async def prepare(self, model: ModelRef) -> None:
+        """See `Transport`."""
+        await self._litellm.prepare(model)
+
+    async def send(
+        self, model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any], timeout_s: float
+    ) -> Reply:
+        """See `Transport`."""
+        provider = provider_of(model.model)
+        form = await self._form(model, messages, settings) if provider in PROVIDERS else None
+        if form is None:
+            return await self._litellm.send(model, messages, settings, timeout_s)
+        body = json.dumps({**form.body, "messages": list(messages)}).encode()
+        try:
+            async with asyncio.timeout(timeout_s):
+                answer = await exchange("POST", form.url, form.headers, body)
+        except TimeoutError as error:
+            raise CallError("trouble", "timeout", f"no reply within {timeout_s:g} s") from error
+        except CallError as error:
+            raise sorted_error(error, model, timeout_s) from error
+        return _read(answer, model, provider, timeout_s)
+
+    async def _form(self, model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any]) -> _Form | None:
+        place = model, json.dumps([settings, [message["role"] for message in messages]], sort_keys=True)
+        if place not in self._forms:
+            requests = await self._litellm.rehearse(model, messages, settings)
+            self._forms[place] = _plain(requests, messages)
+        return self._forms[place]
+
+
+def _plain(requests: Sequence[httpx.Request], messages: Sequence[Message]) -> _Form | None:
+    """The form of a request; None if it is not the plain one."""
+    if len(requests) != 1 or requests[0].method != "POST" or not requests[0].url.path.endswith(_PATH):
+        return None
+    [request] = requests
+    body = json.loads(request.content)
+    if body.get("messages") != list(messages) or body.get("stream"):
+        return None
+    # What the client library says about itself is not true of us.
+    headers = {name: value for name, value in request.headers.items() if not name.startswith("x-stainless-")}
+    return _Form(str(request.url), {**headers, "user-agent": "answerkey"}, body)
+
+
+def _read(answer: Answer, model: ModelRef, provider: str, timeout_s: float) -> Reply:
+    text = answer.body.decode("utf-8", "replace")
+    if not 200 <= answer.status < 300:
+        if answer.status == 400 and _NO_ROOM in text.lower():
+            return Reply("", "length", None, None, "", "")
+        raise error_of(answer.status, answer.headers, text, model, timeout_s)
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        raise CallError("trouble", "http_500", f"the server's answer is no JSON object: {quoted(text)}")
+    choices, error = body.get("choices"), body.get("error")
+    code = error.get("code") if isinstance(error, dict) else None
+    if error and (not isinstance(error, dict) or error.get("message") or code is not None):
+        raise error_of(code if type(code) is int else 422, answer.headers, text, model, timeout_s)
+    if not isinstance(choices, list) or not choices:
+        raise NO_CHOICES
+    choice = choices[0] if isinstance(choices[0], dict) else {}
+    message, usage = choice.get("message"), body.get("usage")
+    named = body.get("model") if provider in _NAMED_ALONE else f"{provider}/{body.get('model')}"
+    return reply_of(
+        message if isinstance(message, dict) else {},
+        _FINISHED.get(str(choice.get("finish_reason")), "stop"),
+        usage if isinstance(usage, dict) else {},
+        (named, body.get("system_fingerprint")),
+        model,
+    )
