@@ -83,6 +83,8 @@ class Run:
 def started(home: str) -> Iterator[Run]:
     """The flow run that calls, on the home written as `home`; its folder is removed at the end."""
     run = Run(Home.parse(home), str(flow_run.id or uuid.uuid4()))
+    if run.home.warning:
+        log.warning(run.home.warning)
     try:
         yield run
     finally:

@@ -156,7 +156,7 @@ class Postgres(Server):
             extra_groups=None if self.user is None else [],
         )
         self.start()
-        with self._admin() as admin:
+        with self.admin() as admin:
             admin.execute(f"CREATE ROLE {self.ROLE} LOGIN PASSWORD '{self.password}'")
 
     @property
@@ -175,11 +175,12 @@ class Postgres(Server):
         import psycopg
 
         with suppress(psycopg.OperationalError):
-            self._admin().close()
+            self.admin().close()
             return True
         return False
 
-    def _admin(self) -> psycopg.Connection:
+    def admin(self) -> psycopg.Connection:
+        """A connection as the administrator, to be closed."""
         import psycopg
 
         return psycopg.connect(
@@ -199,13 +200,13 @@ class Postgres(Server):
         The password is in the file `pgpass`: give its path as PGPASSFILE.
         """
         name = f"t{uuid.uuid4().hex[:12]}"
-        with self._admin() as admin:
+        with self.admin() as admin:
             admin.execute(f"CREATE DATABASE {name} OWNER {self.ROLE} TEMPLATE {template}")
         try:
             yield f"host=127.0.0.1 port={self.port} dbname={name} user={self.ROLE}"
         finally:
             if self.process is not None and self.process.poll() is None:
-                with self._admin() as admin:
+                with self.admin() as admin:
                     admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 

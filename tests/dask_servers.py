@@ -114,14 +114,23 @@ class Worker(_Alone):
 
 
 class DaskCluster:
-    """A scheduler and two workers, which have the key of the judges; `address` is what `--runner` takes."""
+    """A scheduler and two workers, which have the key of the judges; `address` is what `--runner` takes.
+
+    `variables` are others of the workers' environment.
+    """
 
     KEY = "sk-canary-worker-0123456789abcdef"
 
-    def __init__(self) -> None:
+    def __init__(self, variables: dict[str, str] | None = None) -> None:
         self.scheduler = Scheduler()
-        key = {"ANSWERKEY_JUDGE_KEY": self.KEY}
-        self.workers = [Worker(self.scheduler, variables=key) for _ in range(2)]
+        known = {**(variables or {}), "ANSWERKEY_JUDGE_KEY": self.KEY}
+        self.workers = [Worker(self.scheduler, variables=known) for _ in range(2)]
+
+    @classmethod
+    def of_a_lake(cls) -> DaskCluster:
+        """Workers that know nothing but how to reach the lake of this environment, and the key of the judges."""
+        known = ("ANSWERKEY_CATALOG", "PGPASSFILE")
+        return cls({name: value for name, value in os.environ.items() if name in known or name.startswith("AWS_")})
 
     @property
     def address(self) -> str:
@@ -152,6 +161,9 @@ class DaskCluster:
             return [address for address, keys in client.processing().items() if keys]
 
     def close(self) -> None:
-        """End all of them."""
-        for one in (*self.workers, self.scheduler):
+        """End all of them. None has said the key of the judges."""
+        everybody = (*self.workers, self.scheduler)
+        told = [one.name for one in everybody if self.KEY in one.log.read_text(errors="replace")]
+        for one in everybody:
             one.close()
+        assert not told

@@ -64,6 +64,7 @@ def examine(home: Home) -> list[DoctorCheck]:
         *_models(),
         _judge(),
         _warehouse(home),
+        *([DoctorCheck("catalog", False, home.warning)] if home.warning else ()),
         *(_bucket(home) if home.shared else ()),
         _server(),
     ]

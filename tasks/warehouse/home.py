@@ -9,7 +9,7 @@ from pathlib import Path
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.bucket import PREFIX, BucketStore, bucket_address
-from answerkey.tasks.warehouse.lake import Lake, catalog
+from answerkey.tasks.warehouse.lake import CATALOG, Lake, catalog
 from answerkey.tasks.warehouse.store import FolderStore, Store
 from answerkey.tasks.warehouse.warehouse import Warehouse, WarehouseFile
 
@@ -57,6 +57,13 @@ class Home:
     def shared(self) -> bool:
         """Whether other machines can use it too."""
         return not isinstance(self.place, Path)
+
+    @property
+    def warning(self) -> str:
+        """What is set in the environment beside this home and has no effect on it, in one line; empty: nothing."""
+        if self.shared or not os.environ.get(CATALOG):
+            return ""
+        return f"{CATALOG} has no effect on the home {self}, which is a folder; a lake is --home s3://BUCKET/PREFIX"
 
     @property
     def local(self) -> Path:

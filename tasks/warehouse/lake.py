@@ -9,6 +9,7 @@ unlock. A snapshot from before the lock would show an old state; to open takes t
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import time
@@ -53,6 +54,8 @@ _FIRST_WAIT_S = 5.0
 
 T = TypeVar("T")
 
+_log = logging.getLogger("answerkey")
+
 
 @dataclass(frozen=True, slots=True)
 class Lake:
@@ -75,6 +78,8 @@ class Lake:
     ) -> Iterator[duckdb.DuckDBPyConnection]:
         """A transaction behind the lock: committed at the end, rolled back on any error.
 
+        Tables of an older version are migrated first; their last state can be read for `STATES_DAYS` days.
+
         The files `taken_in`, by their names in the store, are removed once it is committed and before the next writer
         gets the lock.
 
@@ -91,7 +96,7 @@ class Lake:
                     version = version_of(connection)
                     check_version(self.address, version)
                     if version != VERSION:
-                        migrate(connection)
+                        self._migrate(connection, version)
                     yield connection
                     self._still_there(lock)
                 except BaseException:
@@ -102,6 +107,15 @@ class Lake:
             store = BucketStore(self.address, self.folder)
             for name in taken_in:
                 store.remove(name)
+
+    def _migrate(self, connection: duckdb.DuckDBPyConnection, version: int) -> None:
+        """Bring the tables to `VERSION`. The state before stays as it is, and the lake says which one it was."""
+        [(before,)] = connection.execute("SELECT id FROM ducklake_current_snapshot('lake')").fetchall()
+        migrate(connection)
+        if version:
+            what = f"tables of version {version} become version {VERSION}; the state before is number {before}"
+            connection.execute("CALL lake.set_commit_message('answerkey', ?)", [what])
+            _log.info(f"{self.address}: {what}, which can be read for {STATES_DAYS} days")
 
     @contextmanager
     def reading(self, wait_s: float = WAIT_FOR_OTHERS_S) -> Iterator[duckdb.DuckDBPyConnection]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster_servers import dies_with_its_parent
+from tests.dask_servers import DaskCluster
 from tests.warm_command import WarmCommand
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -135,6 +136,14 @@ def cli(server: str, bare_cli: Cli) -> Cli:
         return bare_cli(*arguments, *bare, PREFECT_API_URL=server, **changes)
 
     return run
+
+
+@pytest.fixture
+def lake_cluster(lake: str) -> Iterator[DaskCluster]:
+    """A cluster whose workers share nothing with this process but the lake."""
+    cluster = DaskCluster.of_a_lake()
+    yield cluster
+    cluster.close()
 
 
 @pytest.fixture

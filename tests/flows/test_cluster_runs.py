@@ -5,7 +5,7 @@ import pickle
 import signal
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.warehouse.home import Home
-from tests.dask_servers import DaskCluster, Scheduler, Worker
+from tests.dask_servers import DaskCluster
 from tests.flows.conftest import command
 from tests.flows.test_cluster import LONG_S, answered_once, rows
 from tests.judge_server import JudgeServer, agreeable
@@ -38,26 +38,13 @@ def scores(home: str) -> list[tuple[Any, ...]]:
         return warehouse.execute(SCORES).fetchall()
 
 
-@pytest.fixture
-def lake_cluster(lake: str) -> Iterator[str]:
-    """The address of a cluster whose workers know nothing but how to reach the lake, and the key of the judges."""
-    known = ("ANSWERKEY_CATALOG", "PGPASSFILE")
-    variables = {name: value for name, value in os.environ.items() if name in known or name.startswith("AWS_")}
-    scheduler = Scheduler()
-    workers = [Worker(scheduler, variables={**variables, "ANSWERKEY_JUDGE_KEY": KEY}) for _ in range(2)]
-    yield scheduler.address
-    for one in (*workers, scheduler):
-        assert KEY not in one.log.read_text(errors="replace")
-        one.close()
-
-
 @pytest.mark.slow
 def test_a_file_here_and_a_lake_with_workers_elsewhere_have_the_same_scores(
-    cli: Cli, lake: str, lake_cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cli: Cli, lake: str, lake_cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file, folder = jsonl(tmp_path / "faq.jsonl", rows(40)), tmp_path / "home"
     monkeypatch.setenv("ANSWERKEY_JUDGE_KEY", KEY)
-    doctor = cli("doctor", "--home", lake, "--runner", lake_cluster)
+    doctor = cli("doctor", "--home", lake, "--runner", lake_cluster.address)
     found = [line.split(maxsplit=1)[1] for line in doctor.stdout.splitlines() if "runner" in line]
     assert [line.split("  ")[0] for line in found] == ["runner", "runner versions", "runner home"], doctor.stdout
     assert found[0].endswith("2 workers of one thread; 2 offer model, 2 offer judge")
@@ -65,7 +52,7 @@ def test_a_file_here_and_a_lake_with_workers_elsewhere_have_the_same_scores(
         asked = (*METRICS, "--judge", f"openai/m@{judge.url}")
         here = cli("evaluate", file, *asked, "--home", folder)
         assert here.returncode == 0, here.stderr
-        there = cli("evaluate", file, *asked, "--home", lake, "--runner", lake_cluster)
+        there = cli("evaluate", file, *asked, "--home", lake, "--runner", lake_cluster.address)
         assert there.returncode == 0, there.stderr
         assert "scored 3/3 shards" in there.stderr
         # Each home has a ledger of its own.

@@ -1,0 +1,166 @@
+"""A whole run on a lake and Dask workers in which something is killed: equal to one without, and nothing paid twice."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from answerkey.tasks.warehouse.home import Home
+from tests.cluster_servers import Postgres, SeaweedFS
+from tests.dask_servers import DaskCluster
+from tests.flows.conftest import command
+from tests.flows.test_cluster import LONG_S, answered_once, rows, until
+from tests.judge_server import JudgeServer, agreeable
+from tests.tasks.staging_help import jsonl
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+N = 1_000
+"""Two shards of judges, one for each worker."""
+ANSWERED = 100
+"""Answers that were given when something is killed."""
+GONE_S = 30
+SCORES = """
+    SELECT metric, count(*), bit_xor(hash(sample_id, metric, field, status, "value"))
+    FROM scores GROUP BY metric ORDER BY metric
+"""
+MEASUREMENTS = """
+    SELECT metric, count(*), bit_xor(hash(sample_key, signature, metric, status, "values", reason, details, requests))
+    FROM measurements GROUP BY metric ORDER BY metric
+"""
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(4 * LONG_S)]
+
+
+def content(home: str) -> list[Any]:
+    with Home.parse(home).warehouse.reading() as warehouse:
+        return [warehouse.execute(query).fetchall() for query in (SCORES, MEASUREMENTS)]
+
+
+@dataclass(frozen=True)
+class Servers:
+    """What the run shares with its workers."""
+
+    s3: SeaweedFS
+    postgres: Postgres
+    cluster: DaskCluster
+
+
+@pytest.fixture
+def servers(s3_server: SeaweedFS, postgres_server: Postgres, lake_cluster: DaskCluster) -> Servers:
+    return Servers(s3_server, postgres_server, lake_cluster)
+
+
+@dataclass(frozen=True)
+class Running:
+    """A run that waits for its judges, and everything that it needs."""
+
+    run: subprocess.Popen[str]
+    judge: JudgeServer
+    servers: Servers
+
+    def wait(self) -> None:
+        """Until calls are in flight and none is answered any more."""
+        until(lambda: self.run.poll() is not None or (self.judge.answered >= ANSWERED and self.judge.held))
+        assert self.run.poll() is None, self.run.communicate()
+
+    def sessions(self, name: str) -> list[int]:
+        """The processes of PostgreSQL that serve the ledger, or the catalog, of the run."""
+        database = os.environ["ANSWERKEY_CATALOG"].partition("dbname=")[2].split()[0]
+        with self.servers.postgres.admin() as admin:
+            query = "SELECT pid FROM pg_stat_activity WHERE datname = %s AND (application_name = %s) = %s"
+            found = admin.execute(query, [database, "answerkey ledger", name == "ledger"]).fetchall()
+        assert found
+        return [pid for (pid,) in found]
+
+
+def s3(running: Running) -> None:
+    """For half a minute; what is scored meanwhile cannot be kept yet."""
+    running.servers.s3.kill()
+    running.judge.release()
+    time.sleep(GONE_S)
+    running.servers.s3.start()
+
+
+def sessions(running: Running, name: str) -> None:
+    """All of them end at once, as behind a broken network."""
+    with running.servers.postgres.admin() as admin:
+        for pid in running.sessions(name):
+            admin.execute("SELECT pg_terminate_backend(%s)", [pid])
+
+
+def process(running: Running, name: str) -> None:
+    """PostgreSQL ends all its other processes, and recovers."""
+    os.kill(running.sessions(name)[0], signal.SIGKILL)
+
+
+def worker(running: Running) -> None:
+    os.kill(running.servers.cluster.pids()[running.servers.cluster.busy()[0]], signal.SIGKILL)
+
+
+def nanny(running: Running) -> None:
+    [busy] = [worker for worker in running.servers.cluster.workers if worker.has(running.servers.cluster.busy()[0])]
+    busy.kill()
+
+
+def scheduler(running: Running) -> None:
+    running.servers.cluster.start_again()
+
+
+def driver(running: Running) -> None:
+    running.run.kill()
+    running.run.wait()
+
+
+KILLS: dict[str, Callable[[Running], None]] = {
+    "s3 for 30 s": s3,
+    "sessions of the ledger": partial(sessions, name="ledger"),
+    "sessions of the catalog": partial(sessions, name="catalog"),
+    "a process of the ledger's server": partial(process, name="ledger"),
+    "a process of the catalog's server": partial(process, name="catalog"),
+    "worker": worker,
+    "nanny": nanny,
+    "scheduler": scheduler,
+    "driver": driver,
+}
+
+
+@pytest.mark.parametrize("killed", KILLS)
+def test_a_run_in_which_something_is_killed_is_equal_to_one_without(
+    server: str, cli: Cli, lake: str, servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, killed: str
+) -> None:
+    monkeypatch.setenv("ANSWERKEY_JUDGE_KEY", DaskCluster.KEY)
+    file, here = jsonl(tmp_path / "faq.jsonl", rows(N)), tmp_path / "home"
+    with JudgeServer(agreeable) as judge:
+        asked = ("--metrics", "bleu,meaning_match", "--judge", f"openai/m@{judge.url}", "--judge-concurrency", "16")
+        undisturbed = cli("evaluate", file, *asked, "--home", here)
+        assert undisturbed.returncode == 0, undisturbed.stderr
+        judge.reset()
+        judge.holds = lambda judge: judge.answered >= ANSWERED
+        words = ("evaluate", file, *asked, "--no-page", "--home", lake, "--runner", servers.cluster.address)
+        run = subprocess.Popen(
+            command(*words), env={**os.environ, "PREFECT_API_URL": server}, stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        try:
+            running = Running(run, judge, servers)
+            running.wait()
+            KILLS[killed](running)
+            judge.release()
+            said = run.communicate(timeout=2 * LONG_S)[1]
+        finally:
+            run.kill()
+        assert (run.returncode == 0) == (killed != "driver"), said
+        if killed == "driver":
+            again = cli(*words)
+            assert again.returncode == 0, again.stderr
+        assert answered_once(judge, N)
+    assert content(lake) == content(str(here))
+    store = Home.parse(lake).store
+    assert [*store.files("runs"), *store.files("parts")] == []
