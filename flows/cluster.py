@@ -96,8 +96,8 @@ class Cluster:
     def run(self, shards: Sequence[S], key_from: Callable[[S], str]) -> Iterator[tuple[S, str | Exception]]:
         """Score or load shards; yields each as it ends, with its part or with the reason why there is none.
 
-        What a lost worker was scoring is scored by another. Closing the iterator cancels what has not ended; a worker
-        that is in the middle of a shard finishes it.
+        What a lost worker was scoring is scored by another. Closing the iterator cancels what has not ended: workers
+        ask judges nothing more, and wait for the calls in flight.
 
         Raises:
             UserError: as `check`.

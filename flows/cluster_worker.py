@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 
@@ -39,6 +39,7 @@ def work_here(pickled: bytes, key_from: str, expected: Mapping[str, str], run: s
 
     Raises:
         UserError: this worker is not installed as the driver is, cannot import a metric, or cannot ask a judge.
+        Cancelled: the driver, or the scheduler, wants it no more.
     """
     if problem := difference(fingerprint(), expected):
         raise UserError(f"worker {_address()}: {problem}; use one image for all of them")
@@ -47,7 +48,28 @@ def work_here(pickled: bytes, key_from: str, expected: Mapping[str, str], run: s
         if isinstance(shard, SourceShard):
             stage_shard(shard)
         else:
-            score(shard, spawn=False, key_from=key_from)
+            score(shard, spawn=False, key_from=key_from, stopped=_unwanted())
+
+
+def _unwanted() -> Callable[[], bool]:
+    """Whether this task was cancelled, or this worker has lost its scheduler, since it began.
+
+    Dask goes on as if nothing had been where a task is wanted again; but what was not asked meanwhile is missing.
+    """
+    from distributed import Status, get_worker
+
+    worker = get_worker()
+    key = worker.get_current_task()
+    gone = (Status.closing, Status.closed, Status.failed)
+    cancelled = False
+
+    def unwanted() -> bool:
+        nonlocal cancelled
+        task = worker.state.tasks.get(key)
+        cancelled = cancelled or task is None or task.state != "executing" or worker.status in gone
+        return cancelled
+
+    return unwanted
 
 
 def not_ready(home: str, token: str, pickled: bytes, asks: bool) -> str:

@@ -155,6 +155,12 @@ class DaskCluster:
         with self.scheduler.client() as client:
             return dict(client.run(os.getpid))
 
+    def tasks(self) -> list[str]:
+        """The state of every task that a worker still has, as the worker itself sees it."""
+        with self.scheduler.client() as client:
+            found = client.run(lambda dask_worker: [task.state for task in dask_worker.state.tasks.values()])
+        return [state for states in found.values() for state in states]
+
     def busy(self) -> list[str]:
         """The addresses of the workers that have a shard."""
         with self.scheduler.client() as client:

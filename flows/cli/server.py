@@ -192,17 +192,13 @@ def running(
 
 @contextmanager
 def page_server(home: Home, port: int, environment: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
-    """The folder with the reports' pages, on a port of its own: a browser opens no file from a page of Prefect's.
+    """The pages of the reports, on a port of its own; see `pages`.
 
     Raises:
         UserError: the port is taken, or nothing starts on it.
     """
-    from answerkey.tasks.publish.artifacts import FOLDER
-
     _check_port(port)
-    folder = home.local / FOLDER
-    folder.mkdir(parents=True, exist_ok=True)
-    arguments = ["-m", "http.server", str(port), "--bind", _HOST, "--directory", str(folder)]
+    arguments = ["-m", "answerkey.flows.pages", home.address, "--port", str(port)]
     log = home.local / "prefect" / "pages.log"
     with running(arguments, environment, log) as child:
         _wait_until_it_answers(child, f"http://{_HOST}:{port}/", log)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 
@@ -15,6 +16,8 @@ class Access:
         ledger: the place of the ledger, a folder or `postgresql:...` (see `ledger_place`); None: replies are kept only
             while one call of `measure` lasts.
         run: what the budget is counted for. Empty: each call of `measure` on its own.
+        stopped: whether the run was cancelled: no further call is made then, and what was not asked is skipped. Calls
+            in flight are waited for, since they are paid. None: it cannot be.
 
     >>> Access(api_key="sk-secret", run="nightly")
     Access(ledger=None, run='nightly')
@@ -23,6 +26,7 @@ class Access:
     api_key: str | None = field(default=None, repr=False, compare=False)
     ledger: str | None = None
     run: str = ""
+    stopped: Callable[[], bool] | None = field(default=None, repr=False, compare=False)
 
 
 NO_ACCESS = Access()

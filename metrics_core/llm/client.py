@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
-from answerkey.metrics_core.llm.access import CallLimits
+from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.async_ledger import AsyncLedger
 from answerkey.metrics_core.llm.ledger import CallStatus, Origin
 from answerkey.metrics_core.llm.model import ModelRef
@@ -121,7 +121,7 @@ class Client:
 
     Args:
         ledger: has the replies so far, and gets every call.
-        run: what the budget is counted for.
+        access: has the run that the budget is counted for, and whether it was cancelled.
         limits: of the run.
         noun: the word for a model in messages.
         transports: what carries the calls to a model; waited for before the first one.
@@ -130,13 +130,13 @@ class Client:
     """
 
     def __init__(
-        self, ledger: AsyncLedger, run: str, limits: CallLimits, noun: str,
+        self, ledger: AsyncLedger, access: Access, limits: CallLimits, noun: str,
         transports: Callable[[ModelRef], Awaitable[Transport]], queues: Callable[[ModelRef], Queue],
         formats: Callable[[ModelRef, bool], FormatNegotiation],
     ) -> None:  # fmt: skip
         self._ledger, self._limits, self._noun = ledger, limits, noun
         self._transports, self._queues, self._formats = transports, queues, formats
-        self._spending = Spending(ledger, run, limits)
+        self._spending = Spending(ledger, access, limits)
         self._asking: dict[str, asyncio.Future[NoUsableReply | None]] = {}
         self._standings: dict[ModelRef, _Standing] = {}
 
@@ -162,7 +162,7 @@ class Client:
 
         Raises:
             NoUsableReply: the model gave no usable reply.
-            BudgetUsedUp: the budget forbids the call.
+            BudgetUsedUp: the budget forbids the call, or the run was cancelled.
             LedgerError: the ledger cannot be used.
         """
         key = request.key
@@ -192,6 +192,7 @@ class Client:
     async def _ask(self, key: str, attempt: Attempt, read: Callable[[str], T]) -> T:
         """The reply, once no other process is asking the same."""
         while not await self._ledger.claim(key):
+            self._spending.check(None)
             await asyncio.sleep(_CLAIM_POLL_S)
             known = await self._known(key, read)
             if known is not None:

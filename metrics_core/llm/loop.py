@@ -98,7 +98,7 @@ async def connect(access: Access, limits: CallLimits, noun: str, check: Callable
         ledger = await AsyncLedger.open(access.ledger)
         stack.push_async_callback(ledger.close)
         try:
-            yield Client(ledger, access.run, limits, noun, transports, queues, formats_of)
+            yield Client(ledger, access, limits, noun, transports, queues, formats_of)
         finally:
             for task in waiting.values():
                 task.cancel()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from answerkey.metrics_core.llm.access import CallLimits
+from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.async_ledger import AsyncLedger
 from answerkey.metrics_core.llm.ledger import Budget, CallStatus
 from answerkey.metrics_core.llm.litellm import abilities
@@ -24,7 +24,7 @@ Chinese can be more than one token."""
 
 
 class BudgetUsedUp(Exception):
-    """The model was not asked, because the run has spent what it may spend."""
+    """The model was not asked, because the run has spent what it may spend, or was cancelled."""
 
 
 @dataclass(slots=True)
@@ -80,9 +80,9 @@ def cost_usd(model: ModelRef, reply: Reply) -> float | None:
 class Spending:
     """The calls and the dollars of one run, within its limits."""
 
-    def __init__(self, ledger: AsyncLedger, run: str, limits: CallLimits) -> None:
-        self._ledger = ledger
-        self._budget = Budget(run, limits.max_calls, limits.max_cost_usd)
+    def __init__(self, ledger: AsyncLedger, access: Access, limits: CallLimits) -> None:
+        self._ledger, self._stopped = ledger, access.stopped
+        self._budget = Budget(access.run, limits.max_calls, limits.max_cost_usd)
         # Calls that may cost this much or more were refused for good.
         self._too_dear, self._used_up = math.inf, ""
         self.total = Bill()
@@ -91,8 +91,10 @@ class Spending:
         """Whether a call that may cost `most` dollars can still be made.
 
         Raises:
-            BudgetUsedUp: one that may cost as much or less was refused for good.
+            BudgetUsedUp: one that may cost as much or less was refused for good, or the run was cancelled.
         """
+        if self._stopped is not None and self._stopped():
+            raise BudgetUsedUp("not asked, since the run was cancelled")
         if (most or 0.0) >= self._too_dear:
             raise BudgetUsedUp(self._used_up)
 

@@ -36,25 +36,27 @@ def worth_spawning(shards: Iterable[Shard]) -> bool:
     return sum(shard.n_rows for shard in shards if shard.workload == "lexical") > _SPAWN_ROWS
 
 
-def score(shard: Shard, *, spawn: bool, key_from: str = "") -> str:
+def score(shard: Shard, *, spawn: bool, key_from: str = "", stopped: Callable[[], bool] | None = None) -> str:
     """Score a shard and return its part.
 
     Words are counted in Python, which two threads cannot do at once, so they go to processes. Embedding models
     stay here, where they are loaded once; two shards of them at a time would only take turns at every batch. The
     offline judge is such a model.
     Judges are waited for here as well, so that all shards share their pacing; `key_from` says where their key
-    is kept (see `judges.key`), which is looked up only now.
+    is kept (see `judges.key`), which is looked up only now. What is not spawned asks now and then whether it is
+    `stopped`; see `score_shard`.
 
     Raises:
         UserError: there is no key where `key_from` says, or a judge cannot be asked.
+        Cancelled: the run was cancelled meanwhile.
     """
     kind = shard.workload
     if kind == "judge":
-        return score_shard(shard, key(key_from))
+        return score_shard(shard, key(key_from), stopped)
     if kind == "semantic":
         with _one_model_at_a_time:
-            return score_shard(shard)
-    return in_another_process(score_shard, shard) if spawn else score_shard(shard)
+            return score_shard(shard, stopped=stopped)
+    return in_another_process(score_shard, shard) if spawn else score_shard(shard, stopped=stopped)
 
 
 def in_another_process(do: Callable[[W], str], shard: W) -> str:

@@ -6,7 +6,7 @@ A part's name is a hash of what is in it, so a shard that was finished before a 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -53,18 +53,22 @@ class Shard:
         return self.metric.name
 
 
+class Cancelled(Exception):
+    """The run was cancelled while a shard was scored, so there is no part. What judges replied is in the ledger."""
+
+
 def portable(metric: Metric) -> Metric:
     """A metric without what holds on one machine only, and without the key of its judges.
 
     Where it is scored, it gets the ledger and the embeddings that this machine has for the home.
     """
-    return _equipped(metric, None, None, None)
+    return _equipped(metric, None, dict(ledger=None, api_key=None, stopped=None))
 
 
-def _equipped(metric: Metric, ledger: str | None, embeddings: str | None, api_key: str | None) -> Metric:
+def _equipped(metric: Metric, embeddings: str | None, access: Mapping[str, Any]) -> Metric:
     changes: dict[str, Any] = {}
     if isinstance(metric, JudgeMetric):
-        changes["access"] = replace(metric.access, ledger=ledger, api_key=api_key)
+        changes["access"] = replace(metric.access, **access)
     if hasattr(metric, "embedding_cache"):
         changes["embedding_cache"] = embeddings
     return replace(metric, **changes) if changes else metric
@@ -95,16 +99,31 @@ def part_schema() -> pa.Schema:
     )
 
 
-def score_shard(shard: Shard, api_key: str | None = None) -> str:
+def score_shard(shard: Shard, api_key: str | None = None, stopped: Callable[[], bool] | None = None) -> str:
     """Score a shard, a row group at a time, and return the name of its part; one that is there already is kept.
 
-    `api_key` opens the judges, where the metric asks some; it is in nothing that is written.
+    Args:
+        api_key: opens the judges, where the metric asks some; it is in nothing that is written.
+        stopped: asked between row groups, and between the questions to judges, whether the run was cancelled. Once it
+            has said yes, it must not say no again.
+
+    Raises:
+        Cancelled: it was. Nothing is published.
     """
     home = Home.parse(shard.home)
     if not home.store.exists(shard.part):
-        metric = _equipped(shard.metric, home.ledger, home.embeddings, api_key)
-        _write(home, shard.part, (measured(metric, samples) for samples in samples_of(shard)))
+        access = dict(ledger=home.ledger, api_key=api_key, stopped=stopped)
+        _write(home, shard.part, _measured(shard, _equipped(shard.metric, home.embeddings, access), stopped))
     return shard.part
+
+
+def _measured(shard: Shard, metric: Metric, stopped: Callable[[], bool] | None) -> Iterator[list[Measurement]]:
+    for samples in samples_of(shard):
+        found = measured(metric, samples)
+        # Of a run that was cancelled there are questions that were not asked.
+        if stopped is not None and stopped():
+            raise Cancelled(f"{shard.metric.name}: the run was cancelled")
+        yield found
 
 
 def fail_shard(shard: Shard, message: str) -> str:

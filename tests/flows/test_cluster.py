@@ -4,12 +4,13 @@ import logging
 import os
 import pickle
 import signal
+import sqlite3
 import subprocess
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -205,6 +206,29 @@ def test_a_run_that_ends_early_cancels_what_has_not_begun(dask_cluster: DaskClus
         run.close()  # type: ignore[attr-defined]
         until(lambda: not dask_cluster.busy())
         assert sum(Path(shard.home, shard.part).exists() for shard in shards) < 10
+
+
+def test_workers_ask_nothing_more_once_a_run_is_cancelled(dask_cluster: DaskCluster, tmp_path: Path) -> None:
+    with JudgeServer(agreeable, holds=lambda server: server.answered >= 10) as server:
+        asks = asking(server, concurrency=4)
+        shards = planned(tmp_path, rows(200), ["meaning_match", "bleu"], 2, **asks)
+        run = Cluster(dask_cluster.address).run(shards, no_key)
+        assert {next(run)[0].metric.name for _ in range(2)} == {"bleu"}
+        until(lambda: server.answered >= 10 and server.held == 4)
+        n_asked = server.n_requests
+        run.close()  # type: ignore[attr-defined]
+        until(lambda: set(dask_cluster.tasks()) == {"cancelled"})
+        server.release()
+        until(lambda: not dask_cluster.tasks())
+        # The calls in flight are paid, so their replies were waited for.
+        assert (server.n_requests, server.answered) == (n_asked, n_asked)
+        with closing(sqlite3.connect(tmp_path / "home" / "judge.sqlite")) as ledger:
+            assert ledger.execute("SELECT count(*) FROM claims").fetchone() == (0,)
+            assert ledger.execute("SELECT status, count(*) FROM calls").fetchall() == [("usable", n_asked)]
+        assert not [shard for shard in shards if shard.metric.kind == "judge" and Path(shard.home, shard.part).exists()]
+        assert len(list(Cluster(dask_cluster.address).run(shards, no_key))) == 4
+        assert answered_once(server, 200)
+    assert {row["status"] for row in content(shards)} == {"scored"}
 
 
 def test_a_lost_scheduler_is_waited_for_and_then_said_in_one_line(tmp_path: Path) -> None:

@@ -101,7 +101,10 @@ def process(running: Running, name: str) -> None:
 
 
 def worker(running: Running) -> None:
+    in_flight = running.judge.stats()["in_flight"]
     os.kill(running.servers.cluster.pids()[running.servers.cluster.busy()[0]], signal.SIGKILL)
+    # What was on the way to the dead one is answered to nobody.
+    until(lambda: running.judge.stats()["in_flight"] < in_flight)
 
 
 def nanny(running: Running) -> None:
@@ -141,6 +144,7 @@ def test_a_run_in_which_something_is_killed_is_equal_to_one_without(
         asked = ("--metrics", "bleu,meaning_match", "--judge", f"openai/m@{judge.url}", "--judge-concurrency", "16")
         undisturbed = cli("evaluate", file, *asked, "--home", here)
         assert undisturbed.returncode == 0, undisturbed.stderr
+        assert f"ANSWERKEY_CATALOG has no effect on the home {here}" in undisturbed.stderr
         judge.reset()
         judge.holds = lambda judge: judge.answered >= ANSWERED
         words = ("evaluate", file, *asked, "--no-page", "--home", lake, "--runner", servers.cluster.address)

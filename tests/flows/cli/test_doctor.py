@@ -50,6 +50,13 @@ def test_a_shared_home_is_tried(bare_cli: Cli, lake: str, monkeypatch: pytest.Mo
     assert "of somebody else" not in result.stdout + result.stderr
 
 
+def test_a_catalog_beside_a_folder_is_a_finding(bare_cli: Cli, tmp_path: Path) -> None:
+    result = bare_cli("doctor", "--home", tmp_path, ANSWERKEY_CATALOG="postgres:host=db")
+    mark, text = findings(result)["catalog"]
+    assert (result.returncode, mark) == (1, "fail")
+    assert text.startswith(f"ANSWERKEY_CATALOG has no effect on the home {tmp_path}, which is a folder")
+
+
 def test_a_server_that_is_down_is_named_with_the_remedy(bare_cli: Cli, tmp_path: Path) -> None:
     nowhere, judge = "http://127.0.0.1:9/api", "openai/gpt-4o-mini"
     result = bare_cli("doctor", "--home", tmp_path, PREFECT_API_URL=nowhere, ANSWERKEY_JUDGE=judge, OPENAI_API_KEY="k")

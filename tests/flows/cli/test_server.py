@@ -63,7 +63,7 @@ def test_it_serves_on_any_port_and_leaves_nothing_behind(served: subprocess.Pope
     assert settings["api_url"] == "/api"
     assert settings["default_ui"] == "v1"
     assert "<html" in _get(f"http://127.0.0.1:{port}/").lower()
-    assert "Directory listing" in _get(f"http://127.0.0.1:{port + 1}/")
+    assert "<h1>Pages</h1>" in _get(f"http://127.0.0.1:{port + 1}/")
     assert (home / "prefect/prefect.db").is_file()
     # A second one on the same home would take the first one's database.
     again = subprocess.run(

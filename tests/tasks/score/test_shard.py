@@ -20,7 +20,7 @@ from answerkey.metrics_core.metrics.rouge_l import RougeL
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.score import score
-from answerkey.tasks.score.shard import Shard, fail_shard, part_schema, samples_of, score_shard
+from answerkey.tasks.score.shard import Cancelled, Shard, fail_shard, part_schema, samples_of, score_shard
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import rows_of, stage
 
@@ -124,6 +124,14 @@ def test_a_failed_shard_is_written_down_row_by_row_beside_the_part(tmp_path: Pat
     ] * 5
     good = rows_of(f"{todo.home}/{score_shard(todo)}")
     assert [row["sample_key"] for row in good] == [row["sample_key"] for row in rows]
+
+
+def test_of_a_run_that_was_cancelled_there_is_no_part(tmp_path: Path) -> None:
+    todo = shard(tmp_path)
+    with pytest.raises(Cancelled, match=r"^bleu: the run was cancelled$"):
+        score_shard(todo, stopped=lambda: True)
+    assert not file_of(todo).exists() and list(file_of(todo).parent.glob("*")) == []
+    assert score_shard(todo, stopped=lambda: False) == todo.part and file_of(todo).exists()
 
 
 @pytest.fixture
