@@ -6,7 +6,7 @@ This is the only layer of retries:
 - Transient errors (5xx, a time-out, a broken connection, an empty reply) are retried after a growing, jittered wait,
   `ATTEMPTS` times at most.
 - A server that refuses the format or a parameter is asked without it, now and later.
-- A reply that was cut off gets more room once; an unreadable one is sent back for repair once.
+- A reply that was cut off gets more room once; an unreadable one is sent back for repair once. A refusal is final.
 - Everything else fails at once; if it concerns the model and not the question (a wrong key), for all questions.
 - A model that has not replied at all by the time ten questions have used up their attempts is not asked again.
 
@@ -20,7 +20,7 @@ import asyncio
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from answerkey.metrics_core.llm.access import Access, CallLimits
@@ -28,11 +28,12 @@ from answerkey.metrics_core.llm.async_ledger import AsyncLedger
 from answerkey.metrics_core.llm.ledger import CallStatus, Origin
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.rate_limit import Queue, Signal, Ticket
-from answerkey.metrics_core.llm.reply import Unreadable
+from answerkey.metrics_core.llm.reply import Code, Unreadable, without_thoughts
 from answerkey.metrics_core.llm.request import Message, Request, repair
 from answerkey.metrics_core.llm.response_format import FormatNegotiation, ResponseFormat
 from answerkey.metrics_core.llm.spending import Bill, Spending, most_usd
 from answerkey.metrics_core.llm.transport import CallError, Reply, Transport
+from answerkey.metrics_core.llm.untrusted import cut, one_line
 
 T = TypeVar("T")
 
@@ -46,6 +47,13 @@ _MORE_ROOM = 4
 
 _ENOUGH_LOST = 10
 """Questions without a reply after all attempts, before the first reply of a run: the model is not there."""
+
+_LONGEST_SHOWN = 300
+_NO_ANSWER: Mapping[str, tuple[Code, str]] = {
+    "tool_call": ("tool_call", "the reply calls a tool, and none was offered"),
+    "thoughts": ("only_thoughts", "the reply ends within the thoughts, before any answer"),
+}
+"""Replies of a kind that holds no answer: their codes, and what is said of them. One is repaired once, in one way."""
 
 _MAYBE_A_FILTER = ("http_403", "http_404")
 _SIGNALS: Mapping[str, Signal] = {"limited": "limited", "trouble": "trouble"}
@@ -165,7 +173,7 @@ class Client:
             BudgetUsedUp: the budget forbids the call, or the run was cancelled.
             LedgerError: the ledger cannot be used.
         """
-        key = request.key
+        key, read = request.key, _after_thoughts(request, read)
         bill.requests.append(key)
         while True:
             known = await self._known(key, read)
@@ -218,7 +226,7 @@ class Client:
         Raises:
             LedgerError: the ledger cannot be used.
         """
-        return await self._known(request.key, read) is not None
+        return await self._known(request.key, _after_thoughts(request, read)) is not None
 
     async def _known(self, key: str, read: Callable[[str], T]) -> tuple[T] | None:
         reply = await self._ledger.reply(key)
@@ -242,7 +250,8 @@ class Client:
             if attempt.kind == "longer":
                 attempt.max_tokens *= _MORE_ROOM
             else:
-                attempt.messages = repair(attempt.messages, response.reply.text, response.problem.message)
+                said = response.reply.text if response.reply.kind == "text" else ""
+                attempt.messages = repair(attempt.messages, said, response.problem.message)
 
     async def _retry(self, attempt: Attempt, read: Callable[[str], T]) -> Response[T]:
         """Call until there is a reply, readable or not."""
@@ -385,6 +394,16 @@ def parse(reply: Reply, read: Callable[[str], T], *, plain: bool = False) -> Res
     """
     if reply.finish_reason == "content_filter":
         raise CallError("permanent", "content_filter", "the provider's filter stopped the reply")
+    said = cut(one_line(reply.text), _LONGEST_SHOWN)
+    if reply.kind == "refusal" and not plain:
+        raise CallError("permanent", "refused_by_model", f"the model declines to answer: {said}")
+    if reply.kind in _NO_ANSWER:
+        problem = Unreadable(*_NO_ANSWER[reply.kind])
+        if not plain:
+            return Response(reply, None, problem)
+        if reply.finish_reason != "length":
+            raise CallError("permanent", problem.code, problem.message)
+        return parse(replace(reply, text="", kind="text"), read, plain=True)
     if not reply.text.strip() and reply.finish_reason != "length":
         raise CallError("trouble", "empty_reply", "the reply is empty")
     try:
@@ -400,12 +419,19 @@ def parse(reply: Reply, read: Callable[[str], T], *, plain: bool = False) -> Res
 def _remedy(response: Response[T], done: set[str]) -> str:
     problem = response.problem
     assert problem is not None
+    if problem.code in ("tool_call", "only_thoughts") and len(done) > 1:
+        raise NoUsableReply(problem.code, problem.message)
     cut_off = problem.code == "truncated" or response.reply.finish_reason == "length"
     if cut_off and problem.repairable and "longer" not in done:
         return "longer"
     if problem.repairable and "repair" not in done:
         return "repair"
     raise NoUsableReply(problem.code, problem.message)
+
+
+def _after_thoughts(request: Request, read: Callable[[str], T]) -> Callable[[str], T]:
+    """Reads what follows the thoughts of a reply, where the reply is to be an object."""
+    return (lambda reply: read(without_thoughts(reply, request.user))) if request.schema else read
 
 
 def _described(attempt: Attempt) -> dict[str, Any]:

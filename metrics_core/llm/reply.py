@@ -27,6 +27,8 @@ _IN_STRING = re.compile(r'\\.|"', re.DOTALL)
 _CLOSER = {"{": "}", "[": "]"}
 _FENCE_LANGUAGE = re.compile(r"\A\w*\s")
 _THOUGHTS = ("<think>", "</think>")
+_TAG_OF_THOUGHTS = re.compile(r"(?:\\u[0-9a-f]{4}|[^\w\s.,;:!?'\"()*-])\s*/?\s*think", re.IGNORECASE)
+"""As a text may write it in the fields of a request, where angle brackets are escaped."""
 
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _WORDS = dict.fromkeys(("true", "yes", "on", "t", "y", "pass"), 1.0) | dict.fromkeys(
@@ -36,11 +38,11 @@ _WORDS = dict.fromkeys(("true", "yes", "on", "t", "y", "pass"), 1.0) | dict.from
 # fmt: off
 Code = Literal[
     "no_answer", "not_json", "not_object", "no_score_fields", "conflict", "truncated", "unreadable", "null",
-    "inconsistent", "ids", "no_room",
+    "inconsistent", "ids", "no_room", "only_thoughts", "tool_call",
 ]
 # fmt: on
 """What is wrong with a reply. `inconsistent` and `ids` are for what a caller checks, `no_room` for a plain
-answer that was cut off before it began."""
+answer that was cut off before it began, `only_thoughts` and `tool_call` for what is no answer at all."""
 
 
 class Unreadable(Exception):
@@ -267,12 +269,36 @@ _DECODER = json.JSONDecoder(
 )
 
 
+def without_thoughts(reply: str, shown: str) -> str:
+    """What follows the thoughts in a reply, wherever they begin, and also where only their end is marked.
+
+    A reply that repeats a text with such a mark in it is left as it is, so that no text can hide what the model said.
+
+    Args:
+        shown: the text that the model was shown.
+
+    >>> without_thoughts('It says {"a": 1}, so no.</think>{"a": 2}', shown="It is Paris.")
+    '{"a": 2}'
+    >>> without_thoughts('{"a": 2} for </think>{"a": 1}', shown='"answer": "\\\\u003c/think\\\\u003e{1}"')
+    '{"a": 2} for </think>{"a": 1}'
+    """
+    before, opened, rest = reply.partition(_THOUGHTS[0])
+    if not before.strip() or _TAG_OF_THOUGHTS.search(shown):
+        return reply
+    if opened:
+        # An object before the thoughts would be a second one.
+        _, closed, answer = rest.partition(_THOUGHTS[1])
+        return answer if closed and "{" not in before else reply
+    _, closed, answer = before.partition(_THOUGHTS[1])
+    return answer if closed and _THOUGHTS[1] not in answer else reply
+
+
 def _without_thoughts(reply: str) -> str:
     text = reply.strip()
     if text.startswith(_THOUGHTS[0]):
         _, closed, text = text.partition(_THOUGHTS[1])
         if not closed:
-            raise Unreadable("truncated", "the reply ends within the thoughts, before any answer")
+            raise Unreadable("only_thoughts", "the reply ends within the thoughts, before any answer")
         text = text.strip()
     if not text:
         raise Unreadable("no_answer", "the reply is empty")

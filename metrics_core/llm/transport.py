@@ -28,6 +28,9 @@ offered; thoughts that no answer follows."""
 _MOST_TOKENS = 10**9
 """More than this in one call is an error of the server."""
 
+_THOUGHT = re.compile(r"<(?:think|thinking)>(.*?)</(?:think|thinking)>", re.DOTALL)
+"""At the beginning of a text, where some servers leave them; litellm takes them away as well."""
+
 _LEAST_KEY = 12
 """Characters of a key that is looked for in replies: a shorter one may be a word."""
 
@@ -133,15 +136,17 @@ def _said(message: Mapping[str, Any]) -> tuple[ReplyKind, object]:
         content = "".join(str(part.get("text") or "") for part in content if isinstance(part, Mapping))
     others = message.get("provider_specific_fields")
     also = others if isinstance(others, Mapping) else {}
+    if isinstance(content, str) and (thought := _THOUGHT.match(content)):
+        thoughts, content = thought[1], content[thought.end() :]
+    else:
+        thoughts = message.get("reasoning_content") or message.get("reasoning") or also.get("reasoning")
     if str(content or "").strip():
         return "text", content
     if refusal := message.get("refusal") or also.get("refusal"):
         return "refusal", refusal
     if call := message.get("tool_calls") or message.get("function_call"):
         return "tool_call", json.dumps(call, default=str, sort_keys=True)
-    if thoughts := message.get("reasoning_content") or message.get("reasoning") or also.get("reasoning"):
-        return "thoughts", thoughts
-    return "text", content
+    return ("thoughts", thoughts) if thoughts else ("text", content)
 
 
 def _token_count(value: object) -> int | None:

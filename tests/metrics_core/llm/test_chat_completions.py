@@ -116,8 +116,6 @@ TELLS_MORE = {
     "empty_object", "null_choices", "choices_dict", "no_message", "null_message",
     # A text in parts is a text; a rate limit is one whatever its code looks like.
     "parts", "error_in_200_strcode",
-    # litellm takes thoughts out of the text, which is done here with those of every provider.
-    "think",
     # litellm estimates a prompt that nobody counted.
     "noroom",
 }  # fmt: skip

@@ -145,7 +145,7 @@ def test_one_object_is_read(reply: str, value: dict[str, Any]) -> None:
         ('{"score": "tr', "truncated"),
         ('{"score": "tr\\', "truncated"),
         ('[{"score": true}', "truncated"),
-        ('<think>so {"score": true}', "truncated"),
+        ('<think>so {"score": true}', "only_thoughts"),
         ('{"score": 1e999}', "unreadable"),
         ('{"score": [-1' + "0" * 400 + "]}", "unreadable"),
         ('{"score": 1' + "0" * 5000 + "}", "unreadable"),
