@@ -141,7 +141,9 @@ def _said(message: Mapping[str, Any]) -> tuple[ReplyKind, object]:
     else:
         thoughts = message.get("reasoning_content") or message.get("reasoning") or also.get("reasoning")
     if str(content or "").strip():
-        return "text", content
+        # Another end of thoughts after the thoughts: what it ends is no longer clear, so nothing is taken away.
+        unclear = thoughts and "</think>" in str(content)
+        return "text", f"<think>{thoughts}</think>{content}" if unclear else content
     if refusal := message.get("refusal") or also.get("refusal"):
         return "refusal", refusal
     if call := message.get("tool_calls") or message.get("function_call"):
