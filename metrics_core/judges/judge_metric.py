@@ -25,6 +25,7 @@ from answerkey.metrics_core.judges.probes import (
 from answerkey.metrics_core.judges.prompt import Prompt
 from answerkey.metrics_core.judges.votes import SPREAD, Vote, combine
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
+from answerkey.metrics_core.llm.availability import Unavailable
 from answerkey.metrics_core.llm.client import Asker, Client, NoUsableReply
 from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
 from answerkey.metrics_core.llm.model import ModelRef
@@ -187,7 +188,7 @@ class JudgeMetric(Metric):
         """What one language model says about one sample.
 
         Raises:
-            NoUsableReply, BudgetUsedUp, LedgerError: as `Client.ask`.
+            NoUsableReply, BudgetUsedUp, Unavailable, LedgerError: as `Client.ask`.
         """
 
     @abstractmethod
@@ -286,7 +287,7 @@ class _Work:
             outcome = await self._metric.vote(asker, sample, judge, repeat, bill)
         except NoUsableReply as error:
             outcome = Failed(error.code, error.message, bill.calls)
-        except (BudgetUsedUp, JudgeStopped) as error:
+        except (BudgetUsedUp, JudgeStopped, Unavailable) as error:
             outcome = Skipped(str(error))
         return Vote(judge.label, repeat, outcome)
 

@@ -9,6 +9,7 @@ This is the only layer of retries:
 - A reply that was cut off gets more room once; an unreadable one is sent back for repair once. A refusal is final.
 - Everything else fails at once; if it concerns the model and not the question (a wrong key), for all questions.
 - A model that has not replied at all by the time ten questions have used up their attempts is not asked again.
+- One whose quota is used up, or that refuses every call, or that fell silent, is left: the rest can be asked later.
 
 Nothing is retried after the deadline of a question. If it cuts a call short, the failure is what the server did before:
 its trouble, if it was in trouble. Only where nothing went wrong before, it is a time-out.
@@ -18,13 +19,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.async_ledger import AsyncLedger
+from answerkey.metrics_core.llm.availability import Availability, Unavailable
 from answerkey.metrics_core.llm.ledger import CallStatus, Origin
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.rate_limit import Queue, Signal, Ticket
@@ -45,9 +46,6 @@ _CLAIM_POLL_S = 0.2
 _MORE_ROOM = 4
 """How many times as many tokens a reply may have after it was cut off."""
 
-_ENOUGH_LOST = 10
-"""Questions without a reply after all attempts, before the first reply of a run: the model is not there."""
-
 _LONGEST_SHOWN = 300
 _NO_ANSWER: Mapping[str, tuple[Code, str]] = {
     "tool_call": ("tool_call", "the reply calls a tool, and none was offered"),
@@ -55,8 +53,9 @@ _NO_ANSWER: Mapping[str, tuple[Code, str]] = {
 }
 """Replies of a kind that holds no answer: their codes, and what is said of them. One is repaired once, in one way."""
 
-_MAYBE_A_FILTER = ("http_403", "http_404")
 _SIGNALS: Mapping[str, Signal] = {"limited": "limited", "trouble": "trouble"}
+_SOON_S = 0.25
+"""After a refusal that had nothing to do with the load."""
 
 
 class NoUsableReply(Exception):
@@ -106,17 +105,6 @@ class Response(Generic[T]):
     problem: Unreadable | None
 
 
-@dataclass(slots=True)
-class _Standing:
-    """What a run has learned about one model: whether it ever replied, and why it is not asked any more."""
-
-    queue: Queue
-    transport: Transport
-    replied: bool = False
-    lost: int = 0
-    given_up: tuple[str, str] | None = None
-
-
 class Asker(Protocol):
     """What asks a model, as `Client` does."""
 
@@ -146,7 +134,7 @@ class Client:
         self._transports, self._queues, self._formats = transports, queues, formats
         self._spending = Spending(ledger, access, limits)
         self._asking: dict[str, asyncio.Future[NoUsableReply | None]] = {}
-        self._standings: dict[ModelRef, _Standing] = {}
+        self._models: dict[ModelRef, Availability] = {}
 
     @property
     def calls(self) -> int:
@@ -155,7 +143,7 @@ class Client:
 
     def tally(self) -> str:
         """What was spent so far and how fast it goes, for people."""
-        limits = [standing.queue.limit for standing in self._standings.values()]
+        limits = [model.queue.limit for model in self._models.values()]
         flying, most = sum(limit.in_flight for limit in limits), sum(limit.limit for limit in limits)
         total = self._spending.total
         cost = "price unknown" if total.cost_usd is None else f"${total.cost_usd:.4f}"
@@ -171,6 +159,7 @@ class Client:
         Raises:
             NoUsableReply: the model gave no usable reply.
             BudgetUsedUp: the budget forbids the call, or the run was cancelled.
+            Unavailable: the server serves nobody for now.
             LedgerError: the ledger cannot be used.
         """
         key, read = request.key, _after_thoughts(request, read)
@@ -255,15 +244,16 @@ class Client:
 
     async def _retry(self, attempt: Attempt, read: Callable[[str], T]) -> Response[T]:
         """Call until there is a reply, readable or not."""
-        standing = await self._standing(attempt.model)
+        transport = await self._transports(attempt.model)
         formats, troubles = self._formats_of(attempt), 0
+        model = self._availability(attempt.model)
         other: ResponseFormat | None = None
         while True:
             try:
-                response = await self._call(attempt, standing, other, read)
+                response = await self._call(attempt, model, transport, other, read)
             except CallError as error:
                 if attempt.last and self._cut_short(attempt, error):
-                    raise self._over(attempt, cut_short=True) from error
+                    raise self._over(attempt, model, cut_short=True) from error
                 attempt.last = None if error.kind == "refused" else error
                 if error.kind == "refused":
                     other = formats.after_refusal(attempt.response_format, error)
@@ -271,105 +261,123 @@ class Client:
                         raise NoUsableReply(error.code, error.message) from error
                 elif error.kind == "trouble":
                     troubles += 1
-                    await self._back_off(attempt, standing, troubles, error)
+                    await self._back_off(attempt, model, troubles, error)
                 elif error.kind != "limited":
-                    self._give_up(standing, error)
+                    if error.code == "quota":
+                        raise Unavailable(model.left) from error
                     raise NoUsableReply(error.code, error.message) from error
+                elif model.queue.limit.tolerant:
+                    wait = _SOON_S if error.retry_after is None or model.hopeless(error) else error.retry_after
+                    await asyncio.sleep(max(0.0, min(wait, self._seconds_left(attempt))))
             else:
                 formats.accepted(attempt.response_format)
-                standing.replied, attempt.last = True, None
+                attempt.last = None
                 return response
 
     def _formats_of(self, attempt: Attempt) -> FormatNegotiation:
         return self._formats(attempt.model, bool(attempt.request.schema))
 
-    async def _standing(self, model: ModelRef) -> _Standing:
-        if model not in self._standings:
-            transport = await self._transports(model)
-            self._standings.setdefault(model, _Standing(self._queues(model), transport))
-        return self._standings[model]
+    def _availability(self, model: ModelRef) -> Availability:
+        if model not in self._models:
+            self._models[model] = Availability(self._queues(model), self._noun, self._limits.deadline_s)
+        return self._models[model]
 
-    def _give_up(self, standing: _Standing, error: CallError) -> None:
-        # A model that replies has the right address and name: then it was a filter, and about this text.
-        if error.kind == "fatal" and not (error.code in _MAYBE_A_FILTER and standing.replied):
-            standing.given_up = error.code, f"not asked, since the {self._noun} refuses every call: {error.message}"
-
-    async def _back_off(self, attempt: Attempt, standing: _Standing, troubles: int, error: CallError) -> None:
+    async def _back_off(self, attempt: Attempt, model: Availability, troubles: int, error: CallError) -> None:
         wait = min(_FIRST_WAIT_S * 2 ** (troubles - 1), _LONGEST_WAIT_S) * random.uniform(0.5, 1.5)
-        if troubles == ATTEMPTS and not standing.replied:
-            standing.lost += 1
-            if standing.lost >= _ENOUGH_LOST:
-                standing.given_up = error.code, f"not asked, since the {self._noun} never replies: {error.message}"
+        if troubles == ATTEMPTS:
+            model.question_lost(error)
         if troubles == ATTEMPTS or wait >= self._seconds_left(attempt):
             raise NoUsableReply(error.code, _last_of(attempt, error)) from error
         await asyncio.sleep(wait)
 
     async def _call(
-        self, attempt: Attempt, standing: _Standing, other: ResponseFormat | None, read: Callable[[str], T]
+        self,
+        attempt: Attempt,
+        model: Availability,
+        transport: Transport,
+        other: ResponseFormat | None,
+        read: Callable[[str], T],
     ) -> Response[T]:
         """One call: a slot in the queue, a permit of the budget, and both ends of the call written down."""
         most = attempt.most_usd
         # Checked before and after the wait: thousands that will not be asked need not queue for it.
-        self._check(attempt, standing, most)
-        ticket = await self._enter(standing.queue, attempt)
+        self._check(attempt, model, most)
+        ticket = await self._enter(model, attempt)
         signal: Signal = "neutral"
         wait: float | None = None
         try:
-            self._check(attempt, standing, most)
+            self._check(attempt, model, most)
             # Not before: other questions may have learned in the meantime what the model accepts.
             attempt.response_format = other or self._formats_of(attempt).first()
             call_id = await self._spending.permit(
                 _described(attempt), most, attempt.bill, lambda: self._seconds_left(attempt)
             )
             attempt.calls += 1
-            started, reply = time.monotonic(), None
+            started, reply = _now(), None
+            timeout_s = max(0.001, min(self._limits.timeout_s, self._seconds_left(attempt)))
             try:
-                reply = await self._send(attempt, standing.transport)
+                reply = await self._send(attempt, transport, timeout_s)
                 response, signal = parse(reply, read, plain=not attempt.request.schema), "ok"
+                model.reply()
                 status, outcome = _success(response)
                 return response
             except BaseException as error:
                 status, outcome = "error", _failure(error)
                 if isinstance(error, CallError):
-                    signal, wait = _SIGNALS.get(error.kind, "neutral"), error.retry_after
+                    signal, wait = self._signal(error, timeout_s), error.retry_after
+                    if model.hopeless(error):
+                        # Nobody waits so long; whether it is meant shows when the server is asked again.
+                        wait = None
+                    model.failure(error, attempt.request.key, started, _now())
                 raise
             finally:
                 # Written down in any case, also for a caller that is cancelled now.
-                result = {"seconds": time.monotonic() - started, **outcome}
+                result = {"seconds": _now() - started, **outcome}
                 await self._spending.end(call_id, status, most, attempt.bill, attempt.model, reply, result)
         finally:
-            standing.queue.leave(ticket, signal, wait)
+            model.queue.leave(ticket, signal, wait)
 
-    def _check(self, attempt: Attempt, standing: _Standing, most: float | None) -> None:
-        if standing.given_up:
-            raise NoUsableReply(*standing.given_up)
+    def _check(self, attempt: Attempt, model: Availability, most: float | None) -> None:
+        if model.given_up:
+            raise NoUsableReply(*model.given_up)
+        if model.left:
+            raise Unavailable(model.left)
         self._spending.check(most)
         if self._seconds_left(attempt) <= 0:
-            raise self._over(attempt)
+            raise self._over(attempt, model)
 
-    async def _enter(self, queue: Queue, attempt: Attempt) -> Ticket:
+    async def _enter(self, model: Availability, attempt: Attempt) -> Ticket:
         try:
             # The first call may wait as long as it takes; the clock of the question starts with it.
             async with asyncio.timeout(None if attempt.started is None else self._seconds_left(attempt)):
-                ticket = await queue.enter(again=attempt.started is not None)
+                ticket = await model.queue.enter(again=attempt.started is not None)
         except TimeoutError as error:
-            raise self._over(attempt) from error
+            raise self._over(attempt, model) from error
         if attempt.started is None:
-            attempt.started = time.monotonic()
+            attempt.started = _now()
         return ticket
 
-    async def _send(self, attempt: Attempt, transport: Transport) -> Reply:
-        timeout = max(0.001, min(self._limits.timeout_s, self._seconds_left(attempt)))
+    def _signal(self, error: CallError, timeout_s: float) -> Signal:
+        """What a call that failed says about the load. One that had little time says nothing of it."""
+        if error.code == "timeout" and 2 * timeout_s >= self._limits.timeout_s:
+            return "late"
+        return _SIGNALS.get(error.kind, "neutral")
+
+    async def _send(self, attempt: Attempt, transport: Transport, timeout_s: float) -> Reply:
         settings = attempt.response_format.settings(attempt.request, attempt.max_tokens)
-        return await transport.send(attempt.model, attempt.messages, settings, timeout)
+        return await transport.send(attempt.model, attempt.messages, settings, timeout_s)
 
     def _cut_short(self, attempt: Attempt, error: CallError) -> bool:
         """Whether a call ended because the time of its question did: that says nothing of the server."""
         return error.code == "timeout" and self._seconds_left(attempt) <= 0
 
-    def _over(self, attempt: Attempt, *, cut_short: bool = False) -> NoUsableReply:
+    def _over(self, attempt: Attempt, model: Availability, *, cut_short: bool = False) -> NoUsableReply | Unavailable:
         """The failure of a question whose time is over, perhaps in the middle of its last call."""
         last, calls, deadline = attempt.last, attempt.calls, f"{self._limits.deadline_s:g} s"
+        if last is not None and last.kind == "limited":
+            model.question_refused(last, _now())
+        if model.left:
+            return Unavailable(model.left)
         if last is not None and last.kind == "trouble":
             cut = f"call {calls - 1}; the deadline of {deadline} cut call {calls} short"
             return NoUsableReply(last.code, f"{last.message} ({cut})" if cut_short else _last_of(attempt, last))
@@ -377,7 +385,7 @@ class Client:
         return NoUsableReply("deadline", f"{text}: the {self._noun} limits the rate" if last else text)
 
     def _seconds_left(self, attempt: Attempt) -> float:
-        gone = 0.0 if attempt.started is None else time.monotonic() - attempt.started
+        gone = 0.0 if attempt.started is None else _now() - attempt.started
         return self._limits.deadline_s - gone
 
 
@@ -441,6 +449,10 @@ def _described(attempt: Attempt) -> dict[str, Any]:
         "request_key": request.key, "judge": request.model, "prompt": request.prompt, "kind": attempt.kind,
         "attempt": attempt.calls + 1, "format": attempt.response_format.format,
     }  # fmt: skip
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 def _failure(error: BaseException) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Literal
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import NO_ACCESS, NO_LIMITS, Access, CallLimits
+from answerkey.metrics_core.llm.availability import Unavailable
 from answerkey.metrics_core.llm.client import Client, NoUsableReply
 from answerkey.metrics_core.llm.cost import Cost, CostCounter, ExpectedCall, known_replies
 from answerkey.metrics_core.llm.ledger import Origin
@@ -106,8 +107,9 @@ class Prompting:
 class Answer:
     """What came of a question.
 
-    `status`: generated (asked now), from_ledger (asked before), failed, or skipped (the budget was used up). Without a
-    text, `reason` says why. `bill` is what was spent now, `origin` what the ledger knows of the reply.
+    `status`: generated (asked now), from_ledger (asked before), failed, or skipped (the budget, or the
+    provider's quota, was used up). Without a text, `reason` says why. `bill` is what was spent now, `origin` what the
+    ledger knows of the reply.
     """
 
     text: str | None
@@ -182,7 +184,7 @@ class _Work:
         except NoUsableReply as error:
             self._failed += 1
             answer = Answer(None, "failed", f"{error.code}: {error.message}", bill)
-        except BudgetUsedUp as error:
+        except (BudgetUsedUp, Unavailable) as error:
             answer = Answer(None, "skipped", str(error), bill)
         else:
             status: Literal["generated", "from_ledger"] = "generated" if bill.calls else "from_ledger"

@@ -7,6 +7,7 @@ loops is ever touched.
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import wait
@@ -41,7 +42,7 @@ _AT_ONCE = 4
 More would only use memory, and keep other processes from requests that are not due yet."""
 
 _starting = threading.Lock()
-_queues: dict[tuple[ModelRef, str, int], Queue] = {}
+_queues: dict[tuple[ModelRef, str, int, float], Queue] = {}
 _formats: dict[tuple[ModelRef, bool], FormatNegotiation] = {}
 
 
@@ -92,7 +93,7 @@ async def connect(access: Access, limits: CallLimits, noun: str, check: Callable
         return await asyncio.shield(waiting[model])
 
     def queues(model: ModelRef) -> Queue:
-        return queue_of(model, limits.concurrency)
+        return queue_of(model, limits)
 
     async with AsyncExitStack() as stack:
         ledger = await AsyncLedger.open(access.ledger)
@@ -113,12 +114,15 @@ def _transport(check: Callable[[], None]) -> tuple[Transport, AbstractAsyncConte
     return ChatCompletions(), opened()
 
 
-def queue_of(model: ModelRef, concurrency: int) -> Queue:
-    """The queue of a model; all runs of this process with the same key wait in the same one."""
+def queue_of(model: ModelRef, limits: CallLimits) -> Queue:
+    """The queue of a model; all runs of this process with the same key and limits wait in the same one."""
     # The key is part of what a provider limits, and is itself kept nowhere.
-    place = model, content_hash(model.api_key), concurrency
+    place = model, content_hash(model.api_key), limits.concurrency, limits.timeout_s
     if place not in _queues:
-        _queues[place] = Queue(AdaptiveLimit(concurrency, gap=_GAP_S, first_pause=_FIRST_PAUSE_S))
+        patience = math.inf if model.hosted else limits.timeout_s
+        _queues[place] = Queue(
+            AdaptiveLimit(limits.concurrency, gap=_GAP_S, first_pause=_FIRST_PAUSE_S, patience=patience)
+        )
     return _queues[place]
 
 

@@ -10,6 +10,14 @@ from urllib.parse import urlsplit
 
 from answerkey.metrics_core.errors import UserError
 
+_LOCAL = frozenset(
+    (
+        *("docker_model_runner", "hosted_vllm", "lemonade", "llamafile", "lm_studio", "ollama", "ollama_chat"),
+        *("oobabooga", "petals", "triton", "vllm", "xinference"),
+    )
+)
+"""What litellm calls servers of the user's own, some of which have an address by default."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModelRef:
@@ -76,6 +84,11 @@ class ModelRef:
     def provider(self) -> str:
         """The part before the first slash, for instance `openai`."""
         return self.model.partition("/")[0]
+
+    @property
+    def hosted(self) -> bool:
+        """Whether a provider serves it at its own address, with room for many calls at once."""
+        return not self.api_base and self.provider not in _LOCAL
 
     @property
     def label(self) -> str:

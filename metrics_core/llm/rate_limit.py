@@ -7,6 +7,11 @@ A refusal costs a pause as long as many calls, so a limit that climbs into the s
 wait. The limit that was refused is therefore remembered as the wall. Growth is free up to just below it; the wall
 itself is tried again, one step high, once the last episode is paid for: REPAY successes for each refusal (at most
 about 4 % refusals) and REST times the length of the pause (at most about 11 % pauses).
+
+Two kinds of servers need more. One that never refuses and lets calls wait (llama.cpp, Ollama, vLLM) shows by time-outs
+alone that there are too many: they cut the limit too, and where `patience` is given it grows only as far as replies
+come well before it. And where lone calls are refused now and then, refusals do not depend on how many there are: so
+many as lone calls had are no reason for a cut.
 """
 
 from __future__ import annotations
@@ -17,12 +22,14 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Literal
 
-# ok: 2xx. limited: 429 or overloaded. trouble: 5xx, a timeout, a broken connection.
+# ok: 2xx. limited: 429 or overloaded. late: no reply within the time-out. trouble: 5xx, a broken connection.
 # neutral: says nothing about load (a permanent 4xx, a cancelled call).
-Signal = Literal["ok", "limited", "trouble", "neutral"]
+Signal = Literal["ok", "limited", "late", "trouble", "neutral"]
 
 REPAY, REST = 25, 8.0
 LONGEST_PAUSE, LONGEST_ADVICE = 60.0, 300.0  # seconds
+PROBES = 2  # calls at once to a server that nobody knows, before its first reply
+LONE, MEMORY = 20, 40  # lone calls that show what is refused to them; calls that the share of refusals is taken over
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +43,14 @@ class Change:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ticket:
-    """One call in flight. `epoch` is the number of cuts before it started. No two tickets are equal."""
+    """One call in flight. No two tickets are equal.
+
+    `epoch` is the number of cuts before it started, at `at`. `alone`: while no other may be in flight.
+    """
 
     epoch: int
+    at: float
+    alone: bool
 
 
 class AdaptiveLimit:
@@ -50,8 +62,13 @@ class AdaptiveLimit:
 
     A round is as many successes as the limit was when it began; calls from before the last cut do not count. It was
     used if at some moment of it 80 % of that limit was in flight, and only then does the limit grow: before the first
-    "limited" by 1 a success, later by 5 % (at least 1) at the end of a round. A "limited" cuts to 70 %. "trouble"
-    starts the round anew and holds growth until it is through.
+    cut by 1 a success, later by 5 % (at least 1) at the end of a round. A "limited" cuts to 70 %, one "late" for ten
+    calls of the limit to a half. "late" and "trouble" start the round anew and hold growth until it is through.
+
+    `patience`, in seconds, is the time-out of calls to a server of unknown size. Then PROBES calls are the first; the
+    limit jumps to `start` if the first reply is so quick that even a server that takes one call after the other would
+    answer so many within half of the patience; and it grows only while replies take less than a quarter of it, or
+    less than a half for a quarter a round.
 
     >>> limit = AdaptiveLimit(ceiling=64, start=2)
     >>> calls = [limit.start(now=0.0), limit.start(now=0.0)]
@@ -64,20 +81,28 @@ class AdaptiveLimit:
     """
 
     def __init__(
-        self, ceiling: int, start: int = 16, floor: int = 1, gap: float = 0.0, first_pause: float = 1.0
-    ) -> None:
-        if not (1 <= floor <= ceiling and 0.0 <= gap < math.inf and 0.0 < first_pause < math.inf):
-            given = f"{floor=}, {ceiling=}, {gap=}, {first_pause=}"
-            raise ValueError(f"needed: 1 <= floor <= ceiling, gap >= 0, first_pause > 0; not {given}")
+        self, ceiling: int, start: int = 16, floor: int = 1, gap: float = 0.0, first_pause: float = 1.0,
+        patience: float = math.inf,
+    ) -> None:  # fmt: skip
+        if not (1 <= floor <= ceiling and 0.0 <= gap < math.inf and 0.0 < first_pause < math.inf and patience > 0.0):
+            given = f"{floor=}, {ceiling=}, {gap=}, {first_pause=}, {patience=}"
+            raise ValueError(f"needed: 1 <= floor <= ceiling, gap >= 0, first_pause > 0, patience > 0; not {given}")
         self._ceiling, self._floor, self._gap, self._first_pause = ceiling, floor, gap, first_pause
-        self._limit = max(floor, min(start, ceiling))
+        self._patience, self._jump = patience, min(start, ceiling)  # where the first reply leads to; 0: it was there
+        self._limit = max(floor, min(start if patience == math.inf else min(start, PROBES), ceiling))
         self._open: set[Ticket] = set()
         self._changes: deque[Change] = deque(maxlen=200)
         self._next_start = self._cut_at = self._paused_until = -math.inf
         self._epoch = self._row = 0  # cuts since the beginning; cuts without a success in between
         self._wall = ceiling + 1  # the limit that was refused; above the ceiling: none is known
         self._owed = 0  # successes before the wall is tried again
+        self._late = 0  # time-outs since a round without any
+        self._share = 0.0  # of refusals among the last calls
+        self._lone = self._lone_refused = 0
+        self._usual: float | None = None  # share of refusals that does not depend on load, if there is one
         self._peak = 0  # most calls in flight at a moment of the round
+        self._slowest = self._seconds = 0.0  # of the successes of the round
+        self._mean_before = 0.0  # seconds, at a lower limit; 0: not known
         self._begin_round(peak=0)
 
     @property
@@ -89,6 +114,11 @@ class AdaptiveLimit:
     def in_flight(self) -> int:
         """Calls started and not yet ended."""
         return len(self._open)
+
+    @property
+    def tolerant(self) -> bool:
+        """Whether refusals come whatever the load, so that they cause no pause."""
+        return self._usual is not None and self._share <= 2.0 * self._usual + 0.05
 
     @property
     def history(self) -> list[Change]:
@@ -105,7 +135,7 @@ class AdaptiveLimit:
         """Count one call as started. Raises RuntimeError unless `ready_in(now)` is 0.0."""
         if self.ready_in(now) != 0.0:
             raise RuntimeError("no call may start now: ask ready_in first")
-        ticket = Ticket(self._epoch)
+        ticket = Ticket(self._epoch, now, alone=self._limit == 1 and not self._open)
         self._open.add(ticket)
         self._next_start = now + self._gap
         self._peak = max(self._peak, len(self._open))
@@ -119,12 +149,39 @@ class AdaptiveLimit:
         if ticket not in self._open:
             raise ValueError("this call has ended before, or was not started here")
         self._open.remove(ticket)
-        if signal == "limited":
+        if signal in ("ok", "limited"):
+            self._learn_usual(ticket, refused=signal == "limited")
+        if signal == "limited" and not self.tolerant:
             self._refused(ticket, now, retry_after)
+        elif signal == "late":
+            self._timed_out(ticket, now)
         elif signal == "trouble":
             self._begin_round(peak=len(self._open), held=True)
         elif signal == "ok":
             self._succeeded(ticket, now)
+
+    def _learn_usual(self, ticket: Ticket, *, refused: bool) -> None:
+        self._share += (refused - self._share) / MEMORY
+        if ticket.alone:
+            self._lone += 1
+            self._lone_refused += refused
+        # Where lone calls are refused often, it is their rate that is too high.
+        if self._lone == LONE:
+            share, self._usual = self._lone_refused / LONE, None
+            if 0.0 < share <= 0.2:
+                self._usual = self._share = share
+                self._wall, self._owed = self._ceiling + 1, 0
+            self._lone = self._lone_refused = 0
+
+    def _timed_out(self, ticket: Ticket, now: float) -> None:
+        if ticket.epoch == self._epoch:
+            self._late += 1
+            # One in a hundred may hang for reasons of its own.
+            if 10 * self._late > self._limit:
+                self._epoch += 1
+                self._wall, self._owed, self._late = self._limit, REPAY, 0
+                self._set(max(self._floor, self._limit // 2), now, "late")
+        self._begin_round(peak=len(self._open), held=True)
 
     def _refused(self, ticket: Ticket, now: float, retry_after: float | None) -> None:
         # Written so that NaN is no advice.
@@ -156,15 +213,45 @@ class AdaptiveLimit:
             self._row = 0
         if ticket.epoch != self._epoch:
             return
+        seconds = now - ticket.at
+        self._slowest, self._seconds = max(self._slowest, seconds), self._seconds + seconds
         self._owed -= 1
         self._left -= 1
         used = 5 * self._peak >= 4 * self._size
-        if used and self._epoch == 0 and not self._held and self._limit < self._ceiling:
-            self._set(self._limit + 1, now, "slow start")
+        if used and self._epoch == 0 and not self._held:
+            self._start_slowly(seconds, now)
         if self._left == 0:
-            if used and self._epoch > 0:
-                self._grow(now)
+            if used and self._bears_more():
+                if self._epoch > 0:
+                    self._grow(now)
+                elif self._slowest > self._patience / 4:
+                    self._grow_slowly(now)
+            self._late = 0
             self._begin_round(peak=len(self._open))
+
+    def _start_slowly(self, seconds: float, now: float) -> None:
+        quick = seconds <= self._patience / 4
+        target = self._limit + 1 if quick else self._limit
+        if self._patience < math.inf and self._jump:
+            target = max(target, min(self._jump, int(self._patience / 2 / max(seconds, 1e-9))))
+            self._jump = 0
+        if self._limit < min(target, self._ceiling):
+            self._set(min(target, self._ceiling), now, "slow start")
+
+    def _bears_more(self) -> bool:
+        return self._slowest <= self._patience / 2 or (self._scales() and self._mean() <= self._patience / 2)
+
+    def _mean(self) -> float:
+        return self._seconds / self._size
+
+    def _scales(self) -> bool:
+        """Whether replies take no longer than at the limit before: those of a queue would, in proportion."""
+        return self._mean() <= 1.2 * self._mean_before
+
+    def _grow_slowly(self, now: float) -> None:
+        step = self._limit if self._scales() else max(1, self._limit // 4)
+        self._mean_before = self._mean()
+        self._set(min(self._limit + step, self._ceiling), now, "slow replies")
 
     def _grow(self, now: float) -> None:
         if self._limit >= self._wall and self._owed <= 0:
@@ -180,6 +267,7 @@ class AdaptiveLimit:
     def _begin_round(self, peak: int, held: bool = False) -> None:
         self._size = self._left = self._limit
         self._peak, self._held = peak, held
+        self._slowest = self._seconds = 0.0
 
     def _set(self, limit: int, now: float, why: str) -> None:
         self._limit = limit

@@ -88,7 +88,6 @@ FINAL = {
     "context": ("error", "too_long", "maximum context length is 4096 tokens"),
     "unauthorized": ("error", "http_401", "Incorrect API key provided: ***"),
     "not_found": ("error", "http_404", "The model does not exist."),
-    "quota": ("error", "quota", "The quota of this account is used up."),
 }
 
 
@@ -182,7 +181,7 @@ def test_trouble_is_waited_for_longer_each_time(judge_server: Serve) -> None:
         assert base * 0.5 <= wait < base * 1.5 + 25.0
 
 
-@pytest.mark.parametrize("kind", ["unauthorized", "not_found", "quota"])
+@pytest.mark.parametrize("kind", ["unauthorized", "not_found"])
 def test_a_judge_that_refuses_every_call_is_not_asked_again(kind: str, judge_server: Serve, tmp_path: Path) -> None:
     server = judge_server(match, faults=always(kind), latency=0.05)
     found = ask(samples(300), options(server, ledger=str(tmp_path)))
@@ -192,6 +191,25 @@ def test_a_judge_that_refuses_every_call_is_not_asked_again(kind: str, judge_ser
     assert len(asked) == server.n_requests == count(tmp_path) <= 16
     others = [failure(one).message for one in found if not failure(one).attempts]
     assert all(message.startswith("not asked, since the judge refuses every call: ") for message in others)
+
+
+def test_a_judge_whose_quota_is_used_up_is_left_and_the_next_run_asks_the_rest(
+    judge_server: Serve, tmp_path: Path
+) -> None:
+    server = judge_server(match, faults=lambda number, _body: "quota" if number >= 100 else None)
+    judge = options(server, ledger=str(tmp_path), concurrency=4)
+    found = ask(samples(300), judge)
+    assert Counter(one.status for one in found) == {"scored": 100, "skipped": 200}
+    [reason] = {one.reason for one in found if one.status == "skipped"}
+    assert reason is not None
+    assert reason.startswith(
+        "the judge's quota is used up, and its server does not say until when; the next run continues there: "
+    )
+    assert server.n_requests == count(tmp_path) <= 104
+    asked, server.faults = server.n_requests, None
+    found = ask(samples(300), judge)
+    assert {one.status for one in found} == {"scored"}
+    assert (sum(one.from_ledger for one in found), server.n_requests) == (100, asked + 200)
 
 
 def test_the_key_is_in_no_message_and_no_file(judge_server: Serve, tmp_path: Path) -> None:

@@ -76,6 +76,15 @@ def test_a_judge_that_only_limits_fails_the_row_at_its_deadline(judge_server: Se
     patiently(check, 1.5, 15.0, 60.0)
 
 
+def test_a_judge_that_limits_everything_is_left_at_the_deadline_of_a_row(judge_server: Serve, tmp_path: Path) -> None:
+    server = judge_server(match, faults=always("rate_limit_after"), retry_after=0.3)
+    found = ask(samples(50), options(server, ledger=str(tmp_path), deadline_s=2.0, concurrency=4))
+    assert statuses(found) == {"skipped": 50}
+    [reason] = {one.reason for one in found}
+    assert (reason or "").startswith("the judge has refused every call for ")
+    assert count(tmp_path, "code = 'http_429'") == count(tmp_path) >= server.n_requests >= 2
+
+
 def test_trouble_is_not_waited_for_beyond_the_deadline(judge_server: Serve, tmp_path: Path) -> None:
     def check(deadline_s: float) -> None:
         server, ledger = judge_server(match, faults=always("error_500")), tmp_path / str(deadline_s)
@@ -223,17 +232,20 @@ def test_a_key_in_the_environment_does_not_go_to_an_address_that_was_named(
 @pytest.mark.parametrize(("concurrency", "calls"), [(1, 8), (5, 40), (24, 240)])
 def test_concurrency_is_reached_and_not_exceeded(concurrency: int, calls: int, judge_server: Serve) -> None:
     def more_to_come(server: JudgeServer) -> bool:
-        # The limit starts at 16 and grows by one with each answer.
-        return server.held < min(concurrency, 16 + server.answered, calls - server.answered)
+        # The limit starts at 2, is 16 after the first answer, and grows by one with each other.
+        limit = 15 + server.answered if server.answered else 2
+        return server.held < min(concurrency, limit, calls - server.answered)
 
     server = judge_server(every_third_match, holds=more_to_come)
-    assert_right(ask(samples(calls), options(server, concurrency=concurrency)))
+    # So much time that each answer is quick.
+    assert_right(ask(samples(calls), options(server, concurrency=concurrency, timeout_s=1e4, deadline_s=1e4)))
     assert (server.n_requests, server.max_in_flight) == (calls, concurrency)
 
 
 def test_a_server_with_little_capacity_is_detected(judge_server: Serve, tmp_path: Path) -> None:
     def not_yet_refused(server: JudgeServer) -> bool:
-        return not server.fault_counts["over_limit"]
+        # The first answer says that there may be room for more.
+        return server.answered > 0 and not server.fault_counts["over_limit"]
 
     server = judge_server(every_third_match, latency=0.05, concurrency_limit=4, holds=not_yet_refused)
     assert_right(ask(samples(150), options(server, ledger=str(tmp_path))))
@@ -279,7 +291,10 @@ def test_inside_a_running_event_loop(judge_server: Serve) -> None:
 
 
 def test_several_threads_at_once_share_the_ledger_and_the_pacing(judge_server: Serve, tmp_path: Path) -> None:
-    server = judge_server(every_third_match, latency=0.01, holds=lambda server: server.max_in_flight < 8)
+    # The first answer says that there may be room for more.
+    server = judge_server(
+        every_third_match, latency=0.01, holds=lambda server: server.answered > 0 and server.max_in_flight < 8
+    )
     judge = options(server, ledger=str(tmp_path), concurrency=8)
     with ThreadPoolExecutor(6) as pool:
         together = list(pool.map(lambda _: ask(samples(60), judge), range(6)))

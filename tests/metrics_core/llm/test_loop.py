@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.metrics_core.llm import loop as runtime
+from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.sqlite_ledger import FILE
 from tests.judge_server import JudgeServer
@@ -136,16 +137,25 @@ def test_threads_that_come_first_at_once_get_the_same_loop() -> None:
 
 def test_all_callers_with_the_same_judge_and_key_share_one_queue() -> None:
     judge = ModelRef("openai/j", "http://h/v1", "sk-first-key")
-    queue = runtime.queue_of(judge, 8)
-    assert runtime.queue_of(ModelRef("openai/j", "http://h/v1", "sk-first-key"), 8) is queue
+    limits = CallLimits(8, max_calls=3)
+    queue = runtime.queue_of(judge, limits)
+    assert runtime.queue_of(ModelRef("openai/j", "http://h/v1", "sk-first-key"), CallLimits(8)) is queue
     others = [
-        runtime.queue_of(ModelRef("openai/j", "http://h/v1", "sk-second-key"), 8),
-        runtime.queue_of(ModelRef("openai/j", "http://g/v1", "sk-first-key"), 8),
-        runtime.queue_of(ModelRef("openai/k", "http://h/v1", "sk-first-key"), 8),
-        runtime.queue_of(judge, 9),
+        runtime.queue_of(ModelRef("openai/j", "http://h/v1", "sk-second-key"), limits),
+        runtime.queue_of(ModelRef("openai/j", "http://g/v1", "sk-first-key"), limits),
+        runtime.queue_of(ModelRef("openai/k", "http://h/v1", "sk-first-key"), limits),
+        runtime.queue_of(judge, CallLimits(9)),
     ]
     assert len({id(one) for one in (queue, *others)}) == 5
-    assert queue.limit.limit == 8
+
+
+def test_a_server_of_unknown_size_gets_two_calls_at_first() -> None:
+    def first_limit(model: ModelRef) -> int:
+        return runtime.queue_of(model, CallLimits(64)).limit.limit
+
+    assert first_limit(ModelRef("openai/gpt-4o-mini")) == 16
+    assert first_limit(ModelRef("openai/gpt-4o-mini", "http://127.0.0.1:8080/v1")) == 2
+    assert first_limit(ModelRef("ollama/qwen2.5")) == 2
 
 
 @pytest.mark.usefixtures("interruptible")
@@ -156,7 +166,7 @@ def test_an_interruption_leaves_no_claim_and_no_call_in_flight(
 
     def interrupt() -> None:
         deadline = time.monotonic() + 60
-        while server.n_requests < 5 and time.monotonic() < deadline:
+        while server.n_requests < 2 and time.monotonic() < deadline:
             time.sleep(0.02)
         os.kill(os.getpid(), signal.SIGINT)
 
@@ -169,8 +179,8 @@ def test_an_interruption_leaves_no_claim_and_no_call_in_flight(
     # At once: not some time after the caller has gone on.
     database = sqlite3.connect(tmp_path / FILE)
     assert database.execute("SELECT count(*) FROM claims").fetchall() == [(0,)]
-    assert database.execute("SELECT status, code, count(*) FROM calls").fetchall() == [("error", "cancelled", 5)]
-    assert database.execute("SELECT calls, in_flight, reserved FROM budgets").fetchall() == [(5, 0, 0.0)]
+    assert database.execute("SELECT status, code, count(*) FROM calls").fetchall() == [("error", "cancelled", 2)]
+    assert database.execute("SELECT calls, in_flight, reserved FROM budgets").fetchall() == [(2, 0, 0.0)]
     database.close()
     assert list((tmp_path / "judge-owners").iterdir()) == []
     assert time.monotonic() - began < 50  # and not until the judge replies

@@ -179,6 +179,66 @@ def test_trouble_and_neutral_never_cut() -> None:
     assert (pacing.limit, pacing.in_flight, pacing.ready_in(0.0), pacing.history) == (16, 0, 0.0, [])
 
 
+@pytest.mark.parametrize(("start", "late", "limit"), [(40, 4, 40), (40, 5, 20), (9, 1, 4), (1, 1, 1)])
+def test_time_outs_halve_the_limit_when_more_than_one_in_ten_comes_late(start: int, late: int, limit: int) -> None:
+    pacing = AdaptiveLimit(64, start=start)
+    tickets = fill(pacing, 0.0)
+    end_all(pacing, tickets[:late], 60.0, "late")
+    assert (pacing.limit, pacing.in_flight) == (limit, start - late)
+    # Nothing is to be waited for: that took long enough.
+    end_all(pacing, tickets[late:], 60.0, "late")
+    assert pacing.ready_in(60.0) == 0.0
+    # Those from before the cut were too many, and say nothing of what is left.
+    assert pacing.limit == max(1, start // 2)
+
+
+# A server of unknown size.
+
+
+@pytest.mark.parametrize(("seconds", "limit"), [(0.2, 16), (3.0, 10), (20.0, 2)])
+def test_the_first_reply_says_how_many_may_come(seconds: float, limit: int) -> None:
+    pacing = AdaptiveLimit(64, patience=60.0)
+    first, _ = fill(pacing, 0.0)
+    assert pacing.limit == 2
+    pacing.end(first, seconds, "ok")
+    assert pacing.limit == limit
+
+
+def test_calls_that_wait_for_each_other_are_no_reason_to_make_more() -> None:
+    pacing = AdaptiveLimit(64, patience=60.0)
+    open_, now = fill(pacing, 0.0), 0.0
+    for _ in range(50):  # a single slot of 20 s
+        now += 20.0
+        pacing.end(open_.pop(0), now, "ok")
+        open_ += fill(pacing, now)
+    assert pacing.limit == 2
+
+
+# Refusals that have nothing to do with load.
+
+
+def test_what_lone_calls_are_refused_is_no_reason_for_a_cut() -> None:
+    pacing, now = AdaptiveLimit(64, start=1), 0.0
+    while not pacing.tolerant:
+        now += 1_000.0
+        pacing.end(pacing.start(now), now, "limited" if now % 10_000.0 == 0.0 else "ok")
+        assert pacing.limit <= 2
+        assert now < 100_000.0
+    while pacing.limit < 20:
+        tickets, now = fill(pacing, now), now + 1.0
+        end_all(pacing, tickets, now)
+    before = pacing.limit
+    for _ in range(50):
+        *tickets, refused = fill(pacing, now)
+        end_all(pacing, tickets, now)
+        pacing.end(refused, now, "limited")
+    assert pacing.limit > before
+    before = pacing.limit
+    # More than that is a limit, as ever.
+    end_all(pacing, fill(pacing, now), now, "limited")
+    assert pacing.limit < before
+
+
 # Pauses.
 
 
@@ -453,7 +513,7 @@ def test_an_outage_of_refusals_is_survived() -> None:
 
 # Any sequence of events.
 
-SIGNALS: tuple[Signal, ...] = ("ok", "ok", "ok", "limited", "trouble", "neutral")
+SIGNALS: tuple[Signal, ...] = ("ok", "ok", "ok", "limited", "late", "trouble", "neutral")
 ADVICE = st.none() | st.floats(allow_nan=True, allow_infinity=True)
 STEPS = st.lists(
     st.tuples(

@@ -4,44 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-import selectors
-from collections.abc import Coroutine
-from typing import Any
 
 import pytest
 
 from answerkey.metrics_core.llm.rate_limit import AdaptiveLimit, Queue, Signal
-
-
-class Jumping(selectors.DefaultSelector):
-    """Says that as much time went by as was to be waited."""
-
-    now = 0.0
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        ready = super().select(0)
-        if not ready:
-            assert timeout is not None, "everybody waits, and nobody will come"
-            self.now += max(timeout, 0.0)
-        return ready
-
-
-class Loop(asyncio.SelectorEventLoop):
-    def __init__(self) -> None:
-        self.clock = Jumping()
-        super().__init__(self.clock)
-
-    def time(self) -> float:
-        return self.clock.now
-
-
-def run(work: Coroutine[Any, Any, None]) -> None:
-    with asyncio.Runner(loop_factory=Loop) as runner:
-        runner.run(asyncio.wait_for(work, 100_000))
-
-
-def now() -> float:
-    return asyncio.get_running_loop().time()
+from tests.metrics_core.llm.virtual_time import now, run
 
 
 class Visitors:
