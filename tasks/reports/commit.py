@@ -159,9 +159,28 @@ def _commit_answers(warehouse: duckdb.DuckDBPyConnection, dataset: str, accepted
 def commit_measurements(warehouse: duckdb.DuckDBPyConnection, home: Home, run_id: str, parts: Sequence[str]) -> None:
     """Bring finished parts in, within the caller's transaction."""
     # A part that is gone was brought in by another run on the same rows.
-    if files := [one_file(home.store.address(part)) for part in parts if home.store.exists(part)]:
-        warehouse.execute(_SQL["replace_measurements"], {"parts": files})
-        warehouse.execute(_SQL["add_measurements"], {"parts": files, "run_id": run_id})
+    there = [part for part in parts if home.store.exists(part)]
+    if not there:
+        return
+    files = {"parts": [one_file(home.store.address(part)) for part in there]}
+    warehouse.execute(_SQL["replace_measurements"], files)
+    if _adoptable(warehouse, home, files):
+        [(now,)] = warehouse.execute("SELECT now()::VARCHAR").fetchall()
+        home.warehouse.adopt(warehouse, "measurements", there, {"run_id": run_id, "created_at": now})
+    else:
+        warehouse.execute(_SQL["add_measurements"], {**files, "run_id": run_id})
+
+
+def _adoptable(warehouse: duckdb.DuckDBPyConnection, home: Home, files: Mapping[str, Any]) -> bool:
+    """Whether parts are large enough to be adopted as they are, and nothing of them is known already."""
+    least = home.warehouse.adopts_from
+    if least is None:
+        return False
+    [(n_rows,)] = warehouse.execute(_SQL["n_measured"], files).fetchall()
+    if n_rows < least:
+        return False
+    [(n_known,)] = warehouse.execute(_SQL["n_known"], files).fetchall()
+    return bool(n_known == 0)
 
 
 def collect_calls(home: Home, parts: Sequence[str], out: Path) -> str | None:

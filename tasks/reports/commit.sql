@@ -96,6 +96,12 @@ DELETE FROM measurements USING (SELECT sample_key, signature, status FROM read_p
 WHERE measurements.sample_key = new.sample_key AND measurements.signature = new.signature
     AND (new.status NOT IN ('failed', 'skipped') OR measurements.status IN ('failed', 'skipped'))
 
+-- name: n_measured
+SELECT count(*) FROM read_parquet($parts)
+
+-- name: n_known
+SELECT count(*) FROM read_parquet($parts) SEMI JOIN measurements USING (sample_key, signature)
+
 -- name: add_measurements
 INSERT INTO measurements BY NAME
 SELECT *, $run_id AS run_id, now() AS created_at

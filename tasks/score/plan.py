@@ -193,7 +193,7 @@ def _write_measured(connection: duckdb.DuckDBPyConnection, home: Home, file: Pat
 
 def _part_folder(signature: str, contents: str) -> str:
     # Parts that an older release left behind have other columns.
-    return f"parts/{content_hash([signature, contents, part_schema().names])}"
+    return f"parts/{content_hash([signature, contents, str(part_schema())])}"
 
 
 def _shard_size(rows: int, least: int, share: int) -> int:

@@ -75,7 +75,7 @@ def _equipped(metric: Metric, embeddings: str | None, access: Mapping[str, Any])
 
 
 def part_schema() -> pa.Schema:
-    """Columns of a part: those of the table `measurements` but for the run."""
+    """Columns of a part: those of the table `measurements`, which can adopt it as it is, but for run and time."""
     import pyarrow as pa
 
     text = pa.string()
@@ -87,7 +87,7 @@ def part_schema() -> pa.Schema:
             ("status", text),
             ("values", pa.map_(text, pa.float64())),
             ("reason", text),
-            ("details", text),
+            ("details", pa.json_()),
             ("attempts", pa.int32()),
             ("seconds", pa.float64()),
             ("tokens_in", pa.int64()),

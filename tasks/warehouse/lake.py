@@ -13,13 +13,14 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, ClassVar, TypeVar
+from urllib.parse import quote, urlsplit
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.bucket import BucketStore, s3_settings
@@ -63,6 +64,7 @@ class Lake:
 
     address: str
     folder: Path
+    adopts_from: ClassVar[int | None] = 100_000
 
     def exists(self) -> bool:
         """Whether anything has been written yet."""
@@ -193,6 +195,21 @@ class Lake:
                 done[step] = connection.execute(f"CALL {call}").fetchall()
         merged = sum(int(processed) for _, _, processed, _ in done["merged"])
         return Maintained(merged, len(done["states"]), len(done["old"]) + len(done["orphans"]))
+
+    def adopt(
+        self, connection: duckdb.DuckDBPyConnection, table: str, names: Sequence[str], others: Mapping[str, str]
+    ) -> None:
+        """See `Warehouse.adopt`. Copies whose transaction is never committed are orphans for `maintain`."""
+        store = BucketStore(self.address, self.folder)
+        # DuckLake reads the values of the other columns from the path.
+        folder = "/".join(f"{column}={quote(value, safe='')}" for column, value in others.items())
+        for name in names:
+            copy = f"{DATA}/main/{table}/{folder}/{uuid.uuid4().hex}.parquet"
+            store.duplicate(name, copy)
+            connection.execute(
+                f"CALL ducklake_add_data_files('lake', {quoted(table)}, {quoted(store.address(copy))}, "
+                "hive_partitioning => true)"
+            )
 
     @contextmanager
     def _locked(self, name: str, wait_s: float) -> Iterator[psycopg.Connection]:

@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from filelock import FileLock, Timeout
 
@@ -54,6 +54,18 @@ class Maintained:
 class Warehouse(Protocol):
     """The tables of a home. One writes at a time, and nobody sees half of what it wrote."""
 
+    adopts_from: ClassVar[int | None]
+    """Rows from which files are better adopted than copied; None where tables cannot adopt files."""
+
+    def adopt(
+        self, connection: duckdb.DuckDBPyConnection, table: str, names: Sequence[str], others: Mapping[str, str]
+    ) -> None:
+        """Make Parquet files of the store part of a table as they are, in a transaction of `writing`.
+
+        They have all columns of the table in its types, but for `others`, which have one value for all rows of the
+        files. The files stay what they are in the store: the table has copies of them.
+        """
+
     def exists(self) -> bool:
         """Whether anything has been written yet."""
 
@@ -87,6 +99,7 @@ class WarehouseFile:
     """The tables of a home, in one DuckDB file in its folder."""
 
     folder: Path
+    adopts_from: ClassVar[int | None] = None
 
     @property
     def file(self) -> Path:
@@ -183,6 +196,12 @@ class WarehouseFile:
         with self._locked(fcntl.LOCK_EX), self._writable(WAIT_FOR_OTHERS_S) as connection:
             connection.execute("CHECKPOINT")
         return Maintained()
+
+    def adopt(
+        self, connection: duckdb.DuckDBPyConnection, table: str, names: Sequence[str], others: Mapping[str, str]
+    ) -> None:
+        """See `Warehouse.adopt`: a DuckDB file cannot."""
+        raise NotImplementedError
 
     @contextmanager
     def _writable(self, wait_s: float) -> Iterator[duckdb.DuckDBPyConnection]:

@@ -167,7 +167,8 @@ from answerkey.tasks.reports.commit import commit_measurements
 from answerkey.tasks.warehouse import lake
 from answerkey.tasks.warehouse.home import Home
 
-home, parts, without_lock = Home.parse(sys.argv[1]), sys.argv[2:-1], sys.argv[-1] == "no lock"
+home, parts, without_lock = Home.parse(sys.argv[1]), sys.argv[2:-1], "no lock" in sys.argv[-1]
+lake.Lake.adopts_from = 50 if "adopted" in sys.argv[-1] else 51
 if without_lock:
     @contextmanager
     def unlocked(self, name, wait_s):
@@ -214,23 +215,29 @@ def new_parts(home: Home, rounds: int) -> list[str]:
         with home.store.whole(name) as file:
             duckdb.sql(
                 f"""SELECT 'round {number}, row ' || i AS sample_key, 's' AS signature, 'm' AS metric,
-                    'scored' AS status, MAP {{'f': 1.0}} AS "values", NULL::VARCHAR AS reason, NULL::VARCHAR AS details,
-                    1 AS attempts, 0.0 AS seconds, 0 AS tokens_in, 0 AS tokens_out, 0.0 AS cost_usd,
+                    'scored' AS status, MAP {{'f': 1.0::DOUBLE}} AS "values", NULL::VARCHAR AS reason,
+                    '{{"a": 1}}'::JSON AS details, 1::INTEGER AS attempts, 0.0::DOUBLE AS seconds,
+                    0::BIGINT AS tokens_in, 0::BIGINT AS tokens_out, 0.0::DOUBLE AS cost_usd,
                     []::VARCHAR[] AS requests, false AS from_ledger FROM range(50) t(i)"""
             ).write_parquet(str(file))
     write(home, "the tables are there")
     return names
 
 
-def test_four_processes_commit_the_same_part_once(lake: str) -> None:
+@pytest.mark.parametrize("how", ["copied", "adopted"])
+def test_four_processes_commit_the_same_part_once(lake: str, how: str) -> None:
     home = Home.parse(lake)
-    assert list(committed_by_four(home, new_parts(home, 20), "lock")) == [50] * 20
+    assert list(committed_by_four(home, new_parts(home, 20), how)) == [50] * 20
+    adopted = [file.name for file in home.store.files(f"{DATA}/main/measurements") if "/run_id=run" in file.name]
+    # The parts stay here, so each process commits them anew, in place of what was there.
+    assert len(adopted) == (80 if how == "adopted" else 0)
 
 
-def test_the_lock_is_what_keeps_them_apart(lake: str) -> None:
+@pytest.mark.parametrize("how", ["copied", "adopted"])
+def test_the_lock_is_what_keeps_them_apart(lake: str, how: str) -> None:
     """The same without the lock: some round has doubles, so the test before shows something."""
     home = Home.parse(lake)
-    with closing(committed_by_four(home, new_parts(home, 20), "no lock")) as counts:
+    with closing(committed_by_four(home, new_parts(home, 20), f"{how}, no lock")) as counts:
         assert any(count > 50 for count in counts)
 
 

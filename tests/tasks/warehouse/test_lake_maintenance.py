@@ -13,9 +13,12 @@ from pyarrow.fs import FileSelector, FileType, LocalFileSystem, S3FileSystem, co
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.ledger import Budget
 from answerkey.metrics_core.llm.ledger_place import open_ledger
+from answerkey.tasks.load.load import Source
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.lake import Lake
 from answerkey.tasks.warehouse.warehouse import Maintained
 from tests.cluster_servers import Postgres, postgres_binaries
+from tests.tasks.staging_help import jsonl, run
 
 ADD = "INSERT INTO datasets SELECT 'data', $version || range, now(), range, NULL FROM range(100)"
 OLDER = "UPDATE {} SET {} = {} - INTERVAL '40 days'"
@@ -79,6 +82,45 @@ def test_parts_and_young_orphans_stay(lake: str) -> None:
             file.write_bytes(b"x")
     home.warehouse.maintain()
     assert all(home.store.exists(name) for name in kept)
+
+
+MEASURED = """
+    SELECT * EXCLUDE (run_id, created_at, seconds), run_id = (SELECT max_by(run_id, created_at) FROM measurements),
+           created_at > now() - INTERVAL 1 HOUR, details->'$.stats'
+    FROM measurements ORDER BY signature, sample_key
+"""
+
+
+def test_adopted_parts_are_files_of_the_lake(lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lake, "adopts_from", 1)
+    rows = [{"id": f"{i}", "answer": f"It is {i * 7}, said {i}.", "reference": f"{i * 7}"} for i in range(40)]
+    source = Source(jsonl(tmp_path / "faq.jsonl", rows))
+    found = []
+    for home in (Home(tmp_path / "home"), Home.parse(lake)):
+        for again in (False, True):
+            done = run(home, source, ["rouge_l", "bleu"], failing=[] if again else ["bleu"], only_failed=again)
+            assert [report.status for report in done.reports] == ["COMPLETE" if again else "PARTIAL"]
+        with home.warehouse.reading() as connection:
+            found.append(connection.execute(MEASURED).fetchall())
+    assert found[0] == found[1] and len(found[0]) == 80
+
+    def adopted() -> set[str]:
+        return {file.name for file in home.store.files("data/main/measurements") if "/run_id=" in file.name}
+
+    assert len(adopted()) == 3
+    assert list(home.store.files("parts")) == []
+    with home.warehouse.reading() as connection:
+        orphans = connection.execute(
+            "CALL ducklake_delete_orphaned_files('lake', cleanup_all => true, dry_run => true)"
+        ).fetchall()
+    assert orphans == []
+    home.warehouse.maintain()
+    with psycopg.connect(catalog_of(home)) as catalog:
+        catalog.execute(OLDER.format("ducklake_snapshot", "snapshot_time", "snapshot_time"))
+        catalog.execute(OLDER.format("ducklake_files_scheduled_for_deletion", "schedule_start", "schedule_start"))
+    home.warehouse.maintain()
+    with home.warehouse.reading() as connection:
+        assert connection.execute(MEASURED).fetchall() == found[0]
 
 
 def test_a_file_gives_free_what_was_deleted(tmp_path: Path) -> None:
