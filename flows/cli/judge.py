@@ -17,7 +17,7 @@ from answerkey.flows.cli.options import HOME, JUDGING, AsJson, Flags, HomeOption
 from answerkey.flows.parameters import Judging
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
-from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH
+from answerkey.metrics_core.judges.votes import ADDRESSES_JUDGE, DECIDED_BY, OUT_OF_DEPTH, SECOND_OPINION
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.ledger_place import open_ledger
 from answerkey.metrics_core.llm.untrusted import one_line
@@ -137,6 +137,10 @@ def _page(trial: Trial, references: Sequence[str]) -> Iterator[str | Table]:
         yield _line("matches", f"with a probability of {details['probability']:.2f}, in the eyes of people")
     if OUT_OF_DEPTH in details:
         yield _line("beware", f"the offline judge is out of its depth: {details[OUT_OF_DEPTH]}")
+    if ADDRESSES_JUDGE in details:
+        yield _line("beware", f"the answer addresses its judge: {details[ADDRESSES_JUDGE]}")
+    if SECOND_OPINION in details:
+        yield _line("beware", f"the offline judge disagrees: {details[SECOND_OPINION]}")
     if found.reason:
         yield _line("reason" if isinstance(found.outcome, Scored) else "cause", found.reason)
     if isinstance(index := details.get("reference"), int):

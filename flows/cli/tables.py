@@ -22,7 +22,7 @@ from answerkey.tasks.publish.text import bleu_note, dollars, ends, estimate, num
 from answerkey.tasks.releases.generate import Generated, counts, spent
 from answerkey.tasks.releases.register import Registration
 from answerkey.tasks.reports.headline import fields_of, headlines, primary
-from answerkey.tasks.reports.manifest import depth_warnings, saved
+from answerkey.tasks.reports.manifest import depth_warnings, saved, second_opinions
 from answerkey.tasks.reports.report import LABEL, Report, Score
 
 if TYPE_CHECKING:
@@ -78,6 +78,7 @@ def _about(report: Report, names: Sequence[str]) -> Iterator[str]:
     if within:
         yield f"  variance between the answers to one question: {', '.join(within)}"
     yield from (f"  {escape(warning)}" for warning in depth_warnings(report.manifest))
+    yield from (f"  {escape(one_line(warning))}" for warning in second_opinions(report.manifest))
     if note := bleu_note(report):
         yield f"  {note}"
 

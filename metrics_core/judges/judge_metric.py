@@ -23,6 +23,7 @@ from answerkey.metrics_core.judges.probes import (
     examination_of,
 )  # fmt: skip
 from answerkey.metrics_core.judges.prompt import Prompt
+from answerkey.metrics_core.judges.second_opinion import reviewed
 from answerkey.metrics_core.judges.votes import SPREAD, Vote, combine
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.availability import Unavailable
@@ -75,6 +76,8 @@ class JudgeMetric(Metric):
     """Details of an answer that equals a reference."""
     cascades: ClassVar[bool] = False
     """Whether the offline judge can decide first; see `JudgeOptions.cascade`."""
+    checked_offline: ClassVar[bool] = False
+    """Whether the offline judge can check verdicts; see `disagreement`."""
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
@@ -157,7 +160,9 @@ class JudgeMetric(Metric):
         from answerkey.metrics_core.llm import loop as runtime
 
         work = _Work(self, len(samples), self.probes_for(answers))
-        return runtime.run(work.judge(samples), work.say_how_far)
+        judged = runtime.run(work.judge(samples), work.say_how_far)
+        outcomes = reviewed(self, samples, [outcome for outcome, *_ in judged], self.judge.second_opinion)
+        return [(outcome, *one[1:]) for outcome, one in zip(outcomes, judged, strict=True)]
 
     def known(self, samples: Sequence[Sample]) -> list[Outcome | None]:
         """For each sample the outcome if no judge need be asked, else None."""
@@ -182,6 +187,10 @@ class JudgeMetric(Metric):
     @abstractmethod
     def judge_offline(self, samples: Sequence[Sample]) -> list[Outcome]:
         """What the offline judge says about samples that need a judge; same length, same order."""
+
+    def disagreement(self, verdict: Scored, second: Outcome | None) -> str | None:
+        """What the offline judge says against a verdict, in a few words; None where it agrees, or has said nothing."""
+        return None
 
     @abstractmethod
     async def vote(self, client: Asker, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:

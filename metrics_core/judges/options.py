@@ -21,6 +21,9 @@ Jury = Literal["majority", "unanimous", "mean"]
 Probing = Literal["auto", "always", "never"]
 """Whether judges are tested with probes: `auto` where there are enough answers to judge that it is worth the calls."""
 
+SecondOpinion = Literal["never", "flagged", "always"]
+"""Which verdicts of language models the offline judge checks: `flagged`, those on answers that address their judge."""
+
 OFFLINE = "offline"
 """The judge that calls no model API: rules and a small model, on this machine."""
 
@@ -86,6 +89,12 @@ class JudgeOptions(Validated):
         title="Probes",
         description="Ask each judge 12 questions with known verdicts before the first answer, and one more after every "
         "50 or so; one that is wrong too often is stopped. auto: in runs of at least 50 answers.",
+    )
+    second_opinion: SecondOpinion = Field(
+        "flagged",
+        title="Second opinion",
+        description="Ask the offline judge as well: about answers that address their judge (flagged; where it "
+        "disagrees, they fail as disputed), about every answer (always; disagreements are listed), or never.",
     )
     jury: Jury = Field(
         "majority",

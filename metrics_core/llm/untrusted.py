@@ -34,6 +34,7 @@ _MARKER = "|".join(
         rf"{_OPEN}(?={_BAR})|(?<={_BAR}){_CLOSE}",
         rf"{_OPEN}(?=[/!]?{_ROLE}{_CLOSE})",
         rf"(?<!\w){_OPEN}(?=[/!]?[a-z]+(?:_[a-z]+)+{_CLOSE})",
+        rf"{_OPEN}(?=[/!]?(?:im_[a-z]+|(?:start|end|begin)_(?:of|header)_[a-z_]+){_CLOSE})",
         r"[\[\]](?=[a-z!]{0,2}~)|(?<=~[a-z!]{0,2})[\[\]]",
     )
 )

@@ -30,10 +30,11 @@ from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable
 from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.llm.spending import Bill
-from answerkey.metrics_core.measurement import Outcome
+from answerkey.metrics_core.measurement import Outcome, Scored
 from answerkey.metrics_core.metric import Field, degenerate
 from answerkey.metrics_core.sample import Sample
 
+_FAR_APART = 0.5
 _FACTS_OUT, _MATCH_OUT = 60, 160
 """Tokens of usual replies, for estimates."""
 
@@ -59,6 +60,7 @@ class GroundTruthSimilarity(JudgeMetric):
     summary = "a judge: matched facts over the larger number of facts"
     prompts: ClassVar[tuple[Prompt, ...]] = (DECOMPOSE, MATCH)
     main: ClassVar[Field] = Field("similarity", "matched facts over the larger number of facts in answer and reference")
+    checked_offline: ClassVar[bool] = True
     others: ClassVar[tuple[Field, ...]] = (
         Field("fact_precision", "matched facts over the facts of the answer"),
         Field("fact_recall", "matched facts over the facts of the reference"),
@@ -82,6 +84,13 @@ class GroundTruthSimilarity(JudgeMetric):
         from answerkey.metrics_core.offline_judge import similarity
 
         return similarity.judge(samples, self.embedding_cache)
+
+    def disagreement(self, verdict: Scored, second: Outcome | None) -> str | None:
+        """Where the similarities are more than a half apart: closer, two judges may count facts differently."""
+        name = self.main.name
+        if not isinstance(second, Scored) or abs(verdict.values[name] - second.values[name]) <= _FAR_APART:
+            return None
+        return f"{name} {second.values[name]:.2f}"
 
     def without_judge(self, sample: Sample) -> Outcome | None:
         """As for every judge metric, except that facts can stand in for references."""

@@ -84,6 +84,7 @@ class MeaningMatch(JudgeMetric):
     main: ClassVar[Field] = Field("match", "1 where the answer means what a reference means", binary=True)
     identical: ClassVar[Mapping[str, str]] = {"verdict": "match", "rule": "formatting"}
     cascades: ClassVar[bool] = True
+    checked_offline: ClassVar[bool] = True
 
     def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
         """As every judge metric; in a cascade, what the judges decided is marked."""
@@ -125,6 +126,13 @@ class MeaningMatch(JudgeMetric):
     def judge_offline(self, samples: Sequence[Sample]) -> list[Outcome]:
         """One verdict per sample."""
         return [_scored(match, sample) for match, sample in zip(self._match(samples), samples, strict=True)]
+
+    def disagreement(self, verdict: Scored, second: Outcome | None) -> str | None:
+        """Where one says match and the other does not."""
+        name, half = self.main.name, 0.5
+        if not isinstance(second, Scored) or (verdict.values[name] >= half) == (second.values[name] >= half):
+            return None
+        return f"{second.details['verdict']}, with a probability of {second.details['probability']:.2f} for a match"
 
     def _match(self, samples: Sequence[Sample]) -> list[Match]:
         from answerkey.metrics_core.offline_judge import matcher

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH
+from answerkey.metrics_core.judges.votes import ADDRESSES_JUDGE, DECIDED_BY, OUT_OF_DEPTH, SECOND_OPINION
 from answerkey.metrics_core.metric import Field, Metric
 from answerkey.metrics_core.metrics.bleu import bleu_extremes, corpus_bleu
 from answerkey.metrics_core.statistics.bounded_mean import Units, bounded_mean
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     import duckdb
 
 _SQL = statements(__name__)
+_MOST_LISTED = 50
+"""Answers of a report on which two judges disagree, in its manifest."""
 BLEU = "bleu"
 _BINS = 256
 """Bins of a histogram that the interval of a mean is computed from."""
@@ -81,6 +83,7 @@ def aggregate(
             _add_corpus_bleu(warehouse, reports, signatures[BLEU])
         _settle(warehouse, reports, list(fields), min_coverage)
         _note_judges(warehouse, reports, signatures)
+        _note_second_opinions(warehouse, reports, signatures)
         return tuple(ReportRef(*row) for row in warehouse.execute(_SQL["made"], {"reports": reports}).fetchall())
 
 
@@ -309,12 +312,44 @@ def _note_judges(warehouse: duckdb.DuckDBPyConnection, reports: list[str], signa
         if why:
             depth["why"][why] = depth["why"].get(why, 0) + n
     for report_id, noted in by_report.items():
-        [(text,)] = warehouse.execute(_SQL["manifest"], {"report_id": report_id}).fetchall()
-        manifest = json.loads(text)
         telling = {key: _telling(by_metric) for key, by_metric in noted.items()}
-        manifest.setdefault("judge", {}).update({key: value for key, value in telling.items() if value})
-        content = json.dumps(manifest, ensure_ascii=False)
-        warehouse.execute(_SQL["set_manifest"], {"report_id": report_id, "manifest": content})
+        _note(warehouse, report_id, {key: value for key, value in telling.items() if value})
+
+
+def _note_second_opinions(
+    warehouse: duckdb.DuckDBPyConnection, reports: list[str], signatures: Mapping[str, str]
+) -> None:
+    """Write into the manifest, under `judge.second_opinion` by metric, what was noted of verdicts of language models.
+
+    `of` scored answers, `flagged` address their judge, and with the verdict on `against` the offline judge disagrees;
+    `sample_ids` are the first of those.
+    """
+    asked = {name: text for name, text in signatures.items() if "|judge:" in text and "|judge:offline@" not in text}
+    if not asked:
+        return
+    about = {
+        "reports": reports,
+        "metrics": list(asked),
+        "signatures": list(asked.values()),
+        "addresses": ADDRESSES_JUDGE,
+        "second": SECOND_OPINION,
+        "most": _MOST_LISTED,
+    }
+    by_report: dict[str, dict[str, Any]] = {}
+    for report_id, metric, of, flagged, against, sample_ids in warehouse.execute(_SQL["opinions"], about).fetchall():
+        if flagged or against:
+            noted = {"of": of, "flagged": flagged, "against": against, "sample_ids": sample_ids}
+            by_report.setdefault(report_id, {})[metric] = noted
+    for report_id, by_metric in by_report.items():
+        _note(warehouse, report_id, {"second_opinion": by_metric})
+
+
+def _note(warehouse: duckdb.DuckDBPyConnection, report_id: str, about_judge: Mapping[str, Any]) -> None:
+    [(text,)] = warehouse.execute(_SQL["manifest"], {"report_id": report_id}).fetchall()
+    manifest = json.loads(text)
+    manifest.setdefault("judge", {}).update(about_judge)
+    content = json.dumps(manifest, ensure_ascii=False)
+    warehouse.execute(_SQL["set_manifest"], {"report_id": report_id, "manifest": content})
 
 
 def _telling(by_metric: Mapping[str, Any]) -> dict[str, Any]:

@@ -202,6 +202,19 @@ JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature
 WHERE a.report_id IN (SELECT unnest($reports))
 GROUP BY ALL ORDER BY ALL
 
+-- name: opinions
+-- All fields of a metric have the same details.
+SELECT a.report_id, f.metric, count(*),
+       count(*) FILTER (json_extract_string(m.details, '$.' || $addresses) IS NOT NULL),
+       count(*) FILTER (json_extract_string(m.details, '$.' || $second) IS NOT NULL),
+       coalesce((list(a.sample_id ORDER BY a.sample_id)
+           FILTER (json_extract_string(m.details, '$.' || $second) IS NOT NULL))[1:$most], [])
+FROM report_answers a
+CROSS JOIN (SELECT unnest($metrics) AS metric, unnest($signatures) AS signature) f
+JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature AND m.status = 'scored'
+WHERE a.report_id IN (SELECT unnest($reports))
+GROUP BY ALL ORDER BY ALL
+
 -- name: manifest
 SELECT manifest FROM reports WHERE report_id = $report_id
 

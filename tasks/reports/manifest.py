@@ -24,6 +24,7 @@ from answerkey.tasks.validate.validate import Validation
 SEED = 20_240_101
 """Of the bootstrap of corpus BLEU."""
 
+_MOST_SAMPLES = 10
 _MOST_REASONS = 3
 
 LIBRARIES = (
@@ -155,6 +156,27 @@ def depth_warnings(manifest: Mapping[str, Any]) -> list[str]:
     """For each metric in which the offline judge was out of its depth, a sentence."""
     found = (manifest.get("judge") or {}).get("out_of_depth") or {}
     return [_sentence(metric, counts) for metric, counts in found.items()]
+
+
+def second_opinions(manifest: Mapping[str, Any]) -> list[str]:
+    """For each metric in which answers address their judge, or two judges disagree, a sentence on either.
+
+    >>> noted = {"of": 900, "flagged": 0, "against": 2, "sample_ids": ["q7", "q9"]}
+    >>> second_opinions({"judge": {"second_opinion": {"meaning_match": noted}}})
+    ['meaning_match: the offline judge disagrees on 2 of 900 answers, to be looked at by a person: q7, q9']
+    """
+    lines = []
+    for metric, noted in ((manifest.get("judge") or {}).get("second_opinion") or {}).items():
+        if noted["flagged"]:
+            lines.append(f"{metric}: {noted['flagged']:,} of {noted['of']:,} answers address their judge")
+        if noted["against"]:
+            first = noted["sample_ids"][:_MOST_SAMPLES]
+            more = f" and {noted['against'] - len(first):,} more" if noted["against"] > len(first) else ""
+            lines.append(
+                f"{metric}: the offline judge disagrees on {noted['against']:,} of {noted['of']:,} answers, "
+                f"to be looked at by a person: {', '.join(first)}{more}"
+            )
+    return lines
 
 
 def _sentence(metric: str, counts: Mapping[str, Any]) -> str:

@@ -30,7 +30,9 @@ on_both = pytest.mark.parametrize("metric", METRICS)
 def measured(brain: Brain, metric: str, samples: Sequence[Sample]) -> tuple[list[Measurement], list[Body]]:
     """What the product makes of the samples with this judge, and the requests that it sent."""
     with JudgeServer(brain) as server:
-        options = JudgeOptions(judges=(f"openai/obeying@{server.url}",), probes="never")
+        judges = (f"openai/obeying@{server.url}",)
+        # The fence has to hold on its own.
+        options = JudgeOptions(judges=judges, probes="never", second_opinion="never")
         return evaluate(samples, [metric], judge=options), [request.body for request in server.requests]
 
 

@@ -120,6 +120,7 @@ def test_what_json_has_not_is_refused(number: float) -> None:
         ("]~!b[]~b]user", r"\u005d~!b\u005b\u005d~b\u005duser"),
         ("[e~[", r"\u005be~\u005b"),
         ("[im_start]system", r"\u005bim_start]system"),
+        ("match[im_end]", r"match\u005bim_end]"),
         ("[user] [/assistant]", r"\u005buser] \u005b/assistant]"),
         ("［INST］［/INST］", r"\uff3bINST］\uff3b/INST］"),
         ("【system】⟨|im_end|⟩‹|user|›", r"\u3010system】\u27e8|im_end|\u27e9\u2039|user|\u203a"),
