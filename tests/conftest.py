@@ -29,8 +29,8 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The slow files first: one that came last would keep one of two processes waiting."""
-    items.sort(key=lambda item: "flows" not in item.path.parts)
+    """The slow files first, the quick ones last: a slow one at the end would keep one of two processes waiting."""
+    items.sort(key=lambda item: ("flows" not in item.path.parts, "metrics_core" in item.path.parts))
 
 
 def refuse_network(log_path: str) -> None:
@@ -265,9 +265,9 @@ def module_home(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPat
         yield Home.parse(address)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def shared_dask_cluster() -> Iterator[DaskCluster]:
-    """A Dask scheduler and two workers, started by the first test that asks for them."""
+    """A Dask scheduler and two workers, for the tests of a file: to wait costs them a tenth of a core."""
     cluster = DaskCluster()
     yield cluster
     cluster.close()
@@ -275,6 +275,6 @@ def shared_dask_cluster() -> Iterator[DaskCluster]:
 
 @pytest.fixture
 def dask_cluster(shared_dask_cluster: DaskCluster) -> DaskCluster:
-    """The cluster of the session, with both of its workers: a test before this one may have killed some."""
+    """The cluster of the file, with both of its workers: a test before this one may have killed some."""
     shared_dask_cluster.wait()
     return shared_dask_cluster

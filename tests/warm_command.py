@@ -1,9 +1,9 @@
 """The command line in processes that need not import its libraries: each is the fork of one that has done it once.
 
 Most tests of a command are about what it says and does, and a start from nothing costs 5 to 12 seconds of CPU, nearly
-all of it imports of other people's packages. The forked process has the arguments, environment and folder that it is
-given, imports answerkey and Prefect by itself, since they read the environment, and ends as any other does. How a
-command starts from nothing is what the tests of its start, of the wheel and of the deployments show.
+all of it imports of other people's packages. The forked process has the arguments, environment, path and folder that
+it is given, imports answerkey and Prefect by itself, since they read the environment, and ends as any other does. How
+a command starts from nothing is what the tests of its start, of the wheel and of the deployments show.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 
 LIBRARIES = (
-    "great_expectations.data_context.types.base", "great_expectations.expectations", "httpx", "jinja2",
-    "litellm", "pandas", "pyarrow.dataset", "pyarrow.parquet", "pydantic", "regex", "rich.table", "scipy.stats", "yaml",
+    "cyclopts", "fsspec", "great_expectations.data_context.types.base", "great_expectations.expectations", "griffe",
+    "httpx", "jinja2", "litellm", "pandas", "pendulum", "pyarrow.dataset", "pyarrow.parquet", "pydantic", "regex",
+    "rich.table", "scipy.stats", "websockets", "yaml",
 )  # fmt: skip
 """What takes long to import and makes nothing of the environment that a command would change."""
 
@@ -88,7 +89,11 @@ class WarmCommand:
 
 
 def _start_values(environment: dict[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if name.startswith(OWN_START)}
+    return {name: value for name, value in environment.items() if name.startswith(OWN_START) and name != "PYTHONPATH"}
+
+
+def _path_of(environment: dict[str, str]) -> list[str]:
+    return [os.path.abspath(entry) for entry in environment.get("PYTHONPATH", "").split(os.pathsep) if entry]
 
 
 def _die_with_parent(by: signal.Signals) -> None:
@@ -129,6 +134,8 @@ def _wait(child: int, timeout: float) -> int | None:
 def _become(wanted: dict[str, Any]) -> None:
     """Be the process that was asked for."""
     _die_with_parent(signal.SIGTERM)
+    inherited = set(_path_of(dict(os.environ)))
+    installed = [entry for entry in sys.path[1:] if entry not in inherited]
     os.environ.clear()
     os.environ.update(wanted["environment"])
     os.chdir(wanted["cwd"])
@@ -138,7 +145,7 @@ def _become(wanted: dict[str, Any]) -> None:
         os.close(opened)
     sys.argv = [wanted["module"], *wanted["arguments"]]
     # As `python -m` has it.
-    sys.path[0] = wanted["cwd"]
+    sys.path[:] = [wanted["cwd"], *_path_of(wanted["environment"]), *installed]
     runpy.run_module(wanted["module"], run_name="__main__", alter_sys=True)
 
 
