@@ -21,6 +21,7 @@ from pydantic.fields import FieldInfo
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import check
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
+from answerkey.metrics_core.judges.rubric import SHIPPED
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.metric import LIMITS, Metric
 from answerkey.metrics_core.registry import DEFAULT_METRICS, METRICS, create
@@ -170,8 +171,8 @@ def _with_metric_options(form: type[_Form]) -> type[_Form]:
     return create_model(form.__name__, __base__=form, __module__=form.__module__, **fields)
 
 
-MetricChoice = Annotated[str, WithJsonSchema({"type": "string", "enum": list(METRICS)})]
-"""A metric of answerkey, for a form, which offers them; a command line takes any other too."""
+MetricChoice = Annotated[str, WithJsonSchema({"type": "string", "enum": [*METRICS, *SHIPPED]})]
+"""A metric or rubric of answerkey, for a form, which offers them; a command line takes any other too."""
 
 
 @_with_metric_options
@@ -185,8 +186,8 @@ class _MetricOptions(Form):
     own_metrics: list[str] = Field(
         default_factory=list,
         title="Metrics of your own",
-        description="Computed as well: metrics by import path, like my_package.metrics:Politeness(threshold=0.9), or "
-        "by the name that an installed package gives them.",
+        description="Computed as well: metrics by import path, like my_package.metrics:Politeness(threshold=0.9), by "
+        "the name that an installed package gives them, or a judge's rubric by its path, like judges/tone.yaml.",
     )
 
     @model_validator(mode="before")

@@ -1,7 +1,8 @@
 """Metrics from what users write: names, specs like `strict=my_package.metrics:Politeness(threshold=.9)`, objects.
 
-A spec is `[NAME=]TARGET[(OPTION=VALUE, ...)]`. TARGET is the name of a metric of this package, the name of an entry
-point in the group `answerkey.metrics`, or an import path `package.module:Attribute` of a `Metric` class or a function.
+A spec is `[NAME=]TARGET[(OPTION=VALUE, ...)]`. TARGET is the name of a metric or rubric of this package, the path of a
+rubric (`judges/politeness.yaml`), the name of an entry point in the group `answerkey.metrics`, or an import path
+`package.module:Attribute` of a `Metric` class or a function.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from typing import Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.function_metric import metric
+from answerkey.metrics_core.judges import rubric
+from answerkey.metrics_core.judges.rubric_metric import RubricMetric, metric_of, needs_a_model
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.metrics.answer_correctness import AnswerCorrectness
 from answerkey.metrics_core.metrics.bleu import Bleu
@@ -87,6 +90,8 @@ def create(
         known = one if isinstance(one, Metric) else _made(one, given, used)
         if known.target != known.name and not isinstance(known, METRICS.get(known.name, Metric)):
             raise UserError(f"{known.name} is the name of another metric: give {known.target} a name of its own")
+        if isinstance(known, RubricMetric) and "judge" in given and known.judge.offline:
+            raise needs_a_model(known)
         other = made.setdefault(known.name, known)
         if other != known:
             raise UserError(
@@ -106,6 +111,8 @@ def load(target: str) -> type[Metric] | Metric:
     """
     if target in METRICS:
         return METRICS[target]
+    if target in rubric.SHIPPED or target.endswith(rubric.ENDINGS):
+        return metric_of(rubric.read_rubric(target))
     try:
         if ":" in target:
             return as_metric(_imported(target), target)
@@ -116,7 +123,7 @@ def load(target: str) -> type[Metric] | Metric:
     except Exception as error:
         # The module is the user's own code, and may raise anything.
         raise UserError(f"metric {target!r} cannot be loaded: {type(error).__name__}: {error}") from error
-    known = [*METRICS, *entry_point_metrics()]
+    known = [*METRICS, *rubric.SHIPPED, *entry_point_metrics()]
     near = difflib.get_close_matches(target, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}, or write package.module:Attribute"
     raise UserError(f"metric {target!r} is not known: {hint}")
@@ -125,7 +132,8 @@ def load(target: str) -> type[Metric] | Metric:
 @cache
 def entry_point_metrics() -> Mapping[str, EntryPoint]:
     """The metrics that other installed packages offer, by name; ours come first where names clash."""
-    return {one.name: one for one in entry_points(group=GROUP) if one.name not in METRICS}
+    ours = (*METRICS, *rubric.SHIPPED)
+    return {one.name: one for one in entry_points(group=GROUP) if one.name not in ours}
 
 
 def _made(one: str | Callable[..., Any], options: Mapping[str, object], used: set[str]) -> Metric:

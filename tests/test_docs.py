@@ -12,12 +12,16 @@ from typing import get_args
 import pytest
 import yaml
 
+from answerkey.metrics_core import JudgeOptions, Sample, evaluate
 from answerkey.metrics_core.comparison import ALL
 from answerkey.metrics_core.gate.policy import KEYS, RuleKind
+from answerkey.metrics_core.judges.rubric import SHIPPED
+from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.registry import METRICS
 from answerkey.tasks.gate.gate import read_policy
 from answerkey.tasks.gate.verdicts import EXIT_CODES
 from answerkey.tasks.publish.events import GATE_EVENTS, RUN_INCOMPLETE
+from tests.judge_server import JudgeServer
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = [
@@ -45,6 +49,23 @@ def test_the_tutorial_on_custom_metrics_runs_and_prints_what_stands_there(tmp_pa
     script.write_text("".join(code), encoding="utf-8")
     done = subprocess.run([sys.executable, str(script)], check=True, capture_output=True, text=True)
     assert done.stdout == "".join(expected)
+
+
+def test_the_rubric_in_the_page_on_judges_of_your_own_judges(tmp_path: Path) -> None:
+    text = (ROOT / "docs/own_judge.md").read_text(encoding="utf-8")
+    [rubric] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    file = tmp_path / "politeness.yaml"
+    file.write_text(rubric, encoding="utf-8")
+    with JudgeServer(lambda _body: '{"reason": "It snubs.", "verdict": "no"}') as server:
+        judge = JudgeOptions(judges=("openai/gpt-4o-mini",), api_base=server.url)
+        sample = Sample("1", "Read it.", question="When?")
+        [found] = evaluate([sample], [str(file)], judge=judge, access=Access(api_key="k"))
+    assert (dict(found.values), found.reason) == ({"polite": 0.0}, "It snubs.")
+    [shown] = re.findall(r"`(politeness\|v1\|.*?)`", text)
+    assert re.sub("prompt:[0-9a-f]+", "", found.signature).replace(f"@{server.url}", "") == re.sub(
+        "prompt:[0-9a-f]+", "", shown
+    )
+    assert [name for name in SHIPPED if f"| `{name}` |" not in text] == []
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)

@@ -112,9 +112,10 @@ def _check_scoring(scoring: Scoring, judging: Judging) -> None:
     if scoring.unused:
         raise UserError(f"{option_of('scoring', scoring.unused[0])}: {NO_SUCH_OPTION}")
     # A signature names the model, so a model that is not there is found before anything starts.
-    _ = [metric.signature for metric in scoring.create()]
+    judge = judging.options() if scoring.asks_judges else OFFLINE_JUDGE
+    _ = [metric.signature for metric in scoring.create(judge=judge)]
     if scoring.asks_judges:
-        preflight(judging.options(), judging.key_from)
+        preflight(judge, judging.key_from)
         return
     given = {"--judge": judging.judges, "--cascade": judging.cascade, "--dry-run": judging.dry_run}
     if option := next((name for name, value in given.items() if value), None):
@@ -157,11 +158,12 @@ def print_result(
 
 
 def metrics(*, as_json: AsJson = False) -> int:
-    """Print the catalogue of metrics: those of answerkey, and those that other installed packages offer."""
+    """Print the catalogue of metrics and rubrics: those of answerkey, and those that other installed packages offer."""
     from answerkey.flows.cli.tables import print_metrics
+    from answerkey.metrics_core.judges.rubric import SHIPPED
     from answerkey.metrics_core.registry import METRICS, create, entry_point_metrics
 
-    catalogue = [(name, metric) for name in METRICS for metric in create([name])]
+    catalogue = [(name, metric) for name in (*METRICS, *SHIPPED) for metric in create([name])]
     for name in entry_point_metrics():
         try:
             catalogue += [(name, metric) for metric in create([name])]

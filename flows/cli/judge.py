@@ -42,7 +42,7 @@ class Trial:
 
 
 @command
-def judge(
+def judge(  # noqa: PLR0913
     question: Annotated[str, Parameter(metavar="QUESTION", help="The question; may be empty.")],
     reference: Annotated[str, Parameter(metavar="REFERENCE", help="An answer known to be right.")],
     answer: Annotated[str, Parameter(metavar="ANSWER", help="The answer to judge.")],
@@ -56,12 +56,22 @@ def judge(
         str,
         Parameter("--metric", metavar="A,B", show_default="meaning_match,ground_truth_similarity", help="What to ask."),
     ] = "",
+    rubric: Annotated[
+        str,
+        Parameter("--rubric", metavar="FILE", help="Ask by this rubric instead: a file, or a name like politeness."),
+    ] = "",
+    context: Annotated[
+        list[str] | None, Parameter("--context", metavar="TEXT", help="A passage that the answer was to rest on.")
+    ] = None,
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
     """Ask judges about one answer, as an evaluation would. Replies are kept in the ledger, and not paid for twice."""
     texts = [reference, *(references or ())]
-    trials = ask_about(question, texts, answer, metrics_of(metric), judging, home)
+    if rubric and metric:
+        raise UserError("--rubric: give it, or --metric, and not both")
+    sample = Sample("1", answer, texts, question or None, context=context or ())
+    trials = ask_about(sample, [rubric] if rubric else metrics_of(metric), judging, home)
     _print(trials, texts, as_json=as_json)
     return 0 if all(trial.measurement.status in ("scored", "undefined") for trial in trials) else 1
 
@@ -79,15 +89,12 @@ def metrics_of(text: str) -> list[str]:
     return given
 
 
-def ask_about(
-    question: str, references: Sequence[str], answer: str, metrics: Sequence[str], judging: Judging, home: Home
-) -> list[Trial]:
+def ask_about(sample: Sample, metrics: Sequence[str], judging: Judging, home: Home) -> list[Trial]:
     """Measure one answer; the ledger in `home` answers what it can, and keeps what judges say.
 
     Raises:
         UserError: a judge cannot be asked.
     """
-    sample = Sample("1", answer, references, question or None)
     options = judging.options()
     opened = Access(None if options.offline else key(judging.key_from), ledger=home.ledger)
     return [_measure(name, sample, options, replace(opened, run=uuid.uuid4().hex), home) for name in metrics]
@@ -131,7 +138,7 @@ def _page(trial: Trial, references: Sequence[str]) -> Iterator[str | Table]:
     yield f"[bold]{found.metric}[/bold]  {values or found.status}"
     details = found.details
     if "verdict" in details:
-        rule = f", by the rule {details['rule']}" if details["rule"] else ""
+        rule = f", by the rule {details['rule']}" if details.get("rule") else ""
         yield _line("verdict", f"{details['verdict']}{rule}")
     if "probability" in details:
         yield _line("matches", f"with a probability of {details['probability']:.2f}, in the eyes of people")

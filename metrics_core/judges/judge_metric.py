@@ -117,7 +117,7 @@ class JudgeMetric(Metric):
         or `meaning_match|v1|judge:offline@1:3fa2c1|blank:zero`.
         """
         who = self.offline_signature() if self.judge.offline else self._online()
-        return f"{self.name}|v1|judge:{who}|blank:{self.blank_answer}"
+        return f"{self.name}|v{self.version}|judge:{who}|blank:{self.blank_answer}"
 
     def _online(self) -> str:
         seats = self.judge.seats()

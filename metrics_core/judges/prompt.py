@@ -34,10 +34,15 @@ def load_prompt(name: str, schema: Mapping[str, object]) -> Prompt:
     >>> load_prompt("meaning_match", {}).text.splitlines()[0][:31]
     'You decide whether an answer to'
     """
-    text = (
-        resources.files("answerkey.metrics_core.judges.prompts")
-        .joinpath(f"{name}.md")
-        .read_text(encoding="utf-8")
-        .strip()
-    )
+    text = prompt_text(name)
     return Prompt(name, text, schema, json.dumps(schema, sort_keys=True), content_hash([text, schema])[:6])
+
+
+def prompt_text(name: str) -> str:
+    """The text of `prompts/NAME.md`.
+
+    Raises:
+        FileNotFoundError: the prompt does not exist.
+    """
+    folder = resources.files("answerkey.metrics_core.judges.prompts")
+    return folder.joinpath(f"{name}.md").read_text(encoding="utf-8").strip()

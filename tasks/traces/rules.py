@@ -31,7 +31,7 @@ from answerkey.metrics_core.registry import create
 from answerkey.tasks.traces.condition import Condition, names_in, of_filter, parse_condition
 from answerkey.tasks.traces.source import absolute, path_problem
 
-MAPPED = ("question", "answer", "references", "facts", "key")
+MAPPED = ("question", "answer", "references", "facts", "context", "key")
 _DOCUMENT = {"input": "question", "output": "answer", "ground_truth": "references"}
 """The names that the document of the metric meaning match gives its variables."""
 KEYS = (
@@ -51,7 +51,7 @@ class Rule:
         name: unique; part of the hash that samples, and the key of everything that is kept.
         source: see `source.traces_in`; paths are absolute.
         metric: its name.
-        mapping: paths into a trace: question, answer, references, facts; `key` joins the data set.
+        mapping: paths into a trace: question, answer, references, facts, context; `key` joins the data set.
         id: path of the trace's id; `time`: of when it happened.
         enabled: False: its traces are counted, and not scored.
         where: conditions that must all hold.

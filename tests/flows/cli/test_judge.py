@@ -228,3 +228,21 @@ def test_a_run_that_cannot_be_is_refused_before_a_server_starts(
     home = tmp_path / "home"
     assert refused(bare_cli("evaluate", answers, *arguments, "--home", home)).startswith(line)
     assert not (home / "answerkey.duckdb").exists()
+
+
+def test_a_rubric_is_tried_on_one_answer(bare_cli: Cli, tmp_path: Path) -> None:
+    with JudgeServer(lambda body: json.dumps({"reason": data_of(body)["context"][0], "verdict": "no"})) as running:
+        asked = ("--judge", f"openai/m@{running.url}", "--home", tmp_path / "home")
+        result = bare_cli("judge", QUESTION, "", ANSWER, "--rubric", "faithfulness", "--context", "It was.", *asked)
+        assert running.n_requests == 1
+    assert (result.returncode, result.stderr) == (0, "")
+    assert [line.rstrip() for line in result.stdout.splitlines()[:3]] == [
+        "faithfulness  faithful 0", "  verdict    no", "  reason     It was.",
+    ]  # fmt: skip
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("name: x\ninputs: [answer]\nscale: yes/no\ncriterium: Fine.\n")
+    wrong = bare_cli("judge", QUESTION, "", ANSWER, "--rubric", bad, "--home", tmp_path / "home")
+    assert wrong.returncode == 2
+    assert f"{bad}:4: criterium: a rubric has no such key; did you mean criterion?" in wrong.stderr
+    offline = bare_cli("judge", QUESTION, "", ANSWER, "--rubric", "refusal", "--home", tmp_path / "home")
+    assert (offline.returncode, "the offline judge knows no rubrics" in offline.stderr) == (2, True)
