@@ -6,7 +6,10 @@ inputs: [question, answer]
 criterion: The answer is polite. It may be short, and it may say no, but it does not mock or blame the person who asks.
 scale: yes/no
 examples:
-  - {question: Where is my parcel?, answer: How should I know?, verdict: no, reason: It snubs the person who asks.}
+  - question: Where is my parcel?
+    answer: How should I know?
+    verdict: no
+    reason: It snubs the person who asks.
 """
 
 from __future__ import annotations
