@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.text import is_blank
 
 Key = Literal[
     "id", "question", "answer", "references", "facts", "context", "release", "label", "cluster", "missing_because",
@@ -182,6 +183,56 @@ def as_texts(found: Any) -> list[str]:
         found = _list_or_text(found)
     items = found if isinstance(found, (list, tuple)) else [found]
     return [text for item in items if (text := as_text(item)) is not None]
+
+
+def context_of(record: Mapping[str, Any], columns: ColumnMap) -> tuple[str, ...]:
+    """The passages that an answer was to rest on, without blank ones.
+
+    Raises:
+        ValueError: as `texts_at`, where the user named the column.
+    """
+    try:
+        return tuple(text for text in texts_at(record, columns.paths, "context") if not is_blank(text))
+    except ValueError:
+        # A column that nobody named, and that is no list of passages: data sets have such a "context" too.
+        if "context" in columns.guessed:
+            return ()
+        raise
+
+
+def text_at(record: Mapping[str, Any], paths: Mapping[Key, str], key: Key) -> str | None:
+    """The text of a key.
+
+    Raises:
+        ValueError: it is not a text.
+    """
+    try:
+        return as_text(value(record, paths.get(key)))
+    except ValueError as error:
+        raise ValueError(f"{key} ({paths[key]}) {error}") from error
+
+
+def texts_at(record: Mapping[str, Any], paths: Mapping[Key, str], key: Key) -> tuple[str, ...]:
+    """The texts of a key.
+
+    Raises:
+        ValueError: it is not a list of texts.
+    """
+    try:
+        return tuple(clean(text) or "" for text in as_texts(value(record, paths.get(key))))
+    except ValueError as error:
+        raise ValueError(f"{key} ({paths[key]}) {error}") from error
+
+
+def clean(text: str | None) -> str | None:
+    """Lone surrogates, which no file format can hold, become U+FFFD for validation to find."""
+    if text is None or text.isascii():
+        return text
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
 
 
 def _json_or_text(text: str) -> Any:

@@ -15,7 +15,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import Sample, content_hash
 from answerkey.metrics_core.text import is_blank
-from answerkey.tasks.load.columns import ColumnMap, Key, as_text, as_texts, complete, repeat_of, value
+from answerkey.tasks.load.columns import (
+    ColumnMap,
+    Key,
+    as_text,
+    clean,
+    complete,
+    context_of,
+    repeat_of,
+    text_at,
+    texts_at,
+    value,
+)
 from answerkey.tasks.load.sources import Contents, Raw, fixed_part, read, without_secrets
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.store import parquet_writer
@@ -329,48 +340,13 @@ def sample_fields(record: Mapping[str, Any], columns: ColumnMap) -> dict[str, An
     """
     paths = columns.paths
     return {
-        "sample_id": clean(_text(record, paths, "id")),
-        "question": clean(_text(record, paths, "question")),
-        "references": _texts(record, paths, "references"),
-        "facts": _texts(record, paths, "facts"),
-        "cluster": clean(_text(record, paths, "cluster")),
-        "context": _context(record, columns),
+        "sample_id": clean(text_at(record, paths, "id")),
+        "question": clean(text_at(record, paths, "question")),
+        "references": texts_at(record, paths, "references"),
+        "facts": texts_at(record, paths, "facts"),
+        "cluster": clean(text_at(record, paths, "cluster")),
+        "context": context_of(record, columns),
     }
-
-
-def _context(record: Mapping[str, Any], columns: ColumnMap) -> tuple[str, ...]:
-    try:
-        return tuple(text for text in _texts(record, columns.paths, "context") if not is_blank(text))
-    except ValueError:
-        # A column that nobody named, and that is no list of passages: data sets have such a "context" too.
-        if "context" in columns.guessed:
-            return ()
-        raise
-
-
-def _text(record: Mapping[str, Any], paths: Mapping[Key, str], key: Key) -> str | None:
-    try:
-        return as_text(value(record, paths.get(key)))
-    except ValueError as error:
-        raise ValueError(f"{key} ({paths[key]}) {error}") from error
-
-
-def _texts(record: Mapping[str, Any], paths: Mapping[Key, str], key: Key) -> tuple[str, ...]:
-    try:
-        return tuple(clean(text) or "" for text in as_texts(value(record, paths.get(key))))
-    except ValueError as error:
-        raise ValueError(f"{key} ({paths[key]}) {error}") from error
-
-
-def clean(text: str | None) -> str | None:
-    """Lone surrogates, which no file format can hold, become U+FFFD for validation to find."""
-    if text is None or text.isascii():
-        return text
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
 
 
 class Known(Protocol):
@@ -403,24 +379,24 @@ class Stager:
             reference = replace(own, sample_id=content_hash([own.question, own.references]))
         # A references file may hold references only; what was asked then stands beside the answer.
         question = own.question if reference.question is None else reference.question
-        answer = clean(_text(record, paths, "answer"))
-        missing = clean(_text(record, paths, "missing_because")) if is_blank(answer) else None
+        answer = clean(text_at(record, paths, "answer"))
+        missing = clean(text_at(record, paths, "missing_because")) if is_blank(answer) else None
         missing = None if is_blank(missing) else missing
         context = own.context or reference.context
         key = Sample("", answer, reference.references, question, reference.facts, context=context).key
         return {
             "row": raw.row,
             "sample_id": reference.sample_id,
-            "release": self.release or clean(_text(record, paths, "release")),
+            "release": self.release or clean(text_at(record, paths, "release")),
             "question": question,
             "answer": answer,
             "missing_because": missing,
-            "repeat": repeat_of(clean(_text(record, paths, "repeat"))),
+            "repeat": repeat_of(clean(text_at(record, paths, "repeat"))),
             "references": reference.references,
             "facts": reference.facts,
             "context": context,
             "cluster": reference.cluster,
-            "label": clean(_text(record, paths, "label")),
+            "label": clean(text_at(record, paths, "label")),
             "correct": None,
             "slices": self._slices(record, reference),
             # An answer that is not there is no blank one: it has no measurement, and takes none from another release.

@@ -12,8 +12,8 @@ from typing import Any
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.generate import placeholders
 from answerkey.metrics_core.text import is_blank
-from answerkey.tasks.load.columns import ColumnMap, Key, as_text, complete, steps, usual_names, value
-from answerkey.tasks.load.load import Reference, Source, clean, dataset_name, first_rows, records_of
+from answerkey.tasks.load.columns import ColumnMap, Key, as_text, clean, complete, steps, usual_names, value
+from answerkey.tasks.load.load import Reference, Source, dataset_name, first_rows, records_of
 from answerkey.tasks.load.sources import TABLE, URL, read, without_secrets
 from answerkey.tasks.releases.export import stored_questions
 from answerkey.tasks.warehouse.home import Home
