@@ -11,7 +11,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
 from answerkey.metrics_core.judges.probes import Probe
 from answerkey.metrics_core.judges.rubric import Rubric
-from answerkey.metrics_core.llm.client import Client
+from answerkey.metrics_core.llm.client import Asker
 from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.request import Request
@@ -79,7 +79,7 @@ class RubricMetric(JudgeMetric):
         """
         raise needs_a_model(self)
 
-    async def vote(self, client: Client, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
+    async def vote(self, client: Asker, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """One call."""
         label, value, reason = await client.ask(judge, self._request(sample, judge, repeat), self.rubric.read, bill)
         return Scored({self.main.name: value}, reason, {"verdict": label})
