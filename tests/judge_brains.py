@@ -14,13 +14,17 @@ Body = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a brain says. Token counts that are None are the texts' lengths // 4; `model` None is the one asked for."""
+    """What a brain says. Token counts that are None are the texts' lengths // 4; `model` None is the one asked for.
+
+    `usage`, in place of the token counts, is sent as it is; None: it is left out.
+    """
 
     text: str | None
     finish_reason: str = "stop"
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     model: str | None = None
+    usage: dict[str, Any] | str | None = "counted"
 
 
 Brain = Callable[[Body], "str | Reply"]

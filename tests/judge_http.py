@@ -48,6 +48,8 @@ def completion(number: int, body: Body, reply: Reply) -> dict[str, Any]:
     asked = sum(len(message_text(m)) for m in body["messages"]) // 4 if asked is None else asked
     said = len(reply.text or "") // 4 if said is None else said
     message = {"role": "assistant", "content": reply.text}
+    usage = {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
+    counted = reply.usage == "counted"
     return {
         "id": f"chatcmpl-{number}",
         "object": "chat.completion",
@@ -55,7 +57,7 @@ def completion(number: int, body: Body, reply: Reply) -> dict[str, Any]:
         "model": reply.model or body.get("model"),
         "system_fingerprint": "fp_judge_server",
         "choices": [{"index": 0, "message": message, "logprobs": None, "finish_reason": reply.finish_reason}],
-        "usage": {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said},
+        **({} if reply.usage is None else {"usage": usage if counted else reply.usage}),
     }
 
 

@@ -32,7 +32,7 @@ from answerkey.metrics_core.llm.rate_limit import Queue, Signal, Ticket
 from answerkey.metrics_core.llm.reply import Code, Unreadable, without_thoughts
 from answerkey.metrics_core.llm.request import Message, Request, repair
 from answerkey.metrics_core.llm.response_format import FormatNegotiation, ResponseFormat
-from answerkey.metrics_core.llm.spending import Bill, Spending, most_usd
+from answerkey.metrics_core.llm.spending import Bill, Purchase, Spending
 from answerkey.metrics_core.llm.transport import CallError, Reply, Transport
 from answerkey.metrics_core.llm.untrusted import cut, one_line
 
@@ -91,9 +91,11 @@ class Attempt:
     last: CallError | None = None
 
     @property
-    def most_usd(self) -> float | None:
-        """What the next call may cost at most, in dollars; None if the price is unknown."""
-        return most_usd(self.model, self.messages, self.max_tokens)
+    def purchase(self) -> Purchase:
+        """What the next call buys."""
+        return Purchase.of(
+            self.model, self.request.prompt, self.messages, self.max_tokens, longer=self.kind == "longer"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,18 +301,18 @@ class Client:
         read: Callable[[str], T],
     ) -> Response[T]:
         """One call: a slot in the queue, a permit of the budget, and both ends of the call written down."""
-        most = attempt.most_usd
+        purchase = attempt.purchase
         # Checked before and after the wait: thousands that will not be asked need not queue for it.
-        self._check(attempt, model, most)
+        self._check(attempt, model, purchase)
         ticket = await self._enter(model, attempt)
         signal: Signal = "neutral"
         wait: float | None = None
         try:
-            self._check(attempt, model, most)
+            self._check(attempt, model, purchase)
             # Not before: other questions may have learned in the meantime what the model accepts.
             attempt.response_format = other or self._formats_of(attempt).first()
-            call_id = await self._spending.permit(
-                _described(attempt), most, attempt.bill, lambda: self._seconds_left(attempt)
+            call_id, most = await self._spending.permit(
+                _described(attempt), purchase, attempt.bill, lambda: self._seconds_left(attempt)
             )
             attempt.calls += 1
             started, reply = _now(), None
@@ -333,16 +335,16 @@ class Client:
             finally:
                 # Written down in any case, also for a caller that is cancelled now.
                 result = {"seconds": _now() - started, **outcome}
-                await self._spending.end(call_id, status, most, attempt.bill, attempt.model, reply, result)
+                await self._spending.end(call_id, status, most, attempt.bill, purchase, reply, result)
         finally:
             model.queue.leave(ticket, signal, wait)
 
-    def _check(self, attempt: Attempt, model: Availability, most: float | None) -> None:
+    def _check(self, attempt: Attempt, model: Availability, purchase: Purchase) -> None:
         if model.given_up:
             raise NoUsableReply(*model.given_up)
         if model.left:
             raise Unavailable(model.left)
-        self._spending.check(most)
+        self._spending.check(purchase.most_usd())
         if self._seconds_left(attempt) <= 0:
             raise self._over(attempt, model)
 

@@ -241,11 +241,13 @@ def _by_status(error: Exception, status: int, message: str, timeout_s: float) ->
 class Abilities:
     """What litellm knows about a model. Prices are in dollars per token, None if unknown.
 
+    `price`: of what is asked, and of what is replied. `cached_price`: of what is asked and was in the provider's cache.
     `parameters`: those of a call that it accepts; litellm leaves the others out.
     """
 
     price: tuple[float, float] | None
     parameters: frozenset[str]
+    cached_price: float | None = None
 
     @property
     def takes_format(self) -> bool:
@@ -271,7 +273,8 @@ def abilities(model: str, noun: str = "model") -> Abilities:
     listed = library.model_cost.get(model) or library.model_cost.get(name) or {}
     asked, answered = listed.get("input_cost_per_token"), listed.get("output_cost_per_token")
     price = None if asked is None or answered is None else (float(asked), float(answered))
-    return Abilities(price, frozenset(known))
+    cached = listed.get("cache_read_input_token_cost")
+    return Abilities(price, frozenset(known), None if cached is None else float(cached))
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,14 @@ _POLL_S = 0.1
 _BYTES_PER_TOKEN = 2.0
 """Low, so that the upper bound of what a call may cost is too high rather than too low. Bytes, since one character of
 Chinese can be more than one token."""
+
+_TEMPLATE = 1_000
+"""Tokens that a server may add to what it is sent."""
+
+_MAY_BE_PAID = frozenset(("timeout", "cancelled"))
+"""Codes of calls that nobody waited for any more, while the server went on."""
+
+_log = logging.getLogger("answerkey")
 
 
 class BudgetUsedUp(Exception):
@@ -41,10 +50,11 @@ class Bill:
     cost_usd: float | None = 0.0
     requests: list[str] = field(default_factory=list)
 
-    def add(self, reply: Reply, cost: float | None) -> None:
-        """A reply and what it cost in dollars."""
-        self.tokens_in += reply.tokens_in or 0
-        self.tokens_out += reply.tokens_out or 0
+    def add(self, reply: Reply | None, cost: float | None) -> None:
+        """What came back, if anything did, and what it cost in dollars."""
+        if reply is not None:
+            self.tokens_in += reply.tokens_in or 0
+            self.tokens_out += reply.tokens_out or 0
         self.cost_usd = None if self.cost_usd is None or cost is None else self.cost_usd + cost
 
     @classmethod
@@ -60,21 +70,94 @@ class Bill:
         )
 
 
-def most_usd(model: ModelRef, messages: Sequence[Message], max_tokens: int) -> float | None:
-    """What a call may cost at most, in dollars; None if the price is unknown."""
-    price = abilities(model.model).price
-    if price is None:
-        return None
-    size = sum(len(message["content"].encode()) for message in messages)
-    return size / _BYTES_PER_TOKEN * price[0] + max_tokens * price[1]
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """A call before it is made.
+
+    Args:
+        model: the one that is asked.
+        prompt: its name; replies to one prompt are about equally long.
+        size: bytes of its messages.
+        max_tokens: that the reply may have.
+        longer: whether it is made because the reply before was cut off.
+
+    >>> Purchase.of(ModelRef("openai/m"), "p@1", [{"role": "user", "content": "Hi"}], max_tokens=5).size
+    2
+    """
+
+    model: ModelRef
+    prompt: str
+    size: int
+    max_tokens: int
+    longer: bool = False
+
+    @classmethod
+    def of(
+        cls, model: ModelRef, prompt: str, messages: Sequence[Message], max_tokens: int, *, longer: bool = False
+    ) -> Purchase:
+        """That of these messages."""
+        return cls(model, prompt, sum(len(message["content"].encode()) for message in messages), max_tokens, longer)
+
+    def most_usd(self) -> float | None:
+        """What it may cost at most, in dollars, by the replies so far; None if the price is unknown."""
+        price = abilities(self.model.model).price
+        if price is None:
+            return None
+        seen = _lengths.get((self.model.label, self.prompt), _Lengths())
+        tokens_in, tokens_out = seen.most(self.size, self.max_tokens, longer=self.longer)
+        return tokens_in * price[0] + tokens_out * price[1]
+
+    def cost_usd(self, reply: Reply) -> float | None:
+        """What a reply cost, in dollars, at the price of the model that was asked.
+
+        None if that is unknown, or the number of tokens: a server may leave it out, or say what cannot be.
+        """
+        known = abilities(self.model.model)
+        if known.price is None or not self._believable(reply):
+            return None
+        tokens_in, tokens_out = reply.tokens_in or 0, reply.tokens_out or 0
+        cached = min(reply.cached_tokens or 0, tokens_in)
+        cached_price = known.price[0] if known.cached_price is None else known.cached_price
+        return (tokens_in - cached) * known.price[0] + cached * cached_price + tokens_out * known.price[1]
+
+    def learn(self, reply: Reply) -> None:
+        """How long a reply was, for later calls."""
+        if self._believable(reply):
+            _lengths.setdefault((self.model.label, self.prompt), _Lengths()).add(
+                self.size, reply.tokens_in or 0, reply.tokens_out or 0
+            )
+
+    def _believable(self, reply: Reply) -> bool:
+        if not reply.tokens_in or reply.tokens_out is None:
+            return False
+        # Hardly a token is less than a byte; a template for chats adds some.
+        return reply.tokens_in <= 2 * self.size + _TEMPLATE and bool(reply.tokens_out or not reply.text)
 
 
-def cost_usd(model: ModelRef, reply: Reply) -> float | None:
-    """What a reply cost in dollars, at the price of the model that was asked; None if that or its length is unknown."""
-    price = abilities(model.model).price
-    if price is None or reply.tokens_in is None or reply.tokens_out is None:
-        return None
-    return reply.tokens_in * price[0] + reply.tokens_out * price[1]
+@dataclass(slots=True)
+class _Lengths:
+    """How many tokens calls with one prompt had, at most: for each byte that was sent, and in the replies."""
+
+    n: int = 0
+    in_per_byte: float = 0.0
+    out: int = 0
+
+    def add(self, size: int, tokens_in: int, tokens_out: int) -> None:
+        self.n += 1
+        self.in_per_byte, self.out = max(self.in_per_byte, tokens_in / max(size, 1)), max(self.out, tokens_out)
+
+    def most(self, size: int, max_tokens: int, *, longer: bool) -> tuple[float, float]:
+        """For a call of this size, with a margin that shrinks as more replies are known."""
+        if not self.n:
+            return size / _BYTES_PER_TOKEN, max_tokens
+        margin = 1.0 + 1.0 / math.sqrt(self.n)
+        # A server that does not keep to `max_tokens` goes on like that.
+        expected = max_tokens if longer else min(self.out * margin, max(max_tokens, self.out))
+        return size * self.in_per_byte * margin, expected
+
+
+_lengths: dict[tuple[str, str], _Lengths] = {}
+"""Of each model and prompt, as this process has learned."""
 
 
 class Spending:
@@ -85,6 +168,7 @@ class Spending:
         self._budget = Budget(access.run, limits.max_calls, limits.max_cost_usd)
         # Calls that may cost this much or more were refused for good.
         self._too_dear, self._used_up = math.inf, ""
+        self._silent: set[ModelRef] = set()
         self.total = Bill()
 
     def check(self, most: float | None) -> None:
@@ -99,13 +183,15 @@ class Spending:
             raise BudgetUsedUp(self._used_up)
 
     async def permit(
-        self, call: Mapping[str, Any], most: float | None, bill: Bill, seconds_left: Callable[[], float]
-    ) -> str:
-        """Write a call down and count it, as soon as the budget allows it; return its id.
+        self, call: Mapping[str, Any], purchase: Purchase, bill: Bill, seconds_left: Callable[[], float]
+    ) -> tuple[str, float | None]:
+        """Write a call down and count it, as soon as the budget allows it.
+
+        Returns its id, and the dollars that are reserved for it; None: its price is unknown.
 
         Args:
             call: see `Ledger.start`.
-            most: the dollars that it may cost at most; None: unknown.
+            purchase: what is bought with it.
             bill: that of its question.
             seconds_left: how long it may wait for calls that come in cheaper than they might.
 
@@ -114,11 +200,13 @@ class Spending:
             LedgerError: the ledger cannot be used.
         """
         while True:
+            # Anew each time: those that came in meanwhile say more about how long replies are.
+            most = purchase.most_usd()
             permit, call_id = await self._ledger.start(self._budget, call, most)
             if permit == "go":
                 for one in (bill, self.total):
                     one.calls += 1
-                return call_id
+                return call_id, most
             if permit == "wait" and seconds_left() > 0:
                 await asyncio.sleep(_POLL_S)
                 continue
@@ -128,36 +216,52 @@ class Spending:
             raise BudgetUsedUp(self._used_up)
 
     async def end(
-        self, call_id: str, status: CallStatus, most: float | None, bill: Bill, model: ModelRef, reply: Reply | None,
+        self, call_id: str, status: CallStatus, most: float | None, bill: Bill, purchase: Purchase, reply: Reply | None,
         result: Mapping[str, Any],
     ) -> None:  # fmt: skip
-        """Write down how a call ended and what it cost.
+        """Write down how a call ended and what it cost: what was reserved for it, where the server does not say.
 
         Args:
-            most: as `permit` had it.
+            most: as `permit` gave it.
             bill: that of its question.
-            model: the one that was asked.
+            purchase: as `permit` had it.
             reply: what came back, which is recorded and counted whatever becomes of it.
             result: further columns of `calls`.
 
         Raises:
             LedgerError: the ledger cannot be used.
         """
-        paid = {}
-        if reply is not None:
-            cost = cost_usd(model, reply)
+        paid: dict[str, Any] = {}
+        if reply is not None or result.get("code") in _MAY_BE_PAID:
+            cost = self._cost(purchase, reply, most)
             for one in (bill, self.total):
                 one.add(reply, cost)
-            paid = _paid(reply, cost)
+            paid = {**_columns(reply), "cost_usd": cost}
         await self._ledger.finish(self._budget, call_id, status, most, {**paid, **result})
 
+    def _cost(self, purchase: Purchase, reply: Reply | None, most: float | None) -> float | None:
+        if reply is None:
+            return most
+        cost = purchase.cost_usd(reply)
+        if cost is not None:
+            purchase.learn(reply)
+            return cost
+        if most is not None and purchase.model not in self._silent:
+            self._silent.add(purchase.model)
+            _log.warning(
+                f"{purchase.model.label} does not say how many tokens a call had, or not believably: it is counted at "
+                "the most that it may cost"
+            )
+        return most
 
-def _paid(reply: Reply, cost: float | None) -> dict[str, Any]:
+
+def _columns(reply: Reply | None) -> dict[str, Any]:
     """The columns of the ledger for what came back."""
+    if reply is None:
+        return {}
     return {
-        "tokens_in": reply.tokens_in, "tokens_out": reply.tokens_out, "cost_usd": cost,
-        "model": reply.model, "fingerprint": reply.fingerprint, "finish_reason": reply.finish_reason,
-        "reply": reply.text,
+        "tokens_in": reply.tokens_in, "tokens_out": reply.tokens_out, "model": reply.model,
+        "fingerprint": reply.fingerprint, "finish_reason": reply.finish_reason, "reply": reply.text,
     }  # fmt: skip
 
 

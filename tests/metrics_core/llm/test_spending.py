@@ -1,0 +1,161 @@
+"""What calls are counted at, over HTTP: whatever a server says of them, a cap holds and can be used."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from answerkey.metrics_core.llm.ledger import Spent
+from answerkey.metrics_core.llm.ledger_place import open_ledger
+from answerkey.metrics_core.llm.litellm import abilities
+from answerkey.metrics_core.llm.model import ModelRef
+from answerkey.metrics_core.llm.spending import Purchase
+from answerkey.metrics_core.llm.transport import Reply as Received
+from tests.judge_server import JudgeServer, Reply
+from tests.metrics_core.judges.asking import always, ask, count, match, options, rows, samples
+
+Serve = Callable[..., JudgeServer]
+
+pytestmark = pytest.mark.usefixtures("first_call_made")
+
+PRICED = "openai/gpt-4o-mini"
+
+
+def price_of(tokens_in: int, tokens_out: int) -> float:
+    price = abilities(PRICED).price
+    assert price is not None
+    return tokens_in * price[0] + tokens_out * price[1]
+
+
+def spent(folder: Path, run: str = "run") -> Spent:
+    ledger = open_ledger(str(folder))
+    try:
+        return ledger.spent(run)
+    finally:
+        ledger.close()
+
+
+def costs(folder: Path) -> list[float]:
+    return [cost for (cost,) in rows(folder, "cost_usd")]
+
+
+def test_the_price_is_that_of_the_model_that_was_asked(judge_server: Serve, tmp_path: Path) -> None:
+    for number, named in enumerate(("gpt-4.1-nano", "gpt-5-pro", "nobody-sells-this")):
+        server = judge_server(lambda body, named=named: Reply(match(body), "stop", 1_000, 100, named))
+        folder = tmp_path / str(number)
+        [found] = ask(samples(1), options(server, PRICED, ledger=str(folder), run="run"))
+        assert found.usage.cost_usd == pytest.approx(price_of(1_000, 100))
+        assert spent(folder) == Spent(1, pytest.approx(price_of(1_000, 100)), 0)
+        assert rows(folder, "model") == [(named,)]
+
+
+IMPOSSIBLE: dict[str, dict[str, Any] | None] = {
+    "none": None,
+    "empty": {},
+    "zeros": {"prompt_tokens": 0, "completion_tokens": 0},
+    "negative": {"prompt_tokens": -1_000_000, "completion_tokens": -1_000},
+    "half": {"prompt_tokens": 1_000},
+    "huge": {"prompt_tokens": 1e30, "completion_tokens": 10},
+    "more than was sent": {"prompt_tokens": 400_000, "completion_tokens": 10},
+    "words": {"prompt_tokens": "many", "completion_tokens": [3]},
+    "no reply": {"prompt_tokens": 1_000, "completion_tokens": 0},
+}
+
+
+@pytest.mark.parametrize("kind", IMPOSSIBLE)
+def test_a_call_of_unknown_length_is_counted_at_the_most_that_it_may_cost(
+    kind: str, judge_server: Serve, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = judge_server(lambda body: Reply(match(body), usage=IMPOSSIBLE[kind]))
+    most = price_of(0, 1_024)
+    with caplog.at_level(logging.WARNING, "answerkey"):
+        judge = options(server, PRICED, ledger=str(tmp_path), run="run", max_cost_usd=5 * most, concurrency=1)
+        found = ask(samples(40), judge)
+    # At least its 1,024 tokens out, and what was sent, at two bytes a token.
+    assert all(most < cost < 2 * most for cost in costs(tmp_path))
+    assert spent(tmp_path).cost_usd == pytest.approx(sum(costs(tmp_path)))
+    assert 2 <= server.n_requests == count(tmp_path) <= 4
+    assert Counter(one.status for one in found) == {"scored": server.n_requests, "skipped": 40 - server.n_requests}
+    said = [record.message for record in caplog.records if "does not say how many tokens" in record.message]
+    assert len(said) == 1
+    assert said[0].endswith("it is counted at the most that it may cost")
+
+
+def test_a_time_out_is_counted_at_the_most_that_it_may_cost(judge_server: Serve, tmp_path: Path) -> None:
+    server = judge_server(match, faults=always("hang"))
+    most = price_of(0, 1_024)
+    judge = options(
+        server, PRICED, ledger=str(tmp_path), run="run", max_cost_usd=5 * most, concurrency=2, timeout_s=0.2
+    )
+    found = ask(samples(40), judge)
+    assert {one.status for one in found} == {"skipped"}
+    assert {one.reason for one in found} == {f"budget used up: ${5 * most:g} (max_cost)"}
+    assert all(most < cost < 2 * most for cost in costs(tmp_path))
+    assert server.n_requests <= count(tmp_path, "code = 'timeout'") == count(tmp_path) <= 4
+    assert 3 * most <= spent(tmp_path).cost_usd <= 5 * most
+
+
+def test_a_server_that_ignores_max_tokens_spends_what_is_in_flight_and_no_more(
+    judge_server: Serve, tmp_path: Path
+) -> None:
+    server = judge_server(lambda body: Reply(match(body), "stop", 1_000, 60_000))
+    found = ask(samples(300), options(server, PRICED, ledger=str(tmp_path), run="run", max_cost_usd=0.01))
+    # Two calls are the first to a server that nobody knows; each costs $0.036.
+    assert 1 <= server.n_requests <= 2
+    assert Counter(one.status for one in found) == {"scored": server.n_requests, "skipped": 300 - server.n_requests}
+    assert spent(tmp_path).cost_usd == pytest.approx(server.n_requests * price_of(1_000, 60_000))
+
+
+@pytest.mark.parametrize("calls", [12, 200])
+def test_a_cap_can_be_used_to_nine_tenths_with_many_calls_at_once(
+    calls: int, judge_server: Serve, tmp_path: Path
+) -> None:
+    draws = random.Random(7)
+    server = judge_server(
+        lambda body: Reply(match(body), "stop", draws.randint(900, 1_100), draws.randint(40, 120)), latency=0.02
+    )
+    # Replies are about a tenth as long as they may be.
+    most = calls * price_of(1_000, 80)
+    found = ask(samples(2 * calls), options(server, PRICED, ledger=str(tmp_path), run="run", max_cost_usd=most))
+    assert 0.9 * most <= spent(tmp_path).cost_usd <= most if calls > 100 else 0.8 * most
+    assert spent(tmp_path).cost_usd <= most
+    assert Counter(one.status for one in found) == {
+        "scored": server.n_requests,
+        "skipped": 2 * calls - server.n_requests,
+    }
+
+
+def test_tokens_from_a_cache_have_their_own_price() -> None:
+    model = abilities(PRICED)
+    assert model.price is not None
+    assert model.cached_price is not None
+    assert model.cached_price < model.price[0]
+    bought = Purchase(ModelRef(PRICED), "p@1", 4_000, 1_024)
+
+    def cost(cached: int | None) -> float | None:
+        return bought.cost_usd(Received("yes", "stop", 1_000, 10, "m", "", cached_tokens=cached))
+
+    assert cost(None) == cost(0) == pytest.approx(price_of(1_000, 10))
+    assert cost(600) == pytest.approx(price_of(400, 10) + 600 * model.cached_price)
+    # No more of it can come from a cache than there is.
+    assert cost(5_000) == pytest.approx(price_of(0, 10) + 1_000 * model.cached_price)
+
+
+def test_what_may_be_spent_follows_the_replies() -> None:
+    bought = Purchase(ModelRef("openai/gpt-4o-mini", "http://learning:1/v1"), "p@1", 4_000, 1_024)
+    assert bought.most_usd() == pytest.approx(price_of(2_000, 1_024))
+    bought.learn(Received("yes", "stop", 1_000, 100, "m", ""))
+    assert bought.most_usd() == pytest.approx(price_of(2_000, 200))
+    for _ in range(99):
+        bought.learn(Received("yes", "stop", 900, 50, "m", ""))
+    assert bought.most_usd() == pytest.approx(price_of(1_100, 110))
+    # One that was cut off will be longer, and another prompt is not known.
+    longer = Purchase(bought.model, "p@1", 4_000, 4_096, longer=True)
+    assert longer.most_usd() == pytest.approx(price_of(1_100, 4_096))
+    assert Purchase(bought.model, "q@1", 4_000, 1_024).most_usd() == pytest.approx(price_of(2_000, 1_024))
