@@ -18,8 +18,8 @@ _PLAIN_WIDTH = 200
 """Columns where there is no terminal to measure: a file or a pipe does not wrap."""
 _GAP = 3
 """Columns from one cell of a table to the next."""
-_HARD = "\u00a0"
-"""Holds the parts of a number together while a line is wrapped."""
+_HARD = "\ue000"
+"""Holds the parts of a number together while a line is wrapped; rich would break a line at a no-break space."""
 
 _FIELDS = ("field", "metric")
 """Heads of a first column of METRIC.FIELD."""
@@ -124,10 +124,12 @@ def _lines(head: Sequence[str], rows: Sequence[Sequence[Text]]) -> Iterator[str]
     for first, *others in rows:
         styled = [f"[{cell.style}]{escape(cell.plain)}[/]" for cell in others if cell.style]
         yield "  ".join([f"[bold]{escape(first.plain)}[/bold]", *styled])
+        named = [(name, cell.plain) for name, cell in zip(head[1:], others, strict=True) if not cell.style]
+        # A single one, for instance the reason of a rule's outcome, says itself what it is.
         rest = [
-            f"{name} {cell.plain.replace(' ', _HARD) if len(cell.plain) <= _SHORT else cell.plain}".strip()
-            for name, cell in zip(head[1:], others, strict=True)
-            if not cell.style and cell.plain not in ("", "–")
+            f"{name if len(named) > 1 else ''} {text.replace(' ', _HARD) if len(text) <= _SHORT else text}".strip()
+            for name, text in named
+            if text not in ("", "–")
         ]
         if rest:
             yield f"[dim]{escape(indented('; '.join(rest)))}[/dim]"
@@ -143,7 +145,7 @@ def indented(text: str) -> str:
 def _text(cell: Cell) -> Text:
     if isinstance(cell, Text):
         return Text(one_line(cell.plain), style=cell.style)
-    return Text(cell if cell.isprintable() else one_line(cell))
+    return Text((cell if cell.isprintable() else one_line(cell)).replace(" %", f"{_HARD}%"))
 
 
 def _broken(cell: Text) -> Text:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -164,7 +164,11 @@ def _by_release(
     }
     head = (first, *(report.release for report in reports), *counts)
     rows = [
-        (name, *map(_cell, scores), *(_alike(count(score) for score in scores if score) for count in counts.values()))
+        (
+            name,
+            *map(_cell, scores),
+            *(_alike([count(score) if score else "–" for score in scores]) for count in counts.values()),
+        )
         for name, scores in lines
     ]
     groups = [name.partition("=")[0] if first == "slice" else first for name, _ in lines]
@@ -201,9 +205,9 @@ def _clusters(score: Score) -> str:
     return "–" if score.n_clusters is None else f"{score.n_clusters:,}"
 
 
-def _alike(counts: Iterable[str]) -> str:
-    """Each count once: the releases mostly have the same."""
-    return " / ".join(dict.fromkeys(counts))
+def _alike(counts: Sequence[str]) -> str:
+    """The count that the releases mostly share, else one for each of them."""
+    return " / ".join(counts if len(set(counts)) > 1 else counts[:1])
 
 
 def _coverage(report: Report, *, labels: bool = False) -> str:

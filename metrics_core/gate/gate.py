@@ -29,7 +29,7 @@ from answerkey.metrics_core.gate.evidence import Calibrated, Coverage, Evidence,
 from answerkey.metrics_core.gate.policy import Policy, PolicyRule
 from answerkey.metrics_core.statistics.bounded_mean import minimum_clusters
 from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, percent
-from answerkey.metrics_core.statistics.power import needed_to_decide
+from answerkey.metrics_core.statistics.power import POWER, needed_to_decide
 
 GateOutcome = Literal["PASS", "FAIL", "INCONCLUSIVE", "INCOMPLETE"]
 Decision = Literal["PASS", "FAIL", "INCONCLUSIVE"]
@@ -64,6 +64,11 @@ class RuleOutcome:
     n_clusters: int | None = None
     n_unanswered: int = 0
     n_unmeasured: int = 0
+
+    @property
+    def tolerates_loss(self) -> bool:
+        """Whether the rule bounds a loss, so that `needed` is about releases that are equally good."""
+        return not self.rule.startswith(("level ", "kappa ")) and self.rule.rpartition(" ")[2].startswith("-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,12 +316,14 @@ def _wish(rule: PolicyRule, statistic: RuleStatistic, needed: int | None, level:
             f"{'even if no answer changed' if rule.kind == 'difference' else 'whatever the answers are'}; it takes "
             f"about {least:,}"
         )
+    loss = rule.kind == "difference" and rule.floor < 0
+    decide = "rule it out" if loss else "show it"
     if needed is None:
-        return "more samples like these would not show it"
-    equal = " if both releases are equally good" if rule.kind == "difference" and rule.floor < 0 else ""
+        return f"more samples like these would not {decide}"
     if needed <= statistic.n:
-        return f"{needed:,} samples would have done{equal}"
-    return f"about {needed:,} samples would do{equal}"
+        decide = "have ruled it out" if loss else "have shown it"
+    assumed = "both releases are equally good" if loss else "it is as high as it seems"
+    return f"about {needed:,} samples would {decide} with a power of {percent(POWER)} if {assumed}"
 
 
 def _coverage(rule: PolicyRule, policy: Policy, evidence: Evidence) -> RuleOutcome:
@@ -367,7 +374,7 @@ def _kappa_on(rule: PolicyRule, calibration: Calibrated | Missing, n_releases: i
         "PASS": f"at least {rule.floor:g} is shown{', and on the other release as well' if n_releases > 1 else ''}",
         "INCOMPLETE": f"it is below {rule.floor:g}, so take another judge or prompt",
         "INCONCLUSIVE": f"at least {rule.floor:g} is not shown"
-        + (f", and about {needed:,} labels would do" if needed else ""),
+        + (f", and about {needed:,} labels would show it with a power of {percent(POWER)}" if needed else ""),
     }[outcome]
     return RuleOutcome(rule.text, outcome, f"{numbers}; {meaning}", value, low, high, calibration.n, needed, LEVEL)
 

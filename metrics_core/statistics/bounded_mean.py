@@ -221,6 +221,45 @@ def _rounded(units: Units) -> Units:
     return Units(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
+def critical_means(
+    deviations: npt.ArrayLike,
+    moves: npt.ArrayLike,
+    counts: npt.ArrayLike,
+    worst: float,
+    *,
+    alpha: float = (1 - LEVEL) / 2,
+) -> Floats:
+    """The smallest mean from which the lower bound lies above 0, of units with the sums deviations + mean * moves.
+
+    For planning, which asks this of units that vary more, or less, than those that were seen.
+
+    Args:
+        deviations: (samples, units): weighted by `counts`, they add up to 0.
+        moves: (units,): by how much a unit's sum grows with the mean, at least 0.
+        counts: (units,): how many units are like this one; may be fractions.
+        worst: sum of the worst possible unit, below 0.
+
+    Returns:
+        (samples,), with a relative error of about 0.001.
+
+    Raises:
+        ValueError: an alpha above 0.25.
+
+    >>> [round(float(least), 3) for least in critical_means([[-0.1, 0.1], [-0.3, 0.3]], [1, 1], [15, 15], worst=-1.0)]
+    [0.135, 0.17]
+    """
+    _checked(alpha)
+    spread, growth = np.asarray(deviations, np.float64), np.append(np.asarray(moves, np.float64), 0.0) / -worst
+    many = np.append(np.asarray(counts, np.float64), 1.0)
+    sums = np.hstack([spread / -worst, np.full((len(spread), 1), -1.0)])
+    total = float(many @ growth)
+    # At the first mean the losses add up to nothing. Of units that are all alike, the worst one's weight decides; of
+    # very many units, how much they vary.
+    least = np.full(len(sums), 1.0) / total
+    start = np.hypot(-math.log(alpha), 2.0 * np.sqrt((sums * sums) @ many)) / total
+    return -_quantiles(sums, growth, many, alpha, (-1e3 * (least + start), -least), -(least + start), last=0.02)
+
+
 def _bounds(units: Units, alpha: float) -> Floats:
     """The lower bound of the mean of values in 0 to 1, and that of 1 - the values, shape (2,)."""
     from scipy.special import betaincinv
@@ -233,13 +272,31 @@ def _bounds(units: Units, alpha: float) -> Floats:
     side = np.flatnonzero(centre > _SMALLEST)
     # Between 0, where the chance is 0, and the mean, below which the added unit draws the bound. The bound of as many
     # zeros and ones with this mean is a start from below.
-    low, high = np.zeros(len(side)), centre[side]
-    at = np.clip(betaincinv(many * high, many * (1 - high) + 1, alpha), _SMALLEST, high)
+    high = centre[side]
+    start = np.clip(betaincinv(many * high, many * (1 - high) + 1, alpha), _SMALLEST, high)
+    with_worst = np.hstack([sums[side], np.zeros((len(side), 1))])
+    found = _quantiles(with_worst, sizes, counts, alpha, (np.zeros(len(side)), high), start, last=1e-8)
+    bounds[side] = np.where(found > _SMALLEST, found, 0.0)
+    return bounds
+
+
+def _quantiles(
+    sums: Floats, sizes: Floats, counts: Floats, alpha: float, within: tuple[Floats, Floats], at: Floats, last: float
+) -> Floats:
+    """Where the probability that sum of E_i (at sizes_i - sums_i) is at least 0 is `alpha`: it grows with `at`.
+
+    Args:
+        sums: (samples, units); `sizes` and `counts`: (units,).
+        within: (samples,) each: where it is less than `alpha`, and where it is more; `at`: (samples,), a start.
+        last: stop after a step by at most this share; the error is about the square of that.
+
+    Returns:
+        (samples,)
+    """
+    low, high = within
     before: tuple[Floats, Floats] | None = None
     for _ in range(60):
-        losses = at[:, None] * sizes
-        losses[:, :-1] -= sums[side]
-        chance, tilt = _not_negative(losses, counts, near=alpha)
+        chance, tilt = _not_negative(at[:, None] * sizes - sums, counts, near=alpha)
         excess = np.log(np.maximum(chance, 1e-300) / alpha)
         low, high = np.where(excess < 0, at, low), np.where(excess < 0, high, at)
         growth = tilt @ (counts * sizes)
@@ -251,10 +308,9 @@ def _bounds(units: Units, alpha: float) -> Floats:
         following = at - excess / np.maximum(growth, 1e-300)
         following = np.where((following > low) & (following < high), following, (low + high) / 2)
         moved, at = np.abs(following - at), following
-        if ((moved <= 1e-8 * at) | (high <= _SMALLEST)).all():
+        if ((moved <= last * np.abs(at)) | (np.abs(high) <= _SMALLEST)).all():
             break
-    bounds[side] = np.where(high > _SMALLEST, at, 0.0)
-    return bounds
+    return at
 
 
 def _not_negative(losses: Floats, counts: Floats, near: float) -> tuple[Floats, Floats]:

@@ -8,8 +8,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from answerkey.metrics_core.statistics.bounded_mean import Units, rejects
-from answerkey.metrics_core.statistics.intervals import normal_quantile, t_quantile
+from answerkey.metrics_core.statistics.bounded_mean import Floats, Units, critical_means
+from answerkey.metrics_core.statistics.intervals import LEVEL, t_quantile
 from answerkey.metrics_core.statistics.paired import PairedDifference
 
 _MOSTLY = 0.5
@@ -27,8 +27,8 @@ class PlannedUnits:
     change, so the more of the changes go one way, the less they vary.
 
     >>> plan = PlannedUnits(Units(np.array([0.1, -0.1] * 50), np.ones(1), np.ones(1)), low=-1.0, high=1.0)
-    >>> plan.excludes(0.1, 0.0, growth=1.0, power=0.8, level=0.95), round(plan.error(0.1, growth=1.0), 4)
-    (True, 0.0101)
+    >>> round(plan.chance(0.1, growth=1.0), 3), round(plan.error(0.1, growth=1.0), 4)
+    (1.0, 0.0101)
     """
 
     def __init__(self, units: Units, low: float, high: float, *, sparse: bool = True) -> None:
@@ -65,21 +65,21 @@ class PlannedUnits:
         other._changed = self._changed._replace(sums=-self._changed.sums)
         return other
 
-    def moved(self, effect: float, mean: float | None = None) -> Units:
-        """Units that differ by `effect` on average, in a sample in which that comes out as `mean`."""
+    def _moved(self, effect: float) -> tuple[Units, Floats]:
+        """Units whose mean differs by `effect`, less what moves them; and what a mean of 1 adds to each, (units,)."""
         base, share = self._changed, self._share
         if self._few and effect * self._size > share * self._typical:
             base = base._replace(sums=np.abs(base.sums))
             share = min(1.0, effect * self._size / self._typical)
         rows, total = float(base.counts @ base.sizes), float(base.counts @ base.sums)
-        target = (effect if mean is None else mean) * self._size / share
-        sums = (base.sums - total / rows * base.sizes) * self._spread(effect) + target / rows * base.sizes
+        deviations = (base.sums - total / rows * base.sizes) * self._spread(effect)
         # An unchanged unit, and one that only tells how large units may be.
-        return Units(
-            np.append(sums, [0.0, 0.0]),
+        units = Units(
+            np.append(deviations, [0.0, 0.0]),
             np.append(base.sizes, [self._size, self._largest]),
             np.append(base.counts * share, [1 - share, 0.0]) * self.total,
         )
+        return units, np.append(self._size / share / rows * base.sizes, [0.0, 0.0])
 
     def _spread(self, effect: float) -> float:
         """The standard deviation of the units' differences, in units of that observed.
@@ -97,27 +97,54 @@ class PlannedUnits:
 
     def error(self, effect: float, growth: float) -> float:
         """The standard error of the observed mean, of `growth` times as many units."""
-        units = self.moved(effect)
-        deviations = units.sums - effect * units.sizes
+        units, moves = self._moved(effect)
+        deviations = units.sums + effect * (moves - units.sizes)
         variance = float(units.counts @ (deviations * deviations)) / max(1.0, self.total - 1)
         return math.sqrt(variance / (self.total * growth)) / self._size
 
-    def n_changed(self, effect: float, growth: float) -> int:
-        """How many units change."""
-        return round(float(self.moved(effect).counts[:-2].sum()) * growth)
+    def chance(
+        self, effect: float, growth: float, *, limit: float = 0.0, level: float = LEVEL, family: int | None = None
+    ) -> float:
+        """The chance that `growth` times as many units show a mean above `limit`, if the true mean is `effect`.
 
-    def excludes(self, effect: float, limit: float, growth: float, *, power: float, level: float) -> bool:
-        """Whether the lower bound lies above `limit`, with a chance of `power`, if the true mean is `effect`."""
-        quantile = t_quantile(2 * power - 1, max(1.0, self.total * growth - 1))
-        seen = effect - quantile * self.error(effect, growth)
-        if seen <= limit:
-            return False
-        units = self.moved(effect, seen)
-        [shown] = rejects(
-            units.sums[None], limit, units.sizes, counts=units.counts * growth, low=self.low, high=self.high,
-            alpha=(1 - level) / 2,
+        It is shown where the lower bound lies above `limit` and, in a `family` of fields, the corrected p-value of sign
+        flips is below 1 - `level` too. Either asks for a larger mean the more the units of a sample vary, and for its
+        own one. So the chance is that of the larger one of both, over samples of normal units: of these the mean does
+        not depend on the standard deviation. Its distribution is Student's t, as how much units vary is only known from
+        those that were measured.
+        """
+        from scipy.special import stdtr
+
+        units, moves = self._moved(effect)
+        changed, error = float(units.counts[:-2].sum()), self.error(effect, growth)
+        spreads = _spreads(max(1.0, changed * growth - 1))
+        knots = spreads[_KNOTS]
+        above = critical_means(
+            knots[:, None] * units.sums + limit * (moves - units.sizes), moves, units.counts * growth,
+            worst=(self.low - limit) * self._largest, alpha=(1 - level) / 2,
         )  # fmt: skip
-        return bool(shown)
+        least = limit + np.interp(spreads, knots, above)
+        if family is not None:
+            ratio = critical_ratio(round(changed * growth), (1 - level) / family)
+            least = np.maximum(least, ratio * error * spreads)
+        if error == 0:
+            return float(effect > least.max())
+        return float(stdtr(max(1.0, changed - 1), (effect - least) / error).mean())
+
+
+_PLACES = 40
+"""So many samples stand for all."""
+_KNOTS = [1, _PLACES // 2, _PLACES - 2]
+"""Of these samples the bound is asked; of those between, it is close to a straight line."""
+
+
+@lru_cache(maxsize=256)
+def _spreads(df: float) -> Floats:
+    """Sample standard deviations of normal units, in units of the true one: equally likely ones, in order."""
+    from scipy.special import gammaincinv
+
+    found: Floats = np.sqrt(gammaincinv(df / 2, (np.arange(_PLACES) + 0.5) / _PLACES) / (df / 2))
+    return found
 
 
 def _grouped(units: Units) -> Units:
@@ -137,38 +164,31 @@ def _grouped(units: Units) -> Units:
     return Units(sums, sizes, counts)
 
 
-_TRIED, _DRAWS = 12, 800
+_TRIED, _DRAWS, _OFTEN = 12, 800, 0.8
 """Sign flips of so many units are all tried, on so many draws; with more units they are as powerful as Student's t."""
 
 
 @lru_cache(maxsize=256)
-def sign_flip_shift(units: int, alpha: float, power: float) -> float | None:
-    """The true mean, in standard errors, at which sign flips of normal units have a p below `alpha` with `power`.
+def critical_ratio(units: int, alpha: float) -> float:
+    """From how many standard errors on, as these come out, a mean of normal units has a p below `alpha` by sign flips.
 
-    None where no p is so small. All flips of few units: one of the units A is at least as extreme as none where
-    the mean of A is at most 0, so a sample is shown from a shift on that is an order statistic of these means. Drawn
-    with a fixed seed. From 13 units on: the power of Student's t (the non-central distribution of t).
+    Infinite where no p is so small. From 13 units on it is Student's t. Of fewer it depends on the sample, and this is
+    the ratio that is exceeded equally often where that happens in four samples of five. All flips of few units: one of
+    the units A is at least as extreme as none where the mean of A is at most 0, so a sample is shown from a shift on
+    that is an order statistic of these means. Drawn with a fixed seed.
 
-    >>> sign_flip_shift(5, alpha=0.05, power=0.8) is None, round(sign_flip_shift(100, alpha=0.05, power=0.8), 2)
-    (True, 2.83)
+    >>> [round(critical_ratio(units, alpha=0.05), 2) for units in (5, 6, 12, 100)]
+    [inf, 3.31, 2.19, 1.98]
     """
+    from scipy.special import nctdtrit
+
     if units > _TRIED:
-        return _t_shift(units - 1, alpha, power)
+        return t_quantile(1 - alpha, units - 1)
     fewer = math.ceil(alpha * 2.0 ** (units - 1) * (1 - 1e-9)) - 1
     if fewer < 1:
-        return None
+        return math.inf
     members = ((np.arange(1, 2**units)[:, None] >> np.arange(units)) & 1).astype(np.float64)
     draws = np.random.default_rng(units).standard_normal((_DRAWS, units))
     shifts = -(draws @ members.T) / members.sum(axis=1)
     least = np.partition(shifts, -fewer, axis=1)[:, -fewer]
-    return float(np.quantile(least, power)) * math.sqrt(units)
-
-
-def _t_shift(df: int, alpha: float, power: float) -> float:
-    from scipy.optimize import brentq
-    from scipy.special import nctdtr
-
-    limit = t_quantile(1 - alpha, df)
-    if df > 200:
-        return limit + normal_quantile(2 * power - 1)
-    return float(brentq(lambda shift: 1 - nctdtr(df, shift, limit) - power, 0.0, 2 * limit + 4, xtol=1e-6))
+    return float(nctdtrit(units - 1, float(np.quantile(least, _OFTEN)) * math.sqrt(units), 1 - _OFTEN))

@@ -5,9 +5,9 @@ as shown where the interval excludes 0 and the p-value, times the fields of the 
 step of Holm (1979), which is the only one for a field that differs alone. Planning is about that decision, so
 
 - for independent 0/1 rows the power is exact: a sum over all outcomes;
-- otherwise, rows (or clusters) like these are moved by the effect, and a sample in which the mean comes out too low, by
-  as much as it does with a chance of 1 - power, has to show it: by the bound itself (`bounded_mean`), and by sign flips
-  of as many units. benchmarks/error_rates.py measures how true that is.
+- otherwise rows (or clusters) like these are moved by the effect, and the power is the chance that the bound itself
+  (`bounded_mean`) excludes 0 and the sign flips of as many units have a small p-value, both in one sample
+  (`PlannedUnits.chance`). benchmarks/error_rates.py measures how true that is.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from answerkey.metrics_core.statistics.bounded_mean import Floats, Units, bounde
 from answerkey.metrics_core.statistics.clustered import Codes, unit_sums
 from answerkey.metrics_core.statistics.intervals import LEVEL, Interval, normal_quantile, paired_proportions
 from answerkey.metrics_core.statistics.paired import PairedDifference, difference_interval
-from answerkey.metrics_core.statistics.planning import PlannedUnits, sign_flip_shift
+from answerkey.metrics_core.statistics.planning import PlannedUnits
 
 POWER = 0.8
 """The chance of detecting an effect that planning asks for by default."""
@@ -46,6 +46,8 @@ def minimum_detectable(
     >>> round(minimum_detectable(found), 3), round(minimum_detectable(found, family=14), 3)
     (0.078, 0.123)
     """
+    from scipy.special import ndtri
+
     _check(measured.n, power, level, family)
     if measured.test == "mcnemar" and measured.fixed is not None and measured.broken is not None:
         changed = (measured.fixed + measured.broken) / measured.n
@@ -53,14 +55,29 @@ def minimum_detectable(
     if undetectable(measured, family=family, level=level) or measured.changes is None:
         return None
     plan = PlannedUnits.of(measured)
-    decision = _Decision(family, power, level)
-    low, high = max(plan.error(0.0, 1.0) / 4, measured.span * SMALLEST_EFFECT), measured.span
-    if not decision.shows(plan, high, 1.0):
+    mirrored = plan.mirrored()
+
+    def chance(effect: float) -> float:
+        return min(one.chance(effect, 1.0, level=level, family=family) for one in (plan, mirrored))
+
+    low, high = measured.span * SMALLEST_EFFECT, measured.span
+    if chance(high) < power:
         return None
+    effect, steps = 3 * plan.error(0.0, 1.0), 0
     while high > low * 1.002:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if decision.shows(plan, middle, 1.0) else (middle, high)
-    return high
+        if steps >= _STEPS or not low < effect < high:
+            effect = math.sqrt(low * high)
+        missing = float(ndtri(power) - ndtri(np.clip(chance(effect), 1e-9, 1 - 1e-9)))
+        if abs(missing) < _CLOSE:
+            break
+        low, high = (effect, high) if missing > 0 else (low, effect)
+        # If the observed mean is normal, this is how far it is.
+        effect, steps = effect + missing * plan.error(effect, 1.0), steps + 1
+    return effect
+
+
+_STEPS, _CLOSE = 8, 0.01
+"""After so many steps the range is halved; a power is reached within so many quantiles of the normal distribution."""
 
 
 def undetectable(measured: PairedDifference, *, family: int = 1, level: float = LEVEL) -> str | None:
@@ -123,36 +140,14 @@ def needed_to_show(
     if measured.changes is None:
         return None
     plan = PlannedUnits.of(measured)
-    decision = _Decision(family, power, level)
-    growth = _growth(lambda growth: decision.shows(plan, effect, growth), most)
-    return None if growth is None else math.ceil(growth * measured.n)
 
+    mirrored = plan.mirrored()
 
-def _growth(enough: Callable[[float], bool], most: float) -> float | None:
-    """By what the rows have to be multiplied, to 1 %; None for more than `most`."""
-    if not enough(most):
-        return None
-    low, high = 1e-3, most
-    while high > low * 1.01:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    return high
+    def enough(rows: int) -> bool:
+        growth = rows / measured.n
+        return all(one.chance(effect, growth, level=level, family=family) >= power for one in (plan, mirrored))
 
-
-class _Decision:
-    """What has to hold for a difference to be shown with a chance of `power`."""
-
-    def __init__(self, family: int, power: float, level: float) -> None:
-        self.family, self.power, self.level = family, power, level
-
-    def shows(self, plan: PlannedUnits, effect: float, growth: float) -> bool:
-        """Whether `growth` times as many units show a true difference of `effect`, in either direction."""
-        shift = sign_flip_shift(plan.n_changed(effect, growth), (1 - self.level) / self.family, self.power)
-        if shift is None or effect < shift * plan.error(effect, growth):
-            return False
-        return all(
-            one.excludes(effect, 0.0, growth, power=self.power, level=self.level) for one in (plan, plan.mirrored())
-        )
+    return _fewest(enough, first=measured.n, most=most * measured.n, tolerance=_ROUGHLY)
 
 
 def mcnemar_power(n: int, changed: float, effect: float, *, family: int = 1, level: float = LEVEL) -> float:
@@ -266,9 +261,15 @@ def needed_for_share(
     if effect > 1:
         raise ValueError(f"effect: at most 1 is needed, not {effect:g}")
     _check(1, power, level, family)
-    return _fewest(
-        effect, lambda n: mcnemar_power(n, max(changed, effect), effect, family=family, level=level) >= power
-    )
+    if not effect >= SMALLEST_EFFECT:
+        raise ValueError(f"effect: at least {SMALLEST_EFFECT:g} is needed, not {effect:g}")
+
+    def enough(rows: int) -> bool:
+        return mcnemar_power(rows, max(changed, effect), effect, family=family, level=level) >= power
+
+    found = _fewest(enough)
+    assert found is not None
+    return found
 
 
 def _check(n: int, power: float, level: float, family: int = 1) -> None:
@@ -280,16 +281,22 @@ def _check(n: int, power: float, level: float, family: int = 1) -> None:
         raise ValueError(f"level and power: 0 < 1 - level < power < 1 is needed, not {level:g} and {power:g}")
 
 
-def _fewest(effect: float, enough: Callable[[int], bool]) -> int:
-    """The smallest n that is enough, for a condition that holds from some n on."""
-    if not effect >= SMALLEST_EFFECT:
-        raise ValueError(f"effect: at least {SMALLEST_EFFECT:g} is needed, not {effect:g}")
-    high = 2
+def _fewest(
+    enough: Callable[[int], bool], *, first: int = 2, most: float = math.inf, tolerance: float = 0.0
+) -> int | None:
+    """The fewest rows that are enough, for a condition that holds from some number on; None where `most` are not.
+
+    Args:
+        first: how many to try first.
+        tolerance: by which share the result may be too large.
+    """
+    low, high = 1, first
     while not enough(high):
-        high *= 2
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
+        if high >= most:
+            return None
+        low, high = high, int(min(2 * high, most))
+    while high - low > max(1.0, tolerance * low):
+        middle = (low + high) // 2 if high < 4 * low else math.isqrt(low * high)
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
 
@@ -327,6 +334,8 @@ def needed_to_decide(
     return math.ceil(n * reach * reach)
 
 
+_ROUGHLY = 0.005
+"""Numbers of rows that depend on how much scores vary may be too large by this share."""
 _MOST_ROWS = 10_000_000
 """Beyond so many rows nothing is said of how many it takes."""
 _COUNTED = 100_000
@@ -358,20 +367,21 @@ def needed_to_pass(
         None where the mean is not above the floor, or it takes more than ten million rows.
 
     >>> needed_to_pass(np.repeat([1.0, -1.0, 0.0], [54, 54, 492]), None, -0.03, 0.0, binary=True, bounds=(-1, 1))
-    1630
+    1575
     """
     if not mean > floor or len(changes) < 2:
         return None
     low, high = bounds
     if binary and codes is None:
-        sure = _binary_pass(changes, floor, mean, difference=low < 0, power=power, level=level)
-        return _fewest_rows(sure)
-    units = Units(unit_sums(changes, codes), unit_sums(np.ones(len(changes)), codes), np.ones(1))
-    plan = PlannedUnits(units, low, high, sparse=low < 0)
-    growth = _growth(
-        lambda growth: plan.excludes(mean, floor, growth, power=power, level=level), _MOST_ROWS / len(changes)
-    )
-    return None if growth is None else math.ceil(growth * len(changes))
+        enough = _binary_pass(changes, floor, mean, difference=low < 0, power=power, level=level)
+    else:
+        units = Units(unit_sums(changes, codes), unit_sums(np.ones(len(changes)), codes), np.ones(1))
+        plan = PlannedUnits(units, low, high, sparse=low < 0)
+
+        def enough(rows: int) -> bool:
+            return plan.chance(mean, rows / len(changes), limit=floor, level=level) >= power
+
+    return _fewest(enough, first=len(changes), most=_MOST_ROWS, tolerance=_ROUGHLY)
 
 
 def detectable_loss(
@@ -412,7 +422,7 @@ def detectable_loss(
         plan = PlannedUnits(units, -high, -low)
 
         def seen(loss: float) -> bool:
-            return plan.excludes(loss, -floor, 1.0, power=power, level=level)
+            return plan.chance(loss, 1.0, limit=-floor, level=level) >= power
 
     if most <= -floor or not seen(most):
         return None
@@ -473,16 +483,6 @@ def _chance_to_pass(rows: int, share: float, mean: float, floor: float, level: f
         likely = binom.cdf(most, rows - fixed, min(1.0, down / (1 - up)) if up < 1 else 0.0)
         chance += float(binom.pmf(fixed, rows, up) * likely)
     return chance
-
-
-def _fewest_rows(sure: Callable[[int], bool]) -> int | None:
-    if not sure(_MOST_ROWS):
-        return None
-    low, high = 1, _MOST_ROWS
-    while high - low > max(1, low // 200):
-        middle = (low + high) // 2 if high < 4 * low else math.isqrt(low * high)
-        low, high = (low, middle) if sure(middle) else (middle, high)
-    return high
 
 
 def _check_margin(margin: float) -> None:

@@ -124,12 +124,14 @@ def _ships(verdict: Verdict) -> str:
     rules += f" and {len(deciding) - _MOST_RULES} more" if len(deciding) > _MOST_RULES else ""
     hold = "does not hold" if len(deciding) == 1 else "do not hold"
     shown = "is" if len(deciding) == 1 else "are"
-    needed = max((rule.needed for rule in deciding if rule.needed), default=None)
+    estimated = [rule for rule in deciding if rule.needed]
+    needed = max((rule.needed or 0 for rule in estimated), default=None)
+    equal = " if both releases are equally good" if all(rule.tolerates_loss for rule in estimated) else ""
     return {
         "PASS": "The gate lets it ship.",
         "FAIL": f"The gate does not let it ship{rules and f': {rules} {hold}'}.",
         "INCONCLUSIVE": f"The gate is undecided{rules and f': {rules} {shown} not shown either way'}"
-        f"{f'; about {needed:,} samples would do' if needed else ''}.",
+        f"{f'; about {needed:,} samples would decide with a power of 80 %{equal}' if needed else ''}.",
         "INCOMPLETE": f"The gate cannot decide{rules and f' on {rules}'}, because evidence is missing.",
     }[verdict.outcome]
 

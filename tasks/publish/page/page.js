@@ -82,6 +82,7 @@ function download() {
 }
 
 function build() {
+  begin();
   const sizes = choice("Rows", ["25", "50", "100", "250"].map((size) => [size, size]), String(state.size), (value) => { state.size = Number(value); });
   const exportButton = h("button", { type: "button", onclick: download }, "Export these rows as CSV");
   const table = h("table", { id: "rows", role: "table" }, h("thead", { role: "rowgroup" }, headRow), body);

@@ -32,12 +32,20 @@ function allRows() {
 
 const SHOWN = {
   all: () => true,
-  changed: (row) => row.change !== null && row.change !== 0,
+  // A score that is there on one side only has changed too, by an unknown amount.
+  changed: (row) => (row.change === null ? row.old !== row.new : row.change !== 0),
   worse: (row) => row.change !== null && row.change < 0,
   better: (row) => row.change !== null && row.change > 0,
   same: (row) => row.change === 0,
   none: (row) => row.old === null || row.new === null,
 };
+
+/** The table begins with the worst change; if nothing got worse, with the best; if nothing changed, with all samples. */
+function begin() {
+  const rows = several ? allRows() : [];
+  state.show = rows.some(SHOWN.changed) ? "changed" : "all";
+  state.descending = several && !rows.some(SHOWN.worse);
+}
 
 /** Where the answers of a release to a question are: mostly one. */
 function slotsOf(release, place) {

@@ -1,6 +1,8 @@
 // The table of samples: controls, rows, pages. Only the rows of one page are in the document.
 
 let shown = [];
+const heading = document.getElementById("samples-title");
+const headingOfChanges = heading.textContent;
 const body = h("tbody");
 const headRow = h("tr", { role: "row" });
 const status = h("p", { role: "status", "aria-live": "polite" });
@@ -28,6 +30,7 @@ function draw() {
   state.page = Math.min(state.page, pages - 1);
   const rows = shown.slice(state.page * state.size, (state.page + 1) * state.size);
   drawHead();
+  heading.textContent = ["changed", "worse", "better"].includes(state.show) ? headingOfChanges : "The answers";
   const empty = h("tr", {}, h("td", { colspan: COLUMNS.length + 1, class: "muted" }, "No sample fits these filters."));
   body.replaceChildren(...(rows.length ? rows.map(rowElement) : [empty]));
   status.textContent = `${count(shown.length)} of ${count(samples.ids.length)} samples`;

@@ -77,8 +77,10 @@ def test_too_few_samples_are_inconclusive_and_say_how_many_would_do() -> None:
     assert said(found) == ["INCONCLUSIVE", "INCONCLUSIVE", "PASS"]
     # The interval is 1.96 * sqrt(60) / 500 = .0304 either way; (.0304 / .02 * (1.96 + .84) / 1.96) ^ 2 * 500.
     assert found.rules[0].needed == pytest.approx(2360, rel=0.05)
-    assert "a loss of 0.02 or more is not ruled out, and about 2,4" in found.sentence
-    assert found.sentence.endswith(" samples would do if both releases are equally good.")
+    assert found.sentence.endswith(
+        f"a loss of 0.02 or more is not ruled out, and about {found.rules[0].needed:,} samples would rule it out with "
+        "a power of 80 % if both releases are equally good."
+    )
 
 
 def test_two_identical_releases_over_few_samples_are_inconclusive() -> None:

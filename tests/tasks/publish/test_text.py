@@ -90,10 +90,16 @@ def test_the_headline_says_what_is_shown_and_whether_it_ships() -> None:
         f"{nothing}About 2,400 samples would show a difference of this size with a power of 80 %."
     )
     assert said(ROW, Verdict("PASS", "Yes.")) == f"{nothing}The gate lets it ship."
-    open_ = Verdict("INCONCLUSIVE", "?", (RuleOutcome("r", "INCONCLUSIVE", "", needed=4999),))
-    assert said(ROW, open_) == (
-        f"{nothing}The gate is undecided: r is not shown either way; about 4,999 samples would do."
-    )
+    for rule, assumed in (
+        ("label.correct >= -0.02", " if both releases are equally good"),
+        ("label.correct >= 0", ""),
+        ("level similarity.cosine >= -0.02", ""),
+    ):
+        open_ = Verdict("INCONCLUSIVE", "?", (RuleOutcome(rule, "INCONCLUSIVE", "", needed=4999),))
+        assert said(ROW, open_) == (
+            f"{nothing}The gate is undecided: {rule} is not shown either way; about 4,999 samples would decide with a "
+            f"power of 80 %{assumed}."
+        )
     adjusted = replace(BETTER, p_adjusted=0.08, mde=None)
     assert said(adjusted).endswith("The p-value, adjusted for everything that was compared, is 0.080.")
     left_out = replace(BETTER, n_unanswered=49, low_with_unanswered=-0.011)

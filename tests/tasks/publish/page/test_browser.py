@@ -1,11 +1,12 @@
 """The table of samples in a real browser: search, filters, order, pages, rows that open."""
 
 import time
+from dataclasses import replace
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.tasks.publish.page.browser_help import Open
+from tests.tasks.publish.page.browser_help import Open, Opened
 from tests.tasks.publish.page.page_help import page
 
 MANY = 10_000
@@ -152,3 +153,26 @@ def test_a_single_release_has_a_table_of_its_answers(show: Open) -> None:
     opened = show(page(3, names=("only",)))
     assert opened.column("rouge_l.recall") == ["0.000", "0.500", "1.000"]
     expect(opened.page.get_by_label("Old release")).to_have_count(0)
+
+
+def test_what_changed_begins_with_what_changed(show: Open) -> None:
+    def scored(old: list[float | None], new: list[float | None]) -> Opened:
+        made = page(len(old))
+        answers = tuple(
+            replace(one, values={made.primary: tuple(values)}, unscored={})
+            for one, values in zip(made.samples.answers, (old, new), strict=True)
+        )
+        return show(replace(made, samples=replace(made.samples, answers=answers)))
+
+    title = "#samples-title"
+    worse = scored([0.5, 0.5, 1.0, 0.2, 0.3, None], [0.5, 0.7, 0.0, 0.1, None, None])
+    assert worse.column("Sample") == ["id 2", "id 3", "id 1", "id 4"]
+    expect(worse.page.locator(title)).to_have_text("What changed")
+    worse.choose("Show", "all samples")
+    expect(worse.page.locator(title)).to_have_text("The answers")
+    assert len(worse.column("Sample")) == 6
+    better = scored([0.5, 0.5, 0.2, 0.1], [0.5, 0.6, 1.0, 0.1])
+    assert better.column("Sample") == ["id 2", "id 1"]
+    nothing = scored([0.5, 0.5], [0.5, 0.5])
+    expect(nothing.page.locator(title)).to_have_text("The answers")
+    assert nothing.column("Sample") == ["id 0", "id 1"]
