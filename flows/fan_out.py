@@ -13,7 +13,7 @@ from prefect.artifacts import create_progress_artifact, update_progress_artifact
 from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture, as_completed
 
-from answerkey.flows.cluster import Cluster, S, cluster_at
+from answerkey.flows.cluster import Cluster, NoWorker, S, WorkersDied, cluster_at
 from answerkey.flows.runs import log
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
@@ -21,10 +21,12 @@ from answerkey.metrics_core.metric import Metric
 from answerkey.tasks import steps
 from answerkey.tasks.load.load import Loaded, Source
 from answerkey.tasks.load.shard import SourceShard, shard_bytes
+from answerkey.tasks.load.sources import without_secrets
 from answerkey.tasks.score.plan import MAX_SHARDS
 from answerkey.tasks.score.score import in_good_order, worth_spawning
 from answerkey.tasks.score.shard import Shard
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.store import Unreachable
 
 _LINES = 100
 """How far a run is, is said as often as this."""
@@ -126,6 +128,10 @@ def load(runner: Runner, home: Home, source: Source, folder: Path) -> Loaded:
         return steps.load(source, folder)
     cut = steps.cut(source, home, folder, size)
     for done, (_, outcome) in enumerate(runner.run(cut.shards, lambda _shard: ""), start=1):
+        if isinstance(outcome, WorkersDied | NoWorker):
+            raise Unreachable(
+                f"{without_secrets(source.answers)}: not all of it could be loaded ({outcome}); run the same again"
+            ) from outcome
         if isinstance(outcome, Exception):
             raise outcome
         _tell("loaded", done, len(cut.shards))

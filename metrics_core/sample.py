@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 
 from answerkey.metrics_core.text import is_blank
 
+_canonical = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True).encode
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:
@@ -80,5 +82,4 @@ def content_hash(value: object) -> str:
 
     Lone surrogates, which JSON files can smuggle into a Python text, are hashed rather than refused.
     """
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return hashlib.blake2b(_canonical(value).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
