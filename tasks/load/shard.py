@@ -53,8 +53,10 @@ from answerkey.tasks.warehouse.warehouse import one_file, scratch, write_parquet
 if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
-SHARD_BYTES = 16 * 2**20
-"""Of the rows of a shard at least; a source with less than two of them is staged where the run is."""
+LARGE_BYTES = 32 * 2**20
+"""A source with less is loaded where the run is: to start other processes would take longer."""
+SHARD_BYTES = 4 * 2**20
+"""Of the rows of a shard, at least."""
 
 _SQL = statements(__name__)
 
@@ -117,7 +119,7 @@ def shard_bytes(source: Source, most: int) -> int:
     except FileNotFoundError:
         return 0
     # What is wrong with an empty file is said where it is read.
-    return max(SHARD_BYTES, sum(sizes) // most) if all(sizes) and sum(sizes) >= 2 * SHARD_BYTES else 0
+    return max(SHARD_BYTES, sum(sizes) // most) if all(sizes) and sum(sizes) >= LARGE_BYTES else 0
 
 
 def cut(source: Source, home: Home, out: Path, size: int) -> Cut:

@@ -91,6 +91,7 @@ def test_the_rows_of_several_files_are_numbered_through(tmp_path: Path) -> None:
 
 def test_what_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "SHARD_BYTES", 1_000)
+    monkeypatch.setattr(shards, "LARGE_BYTES", 2_000)
     lines, table = tmp_path / "a.jsonl", tmp_path / "a.csv"
     lines.write_text(LINES)
     table.write_text("id,answer,reference\n" + "1,2,3\n" * 1_000)
