@@ -5,17 +5,24 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any
 
-from answerkey.metrics_core.llm.ledger import Budget, CallStatus, Ledger, LedgerBusy, LedgerError, Origin, Permit
+from answerkey.metrics_core.llm.ledger import Budget, CallStatus, Ledger, LedgerBusy, LedgerError, Origin, Permit, Verb
 from answerkey.metrics_core.llm.ledger_place import open_ledger
 
-T = TypeVar("T")
-
 _KEEP_ALIVE_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """Something to do on the thread, and where its result goes, or the exception that it raised."""
+
+    do: Verb | Callable[[], Any]
+    deliver: Callable[[Any], None]
 
 
 class AsyncLedger:
@@ -23,14 +30,14 @@ class AsyncLedger:
 
     A ledger that is quick does them at once: the way to a thread and back takes longer than they do, many times longer
     where the loop is busy. What would have to wait goes to a thread of the ledger's own, and so does everything where
-    the ledger is a server.
+    the ledger is a server; what has come together meanwhile is done together.
 
     A verb that was called is done, also if its caller is cancelled meanwhile; a claim or a call that nobody waits for
     any more is then given back.
     """
 
     def __init__(self) -> None:
-        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._n_jobs = 0
         self._ledger: Ledger | None = None
         # A daemon, as the loop is: a process that is told to end does not wait for a server.
@@ -53,44 +60,60 @@ class AsyncLedger:
 
     def _work(self) -> None:
         kept_alive = time.monotonic()
-        while True:
-            try:
-                job = self._jobs.get(timeout=_KEEP_ALIVE_S)
-            except Empty:
-                job = _nothing
-            if job is None:
-                return
-            job()
+        for jobs in self._batches():
+            ledger = self._ledger
+            verbs = [job.do for job in jobs if isinstance(job.do, Verb)]
+            results = iter(_patiently(ledger, verbs) if ledger is not None and verbs else [])
+            for job in jobs:
+                job.deliver(next(results) if isinstance(job.do, Verb) else _result(job.do))
             if time.monotonic() - kept_alive >= _KEEP_ALIVE_S and self._ledger is not None:
                 # What is wrong with the ledger, the next verb says.
                 with suppress(LedgerError):
                     self._ledger.keep_alive()
                 kept_alive = time.monotonic()
 
-    async def _do(self, verb: Callable[[Ledger], T], undo: Callable[[T], Awaitable[None]] | None = None) -> T:
+    def _batches(self) -> Iterator[list[_Job]]:
+        """What has been asked for meanwhile, in order: verbs, which are done together, or something else, alone."""
+        batch: list[_Job] = []
+        while True:
+            try:
+                job = self._jobs.get(timeout=None if batch else _KEEP_ALIVE_S, block=not batch)
+            except Empty:
+                yield batch
+                batch = []
+                continue
+            if batch and not (job is not None and isinstance(job.do, Verb)):
+                yield batch
+                batch = []
+            if job is None:
+                return
+            batch.append(job)
+            if not isinstance(job.do, Verb):
+                yield batch
+                batch = []
+
+    async def _do(self, verb: Verb, undo: Callable[[Any], Awaitable[None]] | None = None) -> Any:
         """The result of a verb. One that nobody waits for any more is undone."""
         ledger = self._ledger
         assert ledger is not None
         if ledger.quick and not self._n_jobs:
             with suppress(LedgerBusy):
-                return verb(ledger)
-        return await self._wait_for(lambda: _patiently(ledger, verb), undo)
+                return getattr(ledger, verb.name)(*verb.given)
+        return await self._wait_for(verb, undo)
 
-    async def _wait_for(self, verb: Callable[[], T], undo: Callable[[T], Awaitable[None]] | None = None) -> T:
+    async def _wait_for(
+        self, do: Verb | Callable[[], Any], undo: Callable[[Any], Awaitable[None]] | None = None
+    ) -> Any:
         loop = asyncio.get_running_loop()
-        done: asyncio.Future[T] = loop.create_future()
+        done: asyncio.Future[Any] = loop.create_future()
 
-        def job() -> None:
-            try:
-                result = verb()
-            except BaseException as error:
-                loop.call_soon_threadsafe(done.set_exception, error)
-            else:
-                loop.call_soon_threadsafe(done.set_result, result)
+        def deliver(result: Any) -> None:
+            settle = done.set_exception if isinstance(result, BaseException) else done.set_result
+            loop.call_soon_threadsafe(settle, result)
 
         self._n_jobs += 1
         done.add_done_callback(self._one_less)
-        self._jobs.put(job)
+        self._jobs.put(_Job(do, deliver))
         try:
             return await asyncio.shield(done)
         except asyncio.CancelledError:
@@ -109,11 +132,13 @@ class AsyncLedger:
         """See `Ledger`."""
         # Thousands of known replies in a row must not keep the loop from calls in flight.
         await asyncio.sleep(0)
-        return await self._do(lambda ledger: ledger.reply(key))
+        reply: str | None = await self._do(Verb("reply", (key,)))
+        return reply
 
     async def origin(self, key: str) -> Origin:
         """See `Ledger`."""
-        return await self._do(lambda ledger: ledger.origin(key))
+        origin: Origin = await self._do(Verb("origin", (key,)))
+        return origin
 
     async def claim(self, key: str) -> bool:
         """See `Ledger`."""
@@ -122,11 +147,11 @@ class AsyncLedger:
             if mine:
                 await self.release(key)
 
-        return await self._do(lambda ledger: ledger.claim(key), undo)
+        return bool(await self._do(Verb("claim", (key,)), undo))
 
     async def release(self, key: str) -> None:
         """See `Ledger`."""
-        await self._do(lambda ledger: ledger.release(key))
+        await self._do(Verb("release", (key,)))
 
     async def start(self, budget: Budget, call: Mapping[str, Any], most_usd: float | None) -> tuple[Permit, str]:
         """See `Ledger`."""
@@ -137,13 +162,14 @@ class AsyncLedger:
                 result = {"code": "cancelled", "message": "the run was stopped before the call was made"}
                 await self.finish(budget, call_id, "error", most_usd, result)
 
-        return await self._do(lambda ledger: ledger.start(budget, call, most_usd), undo)
+        permit, call_id = await self._do(Verb("start", (budget, call, most_usd)), undo)
+        return permit, call_id
 
     async def finish(
         self, budget: Budget, call_id: str, status: CallStatus, most_usd: float | None, result: Mapping[str, Any]
     ) -> None:
         """See `Ledger`."""
-        await self._do(lambda ledger: ledger.finish(budget, call_id, status, most_usd, result))
+        await self._do(Verb("finish", (budget, call_id, status, most_usd, result)))
 
     async def close(self) -> None:
         """Close the ledger, after everything that was called before, and end the thread."""
@@ -172,13 +198,19 @@ def _opened(place: str | None) -> Ledger:
     return found
 
 
-def _patiently(ledger: Ledger, verb: Callable[[Ledger], T]) -> T:
-    ledger.patient(True)
+def _patiently(ledger: Ledger, verbs: Sequence[Verb]) -> list[Any]:
     try:
-        return verb(ledger)
-    finally:
-        ledger.patient(False)
+        ledger.patient(True)
+        try:
+            return ledger.together(verbs)
+        finally:
+            ledger.patient(False)
+    except Exception as error:
+        return [error] * len(verbs)
 
 
-def _nothing() -> None:
-    pass
+def _result(do: Callable[[], Any]) -> Any:
+    try:
+        return do()
+    except BaseException as error:
+        return error

@@ -67,6 +67,14 @@ class Origin:
     cost_usd: float | None
 
 
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A method of a ledger with its arguments, to be called later."""
+
+    name: Literal["reply", "origin", "claim", "release", "start", "finish"]
+    given: tuple[Any, ...]
+
+
 class Ledger(Protocol):
     """A ledger that is open. Not for several threads at once.
 
@@ -109,6 +117,12 @@ class Ledger(Protocol):
         self, budget: Budget, call_id: str, status: CallStatus, most_usd: float | None, result: Mapping[str, Any]
     ) -> None:
         """Write down how a call ended. `result` gives further columns of `calls`."""
+
+    def together(self, verbs: Sequence[Verb]) -> list[Any]:
+        """What each of these verbs returns, or the exception that it raises, done in this order.
+
+        For verbs of different requests: none of them depends on what another one returns.
+        """
 
     def spent(self, run: str) -> Spent:
         """What a run has spent."""
@@ -156,17 +170,33 @@ class StoredLedger(ABC):
 
     def reply(self, key: str) -> str | None:
         """See `Ledger`."""
-        row = self._newest(key)
-        return None if row is None else str(row[0])
+        return self._reply(key, self._usable(key))
 
     def origin(self, key: str) -> Origin:
         """See `Ledger`."""
-        row = self._newest(key)
+        return self._origin(key, self._usable(key))
+
+    def together(self, verbs: Sequence[Verb]) -> list[Any]:
+        """See `Ledger`."""
+        return [self._tried(verb) for verb in verbs]
+
+    def _tried(self, verb: Verb) -> Any:
+        try:
+            return getattr(self, verb.name)(*verb.given)
+        except Exception as error:
+            return error
+
+    def _reply(self, key: str, usable: Sequence[tuple[Any, ...]]) -> str | None:
+        row = self._newest(key, usable)
+        return None if row is None else str(row[0])
+
+    def _origin(self, key: str, usable: Sequence[tuple[Any, ...]]) -> Origin:
+        row = self._newest(key, usable)
         assert row is not None, f"no reply to {key}"
         return Origin(*row[2:])
 
-    def _newest(self, key: str) -> tuple[Any, ...] | None:
-        return next((row for row in self._usable(key) if self._intact(key, row[0], row[1])), None)
+    def _newest(self, key: str, usable: Sequence[tuple[Any, ...]]) -> tuple[Any, ...] | None:
+        return next((row for row in usable if self._intact(key, row[0], row[1])), None)
 
 
 class Intact:

@@ -1,33 +1,38 @@
 """The ledger in a PostgreSQL database, for processes on several machines.
 
-Every verb is one statement, since the way to the server is most of its time. All of them can be repeated: where the
-connection is lost, they are, on a new one. `synchronous_commit` is off, as `synchronous = NORMAL` is for the file: a
-crash of the server can take the last moments, that of a client nothing.
+Every verb is one statement, and verbs that are called at the same moment share one way to the server, which is most of
+their time. All of them can be repeated: where the connection is lost, they are, on a new one. `synchronous_commit` is
+off, as `synchronous = NORMAL` is for the file: a crash of the server can take the last moments, that of a client
+nothing.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.ledger import (
     COLUMNS,
     Budget,
     CallStatus,
     LedgerError,
+    Origin,
     Permit,
     Spent,
     StoredLedger,
+    Verb,
     checksum,
     with_checksum,
 )
+from answerkey.metrics_core.llm.postgres_session import Rows, Session, Statement, connected
 
 if TYPE_CHECKING:
     import psycopg
+
+T = TypeVar("T")
 
 VERSION = 2
 """Of the tables. It counts with that of the file."""
@@ -61,12 +66,12 @@ CREATE TABLE answerkey_budgets (
 _LOCKS = 0x616B6C67
 """The first number of the ledger's advisory locks; the second is an owner's, or 0 while the tables are made."""
 
-_WAIT_SECONDS = 60.0
-"""For a server that is gone, and for a row that somebody else has locked."""
 _GRACE_SECONDS = 5.0
 """From the moment when an owner's lock was first seen to be free until its claims are. An owner whose connection was
 cut has its lock again within a second or two, and its requests in flight must not be asked by others meanwhile."""
-_OPENING_SECONDS = 10
+
+Steps = Generator[Statement, Rows, T]
+"""A verb in two steps: the statement that it needs, and what it makes of the rows."""
 
 _ALIVE = f"""EXISTS (
     SELECT FROM pg_locks AS held
@@ -171,134 +176,107 @@ class PostgresLedger(StoredLedger):
     quick = False
 
     def __init__(self, place: str) -> None:
-        self._settings = _settings(place)
-        super().__init__(shown(self._settings))
+        self._session = Session(place, self._hold)
+        super().__init__(self._session.where)
         self._held: set[str] = set()
         self._me: int | None = None
         self._name = ""
-        self._lost = False
-        with self._translated():
-            self._db = self._connect()
-            try:
-                _make(self._db)
-                [(version,)] = self._db.execute("SELECT version FROM answerkey_ledger").fetchall()
-                if version != VERSION:
-                    raise LedgerError(
-                        f"the ledger {self._where} was made by another answerkey: its version is {version}, and this "
-                        f"one needs {VERSION}"
-                    )
-            except BaseException:
-                self._db.close()
-                raise
-
-    def _connect(self) -> psycopg.Connection[Any]:
-        import psycopg
-
-        found = psycopg.connect(**self._settings, autocommit=True)
         try:
-            [(process,)] = found.execute("SELECT pg_backend_pid()").fetchall()
-            if process != found.info.backend_pid:
+            with self._session.translated():
+                _make(self._session.connection)
+            [(version,)] = self._session.rows("SELECT version FROM answerkey_ledger")
+            if version != VERSION:
                 raise LedgerError(
-                    f"the ledger {self._where} is behind a connection pooler (pgbouncer), which may hand its locks to "
-                    "another session: name the server itself"
+                    f"the ledger {self._where} was made by another answerkey: its version is {version}, and this "
+                    f"one needs {VERSION}"
                 )
-            found.execute(f"SET synchronous_commit = off; SET statement_timeout = '{_WAIT_SECONDS:.0f}s'")
         except BaseException:
-            found.close()
+            self._session.connection.close()
             raise
-        return found
 
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        import psycopg
-
-        try:
-            yield
-        except psycopg.Error as error:
-            why = " ".join(str(error).split())
-            raise LedgerError(
-                f"the ledger {self._where} cannot be used ({why}); what was paid for so far is kept in it: bring the "
-                "server back, then run again"
-            ) from error
-
-    def _rows(self, statement: str, values: Any = None) -> list[tuple[Any, ...]]:
-        """What a statement finds. It can be repeated, and is, on a new connection, where one is lost."""
-        import psycopg
-
-        with self._translated():
-            while True:
-                try:
-                    if self._db.closed:
-                        self._reconnect()
-                    found = self._db.execute(statement, values)
-                    return found.fetchall() if found.description else []
-                except psycopg.OperationalError:
-                    if not self._db.closed or self._lost:
-                        raise
-
-    def _reconnect(self) -> None:
-        import psycopg
-
-        deadline, pause = time.monotonic() + (0.0 if self._lost else _WAIT_SECONDS), 0.05
-        while True:
-            try:
-                self._db = self._connect()
-                if self._me is not None:
-                    self._hold(self._me)
-                return
-            except psycopg.OperationalError:
-                if time.monotonic() >= deadline:
-                    # The calls that are still in flight need not each wait as long.
-                    self._lost = True
-                    raise
-                time.sleep(pause)
-                pause = min(1.0, pause * 2)
-
-    def _hold(self, me: int) -> None:
-        # Shared, since the server may not have noticed yet that an earlier session of this owner is gone.
-        self._db.execute(f"SELECT pg_advisory_lock_shared({_LOCKS}, %s)", (me,))
-        self._db.execute(_SEEN_BACK, (me,))
+    def _hold(self, connection: psycopg.Connection[Any]) -> None:
+        if self._me is not None:
+            # Shared, since the server may not have noticed yet that an earlier session of this owner is gone.
+            connection.execute(f"SELECT pg_advisory_lock_shared({_LOCKS}, %s)", (self._me,))
+            connection.execute(_SEEN_BACK, (self._me,))
 
     def _owner(self) -> int:
         """This process as one that writes, whose number is locked."""
         if self._me is None:
-            [(self._me,)] = self._rows("SELECT nextval('answerkey_owners')::integer")
+            [(self._me,)] = self._session.rows("SELECT nextval('answerkey_owners')::integer")
             self._name = f"{self._me}-{time.time_ns():x}"
-            with self._translated():
-                self._hold(self._me)
-            self._rows(_SEEN_GONE)
+            with self._session.translated():
+                self._hold(self._session.connection)
+            self._session.rows(_SEEN_GONE)
         return self._me
 
     def patient(self, on: bool) -> None:
         """See `Ledger`. There is always the server to wait for."""
 
+    def together(self, verbs: Sequence[Verb]) -> list[Any]:
+        """See `Ledger`. They share one way to the server and back."""
+        if any(verb.name not in ("reply", "origin") for verb in verbs):
+            self._owner()
+        begun = [_Begun(getattr(self, f"_{verb.name}_steps")(*verb.given)) for verb in verbs]
+        waiting = [one for one in begun if one.statement is not None]
+        found = self._session.one_way([one.statement for one in waiting if one.statement is not None])
+        for one, rows in zip(waiting, found, strict=True):
+            one.go_on(rows)
+        return [one.result for one in begun]
+
+    def _alone(self, verb: Verb) -> Any:
+        [result] = self.together([verb])
+        if isinstance(result, Exception):
+            raise result
+        return result
+
     def _usable(self, key: str) -> list[tuple[Any, ...]]:
-        return self._rows(_USABLE, (key,))
+        return self._session.rows(_USABLE, (key,))
+
+    def _reply_steps(self, key: str) -> Steps[str | None]:
+        return self._reply(key, (yield _USABLE, (key,)))
+
+    def _origin_steps(self, key: str) -> Steps[Origin]:
+        return self._origin(key, (yield _USABLE, (key,)))
 
     def claim(self, key: str) -> bool:
         """See `Ledger`."""
+        return bool(self._alone(Verb("claim", (key,))))
+
+    def _claim_steps(self, key: str) -> Steps[bool]:
         if key in self._held:
             return False
-        values = {"key": key, "me": self._owner(), "grace": timedelta(seconds=_GRACE_SECONDS)}
-        [(mine,)] = self._rows(_CLAIM, values)
-        if mine:
-            self._held.add(key)
+        self._held.add(key)
+        mine = False
+        try:
+            [(mine,)] = yield _CLAIM, {"key": key, "me": self._me, "grace": timedelta(seconds=_GRACE_SECONDS)}
+        finally:
+            if not mine:
+                self._held.discard(key)
         return bool(mine)
 
     def release(self, key: str) -> None:
         """See `Ledger`."""
-        self._rows("DELETE FROM answerkey_claims WHERE request_key = %s AND owner = %s", (key, self._owner()))
+        self._alone(Verb("release", (key,)))
+
+    def _release_steps(self, key: str) -> Steps[None]:
         self._held.discard(key)
+        yield "DELETE FROM answerkey_claims WHERE request_key = %s AND owner = %s", (key, self._me)
 
     def start(self, budget: Budget, call: Mapping[str, Any], most_usd: float | None) -> tuple[Permit, str]:
         """See `Ledger`."""
-        self._owner()
+        permit, call_id = self._alone(Verb("start", (budget, call, most_usd)))
+        return permit, call_id
+
+    def _start_steps(
+        self, budget: Budget, call: Mapping[str, Any], most_usd: float | None
+    ) -> Steps[tuple[Permit, str]]:
         call_id, most = f"{self._name}-{next(self._numbers)}", most_usd or 0.0
         values = {
             **call, "call_id": call_id, "run": budget.run, "most": most, "max_calls": budget.max_calls,
             "max_cost": budget.max_cost_usd, "now": time.time(),
         }  # fmt: skip
-        [(go, calls, flying)] = self._rows(_START, values)
+        [(go, calls, flying)] = yield _START, values
         if go:
             self._asked[call_id] = call["request_key"]
             return "go", call_id
@@ -311,6 +289,11 @@ class PostgresLedger(StoredLedger):
         self, budget: Budget, call_id: str, status: CallStatus, most_usd: float | None, result: Mapping[str, Any]
     ) -> None:
         """See `Ledger`."""
+        self._alone(Verb("finish", (budget, call_id, status, most_usd, result)))
+
+    def _finish_steps(
+        self, budget: Budget, call_id: str, status: CallStatus, most_usd: float | None, result: Mapping[str, Any]
+    ) -> Steps[None]:
         columns = {name: _text(value) for name, value in result.items()}
         columns["checksum"] = checksum(self._asked[call_id], columns.get("reply"))
         sets = ", ".join(f"{name} = %({name})s" for name in columns)
@@ -318,12 +301,12 @@ class PostgresLedger(StoredLedger):
             **columns, "call_id": call_id, "status": status, "paid": result.get("cost_usd") or 0.0,
             "unpriced": int("cost_usd" in result and result["cost_usd"] is None),
         }  # fmt: skip
-        self._rows(_FINISH.format(columns=sets), values)
+        yield _FINISH.format(columns=sets), values
         del self._asked[call_id]
 
     def spent(self, run: str) -> Spent:
         """See `Ledger`."""
-        rows = self._rows("SELECT calls, cost_usd, unpriced FROM answerkey_budgets WHERE run = %s", (run,))
+        rows = self._session.rows("SELECT calls, cost_usd, unpriced FROM answerkey_budgets WHERE run = %s", (run,))
         return Spent(*rows[0]) if rows else Spent()
 
     def calls(self, keys: Sequence[str] | None = None) -> Iterator[tuple[Any, ...]]:
@@ -333,12 +316,12 @@ class PostgresLedger(StoredLedger):
             return
         for start in range(0, len(keys), _PAGE):
             some = list(keys[start : start + _PAGE])
-            for row in self._rows(_CALLS, (some,)):
+            for row in self._session.rows(_CALLS, (some,)):
                 yield self._intact.row(row[:-1], row[-1])
 
     def _every_call(self) -> Iterator[tuple[Any, ...]]:
         last = 0
-        while page := self._rows(_EVERY_CALL, (last, _PAGE)):
+        while page := self._session.rows(_EVERY_CALL, (last, _PAGE)):
             for *row, expected, _ in page:
                 yield self._intact.row(row, expected)
             last = page[-1][-1]
@@ -347,14 +330,18 @@ class PostgresLedger(StoredLedger):
         """See `Ledger`."""
         # In the order of bytes, as in the file.
         query = 'SELECT run, calls, cost_usd + reserved, unpriced FROM answerkey_budgets ORDER BY run COLLATE "C"'
-        for run, *spent in self._rows(query):
+        for run, *spent in self._session.rows(query):
             yield run, Spent(*spent)
 
     def take_in(self, calls: Iterable[tuple[Any, ...]], budgets: Iterable[tuple[str, Spent]]) -> None:
         """See `Ledger`."""
         rows = (with_checksum([_text(value) for value in row]) for row in calls)
         names = (*COLUMNS, "checksum")
-        with self._translated(), self._db.transaction(), self._db.cursor() as cursor:
+        with (
+            self._session.translated(),
+            self._session.connection.transaction(),
+            self._session.connection.cursor() as cursor,
+        ):
             cursor.execute("SET LOCAL statement_timeout = 0")
             cursor.executemany(
                 f"INSERT INTO answerkey_calls ({', '.join(names)}) VALUES ({', '.join(['%s'] * len(names))}) "
@@ -371,7 +358,7 @@ class PostgresLedger(StoredLedger):
     def keep_alive(self) -> None:
         """See `Ledger`. A connection that was cut is made again before anybody takes over what it claimed."""
         if self._me is not None:
-            self._rows("SELECT")
+            self._session.rows("SELECT")
 
     def close(self) -> None:
         """See `Ledger`."""
@@ -379,9 +366,9 @@ class PostgresLedger(StoredLedger):
 
         # Where the server is gone, its claims are free without this.
         with suppress(psycopg.Error):
-            if self._me is not None and not self._db.closed:
-                self._db.execute("DELETE FROM answerkey_claims WHERE owner = %s", (self._me,))
-        self._db.close()
+            if self._me is not None and not self._session.connection.closed:
+                self._session.connection.execute("DELETE FROM answerkey_claims WHERE owner = %s", (self._me,))
+        self._session.connection.close()
 
 
 def exists(place: str) -> bool:
@@ -391,51 +378,31 @@ def exists(place: str) -> bool:
         LedgerError: the server cannot be reached.
         UserError: as `PostgresLedger`.
     """
-    import psycopg
-
-    settings = _settings(place)
-    try:
-        with psycopg.connect(**settings, autocommit=True) as db:
-            return db.execute("SELECT to_regclass('answerkey_ledger') IS NOT NULL").fetchall() == [(True,)]
-    except psycopg.Error as error:
-        raise LedgerError(f"the ledger {shown(settings)} cannot be used ({' '.join(str(error).split())})") from error
+    with connected(place) as db:
+        return _made(db)
 
 
-def shown(settings: Mapping[str, Any]) -> str:
-    """The place as messages name it.
+class _Begun:
+    """A verb that was begun: the statement that it waits for; once that is done, what the verb returns or raises."""
 
-    >>> shown({"host": "db", "port": "5433", "dbname": "answerkey", "user": "me", "sslmode": "require"})
-    'postgresql://me@db:5433/answerkey'
-    """
-    user = f"{settings['user']}@" if settings.get("user") else ""
-    port = f":{settings['port']}" if settings.get("port") else ""
-    return f"postgresql://{user}{settings.get('host', '')}{port}/{settings.get('dbname', '')}"
+    def __init__(self, steps: Steps[Any]) -> None:
+        self._steps = steps
+        self.statement: Statement | None = None
+        self.result: Any = None
+        self.statement = self._run(lambda: next(steps))
 
+    def go_on(self, rows: Rows | LedgerError) -> None:
+        """Hand over what the statement found, or why it could not be done."""
+        self._run(lambda: self._steps.throw(rows) if isinstance(rows, LedgerError) else self._steps.send(rows))
 
-def _settings(place: str) -> dict[str, Any]:
-    try:
-        import psycopg
-        from psycopg.conninfo import conninfo_to_dict
-    except ImportError as error:
-        raise UserError(
-            "a ledger in PostgreSQL needs psycopg: install answerkey with its extra, answerkey[cluster]"
-        ) from error
-    text = place if place.startswith("postgresql://") else place.removeprefix("postgresql:")
-    try:
-        given = conninfo_to_dict(text)
-    except psycopg.Error:
-        # What libpq says repeats the text, and there may be a password in it.
-        raise UserError(
-            "the place of the ledger is not what libpq takes: write postgresql://USER@HOST/DATABASE"
-        ) from None
-    if "password" in given or "sslpassword" in given:
-        raise UserError(
-            "the place of the ledger must not contain a password: put it into the file that PGPASSFILE names, or into "
-            "PGPASSWORD"
-        )
-    # A host that is lost without a word is noticed within half a minute.
-    ours = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3, "connect_timeout": _OPENING_SECONDS}
-    return {**ours, "application_name": "answerkey ledger", **given}
+    def _run(self, on: Callable[[], Statement]) -> Statement | None:
+        try:
+            return on()
+        except StopIteration as end:
+            self.result = end.value
+        except Exception as error:
+            self.result = error
+        return None
 
 
 def _make(db: psycopg.Connection[Any]) -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from answerkey.metrics_core.llm.ledger import COLUMNS, Budget, CallStatus, Ledger, Spent
+from answerkey.metrics_core.llm.ledger import COLUMNS, Budget, CallStatus, Ledger, Spent, Verb
 from answerkey.metrics_core.llm.ledger_place import open_ledger
 
 FREE = Budget("run")
@@ -105,6 +105,24 @@ def test_calls_are_found_for_any_number_of_requests_and_each_once(ledger: Ledger
     ids = [ledger.start(FREE, call(key), None)[1] for key in keys]
     assert Counter(row[0] for row in ledger.calls(keys)) == Counter(ids)
     assert list(ledger.calls([])) == []
+
+
+def test_verbs_that_are_done_together_are_done_in_order_and_fail_alone(ledger: Ledger) -> None:
+    write(ledger, "known", "usable", "yes")
+    _, call_id = ledger.start(FREE, call("k"), 0.5)
+    finish = Verb("finish", (FREE, call_id, "usable", 0.5, {"reply": "done", "cost_usd": 0.25}))
+    nobody = Verb("finish", (FREE, "a call that was never made", "usable", None, {"reply": "lost"}))
+    limit = Budget("run", max_cost_usd=1.0)
+    verbs = [
+        Verb("claim", ("a",)), Verb("reply", ("known",)), finish, nobody, Verb("reply", ("k",)), Verb("claim", ("a",)),
+        Verb("start", (limit, call("b"), 0.75)), Verb("start", (limit, call("c"), 0.75)), Verb("release", ("a",)),
+        Verb("claim", ("a",)),
+    ]  # fmt: skip
+    found = ledger.together(verbs)
+    assert isinstance(found.pop(3), KeyError)
+    permits = [found.pop(5)[0], found.pop(5)[0]]
+    assert (found, permits) == ([True, "yes", None, "done", False, None, True], ["go", "wait"])
+    assert ledger.together([]) == []
 
 
 def test_a_ledger_in_memory_writes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -163,7 +163,7 @@ def test_the_server_may_be_restarted_meanwhile(place: str, postgres: str, postgr
 def test_a_server_that_does_not_come_back_ends_the_run_in_one_line(
     place: str, postgres_server: Postgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("answerkey.metrics_core.llm.postgres_ledger._WAIT_SECONDS", 0.5)
+    monkeypatch.setattr("answerkey.metrics_core.llm.postgres_session._WAIT_SECONDS", 0.5)
     ledger = open_ledger(place)
     assert ledger.claim("k")
     assert postgres_server.process
