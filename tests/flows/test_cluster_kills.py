@@ -141,14 +141,8 @@ def test_a_run_in_which_something_is_killed_is_equal_to_one_without(
     monkeypatch.setenv("ANSWERKEY_JUDGE_KEY", DaskCluster.KEY)
     file, here = jsonl(tmp_path / "faq.jsonl", rows(N)), tmp_path / "home"
     with JudgeServer(agreeable) as judge:
-        asked = (
-            "--metrics",
-            "bleu,meaning_match",
-            "--judge",
-            f"openai/m@{judge.url}",
-            "--judge-concurrency",
-            f"{AT_ONCE}",
-        )
+        asked = ["--metrics", "bleu,meaning_match", "--judge", f"openai/m@{judge.url}", "--probes", "never"]
+        asked += ["--judge-concurrency", f"{AT_ONCE}"]
         undisturbed = cli("evaluate", file, *asked, "--home", here)
         assert undisturbed.returncode == 0, undisturbed.stderr
         assert f"ANSWERKEY_CATALOG has no effect on the home {here}" in undisturbed.stderr
