@@ -12,6 +12,7 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import ClassVar, Self
 
+from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.judges.probes import (
     FEWEST_ANSWERS,
@@ -24,7 +25,7 @@ from answerkey.metrics_core.judges.probes import (
 )  # fmt: skip
 from answerkey.metrics_core.judges.prompt import Prompt
 from answerkey.metrics_core.judges.second_opinion import reviewed
-from answerkey.metrics_core.judges.votes import SPREAD, Vote, combine
+from answerkey.metrics_core.judges.votes import ANSWERED_BY, SPREAD, Vote, combine
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.availability import Unavailable
 from answerkey.metrics_core.llm.client import Asker, Client, NoUsableReply
@@ -125,7 +126,8 @@ class JudgeMetric(Metric):
         prompts = ",".join(prompt.version for prompt in self.prompts)
         jury = f"|jury:{self.judge.jury}|repeats:{self.judge.repeats}" if votes > 1 else ""
         first = f"|first:{self.offline_signature()}|cascade:{self.accepted_error:g}" if self.accepted_error else ""
-        return f"{judges}|prompt:{prompts}|parser:{PARSER}|t:0|seed:0{jury}{first}"
+        sampling, sent = _sampling(self.judge), _sent(self.judge)
+        return f"{judges}|prompt:{prompts}|parser:{PARSER}{sampling}{sent}{jury}{first}"
 
     @property
     def accepted_error(self) -> float:
@@ -205,7 +207,31 @@ class JudgeMetric(Metric):
         """The calls that `vote` makes, including those that the ledger answers."""
 
 
-def request(prompt: Prompt, fields: dict[str, object], judge: ModelRef, repeat: int = 0) -> Request:
+def _sampling(options: JudgeOptions) -> str:
+    """Temperature and seed in a signature, as far as they are sent. Of judges that differ, in the judges' order."""
+    # Imported late: see `check`.
+    from answerkey.metrics_core.llm.litellm import sampling_of
+
+    taken = [sampling_of(judge.model) for judge, repeat in options.seats() if not repeat]
+    text = ""
+    for name, short, value in (("temperature", "t", f"{options.temperature:g}"), ("seed", "seed", "0")):
+        values = [value if name in one else "-" for one in taken]
+        if value in values:
+            text += f"|{short}:{','.join(values) if '-' in values else value}"
+    return text
+
+
+def _sent(options: JudgeOptions) -> str:
+    """What else is sent and is not the default, and who answers where the judges fail."""
+    tokens = f"|max_tokens:{options.max_tokens}" if options.max_tokens != OFFLINE_JUDGE.max_tokens else ""
+    effort = f"|effort:{options.reasoning_effort}" if options.reasoning_effort != "default" else ""
+    fallbacks = ",".join(judge.label for judge in options.substitutes())
+    return f"{tokens}{effort}{f'|else:{fallbacks}' if fallbacks else ''}"
+
+
+def request(
+    prompt: Prompt, fields: dict[str, object], judge: ModelRef, repeat: int = 0, options: JudgeOptions = OFFLINE_JUDGE
+) -> Request:
     """What `judge` is asked about `fields`. Repeats differ in their seed, so that they are drawn anew.
 
     >>> from answerkey.metrics_core.judges.prompt import load_prompt
@@ -215,22 +241,39 @@ def request(prompt: Prompt, fields: dict[str, object], judge: ModelRef, repeat: 
     """
     user = f"{fenced(fields)}\nReply with the JSON object only."
     named = f"{prompt.name}@{prompt.version}"
-    return Request(judge.label, named, prompt.text, user, prompt.schema_text, seed=repeat, repeat=repeat)
+    effort = "" if options.reasoning_effort == "default" else options.reasoning_effort
+    return Request(
+        judge.label, named, prompt.text, user, prompt.schema_text, options.temperature, repeat, options.max_tokens,
+        repeat, effort,
+    )  # fmt: skip
 
 
 def check(options: JudgeOptions, api_key: str | None = None) -> None:
     """Check what can be known before the first call. Nothing is sent.
 
     Raises:
-        UserError: litellm does not know the provider of a judge, its key is not set, or the cost is to be limited and
-            its price is not known.
+        UserError: litellm does not know the provider of a judge, its key is not set, it does not take what is to be
+            sent, or the cost is to be limited and its price is not known.
 
     >>> check(OFFLINE_JUDGE)  # needs no key
     """
+    if options.offline:
+        return
     # Imported late: litellm takes seconds, and most of what imports this module calls no model.
+    from answerkey.metrics_core.llm.litellm import abilities, sampling_of
     from answerkey.metrics_core.llm.litellm import check as check_models
 
-    check_models([judge for judge, _ in options.seats(api_key)], options.limits, "judge")
+    judges = [judge for judge, repeat in options.seats(api_key) if not repeat] + [*options.substitutes(api_key)]
+    check_models(judges, options.limits, "judge")
+    for judge in judges:
+        taken = sampling_of(judge.model)
+        if options.repeats > 1 and "seed" not in taken and not (options.temperature and "temperature" in taken):
+            remedy = "set a temperature, such as .7" if "temperature" in taken else "ask several judges instead"
+            raise UserError(f"judge {judge.label} takes no seed, so its repeats would be one question; {remedy}")
+        if options.temperature and "temperature" not in taken:
+            raise UserError(f"judge {judge.label} takes no temperature; leave it at 0")
+        if options.reasoning_effort != "default" and "reasoning_effort" not in abilities(judge.model).parameters:
+            raise UserError(f"judge {judge.label} takes no reasoning effort; leave it at default")
 
 
 class _Work:
@@ -241,11 +284,12 @@ class _Work:
         self._options, access = metric.judge, metric.access
         self._access = access if access.run else replace(access, run=uuid.uuid4().hex)
         self._seats = metric.judge.seats(access.api_key)
+        self._substitutes = metric.judge.substitutes(access.api_key)
         self._total, self._done, self._failed = total, 0, 0
         self._client: Client | None = None
         self._examination: Examination | None = None
         if probes:
-            judges = tuple(judge for judge, repeat in self._seats if not repeat)
+            judges = (*(judge for judge, repeat in self._seats if not repeat), *self._substitutes)
             self._examination = examination_of(self._access.run, metric.name, metric.main.name, probes, judges)
 
     async def judge(self, samples: Sequence[Sample]) -> list[Judged]:
@@ -266,7 +310,7 @@ class _Work:
             return await self._one(client, sample)
 
         async def answer(probe: Probe, judge: ModelRef, repeat: int) -> Outcome:
-            return (await self._vote(client, probe.sample, judge, repeat, Bill())).outcome
+            return (await self._vote(client, probe.sample, judge, repeat, Bill(), ())).outcome
 
         judged = await self._one(Examined(client, examination, answer), sample)
         outcome, _, from_ledger, _ = judged
@@ -279,7 +323,7 @@ class _Work:
         bills = [Bill() for _ in self._seats]
         async with asyncio.TaskGroup() as group:
             tasks = [
-                group.create_task(self._vote(asker, sample, judge, repeat, bill))
+                group.create_task(self._vote(asker, sample, judge, repeat, bill, self._substitutes))
                 for (judge, repeat), bill in zip(self._seats, bills, strict=True)
             ]
         main, votes = self._metric.main, [task.result() for task in tasks]
@@ -291,14 +335,27 @@ class _Work:
         known = not bill.calls and not any(isinstance(vote.outcome, Failed | Skipped) for vote in votes)
         return outcome, usage, known, tuple(dict.fromkeys(bill.requests))
 
-    async def _vote(self, asker: Asker, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Vote:
-        try:
-            outcome = await self._metric.vote(asker, sample, judge, repeat, bill)
-        except NoUsableReply as error:
-            outcome = Failed(error.code, error.message, bill.calls)
-        except (BudgetUsedUp, JudgeStopped, Unavailable) as error:
-            outcome = Skipped(str(error))
-        return Vote(judge.label, repeat, outcome)
+    async def _vote(
+        self, asker: Asker, sample: Sample, judge: ModelRef, repeat: int, bill: Bill, substitutes: Sequence[ModelRef]
+    ) -> Vote:
+        """The vote of a judge, or of the first substitute that has one if the judge failed for good or is not there."""
+        failures: list[tuple[ModelRef, NoUsableReply | Unavailable]] = []
+        for asked in (judge, *substitutes):
+            try:
+                outcome = await self._metric.vote(asker, sample, asked, repeat, bill)
+            except (NoUsableReply, Unavailable) as error:
+                failures.append((asked, error))
+                continue
+            except (BudgetUsedUp, JudgeStopped) as error:
+                return Vote(asked.label, repeat, Skipped(str(error)))
+            if asked is not judge and isinstance(outcome, Scored):
+                outcome = replace(outcome, details={**outcome.details, ANSWERED_BY: asked.label})
+            return Vote(asked.label, repeat, outcome)
+        (_, first), *later = failures
+        others = "".join(f"; {asked.label}: {error}" for asked, error in later)
+        if isinstance(first, Unavailable):
+            return Vote(judge.label, repeat, Skipped(f"{first}{others}"))
+        return Vote(judge.label, repeat, Failed(first.code, f"{first.message}{others}", bill.calls))
 
     def say_how_far(self) -> None:
         # Work that waits for its turn has nothing to say.

@@ -24,6 +24,9 @@ Probing = Literal["auto", "always", "never"]
 SecondOpinion = Literal["never", "flagged", "always"]
 """Which verdicts of language models the offline judge checks: `flagged`, those on answers that address their judge."""
 
+Effort = Literal["default", "none", "minimal", "low", "medium", "high", "xhigh"]
+"""How much a judge thinks before it replies, where its provider offers a choice."""
+
 OFFLINE = "offline"
 """The judge that calls no model API: rules and a small model, on this machine."""
 
@@ -107,6 +110,31 @@ class JudgeOptions(Validated):
         title="Repeats",
         description="How often each judge is asked about each sample. The spread of the votes is reported.",
     )
+    fallbacks: tuple[str, ...] = Field(
+        (),
+        title="Fallback judges",
+        description="Judges to ask, in this order, about what a named judge has failed on for good. The details of "
+        "such a verdict say who gave it.",
+    )
+    temperature: float = Field(
+        0.0,
+        ge=0.0,
+        le=2.0,
+        title="Temperature",
+        description="0: as repeatable as the provider can. Repeats of a judge that takes no seed need more.",
+    )
+    max_tokens: int = Field(
+        1_024,
+        ge=1,
+        title="Tokens of a reply",
+        description="Tokens that a reply may have, with the judge's thoughts; one that was cut off gets four times as "
+        "many, once.",
+    )
+    reasoning_effort: Effort = Field(
+        "default",
+        title="Reasoning effort",
+        description="How much the judge thinks before it replies. default: what its provider thinks best.",
+    )
     concurrency: int = Field(
         64,
         ge=1,
@@ -140,6 +168,10 @@ class JudgeOptions(Validated):
                 "the offline judge cannot be part of a jury; name only the others, with `cascade` if it should decide "
                 "first"
             )
+        if self.offline and self.fallbacks:
+            raise ValueError("the offline judge never fails, so it needs no fallback")
+        if set(self.fallbacks) & {*self.judges, OFFLINE} or len(set(self.fallbacks)) < len(self.fallbacks):
+            raise ValueError("a fallback is a language model that is not a judge already, and is named once")
         if self.offline and self.repeats > 1:
             raise ValueError("the offline judge always gives the same verdict; leave `repeats` at 1")
         if self.offline and self.cascade:
@@ -175,15 +207,26 @@ class JudgeOptions(Validated):
         """
         if self.offline:
             return ()
-        judges = [
-            ModelRef.parse(text, api_base=self.api_base, api_key=api_key, noun="judge", or_else=OFFLINE)
-            for text in self.judges
-        ]
+        judges = self._parsed(self.judges, api_key)
         labels = [judge.label for judge in judges]
         # Both would get the single reply that the ledger keeps, and count as two votes.
         if twice := sorted({label for label in labels if labels.count(label) > 1}):
             raise UserError(f"the judge {twice[0]} is named twice; `repeats` asks one judge several times")
         return tuple((judge, repeat) for judge in judges for repeat in range(self.repeats))
+
+    def substitutes(self, api_key: str | None = None) -> tuple[ModelRef, ...]:
+        """The fallback judges.
+
+        Raises:
+            UserError: a model name, an address or the key is malformed.
+        """
+        return self._parsed(self.fallbacks, api_key)
+
+    def _parsed(self, texts: tuple[str, ...], api_key: str | None) -> tuple[ModelRef, ...]:
+        return tuple(
+            ModelRef.parse(text, api_base=self.api_base, api_key=api_key, noun="judge", or_else=OFFLINE)
+            for text in texts
+        )
 
 
 OFFLINE_JUDGE = JudgeOptions()

@@ -89,7 +89,7 @@ class RubricMetric(JudgeMetric):
         return [ExpectedCall(judge, self._request(sample, judge, repeat), _TOKENS_OUT)]
 
     def _request(self, sample: Sample, judge: ModelRef, repeat: int) -> Request:
-        return request(self.rubric.prompt(sample), self.rubric.shown(sample), judge, repeat)
+        return request(self.rubric.prompt(sample), self.rubric.shown(sample), judge, repeat, self.judge)
 
     def __reduce__(self) -> tuple[Callable[..., Metric], tuple[object, ...]]:
         # With the rubric itself: where it is scored, the file need not be.

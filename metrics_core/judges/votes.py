@@ -21,6 +21,9 @@ SECOND_OPINION = "second_opinion"
 DECIDED_BY = "decided_by"
 """In the details of a cascade: `offline`, or `judge`."""
 
+ANSWERED_BY = "answered_by"
+"""In the details: the fallback judge that gave the verdict, because the named one had failed."""
+
 MatchVerdict = Literal["match", "mismatch", "partial", "hedged", "multiple_alternatives", "refusal"]
 """Of a language model or of the offline judge; only `match` is worth 1."""
 

@@ -291,6 +291,26 @@ def provider_of(model: str) -> str:
         return ""
 
 
+@cache
+def sampling_of(model: str) -> frozenset[str]:
+    """Which of temperature and seed reach a model, by litellm's tables; both where litellm does not know.
+
+    >>> sorted(sampling_of("openai/gpt-4o-mini")), sorted(sampling_of("openai/gpt-5"))
+    (['seed', 'temperature'], ['seed'])
+    """
+    settings = {"temperature": 0.0, "seed": 0}
+    try:
+        name, provider = _split(model)
+        given = litellm().utils.get_optional_params(
+            model=name, custom_llm_provider=provider, drop_params=True, **settings
+        )
+    except Exception:
+        return frozenset(settings)
+    # Some providers call it random_seed, or have it one level down.
+    sent = json.dumps(given, default=str)
+    return frozenset(one for one in settings if one in sent)
+
+
 def check(models: Iterable[ModelRef], limits: CallLimits, noun: str) -> None:
     """Check what can be known before the first call. Nothing is sent.
 

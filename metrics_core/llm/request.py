@@ -33,6 +33,7 @@ class Request:
         schema: JSON schema of the reply, as JSON text. Empty: the reply is any text.
         temperature, seed, max_tokens: as the provider is asked; the seed counts the repeats.
         repeat: which of several identical questions.
+        reasoning_effort: as the provider is asked; empty: it is not.
 
     >>> Request("openai/m", "p@1", "", "Hi", "").key == Request("openai/m", "p@1", "", "Hi", "", repeat=1).key
     False
@@ -47,11 +48,14 @@ class Request:
     seed: int = 0
     max_tokens: int = 1_024
     repeat: int = 0
+    reasoning_effort: str = ""
 
     @cached_property
     def key(self) -> str:
         """128-bit hash of all fields, hex."""
-        return content_hash([getattr(self, one.name) for one in fields(self)])
+        values = [getattr(self, one.name) for one in fields(self)]
+        # The keys of requests from before there was an effort.
+        return content_hash(values if self.reasoning_effort else values[:-1])
 
     @property
     def messages(self) -> tuple[Message, ...]:

@@ -30,6 +30,8 @@ class ResponseFormat:
     def settings(self, request: Request, max_tokens: int) -> dict[str, Any]:
         """As the arguments of a call."""
         given: dict[str, Any] = {"temperature": request.temperature, "seed": request.seed, "max_tokens": max_tokens}
+        if request.reasoning_effort:
+            given["reasoning_effort"] = request.reasoning_effort
         if self.format == "json_object":
             given["response_format"] = {"type": "json_object"}
         elif self.format == "json_schema":

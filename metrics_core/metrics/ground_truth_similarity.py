@@ -104,16 +104,19 @@ class GroundTruthSimilarity(JudgeMetric):
         indices: list[int | None] = [None]
         if not references:
             indices = [index for index, _ in sample.usable_references]
-            asked = self._decompositions(sample)
+            asked = self._decompositions(sample, judge)
             references = await asyncio.gather(*(client.ask(first, one, read_facts, bill) for first, one in asked))
-        matching = request(MATCH, match_fields(sample.question, references, sample.answer or ""), judge, repeat)
+        fields = match_fields(sample.question, references, sample.answer or "")
+        matching = request(MATCH, fields, judge, repeat, self.judge)
         matches = await client.ask(judge, matching, lambda reply: read_matches(reply, references), bill)
         return outcome_of(matches, references, indices)
 
-    def _decompositions(self, sample: Sample) -> list[tuple[ModelRef, Request]]:
-        first, _ = self.judge.seats(self.access.api_key)[0]
+    def _decompositions(self, sample: Sample, judge: ModelRef) -> list[tuple[ModelRef, Request]]:
+        """For all judges those of the first; a fallback is asked where that failed, and takes them apart itself."""
+        seats = self.judge.seats(self.access.api_key)
+        first = seats[0][0] if any(judge == one for one, _ in seats) else judge
         return [
-            (first, request(DECOMPOSE, decompose_fields(sample.question, text), first))
+            (first, request(DECOMPOSE, decompose_fields(sample.question, text), first, options=self.judge))
             for _, text in sample.usable_references
         ]
 
@@ -123,12 +126,13 @@ class GroundTruthSimilarity(JudgeMetric):
         references: list[Sequence[str]] = [own] if (own := merged(sample.facts)) else []
         if not references:
             texts = (text for _, text in sample.usable_references)
-            for (first, asked), text in zip(self._decompositions(sample), texts, strict=True):
+            for (first, asked), text in zip(self._decompositions(sample, judge), texts, strict=True):
                 calls.append(ExpectedCall(first, asked, _FACTS_OUT))
                 facts = _facts_of(replies(asked.key))
                 references.append((text,) if facts is None else facts)
                 exact = exact and facts is not None
-        matching = request(MATCH, match_fields(sample.question, references, sample.answer or ""), judge, repeat)
+        fields = match_fields(sample.question, references, sample.answer or "")
+        matching = request(MATCH, fields, judge, repeat, self.judge)
         return [*calls, ExpectedCall(judge, matching, _MATCH_OUT, exact)]
 
 

@@ -153,7 +153,7 @@ class MeaningMatch(JudgeMetric):
     async def vote(self, client: Asker, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """One call: all references at once."""
         usable = sample.usable_references
-        asked = request(PROMPT, _fields(sample), judge, repeat)
+        asked = request(PROMPT, _fields(sample), judge, repeat, self.judge)
         judgement = await client.ask(judge, asked, lambda reply: read_verdict(reply, len(usable)), bill)
         index = None if judgement.reference is None else usable[judgement.reference][0]
         details = {"verdict": judgement.verdict, "rule": judgement.rule, "reference": index}
@@ -161,7 +161,7 @@ class MeaningMatch(JudgeMetric):
 
     def expected_calls(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[ExpectedCall]:
         """The one call."""
-        return [ExpectedCall(judge, request(PROMPT, _fields(sample), judge, repeat), _TOKENS_OUT)]
+        return [ExpectedCall(judge, request(PROMPT, _fields(sample), judge, repeat, self.judge), _TOKENS_OUT)]
 
 
 def _scored(match: Match, sample: Sample) -> Scored:
