@@ -33,6 +33,7 @@ from answerkey.tasks.reports.commit import Committed
 from answerkey.tasks.reports.manifest import manifest
 from answerkey.tasks.reports.report import check_baseline, report_named
 from answerkey.tasks.score.plan import Plan
+from answerkey.tasks.score.rivals import check_rivals, with_rivals
 from answerkey.tasks.validate.validate import Validation
 from answerkey.tasks.warehouse.home import Home
 
@@ -125,6 +126,7 @@ def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
     judge = _judge(asked)
     metrics = asked.scoring.create(home.embeddings, judge, run.access)
     policy = policy_for(asked.policy, asked.baseline, metrics)
+    check_rivals(metrics, asked.baseline)
     runner = runner_at(asked.runner)
     if not asked.judging.dry_run:
         runner.check(home, [(metric, asked.judging.key_from) for metric in metrics])
@@ -139,6 +141,7 @@ def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
     if asked.baseline:
         check_baseline(home, asked.baseline, loaded.dataset, checked.accepted)
 
+    metrics = with_rivals(metrics, checked.accepted, asked.baseline)
     plan = steps.plan(
         checked.accepted, home, run.folder, metrics,
         only_failed=asked.scoring.only_failed, most=runner.most_shards,

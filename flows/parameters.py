@@ -21,10 +21,9 @@ from pydantic.fields import FieldInfo
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import check
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
-from answerkey.metrics_core.judges.rubric import SHIPPED
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.metric import LIMITS, Metric
-from answerkey.metrics_core.registry import DEFAULT_METRICS, METRICS, create
+from answerkey.metrics_core.registry import ASKED, DEFAULT_METRICS, METRICS, create
 from answerkey.metrics_core.validation import Validated
 from answerkey.tasks.load.columns import parse_map
 from answerkey.tasks.load.load import Source
@@ -171,7 +170,7 @@ def _with_metric_options(form: type[_Form]) -> type[_Form]:
     return create_model(form.__name__, __base__=form, __module__=form.__module__, **fields)
 
 
-MetricChoice = Annotated[str, WithJsonSchema({"type": "string", "enum": [*METRICS, *SHIPPED]})]
+MetricChoice = Annotated[str, WithJsonSchema({"type": "string", "enum": [*METRICS, *ASKED]})]
 """A metric or rubric of answerkey, for a form, which offers them; a command line takes any other too."""
 
 

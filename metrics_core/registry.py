@@ -22,7 +22,8 @@ from typing import Any
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.function_metric import metric
 from answerkey.metrics_core.judges import rubric
-from answerkey.metrics_core.judges.rubric_metric import RubricMetric, metric_of, needs_a_model
+from answerkey.metrics_core.judges.model_metric import ModelMetric
+from answerkey.metrics_core.judges.rubric_metric import metric_of
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.metrics.answer_correctness import AnswerCorrectness
 from answerkey.metrics_core.metrics.bleu import Bleu
@@ -31,6 +32,7 @@ from answerkey.metrics_core.metrics.contains import Contains
 from answerkey.metrics_core.metrics.exact_match import ExactMatch
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
+from answerkey.metrics_core.metrics.preference import Preference
 from answerkey.metrics_core.metrics.rouge_l import RougeL
 from answerkey.metrics_core.metrics.semantic_similarity import SemanticSimilarity
 from answerkey.metrics_core.metrics.token_overlap import TokenOverlap
@@ -51,6 +53,9 @@ METRICS: Mapping[str, type[Metric]] = {
     )
 }
 """Every metric of this package by the name that users write, in the order of reports."""
+
+ASKED = (*rubric.SHIPPED, Preference.name)
+"""What only a language model can judge: the rubrics of this package, and the comparison with a baseline."""
 
 DEFAULT_METRICS = ("answer_correctness", "semantic_similarity", "meaning_match", "ground_truth_similarity")
 """What is computed where no metric is named. Most of the others are fields of `answer_correctness`."""
@@ -90,8 +95,8 @@ def create(
         known = one if isinstance(one, Metric) else _made(one, given, used)
         if known.target != known.name and not isinstance(known, METRICS.get(known.name, Metric)):
             raise UserError(f"{known.name} is the name of another metric: give {known.target} a name of its own")
-        if isinstance(known, RubricMetric) and "judge" in given and known.judge.offline:
-            raise needs_a_model(known)
+        if isinstance(known, ModelMetric) and "judge" in given:
+            known.check()
         other = made.setdefault(known.name, known)
         if other != known:
             raise UserError(
@@ -111,6 +116,8 @@ def load(target: str) -> type[Metric] | Metric:
     """
     if target in METRICS:
         return METRICS[target]
+    if target == Preference.name:
+        return Preference
     if target in rubric.SHIPPED or target.endswith(rubric.ENDINGS):
         return metric_of(rubric.read_rubric(target))
     try:
@@ -123,7 +130,7 @@ def load(target: str) -> type[Metric] | Metric:
     except Exception as error:
         # The module is the user's own code, and may raise anything.
         raise UserError(f"metric {target!r} cannot be loaded: {type(error).__name__}: {error}") from error
-    known = [*METRICS, *rubric.SHIPPED, *entry_point_metrics()]
+    known = [*METRICS, *ASKED, *entry_point_metrics()]
     near = difflib.get_close_matches(target, known, n=1)
     hint = f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}, or write package.module:Attribute"
     raise UserError(f"metric {target!r} is not known: {hint}")
@@ -132,7 +139,7 @@ def load(target: str) -> type[Metric] | Metric:
 @cache
 def entry_point_metrics() -> Mapping[str, EntryPoint]:
     """The metrics that other installed packages offer, by name; ours come first where names clash."""
-    ours = (*METRICS, *rubric.SHIPPED)
+    ours = (*METRICS, *ASKED)
     return {one.name: one for one in entry_points(group=GROUP) if one.name not in ours}
 
 

@@ -53,6 +53,7 @@ UNWANTED = tuple(
 MIRRORED = ("metrics_core", "tasks", "flows")
 WHOLE = {
     "flows/test_custom_metrics.py": "metrics of a user's own, from the command line to the page",
+    "flows/test_own_judges.py": "judges of a user's own, from a file to the gate on a real server",
     "flows/test_deployments.py": "deployments/prefect.yaml on a real server",
     "flows/test_container_files.py": "deployments/docker, cluster and kubernetes",
     "flows/test_on_a_lake.py": "a run from a form, by a worker on another machine, with a home in a bucket",

@@ -160,10 +160,9 @@ def print_result(
 def metrics(*, as_json: AsJson = False) -> int:
     """Print the catalogue of metrics and rubrics: those of answerkey, and those that other installed packages offer."""
     from answerkey.flows.cli.tables import print_metrics
-    from answerkey.metrics_core.judges.rubric import SHIPPED
-    from answerkey.metrics_core.registry import METRICS, create, entry_point_metrics
+    from answerkey.metrics_core.registry import ASKED, METRICS, create, entry_point_metrics
 
-    catalogue = [(name, metric) for name in (*METRICS, *SHIPPED) for metric in create([name])]
+    catalogue = [(name, metric) for name in (*METRICS, *ASKED) for metric in create([name])]
     for name in entry_point_metrics():
         try:
             catalogue += [(name, metric) for metric in create([name])]

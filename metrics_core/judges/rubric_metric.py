@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import ClassVar
 
-from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
+from answerkey.metrics_core.judges.judge_metric import request
+from answerkey.metrics_core.judges.model_metric import ModelMetric
 from answerkey.metrics_core.judges.probes import Probe
 from answerkey.metrics_core.judges.rubric import Rubric
 from answerkey.metrics_core.llm.client import Asker
@@ -27,7 +27,7 @@ _LONGEST_DESCRIPTION = 100
 
 
 @dataclass(frozen=True)
-class RubricMetric(JudgeMetric):
+class RubricMetric(ModelMetric):
     """What language models say by a rubric: one number, the value of the verdict on its scale. One call per vote.
 
     `details` hold the `verdict`, a label of the scale. `metric_of` makes the class of a rubric.
@@ -66,18 +66,6 @@ class RubricMetric(JudgeMetric):
     def without_judge(self, sample: Sample) -> Outcome | None:
         """The outcome of a sample that lacks what the rubric is about."""
         return self.without_score(sample)
-
-    def offline_signature(self) -> str:
-        """There is nothing that the offline judge would say."""
-        return "none"
-
-    def judge_offline(self, samples: Sequence[Sample]) -> list[Outcome]:
-        """Nothing: the offline judge knows no rubrics.
-
-        Raises:
-            UserError: always.
-        """
-        raise needs_a_model(self)
 
     async def vote(self, client: Asker, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """One call."""
@@ -120,14 +108,6 @@ def metric_of(rubric: Rubric) -> type[RubricMetric]:
             "prompts": (rubric.prompt(),),
             "main": Field(rubric.field, described, binary=rubric.binary),
         },
-    )
-
-
-def needs_a_model(metric: RubricMetric) -> UserError:
-    """What to say where no language model is named."""
-    return UserError(
-        f"{metric.name}: the offline judge knows no rubrics; name a language model with --judge, for instance "
-        "openai/gpt-4o-mini"
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from answerkey.metrics_core.comparison import ALL, FieldComparison
+from answerkey.metrics_core.metrics.preference import Preference
 from answerkey.tasks.compare.attribution import signature_changes
 from answerkey.tasks.compare.paired_samples import PairedSamples
 from answerkey.tasks.reports.report import Report, Score, labels
@@ -27,6 +28,7 @@ def comparison_warnings(samples: PairedSamples, metrics: Sequence[str]) -> tuple
         *_length(samples),
         *(f"{metric} is not compared: {why}" for metric, why in differ.items()),
         *_samples(samples),
+        *_swayed(samples.new, metrics),
         *_coverage(samples.old, samples.new, [metric for metric in metrics if metric not in differ]),
     )
 
@@ -90,6 +92,17 @@ def _samples(samples: PairedSamples) -> Iterator[str]:
         f"{start} ({', '.join(found) or 'no question and no reference differs'}); the {same:,} samples that are the "
         "same in both are compared"
     )
+
+
+def _swayed(new: Report, metrics: Sequence[str]) -> Iterator[str]:
+    """The position bias of a judge that compared two answers."""
+    means = {score.field: score.mean for score in new.overall if score.metric == Preference.name}
+    consistent, first = means.get("consistent"), means.get("first")
+    if Preference.name in metrics and consistent is not None and first is not None and consistent < 1:
+        yield (
+            f"{Preference.name}: the order in which the answers were shown decided {1 - consistent:.1%} of the pairs, "
+            f"which count as ties; the answer shown first was preferred {first:.1%} of the time, where 50 % is no bias"
+        )
 
 
 def _coverage(old: Report, new: Report, metrics: Sequence[str]) -> Iterator[str]:

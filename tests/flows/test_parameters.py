@@ -10,10 +10,9 @@ from pydantic import create_model
 from answerkey.flows.parameters import METRIC_OPTIONS, Data, Form, Limits, Scoring, metric_options
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
-from answerkey.metrics_core.judges.rubric import SHIPPED
 from answerkey.metrics_core.metric import BlankAnswer, Field, Metric, option
 from answerkey.metrics_core.metrics.continuous_eval import PROFILES
-from answerkey.metrics_core.registry import METRICS, create
+from answerkey.metrics_core.registry import ASKED, METRICS, create
 from answerkey.metrics_core.sample import Sample
 from answerkey.metrics_core.validation import InvalidValue
 from answerkey.tasks.load.load import Source
@@ -24,7 +23,7 @@ FOUR = ["answer_correctness", "semantic_similarity", "meaning_match", "ground_tr
 
 def test_the_form_offers_every_metric_and_profile() -> None:
     metrics = Scoring.model_json_schema()["properties"]["metrics"]
-    assert metrics["items"]["enum"] == [*METRICS, *SHIPPED]
+    assert metrics["items"]["enum"] == [*METRICS, *ASKED]
     assert get_args(Scoring.model_fields["profile"].annotation) == ("default", *PROFILES)
 
 

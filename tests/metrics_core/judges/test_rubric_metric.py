@@ -126,7 +126,7 @@ def test_it_travels_without_its_file(rubric: str) -> None:
 
 
 def test_the_offline_judge_knows_no_rubrics() -> None:
-    with pytest.raises(UserError, match="politeness: the offline judge knows no rubrics; name a language model"):
+    with pytest.raises(UserError, match="politeness: the offline judge cannot judge this; name a language model"):
         evaluate(SAMPLES, ["politeness"])
 
 

@@ -1,0 +1,118 @@
+"""Judges of a user's own on a real Prefect server: a rubric from its file to the gate, and a preference run."""
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.judge_server import Body, JudgeServer, data_of
+from tests.tasks.staging_help import query
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+RUBRIC = """\
+name: manners
+inputs: [question, answer]
+field: polite
+criterion: The answer is polite.
+scale: yes/no
+examples:
+  - {question: Q, answer: Go away., verdict: no}
+  - {question: Q, answer: Gladly., verdict: yes}
+"""
+N = 40
+
+
+def brain(body: Body) -> str:
+    data = data_of(body)
+    if "first" in data:
+        return json.dumps({"reason": "The first.", "verdict": "first"})
+    rude = "fool" in data["answer"] or "away" in data["answer"]
+    return json.dumps({"reason": "So it reads.", "verdict": "no" if rude else "yes"})
+
+
+def answers(folder: Path, retrieved: bool = False) -> Path:
+    """Two releases: the new one is rude to half of the people."""
+    rows = [
+        {
+            "id": str(i), "release": release, "question": f"Where is {i}?", "reference": f"at {i}",
+            "answer": f"It is at {i}{', fool' if release == 'new' and i % 2 else ''}.",
+            "label": "no" if release == "new" and i % 2 else "yes",
+        }
+        | ({"retrieved_contexts": [f"{release} found {i}"]} if retrieved else {})
+        for release in ("old", "new")
+        for i in range(N)
+    ]  # fmt: skip
+    file = folder / "faq.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def test_a_rubric_from_its_file_to_the_gate(cli: Cli, bare_cli: Cli, tmp_path: Path) -> None:
+    rubric, home = tmp_path / "manners.yaml", tmp_path / "home"
+    rubric.write_text(RUBRIC)
+    with JudgeServer(brain) as server:
+        result = cli(
+            "evaluate", answers(tmp_path), "--metrics", f"contains,{rubric}", "--judge", "openai/m", "--judge-base",
+            server.url, "--map", "label=label", "--baseline", "old", "--policy",
+            "{primary: manners.polite, margin: 0.05}", "--home", home, page=True,
+        )  # fmt: skip
+        asked = server.n_requests
+    assert result.returncode == 1, result.stdout + result.stderr  # the verdict of the gate
+    assert "must not ship" in result.stdout
+    scores = query(home, "SELECT release, mean FROM report_scores WHERE field = 'polite' AND slice = 'all' ORDER BY 1")
+    assert scores == [("new", 0.5), ("old", 1.0)]
+    # Half of the new answers are those of the old release, and are asked about once; the rest are probes.
+    calls = query(home, "SELECT count(*) FROM judge_calls WHERE prompt LIKE 'manners@%'")
+    assert calls == [(N + N // 2,)]
+    assert asked >= N + N // 2
+    [page] = (home / "pages").rglob("*.html")
+    assert "The answer is polite." in page.read_text(encoding="utf-8")
+    # All of this goes on without the file.
+    rubric.unlink()
+    calibrated = bare_cli("calibrate", "manners.polite", "--json", "--home", home)
+    assert calibrated.returncode == 0, calibrated.stderr
+    assert query(home, "SELECT DISTINCT kappa FROM calibrations WHERE release IS NULL") == [(1.0,)]
+    gate = bare_cli("gate", "old", "new", "--primary", "manners.polite", "--margin", "0.05", "--home", home)
+    assert (gate.returncode, "FAIL" in gate.stdout) == (1, True), gate.stderr
+    gone = bare_cli("evaluate", answers(tmp_path), "--metrics", rubric, "--judge", "openai/m", "--home", home)
+    assert (gone.returncode, f"{rubric}: there is no such rubric" in gone.stderr) == (2, True)
+
+
+def test_the_context_reaches_the_judge_and_the_warehouse(cli: Cli, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with JudgeServer(lambda _body: '{"reason": "so", "verdict": "yes"}') as server:
+        result = cli(
+            "evaluate", answers(tmp_path, retrieved=True), "--metrics", "faithfulness", "--judge", "openai/m",
+            "--judge-base", server.url, "--probes", "never", "--home", home,
+        )  # fmt: skip
+        sent = {data_of(request.body)["context"][0] for request in server.requests}
+    assert result.returncode == 0, result.stderr
+    assert sent == {f"{release} found {i}" for release in ("old", "new") for i in range(N)}
+    assert query(home, "SELECT context FROM answers WHERE release = 'new' AND sample_id = '7'") == [(["new found 7"],)]
+
+
+def test_a_judge_that_always_takes_the_first_gives_ties_and_its_bias_is_shown(cli: Cli, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    with JudgeServer(brain) as server:
+        result = cli(
+            "evaluate", answers(tmp_path), "--metrics", "preference", "--judge", "openai/m", "--judge-base", server.url,
+            "--baseline", "old", "--policy", "{primary: preference.preferred, margin: 0.1}", "--home", home,
+        )  # fmt: skip
+        assert server.n_requests == N  # half of the answers differ, in both orders
+    found = query(
+        home,
+        "SELECT field, mean FROM report_scores WHERE release = 'new' AND slice = 'all' AND metric = 'preference' "
+        "ORDER BY field",
+    )
+    assert found == [("consistent", 0.5), ("first", 0.75), ("preferred", 0.5)]
+    assert query(home, "SELECT field, old, new FROM comparisons WHERE slice = 'all'") == [("preferred", 0.5, 0.5)]
+    # All ties: nothing is lost, which is within the margin.
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "the order in which the answers were shown decided 50.0% of the pairs" in " ".join(result.stdout.split())
+
+
+def test_a_preference_needs_a_baseline_with_answers_in_the_run(cli: Cli, tmp_path: Path) -> None:
+    asked = ("--metrics", "preference", "--judge", "openai/m@http://127.0.0.1:9/v1", "--home", tmp_path / "home")
+    file = answers(tmp_path)
+    without = cli("evaluate", file, *asked)
+    assert (without.returncode, "preference: it compares with the answers of a baseline" in without.stderr) == (2, True)

@@ -1,0 +1,97 @@
+"""Preference: two answers in both orders, before judges over HTTP."""
+
+import json
+
+import pytest
+
+from answerkey.metrics_core import Sample, create
+from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.judges.options import JudgeOptions
+from answerkey.metrics_core.measurement import Failed, Measurement
+from answerkey.metrics_core.metrics.preference import Preference
+from tests.judge_server import Body, JudgeServer, data_of
+from tests.metrics_core.judges.asking import options
+
+RIVALS = {"1": "It is Lyon.", "2": "It is Paris.", "3": "Paris", "4": "", "5": "It is Rome."}
+SAMPLES = [
+    Sample("1", "It is Paris.", ["Paris"], "Capital?"),
+    Sample("2", "It is Lyon.", ["Paris"], "Which city?"),
+    Sample("3", "paris", ["Paris"], "Capital?"),
+    Sample("4", "It is Paris.", ["Paris"], "Capital?"),
+    Sample("5", None, ["Paris"], "Capital?"),
+    Sample("6", "It is Paris.", ["Paris"], "Capital?"),
+    Sample("7", "It is Paris.", ["Paris"]),
+]
+
+
+def say(verdict: str) -> str:
+    return json.dumps({"reason": f"I say {verdict}.", "verdict": verdict})
+
+
+def fair(body: Body) -> str:
+    """Whoever says Paris."""
+    right = ["Paris" in data_of(body)[side] for side in ("first", "second")]
+    return say("tie" if right[0] == right[1] else "first" if right[0] else "second")
+
+
+def judged(server: JudgeServer, samples: list[Sample] = SAMPLES, **changes: object) -> list[Measurement]:
+    asked = options(server, **changes)
+    return Preference(judge=asked.judge, access=asked.access, rivals=RIVALS, against="abc").measure(samples)
+
+
+def test_both_orders_are_asked_and_only_where_there_is_something_to_choose() -> None:
+    with JudgeServer(fair) as server:
+        found = judged(server)
+        pairs = [(data_of(one.body)["first"], data_of(one.body)["second"]) for one in server.requests]
+        assert data_of(server.requests[0].body).keys() == {"question", "references", "first", "second"}
+    lyon, paris = "It is Lyon.", "It is Paris."
+    assert sorted(pairs) == [(lyon, paris), (lyon, paris), (paris, lyon), (paris, lyon)]
+    assert [one.values.get("preferred") for one in found] == [1.0, 0.0, 0.5, 1.0, 0.0, None, None]
+    assert [one.values.get("consistent") for one in found] == [1.0] * 5 + [None, None]
+    assert [one.values.get("first") for one in found] == [0.5] * 5 + [None, None]
+    assert [one.reason for one in found[2:]] == [
+        "both answers are the same", "the baseline's answer is blank", "blank answer",
+        "the baseline has no answer to this question", "no question: it is missing or blank",
+    ]  # fmt: skip
+    assert dict(found[1].details) == {"verdict": "baseline preferred", "orders": ["first", "second"]}
+    assert "|against:abc|blank:zero" in found[0].signature
+
+
+@pytest.mark.parametrize(("verdict", "first"), [("first", 1.0), ("second", 0.0)])
+def test_a_judge_that_goes_by_the_order_gives_ties_and_its_bias_shows(verdict: str, first: float) -> None:
+    with JudgeServer(lambda _body: say(verdict)) as server:
+        found = judged(server, SAMPLES[:2])
+    assert [dict(one.values) for one in found] == [{"preferred": 0.5, "consistent": 0.0, "first": first}] * 2
+    assert found[0].details["verdict"] == "tie"
+
+
+def test_a_tie_in_one_order_is_a_tie() -> None:
+    def half(body: Body) -> str:
+        return say("second" if data_of(body)["second"] == "It is Paris." else "tie")
+
+    with JudgeServer(half) as server:
+        [found] = judged(server, SAMPLES[:1])
+    assert dict(found.values) == {"preferred": 0.5, "consistent": 0.0, "first": 0.25}
+
+
+def test_a_judge_that_cannot_be_read_in_one_order_fails() -> None:
+    def half(body: Body) -> str:
+        return say("first") if data_of(body)["first"] == "It is Paris." else "Whichever."
+
+    with JudgeServer(half) as server:
+        [found] = judged(server, SAMPLES[:1])
+    assert isinstance(found.outcome, Failed)
+
+
+def test_repeats_have_a_spread() -> None:
+    with JudgeServer(fair) as server:
+        found = judged(server, SAMPLES[:3], repeats=3)
+    assert [found[place].values["spread"] for place in (0, 2)] == [0.0, 0.0]
+    assert [one.values["preferred"] for one in found] == [1.0, 0.0, 0.5]
+
+
+def test_it_goes_by_its_name_and_needs_a_language_model() -> None:
+    [metric] = create(["better=preference"])
+    assert (metric.name, metric.target, metric.headline) == ("better", "preference", "preferred")
+    with pytest.raises(UserError, match="preference: the offline judge cannot judge this"):
+        create(["preference"], {"judge": JudgeOptions()})
