@@ -48,6 +48,8 @@ _WORD = regex.compile(
     rf"|[[\p{{So}}\p{{Sc}}\p{{Sm}}%‰‱#]--[|~⁄]]|!=|{_SIGN}(?=[\p{{Sc}}\p{{N}}∞√])",
     regex.V1,
 )
+_CASED_WORD = regex.compile(r"(\d[ \u00a0-]?)?(\p{L}+)")
+_LONGEST_ABBREVIATION, _LONGEST_UNIT = 4, 2
 _POINTED_NUMBER = re.compile(r"[.,]\d")
 _THOUSANDS = re.compile(r"-?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
 # In every script, but no mark that changes what a number or a name is (5 %, C#, § 5), nor the start of ".5" or "!=".
@@ -70,6 +72,32 @@ def normalise(text: str) -> str:
     if not text.isascii():
         text = _fold_unicode(text)
     return " ".join(text.lower().split())
+
+
+def differ_in_case(text: str, other: str) -> bool:
+    """Whether two texts that `normalise` makes equal differ in a case that may mean something.
+
+    That is so for units and abbreviations: short words that are all capitals in one text only, that have a capital
+    within, or that follow a number. A capital at the beginning, and whole words in capitals, are a matter of form.
+
+    >>> differ_in_case("10 mg", "10 Mg"), differ_in_case("US", "us"), differ_in_case("2 MWh", "2 mWh")
+    (True, True, True)
+    >>> differ_in_case("paris", "Paris"), differ_in_case("It is OSLO", "it is Oslo")
+    (False, False)
+    """
+    if text == other:
+        return False
+    pairs = zip(*(_CASED_WORD.findall(unicodedata.normalize("NFKC", one)) for one in (text, other)), strict=False)
+    return any(_case_matters(word, another, bool(number)) for (number, word), (_, another) in pairs)
+
+
+def _case_matters(word: str, other: str, after_number: bool) -> bool:
+    if word == other or word.lower() != other.lower() or len(word) > _LONGEST_ABBREVIATION:
+        return False
+    if word[1:] == other[1:]:
+        return after_number or (not word[1:].islower() and len(word) > 1)
+    # A name and the same name in capitals.
+    return len(word) <= _LONGEST_UNIT or not (word.istitle() or other.istitle())
 
 
 def composed(text: str) -> str:

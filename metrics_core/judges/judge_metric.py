@@ -37,6 +37,7 @@ from answerkey.metrics_core.llm.untrusted import fenced
 from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Usage
 from answerkey.metrics_core.metric import Field, Kind, Metric, degenerate, identical_reference, option
 from answerkey.metrics_core.sample import Sample
+from answerkey.metrics_core.text import differ_in_case, normal_reference, normalise
 
 PARSER = 1
 """Counts the changes of how replies are read that can change a number."""
@@ -176,11 +177,17 @@ class JudgeMetric(Metric):
         if known is not None:
             return known
         index = identical_reference(sample)
-        if index is None:
+        if index is None or (not self.judge.offline and self._differ_in_case(sample)):
             return None
         values = {one.name: 0.0 if one.name == SPREAD else 1.0 for one in self.fields}
         details = {"reference": index, **self.identical}
         return Scored(values, "the answer is the reference but for its form", details)
+
+    def _differ_in_case(self, sample: Sample) -> bool:
+        """Whether the answer and every reference that it equals differ in what may be a unit or an abbreviation."""
+        answer = sample.answer or ""
+        alike = [text for _, text in sample.usable_references if normal_reference(text) == normalise(answer)]
+        return all(differ_in_case(answer, text) for text in alike)
 
     @abstractmethod
     def offline_signature(self) -> str:
