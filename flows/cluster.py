@@ -81,6 +81,9 @@ class Cluster:
                 offers what a metric needs.
         """
         needs = list(needs)
+        if (asked := self._asked(home, needs)) in _checked_ahead:
+            _checked_ahead.remove(asked)
+            return
         for metric, _ in needs:
             check_portable(metric)
         with self.connected() as client:
@@ -92,6 +95,19 @@ class Cluster:
                     problem = f"no worker offers the resource {need}, which {metric.name} needs; start some: {WORKER}"
             if problem := problem or self.not_ready(client, workers, home, needs):
                 raise UserError(f"{self.address}: {problem}")
+
+    def check_ahead(self, home: Home, needs: Iterable[tuple[Metric, str]]) -> None:
+        """As `check`, before a run that this process starts: the run's own check is then done already.
+
+        Raises:
+            UserError: as `check`.
+        """
+        needs = list(needs)
+        self.check(home, needs)
+        _checked_ahead.add(self._asked(home, needs))
+
+    def _asked(self, home: Home, needs: Iterable[tuple[Metric, str]]) -> object:
+        return self, home, frozenset((metric.signature, key_from) for metric, key_from in needs)
 
     def run(self, shards: Sequence[S], key_from: Callable[[S], str]) -> Iterator[tuple[S, str | Exception]]:
         """Score or load shards; yields each as it ends, with its part or with the reason why there is none.
@@ -176,6 +192,10 @@ class Cluster:
         finally:
             home.store.remove(token)
         return ""
+
+
+_checked_ahead: set[object] = set()
+"""What the run of this process need not check again."""
 
 
 def cluster_at(address: str) -> Cluster | None:

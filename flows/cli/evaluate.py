@@ -105,7 +105,7 @@ def check_runner(runner: str, home: Home, needs: Iterable[tuple[Metric, str]]) -
         from answerkey.flows.cluster import cluster_at
 
         if cluster := cluster_at(runner):
-            cluster.check(home, needs)
+            cluster.check_ahead(home, needs)
 
 
 def _check_scoring(scoring: Scoring, judging: Judging) -> None:

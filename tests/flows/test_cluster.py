@@ -277,10 +277,13 @@ def test_workers_that_cannot_score_are_refused_in_one_line(bare: Scheduler, tmp_
     with worker("--nthreads", "2"):
         assert "has 2 threads, which take turns; start it with --nthreads 1" in refusal()
     with worker("--nthreads", "1"):
-        cluster.check(home, [(lexical, "")])
+        cluster.check_ahead(home, [(lexical, "")])
         assert "no worker offers the resource model, which semantic_similarity needs; start some:" in refusal(semantic)
         [(_, outcome)] = cluster.run(planned(tmp_path, rows(2), ["meaning_match"], 1), no_key)
         assert isinstance(outcome, NoWorker)
+    # What the command has checked, its run does not check again; the next run does.
+    cluster.check(home, [(lexical, "")])
+    assert "the scheduler has no workers" in refusal()
     with worker():
         asks = create(["meaning_match"], dict(judge=JudgeOptions(judges=("openai/some-model",))))[0]
         assert "the judge's key is not in env:NOT_THERE: export NOT_THERE=..." in refusal(asks, "env:NOT_THERE")
