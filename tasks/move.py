@@ -15,6 +15,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.ledger import LedgerError
 from answerkey.metrics_core.llm.ledger_place import copy_ledger, ledger_exists
 from answerkey.tasks.publish.artifacts import FOLDER as PAGES
+from answerkey.tasks.releases.provenance import FOLDER as ANSWERS
 from answerkey.tasks.releases.register import FOLDER as REGISTERED
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
@@ -27,7 +28,7 @@ log = logging.getLogger("answerkey")
 
 _SQL = statements(__name__)
 
-FOLDERS = (PAGES, "parts", REGISTERED)
+FOLDERS = (PAGES, "parts", REGISTERED, ANSWERS)
 """The files of a home that are moved. The others are of one machine, or are made anew: working files, embeddings."""
 
 _MARK = "moving.json"

@@ -24,7 +24,13 @@ from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.request import Request
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish.text import price
-from answerkey.tasks.releases.provenance import answers_file, check_settings, generation_of, write_manifest
+from answerkey.tasks.releases.provenance import (
+    answers_file,
+    check_settings,
+    generation_of,
+    share,
+    write_manifest,
+)
 from answerkey.tasks.releases.questions import Question, QuestionSet, questions
 from answerkey.tasks.releases.register import Registration, register
 from answerkey.tasks.reports.manifest import spent_by, versions
@@ -167,7 +173,7 @@ def check_release(home: Home, dataset: str, release: str, asking: Asking) -> Non
     Raises:
         UserError: they were generated differently.
     """
-    check_settings(answers_file(home, dataset, release), f"{dataset}/{release}", _settings(asking))
+    check_settings(home, answers_file(home, dataset, release), f"{dataset}/{release}", _settings(asking))
 
 
 def estimate_answers(question_set: QuestionSet, asking: Asking, work: Path) -> Cost:
@@ -210,6 +216,7 @@ def generate(home: Home, question_set: QuestionSet, asking: Asking, release: str
         content = _manifest(question_set, asking, made, tally)
         run = {"calls": spent.calls, "cost_usd": made.cost_usd, "unpriced": spent.unpriced}
         write_manifest(file, {**content, "run": run})
+    share(home, file)
     return made
 
 

@@ -26,15 +26,36 @@ _LONGEST = 40
 """Characters of a setting that a message shows."""
 
 
-def answers_file(home: Home, dataset: str, release: str) -> Path:
-    """Where the answers of a release are while they are made: answers/DATASET/RELEASE/answers.jsonl of this machine.
-
-    Another machine that goes on writes a file of its own, from the replies that the ledger has.
-    """
+def answers_name(dataset: str, release: str) -> str:
+    """What the generated answers of a release are called in the store: answers/DATASET/RELEASE/answers.jsonl."""
     folder = re.sub(r"[^\w.-]+", "_", release).strip(".") or "_"
     # Names that differ in what a folder cannot hold must not share one.
     folder = folder if folder == release else f"{folder}-{content_hash(release)[:6]}"
-    return home.local / FOLDER / dataset / folder / "answers.jsonl"
+    return f"{FOLDER}/{dataset}/{folder}/answers.jsonl"
+
+
+def answers_file(home: Home, dataset: str, release: str) -> Path:
+    """Where the answers of a release are written by this machine, before a store that other machines see has them.
+
+    Another machine that goes on writes a file of its own, from the replies that the ledger has.
+    """
+    return home.local / answers_name(dataset, release)
+
+
+def _fetch_manifest(home: Home, answers: Path) -> None:
+    """Put what another machine has noted about the generation of these answers beside them."""
+    name = str(manifest_file(answers).relative_to(home.local))
+    if home.shared and home.store.exists(name):
+        with home.store.local(name) as copy, whole(manifest_file(answers)) as unfinished:
+            shutil.copyfile(copy, unfinished)
+
+
+def share(home: Home, answers: Path) -> None:
+    """Copy generated answers and their manifest to where other machines see them."""
+    if home.shared:
+        for file in (answers, manifest_file(answers)):
+            with home.store.whole(str(file.relative_to(home.local))) as unfinished:
+                shutil.copyfile(file, unfinished)
 
 
 def manifest_file(answers: str | Path) -> Path:
@@ -42,17 +63,18 @@ def manifest_file(answers: str | Path) -> Path:
     return Path(answers).with_suffix(".manifest.json")
 
 
-def check_settings(answers: Path, name: str, wanted: Mapping[str, Any]) -> None:
+def check_settings(home: Home, answers: Path, name: str, wanted: Mapping[str, Any]) -> None:
     """Check that the answers of a release were generated with the settings that are wanted now.
 
     Args:
-        answers: the file of the release, whether it exists or not.
+        answers: the file of the release on this machine, whether it exists or not.
         name: of the release, for people.
         wanted: what the manifest must say.
 
     Raises:
         UserError: they were generated differently. Answers of two kinds under one name would be compared as one.
     """
+    _fetch_manifest(home, answers)
     known = _content(manifest_file(answers))
     other = [
         f"{key.replace('_', ' ')} {_shown(known.get(key))}, and here it is {_shown(value)}"
@@ -62,7 +84,7 @@ def check_settings(answers: Path, name: str, wanted: Mapping[str, Any]) -> None:
     if other:
         raise UserError(
             f"{name}: its answers were generated with {'; '.join(other)}; give the release another name (--release), "
-            f"or remove {answers.parent}"
+            f"or remove {home.store.address(str(answers.parent.relative_to(home.local)))}"
         )
 
 

@@ -175,6 +175,28 @@ def test_answers_of_another_kind_are_not_mixed_into_a_release(
     assert generate(Home(home), grown, asking(server, home, "three"), "new", work).calls == 1
 
 
+def test_another_machine_goes_on_with_what_a_bucket_has(
+    server: JudgeServer, found: QuestionSet, lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home.parse(lake)
+
+    def asked(run_id: str) -> Asking:
+        return replace(asking(server, tmp_path), access=Access(ledger=home.ledger, run=run_id))
+
+    first = generate(home, found, asked("first"), "gpt-5", tmp_path / "work")
+    monkeypatch.setenv("ANSWERKEY_SCRATCH", str(tmp_path / "another machine"))
+    second = generate(home, found, asked("second"), "gpt-5", tmp_path / "work")
+    assert (server.n_requests, second.calls, lines(second)) == (4, 0, lines(first))
+    assert second.answers != first.answers
+    manifest = generation_of(second.answers)
+    assert manifest is not None and manifest["run_id"] == "first"
+    kept = home.store.read("answers/capitals/gpt-5/answers.jsonl").read()
+    assert kept == Path(first.answers).read_bytes()
+    other = replace(asked("third"), prompting=Prompting(temperature=0.5))
+    with pytest.raises(UserError, match=r"temperature 0\.0, and here it is 0\.5; .*, or remove s3://.*/gpt-5$"):
+        generate(home, found, other, "gpt-5", tmp_path / "work")
+
+
 def test_two_names_that_no_folder_holds_do_not_share_one(tmp_path: Path) -> None:
     files = {answers_file(Home(tmp_path), "d", name) for name in ("a b", "a_b", "a/b", "..", "a\tb", "a b ")}
     assert len(files) == 6
