@@ -1,5 +1,7 @@
 """A server with everything deployed on it, two workers, and the API as the UI uses it."""
 
+from __future__ import annotations
+
 import json
 import os
 import signal
@@ -8,16 +10,20 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 from tests.cluster_servers import dies_with_its_parent
 from tests.flows.conftest import ROOT, command
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Locator, Page
+
+CHROMIUM = Path("/usr/bin/chromium")
 T = TypeVar("T")
 Run = dict[str, Any]
 PAGES = "http://127.0.0.1:9"
@@ -102,10 +108,12 @@ def until(found: Callable[[], T | None], seconds: float, what: str) -> T:
 
 
 @contextmanager
-def worker(url: str, name: str, log: Path, **changes: str) -> Iterator[subprocess.Popen[bytes]]:
+def worker(
+    url: str, name: str, log: Path, inside: Callable[[list[str]], Sequence[str]] = list, **changes: str
+) -> Iterator[subprocess.Popen[bytes]]:
     """A process worker that works on one run at a time. It and what it started are gone afterwards.
 
-    `changes` are of its environment.
+    `inside` makes of the command one that runs it somewhere else; `changes` are of its environment.
     """
     path = os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH"))))
     environment = {**os.environ, "PREFECT_API_URL": url, "PREFECT_WORKER_QUERY_SECONDS": "2", "PYTHONPATH": path}
@@ -113,7 +121,7 @@ def worker(url: str, name: str, log: Path, **changes: str) -> Iterator[subproces
     arguments = ["worker", "start", "--pool", "answerkey", "--type", "process", "--name", name, "--limit", "1"]
     with log.open("w") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "prefect", *arguments],
+            inside([sys.executable, "-m", "prefect", *arguments]),
             cwd=ROOT, env=environment, stdout=out, stderr=subprocess.STDOUT, start_new_session=True,
             preexec_fn=dies_with_its_parent(),  # noqa: PLW1509 - it calls nothing but the kernel
         )  # fmt: skip
@@ -122,3 +130,28 @@ def worker(url: str, name: str, log: Path, **changes: str) -> Iterator[subproces
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+
+
+def field(page: Page, title: str, kind: str = "textarea") -> Locator:
+    """A field of the form of a run, by its title."""
+    label = f"//span[contains(@class, 'schema-form-property__label') and normalize-space() = '{title}']"
+    return page.locator(f"xpath={label}/ancestor::label[1]/following::{kind}[1]")
+
+
+def submitted(page: Page, deployed: Deployed, before: int) -> list[Run] | None:
+    """Press Submit as people do: again, where the form was still being redrawn and nothing came of it."""
+    page.get_by_role("button", name="Submit").click()
+    for _ in range(20):
+        if runs := deployed.runs_of("evaluate")[before:]:
+            return runs
+        time.sleep(0.5)
+    return None
+
+
+def remove_item(page: Page, text: str) -> None:
+    """The bin beside an item of a list."""
+    # All at once: the form draws itself anew after each.
+    values = page.eval_on_selector_all("textarea", "boxes => boxes.map(box => box.value)")
+    page.locator("textarea").nth(values.index(text)).locator("xpath=following::button[1]").click()
+    gone = "text => ![...document.querySelectorAll('textarea')].some(box => box.value === text)"
+    page.wait_for_function(gone, arg=text, timeout=150_000)

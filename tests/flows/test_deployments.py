@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import time
 import urllib.error
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -19,12 +18,11 @@ from answerkey.metrics_core.registry import DEFAULT_METRICS, METRICS
 from answerkey.tasks.maintenance import close_runs, mark_dead_runs
 from answerkey.tasks.warehouse.home import Home
 from tests.flows.conftest import ROOT, command
-from tests.flows.deployed_help import PAGES, Deployed, Run, until, worker
+from tests.flows.deployed_help import CHROMIUM, PAGES, Deployed, Run, field, remove_item, submitted, until, worker
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import jsonl, query
 
 KEY = "sk-canary-form-0123456789abcdef"
-CHROMIUM = Path("/usr/bin/chromium")
 LEXICAL = {"metrics": ["contains", "bleu"]}
 
 
@@ -313,14 +311,10 @@ def test_again_with_another_judge_from_the_form(deployed: Deployed, rerun: tuple
 
 @pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")
 def test_a_person_fills_the_form_in_a_browser(deployed: Deployed, tmp_path: Path) -> None:
-    from playwright.sync_api import Locator, Page, sync_playwright
+    from playwright.sync_api import sync_playwright
 
     base = deployed.url.removesuffix("/api")
     rows = jsonl(tmp_path / "typed.jsonl", questions(3))
-
-    def field(page: Page, title: str, kind: str = "textarea") -> Locator:
-        label = f"//span[contains(@class, 'schema-form-property__label') and normalize-space() = '{title}']"
-        return page.locator(f"xpath={label}/ancestor::label[1]/following::{kind}[1]")
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
@@ -333,7 +327,7 @@ def test_a_person_fills_the_form_in_a_browser(deployed: Deployed, tmp_path: Path
         field(page, "Data set (Optional)").fill("typed")
         field(page, "Release (Optional)").fill("by-hand")
         for item in ("label=correct", "kind", "lang"):
-            _remove_item(page, item)
+            remove_item(page, item)
         for metric in [name for name in DEFAULT_METRICS if name != "answer_correctness"]:
             page.locator(f"xpath=//*[contains(@class, 'p-tag') and normalize-space() = '{metric}']//button").click()
         field(page, "Threshold (Optional)", "input").fill("3")
@@ -344,7 +338,7 @@ def test_a_person_fills_the_form_in_a_browser(deployed: Deployed, tmp_path: Path
         before = len(deployed.runs_of("evaluate"))
         field(page, "Threshold (Optional)", "input").fill("0")
         field(page, "Threshold (Optional)", "input").blur()
-        started = until(lambda: _submitted(page, deployed, before), 90, "the run of the form")
+        started = until(lambda: submitted(page, deployed, before), 90, "the run of the form")
         run_id = started[0]["id"]
         page.goto(f"{base}/runs/flow-run/{run_id}")
         page.get_by_text("Completed", exact=True).first.wait_for(timeout=250_000)
@@ -356,25 +350,6 @@ def test_a_person_fills_the_form_in_a_browser(deployed: Deployed, tmp_path: Path
     assert abroad == []
     assert deployed.run(run_id)["name"] == "evaluate by-hand on typed"
     assert query(deployed.home, "SELECT report_id FROM reports WHERE dataset = 'typed'") == [("typed/by-hand/v1",)]
-
-
-def _submitted(page: Any, deployed: Deployed, before: int) -> list[Run] | None:
-    """Press Submit as people do: again, where the form was still being redrawn and nothing came of it."""
-    page.get_by_role("button", name="Submit").click()
-    for _ in range(20):
-        if runs := deployed.runs_of("evaluate")[before:]:
-            return runs
-        time.sleep(0.5)
-    return None
-
-
-def _remove_item(page: Any, text: str) -> None:
-    """The bin beside an item of a list."""
-    # All at once: the form draws itself anew after each.
-    values = page.eval_on_selector_all("textarea", "boxes => boxes.map(box => box.value)")
-    page.locator("textarea").nth(values.index(text)).locator("xpath=following::button[1]").click()
-    gone = "text => ![...document.querySelectorAll('textarea')].some(box => box.value === text)"
-    page.wait_for_function(gone, arg=text, timeout=150_000)
 
 
 def test_housekeeping_finds_what_never_started_and_what_went_silent(deployed: Deployed) -> None:

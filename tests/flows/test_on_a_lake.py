@@ -2,17 +2,21 @@
 
 import json
 import os
+import shlex
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyarrow.fs import S3FileSystem
 
+from answerkey.metrics_core.registry import DEFAULT_METRICS
 from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import Postgres, SeaweedFS
+from tests.dask_servers import namespaces
 from tests.flows.conftest import ROOT, command
-from tests.flows.deployed_help import Deployed, worker
+from tests.flows.deployed_help import CHROMIUM, Deployed, field, remove_item, submitted, until, worker
 
 ROWS = [
     {"id": f"q{i}", "question": f"What is {i} times 7?", "answer": f"It is {i * 7}.", "reference": f"{i * 7}"}
@@ -77,6 +81,53 @@ def test_a_form_a_worker_and_a_reader_share_servers_only(
     # Prefect hands a run its environment in a file that only its user may read, and removes it with the run.
     assert {path.name for path in kept} <= {"workspace.json"}
     assert {path.stat().st_mode & 0o077 for one in kept for path in (one, one.parent)} <= {0}
+
+
+def in_a_namespace(folder: Path, command: list[str]) -> list[str]:
+    """A command on a machine of its own: its home and its TMPDIR are empty, in memory, and nobody else sees them."""
+    mounts = [f"mount -t tmpfs tmpfs {shlex.quote(str(folder / name))}" for name in ("home", "temporary")]
+    return ["unshare", "-m", "sh", "-c", f"{' && '.join(mounts)} && exec {shlex.join(command)}"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")
+@pytest.mark.skipif(not namespaces(), reason="mount namespaces cannot be made here")
+def test_clicks_in_a_browser_start_a_run_on_a_machine_of_its_own(server: str, lake: str, tmp_path: Path) -> None:
+    from playwright.sync_api import sync_playwright
+
+    deployed = Deployed(server, lake)
+    deployed.cli("deploy")
+    upload(f"{lake}-sources/answers.jsonl", ROWS)
+    there, elsewhere = tmp_path / "worker", tmp_path / "reader"
+    with (
+        worker(server, "alone", tmp_path / "log", partial(in_a_namespace, there), **machine(there)),
+        sync_playwright() as playwright,
+    ):
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 1400})
+        page.goto(f"{server.removesuffix('/api')}/deployments/deployment/{deployed.deployment('evaluate')['id']}/run")
+        field(page, "Answers").fill(f"{lake}-sources/answers.jsonl")
+        field(page, "References (Optional)").fill("")
+        field(page, "Data set (Optional)").fill("clicked")
+        field(page, "Release (Optional)").fill("gpt-5")
+        for item in ("label=correct", "kind", "lang"):
+            remove_item(page, item)
+        for metric in [name for name in DEFAULT_METRICS if name != "answer_correctness"]:
+            page.locator(f"xpath=//*[contains(@class, 'p-tag') and normalize-space() = '{metric}']//button").click()
+        before = len(deployed.runs_of("evaluate"))
+        started = until(lambda: submitted(page, deployed, before), 200, "the run of the form")
+        run = deployed.wait(started[0]["id"], 600)
+        browser.close()
+    assert run["state_type"] == "COMPLETED", deployed.messages(run["id"])
+    environment = {**os.environ, **machine(elsewhere)}
+    asked = in_a_namespace(elsewhere, command("report", "clicked/gpt-5", "--home", lake, "--json"))
+    done = subprocess.run(asked, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    [report] = json.loads(done.stdout)
+    assert (report["report_id"], report["status"], report["n_total"]) == ("clicked/gpt-5/v1", "COMPLETE", 40)
+    # What either wrote to its disks was in memory.
+    assert [path for folder in (there, elsewhere) for path in folder.rglob("*") if path.is_file()] == []
+    pages = Home.parse(lake).store
+    assert b"clicked" in pages.read("pages/clicked/gpt-5-v1.html").read()
 
 
 def _holds(file: Path, secrets: tuple[str, ...]) -> bool:
