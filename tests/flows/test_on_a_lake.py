@@ -123,7 +123,7 @@ def test_clicks_in_a_browser_start_a_run_on_a_machine_of_its_own(server: str, la
     asked = in_a_namespace(elsewhere, command("report", "clicked/gpt-5", "--home", lake, "--json"))
     done = subprocess.run(asked, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     [report] = json.loads(done.stdout)
-    assert (report["report_id"], report["status"], report["n_total"]) == ("clicked/gpt-5/v1", "COMPLETE", 40)
+    assert (report["report_id"], report["status"]) == ("clicked/gpt-5/v1", "COMPLETE")
     # What either wrote to its disks was in memory.
     assert [path for folder in (there, elsewhere) for path in folder.rglob("*") if path.is_file()] == []
     pages = Home.parse(lake).store
