@@ -10,6 +10,7 @@ from answerkey.metrics_core.comparison import ALL, FieldComparison
 from answerkey.metrics_core.metrics.preference import Preference
 from answerkey.tasks.compare.attribution import signature_changes
 from answerkey.tasks.compare.paired_samples import PairedSamples
+from answerkey.tasks.reports.manifest import changed_models
 from answerkey.tasks.reports.report import Report, Score, labels
 
 LENGTH_RATIO = 1.5
@@ -27,6 +28,7 @@ def comparison_warnings(samples: PairedSamples, metrics: Sequence[str]) -> tuple
     return (
         *_length(samples),
         *(f"{metric} is not compared: {why}" for metric, why in differ.items()),
+        *changed_models(samples.old.manifest, samples.new.manifest, [one for one in metrics if one not in differ]),
         *_samples(samples),
         *_swayed(samples.new, metrics),
         *_coverage(samples.old, samples.new, [metric for metric in metrics if metric not in differ]),

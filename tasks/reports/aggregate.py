@@ -84,6 +84,7 @@ def aggregate(
         _settle(warehouse, reports, list(fields), min_coverage)
         _note_judges(warehouse, reports, signatures)
         _note_second_opinions(warehouse, reports, signatures)
+        _note_models(warehouse, reports, signatures)
         return tuple(ReportRef(*row) for row in warehouse.execute(_SQL["made"], {"reports": reports}).fetchall())
 
 
@@ -342,6 +343,26 @@ def _note_second_opinions(
             by_report.setdefault(report_id, {})[metric] = noted
     for report_id, by_metric in by_report.items():
         _note(warehouse, report_id, {"second_opinion": by_metric})
+
+
+def _note_models(warehouse: duckdb.DuckDBPyConnection, reports: list[str], signatures: Mapping[str, str]) -> None:
+    """Write into the manifest, under `judge.answered`, which models answered for each judge, by metric.
+
+    `models` and `fingerprints` have, for each name that a provider gave, the number of replies.
+    """
+    asked = {name: text for name, text in signatures.items() if "|judge:" in text and "|judge:offline@" not in text}
+    if not asked:
+        return
+    about = {"reports": reports, "metrics": list(asked), "signatures": list(asked.values())}
+    by_report: dict[str, dict[str, Any]] = {}
+    for report_id, metric, judge, model, fingerprint, n in warehouse.execute(_SQL["answered"], about).fetchall():
+        by_metric = by_report.setdefault(report_id, {}).setdefault(metric, {})
+        noted = by_metric.setdefault(judge, {"models": {}, "fingerprints": {}})
+        for kind, name in (("models", model), ("fingerprints", fingerprint)):
+            if name:
+                noted[kind][name] = noted[kind].get(name, 0) + n
+    for report_id, by_metric in by_report.items():
+        _note(warehouse, report_id, {"answered": by_metric})
 
 
 def _note(warehouse: duckdb.DuckDBPyConnection, report_id: str, about_judge: Mapping[str, Any]) -> None:

@@ -215,6 +215,19 @@ JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature
 WHERE a.report_id IN (SELECT unnest($reports))
 GROUP BY ALL ORDER BY ALL
 
+-- name: answered
+-- The models that gave the replies behind the scores of each report, as their providers name them.
+WITH requests AS (
+    SELECT DISTINCT a.report_id, f.metric, unnest(m.requests) AS request_key
+    FROM report_answers a
+    CROSS JOIN (SELECT unnest($metrics) AS metric, unnest($signatures) AS signature) f
+    JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature AND m.status = 'scored'
+    WHERE a.report_id IN (SELECT unnest($reports))
+)
+SELECT report_id, metric, judge, coalesce(model, ''), coalesce(fingerprint, ''), count(DISTINCT request_key)
+FROM requests JOIN judge_calls USING (request_key)
+WHERE status = 'usable' GROUP BY ALL ORDER BY ALL
+
 -- name: manifest
 SELECT manifest FROM reports WHERE report_id = $report_id
 

@@ -179,6 +179,54 @@ def second_opinions(manifest: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+def model_warnings(manifest: Mapping[str, Any]) -> list[str]:
+    """For each judge that more than one model answered for, a sentence.
+
+    >>> noted = {"openai/m": {"models": {"m-2026-05": 90, "m-2026-08": 10}, "fingerprints": {}}}
+    >>> model_warnings({"judge": {"answered": {"meaning_match": noted}}})
+    ['meaning_match: several models answered for openai/m: m-2026-05 (90 replies), m-2026-08 (10 replies)']
+    """
+    lines = []
+    for metric, judges in answered(manifest).items():
+        for judge, noted in judges.items():
+            if len(noted["models"]) > 1:
+                names = ", ".join(f"{name} ({n:,} replies)" for name, n in noted["models"].items())
+                lines.append(f"{metric}: several models answered for {judge}: {names}")
+    return lines
+
+
+def changed_models(old: Mapping[str, Any], new: Mapping[str, Any], metrics: Sequence[str]) -> list[str]:
+    """For each judge of two manifests that another model, or another configuration, answered for, a sentence.
+
+    Providers have several configurations at once, so those that are partly the same say nothing.
+
+    >>> before, after = ({"judge": {"answered": {"meaning_match": {"openai/m": {
+    ...     "models": {name: 9}, "fingerprints": {}}}}}} for name in ("m-2026-05", "m-2026-08"))
+    >>> changed_models(before, after, ["meaning_match"])
+    ['meaning_match: for the judge openai/m, m-2026-05 answered before and m-2026-08 does now']
+    """
+    lines, earlier = [], answered(old)
+    for metric, judges in answered(new).items():
+        for judge, noted in judges.items():
+            before = earlier.get(metric, {}).get(judge)
+            if metric not in metrics or before is None:
+                continue
+            models, fingerprints = ((set(before[kind]), set(noted[kind])) for kind in ("models", "fingerprints"))
+            if all(models) and models[0] != models[1]:
+                was, now = (", ".join(sorted(names)) for names in models)
+                lines.append(f"{metric}: for the judge {judge}, {was} answered before and {now} does now")
+            elif all(fingerprints) and not fingerprints[0] & fingerprints[1]:
+                was, now = (", ".join(sorted(names)) for names in fingerprints)
+                lines.append(f"{metric}: the configuration behind the judge {judge} was {was}, and is {now} now")
+    return lines
+
+
+def answered(manifest: Mapping[str, Any]) -> Mapping[str, Mapping[str, Mapping[str, Mapping[str, int]]]]:
+    """By metric and judge, the `models` and the `fingerprints` of its replies, with their numbers."""
+    noted: Mapping[str, Any] = (manifest.get("judge") or {}).get("answered") or {}
+    return noted
+
+
 def _sentence(metric: str, counts: Mapping[str, Any]) -> str:
     why = most_frequent(sorted(counts["why"].items(), key=lambda pair: (-pair[1], pair[0])))
     n = sum(counts["why"].values())

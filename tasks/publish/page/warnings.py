@@ -9,7 +9,7 @@ from answerkey.metrics_core.statistics.intervals import LEVEL
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.publish.page.model import CheckSummary, Release, Warning
 from answerkey.tasks.publish.text import bleu_note, ends, headline, number, percent
-from answerkey.tasks.reports.manifest import depth_warnings, second_opinions
+from answerkey.tasks.reports.manifest import depth_warnings, model_warnings, second_opinions
 from answerkey.tasks.reports.report import Score
 
 _LARGE_QUARANTINE = 0.05
@@ -48,6 +48,7 @@ def warnings(
         *_partial(releases),
         *_depth(releases),
         *_second_opinions(releases),
+        *_models(releases),
         *_bleu(releases),
         *_checks([check for check in checks if check.rule not in said], releases),
         *_quarantine(releases, n_quarantined),
@@ -107,6 +108,12 @@ def _second_opinions(releases: Sequence[Release]) -> Iterable[Warning]:
     lines = [f"{release.label}: {line}" for release in releases for line in second_opinions(release.report.manifest)]
     if lines:
         yield Warning(False, "Some verdicts should be looked at by a person", tuple(lines))
+
+
+def _models(releases: Sequence[Release]) -> Iterable[Warning]:
+    lines = [f"{release.label}: {line}" for release in releases for line in model_warnings(release.report.manifest)]
+    if lines:
+        yield Warning(True, "A judge was several models within one report: its scores mix theirs", tuple(lines))
 
 
 def _bleu(releases: Sequence[Release]) -> Iterable[Warning]:
