@@ -274,7 +274,9 @@ class Judging(JudgeOptions):
     """
 
     model_config = ConfigDict(
-        json_schema_extra=in_order("judges", "api_base", "key_from", "max_calls", "max_cost_usd", "dry_run")
+        json_schema_extra=in_order(
+            "judges", "api_base", "key_from", "max_calls", "max_cost_usd", "max_cost_total_usd", "dry_run"
+        )
     )
 
     judges: tuple[JudgeName, ...] = Field(

@@ -78,6 +78,7 @@ class Rerunning(Form):
     )
     max_calls: int = _as_in(Judging, "max_calls")
     max_cost_usd: float = _as_in(Judging, "max_cost_usd")
+    max_cost_total_usd: float = _as_in(Judging, "max_cost_total_usd")
     dry_run: bool = _as_in(Judging, "dry_run")
 
 
@@ -123,7 +124,7 @@ def again(manifest: Mapping[str, Any], wanted: Rerunning) -> Again:
 
 
 def _judging(manifest: Mapping[str, Any], old: Judging, wanted: Rerunning, *, asked: bool) -> Judging:
-    changes = wanted.model_dump(include={"max_calls", "max_cost_usd", "dry_run"})
+    changes = wanted.model_dump(include={"max_calls", "max_cost_usd", "max_cost_total_usd", "dry_run"})
     if wanted.key_from:
         changes["key_from"] = wanted.key_from
     if wanted.judges:

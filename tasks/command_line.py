@@ -19,6 +19,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "timeout_s": "judge-timeout",
         "deadline_s": "judge-deadline",
         "max_cost_usd": "max-cost",
+        "max_cost_total_usd": "max-cost-total",
     },
 }
 """Of each form, the options that are not called as their fields are."""

@@ -47,7 +47,9 @@ def judge(  # noqa: PLR0913
     reference: Annotated[str, Parameter(metavar="REFERENCE", help="An answer known to be right.")],
     answer: Annotated[str, Parameter(metavar="ANSWER", help="The answer to judge.")],
     /,
-    judging: Annotated[Judging, Flags("Judge", JUDGING.names, omit=("max_calls", "max_cost_usd", "dry_run"))],
+    judging: Annotated[
+        Judging, Flags("Judge", JUDGING.names, omit=("max_calls", "max_cost_usd", "max_cost_total_usd", "dry_run"))
+    ],
     *,
     references: Annotated[
         list[str] | None, Parameter("--reference", metavar="TEXT", help="Another answer known to be right.")

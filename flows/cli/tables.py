@@ -18,7 +18,7 @@ from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.judges.options import OFFLINE
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.llm.untrusted import one_line
-from answerkey.tasks.publish.text import bleu_note, dollars, ends, estimate, number, price
+from answerkey.tasks.publish.text import bleu_note, dollars, ends, estimate, number, price, spent_on_judges
 from answerkey.tasks.releases.generate import Generated, counts, spent
 from answerkey.tasks.releases.register import Registration
 from answerkey.tasks.reports.headline import fields_of, headlines, primary
@@ -90,6 +90,7 @@ def _spent(reports: Sequence[Report]) -> Iterator[str]:
         runs.setdefault(report.run_id, []).append(report)
     for of_run in runs.values():
         if judge := of_run[0].manifest.get("judge"):
+            yield from (f"  {escape(line)}" for line in spent_on_judges(of_run[0].manifest))
             yield escape(_judged(judge, list(filter(None, (saved(report.manifest) for report in of_run)))))
 
 

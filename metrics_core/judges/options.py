@@ -79,6 +79,12 @@ class JudgeOptions(Validated):
         title="Dollars at most",
         description="What the run may cost, for judges whose price is known. 0: no limit.",
     )
+    max_cost_total_usd: Annotated[float, NoLimitIfZero] = Field(
+        0.0,
+        ge=0.0,
+        title="Dollars a month at most",
+        description="What all runs that share the ledger may cost together in a calendar month (UTC). 0: no limit.",
+    )
     cascade: Annotated[float, NoLimitIfZero] = Field(
         0.0,
         ge=0.0,
@@ -196,8 +202,9 @@ class JudgeOptions(Validated):
     def limits(self) -> CallLimits:
         """The limits of a run, as the client takes them."""
         return CallLimits(
-            self.concurrency, self.timeout_s, self.deadline_s, self.max_calls or None, self.max_cost_usd or None
-        )
+            self.concurrency, self.timeout_s, self.deadline_s, self.max_calls or None, self.max_cost_usd or None,
+            self.max_cost_total_usd or None,
+        )  # fmt: skip
 
     def seats(self, api_key: str | None = None) -> tuple[tuple[ModelRef, int], ...]:
         """Every judge with every repeat index: each is one vote. Empty for the offline judge.

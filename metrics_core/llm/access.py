@@ -43,6 +43,7 @@ class CallLimits:
         deadline_s: seconds that one question may take, with all its calls and waiting.
         max_calls: calls that the run may make; None: no limit.
         max_cost_usd: dollars that the run may cost; None: no limit. Needs models whose price is known.
+        max_cost_total_usd: dollars that all calls in the ledger in this calendar month (UTC) may cost; None: no limit.
 
     >>> CallLimits(max_calls=100).deadline_s
     180.0
@@ -53,6 +54,7 @@ class CallLimits:
     deadline_s: float = 180.0
     max_calls: int | None = None
     max_cost_usd: float | None = None
+    max_cost_total_usd: float | None = None
 
 
 NO_LIMITS = CallLimits()

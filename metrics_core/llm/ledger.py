@@ -11,6 +11,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from itertools import count
 from typing import Any, Literal, Protocol
 
@@ -24,7 +25,7 @@ DAMAGED = "damaged"
 """The code of a call whose reply is not the one that was written down."""
 
 CallStatus = Literal["usable", "unreadable", "error"]
-Permit = Literal["go", "wait", "max_calls", "max_cost"]
+Permit = Literal["go", "wait", "max_calls", "max_cost", "max_cost_total"]
 
 _log = logging.getLogger("answerkey")
 
@@ -39,11 +40,12 @@ class LedgerBusy(LedgerError):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a run may spend; None: no limit."""
+    """What a run may spend, and all runs together in a month; None: no limit."""
 
     run: str
     max_calls: int | None = None
     max_cost_usd: float | None = None
+    max_cost_total_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,54 @@ class Spent:
     calls: int = 0
     cost_usd: float = 0.0
     unpriced: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeSpent:
+    """What a run has spent on one judge.
+
+    Attributes:
+        tokens_in, tokens_out: of the replies whose server says how many they had.
+        cost_usd: None: for some of the calls the price is not known.
+        reserved_usd: the part of it for calls whose cost is not known: what was reserved for them.
+    """
+
+    judge: str
+    calls: int
+    tokens_in: int
+    tokens_out: int
+    cost_usd: float | None
+    reserved_usd: float
+
+
+OF_RUN = """
+SELECT judge, count(*), coalesce(sum(tokens_in), 0), coalesce(sum(tokens_out), 0), coalesce(sum(cost_usd), 0),
+       coalesce(sum(CASE WHEN tokens_out IS NULL THEN cost_usd END), 0),
+       count(CASE WHEN cost_usd IS NULL
+                   AND (reply IS NOT NULL OR status = 'sent' OR code IN ('timeout', 'cancelled')) THEN 1 END)
+FROM {calls} WHERE run = {run} GROUP BY judge ORDER BY judge
+"""
+"""What a run has spent on each judge, and the calls that may have cost something unknown."""
+
+
+def month_of(seconds: float) -> str:
+    """The name under which budgets have what all runs spend in the month of a Unix time (UTC).
+
+    It is there from the first call on that is made within a limit for the month.
+
+    >>> month_of(1790000000.0)
+    'month 2026-09'
+    """
+    return f"month {datetime.fromtimestamp(seconds, UTC):%Y-%m}"
+
+
+def beginning_of(month: str) -> float:
+    """Unix time.
+
+    >>> month_of(beginning_of("month 2026-09")), month_of(beginning_of("month 2026-09") - 1.0)
+    ('month 2026-09', 'month 2026-08')
+    """
+    return datetime.strptime(f"{month} +0000", "month %Y-%m %z").timestamp()
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +177,9 @@ class Ledger(Protocol):
     def spent(self, run: str) -> Spent:
         """What a run has spent."""
 
+    def spent_by_judge(self, run: str) -> list[JudgeSpent]:
+        """What a run has spent on each judge, in the order of their names."""
+
     def calls(self, keys: Sequence[str] | None = None) -> Iterator[tuple[Any, ...]]:
         """Every call for these requests, or every one, as rows of `COLUMNS`, oldest first. One with a damaged reply has
         none.
@@ -162,11 +215,22 @@ class StoredLedger(ABC):
         self._intact = Intact(where)
         self._numbers = count(1)
         # The request of each call in flight.
-        self._asked: dict[str, str] = {}
+        self._asked: dict[str, tuple[str, str]] = {}
 
     @abstractmethod
     def _usable(self, key: str) -> Sequence[tuple[Any, ...]]:
         """The usable replies to a request, newest first: the reply, its checksum, and what `Origin` has."""
+
+    @abstractmethod
+    def _of_run(self, run: str) -> Sequence[tuple[Any, ...]]:
+        """What `OF_RUN` finds."""
+
+    def spent_by_judge(self, run: str) -> list[JudgeSpent]:
+        """See `Ledger`."""
+        return [
+            JudgeSpent(judge, calls, int(sent), int(said), None if unknown else cost, reserved)
+            for judge, calls, sent, said, cost, reserved, unknown in self._of_run(run)
+        ]
 
     def reply(self, key: str) -> str | None:
         """See `Ledger`."""

@@ -323,7 +323,7 @@ def check(models: Iterable[ModelRef], limits: CallLimits, noun: str) -> None:
         if variables := missing_key(model):
             own = f"ANSWERKEY_{noun.upper()}_KEY"
             raise UserError(f"{noun} {model.label}: no key; set {variables} or {own}, or name the address of a server")
-        if limits.max_cost_usd is not None and known.price is None:
+        if known.price is None and not (limits.max_cost_usd is None and limits.max_cost_total_usd is None):
             raise UserError(
                 f"{noun} {model.label}: its price is not known, so its cost cannot be limited; limit the calls instead "
                 "(max_calls)"

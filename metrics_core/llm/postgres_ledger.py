@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from answerkey.metrics_core.llm.ledger import (
     COLUMNS,
+    OF_RUN,
     Budget,
     CallStatus,
     LedgerError,
@@ -24,10 +25,26 @@ from answerkey.metrics_core.llm.ledger import (
     Spent,
     StoredLedger,
     Verb,
+    beginning_of,
     checksum,
+    month_of,
     with_checksum,
 )
 from answerkey.metrics_core.llm.postgres_session import Rows, Session, Statement, connected
+from answerkey.metrics_core.llm.postgres_statements import (
+    CALLS,
+    CLAIM,
+    EVERY_CALL,
+    FINISH,
+    LOCKS,
+    NEW_MONTH,
+    SCHEMA,
+    SEEN_BACK,
+    SEEN_GONE,
+    START,
+    START_IN_MONTH,
+    USABLE,
+)
 
 if TYPE_CHECKING:
     import psycopg
@@ -37,35 +54,6 @@ T = TypeVar("T")
 VERSION = 2
 """Of the tables. It counts with that of the file."""
 
-_SCHEMA = """
--- The tables are those of the file, see sqlite_ledger, but for what is said here.
-CREATE TABLE answerkey_ledger (version integer NOT NULL);
-INSERT INTO answerkey_ledger VALUES (2);
-CREATE SEQUENCE answerkey_owners AS integer CYCLE;
-CREATE TABLE answerkey_calls (
-    number bigint GENERATED ALWAYS AS IDENTITY,     -- in the order in which they were sent
-    call_id text PRIMARY KEY,
-    request_key text NOT NULL,
-    judge text NOT NULL, prompt text NOT NULL, run text NOT NULL,
-    kind text NOT NULL, attempt bigint NOT NULL, format text NOT NULL, status text NOT NULL,
-    code text, message text,
-    reserved double precision,
-    started_at double precision NOT NULL, seconds double precision,
-    tokens_in bigint, tokens_out bigint, cost_usd double precision,
-    model text, fingerprint text, finish_reason text, reply text, checksum text
-);
-CREATE INDEX answerkey_calls_by_request ON answerkey_calls (request_key, status);
--- The owner holds an advisory lock of this number. `gone_since`: when somebody first saw that it does not.
-CREATE TABLE answerkey_claims (request_key text PRIMARY KEY, owner integer NOT NULL, gone_since timestamptz);
-CREATE TABLE answerkey_budgets (
-    run text PRIMARY KEY, calls bigint NOT NULL DEFAULT 0, cost_usd double precision NOT NULL DEFAULT 0,
-    unpriced bigint NOT NULL DEFAULT 0, in_flight bigint NOT NULL DEFAULT 0,
-    reserved double precision NOT NULL DEFAULT 0
-) WITH (fillfactor = 50);
-"""
-_LOCKS = 0x616B6C67
-"""The first number of the ledger's advisory locks; the second is an owner's, or 0 while the tables are made."""
-
 _GRACE_SECONDS = 5.0
 """From the moment when an owner's lock was first seen to be free until its claims are. An owner whose connection was
 cut has its lock again within a second or two, and its requests in flight must not be asked by others meanwhile."""
@@ -73,89 +61,6 @@ cut has its lock again within a second or two, and its requests in flight must n
 Steps = Generator[Statement, Rows, T]
 """A verb in two steps: the statement that it needs, and what it makes of the rows."""
 
-_ALIVE = f"""EXISTS (
-    SELECT FROM pg_locks AS held
-    WHERE held.locktype = 'advisory' AND held.classid = {_LOCKS} AND held.objid = c.owner::oid AND held.objsubid = 2
-      AND held.granted AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-)"""
-_SEEN_GONE = (
-    f"UPDATE answerkey_claims AS c SET gone_since = clock_timestamp() WHERE gone_since IS NULL AND NOT {_ALIVE}"
-)
-_SEEN_BACK = "UPDATE answerkey_claims SET gone_since = NULL WHERE owner = %s AND gone_since IS NOT NULL"
-
-_CLAIM = f"""
-WITH claimed AS (
-    INSERT INTO answerkey_claims AS c (request_key, owner) VALUES (%(key)s, %(me)s)
-    ON CONFLICT (request_key) DO UPDATE SET
-        owner = CASE WHEN c.gone_since <= clock_timestamp() - %(grace)s THEN excluded.owner ELSE c.owner END,
-        gone_since = CASE WHEN c.owner = excluded.owner OR c.gone_since <= clock_timestamp() - %(grace)s THEN NULL
-                          ELSE coalesce(c.gone_since, clock_timestamp()) END
-    WHERE c.owner = excluded.owner OR NOT {_ALIVE}
-    RETURNING owner = %(me)s AS mine, xmax <> 0 AS was_there
-),
-lost AS (
-    SELECT call_id, run, reserved FROM answerkey_calls
-    WHERE request_key = %(key)s AND status = 'sent' AND reserved IS NOT NULL
-      AND EXISTS (SELECT FROM claimed WHERE mine AND was_there)
-    FOR UPDATE
-),
-forgotten AS (UPDATE answerkey_calls AS c SET reserved = NULL FROM lost WHERE c.call_id = lost.call_id),
-settled AS (
-    UPDATE answerkey_budgets AS b
-    SET in_flight = b.in_flight - sums.calls, reserved = greatest(0, b.reserved - sums.most),
-        cost_usd = b.cost_usd + sums.most
-    FROM (SELECT run, count(*) AS calls, sum(reserved) AS most FROM lost GROUP BY run) AS sums
-    WHERE b.run = sums.run
-)
-SELECT coalesce((SELECT mine FROM claimed), false)
-"""
-_START = """
-WITH permitted AS (
-    INSERT INTO answerkey_budgets AS b (run, calls, in_flight, reserved)
-    SELECT %(run)s, 1, 1, %(most)s
-    WHERE (%(max_calls)s::bigint IS NULL OR %(max_calls)s > 0)
-      AND (%(max_cost)s::double precision IS NULL OR %(most)s <= %(max_cost)s)
-      AND NOT EXISTS (SELECT FROM answerkey_calls WHERE call_id = %(call_id)s)
-    ON CONFLICT (run) DO UPDATE SET
-        calls = b.calls + 1, in_flight = b.in_flight + 1, reserved = b.reserved + %(most)s
-    WHERE (%(max_calls)s::bigint IS NULL OR b.calls < %(max_calls)s)
-      AND (%(max_cost)s::double precision IS NULL OR b.cost_usd + b.reserved + %(most)s <= %(max_cost)s)
-    RETURNING run
-),
-sent AS (
-    INSERT INTO answerkey_calls
-        (call_id, run, status, reserved, started_at, request_key, judge, prompt, kind, attempt, format)
-    SELECT %(call_id)s, run, 'sent', %(most)s, %(now)s,
-           %(request_key)s, %(judge)s, %(prompt)s, %(kind)s, %(attempt)s, %(format)s
-    FROM permitted
-    RETURNING call_id
-)
-SELECT EXISTS (SELECT FROM sent) OR EXISTS (SELECT FROM answerkey_calls WHERE call_id = %(call_id)s),
-       b.calls, b.in_flight
-FROM (SELECT) AS always LEFT JOIN answerkey_budgets AS b ON b.run = %(run)s
-"""
-# Only what the budget still holds for this call is given back: a repeated statement, or a call that was given up for
-# dead and settled, changes it no more.
-_FINISH = """
-WITH was AS (SELECT call_id, reserved FROM answerkey_calls WHERE call_id = %(call_id)s FOR UPDATE),
-ended AS (
-    UPDATE answerkey_calls AS c SET status = %(status)s, reserved = NULL, {columns}
-    FROM was WHERE c.call_id = was.call_id
-    RETURNING c.run, was.reserved
-)
-UPDATE answerkey_budgets AS b
-SET in_flight = b.in_flight - 1, reserved = greatest(0, b.reserved - ended.reserved),
-    cost_usd = b.cost_usd + %(paid)s, unpriced = b.unpriced + %(unpriced)s
-FROM ended WHERE b.run = ended.run AND ended.reserved IS NOT NULL
-"""
-_USABLE = """
-SELECT reply, checksum, model, fingerprint, finish_reason, tokens_in, tokens_out, cost_usd
-FROM answerkey_calls WHERE request_key = %s AND status = 'usable' ORDER BY number DESC
-"""
-_CALLS = f"SELECT {', '.join(COLUMNS)}, checksum FROM answerkey_calls WHERE request_key = ANY(%s) ORDER BY number"
-_EVERY_CALL = (
-    f"SELECT {', '.join(COLUMNS)}, checksum, number FROM answerkey_calls WHERE number > %s ORDER BY number LIMIT %s"
-)
 _PAGE = 500
 
 
@@ -179,6 +84,7 @@ class PostgresLedger(StoredLedger):
         self._session = Session(place, self._hold)
         super().__init__(self._session.where)
         self._held: set[str] = set()
+        self._begun: set[tuple[str, str]] = set()
         self._me: int | None = None
         self._name = ""
         try:
@@ -197,8 +103,8 @@ class PostgresLedger(StoredLedger):
     def _hold(self, connection: psycopg.Connection[Any]) -> None:
         if self._me is not None:
             # Shared, since the server may not have noticed yet that an earlier session of this owner is gone.
-            connection.execute(f"SELECT pg_advisory_lock_shared({_LOCKS}, %s)", (self._me,))
-            connection.execute(_SEEN_BACK, (self._me,))
+            connection.execute(f"SELECT pg_advisory_lock_shared({LOCKS}, %s)", (self._me,))
+            connection.execute(SEEN_BACK, (self._me,))
 
     def _owner(self) -> int:
         """This process as one that writes, whose number is locked."""
@@ -207,7 +113,7 @@ class PostgresLedger(StoredLedger):
             self._name = f"{self._me}-{time.time_ns():x}"
             with self._session.translated():
                 self._hold(self._session.connection)
-            self._session.rows(_SEEN_GONE)
+            self._session.rows(SEEN_GONE)
         return self._me
 
     def patient(self, on: bool) -> None:
@@ -231,13 +137,13 @@ class PostgresLedger(StoredLedger):
         return result
 
     def _usable(self, key: str) -> list[tuple[Any, ...]]:
-        return self._session.rows(_USABLE, (key,))
+        return self._session.rows(USABLE, (key,))
 
     def _reply_steps(self, key: str) -> Steps[str | None]:
-        return self._reply(key, (yield _USABLE, (key,)))
+        return self._reply(key, (yield USABLE, (key,)))
 
     def _origin_steps(self, key: str) -> Steps[Origin]:
-        return self._origin(key, (yield _USABLE, (key,)))
+        return self._origin(key, (yield USABLE, (key,)))
 
     def claim(self, key: str) -> bool:
         """See `Ledger`."""
@@ -249,7 +155,7 @@ class PostgresLedger(StoredLedger):
         self._held.add(key)
         mine = False
         try:
-            [(mine,)] = yield _CLAIM, {"key": key, "me": self._me, "grace": timedelta(seconds=_GRACE_SECONDS)}
+            [(mine,)] = yield CLAIM, {"key": key, "me": self._me, "grace": timedelta(seconds=_GRACE_SECONDS)}
         finally:
             if not mine:
                 self._held.discard(key)
@@ -272,18 +178,41 @@ class PostgresLedger(StoredLedger):
         self, budget: Budget, call: Mapping[str, Any], most_usd: float | None
     ) -> Steps[tuple[Permit, str]]:
         call_id, most = f"{self._name}-{next(self._numbers)}", most_usd or 0.0
+        now, total = time.time(), budget.max_cost_total_usd
+        month = month_of(now)
         values = {
             **call, "call_id": call_id, "run": budget.run, "most": most, "max_calls": budget.max_calls,
-            "max_cost": budget.max_cost_usd, "now": time.time(),
+            "max_cost": budget.max_cost_usd, "now": now, "month": month, "max_total": total,
         }  # fmt: skip
-        [(go, calls, flying)] = yield _START, values
+        spent, others = 0.0, 0
+        if total is None:
+            [(go, calls, flying)] = yield START, values
+        else:
+            self._begin_month(budget.run, month)
+            [(go, calls, flying, spent, others)] = yield START_IN_MONTH, values
         if go:
-            self._asked[call_id] = call["request_key"]
+            self._asked[call_id] = call["request_key"], month
             return "go", call_id
         if budget.max_calls is not None and (calls or 0) >= budget.max_calls:
             return "max_calls", ""
+        if total is not None and (budget.max_cost_usd is None or spent + most <= budget.max_cost_usd):
+            return ("wait" if others else "max_cost_total"), ""
         # What the server says of the budget is from before the statement: another process may have had the last of it.
         return ("wait" if flying or budget.max_cost_usd is None else "max_cost"), ""
+
+    def _begin_month(self, run: str, month: str) -> None:
+        """Have budgets for the run and the month, the latter with what was spent before in this month."""
+        if (run, month) in self._begun:
+            return
+        session = self._session
+        session.rows("INSERT INTO answerkey_budgets (run) VALUES (%s) ON CONFLICT DO NOTHING", (run,))
+        with session.translated(), session.connection.transaction():
+            # No call may begin or end between the sum and the budget.
+            session.connection.execute("LOCK TABLE answerkey_budgets IN EXCLUSIVE MODE")
+            query = "SELECT FROM answerkey_budgets WHERE run = %s"
+            if not session.connection.execute(query, (month,)).fetchall():
+                session.connection.execute(NEW_MONTH, {"month": month, "since": beginning_of(month)})
+        self._begun.add((run, month))
 
     def finish(
         self, budget: Budget, call_id: str, status: CallStatus, most_usd: float | None, result: Mapping[str, Any]
@@ -295,19 +224,23 @@ class PostgresLedger(StoredLedger):
         self, budget: Budget, call_id: str, status: CallStatus, most_usd: float | None, result: Mapping[str, Any]
     ) -> Steps[None]:
         columns = {name: _text(value) for name, value in result.items()}
-        columns["checksum"] = checksum(self._asked[call_id], columns.get("reply"))
+        key, month = self._asked[call_id]
+        columns["checksum"] = checksum(key, columns.get("reply"))
         sets = ", ".join(f"{name} = %({name})s" for name in columns)
         values = {
-            **columns, "call_id": call_id, "status": status, "paid": result.get("cost_usd") or 0.0,
+            **columns, "call_id": call_id, "status": status, "month": month, "paid": result.get("cost_usd") or 0.0,
             "unpriced": int("cost_usd" in result and result["cost_usd"] is None),
         }  # fmt: skip
-        yield _FINISH.format(columns=sets), values
+        yield FINISH.format(columns=sets), values
         del self._asked[call_id]
 
     def spent(self, run: str) -> Spent:
         """See `Ledger`."""
         rows = self._session.rows("SELECT calls, cost_usd, unpriced FROM answerkey_budgets WHERE run = %s", (run,))
         return Spent(*rows[0]) if rows else Spent()
+
+    def _of_run(self, run: str) -> Sequence[tuple[Any, ...]]:
+        return self._session.rows(OF_RUN.format(calls="answerkey_calls", run="%s"), (run,))
 
     def calls(self, keys: Sequence[str] | None = None) -> Iterator[tuple[Any, ...]]:
         """See `Ledger`."""
@@ -316,12 +249,12 @@ class PostgresLedger(StoredLedger):
             return
         for start in range(0, len(keys), _PAGE):
             some = list(keys[start : start + _PAGE])
-            for row in self._session.rows(_CALLS, (some,)):
+            for row in self._session.rows(CALLS, (some,)):
                 yield self._intact.row(row[:-1], row[-1])
 
     def _every_call(self) -> Iterator[tuple[Any, ...]]:
         last = 0
-        while page := self._session.rows(_EVERY_CALL, (last, _PAGE)):
+        while page := self._session.rows(EVERY_CALL, (last, _PAGE)):
             for *row, expected, _ in page:
                 yield self._intact.row(row, expected)
             last = page[-1][-1]
@@ -410,13 +343,13 @@ def _make(db: psycopg.Connection[Any]) -> None:
     if _made(db):
         return
     # Not a lock of the transaction: what others have made meanwhile is seen for certain only by the next one.
-    db.execute(f"SELECT pg_advisory_lock({_LOCKS}, 0)")
+    db.execute(f"SELECT pg_advisory_lock({LOCKS}, 0)")
     try:
         if not _made(db):
             with db.transaction():
-                db.execute(_SCHEMA)
+                db.execute(SCHEMA)
     finally:
-        db.execute(f"SELECT pg_advisory_unlock({_LOCKS}, 0)")
+        db.execute(f"SELECT pg_advisory_unlock({LOCKS}, 0)")
 
 
 def _made(db: psycopg.Connection[Any]) -> bool:

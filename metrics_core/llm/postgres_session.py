@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -36,8 +35,6 @@ class Session:
     """
 
     def __init__(self, place: str, again: Callable[[psycopg.Connection[Any]], None]) -> None:
-        # What it says of a connection that was cut, the next attempt says better, or the error.
-        logging.getLogger("psycopg").setLevel(logging.ERROR)
         self._settings = _settings(place)
         self.where = shown(self._settings)
         self._again = again

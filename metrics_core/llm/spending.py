@@ -165,7 +165,7 @@ class Spending:
 
     def __init__(self, ledger: AsyncLedger, access: Access, limits: CallLimits) -> None:
         self._ledger, self._stopped = ledger, access.stopped
-        self._budget = Budget(access.run, limits.max_calls, limits.max_cost_usd)
+        self._budget = Budget(access.run, limits.max_calls, limits.max_cost_usd, limits.max_cost_total_usd)
         # Calls that may cost this much or more were refused for good.
         self._too_dear, self._used_up = math.inf, ""
         self._silent: set[ModelRef] = set()
@@ -212,7 +212,7 @@ class Spending:
                 continue
             self._used_up = _used_up(self._budget, permit)
             if permit != "wait":
-                self._too_dear = min(self._too_dear, (most or 0.0) if permit == "max_cost" else 0.0)
+                self._too_dear = min(self._too_dear, 0.0 if permit == "max_calls" else most or 0.0)
             raise BudgetUsedUp(self._used_up)
 
     async def end(
@@ -268,4 +268,6 @@ def _columns(reply: Reply | None) -> dict[str, Any]:
 def _used_up(budget: Budget, permit: str) -> str:
     if permit == "max_calls":
         return f"budget used up: {budget.max_calls:,} calls (max_calls)"
+    if permit == "max_cost_total":
+        return f"budget used up: ${budget.max_cost_total_usd:g} a month for all runs together (max_cost_total)"
     return f"budget used up: ${budget.max_cost_usd:g} (max_cost)"

@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 from answerkey.metrics_core.llm.ledger import (
     COLUMNS,
+    OF_RUN,
     Budget,
     CallStatus,
     LedgerBusy,
@@ -25,7 +26,9 @@ from answerkey.metrics_core.llm.ledger import (
     Permit,
     Spent,
     StoredLedger,
+    beginning_of,
     checksum,
+    month_of,
     with_checksum,
 )
 
@@ -53,7 +56,7 @@ CREATE TABLE calls (
     started_at REAL NOT NULL,       -- Unix time
     seconds REAL,
     tokens_in INTEGER, tokens_out INTEGER,
-    cost_usd REAL,                  -- NULL: price not known, or no reply
+    cost_usd REAL,                  -- NULL: price not known, or nothing paid; without tokens_out: what was reserved
     model TEXT, fingerprint TEXT,   -- as the provider names what answered
     finish_reason TEXT, reply TEXT,
     checksum TEXT                   -- of request_key and reply; NULL: written before version 2
@@ -66,6 +69,10 @@ CREATE TABLE budgets (
     run TEXT PRIMARY KEY, calls INTEGER NOT NULL DEFAULT 0, cost_usd REAL NOT NULL DEFAULT 0,
     unpriced INTEGER NOT NULL DEFAULT 0, in_flight INTEGER NOT NULL DEFAULT 0, reserved REAL NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
+"""
+_NEW_MONTH = """
+INSERT INTO budgets (run, calls, cost_usd, in_flight, reserved)
+SELECT ?, count(*), total(cost_usd), count(reserved), total(reserved) FROM calls WHERE started_at >= ?
 """
 _WAIT_SECONDS = 60.0
 _APPLICATION = 0x616B6C67
@@ -246,20 +253,18 @@ class SQLiteLedger(StoredLedger):
 
     def _usable(self, key: str) -> list[tuple[Any, ...]]:
         # By rowid: the clock of a machine can run backwards.
-        with self._translated():
-            return self._db.execute(
-                f"SELECT reply, {self._checksum}, model, fingerprint, finish_reason, tokens_in, tokens_out, cost_usd "
-                "FROM calls WHERE request_key = ? AND status = 'usable' ORDER BY rowid DESC",
-                (key,),
-            ).fetchall()
+        return self._rows(
+            f"SELECT reply, {self._checksum}, model, fingerprint, finish_reason, tokens_in, tokens_out, cost_usd "
+            "FROM calls WHERE request_key = ? AND status = 'usable' ORDER BY rowid DESC",
+            key,
+        )
 
     def claim(self, key: str) -> bool:
         """See `Ledger`."""
         owners = self._writing()
-        with self._translated():
-            # A process that waits for another one looks often, and must not keep it from writing.
-            if self._claimed(owners, key):
-                return False
+        # A process that waits for another one looks often, and must not keep it from writing.
+        if self._claimed(owners, key):
+            return False
         with self._transaction() as db:
             if self._claimed(owners, key):
                 return False
@@ -269,53 +274,65 @@ class SQLiteLedger(StoredLedger):
             return True
 
     def _claimed(self, owners: Owners, key: str) -> bool:
-        row = self._db.execute("SELECT owner FROM claims WHERE request_key = ?", (key,)).fetchone()
-        return row is not None and owners.alive(row[0])
+        found = self._rows("SELECT owner FROM claims WHERE request_key = ?", key)
+        return any(owners.alive(owner) for (owner,) in found)
 
     def _settle(self, db: sqlite3.Connection, key: str) -> None:
         """What a killed process had in flight never comes back, and may have to be paid: it counts as spent."""
         lost = "request_key = ? AND status = 'sent' AND reserved IS NOT NULL"
-        sums = f"SELECT run, count(*), total(reserved) FROM calls WHERE {lost} GROUP BY run"
-        for run, calls, most in db.execute(sums, (key,)).fetchall():
-            db.execute(
-                "UPDATE budgets SET in_flight = in_flight - ?, reserved = max(0, reserved - ?), "
-                "cost_usd = cost_usd + ? WHERE run = ?",
-                (calls, most, most, run),
-            )
-        db.execute(f"UPDATE calls SET reserved = NULL WHERE {lost}", (key,))
+        for run, most, started in self._rows(f"SELECT run, reserved, started_at FROM calls WHERE {lost}", key):
+            self._settle_one((run, month_of(started)), most, most)
+        db.execute(f"UPDATE calls SET cost_usd = nullif(reserved, 0), reserved = NULL WHERE {lost}", (key,))
+
+    def _settle_one(self, places: tuple[str, str], most: float, cost: float, unpriced: int = 0) -> None:
+        self._db.execute(
+            "UPDATE budgets SET in_flight = in_flight - 1, reserved = max(0, reserved - ?), "
+            "cost_usd = cost_usd + ?, unpriced = unpriced + ? WHERE run IN (?, ?)",
+            (most, cost, unpriced, *places),
+        )
 
     def release(self, key: str) -> None:
         """See `Ledger`."""
-        with self._translated():
-            self._db.execute("DELETE FROM claims WHERE request_key = ? AND owner = ?", (key, self._writing().me))
+        self._rows("DELETE FROM claims WHERE request_key = ? AND owner = ?", key, self._writing().me)
 
     def start(self, budget: Budget, call: Mapping[str, Any], most_usd: float | None) -> tuple[Permit, str]:
         """See `Ledger`."""
         call_id = f"{self._writing().me}-{next(self._numbers)}"
         self._room()
+        month, total = month_of(now := time.time()), budget.max_cost_total_usd
         with self._transaction() as db:
             db.execute("INSERT OR IGNORE INTO budgets (run) VALUES (?)", (budget.run,))
-            calls, cost, flying, reserved = db.execute(
-                "SELECT calls, cost_usd, in_flight, reserved FROM budgets WHERE run = ?", (budget.run,)
-            ).fetchone()
+            query = "SELECT calls, cost_usd, in_flight, reserved FROM budgets WHERE run = ?"
+            calls, cost, flying, reserved = db.execute(query, (budget.run,)).fetchone()
             if budget.max_calls is not None and calls >= budget.max_calls:
                 return "max_calls", ""
             most = most_usd or 0.0
             if budget.max_cost_usd is not None and cost + reserved + most > budget.max_cost_usd:
                 return ("wait" if flying else "max_cost"), ""
+            if total is not None:
+                spent, flying = self._of_month(db, month)
+                if spent + most > total:
+                    return ("wait" if flying else "max_cost_total"), ""
             db.execute(
                 "UPDATE budgets SET calls = calls + 1, in_flight = in_flight + 1, reserved = reserved + ? "
-                "WHERE run = ?",
-                (most, budget.run),
+                "WHERE run IN (?, ?)",
+                (most, budget.run, month),
             )
             names = ", ".join(call)
             db.execute(
                 f"INSERT INTO calls (call_id, run, status, reserved, started_at, {names}) "
                 f"VALUES (?, ?, 'sent', ?, ?{', ?' * len(call)})",
-                (call_id, budget.run, most, time.time(), *call.values()),
+                (call_id, budget.run, most, now, *call.values()),
             )
-        self._asked[call_id] = call["request_key"]
+        self._asked[call_id] = call["request_key"], month
         return "go", call_id
+
+    def _of_month(self, db: sqlite3.Connection, month: str) -> tuple[float, int]:
+        """What all runs have spent and reserved in a month, and how many of its calls are in flight."""
+        if not db.execute("SELECT 1 FROM budgets WHERE run = ?", (month,)).fetchone():
+            db.execute(_NEW_MONTH, (month, beginning_of(month)))
+        found = db.execute("SELECT cost_usd + reserved, in_flight FROM budgets WHERE run = ?", (month,)).fetchone()
+        return found[0], found[1]
 
     def _room(self) -> None:
         if self._folder is None:
@@ -333,26 +350,29 @@ class SQLiteLedger(StoredLedger):
     ) -> None:
         """See `Ledger`."""
         cost = result.get("cost_usd")
-        unpriced = "cost_usd" in result and cost is None
         with self._transaction() as db:
-            columns = {**result, "checksum": checksum(self._asked[call_id], result.get("reply"))}
+            key, month = self._asked[call_id]
+            columns = {**result, "checksum": checksum(key, result.get("reply"))}
             sets = "".join(f", {name} = ?" for name in columns)
             db.execute(
                 f"UPDATE calls SET status = ?, reserved = NULL{sets} WHERE call_id = ?",
                 (status, *columns.values(), call_id),
             )
-            db.execute(
-                "UPDATE budgets SET in_flight = in_flight - 1, reserved = max(0, reserved - ?), "
-                "cost_usd = cost_usd + ?, unpriced = unpriced + ? WHERE run = ?",
-                (most_usd or 0.0, cost or 0.0, int(unpriced), budget.run),
-            )
+            unpriced = int("cost_usd" in result and cost is None)
+            self._settle_one((budget.run, month), most_usd or 0.0, cost or 0.0, unpriced)
         del self._asked[call_id]
 
     def spent(self, run: str) -> Spent:
         """See `Ledger`."""
+        rows = self._rows("SELECT calls, cost_usd, unpriced FROM budgets WHERE run = ?", run)
+        return Spent(*rows[0]) if rows else Spent()
+
+    def _of_run(self, run: str) -> Sequence[tuple[Any, ...]]:
+        return self._rows(OF_RUN.format(calls="calls", run="?"), run)
+
+    def _rows(self, query: str, *values: str) -> list[tuple[Any, ...]]:
         with self._translated():
-            row = self._db.execute("SELECT calls, cost_usd, unpriced FROM budgets WHERE run = ?", (run,)).fetchone()
-        return Spent(*row) if row else Spent()
+            return self._db.execute(query, values).fetchall()
 
     def calls(self, keys: Sequence[str] | None = None) -> Iterator[tuple[Any, ...]]:
         """See `Ledger`."""
@@ -372,10 +392,8 @@ class SQLiteLedger(StoredLedger):
 
     def budgets(self) -> Iterator[tuple[str, Spent]]:
         """See `Ledger`."""
-        query = "SELECT run, calls, cost_usd + reserved, unpriced FROM budgets ORDER BY run"
-        with self._translated():
-            for run, *spent in self._db.execute(query):
-                yield run, Spent(*spent)
+        for run, *spent in self._rows("SELECT run, calls, cost_usd + reserved, unpriced FROM budgets ORDER BY run"):
+            yield run, Spent(*spent)
 
     def take_in(self, calls: Iterable[tuple[Any, ...]], budgets: Iterable[tuple[str, Spent]]) -> None:
         """See `Ledger`."""

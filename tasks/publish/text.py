@@ -7,8 +7,8 @@ signs.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison
 from answerkey.metrics_core.llm.cost import Cost, total_usd
@@ -282,11 +282,33 @@ def price(cost: float | None) -> str:
     return "price unknown" if cost is None else dollars(cost)
 
 
+def spent_on_judges(manifest: Mapping[str, Any]) -> list[str]:
+    """For each judge that the run of a report has asked, its calls, tokens and dollars.
+
+    >>> one = {"judge": "openai/m", "calls": 1200, "tokens_in": 90000, "tokens_out": 4000, "cost_usd": 0.5}
+    >>> spent_on_judges({"judge": {"by_judge": [{**one, "reserved_usd": 0.02}]}})
+    ['openai/m: 1,200 calls, 90,000 tokens sent, 4,000 received, $0.5000 at most ($0.0200 for calls of unknown cost)']
+    >>> spent_on_judges({"judge": {"by_judge": [{**one, "cost_usd": None, "reserved_usd": 0.0}]}})
+    ['openai/m: 1,200 calls, 90,000 tokens sent, 4,000 received, price unknown']
+    """
+    lines = []
+    for one in (manifest.get("judge") or {}).get("by_judge") or ():
+        calls = f"{one['calls']:,} call{'' if one['calls'] == 1 else 's'}"
+        cost = price(one["cost_usd"])
+        if one["cost_usd"] is not None and one["reserved_usd"]:
+            cost = f"{cost} at most ({dollars(one['reserved_usd'])} for calls of unknown cost)"
+        tokens = f"{one['tokens_in']:,} tokens sent, {one['tokens_out']:,} received"
+        lines.append(f"{one['judge']}: {calls}, {tokens}, {cost}")
+    return lines
+
+
 def what_it_costs(models: Sequence[str], limits: CallLimits, estimates: Sequence[Cost]) -> str:
     """Which models a run will ask, how often, what it may cost, and its limits, in a sentence."""
     calls, known = (sum(getattr(one, name) for one in estimates) for name in ("calls", "in_ledger"))
     limited = [f"{limits.max_calls:,} calls"] if limits.max_calls is not None else []
     limited += [dollars(limits.max_cost_usd)] if limits.max_cost_usd is not None else []
+    total = limits.max_cost_total_usd
+    limited += [f"{dollars(total)} a month for all runs together"] if total is not None else []
     return (
         f"{', '.join(models)} will be asked {calls:,} times ({known:,} replies are in the ledger), about "
         f"{price(total_usd(estimates))}; limit: {' and '.join(limited) or 'none'}"

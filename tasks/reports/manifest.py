@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -13,7 +14,7 @@ from typing import Any
 import answerkey.metrics_core
 from answerkey.metrics_core.judges.options import OFFLINE, OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
-from answerkey.metrics_core.llm.ledger import Spent
+from answerkey.metrics_core.llm.ledger import JudgeSpent, Spent
 from answerkey.metrics_core.llm.ledger_place import ledger_exists, open_ledger
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.sample import content_hash
@@ -84,7 +85,7 @@ def _declared(metric: Metric) -> dict[str, Any]:
 def _judge(options: JudgeOptions, access: Access) -> dict[str, Any]:
     from answerkey.metrics_core.offline_judge.matcher import about
 
-    spent = spent_by(access)
+    spent, by_judge = spent_by(access), spent_by_judge(access)
     return {
         "judges": list(options.labels),
         **({"about": about()} if options.offline or options.cascade else {}),
@@ -95,8 +96,10 @@ def _judge(options: JudgeOptions, access: Access) -> dict[str, Any]:
         # A sum that leaves calls out would look like the price of all of them.
         "cost_usd": None if spent.unpriced else spent.cost_usd,
         "unpriced": spent.unpriced,
+        **({"by_judge": [asdict(one) for one in by_judge]} if by_judge else {}),
         "max_calls": options.max_calls or None,
         "max_cost_usd": options.max_cost_usd or None,
+        **({"max_cost_total_usd": options.max_cost_total_usd} if options.max_cost_total_usd else {}),
     }
 
 
@@ -108,11 +111,20 @@ def spent_by(access: Access) -> Spent:
     """
     if not ledger_exists(access.ledger):
         return Spent()
-    ledger = open_ledger(access.ledger)
-    try:
+    with closing(open_ledger(access.ledger)) as ledger:
         return ledger.spent(access.run)
-    finally:
-        ledger.close()
+
+
+def spent_by_judge(access: Access) -> list[JudgeSpent]:
+    """The same for each judge.
+
+    Raises:
+        LedgerError: the ledger cannot be read.
+    """
+    if not ledger_exists(access.ledger):
+        return []
+    with closing(open_ledger(access.ledger)) as ledger:
+        return ledger.spent_by_judge(access.run)
 
 
 def versions() -> dict[str, str]:

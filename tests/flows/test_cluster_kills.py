@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import time
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +25,7 @@ N = 1_000
 """Two shards of judges, one for each worker."""
 ANSWERED = 100
 """Answers that were given when something is killed."""
+AT_ONCE = 16
 GONE_S = 30
 SCORES = """
     SELECT metric, count(*), bit_xor(hash(sample_id, metric, field, status, "value"))
@@ -67,8 +67,8 @@ class Running:
     servers: Servers
 
     def wait(self) -> None:
-        """Until calls are in flight and none is answered any more."""
-        until(lambda: self.run.poll() is not None or (self.judge.answered >= ANSWERED and self.judge.held))
+        """Until both workers have as many calls in flight as they may, and none is answered any more."""
+        until(lambda: self.run.poll() is not None or (self.judge.answered >= ANSWERED and self.judge.held == AT_ONCE))
         assert self.run.poll() is None, self.run.communicate()
 
     def sessions(self, name: str) -> list[int]:
@@ -102,11 +102,9 @@ def process(running: Running, name: str) -> None:
 
 
 def worker(running: Running) -> None:
-    pid = running.servers.cluster.pids()[running.servers.cluster.busy()[0]]
-    os.kill(pid, signal.SIGKILL)
-    until(lambda: not Path(f"/proc/{pid}").exists())
-    # The judge has noticed it as well, since this comes later; what it has for the dead one is answered to nobody.
-    urllib.request.urlopen(f"{running.judge.url}/stats").close()
+    os.kill(running.servers.cluster.pids()[running.servers.cluster.busy()[0]], signal.SIGKILL)
+    # What was on the way to the dead one is answered to nobody.
+    until(lambda: running.judge.stats()["in_flight"] < AT_ONCE)
 
 
 def nanny(running: Running) -> None:
@@ -144,7 +142,7 @@ def test_a_run_in_which_something_is_killed_is_equal_to_one_without(
     file, here = jsonl(tmp_path / "faq.jsonl", rows(N)), tmp_path / "home"
     with JudgeServer(agreeable) as judge:
         asked = ["--metrics", "bleu,meaning_match", "--judge", f"openai/m@{judge.url}", "--probes", "never"]
-        asked += ["--judge-concurrency", "16"]
+        asked += ["--judge-concurrency", f"{AT_ONCE}"]
         undisturbed = cli("evaluate", file, *asked, "--home", here)
         assert undisturbed.returncode == 0, undisturbed.stderr
         assert f"ANSWERKEY_CATALOG has no effect on the home {here}" in undisturbed.stderr

@@ -17,6 +17,7 @@ from answerkey.metrics_core.registry import create
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.publish.page.build import build_page
 from answerkey.tasks.publish.page.markdown import as_markdown
+from answerkey.tasks.publish.text import price, spent_on_judges
 from answerkey.tasks.reports.commit import collect_calls, insert_calls
 from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.score.estimate import estimate_costs
@@ -187,13 +188,23 @@ def test_the_budget_is_shared_by_metrics_and_shards(tmp_path: Path, server: Judg
     )
 
 
+def by_judge(home: Path, run_id: str, label: str) -> dict[str, Any]:
+    """What a run has spent on its one judge, as the warehouse has the calls."""
+    query_ = "SELECT count(*), sum(tokens_in), sum(tokens_out), sum(cost_usd) FROM judge_calls WHERE run = ?"
+    [(calls, sent, received, cost)] = query(home, query_, [run_id])
+    return {
+        "judge": label, "calls": calls, "tokens_in": sent, "tokens_out": received,
+        "cost_usd": None if cost is None else pytest.approx(cost), "reserved_usd": 0.0,
+    }  # fmt: skip
+
+
 def test_the_manifest_says_who_judged_and_what_it_cost(tmp_path: Path, server: JudgeServer) -> None:
     unknown = run(tmp_path, source(tmp_path), ["meaning_match"], options=judged(server.url, max_calls=50))
     label = f"{MODEL}@127.0.0.1:{server.port}/v1"
     [report] = read_reports(Home(tmp_path), unknown.ids)
     assert report.manifest["judge"] == {
         "judges": [label], "jury": "majority", "repeats": 1, "calls": 12, "cost_usd": None, "unpriced": 12,
-        "max_calls": 50, "max_cost_usd": None,
+        "by_judge": [by_judge(tmp_path, unknown.run_id, label)], "max_calls": 50, "max_cost_usd": None,
     }  # fmt: skip
     options = judged(server.url, repeats=3, jury="mean")
     priced = {**options, "judge": options["judge"].model_copy(update={"judges": (f"openai/gpt-4o-mini@{server.url}",)})}
@@ -205,6 +216,8 @@ def test_the_manifest_says_who_judged_and_what_it_cost(tmp_path: Path, server: J
     )  # fmt: skip
     [(cost,)] = query(tmp_path, "SELECT sum(cost_usd) FROM judge_calls WHERE run = ?", [known.run_id])
     assert judge["cost_usd"] == pytest.approx(cost) and cost > 0
+    assert judge["by_judge"] == [by_judge(tmp_path, known.run_id, judge["judges"][0])]
+    assert spent_on_judges(report.manifest)[0].endswith(f" received, {price(cost)}")
     without = run(tmp_path, source(tmp_path), ["bleu"])
     assert "judge" not in read_reports(Home(tmp_path), without.ids)[0].manifest
 

@@ -16,7 +16,18 @@ from answerkey.metrics_core.gate.gate import RuleOutcome
 from answerkey.tasks.publish.page import charts
 from answerkey.tasks.publish.page.model import Page, as_json
 from answerkey.tasks.publish.page.text import breakable, isolated, typeset, visible
-from answerkey.tasks.publish.text import chance, ends, family_note, fixed, human_note, needed, number, percent, signed
+from answerkey.tasks.publish.text import (
+    chance,
+    ends,
+    family_note,
+    fixed,
+    human_note,
+    needed,
+    number,
+    percent,
+    signed,
+    spent_on_judges,
+)
 from answerkey.tasks.warehouse.store import whole
 
 if TYPE_CHECKING:
@@ -41,6 +52,7 @@ def render(page: Page) -> str:
         function.__name__: function
         for function in (
             rule_number, by_slice, name_of_test, one_sided, family_note, human_note, ends, fixed, needed, signed,
+            spent_on_judges,
         )
     }  # fmt: skip
     html = templates.get_template("page.html.j2").render(

@@ -20,6 +20,7 @@ from answerkey.tasks.publish.text import (
     literal,
     number,
     only_one,
+    spent_on_judges,
     table,
     undetectable,
 )
@@ -62,6 +63,9 @@ def _environment() -> Environment:
         "refusals": _refusals,
         "signatures": lambda page: dict.fromkeys(one for field in page.fields for one in field.signatures),
         "judges": lambda page: filter(None, dict.fromkeys(named(release.report.manifest) for release in page.releases)),
+        "spent_on_judges": lambda page: dict.fromkeys(
+            line for release in page.releases for line in spent_on_judges(release.report.manifest)
+        ),
         "most_slices": _MOST_SLICES,
         "most_failures": _MOST_FAILURES,
     }

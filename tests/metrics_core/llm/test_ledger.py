@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from answerkey.metrics_core.llm.ledger import COLUMNS, Budget, CallStatus, Ledger, Spent, Verb
+from answerkey.metrics_core.llm.ledger import COLUMNS, Budget, CallStatus, JudgeSpent, Ledger, Spent, Verb
 from answerkey.metrics_core.llm.ledger_place import open_ledger
 
 FREE = Budget("run")
@@ -252,3 +252,94 @@ def test_of_many_that_claim_at_once_one_gets_each(place: str) -> None:
     assert sorted(got) == sorted(keys)
     for ledger in ledgers:
         ledger.close()
+
+
+# What all runs may spend in a month.
+
+MONTHLY = 1.0
+
+
+def within(run: str, total: float = MONTHLY, **limits: Any) -> Budget:
+    return Budget(run, max_cost_total_usd=total, **limits)
+
+
+def buy(ledger: Ledger, budget: Budget, key: str, most: float, cost: float) -> str:
+    """Make a call, if the budget allows it."""
+    permit, call_id = ledger.start(budget, call(key), most)
+    if permit == "go":
+        ledger.finish(budget, call_id, "usable", most, {"reply": "yes", "cost_usd": cost})
+    return permit
+
+
+def test_a_limit_for_the_month_spans_runs(ledger: Ledger) -> None:
+    assert [buy(ledger, within("one"), f"a{n}", 0.2, 0.1) for n in range(6)] == ["go"] * 6
+    # $0.60 is spent, whatever run it was.
+    assert [buy(ledger, within("two"), f"b{n}", 0.2, 0.1) for n in range(4)] == ["go"] * 3 + ["max_cost_total"]
+    assert buy(ledger, within("two"), "cheap", 0.09, 0.05) == "go"
+    assert buy(ledger, within("three", total=2.0), "more", 0.2, 0.1) == "go"
+    assert buy(ledger, Budget("four"), "free", 5.0, 5.0) == "go"
+    assert buy(ledger, within("three", total=6.0), "late", 0.2, 0.1) == "max_cost_total"
+    assert ledger.spent("one").cost_usd == pytest.approx(0.6)
+
+
+def test_what_was_spent_before_there_was_a_limit_counts(ledger: Ledger) -> None:
+    for n in range(3):
+        buy(ledger, Budget("before"), f"a{n}", 0.3, 0.3)
+    permit, call_id = ledger.start(Budget("before"), call("in flight"), 0.05)
+    assert permit == "go"
+    # $0.90 spent and $0.05 reserved.
+    assert ledger.start(within("after"), call("b"), 0.1) == ("wait", "")
+    ledger.finish(Budget("before"), call_id, "usable", 0.05, {"reply": "yes", "cost_usd": 0.02})
+    assert ledger.start(within("after"), call("b"), 0.1) == ("max_cost_total", "")
+    assert buy(ledger, within("after"), "c", 0.07, 0.01) == "go"
+
+
+def test_the_own_limit_of_a_run_comes_first(ledger: Ledger) -> None:
+    budget = within("run", max_cost_usd=0.25, max_calls=2)
+    assert [buy(ledger, budget, f"a{n}", 0.1, 0.1) for n in range(3)] == ["go", "go", "max_calls"]
+    assert buy(ledger, within("run", max_cost_usd=0.25), "b", 0.1, 0.1) == "max_cost"
+
+
+def test_a_limit_for_the_month_is_exact_over_processes(place: str) -> None:
+    ledgers = [open_ledger(place) for _ in range(4)]
+    try:
+
+        def spend(number: int) -> int:
+            permits = [buy(ledgers[number], within(f"run{number}"), f"{number}-{n}", 0.03, 0.03) for n in range(20)]
+            return permits.count("go")
+
+        with ThreadPoolExecutor(4) as pool:
+            made = sum(pool.map(spend, range(4)))
+        # $1 is enough for 33. One that would have to wait for the others gives up here.
+        assert 30 <= made <= 33
+        spent = sum(ledger.spent(f"run{n}").cost_usd for n, ledger in enumerate(ledgers))
+        assert spent == pytest.approx(0.03 * made)
+        assert buy(ledgers[0], within("last", total=spent + 0.02), "x", 0.03, 0.03) == "max_cost_total"
+        assert buy(ledgers[1], within("last", total=spent + 0.04), "x", 0.03, 0.03) == "go"
+    finally:
+        for one in ledgers:
+            one.close()
+
+
+# What was spent on each judge.
+
+
+def test_what_was_spent_on_each_judge(ledger: Ledger) -> None:
+    def one(judge: str, **result: Any) -> None:
+        _, call_id = ledger.start(FREE, {**call(), "judge": judge}, 0.5)
+        ledger.finish(FREE, call_id, "error" if "code" in result else "usable", 0.5, result)
+
+    for cost in (0.1, 0.2):
+        one("openai/a", reply="yes", tokens_in=100, tokens_out=10, cost_usd=cost)
+    one("openai/a", code="timeout", cost_usd=0.5)
+    one("openai/a", code="http_429")
+    one("openai/b", reply="yes", tokens_in=7, tokens_out=1, cost_usd=None)
+    one("openai/c", code="timeout", cost_usd=None)
+    one("openai/d", code="http_500")
+    assert ledger.spent_by_judge("run") == [
+        JudgeSpent("openai/a", 4, 200, 20, pytest.approx(0.8), 0.5),  # type: ignore[arg-type]
+        JudgeSpent("openai/b", 1, 7, 1, None, 0.0),
+        JudgeSpent("openai/c", 1, 0, 0, None, 0.0),
+        JudgeSpent("openai/d", 1, 0, 0, 0.0, 0.0),
+    ]
+    assert ledger.spent_by_judge("another") == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import select
@@ -23,8 +22,7 @@ import psycopg
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.llm.async_ledger import AsyncLedger
-from answerkey.metrics_core.llm.ledger import COLUMNS, Budget, LedgerError, Spent
+from answerkey.metrics_core.llm.ledger import Budget, LedgerError, Spent
 from answerkey.metrics_core.llm.ledger_place import ledger_exists, open_ledger
 from answerkey.metrics_core.llm.postgres_ledger import PostgresLedger
 from tests.cluster_servers import Postgres
@@ -248,42 +246,6 @@ def test_a_process_whose_connection_was_cut_keeps_its_claims(place: str, postgre
         assert not ledger.claim("a")
         until(lambda: seen(postgres, "SELECT max(gone_since) FROM answerkey_claims") == [(None,)])
         assert process.poll() is None
-    ledger.close()
-
-
-def test_what_is_done_together_is_done_once_where_the_connection_is_cut(
-    place: str, postgres: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    run, calls = Budget("run", max_calls=200), [{**CALL, "request_key": f"{number}"} for number in range(150)]
-
-    async def one(ledger: AsyncLedger, call: dict[str, Any]) -> None:
-        assert await ledger.claim(call["request_key"])
-        permit, call_id = await ledger.start(run, call, 0.5)
-        assert permit == "go"
-        await ledger.finish(run, call_id, "usable", 0.5, {"reply": "yes", "cost_usd": 0.25})
-        await ledger.release(call["request_key"])
-
-    async def work() -> None:
-        ledger = await AsyncLedger.open(place)
-        assert await ledger.claim("ours")
-        cut = 0
-        asking = [asyncio.create_task(one(ledger, call)) for call in calls]
-        while not all(task.done() for task in asking):
-            for (pid,) in await asyncio.to_thread(seen, postgres, OWNERS, []):
-                cut += (await asyncio.to_thread(seen, postgres, "SELECT pg_terminate_backend(%s)", pid)) == [(True,)]
-            await asyncio.sleep(0.02)
-        await asyncio.gather(*asking)
-        assert cut
-        assert not await ledger.claim("ours")
-        await ledger.close()
-
-    asyncio.run(work())
-    ledger = open_ledger(place)
-    assert ledger.spent("run") == Spent(calls=150, cost_usd=37.5)
-    assert Counter(row[COLUMNS.index("status")] for row in ledger.calls()) == {"usable": 150}
-    assert seen(postgres, "SELECT count(*) FROM answerkey_claims WHERE request_key <> 'ours'") == [(0,)]
-    assert caplog.messages == []
-    assert seen(postgres, "SELECT in_flight, reserved FROM answerkey_budgets") == [(0, 0.0)]
     ledger.close()
 
 

@@ -1,0 +1,170 @@
+"""The tables of the ledger in PostgreSQL, and the statements that its verbs are."""
+
+from __future__ import annotations
+
+from answerkey.metrics_core.llm.ledger import COLUMNS
+
+SCHEMA = """
+-- The tables are those of the file, see sqlite_ledger, but for what is said here.
+CREATE TABLE answerkey_ledger (version integer NOT NULL);
+INSERT INTO answerkey_ledger VALUES (2);
+CREATE SEQUENCE answerkey_owners AS integer CYCLE;
+CREATE TABLE answerkey_calls (
+    number bigint GENERATED ALWAYS AS IDENTITY,     -- in the order in which they were sent
+    call_id text PRIMARY KEY,
+    request_key text NOT NULL,
+    judge text NOT NULL, prompt text NOT NULL, run text NOT NULL,
+    kind text NOT NULL, attempt bigint NOT NULL, format text NOT NULL, status text NOT NULL,
+    code text, message text,
+    reserved double precision,
+    started_at double precision NOT NULL, seconds double precision,
+    tokens_in bigint, tokens_out bigint, cost_usd double precision,
+    model text, fingerprint text, finish_reason text, reply text, checksum text
+);
+CREATE INDEX answerkey_calls_by_request ON answerkey_calls (request_key, status);
+-- The owner holds an advisory lock of this number. `gone_since`: when somebody first saw that it does not.
+CREATE TABLE answerkey_claims (request_key text PRIMARY KEY, owner integer NOT NULL, gone_since timestamptz);
+CREATE TABLE answerkey_budgets (
+    run text PRIMARY KEY, calls bigint NOT NULL DEFAULT 0, cost_usd double precision NOT NULL DEFAULT 0,
+    unpriced bigint NOT NULL DEFAULT 0, in_flight bigint NOT NULL DEFAULT 0,
+    reserved double precision NOT NULL DEFAULT 0
+) WITH (fillfactor = 50);
+"""
+LOCKS = 0x616B6C67
+"""The first number of the ledger's advisory locks; the second is an owner's, or 0 while the tables are made."""
+
+ALIVE = f"""EXISTS (
+    SELECT FROM pg_locks AS held
+    WHERE held.locktype = 'advisory' AND held.classid = {LOCKS} AND held.objid = c.owner::oid AND held.objsubid = 2
+      AND held.granted AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+)"""
+SEEN_GONE = f"UPDATE answerkey_claims AS c SET gone_since = clock_timestamp() WHERE gone_since IS NULL AND NOT {ALIVE}"
+SEEN_BACK = "UPDATE answerkey_claims SET gone_since = NULL WHERE owner = %s AND gone_since IS NOT NULL"
+
+CLAIM = f"""
+WITH claimed AS (
+    INSERT INTO answerkey_claims AS c (request_key, owner) VALUES (%(key)s, %(me)s)
+    ON CONFLICT (request_key) DO UPDATE SET
+        owner = CASE WHEN c.gone_since <= clock_timestamp() - %(grace)s THEN excluded.owner ELSE c.owner END,
+        gone_since = CASE WHEN c.owner = excluded.owner OR c.gone_since <= clock_timestamp() - %(grace)s THEN NULL
+                          ELSE coalesce(c.gone_since, clock_timestamp()) END
+    WHERE c.owner = excluded.owner OR NOT {ALIVE}
+    RETURNING owner = %(me)s AS mine, xmax <> 0 AS was_there
+),
+lost AS (
+    SELECT call_id, run, reserved, started_at FROM answerkey_calls
+    WHERE request_key = %(key)s AND status = 'sent' AND reserved IS NOT NULL
+      AND EXISTS (SELECT FROM claimed WHERE mine AND was_there)
+    FOR UPDATE
+),
+forgotten AS (
+    UPDATE answerkey_calls AS c SET cost_usd = nullif(c.reserved, 0), reserved = NULL
+    FROM lost WHERE c.call_id = lost.call_id
+),
+settled AS (
+    UPDATE answerkey_budgets AS b
+    SET in_flight = b.in_flight - sums.calls, reserved = greatest(0, b.reserved - sums.most),
+        cost_usd = b.cost_usd + sums.most
+    FROM (
+        SELECT place, count(*) AS calls, sum(reserved) AS most
+        FROM lost, unnest(ARRAY[run, to_char(to_timestamp(started_at) AT TIME ZONE 'UTC', '"month "YYYY-MM')]) AS place
+        GROUP BY place
+    ) AS sums
+    WHERE b.run = sums.place
+)
+SELECT coalesce((SELECT mine FROM claimed), false)
+"""
+START = """
+WITH permitted AS (
+    INSERT INTO answerkey_budgets AS b (run, calls, in_flight, reserved)
+    SELECT %(run)s, 1, 1, %(most)s
+    WHERE (%(max_calls)s::bigint IS NULL OR %(max_calls)s > 0)
+      AND (%(max_cost)s::double precision IS NULL OR %(most)s <= %(max_cost)s)
+      AND NOT EXISTS (SELECT FROM answerkey_calls WHERE call_id = %(call_id)s)
+    ON CONFLICT (run) DO UPDATE SET
+        calls = b.calls + 1, in_flight = b.in_flight + 1, reserved = b.reserved + %(most)s
+    WHERE (%(max_calls)s::bigint IS NULL OR b.calls < %(max_calls)s)
+      AND (%(max_cost)s::double precision IS NULL OR b.cost_usd + b.reserved + %(most)s <= %(max_cost)s)
+    RETURNING run
+),
+of_month AS (
+    UPDATE answerkey_budgets AS b
+    SET calls = b.calls + 1, in_flight = b.in_flight + 1, reserved = b.reserved + %(most)s
+    FROM permitted WHERE b.run = %(month)s
+),
+sent AS (
+    INSERT INTO answerkey_calls
+        (call_id, run, status, reserved, started_at, request_key, judge, prompt, kind, attempt, format)
+    SELECT %(call_id)s, run, 'sent', %(most)s, %(now)s,
+           %(request_key)s, %(judge)s, %(prompt)s, %(kind)s, %(attempt)s, %(format)s
+    FROM permitted
+    RETURNING call_id
+)
+SELECT EXISTS (SELECT FROM sent) OR EXISTS (SELECT FROM answerkey_calls WHERE call_id = %(call_id)s),
+       b.calls, b.in_flight
+FROM (SELECT) AS always LEFT JOIN answerkey_budgets AS b ON b.run = %(run)s
+"""
+# Both budgets are locked before either is read, the run's first as everywhere: two calls cannot share the last of one.
+START_IN_MONTH = """
+WITH run AS (SELECT * FROM answerkey_budgets WHERE run = %(run)s FOR UPDATE),
+of_month AS (
+    SELECT * FROM answerkey_budgets WHERE run = %(month)s AND (SELECT count(*) FROM run) = 1 FOR UPDATE
+),
+permitted AS (
+    SELECT run.run FROM run, of_month AS m
+    WHERE (%(max_calls)s::bigint IS NULL OR run.calls < %(max_calls)s)
+      AND (%(max_cost)s::double precision IS NULL OR run.cost_usd + run.reserved + %(most)s <= %(max_cost)s)
+      AND m.cost_usd + m.reserved + %(most)s <= %(max_total)s
+      AND NOT EXISTS (SELECT FROM answerkey_calls WHERE call_id = %(call_id)s)
+),
+counted AS (
+    UPDATE answerkey_budgets AS b
+    SET calls = b.calls + 1, in_flight = b.in_flight + 1, reserved = b.reserved + %(most)s
+    FROM permitted WHERE b.run IN (%(run)s, %(month)s)
+),
+sent AS (
+    INSERT INTO answerkey_calls
+        (call_id, run, status, reserved, started_at, request_key, judge, prompt, kind, attempt, format)
+    SELECT %(call_id)s, run, 'sent', %(most)s, %(now)s,
+           %(request_key)s, %(judge)s, %(prompt)s, %(kind)s, %(attempt)s, %(format)s
+    FROM permitted
+    RETURNING call_id
+)
+SELECT EXISTS (SELECT FROM sent) OR EXISTS (SELECT FROM answerkey_calls WHERE call_id = %(call_id)s),
+       run.calls, run.in_flight, run.cost_usd + run.reserved, m.in_flight
+FROM run, of_month AS m
+"""
+NEW_MONTH = """
+INSERT INTO answerkey_budgets (run, calls, cost_usd, in_flight, reserved)
+SELECT %(month)s, count(*), coalesce(sum(cost_usd), 0), count(reserved), coalesce(sum(reserved), 0)
+FROM answerkey_calls WHERE started_at >= %(since)s
+"""
+# Only what the budget still holds for this call is given back: a repeated statement, or a call that was given up for
+# dead and settled, changes it no more.
+FINISH = """
+WITH was AS (SELECT call_id, reserved FROM answerkey_calls WHERE call_id = %(call_id)s FOR UPDATE),
+ended AS (
+    UPDATE answerkey_calls AS c SET status = %(status)s, reserved = NULL, {columns}
+    FROM was WHERE c.call_id = was.call_id
+    RETURNING c.run, was.reserved
+),
+of_run AS (
+    UPDATE answerkey_budgets AS b
+    SET in_flight = b.in_flight - 1, reserved = greatest(0, b.reserved - ended.reserved),
+        cost_usd = b.cost_usd + %(paid)s, unpriced = b.unpriced + %(unpriced)s
+    FROM ended WHERE b.run = ended.run AND ended.reserved IS NOT NULL
+    RETURNING ended.reserved
+)
+UPDATE answerkey_budgets AS b
+SET in_flight = b.in_flight - 1, reserved = greatest(0, b.reserved - of_run.reserved),
+    cost_usd = b.cost_usd + %(paid)s, unpriced = b.unpriced + %(unpriced)s
+FROM of_run WHERE b.run = %(month)s
+"""
+USABLE = """
+SELECT reply, checksum, model, fingerprint, finish_reason, tokens_in, tokens_out, cost_usd
+FROM answerkey_calls WHERE request_key = %s AND status = 'usable' ORDER BY number DESC
+"""
+CALLS = f"SELECT {', '.join(COLUMNS)}, checksum FROM answerkey_calls WHERE request_key = ANY(%s) ORDER BY number"
+EVERY_CALL = (
+    f"SELECT {', '.join(COLUMNS)}, checksum, number FROM answerkey_calls WHERE number > %s ORDER BY number LIMIT %s"
+)
