@@ -73,7 +73,7 @@ def _report(connection: object, dataset: str, report_id: str, one: Made) -> None
     connection.register("a", answers)  # type: ignore[attr-defined]
     execute(
         "INSERT INTO answers "
-        "SELECT ?, ?, ?, id, md5(id || ?), 'answer', correct::VARCHAR, correct, slices, missing, 1 FROM a",
+        "SELECT ?, ?, ?, id, md5(id || ?), 'answer', correct::VARCHAR, correct, slices, missing, 1, NULL FROM a",
         [dataset, one.release, one.release, one.release],
     )
     for name, scores in one.scores.items():

@@ -57,7 +57,8 @@ def test_a_comparison_of_many_rows(tmp_path: Path, scores: tuple[np.ndarray, np.
             )
             ids = [f"s{i:05}" for i in range(N)]
             warehouse.execute(
-                "INSERT INTO answers SELECT 'd', ?, 'a', unnest(?), 'k', 'x', NULL, NULL, MAP {'kind': 'one'}, NULL, 1",
+                "INSERT INTO answers "
+                "SELECT 'd', ?, 'a', unnest(?), 'k', 'x', NULL, NULL, MAP {'kind': 'one'}, NULL, 1, NULL",
                 [name, ids],
             )
             warehouse.execute(
