@@ -73,7 +73,7 @@ class Deployed:
         found = self.ask("POST", "flow_runs/filter", {"flow_runs": wanted, "sort": "EXPECTED_START_TIME_ASC"})
         return [run for run in found if run["state_name"] != "Scheduled" or not run["auto_scheduled"]]
 
-    def wait(self, run_id: str, seconds: float = 180.0) -> Run:
+    def wait(self, run_id: str, seconds: float = 300.0) -> Run:
         """The run once it has ended."""
         return until(lambda: found if (found := self.run(run_id))["state_type"] in FINAL else None, seconds, run_id)
 

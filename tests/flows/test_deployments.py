@@ -25,6 +25,8 @@ from tests.tasks.staging_help import jsonl, query
 KEY = "sk-canary-form-0123456789abcdef"
 LEXICAL = {"metrics": ["contains", "bleu"]}
 
+pytestmark = pytest.mark.timeout(900)
+
 
 @pytest.fixture(scope="module")
 def deployed(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployed]:
@@ -188,7 +190,7 @@ def _kill_with_a_heartbeat(deployed: Deployed, doomed: subprocess.Popen[bytes]) 
         found = deployed.ask("POST", "events/filter", {"filter": wanted, "limit": 50})["events"]
         return True if any(event["resource"]["prefect.resource.name"] == "evaluate doomed" for event in found) else None
 
-    until(beat, 60, "the heartbeat of the run to be killed")
+    until(beat, 300, "the heartbeat of the run to be killed")
     doomed.send_signal(signal.SIGKILL)
     doomed.wait()
 
@@ -206,7 +208,7 @@ def test_an_event_starts_the_evaluation_once(deployed: Deployed, tmp_path: Path)
         runs = deployed.runs_of("evaluate-new")[before:]
         return runs if len(runs) == 2 else None
 
-    runs = [deployed.wait(run["id"]) for run in until(started, 60, "two runs by the automation")]
+    runs = [deployed.wait(run["id"]) for run in until(started, 300, "two runs by the automation")]
     assert [(run["state_type"], run["parameters"]["waiting"]) for run in runs] == [
         ("COMPLETED", {"release": "faq/gpt-5", "at_most": 10})
     ] * 2
@@ -234,7 +236,7 @@ def test_the_schedule_finds_what_no_event_told(deployed: Deployed, tmp_path: Pat
     # The scheduler looks at once only at what has changed itself; at everything each minute.
     deployed.ask("PATCH", f"deployments/{deployment['id']}", {"concurrency_limit": 2})
     try:
-        [run] = until(lambda: deployed.runs_of("evaluate-new")[before:][:1] or None, 90, "a scheduled run")
+        [run] = until(lambda: deployed.runs_of("evaluate-new")[before:][:1] or None, 300, "a scheduled run")
     finally:
         deployed.ask("PATCH", path, {"active": False})
     done = deployed.wait(run["id"])
@@ -250,23 +252,26 @@ def test_the_schedule_finds_what_no_event_told(deployed: Deployed, tmp_path: Pat
 
 @pytest.mark.usefixtures("rerun")
 def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed: Deployed, tmp_path: Path) -> None:
-    n, at_once = 24, 2
+    n, at_once, answered = 24, 2, 8
     rows = jsonl(tmp_path / "killed.jsonl", questions(n))
-    with JudgeServer(agreeable, latency=0.5) as judge:
+    with JudgeServer(agreeable, holds=lambda server: server.answered >= answered) as judge:
         judging = {"judges": [f"openai/x@{judge.url}"], "key_from": "secret:judge-key-of-the-form"}
         judging |= {"concurrency": at_once}
         forms = {"data": {"answers": rows}, "scoring": {"metrics": ["meaning_match"]}, "judging": judging}
         run_id = deployed.start("evaluate", {**forms, "page": False})
-        until(lambda: True if judge.n_requests >= 8 else None, 120, "some requests")
+        until(lambda: True if judge.n_requests > answered else None, 300, "some requests")
         pid = int(str(deployed.run(run_id)["infrastructure_pid"]).rpartition(":")[2])
         os.kill(pid, signal.SIGKILL)
-        crashed = deployed.wait(run_id, 30)
+        judge.release()
+        crashed = deployed.wait(run_id)
+        # By the worker, which looks at its processes; the automation would say so after three heartbeats.
         assert crashed["state_type"] == "CRASHED", crashed["state"]
+        assert not crashed["state"]["message"].startswith("no heartbeat")
         # The worker reports the crash a second time; a retry before that would crash by it.
         told = {"event": {"name": ["prefect.worker.executed-flow-run"]}}
         told |= {"related": {"id": [f"prefect.flow-run.{run_id}"]}}
         until(
-            lambda: deployed.ask("POST", "events/filter", {"filter": told})["events"] or None, 60, "the worker's word"
+            lambda: deployed.ask("POST", "events/filter", {"filter": told})["events"] or None, 300, "the worker's word"
         )
         assert query(deployed.home, "SELECT status FROM runs WHERE dataset = 'killed'") == [("running",)]
         with _pointed_at(deployed):
@@ -278,7 +283,7 @@ def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed: Dep
         # As the button in the UI does.
         state = {"type": "SCHEDULED", "name": "AwaitingRetry", "message": "Retry from the UI"}
         deployed.ask("POST", f"flow_runs/{run_id}/set_state", {"state": state, "force": True})
-        until(lambda: True if deployed.run(run_id)["state_type"] not in FINAL_STATES else None, 10, "the retry")
+        until(lambda: True if deployed.run(run_id)["state_type"] not in FINAL_STATES else None, 100, "the retry")
         done = deployed.wait(run_id)
         assert done["state_type"] == "COMPLETED", (done["state"], deployed.messages(run_id))
         # Only what was in flight when it died, and has no answer, was asked twice.
@@ -338,7 +343,7 @@ def test_a_person_fills_the_form_in_a_browser(deployed: Deployed, tmp_path: Path
         before = len(deployed.runs_of("evaluate"))
         field(page, "Threshold (Optional)", "input").fill("0")
         field(page, "Threshold (Optional)", "input").blur()
-        started = until(lambda: submitted(page, deployed, before), 90, "the run of the form")
+        started = until(lambda: submitted(page, deployed, before), 300, "the run of the form")
         run_id = started[0]["id"]
         page.goto(f"{base}/runs/flow-run/{run_id}")
         page.get_by_text("Completed", exact=True).first.wait_for(timeout=250_000)
@@ -377,7 +382,7 @@ def test_housekeeping_finds_what_never_started_and_what_went_silent(deployed: De
 def test_a_run_without_a_heartbeat_is_marked_by_the_automation(deployed: Deployed) -> None:
     tidying = deployed.start("housekeeping", {})
     runs = deployed.ask("POST", "flow_runs/filter", {"flow_runs": {"name": {"any_": ["evaluate doomed"]}}})
-    [run] = [deployed.wait(run["id"], 150) for run in runs]
+    [run] = [deployed.wait(run["id"]) for run in runs]
     assert run["state_type"] == "CRASHED"
     assert run["state"]["message"].startswith("no heartbeat for 90 seconds")
     assert deployed.wait(tidying)["state_type"] == "COMPLETED"
@@ -385,7 +390,7 @@ def test_a_run_without_a_heartbeat_is_marked_by_the_automation(deployed: Deploye
     def said() -> bool | None:
         return True if any("runs closed in the warehouse" in line for line in deployed.messages(tidying)) else None
 
-    until(said, 10, "what the tidying did")
+    until(said, 100, "what the tidying did")
 
 
 def _schedule(deployed: Deployed, name: str) -> Run:
