@@ -155,7 +155,7 @@ def test_two_evaluations_at_once_on_one_home(
     save_secret("judge-key-of-the-form", KEY)
     many = jsonl(tmp_path / "many.jsonl", [{**row, "release": "other"} for row in questions(300)])
     with JudgeServer(agreeable) as judge:
-        judging = {"judges": [f"openai/x@{judge.url}"], "key_from": "secret:judge-key-of-the-form"}
+        judging = {"judges": [f"openai/x@{judge.url}"], "key_from": "secret:judge-key-of-the-form", "probes": "never"}
         scoring = {"metrics": ["contains", "meaning_match"]}
         first = deployed.start("evaluate", {"scoring": scoring, "judging": judging})
         second = deployed.start("evaluate", {"data": {"answers": many}, "scoring": LEXICAL, "page": False})
