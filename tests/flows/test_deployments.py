@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from answerkey.metrics_core.registry import DEFAULT_METRICS, METRICS
+from answerkey.metrics_core.registry import ASKED, DEFAULT_METRICS, METRICS
 from answerkey.tasks.maintenance import close_runs, mark_dead_runs
 from answerkey.tasks.warehouse.home import Home
 from tests.flows.conftest import ROOT, command
@@ -92,7 +92,7 @@ def test_the_forms_are_for_people(deployed: Deployed) -> None:
     form = deployed.deployment("evaluate")["parameter_openapi_schema"]
     assert list(form["properties"])[:4] == ["data", "scoring", "judging", "limits"]
     metrics = form["definitions"]["Scoring"]["properties"]["metrics"]
-    assert metrics["items"] == {"type": "string", "enum": list(METRICS)}
+    assert metrics["items"] == {"type": "string", "enum": [*METRICS, *ASKED]}
     assert metrics["default"] == list(DEFAULT_METRICS)
     # Any text: a metric of one's own is an import path.
     assert form["definitions"]["Scoring"]["properties"]["own_metrics"]["items"] == {"type": "string"}
