@@ -82,6 +82,7 @@ def test_killed_within_a_migration_the_next_session_does_it_again(old: Home) -> 
     assert len(query(old, MIGRATIONS)) == 1
 
 
+@pytest.mark.slow
 def test_several_processes_migrate_once(old: Home) -> None:
     script = (
         "import sys; from answerkey.tasks.reports.report import latest_run\n"
@@ -94,6 +95,7 @@ def test_several_processes_migrate_once(old: Home) -> None:
     assert len(query(old, MIGRATIONS)) == 1
 
 
+@pytest.mark.slow
 def test_a_dump_of_the_catalog_brings_the_old_version_back(
     old: Home, postgres_server: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
