@@ -32,6 +32,7 @@ from answerkey.metrics_core.llm.rate_limit import Queue, Signal, Ticket
 from answerkey.metrics_core.llm.reply import Code, Unreadable, without_thoughts
 from answerkey.metrics_core.llm.request import Message, Request, repair
 from answerkey.metrics_core.llm.response_format import FormatNegotiation, ResponseFormat
+from answerkey.metrics_core.llm.spans import span_of
 from answerkey.metrics_core.llm.spending import Bill, Purchase, Spending
 from answerkey.metrics_core.llm.transport import CallError, Reply, Transport
 from answerkey.metrics_core.llm.untrusted import cut, one_line
@@ -367,7 +368,14 @@ class Client:
 
     async def _send(self, attempt: Attempt, transport: Transport, timeout_s: float) -> Reply:
         settings = attempt.response_format.settings(attempt.request, attempt.max_tokens)
-        return await transport.send(attempt.model, attempt.messages, settings, timeout_s)
+        with span_of(attempt.model, settings) as span:
+            try:
+                reply = await transport.send(attempt.model, attempt.messages, settings, timeout_s)
+            except CallError as error:
+                span.failed(error)
+                raise
+            span.replied(reply)
+            return reply
 
     def _cut_short(self, attempt: Attempt, error: CallError) -> bool:
         """Whether a call ended because the time of its question did: that says nothing of the server."""

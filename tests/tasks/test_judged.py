@@ -205,6 +205,9 @@ def test_the_manifest_says_who_judged_and_what_it_cost(tmp_path: Path, server: J
     assert report.manifest["judge"] == {
         "judges": [label], "jury": "majority", "repeats": 1, "calls": 12, "cost_usd": None, "unpriced": 12,
         "by_judge": [by_judge(tmp_path, unknown.run_id, label)], "max_calls": 50, "max_cost_usd": None,
+        "answered": {"meaning_match": {label: {
+            "models": {MODEL.partition("/")[2]: 12}, "fingerprints": {"fp_judge_server": 12},
+        }}},
     }  # fmt: skip
     options = judged(server.url, repeats=3, jury="mean")
     priced = {**options, "judge": options["judge"].model_copy(update={"judges": (f"openai/gpt-4o-mini@{server.url}",)})}
