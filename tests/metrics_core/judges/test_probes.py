@@ -203,6 +203,17 @@ def test_an_estimate_counts_them(metric: type[JudgeMetric], judges: int, judge_s
     assert (again.calls, again.probes) == (0, 0)
 
 
+def test_judges_that_may_stand_in_are_probed_too(judge_server: Serve) -> None:
+    server = judge_server(knowing)
+    asked = probed(server)
+    fallbacks = (f"openai/stand-in@{server.url}",)
+    one = MeaningMatch(asked.judge.model_copy(update={"fallbacks": fallbacks}), access=asked.access)
+    foreseen = estimate_cost(one, ROWS)
+    assert foreseen.probes == 2 * (12 + N_BETWEEN)
+    one.measure(ROWS)
+    assert server.n_requests == foreseen.calls
+
+
 def _counted(body: Body, probe: Probe) -> str:
     """The right reply about facts: all of them match, or none."""
     [reference] = data_of(body)["references"]
