@@ -180,22 +180,27 @@ def _by_release(
         return
     yield title_line(title)
     width = max(cell_len(report.release) for report in reports)
+    longest = max((len(_counts(score)) for _, scores in lines for score in scores if score), default=0)
     for name, scores in lines:
         yield title_line(name)
-        yield from (
-            _of_release(report.release, width, score) for report, score in zip(reports, scores, strict=True) if score
-        )
+        for report, score in zip(reports, scores, strict=True):
+            if score:
+                yield _of_release(report.release, width if fits(width + longest + 27) else None, score)
     yield ""
 
 
-def _of_release(release: str, width: int, score: Score) -> str:
-    """A release in a line with its number, or on two."""
-    counts = f"{score.n_scored:,}/{score.n_total:,}" + (f" in {_clusters(score)} clusters" if score.n_clusters else "")
-    numbers = f"{number(score.mean)}  {ends(score.ci_low, score.ci_high):<14}  [dim]{counts}[/dim]"
+def _of_release(release: str, width: int | None, score: Score) -> str:
+    """A release, in `width` columns, in a line with its number; without a width, on two lines."""
+    numbers = f"{number(score.mean)}  {ends(score.ci_low, score.ci_high):<14}  [dim]{_counts(score)}[/dim]"
     name = escape(one_line(release))
-    if fits(width + len(counts) + 27):
-        return f"  {name}{' ' * (width - cell_len(release))}  {numbers}"
-    return f"  {name}\n    {numbers}"
+    if width is None:
+        return f"  {name}\n    {numbers}"
+    return f"  {name}{' ' * (width - cell_len(release))}  {numbers}"
+
+
+def _counts(score: Score) -> str:
+    clusters = f" in {_clusters(score)} clusters" if score.n_clusters else ""
+    return f"{score.n_scored:,}/{score.n_total:,}{clusters}"
 
 
 def _cell(score: Score | None) -> Text | str:

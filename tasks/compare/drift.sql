@@ -2,29 +2,37 @@
 -- The samples of the trailing reports: the mean of their numbers, and the number of the newest report; NULL where it
 -- has none. A sample with another question or other references, or with other facts where $facts, is another sample.
 -- A question that one version lacks because it lacks the column is not a different question.
+-- Texts are compared once for each version of the data set, not for each report.
 WITH numbers AS (
-    SELECT report_id, sample_id, avg("value") AS "value"
+    SELECT report_id, dataset, dataset_version, sample_id, avg("value") AS "value"
     FROM scores
     WHERE report_id IN (SELECT unnest($reports)) AND metric = $metric AND field = $field AND status = 'scored'
-    GROUP BY report_id, sample_id
+    GROUP BY ALL
+),
+versions AS (
+    SELECT DISTINCT dataset, dataset_version
+    FROM reports WHERE report_id IN (SELECT unnest($reports)) AND report_id <> $newest
+),
+now AS (
+    SELECT s.* FROM samples s JOIN reports r USING (dataset, dataset_version) WHERE r.report_id = $newest
 ),
 asked AS (
-    SELECT r.report_id, s.* FROM reports r JOIN samples s USING (dataset, dataset_version)
-    WHERE r.report_id IN (SELECT unnest($reports))
+    SELECT s.dataset, s.dataset_version, sample_id, coalesce(now."cluster", s."cluster") AS "cluster"
+    FROM samples s JOIN versions USING (dataset, dataset_version) LEFT JOIN now USING (sample_id)
+    WHERE now.sample_id IS NULL
+        OR coalesce(now.question = s.question, true)
+            AND list_sort(now."references") IS NOT DISTINCT FROM list_sort(s."references")
+            AND (NOT $facts OR list_sort(now.facts) IS NOT DISTINCT FROM list_sort(s.facts))
 ),
-newest AS (FROM asked LEFT JOIN numbers USING (report_id, sample_id) WHERE report_id = $newest)
-SELECT avg(o."value") AS trailing,
-       any_value(newest."value") AS newest,
-       bool_or(coalesce(newest."cluster", asked."cluster") IS NOT NULL) AS clustered,
-       dense_rank() OVER (ORDER BY coalesce('cluster ' || any_value(coalesce(newest."cluster", asked."cluster")),
-                                            'sample ' || sample_id)) AS "cluster"
-FROM numbers o JOIN asked USING (report_id, sample_id) LEFT JOIN newest USING (sample_id)
-WHERE o.report_id <> $newest
-    AND (newest.sample_id IS NULL
-        OR coalesce(newest.question = asked.question, true)
-            AND list_sort(newest."references") IS NOT DISTINCT FROM list_sort(asked."references")
-            AND (NOT $facts OR list_sort(newest.facts) IS NOT DISTINCT FROM list_sort(asked.facts)))
-GROUP BY sample_id ORDER BY sample_id
+"before" AS (
+    SELECT sample_id, avg("value") AS trailing, any_value("cluster") AS "cluster"
+    FROM numbers JOIN asked USING (dataset, dataset_version, sample_id) WHERE report_id <> $newest GROUP BY sample_id
+)
+SELECT "before".trailing,
+       newest."value" AS newest,
+       "cluster" IS NOT NULL AS clustered,
+       dense_rank() OVER (ORDER BY coalesce('cluster ' || "cluster", 'sample ' || sample_id)) AS "cluster"
+FROM "before" LEFT JOIN (FROM numbers WHERE report_id = $newest) newest USING (sample_id) ORDER BY sample_id
 
 -- name: judged_by
 -- The models and the configurations that answered for the judges of each report, as their providers name them.
