@@ -253,6 +253,11 @@ def _parquet_ranges(file: Path, size: int, work: Path) -> Iterator[tuple[int, in
     with scratch(work) as connection:
         try:
             [(n_rows,)] = connection.execute(_SQL["n_rows"], source).fetchall()
+            [(has_file_row_number,)] = connection.execute(_SQL["has_file_row_number"], source).fetchall()
+            if has_file_row_number:
+                # DuckDB cannot number the rows of a file that has a column of this name.
+                yield 0, n_rows, partial(write_parquet, connection, _SQL["all_rows"], parameters=source)
+                return
             step = max(size // row_bytes(str(file)), 1)
             for first in range(0, n_rows, step):
                 end = min(first + step, n_rows)

@@ -73,6 +73,15 @@ def test_ranges_of_a_parquet_file_have_its_types(tmp_path: Path) -> None:
     assert_same(Source(str(file), paths=paths, slices=("meta.deep.cost",)), tmp_path, 200_000, 4)
 
 
+def test_a_parquet_file_with_a_column_file_row_number_is_one_range(tmp_path: Path) -> None:
+    file = tmp_path / "answers.parquet"
+    duckdb.sql(
+        "COPY (SELECT 'p' || i AS id, 'x' AS answer, 'y' AS reference, i AS File_Row_Number FROM range(99) t(i)) "
+        f"TO '{file}'"
+    )
+    assert_same(Source(str(file), slices=("File_Row_Number",)), tmp_path, 100, 1)
+
+
 def test_the_rows_of_several_files_are_numbered_through(tmp_path: Path) -> None:
     folder = tmp_path / "answers"
     for n, tail in enumerate(["", "\n \n\n", "nothing\n\n"]):
