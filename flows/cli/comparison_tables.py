@@ -38,6 +38,7 @@ from answerkey.tasks.traces.summary import BUCKETS, Funnel, Period
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.gate.simulate import SelfTest
+    from answerkey.metrics_core.judges.learning import Learned
     from answerkey.tasks.gate.calibrate import Calibration
     from answerkey.tasks.gate.verdicts import LooksTaken, ReleaseVerdict
 
@@ -472,3 +473,23 @@ def print_over_time(rule: str, name: str, periods: Sequence[Period], drift: Drif
     page = grid(f"{name} of {rule} by {by}", *_drawn(head, rows, axis, periods), left=[axis.head])
     warning = ["[yellow]![/yellow] numbers of different methods are not comparable: the metric or its judge changed"]
     show(*page, *(warning if several else []), _drifted(drift))
+
+
+def print_learned(learned: Learned, out: str, *, as_json: bool) -> None:
+    """What examples from labels change, and the examples."""
+    gain, rubric = learned.gain, learned.rubric
+    low, high = (gain.interval.low, gain.interval.high) if gain.interval else (None, None)
+    if as_json:
+        about: dict[str, object] = {"n": learned.n, "corrected": learned.corrected}
+        about |= {"before": gain.old, "after": gain.new, "gain": gain.difference, "gain_low": low, "gain_high": high}
+        about["rubric"] = rubric.text
+        print(json.dumps(about, indent=2, ensure_ascii=False, allow_nan=False))
+        return
+    within = "" if low is None or high is None else f" (95 % interval {low:+.3f} to {high:+.3f})"
+    shown = "" if low is not None and low > 0 else ". That is no gain that these labels show"
+    print(
+        f"{rubric.name}: {learned.n:,} labelled answers, {learned.corrected:,} of which the judge got wrong. On those "
+        f"from which no example was chosen it agrees with {gain.old:.1%} as the rubric is, and with {gain.new:.1%} "
+        f"with chosen examples: {gain.difference:+.3f}{within}{shown}."
+    )
+    print(f"The rubric is in {out}." if out else f"\n{rubric.text}")

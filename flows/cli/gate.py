@@ -1,4 +1,4 @@
-"""`answerkey gate` and `answerkey calibrate`."""
+"""`answerkey gate`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cyclopts import Parameter
 
 from answerkey.flows.cli.compare import NewReport, OldReport, write_page
 from answerkey.flows.cli.main import heading
-from answerkey.flows.cli.options import HOME, OUTPUT, AsJson, Dataset, HomeOption
+from answerkey.flows.cli.options import HOME, OUTPUT, Dataset, HomeOption
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.policy import Looks
 
@@ -134,57 +134,6 @@ def _write_page(home: Home, gated: ReleaseVerdict, file: Path) -> None:
     ids = [one for one in (gated.old, gated.new) if is_known(home, one)]
     pairs = [compare(home, *ids, primary=primary_field(home, ids, gated.primary))] if len(ids) > 1 else []
     write_page(home, ids, file, pairs, [gated])
-
-
-def calibrate(
-    name: Annotated[
-        str, Parameter(metavar="METRIC.FIELD", help="What to calibrate, for instance meaning_match.match.")
-    ],
-    /,
-    *,
-    report: Annotated[
-        list[str] | None,
-        Parameter("--report", help="A report, or the name of a release. May be repeated. Without: the newest run."),
-    ] = None,
-    labels: Annotated[
-        str,
-        Parameter(
-            "--labels",
-            help="A file with id, label and release. If it has a column score, those scores are calibrated.",
-        ),
-    ] = "",
-    mapping: Annotated[
-        list[str] | None,
-        Parameter(
-            "--map",
-            metavar="KEY=PATH",
-            help="Where a column of that file is: id, release, label, second (another annotator), score, cluster.",
-        ),
-    ] = None,
-    seed: Annotated[int, Parameter("--seed", help="Seed of the bootstrap.")] = 0,
-    as_json: AsJson = False,
-    home: HomeOption = HOME,
-) -> int:
-    """Compare a metric or judge with human labels: those that came with the answers, or of a file.
-
-    The result is kept, and a gate can demand it.
-    """
-    from answerkey.flows.cli.comparison_tables import print_calibration
-    from answerkey.tasks.gate.calibrate import calibrate as calibrate_metric
-    from answerkey.tasks.gate.calibrate import columns_of, store_calibration
-
-    if mapping and not labels:
-        raise UserError("--map names columns of a labels file; give --labels FILE as well")
-    result = calibrate_metric(home, name, reports=report or [], labels=labels, mapping=mapping or [], seed=seed)
-    store_calibration(home, result)
-    if as_json:
-        about: dict[str, Any] = {"metric": result.name, "signature": result.signature, "reports": result.report_ids}
-        about |= {"labels": result.labels, "n_without_score": result.n_without_score}
-        parts = [columns_of(result, part) for part in result.parts]
-        print(json.dumps({**about, "calibrations": parts}, indent=2, ensure_ascii=False, allow_nan=False))
-    else:
-        print_calibration(result)
-    return 0
 
 
 def _policy(policy: str, primary: str | None, margin: float | None, looks: Looks | None, rules: list[str]) -> Policy:

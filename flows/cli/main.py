@@ -103,11 +103,12 @@ _COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
             "answerkey gate gpt-4 gpt-5 --policy gate.yaml --self-test",
         ),
         "calibrate": (
-            "gate", "Compare a metric or judge with human labels.\n\n"
+            "calibrate", "Compare a metric or judge with human labels.\n\n"
             "The labels are those that came with the answers, or those in a file. The result is kept, and a gate can "
-            "require it.",
+            "require it. With --learn, a rubric gets examples from them instead, which are tried on other answers.",
             "answerkey calibrate meaning_match.match",
             "answerkey calibrate meaning_match.match --labels labels.csv --map second=annotator_2",
+            "answerkey calibrate tone.score --rubric tone.yaml --learn 4 --out tone2.yaml --judge openai/gpt-4o-mini",
         ),
     },
     "Releases": {

@@ -111,6 +111,23 @@ class Rubric:
         """The scale as a signature has it: `no=0,yes=1`."""
         return ",".join(f"{label}={value:.6g}" for label, value in sorted(self.scale))
 
+    @property
+    def text(self) -> str:
+        """The rubric as a file: `read_rubric` reads the same from it."""
+        import yaml
+
+        plain = "yes/no" if self.scale == _YES_NO else dict(self.scale)
+        examples = [
+            {**self.shown(one.sample), "verdict": one.verdict, **({"reason": one.reason} if one.reason else {})}
+            for one in self.examples
+        ]
+        content = {
+            "name": self.name, "version": self.version, "summary": self.summary, "inputs": list(self.inputs),
+            "field": self.field, "scale": plain, "criterion": self.criterion, "examples": examples,
+        }  # fmt: skip
+        kept = {key: value for key, value in content.items() if value}
+        return str(yaml.safe_dump(kept, allow_unicode=True, sort_keys=False, width=100))
+
     def shown(self, sample: Sample) -> dict[str, object]:
         """The fields of a sample that the judge is shown."""
         texts: Mapping[Input, object] = {

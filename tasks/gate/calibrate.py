@@ -55,7 +55,9 @@ class Calibration:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class LabelledScore:
+    """The score of an answer, and what people said of it; None where there is none."""
+
     sample_id: str
     release: str
     score: float | None
@@ -94,15 +96,31 @@ def calibrate(
         raise UserError(f"{name}: write METRIC.FIELD, for instance meaning_match.match")
     given = read_labels(labels, mapping)[0] if labels else []
     if any(row.score is not None for row in given):
-        rows = [_Row(r.sample_id, r.release or "all", r.score, r.label, r.cluster, r.repeat, r.second) for r in given]
+        rows = [
+            LabelledScore(r.sample_id, r.release or "all", r.score, r.label, r.cluster, r.repeat, r.second)
+            for r in given
+        ]
         return _calibrated(name, f"{metric}|{STORED}", (), labels, rows, seed)
+    found, signature, rows = labelled_scores(home, name, reports, labels, given)
+    return _calibrated(name, signature, tuple(r.report_id for r in found), labels or OWN_LABELS, rows, seed)
+
+
+def labelled_scores(
+    home: Home, name: str, reports: Sequence[str], labels: str, given: Sequence[LabelRow]
+) -> tuple[list[Report], str, list[LabelledScore]]:
+    """The reports, the signature that they share, and the scores of METRIC.FIELD `name`.
+
+    The labels are those that came with the answers, or those `given` by the file `labels`.
+
+    Raises:
+        UserError: no such report or field, several signatures, or no label is about an answer of the reports.
+    """
+    metric, _, field = name.partition(".")
     ids = [report_named(home, one) for one in reports] or latest_run(home)
     found = read_reports(home, list(dict.fromkeys(ids)))
     signature = _signature(found, name)
     rows = [row for report in found for row in _scores(home, report, metric, field)]
-    if labels:
-        rows = _with_labels(rows, given, labels, found)
-    return _calibrated(name, signature, tuple(r.report_id for r in found), labels or OWN_LABELS, rows, seed)
+    return found, signature, _with_labels(rows, given, labels, found) if labels else rows
 
 
 def _signature(reports: Sequence[Report], name: str) -> str:
@@ -120,16 +138,18 @@ def _signature(reports: Sequence[Report], name: str) -> str:
     return str(next(iter(by_signature)))
 
 
-def _scores(home: Home, report: Report, metric: str, field: str) -> list[_Row]:
+def _scores(home: Home, report: Report, metric: str, field: str) -> list[LabelledScore]:
     with home.warehouse.reading() as warehouse:
         found = warehouse.execute(
             _SQL["scores"],
             [report.answers_version, report.report_id, metric, field],
         ).fetchall()
-    return [_Row(*row) for row in found]
+    return [LabelledScore(*row) for row in found]
 
 
-def _with_labels(rows: list[_Row], given: Sequence[LabelRow], file: str, reports: Sequence[Report]) -> list[_Row]:
+def _with_labels(
+    rows: list[LabelledScore], given: Sequence[LabelRow], file: str, reports: Sequence[Report]
+) -> list[LabelledScore]:
     """The rows with the labels of the file instead of their own, and one without a score for any other label."""
     labels = {(row.release, row.sample_id, row.repeat): row for row in given}
     if len(reports) > 1 and any(not row.release for row in given):
@@ -146,12 +166,12 @@ def _with_labels(rows: list[_Row], given: Sequence[LabelRow], file: str, reports
         correct, second = (label.label, label.second) if label else (None, None)
         merged.append(replace(row, correct=correct, second=second))
     return merged + [
-        _Row(row.sample_id, row.release or only, None, row.label, row.cluster, row.repeat) for row in strange
+        LabelledScore(row.sample_id, row.release or only, None, row.label, row.cluster, row.repeat) for row in strange
     ]
 
 
 def _calibrated(
-    name: str, signature: str, report_ids: tuple[str, ...], labels: str, rows: list[_Row], seed: int
+    name: str, signature: str, report_ids: tuple[str, ...], labels: str, rows: list[LabelledScore], seed: int
 ) -> Calibration:
     both = [row for row in rows if row.score is not None and row.correct is not None]
     if not both:
@@ -176,7 +196,7 @@ def _calibrated(
     )
 
 
-def _corrected(release: str, rows: list[_Row]) -> CorrectedMean:
+def _corrected(release: str, rows: list[LabelledScore]) -> CorrectedMean:
     """PPI++ over all answers of a release that have a score."""
     scored = [row for row in rows if row.score is not None]
     scores = numbers([row.score for row in rows if row.score is not None], "scores")

@@ -116,3 +116,34 @@ def test_a_preference_needs_a_baseline_with_answers_in_the_run(cli: Cli, tmp_pat
     file = answers(tmp_path)
     without = cli("evaluate", file, *asked)
     assert (without.returncode, "preference: it compares with the answers of a baseline" in without.stderr) == (2, True)
+
+
+def learning_brain(body: Body) -> str:
+    """Takes "fool" for polite until an example says otherwise."""
+    system = body["messages"][0]["content"]
+    minds = any("fool" in line for line in system.partition("## Examples")[2].splitlines())
+    rude = minds and "fool" in data_of(body)["answer"]
+    return json.dumps({"reason": "So it reads.", "verdict": "no" if rude else "yes"})
+
+
+def test_a_rubric_learns_examples_from_labels(cli: Cli, bare_cli: Cli, tmp_path: Path) -> None:
+    rubric, home, better = tmp_path / "manners.yaml", tmp_path / "home", tmp_path / "better.yaml"
+    rubric.write_text(RUBRIC.partition("examples")[0])
+    with JudgeServer(learning_brain) as server:
+        judge = ("--judge", "openai/m", "--judge-base", server.url, "--home", home)
+        evaluated = cli("evaluate", answers(tmp_path), "--metrics", rubric, "--map", "label=label", *judge)
+        assert evaluated.returncode == 0, evaluated.stderr
+        asked = ("calibrate", "manners.polite", "--rubric", rubric, "--learn", "2", "--out", better)
+        found = bare_cli(*asked, "--json", *judge)
+        assert found.returncode == 0, found.stderr
+        told, paid = json.loads(found.stdout), server.n_requests
+        assert (told["n"], told["corrected"], told["before"], told["after"]) == (2 * N, N // 2, 0.75, 1.0)
+        assert told["gain_low"] > 0.1
+        # Asked again, the ledger has it all.
+        words = bare_cli(*asked, *judge)
+        assert server.n_requests == paid
+    assert "it agrees with 75.0% as the rubric is, and with 100.0%" in words.stdout
+    assert "version: 2" in better.read_text()
+    assert "fool" in better.read_text()
+    without = bare_cli("calibrate", "manners.polite", "--learn", "2", "--home", home)
+    assert (without.returncode, "--learn N: how many examples" in without.stderr) == (2, True)

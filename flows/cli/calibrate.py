@@ -1,0 +1,101 @@
+"""`answerkey calibrate`: a metric or judge against human labels, and what a rubric can learn from them."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from answerkey.flows.cli.options import HOME, JUDGING, AsJson, Flags, HomeOption, command
+from answerkey.flows.parameters import Judging
+from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.warehouse.home import Home
+
+
+@command
+def calibrate(  # noqa: PLR0913
+    name: Annotated[
+        str, Parameter(metavar="METRIC.FIELD", help="What to calibrate, for instance meaning_match.match.")
+    ],
+    /,
+    judging: Annotated[Judging, Flags("Judge (with --learn)", JUDGING.names, omit=("dry_run",), prefix="judge")],
+    *,
+    report: Annotated[
+        list[str] | None,
+        Parameter("--report", help="A report, or the name of a release. May be repeated. Without: the newest run."),
+    ] = None,
+    labels: Annotated[
+        str,
+        Parameter(
+            "--labels",
+            help="A file with id, label and release. If it has a column score, those scores are calibrated.",
+        ),
+    ] = "",
+    mapping: Annotated[
+        list[str] | None,
+        Parameter(
+            "--map",
+            metavar="KEY=PATH",
+            help="Where a column of that file is: id, release, label, second (another annotator), score, cluster.",
+        ),
+    ] = None,
+    learn: Annotated[
+        int,
+        Parameter("--learn", help="Choose so many examples for --rubric from these labels, and say what they change."),
+    ] = 0,
+    rubric: Annotated[str, Parameter("--rubric", metavar="FILE", help="The rubric that --learn is about.")] = "",
+    out: Annotated[str, Parameter("--out", metavar="FILE", help="Where --learn writes the rubric.")] = "",
+    seed: Annotated[int, Parameter("--seed", help="Seed of the bootstrap.")] = 0,
+    as_json: AsJson = False,
+    home: HomeOption = HOME,
+) -> int:
+    """Compare a metric or judge with human labels: those that came with the answers, or of a file.
+
+    The result is kept, and a gate can demand it.
+    """
+    from answerkey.flows.cli.comparison_tables import print_calibration
+    from answerkey.tasks.gate.calibrate import calibrate as calibrate_metric
+    from answerkey.tasks.gate.calibrate import columns_of, store_calibration
+
+    if mapping and not labels:
+        raise UserError("--map names columns of a labels file; give --labels FILE as well")
+    if learn:
+        about_labels = {"reports": report or [], "labels": labels, "mapping": mapping or [], "seed": seed}
+        return _learn(name, rubric, learn, judging, home, out, as_json=as_json, **about_labels)
+    if rubric or out:
+        raise UserError("--rubric and --out go with --learn N: how many examples to choose")
+    result = calibrate_metric(home, name, reports=report or [], labels=labels, mapping=mapping or [], seed=seed)
+    store_calibration(home, result)
+    if as_json:
+        about: dict[str, Any] = {"metric": result.name, "signature": result.signature, "reports": result.report_ids}
+        about |= {"labels": result.labels, "n_without_score": result.n_without_score}
+        parts = [columns_of(result, part) for part in result.parts]
+        print(json.dumps({**about, "calibrations": parts}, indent=2, ensure_ascii=False, allow_nan=False))
+    else:
+        print_calibration(result)
+    return 0
+
+
+def _learn(
+    name: str, rubric: str, most: int, judging: Judging, home: Home, out: str, *, as_json: bool, **labels: Any
+) -> int:
+    from answerkey.flows.cli.comparison_tables import print_learned
+    from answerkey.metrics_core.llm.access import Access
+    from answerkey.tasks.gate.learn import learn
+    from answerkey.tasks.score.keys import key
+
+    if not rubric or most < 1:
+        raise UserError("--learn N: how many examples to choose, from 1, for the rubric that --rubric names")
+    options = judging.options()
+    access = Access(None if options.offline else key(judging.key_from), ledger=home.ledger, run=uuid.uuid4().hex)
+    learned = learn(home, name, rubric, most, options, access, **labels)
+    if out:
+        try:
+            Path(out).write_text(learned.rubric.text, encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"{out}: cannot be written: {error.strerror or error}") from error
+    print_learned(learned, out, as_json=as_json)
+    return 0

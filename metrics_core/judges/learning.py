@@ -1,0 +1,138 @@
+"""Learn from labels: which examples make a judge agree best with people on answers that it was not shown?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.judges.rubric import Example, Rubric
+from answerkey.metrics_core.sample import Sample
+from answerkey.metrics_core.statistics.clustered import codes_of
+from answerkey.metrics_core.statistics.intervals import LEVEL
+from answerkey.metrics_core.statistics.paired import PairedDifference, paired_difference
+
+FEWEST = 12
+"""Labelled answers below which there is nothing to choose from, and nothing to check the choice on."""
+_FOLDS, _SETS, _MOST_TRIED = 3, 3, 60
+
+Judge = Callable[[Rubric, Sequence[Sample]], Sequence[str | None]]
+"""The verdicts of a judge by a rubric; None where it gave none."""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledSample:
+    """A sample, the verdict of a person, and what it is not independent of."""
+
+    sample: Sample
+    verdict: str
+    cluster: Hashable
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """What was learned.
+
+    Attributes:
+        rubric: with the examples that agreed best with all labels; the one that was given where its own did.
+        n: answers that were judged in both ways; `corrected`: those on which judge and person disagreed at first.
+        gain: the share of answers on which the judge agrees with people, before (old) and after (new), each answer
+            judged with examples chosen without it and its cluster.
+    """
+
+    rubric: Rubric
+    n: int
+    corrected: int
+    gain: PairedDifference
+
+
+def learn(
+    rubric: Rubric, rows: Sequence[LabelledSample], judge: Judge, most: int, *, seed: int = 0, level: float = LEVEL
+) -> Learned:
+    """Choose `most` examples for `rubric` from `rows`, and measure on other rows what they change.
+
+    A few sets are tried, drawn first from what the judge got wrong, with both verdicts in turn; the examples that the
+    rubric has are one of the sets. Each row is judged 11 times at most.
+
+    Raises:
+        UserError: there are too few rows, or they all have one verdict; or the judge gave too few verdicts.
+    """
+    if len(rows) < FEWEST or len({row.cluster for row in rows}) < _FOLDS or len({row.verdict for row in rows}) < 2:
+        raise UserError(f"--learn: {len(rows)} labelled answers; it takes at least {FEWEST}, with both verdicts")
+    agreed = _agreed(judge, rubric, rows)
+    known = np.isfinite(agreed)
+    if known.sum() < FEWEST:
+        raise UserError(
+            f"--learn: the judge gave a verdict on {known.sum()} of {len(rows)} answers; try it on one first"
+        )
+    rows, agreed = [row for row, there in zip(rows, known, strict=True) if there], agreed[known]
+    codes = codes_of([row.cluster for row in rows], len(rows))
+    codes = np.arange(len(rows)) if codes is None else codes
+    # At random: labels may come in a pattern.
+    folds = np.random.default_rng(seed).permutation(int(codes.max()) + 1)[codes] % _FOLDS
+    after = np.full(len(rows), np.nan)
+    for fold in range(_FOLDS):
+        inside = np.flatnonzero(folds != fold)
+        chosen = _chosen(rubric, rows, agreed, inside, judge, most, seed)
+        held = np.flatnonzero(folds == fold)
+        after[held] = agreed[held] if chosen is rubric else _agreed(judge, chosen, [rows[place] for place in held])
+    both = np.isfinite(after)
+    gain = paired_difference(
+        agreed[both], after[both], binary=True, level=level, seed=seed,
+        clusters=[rows[place].cluster for place in np.flatnonzero(both)],
+    )  # fmt: skip
+    final = _chosen(rubric, rows, agreed, np.arange(len(rows)), judge, most, seed)
+    return Learned(final, int(both.sum()), int((agreed == 0).sum()), gain)
+
+
+def _agreed(judge: Judge, rubric: Rubric, rows: Sequence[LabelledSample]) -> Any:
+    """1 where the judge says what the person said, 0 where not, NaN where it said nothing; shape (rows,)."""
+    verdicts = judge(rubric, [row.sample for row in rows])
+    return np.array([
+        np.nan if said is None else float(said == row.verdict) for said, row in zip(verdicts, rows, strict=True)
+    ])  # fmt: skip
+
+
+def _chosen(
+    rubric: Rubric, rows: Sequence[LabelledSample], agreed: Any, inside: Any, judge: Judge, most: int, seed: int
+) -> Rubric:
+    """The rubric with the set of examples from `inside` that agrees best with the other rows of `inside`."""
+    rng = np.random.default_rng(seed)
+    best, best_gain = rubric, 0.0
+    for number in range(_SETS):
+        order = rng.permutation(inside)
+        # The first set has what was got wrong before anything else; the others mix.
+        wrong = agreed[order] == 0
+        order = order[np.argsort(~wrong if number == 0 else ~wrong & (rng.random(len(order)) < 0.5), kind="stable")]
+        taken = _in_turn(rows, order.tolist(), most)
+        others = [place for place in rng.permutation(inside).tolist() if place not in taken][:_MOST_TRIED]
+        if not others:
+            continue
+        examples = tuple(Example(rows[place].sample, rows[place].verdict) for place in taken)
+        tried = replace(rubric, examples=examples)
+        found = _agreed(judge, tried, [rows[place] for place in others])
+        change = np.nan_to_num(found) - agreed[others]
+        # Never for a tie: what is there already needs no reason.
+        if change.mean() > best_gain:
+            best, best_gain = tried, float(change.mean())
+    return best
+
+
+def _in_turn(rows: Sequence[LabelledSample], order: Sequence[int], most: int) -> list[int]:
+    """The first places of the order, of one verdict and another in turn, no cluster twice."""
+    queues: dict[str, list[int]] = {}
+    for place in order:
+        queues.setdefault(rows[place].verdict, []).append(place)
+    taken: list[int] = []
+    clusters: set[Hashable] = set()
+    while len(taken) < most and any(queues.values()):
+        for queue in queues.values():
+            while queue and rows[queue[0]].cluster in clusters:
+                queue.pop(0)
+            if queue and len(taken) < most:
+                clusters.add(rows[queue[0]].cluster)
+                taken.append(queue.pop(0))
+    return taken
