@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from answerkey.metrics_core.llm.ledger_place import open_ledger
 from tests.judge_server import JudgeProcess
 from tests.metrics_core.judges.asking import count, rows
 
@@ -26,8 +27,8 @@ EVALUATE = f"""
 import json, sys
 from tests.metrics_core.judges.asking import ask, samples, setup
 
-url, ledger = sys.argv[1:]
-judge = setup(f"openai/judge@{{url}}", ledger=ledger, concurrency={CONCURRENCY})
+url, ledger, model = sys.argv[1:]
+judge = setup(f"{{model}}@{{url}}", ledger=ledger, run="run", concurrency={CONCURRENCY})
 found = ask(samples({SAMPLES}), judge)
 print(json.dumps([(one.sample_id, one.status, not one.from_ledger) for one in found]))
 """
@@ -36,9 +37,12 @@ print(json.dumps([(one.sample_id, one.status, not one.from_ledger) for one in fo
 class Evaluation:
     """A process that evaluates all samples."""
 
-    def __init__(self, server: JudgeProcess, ledger: Path) -> None:
+    def __init__(self, server: JudgeProcess, ledger: Path, model: str = "openai/judge") -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-c", EVALUATE, server.url, str(ledger)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", EVALUATE, server.url, str(ledger), model],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            text=True,
         )
 
     def kill(self) -> None:
@@ -164,3 +168,34 @@ def test_one_of_two_is_killed_and_the_other_finishes(pausing: JudgeProcess, tmp_
     assert max(stats["bodies"].values()) <= 2
     # No claims are left.
     assert [path.name for path in (tmp_path / "judge-owners").iterdir()] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kills", [20])
+def test_a_run_that_is_killed_again_and_again_is_counted_as_it_was_paid(kills: int, tmp_path: Path) -> None:
+    with JudgeProcess("--latency", "0.1") as server:
+        for number in range(kills):
+            process = Evaluation(server, tmp_path, "openai/gpt-4o-mini")
+            try:
+                wait_for(server, SAMPLES * (number + 1) // (kills + 2))
+                process.kill()
+            finally:
+                process.end()
+        last = Evaluation(server, tmp_path, "openai/gpt-4o-mini")
+        try:
+            last.asked()
+        finally:
+            last.end()
+        stats = settled(server)
+    usable, lost = count(tmp_path, "status = 'usable'"), count(tmp_path, "status = 'sent'")
+    assert usable == SAMPLES
+    # Nothing is asked twice but what was in flight.
+    assert stats["requests"] - SAMPLES <= lost <= kills * CONCURRENCY
+    assert len(stats["bodies"]) == SAMPLES
+    ledger = open_ledger(str(tmp_path))
+    [(_, spent)] = list(ledger.budgets())
+    ledger.close()
+    [(each,)] = rows(tmp_path, "avg(cost_usd) FILTER (WHERE status = 'usable')")
+    # What the server was really sent, and for calls that were never answered what was reserved: never less, and hardly
+    # more, though a new process knows nothing yet of how long replies are.
+    assert 0.95 <= spent.cost_usd / (each * stats["requests"]) <= 1.35
