@@ -56,24 +56,30 @@ def calibrate(  # noqa: PLR0913
 
     The result is kept, and a gate can demand it.
     """
+    if mapping and not labels:
+        raise UserError("--map names columns of a labels file; give --labels FILE as well")
+    if learn:
+        of = {"reports": report or [], "labels": labels, "mapping": mapping or [], "seed": seed}
+        return _learn(name, rubric, learn, judging, home, out, as_json=as_json, **of)
+    if rubric or out:
+        raise UserError("--rubric and --out go with --learn N: how many examples to choose")
+    return _calibrate(home, name, report or [], labels, mapping or [], seed, as_json=as_json)
+
+
+def _calibrate(
+    home: Home, name: str, reports: list[str], labels: str, mapping: list[str], seed: int, *, as_json: bool
+) -> int:
     from answerkey.flows.cli.comparison_tables import print_calibration
     from answerkey.tasks.gate.calibrate import calibrate as calibrate_metric
     from answerkey.tasks.gate.calibrate import columns_of, store_calibration
 
-    if mapping and not labels:
-        raise UserError("--map names columns of a labels file; give --labels FILE as well")
-    if learn:
-        about_labels = {"reports": report or [], "labels": labels, "mapping": mapping or [], "seed": seed}
-        return _learn(name, rubric, learn, judging, home, out, as_json=as_json, **about_labels)
-    if rubric or out:
-        raise UserError("--rubric and --out go with --learn N: how many examples to choose")
-    result = calibrate_metric(home, name, reports=report or [], labels=labels, mapping=mapping or [], seed=seed)
+    result = calibrate_metric(home, name, reports=reports, labels=labels, mapping=mapping, seed=seed)
     store_calibration(home, result)
     if as_json:
         about: dict[str, Any] = {"metric": result.name, "signature": result.signature, "reports": result.report_ids}
         about |= {"labels": result.labels, "n_without_score": result.n_without_score}
-        parts = [columns_of(result, part) for part in result.parts]
-        print(json.dumps({**about, "calibrations": parts}, indent=2, ensure_ascii=False, allow_nan=False))
+        about["calibrations"] = [columns_of(result, part) for part in result.parts]
+        print(json.dumps(about, indent=2, ensure_ascii=False, allow_nan=False))
     else:
         print_calibration(result)
     return 0
