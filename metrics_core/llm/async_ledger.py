@@ -63,7 +63,7 @@ class AsyncLedger:
         for jobs in self._batches():
             ledger = self._ledger
             verbs = [job.do for job in jobs if isinstance(job.do, Verb)]
-            results = iter(_patiently(ledger, verbs) if ledger is not None and verbs else [])
+            results = iter(_patiently(ledger, verbs) if verbs else [])
             for job in jobs:
                 job.deliver(next(results) if isinstance(job.do, Verb) else _result(job.do))
             if time.monotonic() - kept_alive >= _KEEP_ALIVE_S and self._ledger is not None:
@@ -95,7 +95,8 @@ class AsyncLedger:
     async def _do(self, verb: Verb, undo: Callable[[Any], Awaitable[None]] | None = None) -> Any:
         """The result of a verb. One that nobody waits for any more is undone."""
         ledger = self._ledger
-        assert ledger is not None
+        if ledger is None:
+            raise _closed()
         if ledger.quick and not self._n_jobs:
             with suppress(LedgerBusy):
                 return getattr(ledger, verb.name)(*verb.given)
@@ -159,7 +160,8 @@ class AsyncLedger:
         async def undo(found: tuple[Permit, str]) -> None:
             permit, call_id = found
             if permit == "go":
-                result = {"code": "cancelled", "message": "the run was stopped before the call was made"}
+                why = "the run was stopped before the call was made"
+                result = {"code": "cancelled", "message": why, "cost_usd": 0.0}
                 await self.finish(budget, call_id, "error", most_usd, result)
 
         permit, call_id = await self._do(Verb("start", (budget, call, most_usd)), undo)
@@ -177,6 +179,8 @@ class AsyncLedger:
         assert ledger is not None
 
         def close() -> None:
+            # Nothing keeps it alive from here on: a server's would connect again, and hold its claims.
+            self._ledger = None
             ledger.patient(True)
             ledger.close()
 
@@ -198,8 +202,10 @@ def _opened(place: str | None) -> Ledger:
     return found
 
 
-def _patiently(ledger: Ledger, verbs: Sequence[Verb]) -> list[Any]:
+def _patiently(ledger: Ledger | None, verbs: Sequence[Verb]) -> list[Any]:
     try:
+        if ledger is None:
+            raise _closed()
         ledger.patient(True)
         try:
             return ledger.together(verbs)
@@ -207,6 +213,10 @@ def _patiently(ledger: Ledger, verbs: Sequence[Verb]) -> list[Any]:
             ledger.patient(False)
     except Exception as error:
         return [error] * len(verbs)
+
+
+def _closed() -> LedgerError:
+    return LedgerError("the ledger was closed")
 
 
 def _result(do: Callable[[], Any]) -> Any:

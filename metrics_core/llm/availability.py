@@ -22,7 +22,7 @@ _MAYBE_A_FILTER = ("http_403", "http_404")
 
 
 class Unavailable(Exception):
-    """The model is not asked for now, since its server serves nobody. Later the question can be asked as it is."""
+    """The model is not asked, since its server accepts no calls for now. Later the question can be asked as it is."""
 
 
 @dataclass(slots=True)
@@ -51,6 +51,7 @@ class Availability:
     _refused: set[str] = field(default_factory=set)
     _refused_at: float = -math.inf
     _silent_since: float = math.inf
+    _failed_at: float = -math.inf
 
     def reply(self) -> None:
         """A reply came."""
@@ -74,6 +75,11 @@ class Availability:
             return
         if error.kind not in ("limited", "trouble"):
             return
+        if started > self._failed_at + 2 * self.deadline_s:
+            # Nobody asked meanwhile: that is no silence of the server.
+            self._silent_since = math.inf
+            self._refused.clear()
+        self._failed_at = max(self._failed_at, now)
         self._silent_since = min(self._silent_since, now)
         self._refused.add(question)
         if error.kind == "limited" and self.hopeless(error) and started >= self._refused_at:

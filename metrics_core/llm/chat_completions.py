@@ -19,7 +19,7 @@ from answerkey.metrics_core.llm.http import Answer, exchange
 from answerkey.metrics_core.llm.litellm import NO_CHOICES, LiteLLM, error_of, provider_of, sorted_error
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.request import Message
-from answerkey.metrics_core.llm.transport import CallError, Reply, reply_of
+from answerkey.metrics_core.llm.transport import CallError, Reply, reply_of, without_secrets
 from answerkey.metrics_core.llm.untrusted import quoted
 
 PROVIDERS = frozenset(("openai", "hosted_vllm", "lm_studio", "llamafile"))
@@ -106,7 +106,8 @@ def _read(answer: Answer, model: ModelRef, provider: str, timeout_s: float) -> R
     except (ValueError, RecursionError):
         body = None
     if not isinstance(body, dict):
-        raise CallError("trouble", "http_500", f"the server's answer is no JSON object: {quoted(text)}")
+        said = quoted(without_secrets(text, model))
+        raise CallError("trouble", "http_500", f"the server's answer is no JSON object: {said}")
     choices, error = body.get("choices"), body.get("error")
     code = error.get("code") if isinstance(error, dict) else None
     if error and (not isinstance(error, dict) or error.get("message") or code is not None):

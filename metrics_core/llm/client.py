@@ -162,7 +162,7 @@ class Client:
         Raises:
             NoUsableReply: the model gave no usable reply.
             BudgetUsedUp: the budget forbids the call, or the run was cancelled.
-            Unavailable: the server serves nobody for now.
+            Unavailable: the server accepts no calls for now.
             LedgerError: the ledger cannot be used.
         """
         key, read = request.key, _after_thoughts(request, read)
@@ -329,7 +329,7 @@ class Client:
                 if isinstance(error, CallError):
                     signal, wait = self._signal(error, timeout_s), error.retry_after
                     if model.hopeless(error):
-                        # Nobody waits so long; whether it is meant shows when the server is asked again.
+                        # Longer than any question waits; asking again shows whether the server means it.
                         wait = None
                     model.failure(error, attempt.request.key, started, _now())
                 raise

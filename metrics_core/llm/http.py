@@ -92,11 +92,13 @@ async def exchange(method: str, url: str, headers: Mapping[str, str], body: byte
     """
     sent = {name: value for name, value in headers.items() if name.lower() not in _NOT_PASSED_ON}
     sent["Accept-Encoding"] = "gzip, deflate"
+    # A login in the address is in the headers already; aiohttp does not take both.
+    address = URL(url, encoded=True).with_user(None)
     try:
         async with (
             opened() as session,
             session.request(
-                method, URL(url, encoded=True), data=body, headers=sent, allow_redirects=False, proxy=_proxy_of(url)
+                method, address, data=body, headers=sent, allow_redirects=False, proxy=_proxy_of(url)
             ) as response,
         ):
             found = {name.lower(): value for name, value in response.headers.items()}
@@ -139,7 +141,7 @@ def _sent_on(url: str, location: str) -> CallError:
         target = URL(url).join(URL(location)).with_user(None).with_query(None).with_fragment(None)
         where = f"to {target}; name that address if you trust it"
     except ValueError:
-        where = "to an address that is none"
+        where = "to a malformed address"
     return CallError("fatal", "redirect", f"the server sends calls on {where}")
 
 
@@ -150,7 +152,10 @@ def _proxy_of(url: str) -> str | None:
         return None
     scheme, _, rest = url.partition("://")
     host = rest.partition("/")[0].rpartition("@")[2]
-    return None if urllib.request.proxy_bypass(host) else proxies.get(scheme)
+    proxy = proxies.get(scheme)
+    if not proxy or urllib.request.proxy_bypass(host):
+        return None
+    return proxy if "://" in proxy else f"http://{proxy}"
 
 
 _rehearsal: ContextVar[list[httpx.Request] | None] = ContextVar("rehearsal", default=None)

@@ -75,12 +75,15 @@ class JudgeSpent:
     reserved_usd: float
 
 
-OF_RUN = """
+MAY_BE_PAID = ("timeout", "cancelled")
+"""Codes of calls that nobody waited for any more, while the server went on."""
+
+OF_RUN = f"""
 SELECT judge, count(*), coalesce(sum(tokens_in), 0), coalesce(sum(tokens_out), 0), coalesce(sum(cost_usd), 0),
        coalesce(sum(CASE WHEN tokens_out IS NULL THEN cost_usd END), 0),
        count(CASE WHEN cost_usd IS NULL
-                   AND (reply IS NOT NULL OR status = 'sent' OR code IN ('timeout', 'cancelled')) THEN 1 END)
-FROM {calls} WHERE run = {run} GROUP BY judge ORDER BY judge
+                   AND (reply IS NOT NULL OR status = 'sent' OR code IN {MAY_BE_PAID}) THEN 1 END)
+FROM {{calls}} WHERE run = {{run}} GROUP BY judge ORDER BY judge
 """
 """What a run has spent on each judge, and the calls that may have cost something unknown."""
 

@@ -166,7 +166,7 @@ def error_of(status: int, headers: Mapping[str, str], text: str, model: ModelRef
     """What an answer with an error says, by litellm's own tables of errors."""
     try:
         body = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         body = None
     message = f"Error code: {status} - {text if body is None else body}"
     detail = body.get("error", body) if isinstance(body, dict) else body

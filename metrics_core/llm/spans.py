@@ -1,4 +1,4 @@
-"""OpenTelemetry spans of calls to models, for who asks for them: `ANSWERKEY_OTEL=1`.
+"""OpenTelemetry spans of calls to models, switched on with `ANSWERKEY_OTEL=1`.
 
 The attributes are those of the semantic conventions for generative AI (`gen_ai.*`). No text of a question or a reply is
 in a span. Where spans go is for the OpenTelemetry SDK of the process to say; without one they go nowhere.
@@ -36,6 +36,9 @@ class Span:
     def failed(self, error: CallError) -> None:
         """Note why nothing came back."""
         self._set("error.type", error.code)
+        if self._span is not None:
+            # Without a description: what a server says of an error may quote what it was sent.
+            self._span.set_status(_trace().StatusCode.ERROR)
 
     def _set(self, name: str, value: object) -> None:
         if self._span is not None and value is not None:
@@ -61,7 +64,14 @@ def span_of(model: ModelRef, settings: Mapping[str, Any]) -> Iterator[Span]:
     }
     given = {key: value for key, value in attributes.items() if value is not None}
     tracer = trace.get_tracer("answerkey")
-    with tracer.start_as_current_span(f"chat {name}", kind=trace.SpanKind.CLIENT, attributes=given) as span:
+    # An exception would bring its message and those of its causes into the span, with texts and keys.
+    with tracer.start_as_current_span(
+        f"chat {name}",
+        kind=trace.SpanKind.CLIENT,
+        attributes=given,
+        record_exception=False,
+        set_status_on_exception=False,
+    ) as span:
         yield Span(span)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.async_ledger import AsyncLedger
-from answerkey.metrics_core.llm.ledger import Budget, CallStatus
+from answerkey.metrics_core.llm.ledger import MAY_BE_PAID, Budget, CallStatus
 from answerkey.metrics_core.llm.litellm import abilities
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.request import Message
@@ -25,9 +25,6 @@ Chinese can be more than one token."""
 
 _TEMPLATE = 1_000
 """Tokens that a server may add to what it is sent."""
-
-_MAY_BE_PAID = frozenset(("timeout", "cancelled"))
-"""Codes of calls that nobody waited for any more, while the server went on."""
 
 _log = logging.getLogger("answerkey")
 
@@ -196,12 +193,13 @@ class Spending:
             seconds_left: how long it may wait for calls that come in cheaper than they might.
 
         Raises:
-            BudgetUsedUp: the budget does not allow it.
+            BudgetUsedUp: the budget does not allow it, or the run was cancelled meanwhile.
             LedgerError: the ledger cannot be used.
         """
         while True:
             # Anew each time: those that came in meanwhile say more about how long replies are.
             most = purchase.most_usd()
+            self.check(most)
             permit, call_id = await self._ledger.start(self._budget, call, most)
             if permit == "go":
                 for one in (bill, self.total):
@@ -232,7 +230,7 @@ class Spending:
             LedgerError: the ledger cannot be used.
         """
         paid: dict[str, Any] = {}
-        if reply is not None or result.get("code") in _MAY_BE_PAID:
+        if reply is not None or result.get("code") in MAY_BE_PAID:
             cost = self._cost(purchase, reply, most)
             for one in (bill, self.total):
                 one.add(reply, cost)
@@ -268,6 +266,10 @@ def _columns(reply: Reply | None) -> dict[str, Any]:
 def _used_up(budget: Budget, permit: str) -> str:
     if permit == "max_calls":
         return f"budget used up: {budget.max_calls:,} calls (max_calls)"
-    if permit == "max_cost_total":
-        return f"budget used up: ${budget.max_cost_total_usd:g} a month for all runs together (max_cost_total)"
-    return f"budget used up: ${budget.max_cost_usd:g} (max_cost)"
+    of_run = f"${budget.max_cost_usd:g} (max_cost)" if budget.max_cost_usd is not None else ""
+    of_month = ""
+    if budget.max_cost_total_usd is not None:
+        of_month = f"${budget.max_cost_total_usd:g} a month for all runs together (max_cost_total)"
+    # Which of the two a call has waited for in vain, its ledger does not say.
+    told = {"max_cost": [of_run], "max_cost_total": [of_month]}.get(permit, [of_run, of_month])
+    return f"budget used up: {' or '.join(filter(None, told))}"

@@ -422,7 +422,7 @@ class SQLiteLedger(StoredLedger):
                 self._mover = _connected(self._address)
                 self._mover.execute("PRAGMA busy_timeout = 0")
             self._mover.execute("PRAGMA wal_checkpoint(PASSIVE)")
-            # Who begins the log anew waits for the disk as well. This writes, and changes nothing.
+            # Restarting the log waits for the disk as well. This writes, and changes nothing.
             self._mover.execute(f"PRAGMA application_id = {_APPLICATION}")
 
     def close(self) -> None:

@@ -86,7 +86,7 @@ class Transport(Protocol):
         """Make one call; `settings` are litellm's arguments (temperature, seed, max_tokens, response_format).
 
         Raises:
-            CallError: there is no reply, or no one could use it.
+            CallError: there is no reply, or it is unusable.
         """
 
 

@@ -135,3 +135,49 @@ def test_the_log_is_moved_to_the_file_beside_the_loop(tmp_path: Path) -> None:
         await ledger.close()
 
     asyncio.run(work())
+
+
+def test_a_call_that_was_never_made_costs_nothing(tmp_path: Path) -> None:
+    async def work() -> None:
+        ledger = await AsyncLedger.open(str(tmp_path))
+        with sqlite_locked(str(tmp_path)):
+            starting = asyncio.create_task(ledger.start(RUN, CALL, 0.25))
+            await asyncio.sleep(0.01)
+            starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        await ledger.close()
+
+    asyncio.run(work())
+    ledger = open_ledger(str(tmp_path))
+    [spent] = ledger.spent_by_judge("run")
+    ledger.close()
+    assert (spent.calls, spent.cost_usd, spent.reserved_usd) == (1, 0.0, 0.0)
+
+
+def test_a_ledger_that_was_closed_keeps_nothing_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server's would connect again, and hold the claims that were just given up."""
+    monkeypatch.setattr("answerkey.metrics_core.llm.async_ledger._KEEP_ALIVE_S", 0.0)
+    before = set(threading.enumerate())
+
+    async def work() -> list[str]:
+        ledger = await AsyncLedger.open(str(tmp_path))
+        assert await ledger.claim("k")
+        opened, done = ledger._ledger, list[str]()
+        assert opened is not None
+        close = opened.close
+
+        def closed() -> None:
+            close()
+            done.append("closed")
+
+        monkeypatch.setattr(opened, "close", closed)
+        monkeypatch.setattr(opened, "keep_alive", lambda: done.append("kept alive"))
+        await ledger.close()
+        with pytest.raises(LedgerError, match="the ledger was closed"):
+            await ledger.claim("another")
+        [thread] = [one for one in set(threading.enumerate()) - before if one.name == "ledger"]
+        await asyncio.to_thread(thread.join)
+        return done
+
+    assert asyncio.run(work())[-1] == "closed"

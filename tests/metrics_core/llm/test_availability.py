@@ -80,6 +80,19 @@ def test_a_judge_that_falls_silent_is_left_after_two_deadlines() -> None:
     assert judge.left == "the judge has not replied for 360 s; the next run continues there: no reply within 60 s"
 
 
+def test_a_judge_that_nobody_asked_was_not_silent() -> None:
+    """A fallback is asked now and then, and may fail each time."""
+    judge, trouble = availability(), CallError("trouble", "http_500", "the server had an error")
+    judge.failure(trouble, "1", 60.0, 61.0)
+    judge.failure(trouble, "2", 720.0, 721.0)
+    assert judge.left == ""
+    for second in (900.0, 1_080.0):
+        judge.failure(trouble, "3", second - 60.0, second)
+    assert judge.left == ""
+    judge.failure(trouble, "3", 1_080.0, 1_081.0)
+    assert judge.left.startswith("the judge has not replied for 360 s")
+
+
 def left(outcome: Outcome) -> str:
     """The one reason why no question was answered."""
     assert outcome.count(Unavailable) == len(outcome.found)

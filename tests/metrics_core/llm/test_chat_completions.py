@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import gc
 import json
 import os
@@ -13,7 +14,7 @@ from typing import Any
 import pytest
 
 from answerkey.metrics_core.llm.chat_completions import ChatCompletions
-from answerkey.metrics_core.llm.http import MOST_BYTES, opened
+from answerkey.metrics_core.llm.http import MOST_BYTES, exchange, opened
 from answerkey.metrics_core.llm.litellm import LiteLLM, litellm
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.request import Message, Request
@@ -226,3 +227,38 @@ def test_a_proxy_of_the_environment_carries_the_call(monkeypatch: pytest.MonkeyP
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         outcome(server, ChatCompletions())
         assert (len(proxy.requests), len(server.requests)) == (1, 1)
+
+
+def test_a_proxy_may_be_named_without_its_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+    with RawServer(ok(said())) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", f"127.0.0.1:{proxy.port}")
+        monkeypatch.setenv("NO_PROXY", "")
+        found = asyncio.run(exchange("POST", "http://nowhere.invalid/v1/chat/completions", {}, b"{}"))
+    assert found.status == 200
+
+
+@pytest.mark.parametrize("sender", [ChatCompletions, LiteLLM])
+def test_an_address_may_have_a_login(sender: Callable[[], Transport], judge_server: Callable[..., JudgeServer]) -> None:
+    server = judge_server(lambda _: Said("yes"))
+    address = server.url.replace("://", "://me:a-password@")
+
+    async def work() -> Reply:
+        litellm()
+        async with opened():
+            return await sender().send(ModelRef("openai/m", address, KEY), HELLO, SETTINGS, 60.0)
+
+    assert asyncio.run(work()).text == "yes"
+    login = base64.b64encode(b"me:a-password").decode()
+    assert server.requests[0].headers["authorization"] == f"Basic {login}"
+
+
+def test_an_answer_that_is_no_json_is_quoted_without_the_key() -> None:
+    body = f"<html>{KEY} and http://me:a-password@host/v1 are not welcome</html>".encode()
+    error = failed(http(200, body, kind="text/html"))
+    assert error.code == "http_500"
+    assert "*** and http://***@host/v1 are not welcome" in error.message
+
+
+def test_an_error_that_is_nested_too_deeply_is_an_error_of_the_server() -> None:
+    error = failed(http(503, b'{"error": ' + b"[" * 200_000))
+    assert (error.kind, error.code) == ("trouble", "http_503")

@@ -22,6 +22,16 @@ from opentelemetry import trace
 spans = []
 
 class Kept(trace.NonRecordingSpan):
+    def is_recording(self):
+        return True
+
+    def record_exception(self, exception, *others, **more):
+        self.attributes["exception"] = repr(exception)
+
+    def set_status(self, status, description=None):
+        self.attributes["status"] = getattr(status, "status_code", status).name
+        self.attributes["description"] = getattr(status, "description", description)
+
     def __init__(self, name, kind, attributes):
         super().__init__(trace.INVALID_SPAN_CONTEXT)
         self.attributes = {"name": name, "kind": kind.name, **attributes}
@@ -32,8 +42,9 @@ class Kept(trace.NonRecordingSpan):
 
 class Tracer(trace.NoOpTracer):
     @contextlib.contextmanager
-    def start_as_current_span(self, name, *, kind, attributes):
-        yield Kept(name, kind, dict(attributes))
+    def start_as_current_span(self, name, *, kind, attributes, **how):
+        with trace.use_span(Kept(name, kind, dict(attributes)), **how) as span:
+            yield span
 
 class Provider(trace.NoOpTracerProvider):
     def get_tracer(self, *names, **more):
@@ -51,7 +62,7 @@ print(json.dumps(spans))
 
 @pytest.mark.parametrize("asked", ["1", ""])
 def test_calls_have_spans_where_they_are_asked_for(asked: str) -> None:
-    with JudgeServer(match, faults=at_first("error_500")) as server:
+    with JudgeServer(match, faults=at_first("says_key")) as server:
         command = [sys.executable, "-c", JUDGE, f"openai/gpt-4o-mini@{server.url}", KEY]
         variables = {**os.environ, "ANSWERKEY_OTEL": asked}
         run = subprocess.run(command, cwd=ROOT, env=variables, text=True, capture_output=True, check=True)
@@ -78,5 +89,5 @@ def test_calls_have_spans_where_they_are_asked_for(asked: str) -> None:
         "gen_ai.usage.input_tokens": sum(len(message["content"]) for message in replied["messages"]) // 4,
         "gen_ai.usage.output_tokens": len(match({})) // 4,
     }
-    assert found == [{**sent, "error.type": "http_500"}, {**sent, **came}]
+    assert found == [{**sent, "error.type": "http_500", "status": "ERROR", "description": None}, {**sent, **came}]
     assert KEY not in run.stdout and "secret" not in run.stdout

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from answerkey.metrics_core.llm.ledger import Spent
+from answerkey.metrics_core.llm.ledger import Budget, Spent
 from answerkey.metrics_core.llm.ledger_place import open_ledger
 from answerkey.metrics_core.llm.litellm import abilities
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.spending import Purchase
 from answerkey.metrics_core.llm.transport import Reply as Received
 from tests.judge_server import JudgeServer, Reply
-from tests.metrics_core.judges.asking import always, ask, count, match, options, rows, samples
+from tests.metrics_core.judges.asking import Setup, always, ask, count, match, options, rows, samples
 
 Serve = Callable[..., JudgeServer]
 
@@ -178,3 +181,39 @@ def test_a_limit_for_the_month_stops_the_third_run(judge_server: Serve, tmp_path
     assert last == ["scored"] * last.count("scored") + ["skipped"] * last.count("skipped")
     assert 3 <= last.count("scored") <= 5
     assert run("four") == ["skipped"] * 10
+
+
+@contextmanager
+def in_flight(folder: Path, dollars: float) -> Iterator[None]:
+    """Another run has a call in flight that may cost as much."""
+    ledger = open_ledger(str(folder))
+    call = {"request_key": "k", "judge": "j", "prompt": "p", "kind": "ask", "attempt": 1, "format": "text"}
+    try:
+        assert ledger.start(Budget("other", max_cost_total_usd=dollars), call, dollars)[0] == "go"
+        yield
+    finally:
+        ledger.close()
+
+
+def test_who_waits_in_vain_for_the_month_is_told_so(judge_server: Serve, tmp_path: Path) -> None:
+    server = judge_server(match)
+    judge = options(server, PRICED, ledger=str(tmp_path), run="run", max_cost_total_usd=1.0, deadline_s=0.3)
+    with in_flight(tmp_path, 1.0):
+        [found] = ask(samples(1), judge)
+        both = Setup(judge.judge.model_copy(update={"max_cost_usd": 5.0}), judge.access)
+        [other] = ask(samples(1), both)
+    month = "$1 a month for all runs together (max_cost_total)"
+    assert (found.status, found.reason) == ("skipped", f"budget used up: {month}")
+    assert other.reason == f"budget used up: $5 (max_cost) or {month}"
+    assert server.n_requests == 0
+
+
+def test_who_waits_for_the_budget_sees_that_the_run_was_stopped(judge_server: Serve, tmp_path: Path) -> None:
+    server = judge_server(match)
+    judge = options(server, PRICED, ledger=str(tmp_path), run="run", max_cost_total_usd=1.0, deadline_s=10_000.0)
+    looks = itertools.count()
+    access = replace(judge.access, stopped=lambda: next(looks) > 10)
+    with in_flight(tmp_path, 1.0):
+        [found] = ask(samples(1), Setup(judge.judge, access))
+    assert (found.status, found.reason) == ("skipped", "not asked, since the run was cancelled")
+    assert server.n_requests == 0
