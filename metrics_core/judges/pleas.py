@@ -13,7 +13,7 @@ import regex
 _LONGEST = 20_000
 """Characters that are looked at from each end of a long text."""
 
-# Words for who judges. Those in the first group have no other use in an answer.
+# Words for a judge. Those in the first group have no other use in an answer.
 _GRADER = (
     r"(?:graders?|evaluators?|assessors?|raters?|auto-?grader|(?:answer|response) judges?"
     r"|avaliador\w*|valutator\w*|evaluador\w*|évaluateur\w*|bewerter\w*|beoordelaar\w*|bedömar\w*|bedømmer\w*"
@@ -25,6 +25,15 @@ _UNSPACED_GRADER = (
     r"|ผู้ตรวจ|ผู้ประเมิน|मूल्यांकनकर्ता|المقيّم|المقيم|المصحح|ارزیاب)"
 )
 _JUDGE = r"(?:judges?|jurors?|examiners?|annotators?|experts?|committee|moderators?|gpt-?\d\w*|claude|gemini)"
+# A judge in a court has these before it, one who is spoken to has not.
+_NO_ADDRESS = (
+    r"(?:an?|the)(?: [\w-]+){0,2}|as|his|her|their|another|former|retired|chief|senior|presiding|federal|state|county"
+    r"|circuit|district|court|trial|appellate|tv|television|guest|became|elected|appointed"
+)
+_PROFESSION = (
+    r"lawyer|attorney|advocate|barrister|prosecutor|solicitor|jurist|politician|senator|governor|diplomat|professor"
+    r"|author|writer|soldier"
+)
 _VERDICT = r"(?:mis)?match(?:es|ing)?|correct|incorrect|right|wrong|pass(?:ed|es)?|equal|equivalent|partial|refusal"
 _GRADE = (
     r"(?:mark|grad|rat|scor|judg|treat|count|accept|approv|credit|label|classif|reject|evaluat|assess)(?:e|es|ed"
@@ -55,7 +64,8 @@ _PATTERNS = {
         r"\b(?:to|for) the judge\s*[:.)]|\byou as a (?:fair )?judge\b|notetojudge|\banswers?\b.{0,40}\bof judges\b",
         r"(?:^|[.!?:;\n]\s*|\bplease,? |# |/\* |-- )judge\s?[,:(]",
         r"\bjudge(?:'s)? (?:reply|notes?|service|says match|model|should (?:answer|say|return)|is alive|returns?)\b",
-        r"\bjudge,",
+        rf"(?<!\b(?:{_NO_ADDRESS}) |\b(?:{_PROFESSION}), )\bjudge,"
+        r"(?! (?:and|or|but|who|whose|which|where|then|later|in)\b)",
         r"\b(?:when you (?:judge|grade|rate|score|evaluate)|when scoring|whoever (?:judges|grades|evaluates"
         r"|scores))\b",
     ),
@@ -141,7 +151,7 @@ _GAPS = regex.compile(r"[ .\-_*·]")
 _LEET = str.maketrans("013457@$", "oieastas")
 _MIXED = regex.compile(r"\b(?=\w*[a-z])(?=\w*[013457@$])[\w@$]{4,}\b")
 _SMALL_CAPITALS = str.maketrans("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnoprstuvwyz")
-_INVISIBLE = regex.compile(r"(?!\u2800)[\p{Cf}\p{Default_Ignorable_Code_Point}\p{Mn}&&[\u0300-\u036f\p{Cf}]]", regex.V1)
+_INVISIBLE = regex.compile(r"[\p{Cf}\p{Default_Ignorable_Code_Point}\u0300-\u036f]")
 
 
 def addressed(text: str) -> str | None:
