@@ -4,7 +4,9 @@ Judges that have to be called about the rows of a run are tested first: before t
 asked about every probe of the metric, and must be right on at least `REQUIRED` of those that it answers. After about
 one row in `EVERY` that made a call it is asked about one more, and must be right on at least `REQUIRED_LATER` of the
 last `RECENT`. A judge that is not is asked nothing more in this run. A probe without a verdict (an error, a spent
-budget) says nothing about agreement.
+budget) says nothing about agreement, so until a judge has answered `RECENT` of them, all that it answered are weighed
+as before the first row. One that replies to nearly all of the first with what cannot be read is not believed either;
+one whose server cannot be reached is left to fail on the rows.
 
 Probes go the way of every question: through the ledger, the budget and the fence. Which rows have one is decided by
 their texts, so that the same rows ask the same, and an estimate can count them.
@@ -18,14 +20,15 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TypeVar
+from typing import TypeVar, get_args
 
 from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.model import ModelRef
+from answerkey.metrics_core.llm.reply import Code
 from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.llm.spending import Bill
 from answerkey.metrics_core.llm.untrusted import cut, one_line
-from answerkey.metrics_core.measurement import Outcome, Scored
+from answerkey.metrics_core.measurement import Failed, Outcome, Scored
 from answerkey.metrics_core.sample import Sample, content_hash
 
 T = TypeVar("T")
@@ -78,6 +81,7 @@ class _Standing:
 
     answered: int = 0
     right: int = 0
+    unreadable: list[str] = field(default_factory=list)
     recent: deque[bool] = field(default_factory=lambda: deque(maxlen=RECENT))
     wrong: list[tuple[Probe, Scored]] = field(default_factory=list)
 
@@ -125,6 +129,7 @@ class Examination:
                 self._begun = True
                 for judge, standing in self._standings.items():
                     self._weigh(judge, standing.right, standing.answered, REQUIRED)
+                    self._hear(judge, standing.unreadable)
         if self._why:
             raise JudgeStopped(self._why)
 
@@ -135,14 +140,19 @@ class Examination:
         probe = self._probes[draw % len(self._probes)]
         for judge, standing in self._standings.items():
             await self._ask(probe, judge, draw, answer)
-            if len(standing.recent) == RECENT:
+            if standing.answered > RECENT:
                 self._weigh(judge, sum(standing.recent), RECENT, REQUIRED_LATER)
+            else:
+                self._weigh(judge, standing.right, standing.answered, REQUIRED)
 
     async def _ask(self, probe: Probe, judge: ModelRef, repeat: int, answer: Answer) -> None:
         outcome = await answer(probe, judge, repeat)
+        standing = self._standings[judge]
         if not isinstance(outcome, Scored):
+            if isinstance(outcome, Failed) and outcome.code in get_args(Code):
+                standing.unreadable.append(f"{outcome.code}: {outcome.message}")
             return
-        standing, right = self._standings[judge], probe.passed_by(outcome.values[self._main])
+        right = probe.passed_by(outcome.values[self._main])
         standing.answered += 1
         standing.right += right
         standing.recent.append(right)
@@ -162,6 +172,17 @@ class Examination:
         )
         items = "\n".join(self._item(probe, outcome) for probe, outcome in wrong)
         _log.warning(f"{self._metric}: {self._why}. No more rows are judged. What it was wrong on:\n{items}")
+
+    def _hear(self, judge: ModelRef, unreadable: Sequence[str]) -> None:
+        """Stop a judge that said hardly anything that can be read."""
+        n_probes = len(self._probes)
+        if self._why or len(unreadable) < max(_FEWEST_WRONG, REQUIRED * n_probes):
+            return
+        self._why = (
+            f"judge stopped: {judge.label} gave no verdict that can be read on {len(unreadable)} of {n_probes} probes; "
+            f"the first: {unreadable[0]}"
+        )
+        _log.warning(f"{self._metric}: {self._why}. No more rows are judged.")
 
     def _item(self, probe: Probe, outcome: Scored) -> str:
         sample = probe.sample

@@ -21,7 +21,7 @@ from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSi
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 from tests.judge_brains import Brain
 from tests.judge_server import Body, JudgeServer, agreeable, data_of
-from tests.metrics_core.judges.asking import Setup, count, match, options, samples
+from tests.metrics_core.judges.asking import Setup, always, count, failure, match, options, samples
 
 Serve = Callable[..., JudgeServer]
 
@@ -152,12 +152,36 @@ def test_what_the_ledger_has_needs_no_probes(judge_server: Serve, tmp_path: Path
     assert server.n_requests == len(ROWS)
 
 
-def test_probes_that_fail_by_error_are_no_disagreement(judge_server: Serve) -> None:
-    def brain(body: Body) -> str:
-        return match(body) if probe_of(body) is None else "I would rather not say."
+def silent_on(*names: str) -> Brain:
+    """A judge that is right about every probe but these, of which it says nothing that can be read."""
 
-    found = ask(samples(50), probed(judge_server(brain)))
+    def brain(body: Body) -> str:
+        probe = probe_of(body)
+        return "I would rather not say." if probe is not None and probe.name in names else knowing(body)
+
+    return brain
+
+
+def test_probes_that_fail_by_error_are_no_disagreement(judge_server: Serve) -> None:
+    found = ask(samples(50), probed(judge_server(silent_on(*(probe.name for probe in MEANINGS[:9])))))
     assert {one.status for one in found} == {"scored"}
+
+
+def test_a_judge_that_says_nothing_that_can_be_read_is_stopped(judge_server: Serve) -> None:
+    server = judge_server(silent_on(*(probe.name for probe in MEANINGS[:10])))
+    found = ask(samples(50), probed(server))
+    assert {one.status for one in found} == {"skipped"}
+    # Each was asked once more, to repair it.
+    assert server.n_requests == 2 + 2 * 10
+    [reason] = {one.reason for one in found}
+    assert reason is not None and "gave no verdict that can be read on 10 of 12 probes; the first: not_json: " in reason
+
+
+def test_where_the_probes_do_not_reach_the_judge_the_rows_say_why(judge_server: Serve) -> None:
+    server = judge_server(knowing, faults=always("unauthorized"))
+    found = ask(samples(50), probed(server))
+    without = ask(samples(50), probed(server, probes="never"))
+    assert {(one.status, failure(one).code) for one in found} == {("failed", failure(without[0]).code)}
 
 
 # Who pays
@@ -246,6 +270,34 @@ def test_a_judge_that_fails_on_the_way_is_stopped(judge_server: Serve) -> None:
     asked = asked_about_probes(server)
     assert 12 + 5 <= len(asked) < 12 + between
     assert all(isinstance(one.outcome, Skipped) or one.values for one in found)
+
+
+def test_a_judge_that_answered_few_of_the_first_is_weighed_after_each_that_follows(judge_server: Serve) -> None:
+    """Its server refuses all but two of the first probes; whatever follows, it says yes."""
+
+    def refused(number: int, body: Body) -> str | None:
+        probe = probe_of(body)
+        return "content_filter" if number < 12 and probe is not None and probe not in MEANINGS[:2] else None
+
+    def brain(body: Body) -> str:
+        return knowing(body) if server.n_requests <= 12 else match(body)
+
+    rows = samples(1_500)
+    server = judge_server(brain, faults=refused)
+    found = ask(rows, probed(server, concurrency=1))
+    draws = [draw for sample in rows if (draw := draw_of(sample))]
+    # The second wrong verdict ends it where fewer than 80 % are right.
+    right, wrong = 2, 0
+    for draw in draws:
+        yes = MEANINGS[draw % 12].least == 1.0
+        right, wrong = right + yes, wrong + (not yes)
+        if wrong >= 2 and right < 0.8 * (right + wrong):
+            break
+    assert right + wrong < 12
+    assert Counter(one.status for one in found)["skipped"] > 0
+    assert len(asked_about_probes(server)) == 12 + (right + wrong - 2)
+    [reason] = {one.reason for one in found if one.status == "skipped"}
+    assert reason is not None and f"was right on {right} of {right + wrong} probes, less than 80%" in reason
 
 
 def test_each_judge_of_a_jury_is_probed_and_one_that_fails_ends_it(judge_server: Serve) -> None:
