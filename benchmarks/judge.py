@@ -73,7 +73,7 @@ def _line(name: str, calls: int, scored: int, wall: float, bound: float, cpu: fl
 async def _bare(model: str, url: str, n_calls: int, concurrency: int) -> tuple[float, float]:
     """Seconds of wall time and of CPU that litellm alone takes for the same requests."""
     judge = ModelRef(model, url)
-    asked = (request(PROMPT, _fields(_sample(number)), judge) for number in range(n_calls))
+    asked = (request(PROMPT, _fields(_sample(number)), judge, 0, JudgeOptions()) for number in range(n_calls))
 
     async def work() -> None:
         for one in asked:

@@ -59,8 +59,7 @@ def _of_probes(
     """The calls about probes: all of them before the rows, then one for each draw."""
     asked = [(probe, 0) for probe in probes]
     asked += [(probes[draw % len(probes)], draw) for draw in draws if probes]
-    judges = [judge for judge, repeat in metric.judge.seats() if not repeat]
-    for judge in (*judges, *metric.judge.substitutes()):
+    for judge in (*metric.judge.models(), *metric.judge.substitutes()):
         for probe, repeat in asked:
             yield from metric.expected_calls(probe.sample, judge, repeat, replies)
 

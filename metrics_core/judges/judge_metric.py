@@ -25,7 +25,7 @@ from answerkey.metrics_core.judges.probes import (
 )  # fmt: skip
 from answerkey.metrics_core.judges.prompt import Prompt
 from answerkey.metrics_core.judges.second_opinion import reviewed
-from answerkey.metrics_core.judges.votes import ANSWERED_BY, SPREAD, Vote, combine
+from answerkey.metrics_core.judges.votes import ANSWERED_BY, SPREAD, Vote, combine, counted_once
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.availability import Unavailable
 from answerkey.metrics_core.llm.client import Asker, Client, NoUsableReply
@@ -122,8 +122,7 @@ class JudgeMetric(Metric):
         return f"{self.name}|v{self.version}|judge:{who}|blank:{self.blank_answer}"
 
     def _online(self) -> str:
-        seats = self.judge.seats()
-        judges, votes = ",".join(judge.label for judge, repeat in seats if not repeat), len(seats)
+        judges, votes = ",".join(self.judge.labels), len(self.judge.seats())
         prompts = ",".join(prompt.version for prompt in self.prompts)
         jury = f"|jury:{self.judge.jury}|repeats:{self.judge.repeats}" if votes > 1 else ""
         first = f"|first:{self.offline_signature()}|cascade:{self.accepted_error:g}" if self.accepted_error else ""
@@ -219,7 +218,7 @@ def _sampling(options: JudgeOptions) -> str:
     # Imported late: see `check`.
     from answerkey.metrics_core.llm.litellm import sampling_of
 
-    taken = [sampling_of(judge.model) for judge, repeat in options.seats() if not repeat]
+    taken = [sampling_of(judge.model) for judge in options.models()]
     text = ""
     for name, short, value in (("temperature", "t", f"{options.temperature:g}"), ("seed", "seed", "0")):
         values = [value if name in one else "-" for one in taken]
@@ -236,15 +235,14 @@ def _sent(options: JudgeOptions) -> str:
     return f"{tokens}{effort}{f'|else:{fallbacks}' if fallbacks else ''}"
 
 
-def request(
-    prompt: Prompt, fields: dict[str, object], judge: ModelRef, repeat: int = 0, options: JudgeOptions = OFFLINE_JUDGE
-) -> Request:
+def request(prompt: Prompt, fields: dict[str, object], judge: ModelRef, repeat: int, options: JudgeOptions) -> Request:
     """What `judge` is asked about `fields`. Repeats differ in their seed, so that they are drawn anew.
 
     >>> from answerkey.metrics_core.judges.prompt import load_prompt
-    >>> asked = request(load_prompt("decompose", {}), {"reference": "Paris"}, ModelRef("openai/m"), repeat=1)
-    >>> asked.model, asked.seed, asked.user.splitlines()[1]
-    ('openai/m', 1, '{"reference": "Paris"}')
+    >>> options = JudgeOptions(judges=["openai/m"], temperature=0.7, repeats=2)
+    >>> asked = request(load_prompt("decompose", {}), {"reference": "Paris"}, ModelRef("openai/m"), 1, options)
+    >>> asked.model, asked.seed, asked.temperature, asked.user.splitlines()[1]
+    ('openai/m', 1, 0.7, '{"reference": "Paris"}')
     """
     user = f"{fenced(fields)}\nReply with the JSON object only."
     named = f"{prompt.name}@{prompt.version}"
@@ -270,7 +268,7 @@ def check(options: JudgeOptions, api_key: str | None = None) -> None:
     from answerkey.metrics_core.llm.litellm import abilities, sampling_of
     from answerkey.metrics_core.llm.litellm import check as check_models
 
-    judges = [judge for judge, repeat in options.seats(api_key) if not repeat] + [*options.substitutes(api_key)]
+    judges = [*options.models(api_key), *options.substitutes(api_key)]
     check_models(judges, options.limits, "judge")
     for judge in judges:
         taken = sampling_of(judge.model)
@@ -296,7 +294,7 @@ class _Work:
         self._client: Client | None = None
         self._examination: Examination | None = None
         if probes:
-            judges = (*(judge for judge, repeat in self._seats if not repeat), *self._substitutes)
+            judges = (*self._options.models(access.api_key), *self._substitutes)
             self._examination = examination_of(self._access.run, metric.name, metric.main.name, probes, judges)
 
     async def judge(self, samples: Sequence[Sample]) -> list[Judged]:
@@ -333,7 +331,7 @@ class _Work:
                 group.create_task(self._vote(asker, sample, judge, repeat, bill, self._substitutes))
                 for (judge, repeat), bill in zip(self._seats, bills, strict=True)
             ]
-        main, votes = self._metric.main, [task.result() for task in tasks]
+        main, votes = self._metric.main, counted_once([task.result() for task in tasks])
         outcome = combine(votes, self._options.jury, main.name, binary=main.binary)
         self._done += 1
         self._failed += isinstance(outcome, Failed)

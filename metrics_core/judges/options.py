@@ -196,7 +196,7 @@ class JudgeOptions(Validated):
         Raises:
             UserError: as `seats`.
         """
-        return tuple(dict.fromkeys(judge.label for judge, _ in self.seats())) or self.judges
+        return tuple(judge.label for judge in self.models()) or self.judges
 
     @property
     def limits(self) -> CallLimits:
@@ -220,6 +220,14 @@ class JudgeOptions(Validated):
         if twice := sorted({label for label in labels if labels.count(label) > 1}):
             raise UserError(f"the judge {twice[0]} is named twice; `repeats` asks one judge several times")
         return tuple((judge, repeat) for judge in judges for repeat in range(self.repeats))
+
+    def models(self, api_key: str | None = None) -> tuple[ModelRef, ...]:
+        """Every judge once, in the order in which they are named. Empty for the offline judge.
+
+        Raises:
+            UserError: as `seats`.
+        """
+        return tuple(judge for judge, repeat in self.seats(api_key) if not repeat)
 
     def substitutes(self, api_key: str | None = None) -> tuple[ModelRef, ...]:
         """The fallback judges.

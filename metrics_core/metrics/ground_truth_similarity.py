@@ -116,7 +116,7 @@ class GroundTruthSimilarity(JudgeMetric):
         seats = self.judge.seats(self.access.api_key)
         first = seats[0][0] if any(judge == one for one, _ in seats) else judge
         return [
-            (first, request(DECOMPOSE, decompose_fields(sample.question, text), first, options=self.judge))
+            (first, request(DECOMPOSE, decompose_fields(sample.question, text), first, 0, self.judge))
             for _, text in sample.usable_references
         ]
 

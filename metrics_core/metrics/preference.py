@@ -123,7 +123,7 @@ class Preference(ModelMetric):
         both = {"question": sample.question, "references": references}
         pair = self.rivals[sample.sample_id], sample.answer
         return [
-            request(PROMPT, {**both, "first": first, "second": second}, judge, repeat)
+            request(PROMPT, {**both, "first": first, "second": second}, judge, repeat, self.judge)
             for first, second in (pair, pair[::-1])
         ]
 

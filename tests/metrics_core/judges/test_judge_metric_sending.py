@@ -134,6 +134,31 @@ def test_a_fallback_takes_references_apart_itself(judge_server: Serve, tmp_path:
     assert (found.status, second.n_requests) == ("scored", 2)
 
 
+def test_the_one_reply_of_a_fallback_is_one_vote(judge_server: Serve, tmp_path: Path) -> None:
+    down, other = judge_server(match, faults=always("unauthorized")), judge_server(match)
+    [url, there] = [down.url, other.url]
+
+    def asked_of(*judges: str, **changes: Any) -> Any:
+        asked = setup(*judges, fallbacks=(f"openai/c@{there}",), ledger=str(tmp_path), **changes)
+        [found] = ask(samples(1), asked)
+        return found
+
+    a, b, d = f"openai/a@{url}", f"openai/b@{url}", f"openai/d@{there}"
+    alone = failure(asked_of(a, b))
+    assert alone.code == "missing_votes"
+    assert alone.message == (
+        f"1 of 2 votes are missing; openai/c@127.0.0.1:{other.port}/v1: fallback_voted: the fallback has given its "
+        "vote for another judge"
+    )
+    assert other.n_requests == 1
+    # Two of three judges say yes: the fallback, once, and the one that is there.
+    found = asked_of(a, b, d)
+    assert found.values["match"] == 1.0
+    assert [vote["vote"] for vote in found.details["votes"]] == [1.0, None, 1.0]
+    # Each repeat is a reply of its own.
+    assert asked_of(a, repeats=3).values["match"] == 1.0
+
+
 @pytest.mark.parametrize("fallbacks", [("openai/a",), ("offline",), ("openai/b", "openai/b")])
 def test_a_fallback_is_another_model(fallbacks: tuple[str, ...]) -> None:
     with pytest.raises(

@@ -184,7 +184,7 @@ def read_over_http(server: JudgeServer, declared: list[str]) -> dict[str, ReplyS
 
     async def ask() -> dict[str, ReplyScore]:
         async with runtime.connect(NO_ACCESS, options.limits, "judge", lambda: check(options)) as client:
-            asked = request(PROMPT, {"answer": "a"}, judge)
+            asked = request(PROMPT, {"answer": "a"}, judge, 0, options)
             return await client.ask(judge, asked, lambda reply: read_scores(reply, declared), Bill())
 
     return runtime.run(ask(), lambda: None)

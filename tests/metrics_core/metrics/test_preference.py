@@ -57,6 +57,15 @@ def test_both_orders_are_asked_and_only_where_there_is_something_to_choose() -> 
     assert "|against:abc|blank:zero" in found[0].signature
 
 
+def test_what_is_set_is_sent() -> None:
+    with JudgeServer(fair) as server:
+        judged(server, SAMPLES[:1], temperature=0.7, max_tokens=300, reasoning_effort="low")
+        judged(server, SAMPLES[:1])
+        sent = [(one.body["temperature"], one.body["max_tokens"]) for one in server.requests]
+        assert [one.body.get("reasoning_effort") for one in server.requests] == ["low", "low", None, None]
+    assert sent == [(0.7, 300)] * 2 + [(0.0, 1_024)] * 2
+
+
 @pytest.mark.parametrize(("verdict", "first"), [("first", 1.0), ("second", 0.0)])
 def test_a_judge_that_goes_by_the_order_gives_ties_and_its_bias_shows(verdict: str, first: float) -> None:
     with JudgeServer(lambda _body: say(verdict)) as server:
