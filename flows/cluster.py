@@ -266,7 +266,8 @@ class _Run(Generic[S]):
                 if time.monotonic() > lost_at + self._cluster.patience_s:
                     raise Unreachable(
                         f"{self._cluster.address}: the scheduler is gone, and did not come back within "
-                        f"{self._cluster.patience_s:.0f} seconds; what was scored is kept, run the same command again"
+                        f"{self._cluster.patience_s:.0f} seconds; finished parts and paid replies are kept, "
+                        "run the same command again"
                     ) from error
                 time.sleep(1)
 
@@ -308,7 +309,7 @@ class _Run(Generic[S]):
                 self._blamed.append(shard)
                 return
             n, last = error.allowed_failures + 1, error.last_worker.address
-            error = WorkersDied(f"{n} workers died while they scored it, the last one was {last}")
+            error = WorkersDied(f"{n} workers died while they worked on it, the last one was {last}")
         yield shard, shard.part if error is None else error
 
     def _send_some(self, client: Client) -> None:
@@ -372,7 +373,7 @@ class _Run(Generic[S]):
         except OSError as error:
             raise _Lost from error
         for address in self._workers.keys() - now.keys():
-            _log.warning(f"worker {address} is gone; another one scores what it was scoring")
+            _log.warning(f"worker {address} is gone; another one takes over what it was working on")
         self._workers, self._looked = now, time.monotonic()
 
     def _without_workers(self, client: Client) -> Iterator[tuple[S, str | Exception]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import uuid
 from pathlib import Path
 from typing import Annotated, Any
@@ -44,7 +45,9 @@ def calibrate(  # noqa: PLR0913
     ] = None,
     learn: Annotated[
         int,
-        Parameter("--learn", help="Choose so many examples for --rubric from these labels, and say what they change."),
+        Parameter(
+            "--learn", help="Choose this many examples for --rubric from these labels, and report what they change."
+        ),
     ] = 0,
     rubric: Annotated[str, Parameter("--rubric", metavar="FILE", help="The rubric that --learn is about.")] = "",
     out: Annotated[str, Parameter("--out", metavar="FILE", help="Where --learn writes the rubric.")] = "",
@@ -63,6 +66,8 @@ def calibrate(  # noqa: PLR0913
         return _learn(name, rubric, learn, judging, home, out, as_json=as_json, **of)
     if rubric or out:
         raise UserError("--rubric and --out go with --learn N: how many examples to choose")
+    if judging.judges or judging.cascade:
+        raise UserError("--judge goes with --learn: without it, scores of reports are compared, and no judge is asked")
     return _calibrate(home, name, report or [], labels, mapping or [], seed, as_json=as_json)
 
 
@@ -89,12 +94,17 @@ def _learn(
     name: str, rubric: str, most: int, judging: Judging, home: Home, out: str, *, as_json: bool, **labels: Any
 ) -> int:
     from answerkey.flows.cli.comparison_tables import print_learned
+    from answerkey.metrics_core.judges.rubric import MOST_EXAMPLES
     from answerkey.metrics_core.llm.access import Access
     from answerkey.tasks.gate.learn import learn
     from answerkey.tasks.score.keys import key
 
-    if not rubric or most < 1:
-        raise UserError("--learn N: how many examples to choose, from 1, for the rubric that --rubric names")
+    if not rubric or not 1 <= most <= MOST_EXAMPLES:
+        raise UserError(
+            f"--learn N: how many examples to choose, 1 to {MOST_EXAMPLES}, for the rubric that --rubric names"
+        )
+    if out and not os.access(Path(out).absolute().parent, os.W_OK):
+        raise UserError(f"{out}: cannot be written: its folder is missing or read-only")
     options = judging.options()
     access = Access(None if options.offline else key(judging.key_from), ledger=home.ledger, run=uuid.uuid4().hex)
     learned = learn(home, name, rubric, most, options, access, **labels)

@@ -488,8 +488,8 @@ def print_learned(learned: Learned, out: str, *, as_json: bool) -> None:
     within = "" if low is None or high is None else f" (95 % interval {low:+.3f} to {high:+.3f})"
     shown = "" if low is not None and low > 0 else ". That is no gain that these labels show"
     print(
-        f"{rubric.name}: {learned.n:,} labelled answers, {learned.corrected:,} of which the judge got wrong. On those "
-        f"from which no example was chosen it agrees with {gain.old:.1%} as the rubric is, and with {gain.new:.1%} "
-        f"with chosen examples: {gain.difference:+.3f}{within}{shown}."
+        f"{rubric.name}: {learned.n:,} labelled answers; the judge got {learned.corrected:,} of them wrong. On answers "
+        f"that were not used to choose examples, it agrees with people on {gain.old:.1%} without the new examples and "
+        f"on {gain.new:.1%} with them: {gain.difference:+.3f}{within}{shown}."
     )
     print(f"The rubric is in {out}." if out else f"\n{rubric.text}")

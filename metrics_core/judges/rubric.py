@@ -54,10 +54,13 @@ ENDINGS = (".yaml", ".yml")
 KEYS = ("name", "version", "summary", "inputs", "criterion", "scale", "field", "examples")
 """What a rubric may say."""
 
+MOST_EXAMPLES = 50
+"""Examples that a rubric may have."""
+
 _NEEDED = ("name", "inputs", "criterion", "scale")
 _LABEL = re.compile(r"[\w-]{1,40}")
 _RANGE = re.compile(r"(\d{1,3})\s*-\s*(\d{1,3})")
-_MOST_LEVELS, _MOST_EXAMPLES = 11, 50
+_MOST_LEVELS = 11
 _LONGEST_CRITERION, _LONGEST_TEXT, _LONGEST_SUMMARY = 20_000, 20_000, 80
 _SCALES = "write yes/no, a range like 1-5, or labels with their values from 0 to 1, like {rude: 0, polite: 1}"
 _YES_NO = (("yes", 1.0), ("no", 0.0))
@@ -257,7 +260,7 @@ def _inputs(given: object) -> tuple[Input, ...]:
 
 
 def _scale(given: object) -> Scale:
-    """The scale; empty if it is none."""
+    """The scale; empty if `given` is not a valid one."""
     if given == "yes/no":
         return _YES_NO
     if isinstance(given, str) and (bounds := _RANGE.fullmatch(given.strip())):
@@ -302,14 +305,14 @@ def _problems(content: object) -> Iterator[tuple[str, str]]:
     yield from _text_problems(content)
     known = content.get("inputs")
     wrong = _unknown_inputs(known)
-    if wrong is not None:
-        yield "inputs", f"inputs: {quoted(wrong)} cannot be judged; choose from {', '.join(INPUTS)}"
+    if wrong:
+        yield "inputs", f"inputs: {quoted(wrong[0])} cannot be judged; choose from {', '.join(INPUTS)}"
     scale = _scale(content.get("scale"))
     if content.get("scale") and not scale:
         yield "scale", f"scale: {quoted(content['scale'])} is no scale; {_SCALES}"
     elif scale and len({value for _, value in scale}) == 1:
         yield "scale", f"scale: every label is worth {scale[0][1]:g}; {_SCALES}"
-    if scale and wrong is None and known:
+    if scale and not wrong and known:
         yield from _example_problems(content.get("examples"), _inputs(known), scale)
 
 
@@ -330,17 +333,27 @@ def _text_problems(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield key, f"{key}: {len(given):,} characters; write at most {longest:,}"
 
 
-def _unknown_inputs(given: object) -> object:
-    """What is named as an input and is none; None where nothing is."""
+def _unknown_inputs(given: object) -> list[object]:
+    """What is named as an input and is not one."""
     named = [given] if isinstance(given, str) else given if isinstance(given, list) else [given] if given else []
-    return next((one for one in named if one not in INPUTS), None)
+    return [one for one in named if not (isinstance(one, str) and one in INPUTS)]
+
+
+def fits(rubric: Rubric, sample: Sample) -> bool:
+    """Whether a sample could stand among the examples of a rubric.
+
+    >>> rubric = read_rubric("politeness")
+    >>> [fits(rubric, Sample("1", answer, (), "When?")) for answer in ("At eleven.", "At eleven." * 9_999)]
+    [True, False]
+    """
+    return all(_fits(name, given) for name, given in zip(rubric.inputs, rubric.shown(sample).values(), strict=True))
 
 
 def _example_problems(given: object, inputs: Sequence[Input], scale: Scale) -> Iterator[tuple[str, str]]:
     if given is None:
         return
-    if not isinstance(given, list) or len(given) > _MOST_EXAMPLES:
-        yield "examples", f"examples: must be a list of at most {_MOST_EXAMPLES}, each with a verdict"
+    if not isinstance(given, list) or len(given) > MOST_EXAMPLES:
+        yield "examples", f"examples: must be a list of at most {MOST_EXAMPLES}, each with a verdict"
         return
     keys, rubric = (*inputs, "verdict", "reason"), Rubric("", 1, tuple(inputs), "", scale)
     for number, example in enumerate(given):

@@ -59,7 +59,7 @@ class Preference(ModelMetric):
         rivals: the answers of the baseline, by `sample_id` of the samples; a question that is not there has none.
         against: a hash of the baseline's answers, for the signature.
 
-    >>> Preference(rivals={"1": "Paris"}).measure([Sample("1", "paris.", question="The capital?")])[0].values
+    >>> Preference(rivals={"1": "Paris"}).without_judge(Sample("1", " paris", question="The capital?")).values
     {'preferred': 0.5, 'consistent': 1.0, 'first': 0.5}
     """
 

@@ -133,7 +133,7 @@ class PlannedUnits:
 
 
 _PLACES = 40
-"""So many samples stand for all."""
+"""The number of sampled spreads that stand for all possible ones."""
 _KNOTS = [1, _PLACES // 2, _PLACES - 2]
 """Of these samples the bound is asked; of those between, it is close to a straight line."""
 
@@ -170,7 +170,7 @@ _TRIED, _DRAWS, _OFTEN = 12, 800, 0.8
 
 @lru_cache(maxsize=256)
 def critical_ratio(units: int, alpha: float) -> float:
-    """From how many standard errors on, as these come out, a mean of normal units has a p below `alpha` by sign flips.
+    """How many observed standard errors a mean of normal units needs for a sign-flip p-value below `alpha`.
 
     Infinite where no p is so small. From 13 units on it is Student's t. Of fewer it depends on the sample, and this is
     the ratio that is exceeded equally often where that happens in four samples of five. All flips of few units: one of

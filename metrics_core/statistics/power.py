@@ -69,11 +69,12 @@ def minimum_detectable(
             effect = math.sqrt(low * high)
         missing = float(ndtri(power) - ndtri(np.clip(chance(effect), 1e-9, 1 - 1e-9)))
         if abs(missing) < _CLOSE:
-            break
+            return effect
         low, high = (effect, high) if missing > 0 else (low, effect)
         # If the observed mean is normal, this is how far it is.
         effect, steps = effect + missing * plan.error(effect, 1.0), steps + 1
-    return effect
+    # Where few rows changed, the power jumps over the one that is wanted.
+    return high
 
 
 _STEPS, _CLOSE = 8, 0.01
@@ -147,7 +148,7 @@ def needed_to_show(
         growth = rows / measured.n
         return all(one.chance(effect, growth, level=level, family=family) >= power for one in (plan, mirrored))
 
-    return _fewest(enough, first=measured.n, most=most * measured.n, tolerance=_ROUGHLY)
+    return _fewest(enough, first=measured.n, most=math.floor(most * measured.n), tolerance=_ROUGHLY)
 
 
 def mcnemar_power(n: int, changed: float, effect: float, *, family: int = 1, level: float = LEVEL) -> float:

@@ -101,9 +101,11 @@ def _swayed(new: Report, metrics: Sequence[str]) -> Iterator[str]:
     means = {score.field: score.mean for score in new.overall if score.metric == Preference.name}
     consistent, first = means.get("consistent"), means.get("first")
     if Preference.name in metrics and consistent is not None and first is not None and consistent < 1:
+        # A pair on which both orders agree counts a half, so what is left is that of the pairs which the order decided.
+        shown_first = 0.5 + (first - 0.5) / (1 - consistent)
         yield (
             f"{Preference.name}: the order in which the answers were shown decided {1 - consistent:.1%} of the pairs, "
-            f"which count as ties; the answer shown first was preferred {first:.1%} of the time, where 50 % is no bias"
+            f"which count as ties; in these, the answer shown first was preferred {shown_first:.1%} of the time"
         )
 
 

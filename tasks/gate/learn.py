@@ -9,7 +9,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.learning import LabelledSample, Learned
 from answerkey.metrics_core.judges.learning import learn as choose
 from answerkey.metrics_core.judges.options import JudgeOptions
-from answerkey.metrics_core.judges.rubric import Rubric, read_rubric
+from answerkey.metrics_core.judges.rubric import Rubric, fits, read_rubric
 from answerkey.metrics_core.judges.rubric_metric import metric_of
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.sample import Sample
@@ -55,7 +55,7 @@ def learn(  # noqa: PLR0913
     for release, sample_id, repeat, question, answer, references, context in texts:
         if (row := known.get((release, sample_id, repeat))) is not None:
             sample = Sample(sample_id, answer, references or (), question, context=context or ())
-            if metric_of(given)(judge=judge).without_judge(sample) is None:
+            if fits(given, sample) and metric_of(given)(judge=judge).without_judge(sample) is None:
                 labelled.append(LabelledSample(sample, right if row.correct else wrong, row.cluster))
     unprobed = judge.model_copy(update={"probes": "never"})
 

@@ -47,7 +47,7 @@ from answerkey.tasks.load.sources import (
 )
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
-from answerkey.tasks.warehouse.store import parquet_writer, row_bytes
+from answerkey.tasks.warehouse.store import parquet_writer
 from answerkey.tasks.warehouse.warehouse import one_file, scratch, write_parquet
 
 if TYPE_CHECKING:
@@ -112,11 +112,13 @@ def shard_bytes(source: Source, most: int) -> int:
     if source.references or TABLE.match(answers) or not readable:
         return 0
     files = files_of(answers) or [answers]
-    if not all(Path(file).suffix.lower() in (*JSON_LINES, *PARQUET) for file in files):
+    # Each file becomes a shard at least.
+    if len(files) > most or not all(Path(file).suffix.lower() in (*JSON_LINES, *PARQUET) for file in files):
         return 0
     try:
         sizes = [object_size(file) if URL.match(file) else Path(file).stat().st_size for file in files]
-    except FileNotFoundError:
+    except OSError:
+        # It is said where the source is read.
         return 0
     # What is wrong with an empty file is said where it is read.
     return max(SHARD_BYTES, sum(sizes) // most) if all(sizes) and sum(sizes) >= LARGE_BYTES else 0
@@ -258,7 +260,7 @@ def _parquet_ranges(file: Path, size: int, work: Path) -> Iterator[tuple[int, in
                 # DuckDB cannot number the rows of a file that has a column of this name.
                 yield 0, n_rows, partial(write_parquet, connection, _SQL["all_rows"], parameters=source)
                 return
-            step = max(size // row_bytes(str(file)), 1)
+            step = max(n_rows * size // file.stat().st_size, 1)
             for first in range(0, n_rows, step):
                 end = min(first + step, n_rows)
                 about = {**source, "first": first, "end": end}

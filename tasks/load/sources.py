@@ -281,7 +281,7 @@ def read_parquet(file: Path, work: Path, before: int = 0) -> Iterator[Raw]:
     """The rows of a Parquet file, after `before` rows of the same file that are kept elsewhere.
 
     Raises:
-        UserError: it is none.
+        UserError: it is not a Parquet file.
     """
     import duckdb
 

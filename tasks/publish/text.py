@@ -124,14 +124,17 @@ def _ships(verdict: Verdict) -> str:
     rules += f" and {len(deciding) - _MOST_RULES} more" if len(deciding) > _MOST_RULES else ""
     hold = "does not hold" if len(deciding) == 1 else "do not hold"
     shown = "is" if len(deciding) == 1 else "are"
-    estimated = [rule for rule in deciding if rule.needed]
+    # The number that a kappa takes is one of labels; and one that is there already did not decide.
+    estimated = [rule for rule in deciding if (rule.needed or 0) > (rule.n or 0) and not rule.rule.startswith("kappa ")]
     needed = max((rule.needed or 0 for rule in estimated), default=None)
-    equal = " if both releases are equally good" if all(rule.tolerates_loss for rule in estimated) else ""
+    assumed = {True: "both releases are equally good", False: "the numbers are as high as they seem"}
+    kinds = sorted({rule.tolerates_loss for rule in estimated}, reverse=True)
+    given = f" if {' and '.join(assumed[loss] for loss in kinds)}" if kinds else ""
     return {
         "PASS": "The gate lets it ship.",
         "FAIL": f"The gate does not let it ship{rules and f': {rules} {hold}'}.",
         "INCONCLUSIVE": f"The gate is undecided{rules and f': {rules} {shown} not shown either way'}"
-        f"{f'; about {needed:,} samples would decide with a power of 80 %{equal}' if needed else ''}.",
+        f"{f'; about {needed:,} samples would decide with a power of 80 %{given}' if needed else ''}.",
         "INCOMPLETE": f"The gate cannot decide{rules and f' on {rules}'}, because evidence is missing.",
     }[verdict.outcome]
 

@@ -85,7 +85,9 @@ def _declared(metric: Metric) -> dict[str, Any]:
 def _judge(options: JudgeOptions, access: Access) -> dict[str, Any]:
     from answerkey.metrics_core.offline_judge.matcher import about
 
-    spent, by_judge = spent_by(access), spent_by_judge(access)
+    spent = spent_by(access)
+    # No index leads to the calls of a run: they are looked for only where there are some.
+    by_judge = spent_by_judge(access) if spent.calls else []
     return {
         "judges": list(options.labels),
         **({"about": about()} if options.offline or options.cascade else {}),

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.metric import Kind, Metric
+from answerkey.metrics_core.metrics.preference import Preference
 from answerkey.metrics_core.sample import content_hash
-from answerkey.tasks.score.shard import Shard, part_schema, portable
+from answerkey.tasks.score.shard import Shard, part_schema, portable, samples_of
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.store import row_bytes
@@ -91,7 +92,7 @@ def plan(
         ]  # fmt: skip
     named = [(metric.name, need) for metric, need in zip(metrics, needs, strict=True)]
     return Plan(
-        tuple(shards),
+        tuple(map(_with_its_rivals, shards)),
         tuple(metrics),
         n_samples,
         tuple((name, need.n_known) for name, need in named),
@@ -102,6 +103,15 @@ def plan(
 def _of_run(metric: Metric, n_todo: int) -> Metric:
     # Whether judges are probed is decided by the size of the run, not of a shard.
     return metric.of_run(n_todo) if isinstance(metric, JudgeMetric) else metric
+
+
+def _with_its_rivals(shard: Shard) -> Shard:
+    """A shard with those answers of the baseline that its own rows need: it travels."""
+    if not isinstance(shard.metric, Preference):
+        return shard
+    rivals = shard.metric.rivals
+    keys = (sample.sample_id for samples in samples_of(shard) for sample in samples)
+    return replace(shard, metric=replace(shard.metric, rivals={key: rivals[key] for key in keys if key in rivals}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,11 @@ def check_rivals(metrics: Sequence[Metric], baseline: str) -> None:
     """
     for metric in metrics:
         if isinstance(metric, Preference) and not baseline:
-            raise UserError(f"{metric.name}: it compares with the answers of a baseline; name its release (--baseline)")
+            raise UserError(
+                f"{metric.name}: it compares with the answers of a baseline; evaluate both releases in one run and "
+                "name one of them (--baseline). A run of one release, such as a rerun, goes without it: name the other "
+                "metrics (--metrics)"
+            )
 
 
 def with_rivals(metrics: Sequence[Metric], accepted: str, baseline: str) -> list[Metric]:

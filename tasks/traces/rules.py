@@ -27,6 +27,7 @@ from typing import Any
 
 from answerkey.metrics_core.document import Located, read_located
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.metrics.preference import Preference
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.traces.condition import Condition, names_in, of_filter, parse_condition
 from answerkey.tasks.traces.source import absolute, path_problem
@@ -241,6 +242,8 @@ def _metric_problems(content: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         return
     try:
         [made] = create([str(metric)])
+        if isinstance(made, Preference):
+            raise UserError(f"{made.name} compares two releases, and traces have one; choose another metric")
     except UserError as error:
         yield "metric", f"metric: {error}"
         return

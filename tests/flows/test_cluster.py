@@ -181,12 +181,12 @@ def test_a_shard_that_kills_every_worker_costs_itself_alone(
     errors = {first: outcome for first, outcome in found.items() if isinstance(outcome, Exception)}
     assert sorted(found) == [0, 10, 20, 30, 40, 50, 60, 70] and sorted(errors) == [10, 30]
     assert isinstance(errors[10], WorkersDied)
-    assert str(errors[10]).startswith("2 workers died while they scored it, the last one was tcp://127.0.0.1:")
+    assert str(errors[10]).startswith("2 workers died while they worked on it, the last one was tcp://127.0.0.1:")
     assert isinstance(errors[30], IsADirectoryError)
     assert len(content([shard for shard in shards if shard.first not in errors])) == 60
     told = [record.getMessage() for record in caplog.records]
     assert any(line.startswith("scoring 10 rows (worker tcp://127.0.0.1:") for line in told)
-    assert any("is gone; another one scores what it was scoring" in line for line in told)
+    assert any("is gone; another one takes over what it was working on" in line for line in told)
 
 
 @pytest.mark.parametrize("at_once", [5, 1])
@@ -242,8 +242,8 @@ def test_a_lost_scheduler_is_waited_for_and_then_said_in_one_line(tmp_path: Path
             worker.close()
     assert isinstance(outcomes["error"], Unreachable)
     assert str(outcomes["error"]) == (
-        f"{scheduler.address}: the scheduler is gone, and did not come back within 1 seconds; what was scored is kept, "
-        "run the same command again"
+        f"{scheduler.address}: the scheduler is gone, and did not come back within 1 seconds; finished parts "
+        "and paid replies are kept, run the same command again"
     )
 
 

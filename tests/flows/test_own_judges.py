@@ -108,7 +108,11 @@ def test_a_judge_that_always_takes_the_first_gives_ties_and_its_bias_is_shown(cl
     assert query(home, "SELECT field, old, new FROM comparisons WHERE slice = 'all'") == [("preferred", 0.5, 0.5)]
     # All ties: nothing is lost, which is within the margin.
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "the order in which the answers were shown decided 50.0% of the pairs" in " ".join(result.stdout.split())
+    # Half of the pairs are equal answers, about which nobody was asked: they say nothing of the judge.
+    assert (
+        "the order in which the answers were shown decided 50.0% of the pairs, which count as ties; in these, the "
+        "answer shown first was preferred 100.0% of the time"
+    ) in " ".join(result.stdout.split())
 
 
 def test_a_preference_needs_a_baseline_with_answers_in_the_run(cli: Cli, tmp_path: Path) -> None:
@@ -142,8 +146,15 @@ def test_a_rubric_learns_examples_from_labels(cli: Cli, bare_cli: Cli, tmp_path:
         # Asked again, the ledger has it all.
         words = bare_cli(*asked, *judge)
         assert server.n_requests == paid
-    assert "it agrees with 75.0% as the rubric is, and with 100.0%" in words.stdout
+    assert "it agrees with people on 75.0% without the new examples and on 100.0% with them" in words.stdout
     assert "version: 2" in better.read_text()
     assert "fool" in better.read_text()
     without = bare_cli("calibrate", "manners.polite", "--learn", "2", "--home", home)
     assert (without.returncode, "--learn N: how many examples" in without.stderr) == (2, True)
+    for refused, message in (
+        (("--learn", "51", "--rubric", rubric), "how many examples to choose, 1 to 50, for the rubric"),
+        (("--learn", "2", "--rubric", rubric, "--out", tmp_path / "none" / "b.yaml"), "its folder is missing"),
+        (("--judge", "openai/m"), "--judge goes with --learn"),
+    ):
+        found = bare_cli("calibrate", "manners.polite", *refused, "--home", home)
+        assert (found.returncode, message in found.stderr) == (2, True), found.stderr

@@ -102,13 +102,13 @@ def test_a_second_try_costs_nothing_and_needs_no_key(
 
 
 def test_several_references_and_one_metric(trial: Cli, server: JudgeServer) -> None:
-    result = trial("", "something else", "ada", "--reference", "ADA", "--metric", "meaning_match", "--json")
+    result = trial("", "something else", "turing", "--reference", "TURING", "--metric", "meaning_match", "--json")
     [row] = json.loads(result.stdout)
     assert (row["metric"], row["values"], row["details"]["reference"]) == ("meaning_match", {"match": 1.0}, 1)
     assert row["signature"].startswith("meaning_match|v1|judge:openai/gpt-4o-mini@127.0.0.1")
     assert server.n_requests == 0
-    shown = trial("", "something else", "ada", "--reference", "ADA", "--metric", "meaning_match").stdout
-    assert "  reference  2: ADA\n  calls      none needed\n" in shown
+    shown = trial("", "something else", "turing", "--reference", "TURING", "--metric", "meaning_match").stdout
+    assert "  reference  2: TURING\n  calls      none needed\n" in shown
 
 
 def test_several_votes_are_shown(trial: Cli, server: JudgeServer) -> None:

@@ -46,8 +46,8 @@ def test_a_missing_references_file_is_named(bare_cli: Cli, answers: Path) -> Non
         (["--metrics", "rouge_ll"], "metric 'rouge_ll' is not known: did you mean rouge_l?"),
         (
             ["--map", "idx=a"],
-            "--map idx=a: 'idx' is not a key; choose from id, question, answer, references, facts, release, label, "
-            "cluster, missing_because, repeat",
+            "--map idx=a: 'idx' is not a key; choose from id, question, answer, references, facts, context, "
+            "release, label, cluster, missing_because, repeat",
         ),
         (["--map", "id"], "--map id: write KEY=PATH, for instance id=meta.question_id"),
         (
@@ -80,7 +80,8 @@ def test_metrics_lists_all_with_their_fields(bare_cli: Cli) -> None:
     catalogue = {row["metric"]: row for row in json.loads(result.stdout)}
     assert list(catalogue) == [
         "answer_correctness", "rouge_l", "token_overlap", "bleu", "chrf", "exact_match", "contains",
-        "semantic_similarity", "meaning_match", "ground_truth_similarity",
+        "semantic_similarity", "meaning_match", "ground_truth_similarity", "faithfulness", "answer_relevance",
+        "completeness", "politeness", "refusal", "same_meaning", "preference",
     ]  # fmt: skip
     assert [field["name"] for field in catalogue["rouge_l"]["fields"]] == ["precision", "recall", "f1"]
     assert catalogue["rouge_l"]["needs"] == ["answer", "references"]

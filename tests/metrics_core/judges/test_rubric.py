@@ -55,6 +55,8 @@ def test_a_file_as_it_is_read(tmp_path: Path) -> None:
          "start with a letter"),
         ("[question, answer]", "[question, anwser]", 'p.yaml:2: inputs: "anwser" cannot be judged; choose from '
          "question, answer, references, context"),
+        ("[question, answer]", "{question: yes}", 'p.yaml:2: inputs: "{ question : true}" cannot be judged; ch'),
+        ("[question, answer]", "[~]", 'p.yaml:2: inputs: "null" cannot be judged; choose from question, '),
         ("yes/no", "1-50", 'p.yaml:4: scale: "1-50" is no scale; write yes/no, a range like 1-5, or labels with their '
          "values from 0 to 1, like {rude: 0, polite: 1}"),
         ("yes/no", "{yes: 1, no: 2}", "is no scale; write yes/no, a range"),

@@ -27,8 +27,8 @@ EVALUATE = f"""
 import json, sys
 from tests.metrics_core.judges.asking import ask, samples, setup
 
-url, ledger, model = sys.argv[1:]
-judge = setup(f"{{model}}@{{url}}", ledger=ledger, run="run", concurrency={CONCURRENCY})
+url, ledger, model, concurrency = sys.argv[1:]
+judge = setup(f"{{model}}@{{url}}", ledger=ledger, run="run", concurrency=int(concurrency))
 found = ask(samples({SAMPLES}), judge)
 print(json.dumps([(one.sample_id, one.status, not one.from_ledger) for one in found]))
 """
@@ -37,9 +37,11 @@ print(json.dumps([(one.sample_id, one.status, not one.from_ledger) for one in fo
 class Evaluation:
     """A process that evaluates all samples."""
 
-    def __init__(self, server: JudgeProcess, ledger: Path, model: str = "openai/judge") -> None:
+    def __init__(
+        self, server: JudgeProcess, ledger: Path, model: str = "openai/judge", concurrency: int = CONCURRENCY
+    ) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-c", EVALUATE, server.url, str(ledger), model],
+            [sys.executable, "-c", EVALUATE, server.url, str(ledger), model, str(concurrency)],
             cwd=ROOT,
             stdout=subprocess.PIPE,
             text=True,
@@ -80,10 +82,10 @@ def pausing() -> Iterator[JudgeProcess]:
         yield started
 
 
-def wait_for(server: JudgeProcess, requests: int) -> None:
-    """Until the server has seen so many."""
+def wait_for(server: JudgeProcess, number: int, what: str = "requests") -> None:
+    """Until the server has seen that many requests, or has them in flight."""
     until = time.monotonic() + 200
-    while server.stats()["requests"] < requests:
+    while server.stats()[what] < number:
         assert time.monotonic() < until, server.stats()
         time.sleep(0.05)
 
@@ -133,16 +135,19 @@ def test_a_killed_run_loses_no_more_than_its_calls_in_flight(pausing: JudgeProce
     assert settled(server)["requests"] == stats["requests"]
 
 
-def test_two_processes_at_once_ask_everything_once(server: JudgeProcess, tmp_path: Path) -> None:
-    both = [Evaluation(server, tmp_path) for _ in range(2)]
+def test_two_processes_at_once_ask_everything_once(pausing: JudgeProcess, tmp_path: Path) -> None:
+    server, most = pausing, 4
+    both = [Evaluation(server, tmp_path, concurrency=most) for _ in range(2)]
     try:
+        wait_for(server, most + 1, what="in_flight")  # more than one of them may have
+        server.release()
         asked = [one.asked() for one in both]
     finally:
         for one in both:
             one.end()
     stats = settled(server)
     assert sum(asked) == SAMPLES
-    assert min(asked) > 0  # neither waits for the other to be done
+    assert min(asked) > 0
     assert stats["requests"] == len(stats["bodies"]) == SAMPLES == count(tmp_path)
     assert set(rows(tmp_path, "kind, status, attempt")) == {("ask", "usable", 1)}
 

@@ -70,7 +70,7 @@ def test_ranges_of_a_parquet_file_have_its_types(tmp_path: Path) -> None:
     file = tmp_path / "answers.parquet"
     duckdb.sql(PARQUET % file)
     paths = {"label": "label", "cluster": "meta.deep.at"}
-    assert_same(Source(str(file), paths=paths, slices=("meta.deep.cost",)), tmp_path, 200_000, 4)
+    assert_same(Source(str(file), paths=paths, slices=("meta.deep.cost",)), tmp_path, 90_000, 4)
 
 
 def test_a_parquet_file_with_a_column_file_row_number_is_one_range(tmp_path: Path) -> None:

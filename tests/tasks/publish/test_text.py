@@ -92,14 +92,18 @@ def test_the_headline_says_what_is_shown_and_whether_it_ships() -> None:
     assert said(ROW, Verdict("PASS", "Yes.")) == f"{nothing}The gate lets it ship."
     for rule, assumed in (
         ("label.correct >= -0.02", " if both releases are equally good"),
-        ("label.correct >= 0", ""),
-        ("level similarity.cosine >= -0.02", ""),
+        ("label.correct >= 0", " if the numbers are as high as they seem"),
+        ("level similarity.cosine >= -0.02", " if the numbers are as high as they seem"),
     ):
         open_ = Verdict("INCONCLUSIVE", "?", (RuleOutcome(rule, "INCONCLUSIVE", "", needed=4999),))
         assert said(ROW, open_) == (
             f"{nothing}The gate is undecided: {rule} is not shown either way; about 4,999 samples would decide with a "
             f"power of 80 %{assumed}."
         )
+    # Labels are no samples, and a number that is there already did not decide.
+    for rule, n in (("kappa meaning_match.match >= 0.6", 100), ("label.correct >= -0.02", 5000)):
+        open_ = Verdict("INCONCLUSIVE", "?", (RuleOutcome(rule, "INCONCLUSIVE", "", n=n, needed=4999),))
+        assert said(ROW, open_) == f"{nothing}The gate is undecided: {rule} is not shown either way."
     adjusted = replace(BETTER, p_adjusted=0.08, mde=None)
     assert said(adjusted).endswith("The p-value, adjusted for everything that was compared, is 0.080.")
     left_out = replace(BETTER, n_unanswered=49, low_with_unanswered=-0.011)

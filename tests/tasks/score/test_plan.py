@@ -13,11 +13,13 @@ import pytest
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
+from answerkey.metrics_core.metrics.preference import Preference
 from answerkey.metrics_core.registry import METRICS, create
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.load import Loaded, Source, staged_schema
 from answerkey.tasks.reports.commit import commit
 from answerkey.tasks.score.plan import MAX_SHARDS, Plan, plan
+from answerkey.tasks.score.rivals import with_rivals
 from answerkey.tasks.score.shard import fail_shard, samples_of, score_shard
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import jsonl, query, rows_of, run, stage
@@ -38,6 +40,29 @@ def planned(tmp_path: Path, loaded: Loaded, *metrics: str, only_failed: bool = F
 def committed(tmp_path: Path, loaded: Loaded, made: Plan, failing: str = "") -> None:
     parts = [fail_shard(c, "no answer") if c.metric.name == failing else score_shard(c) for c in made.shards]
     commit(Home(tmp_path / "home"), "run", "source", loaded, loaded.staged, parts)
+
+
+def test_shards_have_only_the_answers_of_the_baseline_that_their_rows_need(tmp_path: Path) -> None:
+    rows = [
+        {"id": f"q{i}", "question": f"Q{i}", "answer": f"{release} {i}", "references": ["r"], "model": release}
+        | ({"missing_because": "timeout", "answer": None} if (release, i) == ("old", 3) else {})
+        for release in ("old", "new")
+        for i in range(1_000)
+    ]
+    loaded = stage(tmp_path, rows)
+    with_answers = with_rivals([Preference(judge=JudgeOptions(judges=("openai/m",)))], loaded.staged, "old")
+    home = Home(tmp_path / "home")
+    made = plan(loaded.staged, home, tmp_path / "home" / "runs" / "plan", with_answers, only_failed=False)
+    seen: dict[str, str] = {}
+    for shard in made.shards:
+        assert isinstance(shard.metric, Preference)
+        texts = {one.sample_id: one.answer for some in samples_of(shard) for one in some}
+        assert set(shard.metric.rivals) <= set(texts)
+        seen |= {str(texts[key]): rival for key, rival in shard.metric.rivals.items()}
+    assert len(made.shards) > 1
+    # What the baseline did not answer is no blank answer, over which any other wins.
+    answered = [i for i in range(1_000) if i != 3]
+    assert seen == {f"{release} {i}": f"old {i}" for release in ("old", "new") for i in answered}
 
 
 def test_everything_is_to_do_at_first_and_nothing_after(tmp_path: Path) -> None:

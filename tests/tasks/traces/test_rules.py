@@ -129,6 +129,11 @@ def test_everything_wrong_is_reported_at_once(tmp_path: Path) -> None:
             "metric: rouge_l",
             "20: judge: rouge_l asks none; remove it, or choose a metric that",
         ),
+        (
+            "metric: meaning_match",
+            "metric: preference",
+            "18: metric: preference compares two releases, and traces have",
+        ),
         ("judge: openai", "judge: 5 #", "20: judge: must be PROVIDER/MODEL, or keys and values, and here is a number"),
         ("  - metadata.env =", "  - metadata.env", "10: where: \"metadata.env 'production'\": Type with name env does"),
         ("  - metadata.env =", "  - Tags[1] =", "9: where: Tags and tags differ only in case; keep one"),

@@ -40,12 +40,13 @@ def test_it_opens_with_the_verdict_and_filters_and_sorts(home: Path, page: Page,
     opened = show(page)
     expect(opened.page.locator(".verdict h2")).to_contain_text(page.gates[0].verdict.outcome)
     expect(opened.page.get_by_text("No difference between Bing Chat and ChatGPT-4 is shown").first).to_be_visible()
-    expect(opened.status).to_have_text("1,924 of 1,924 samples")
+    expect(opened.status).to_have_text("313 of 1,924 samples")  # those that changed
     opened.choose("Show", "worse")
     broken = page.comparisons[-1].overall[0].broken
     expect(opened.status).to_have_text(f"{broken:,} of 1,924 samples")
     assert set(opened.column("Human label")) == {"right → wrong"}
     opened.choose("Show", "all samples")
+    expect(opened.status).to_have_text("1,924 of 1,924 samples")
     opened.choose("Score", "token_overlap.recall")
     opened.page.get_by_role("button", name="ChatGPT-4").click()
     opened.page.get_by_role("button", name="ChatGPT-4").click()
