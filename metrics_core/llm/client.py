@@ -399,6 +399,19 @@ class Client:
         return self._limits.deadline_s - gone
 
 
+async def every(*asked: Awaitable[T]) -> list[T]:
+    """The replies to several questions, once all have ended: what is in flight is paid for, and is to be kept.
+
+    Raises:
+        Exception: the first, in the order of the questions.
+    """
+    found = await asyncio.gather(*asked, return_exceptions=True)
+    for one in found:
+        if isinstance(one, BaseException):
+            raise one
+    return [one for one in found if not isinstance(one, BaseException)]
+
+
 def parse(reply: Reply, read: Callable[[str], T], *, plain: bool = False) -> Response[T]:
     """What `read` makes of a reply; `plain`: of one that is any text, which may end wherever its room did.
 

@@ -153,7 +153,7 @@ class Ledger(Protocol):
         """Whether the caller may ask this request now: no other living process is asking it.
 
         What a killed process had in flight never comes back, and may have to be paid: it counts as spent as soon as
-        its claim is taken over.
+        its claim is taken over, or another process begins to write.
         """
 
     def release(self, key: str) -> None:
@@ -198,7 +198,7 @@ class Ledger(Protocol):
         """Called about once a second while replies are awaited, for what has to be done now and then."""
 
     def close(self) -> None:
-        """Give up all claims and close."""
+        """Give up all claims and close. One whose call is still in flight is left to who settles it."""
 
 
 def checksum(key: str, reply: str | None) -> str | None:

@@ -36,6 +36,8 @@ from answerkey.metrics_core.llm.postgres_statements import (
     CLAIM,
     EVERY_CALL,
     FINISH,
+    GIVE_UP,
+    GONE,
     LOCKS,
     NEW_MONTH,
     SCHEMA,
@@ -86,6 +88,7 @@ class PostgresLedger(StoredLedger):
         self._held: set[str] = set()
         self._begun: set[tuple[str, str]] = set()
         self._me: int | None = None
+        self._settled_at = 0.0
         self._name = ""
         try:
             with self._session.translated():
@@ -113,8 +116,16 @@ class PostgresLedger(StoredLedger):
             self._name = f"{self._me}-{time.time_ns():x}"
             with self._session.translated():
                 self._hold(self._session.connection)
-            self._session.rows(SEEN_GONE)
+            self._settle_gone()
         return self._me
+
+    def _settle_gone(self) -> None:
+        """Settle what owners that are gone for good had in flight, so that no budget waits for it."""
+        self._settled_at = time.monotonic()
+        self._session.rows(SEEN_GONE)
+        for (key,) in self._session.rows(GONE, (timedelta(seconds=_GRACE_SECONDS),)):
+            if self.claim(key):
+                self.release(key)
 
     def patient(self, on: bool) -> None:
         """See `Ledger`. There is always the server to wait for."""
@@ -290,8 +301,11 @@ class PostgresLedger(StoredLedger):
 
     def keep_alive(self) -> None:
         """See `Ledger`. A connection that was cut is made again before anybody takes over what it claimed."""
-        if self._me is not None:
-            self._session.rows("SELECT")
+        if self._me is None:
+            return
+        self._session.rows("SELECT")
+        if time.monotonic() >= self._settled_at + _GRACE_SECONDS:
+            self._settle_gone()
 
     def close(self) -> None:
         """See `Ledger`."""
@@ -300,7 +314,7 @@ class PostgresLedger(StoredLedger):
         # Where the server is gone, its claims are free without this.
         with suppress(psycopg.Error):
             if self._me is not None and not self._session.connection.closed:
-                self._session.connection.execute("DELETE FROM answerkey_claims WHERE owner = %s", (self._me,))
+                self._session.connection.execute(GIVE_UP, (self._me,))
         self._session.connection.close()
 
 

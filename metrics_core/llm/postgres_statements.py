@@ -40,6 +40,14 @@ ALIVE = f"""EXISTS (
 )"""
 SEEN_GONE = f"UPDATE answerkey_claims AS c SET gone_since = clock_timestamp() WHERE gone_since IS NULL AND NOT {ALIVE}"
 SEEN_BACK = "UPDATE answerkey_claims SET gone_since = NULL WHERE owner = %s AND gone_since IS NOT NULL"
+GONE = "SELECT request_key FROM answerkey_claims WHERE gone_since <= clock_timestamp() - %s::interval"
+GIVE_UP = """
+DELETE FROM answerkey_claims AS c WHERE owner = %s AND NOT EXISTS (
+    SELECT FROM answerkey_calls AS a
+    WHERE a.request_key = c.request_key AND a.status = 'sent' AND a.reserved IS NOT NULL
+)
+"""
+"""What is still in flight stays claimed: who takes it over finds it to be settled."""
 
 CLAIM = f"""
 WITH claimed AS (

@@ -31,6 +31,7 @@ from answerkey.metrics_core.llm.ledger import (
     month_of,
     with_checksum,
 )
+from answerkey.metrics_core.llm.sqlite_owners import Owners
 
 FILE = "judge.sqlite"
 OWNERS = "judge-owners"
@@ -74,6 +75,12 @@ _NEW_MONTH = """
 INSERT INTO budgets (run, calls, cost_usd, in_flight, reserved)
 SELECT ?, count(*), total(cost_usd), count(reserved), total(reserved) FROM calls WHERE started_at >= ?
 """
+_GIVE_UP = """
+DELETE FROM claims WHERE owner = ? AND NOT EXISTS (
+    SELECT 1 FROM calls WHERE calls.request_key = claims.request_key AND status = 'sent' AND reserved IS NOT NULL
+)
+"""
+"""What is still in flight stays claimed: who takes it over finds it to be settled."""
 _WAIT_SECONDS = 60.0
 _APPLICATION = 0x616B6C67
 """How the file says what it is."""
@@ -87,56 +94,6 @@ _REMEDIES = {
     sqlite3.SQLITE_CORRUPT: "the file is damaged: restore it from a backup, or move it away to begin a new one",
     sqlite3.SQLITE_NOTADB: "the file is damaged: restore it from a backup, or move it away to begin a new one",
 }
-
-
-class Owners:
-    """Which of the processes that share `folder` are alive; None: this process is alone.
-
-    Each holds a lock on a file of its own, which the system drops when the process dies, however it dies. A process id
-    would not do: it is used again, and another container has ids of its own. A lock library would not do either: to
-    probe a lock it creates the file, and so would bring back the file of a dead process.
-
-    >>> alone = Owners(None)
-    >>> alone.alive(alone.me), alone.alive("another")
-    (True, False)
-    """
-
-    def __init__(self, folder: Path | None) -> None:
-        self.me = uuid.uuid4().hex
-        self._folder = folder
-        self._lock: int | None = None
-        if folder:
-            folder.mkdir(parents=True, exist_ok=True)
-            # Locked before it has its name: a file without a lock belongs to the dead.
-            unnamed = folder / f".{self.me}"
-            self._lock = os.open(unnamed, os.O_CREAT | os.O_RDWR, 0o644)
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
-            unnamed.rename(folder / self.me)
-
-    def alive(self, owner: str) -> bool:
-        """Whether the process that `owner` names still holds its lock. The file of a dead one is removed."""
-        if owner == self.me or self._folder is None:
-            return owner == self.me
-        file = self._folder / owner
-        try:
-            probe = os.open(file, os.O_RDWR)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(probe)
-        file.unlink(missing_ok=True)
-        return False
-
-    def close(self) -> None:
-        """Let go."""
-        if self._lock is not None and self._folder is not None:
-            (self._folder / self.me).unlink(missing_ok=True)
-            os.close(self._lock)
-            self._lock = None
 
 
 class SQLiteLedger(StoredLedger):
@@ -248,8 +205,25 @@ class SQLiteLedger(StoredLedger):
             )
         if self._owners is None:
             with self._translated():
-                self._owners = Owners(self._folder / OWNERS if self._folder else None)
+                owners = Owners(self._folder / OWNERS if self._folder else None)
+            try:
+                self._settle_dead(owners)
+            except BaseException:
+                owners.close()
+                raise
+            self._owners = owners
         return self._owners
+
+    def _settle_dead(self, owners: Owners) -> None:
+        """Settle what killed processes had in flight, so that no budget waits for it."""
+        found = self._rows("SELECT request_key, owner FROM claims")
+        if not (dead := [claim for claim in found if not owners.alive(claim[1])]):
+            return
+        with self._transaction() as db:
+            for claim in dead:
+                # Unless another process has taken it over meanwhile.
+                if db.execute("DELETE FROM claims WHERE request_key = ? AND owner = ?", claim).rowcount:
+                    self._settle(db, claim[0])
 
     def _usable(self, key: str) -> list[tuple[Any, ...]]:
         # By rowid: the clock of a machine can run backwards.
@@ -430,7 +404,7 @@ class SQLiteLedger(StoredLedger):
         with self._translated():
             try:
                 if self._owners is not None:
-                    self._db.execute("DELETE FROM claims WHERE owner = ?", (self._owners.me,))
+                    self._db.execute(_GIVE_UP, (self._owners.me,))
             finally:
                 # On a full disk the claims stay; without their owner they block nothing.
                 for one in (self._owners, self._mover, self._db):

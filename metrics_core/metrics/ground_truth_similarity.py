@@ -5,7 +5,6 @@ A judge takes the texts apart and says which facts agree; matching, bookkeeping 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -24,7 +23,7 @@ from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
 from answerkey.metrics_core.judges.known_answers import FACTS
 from answerkey.metrics_core.judges.probes import Probe
 from answerkey.metrics_core.judges.prompt import Prompt
-from answerkey.metrics_core.llm.client import Asker
+from answerkey.metrics_core.llm.client import Asker, every
 from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable
@@ -105,7 +104,7 @@ class GroundTruthSimilarity(JudgeMetric):
         if not references:
             indices = [index for index, _ in sample.usable_references]
             asked = self._decompositions(sample, judge)
-            references = await asyncio.gather(*(client.ask(first, one, read_facts, bill) for first, one in asked))
+            references = await every(*(client.ask(first, one, read_facts, bill) for first, one in asked))
         fields = match_fields(sample.question, references, sample.answer or "")
         matching = request(MATCH, fields, judge, repeat, self.judge)
         matches = await client.ask(judge, matching, lambda reply: read_matches(reply, references), bill)

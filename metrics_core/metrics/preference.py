@@ -5,7 +5,6 @@ A judge is asked twice, with the two answers in either order. If the order chang
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import fmean
@@ -15,7 +14,7 @@ from answerkey.metrics_core.judges.judge_metric import request
 from answerkey.metrics_core.judges.model_metric import ModelMetric
 from answerkey.metrics_core.judges.prompt import Prompt, load_prompt
 from answerkey.metrics_core.judges.votes import SPREAD
-from answerkey.metrics_core.llm.client import Asker
+from answerkey.metrics_core.llm.client import Asker, every
 from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable, read_object, reason_of
@@ -107,7 +106,7 @@ class Preference(ModelMetric):
     async def vote(self, client: Asker, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """Two calls: the baseline's answer first, then this one first."""
         asked = self._requests(sample, judge, repeat)
-        replies = await asyncio.gather(*(client.ask(judge, one, read_choice, bill) for one in asked))
+        replies = await every(*(client.ask(judge, one, read_choice, bill) for one in asked))
         chosen = [choice for choice, _ in replies]
         first = [_value(choice) for choice in chosen]
         scored = self._scored([1.0 - first[0], first[1]], first, "; ".join(dict.fromkeys(why for _, why in replies)))

@@ -15,7 +15,7 @@ import pytest
 
 from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import CallLimits
-from answerkey.metrics_core.llm.client import NoUsableReply
+from answerkey.metrics_core.llm.client import NoUsableReply, every
 from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.llm.spending import Bill, BudgetUsedUp
 from answerkey.metrics_core.llm.sqlite_ledger import FILE
@@ -124,6 +124,25 @@ def test_no_call_at_all_is_a_budget_too(judge_server: Serve) -> None:
     server = judge_server(match)
     found, bill = asked(options(server), *[str.upper] * 5, limits=CallLimits(max_calls=0))
     assert ({type(one) for one in found}, server.n_requests, bill.calls) == ({BudgetUsedUp}, 0, 0)
+
+
+def test_a_question_beside_one_that_fails_at_once_is_waited_for_and_kept(judge_server: Serve, tmp_path: Path) -> None:
+    server = judge_server(lambda _body: "a reply", latency=0.3)
+    judge = options(server, ledger=str(tmp_path))
+    [(who, _)] = judge.judge.seats(judge.access.api_key)
+
+    async def refused() -> str:
+        raise NoUsableReply("too_long", "more than the model takes")
+
+    async def ask_both() -> None:
+        request = Request(who.label, "p@1", "Judge this.", "data", '{"type": "object"}')
+        async with runtime.connect(judge.access, judge.judge.limits, "judge", lambda: None) as client:
+            await every(client.ask(who, request, str.upper, Bill()), refused())
+
+    with pytest.raises(NoUsableReply, match="too_long"):
+        runtime.run(ask_both(), lambda: None)
+    assert rows(tmp_path, "status, reply") == [("usable", "a reply")]
+    assert (server.n_requests, claims(tmp_path)) == (1, 0)
 
 
 # When to stop asking.

@@ -216,6 +216,32 @@ def test_what_a_killed_process_had_in_flight_is_free_and_counts_as_spent(place: 
     ledger.close()
 
 
+def test_what_was_in_flight_is_settled_while_the_next_process_is_at_work(
+    place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("answerkey.metrics_core.llm.postgres_ledger._GRACE_SECONDS", 0.2)
+    closed, month = open_ledger(place), Budget("next", max_cost_total_usd=2.0)
+    assert closed.claim("left")
+    assert closed.start(Budget("closed"), {**CALL, "request_key": "left"}, 0.25)[0] == "go"
+    closed.close()
+    with script(IN_FLIGHT, place) as process:
+        go(process)
+        assert said(process) == "sent"
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    ledger = open_ledger(place)
+
+    def permit() -> str:
+        ledger.keep_alive()
+        return ledger.start(month, {**CALL, "request_key": "c"}, 1.0)[0]
+
+    until(lambda: permit() == "max_cost_total")
+    assert ledger.spent("run") == Spent(calls=2, cost_usd=1.5)
+    assert ledger.spent("closed") == Spent(calls=1, cost_usd=0.25)
+    assert [ledger.claim("a"), ledger.claim("left")] == [True, True]
+    ledger.close()
+
+
 def test_a_process_that_stands_still_is_alive(place: str) -> None:
     ledger = open_ledger(place)
     with script(IN_FLIGHT, place) as process:

@@ -149,6 +149,7 @@ def test_a_process_that_stands_still_is_alive(tmp_path: Path) -> None:
 
 def test_what_a_killed_process_had_in_flight_counts_as_spent_once_it_is_asked_again(tmp_path: Path) -> None:
     ledger, run = SQLiteLedger(tmp_path), Budget("run", max_calls=10, max_cost_usd=2.0)
+    assert ledger.claim("c")
     with script(IN_FLIGHT, str(tmp_path)) as process:
         assert said(process) == "ready"
     # Its 1.50 might still come in cheaper, for all that anybody knows.
@@ -162,6 +163,30 @@ def test_what_a_killed_process_had_in_flight_counts_as_spent_once_it_is_asked_ag
     assert ledger.claim("a")  # there is nothing left to settle
     assert (permit, ledger.spent("run")) == ("go", Spent(calls=3, cost_usd=1.75))
     ledger.close()
+
+
+def test_what_a_killed_process_had_in_flight_is_settled_when_the_next_one_begins_to_write(tmp_path: Path) -> None:
+    month = Budget("next", max_cost_total_usd=2.0)
+    with script(IN_FLIGHT, str(tmp_path)) as process:
+        assert said(process) == "ready"
+        other = SQLiteLedger(tmp_path)
+        assert other.start(month, {"request_key": "c", **CALL}, 1.0) == ("wait", "")
+        other.close()
+    ledger = SQLiteLedger(tmp_path)
+    assert ledger.start(month, {"request_key": "c", **CALL}, 1.0) == ("max_cost_total", "")
+    assert ledger.spent("run") == Spent(calls=2, cost_usd=1.5)
+    ledger.close()
+
+
+def test_a_call_that_is_in_flight_when_its_ledger_is_closed_is_settled(tmp_path: Path) -> None:
+    first, run = SQLiteLedger(tmp_path), Budget("run", max_cost_usd=2.0)
+    assert [first.claim("a"), first.claim("b")] == [True, True]
+    assert first.start(run, {"request_key": "a", **CALL}, 1.5)[0] == "go"
+    first.close()
+    second = SQLiteLedger(tmp_path)
+    assert second.start(run, {"request_key": "c", **CALL}, 1.0) == ("max_cost", "")
+    assert second.spent("run") == Spent(calls=1, cost_usd=1.5)
+    second.close()
 
 
 # Processes that begin at once, or meet.

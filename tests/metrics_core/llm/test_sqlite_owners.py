@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.metrics_core.llm.sqlite_ledger import Owners
+from answerkey.metrics_core.llm.sqlite_owners import Owners
 
 ROOT = Path(__file__).resolve().parents[3]
 
 STAY = """
 import sys
 from pathlib import Path
-from answerkey.metrics_core.llm.sqlite_ledger import Owners
+from answerkey.metrics_core.llm.sqlite_owners import Owners
 owner = Owners(Path(sys.argv[1]))
 print(owner.me, flush=True)
 sys.stdin.read()
