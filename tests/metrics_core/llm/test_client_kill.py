@@ -137,9 +137,12 @@ def test_a_killed_run_loses_no_more_than_its_calls_in_flight(pausing: JudgeProce
 
 def test_two_processes_at_once_ask_everything_once(pausing: JudgeProcess, tmp_path: Path) -> None:
     server, most = pausing, 4
-    both = [Evaluation(server, tmp_path, concurrency=most) for _ in range(2)]
+    both = [Evaluation(server, tmp_path, concurrency=most)]
     try:
-        wait_for(server, most + 1, what="in_flight")  # more than one of them may have
+        wait_for(server, SAMPLES // 2 + most)
+        # With more questions at hand than the first has claimed, or all of them might wait for the first.
+        both.append(Evaluation(server, tmp_path, concurrency=4 * most))
+        wait_for(server, most + 1, what="in_flight")  # more than the first may have
         server.release()
         asked = [one.asked() for one in both]
     finally:
