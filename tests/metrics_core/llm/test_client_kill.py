@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +68,6 @@ class Evaluation:
         if self._process.poll() is None:
             self._process.kill()
             self._process.communicate()
-
-
-@pytest.fixture
-def server() -> Iterator[JudgeProcess]:
-    with JudgeProcess("--latency", "0.01") as started:
-        yield started
 
 
 @pytest.fixture
@@ -135,20 +130,28 @@ def test_a_killed_run_loses_no_more_than_its_calls_in_flight(pausing: JudgeProce
     assert settled(server)["requests"] == stats["requests"]
 
 
-def test_two_processes_at_once_ask_everything_once(pausing: JudgeProcess, tmp_path: Path) -> None:
-    server, most = pausing, 4
-    both = [Evaluation(server, tmp_path, concurrency=most)]
+@contextmanager
+def two_at_once(server: JudgeProcess, ledger: Path) -> Iterator[tuple[Evaluation, Evaluation]]:
+    """Two processes that both have calls in flight at a server that holds its answers."""
+    most = 4
+    first = Evaluation(server, ledger, concurrency=most)
+    both = [first]
     try:
         wait_for(server, SAMPLES // 2 + most)
         # With more questions at hand than the first has claimed, or all of them might wait for the first.
-        both.append(Evaluation(server, tmp_path, concurrency=4 * most))
+        both.append(second := Evaluation(server, ledger, concurrency=4 * most))
         wait_for(server, most + 1, what="in_flight")  # more than the first may have
-        server.release()
-        asked = [one.asked() for one in both]
+        yield first, second
     finally:
         for one in both:
             one.end()
-    stats = settled(server)
+
+
+def test_two_processes_at_once_ask_everything_once(pausing: JudgeProcess, tmp_path: Path) -> None:
+    with two_at_once(pausing, tmp_path) as both:
+        pausing.release()
+        asked = [one.asked() for one in both]
+    stats = settled(pausing)
     assert sum(asked) == SAMPLES
     assert min(asked) > 0
     assert stats["requests"] == len(stats["bodies"]) == SAMPLES == count(tmp_path)
@@ -156,17 +159,11 @@ def test_two_processes_at_once_ask_everything_once(pausing: JudgeProcess, tmp_pa
 
 
 def test_one_of_two_is_killed_and_the_other_finishes(pausing: JudgeProcess, tmp_path: Path) -> None:
-    server = pausing
-    killed, other = Evaluation(server, tmp_path), Evaluation(server, tmp_path)
-    try:
-        wait_for(server, SAMPLES // 2)
+    with two_at_once(pausing, tmp_path) as (killed, other):
         killed.kill()
-        server.release()
+        pausing.release()
         other.asked()
-    finally:
-        killed.end()
-        other.end()
-    stats = settled(server)
+    stats = settled(pausing)
     # The dead one never wrote down how these ended.
     in_flight = count(tmp_path, "status = 'sent'")
     assert in_flight <= CONCURRENCY
