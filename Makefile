@@ -47,7 +47,11 @@ test: $(DEV) ## run all tests but the slow ones, in two processes (ARGS="-k roug
 
 .PHONY: test-slow
 test-slow: $(DEV) ## run the tests marked as slow
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m slow $(ARGS)
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile --no-loadscope-reorder -m "slow and not kills" $(ARGS)
+
+.PHONY: test-kills
+test-kills: $(DEV) ## kill every server and process of a run on a cluster, one after the other
+	@$(BIN)/python -m pytest -q -m kills $(ARGS)
 
 .PHONY: lint
 lint: $(DEV) ## check style, types and the direction of imports

@@ -38,7 +38,7 @@ MEASUREMENTS = """
     FROM measurements GROUP BY metric ORDER BY metric
 """
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(4 * LONG_S)]
+pytestmark = [pytest.mark.slow, pytest.mark.kills, pytest.mark.timeout(4 * LONG_S)]
 
 
 def content(home: str) -> list[Any]:
