@@ -82,7 +82,18 @@ settled AS (
 )
 SELECT coalesce((SELECT mine FROM claimed), false)
 """
-START = """
+_SENT = """\
+sent AS (
+    INSERT INTO answerkey_calls
+        (call_id, run, status, reserved, started_at, request_key, judge, prompt, kind, attempt, format)
+    SELECT %(call_id)s, run, 'sent', %(most)s, %(now)s,
+           %(request_key)s, %(judge)s, %(prompt)s, %(kind)s, %(attempt)s, %(format)s
+    FROM permitted
+    RETURNING call_id
+)
+SELECT EXISTS (SELECT FROM sent) OR EXISTS (SELECT FROM answerkey_calls WHERE call_id = %(call_id)s),"""
+"""Writes a permitted call down, and says first whether it is there."""
+START = f"""
 WITH permitted AS (
     INSERT INTO answerkey_budgets AS b (run, calls, in_flight, reserved)
     SELECT %(run)s, 1, 1, %(most)s
@@ -100,20 +111,12 @@ of_month AS (
     SET calls = b.calls + 1, in_flight = b.in_flight + 1, reserved = b.reserved + %(most)s
     FROM permitted WHERE b.run = %(month)s
 ),
-sent AS (
-    INSERT INTO answerkey_calls
-        (call_id, run, status, reserved, started_at, request_key, judge, prompt, kind, attempt, format)
-    SELECT %(call_id)s, run, 'sent', %(most)s, %(now)s,
-           %(request_key)s, %(judge)s, %(prompt)s, %(kind)s, %(attempt)s, %(format)s
-    FROM permitted
-    RETURNING call_id
-)
-SELECT EXISTS (SELECT FROM sent) OR EXISTS (SELECT FROM answerkey_calls WHERE call_id = %(call_id)s),
+{_SENT}
        b.calls, b.in_flight
 FROM (SELECT) AS always LEFT JOIN answerkey_budgets AS b ON b.run = %(run)s
 """
 # Both budgets are locked before either is read, the run's first as everywhere: two calls cannot share the last of one.
-START_IN_MONTH = """
+START_IN_MONTH = f"""
 WITH run AS (SELECT * FROM answerkey_budgets WHERE run = %(run)s FOR UPDATE),
 of_month AS (
     SELECT * FROM answerkey_budgets WHERE run = %(month)s AND (SELECT count(*) FROM run) = 1 FOR UPDATE
@@ -130,15 +133,7 @@ counted AS (
     SET calls = b.calls + 1, in_flight = b.in_flight + 1, reserved = b.reserved + %(most)s
     FROM permitted WHERE b.run IN (%(run)s, %(month)s)
 ),
-sent AS (
-    INSERT INTO answerkey_calls
-        (call_id, run, status, reserved, started_at, request_key, judge, prompt, kind, attempt, format)
-    SELECT %(call_id)s, run, 'sent', %(most)s, %(now)s,
-           %(request_key)s, %(judge)s, %(prompt)s, %(kind)s, %(attempt)s, %(format)s
-    FROM permitted
-    RETURNING call_id
-)
-SELECT EXISTS (SELECT FROM sent) OR EXISTS (SELECT FROM answerkey_calls WHERE call_id = %(call_id)s),
+{_SENT}
        run.calls, run.in_flight, run.cost_usd + run.reserved, m.in_flight
 FROM run, of_month AS m
 """
