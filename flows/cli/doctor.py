@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import time
 import uuid
@@ -18,7 +19,7 @@ from answerkey.flows.cli.options import HOME, HomeOption
 from answerkey.flows.cluster import RESOURCES, Cluster, cluster_at, offered, workers_of
 from answerkey.flows.parameters import LOCAL
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.reports.manifest import versions
+from answerkey.tasks.reports.manifest import OF_EXTRAS, versions
 from answerkey.tasks.server import has_server
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import Unreachable
@@ -51,7 +52,7 @@ def doctor(*, home: HomeOption = HOME, runner: RunnerOption = LOCAL) -> int:
 def examine(home: Home) -> list[DoctorCheck]:
     """Look at versions, the numbers, the models, the warehouse and the server."""
     found = versions()
-    missing = [name for name, version in found.items() if version == "not installed"]
+    missing = [name for name, version in found.items() if version == "not installed" and name not in OF_EXTRAS]
     return [
         DoctorCheck(
             "versions",
@@ -94,7 +95,9 @@ def _models() -> list[DoctorCheck]:
         try:
             package.folder()
         except UserError as error:
-            findings.append(DoctorCheck(f"model {name}", False, str(error)))
+            # What comes with an extra may be missing; what is there must be right.
+            absent = bool(package.extra) and importlib.util.find_spec(package.module) is None
+            findings.append(DoctorCheck(f"model {name}", absent, str(error)))
         else:
             findings.append(DoctorCheck(f"model {name}", True, f"found, checksum right, revision {package.revision}"))
     return findings

