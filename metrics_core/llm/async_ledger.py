@@ -11,7 +11,17 @@ from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from answerkey.metrics_core.llm.ledger import Budget, CallStatus, Ledger, LedgerBusy, LedgerError, Origin, Permit, Verb
+from answerkey.metrics_core.llm.ledger import (
+    BatchedCall,
+    Budget,
+    CallStatus,
+    Ledger,
+    LedgerBusy,
+    LedgerError,
+    Origin,
+    Permit,
+    Verb,
+)
 from answerkey.metrics_core.llm.ledger_place import open_ledger
 
 _KEEP_ALIVE_S = 1.0
@@ -172,6 +182,19 @@ class AsyncLedger:
     ) -> None:
         """See `Ledger`."""
         await self._do(Verb("finish", (budget, call_id, status, most_usd, result)))
+
+    async def adopt(self, key: str, run: str) -> BatchedCall | None:
+        """See `Ledger`."""
+        adopted: BatchedCall | None = await self._do(Verb("adopt", (key, run)))
+        return adopted
+
+    async def send_batch(self, batch: str, judge: str) -> None:
+        """See `Ledger`."""
+        await self._do(Verb("send_batch", (batch, judge)))
+
+    async def name_batch(self, batch: str, provider_id: str) -> None:
+        """See `Ledger`."""
+        await self._do(Verb("name_batch", (batch, provider_id)))
 
     async def close(self) -> None:
         """Close the ledger, after everything that was called before, and end the thread."""

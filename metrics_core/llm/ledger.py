@@ -121,10 +121,30 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
+class BatchedCall:
+    """A call that waits in a batch at a provider, or did so when its process was killed.
+
+    Attributes:
+        format: how the format of its reply was asked for.
+        most_usd: what is reserved for it.
+        batch: the name of the batch, as answerkey gave it.
+        sent_at: Unix time when the batch began to be sent; None: it never did.
+        provider_id: the provider's name of the batch; None: it is not known whether the provider has it.
+    """
+
+    call_id: str
+    format: str
+    most_usd: float
+    batch: str
+    sent_at: float | None
+    provider_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Verb:
     """A method of a ledger with its arguments, to be called later."""
 
-    name: Literal["reply", "origin", "claim", "release", "start", "finish"]
+    name: Literal["reply", "origin", "claim", "release", "start", "finish", "adopt", "send_batch", "name_batch"]
     given: tuple[Any, ...]
 
 
@@ -162,14 +182,29 @@ class Ledger(Protocol):
     def start(self, budget: Budget, call: Mapping[str, Any], most_usd: float | None) -> tuple[Permit, str]:
         """Write a call down as sent, if the budget allows it; return the permit and the call's id.
 
-        `call` gives request_key, judge, prompt, kind, attempt and format. `most_usd` is what it may cost at
-        most; None: unknown. `wait`: the money left may still do when calls in flight have come in cheaper.
+        `call` gives request_key, judge, prompt, kind, attempt and format, and the batch of one that goes in a batch.
+        `most_usd` is what it may cost at most; None: unknown. `wait`: the money left may still do when calls in flight
+        have come in cheaper.
         """
 
     def finish(
         self, budget: Budget, call_id: str, status: CallStatus, most_usd: float | None, result: Mapping[str, Any]
     ) -> None:
         """Write down how a call ended. `result` gives further columns of `calls`."""
+
+    def adopt(self, key: str, run: str) -> BatchedCall | None:
+        """The call for a claimed request that was left waiting in a batch, charged to this run from now on; None: there
+        is none. It is to be finished as one that this process has started.
+        """
+
+    def send_batch(self, batch: str, judge: str) -> None:
+        """Write down that a batch is about to be sent."""
+
+    def name_batch(self, batch: str, provider_id: str) -> None:
+        """Write down how the provider names a batch that it has."""
+
+    def in_batches(self) -> int:
+        """How many calls wait in batches."""
 
     def together(self, verbs: Sequence[Verb]) -> list[Any]:
         """What each of these verbs returns, or the exception that it raises, done in this order.

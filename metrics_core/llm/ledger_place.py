@@ -60,10 +60,15 @@ def copy_ledger(source: str, target: str) -> int:
     cost: nobody will write down there how they ended.
 
     Raises:
-        LedgerError: one of them cannot be used; or the copy is not equal, because somebody calls meanwhile, or because
-            the target had calls of its own.
+        LedgerError: one of them cannot be used; or calls still wait in a batch; or the copy is not equal, because
+            somebody calls meanwhile, or because the target had calls of its own.
     """
     with closing(open_ledger(source)) as there, closing(open_ledger(target)) as here:
+        if waiting := there.in_batches():
+            raise LedgerError(
+                f"{waiting:,} calls in the ledger wait in batches at their provider: run again what asked them, with "
+                "--batch, so that their replies are here; then copy it"
+            )
         here.take_in(there.calls(), there.budgets())
         calls = 0
         for mine, theirs in zip_longest(there.calls(), here.calls()):

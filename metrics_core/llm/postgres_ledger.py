@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from answerkey.metrics_core.llm.ledger import (
     COLUMNS,
     OF_RUN,
+    BatchedCall,
     Budget,
     CallStatus,
     LedgerError,
@@ -32,6 +33,7 @@ from answerkey.metrics_core.llm.ledger import (
 )
 from answerkey.metrics_core.llm.postgres_session import Rows, Session, Statement, connected
 from answerkey.metrics_core.llm.postgres_statements import (
+    ADOPT,
     CALLS,
     CLAIM,
     EVERY_CALL,
@@ -39,10 +41,12 @@ from answerkey.metrics_core.llm.postgres_statements import (
     GIVE_UP,
     GONE,
     LOCKS,
+    MIGRATIONS,
     NEW_MONTH,
     SCHEMA,
     SEEN_BACK,
     SEEN_GONE,
+    SEND_BATCH,
     START,
     START_IN_MONTH,
     USABLE,
@@ -53,7 +57,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-VERSION = 2
+VERSION = 3
 """Of the tables. It counts with that of the file."""
 
 _GRACE_SECONDS = 5.0
@@ -192,7 +196,7 @@ class PostgresLedger(StoredLedger):
         now, total = time.time(), budget.max_cost_total_usd
         month = month_of(now)
         values = {
-            **call, "call_id": call_id, "run": budget.run, "most": most, "max_calls": budget.max_calls,
+            "batch": None, **call, "call_id": call_id, "run": budget.run, "most": most, "max_calls": budget.max_calls,
             "max_cost": budget.max_cost_usd, "now": now, "month": month, "max_total": total,
         }  # fmt: skip
         spent, others = 0.0, 0
@@ -244,6 +248,40 @@ class PostgresLedger(StoredLedger):
         }  # fmt: skip
         yield FINISH.format(columns=sets), values
         del self._asked[call_id]
+
+    def adopt(self, key: str, run: str) -> BatchedCall | None:
+        """See `Ledger`."""
+        adopted: BatchedCall | None = self._alone(Verb("adopt", (key, run)))
+        return adopted
+
+    def _adopt_steps(self, key: str, run: str) -> Steps[BatchedCall | None]:
+        found = yield ADOPT, {"key": key, "run": run}
+        if not found:
+            return None
+        *call, started = found[0]
+        adopted = BatchedCall(*call)
+        self._asked[adopted.call_id] = key, month_of(started)
+        return adopted
+
+    def send_batch(self, batch: str, judge: str) -> None:
+        """See `Ledger`."""
+        self._alone(Verb("send_batch", (batch, judge)))
+
+    def _send_batch_steps(self, batch: str, judge: str) -> Steps[None]:
+        yield SEND_BATCH, (batch, judge, time.time())
+
+    def name_batch(self, batch: str, provider_id: str) -> None:
+        """See `Ledger`."""
+        self._alone(Verb("name_batch", (batch, provider_id)))
+
+    def _name_batch_steps(self, batch: str, provider_id: str) -> Steps[None]:
+        yield "UPDATE answerkey_batches SET provider_id = %s WHERE batch = %s", (provider_id, batch)
+
+    def in_batches(self) -> int:
+        """See `Ledger`."""
+        query = "SELECT count(*) FROM answerkey_calls WHERE status = 'sent' AND batch IS NOT NULL"
+        [(found,)] = self._session.rows(query)
+        return int(found)
 
     def spent(self, run: str) -> Spent:
         """See `Ledger`."""
@@ -353,21 +391,34 @@ class _Begun:
 
 
 def _make(db: psycopg.Connection[Any]) -> None:
-    """Make the tables unless they are there; of several processes that begin at once, one does."""
-    if _made(db):
+    """Make the tables unless they are there, of this version; of several processes that begin at once, one does."""
+    if _version(db) == VERSION:
         return
     # Not a lock of the transaction: what others have made meanwhile is seen for certain only by the next one.
     db.execute(f"SELECT pg_advisory_lock({LOCKS}, 0)")
     try:
-        if not _made(db):
-            with db.transaction():
+        found = _version(db)
+        with db.transaction():
+            if not found:
                 db.execute(SCHEMA)
+            elif found < VERSION:
+                db.execute("SET LOCAL statement_timeout = 0")
+                for version in range(found, VERSION):
+                    db.execute(MIGRATIONS[version])
     finally:
         db.execute(f"SELECT pg_advisory_unlock({LOCKS}, 0)")
 
 
 def _made(db: psycopg.Connection[Any]) -> bool:
     return db.execute("SELECT to_regclass('answerkey_ledger') IS NOT NULL").fetchall() == [(True,)]
+
+
+def _version(db: psycopg.Connection[Any]) -> int:
+    """Of the tables; 0: there are none."""
+    if not _made(db):
+        return 0
+    [(version,)] = db.execute("SELECT version FROM answerkey_ledger").fetchall()
+    return int(version)
 
 
 def _text(value: Any) -> Any:

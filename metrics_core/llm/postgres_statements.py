@@ -7,7 +7,7 @@ from answerkey.metrics_core.llm.ledger import COLUMNS
 SCHEMA = """
 -- The tables are those of the file, see sqlite_ledger, but for what is said here.
 CREATE TABLE answerkey_ledger (version integer NOT NULL);
-INSERT INTO answerkey_ledger VALUES (2);
+INSERT INTO answerkey_ledger VALUES (3);
 CREATE SEQUENCE answerkey_owners AS integer CYCLE;
 CREATE TABLE answerkey_calls (
     number bigint GENERATED ALWAYS AS IDENTITY,     -- in the order in which they were sent
@@ -19,9 +19,13 @@ CREATE TABLE answerkey_calls (
     reserved double precision,
     started_at double precision NOT NULL, seconds double precision,
     tokens_in bigint, tokens_out bigint, cost_usd double precision,
-    model text, fingerprint text, finish_reason text, reply text, checksum text
+    model text, fingerprint text, finish_reason text, reply text, checksum text, batch text
 );
 CREATE INDEX answerkey_calls_by_request ON answerkey_calls (request_key, status);
+CREATE INDEX answerkey_calls_by_run ON answerkey_calls (run);
+CREATE TABLE answerkey_batches (
+    batch text PRIMARY KEY, judge text NOT NULL, sent_at double precision NOT NULL, provider_id text
+);
 -- The owner holds an advisory lock of this number. `gone_since`: when somebody first saw that it does not.
 CREATE TABLE answerkey_claims (request_key text PRIMARY KEY, owner integer NOT NULL, gone_since timestamptz);
 CREATE TABLE answerkey_budgets (
@@ -30,6 +34,18 @@ CREATE TABLE answerkey_budgets (
     reserved double precision NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 """
+MIGRATIONS = {
+    2: """
+ALTER TABLE answerkey_calls ADD COLUMN batch text;
+CREATE INDEX answerkey_calls_by_run ON answerkey_calls (run);
+CREATE TABLE answerkey_batches (
+    batch text PRIMARY KEY, judge text NOT NULL, sent_at double precision NOT NULL, provider_id text
+);
+UPDATE answerkey_ledger SET version = 3;
+"""
+}
+"""What makes the next version of each."""
+
 LOCKS = 0x616B6C67
 """The first number of the ledger's advisory locks; the second is an owner's, or 0 while the tables are made."""
 
@@ -44,10 +60,11 @@ GONE = "SELECT request_key FROM answerkey_claims WHERE gone_since <= clock_times
 GIVE_UP = """
 DELETE FROM answerkey_claims AS c WHERE owner = %s AND NOT EXISTS (
     SELECT FROM answerkey_calls AS a
-    WHERE a.request_key = c.request_key AND a.status = 'sent' AND a.reserved IS NOT NULL
+    WHERE a.request_key = c.request_key AND a.status = 'sent' AND a.reserved IS NOT NULL AND a.batch IS NULL
 )
 """
-"""What is still in flight stays claimed: who takes it over finds it to be settled."""
+"""What is still in flight stays claimed: who takes it over finds it to be settled. What waits in a batch is found by
+who asks for it next."""
 
 CLAIM = f"""
 WITH claimed AS (
@@ -61,7 +78,7 @@ WITH claimed AS (
 ),
 lost AS (
     SELECT call_id, run, reserved, started_at FROM answerkey_calls
-    WHERE request_key = %(key)s AND status = 'sent' AND reserved IS NOT NULL
+    WHERE request_key = %(key)s AND status = 'sent' AND reserved IS NOT NULL AND batch IS NULL
       AND EXISTS (SELECT FROM claimed WHERE mine AND was_there)
     FOR UPDATE
 ),
@@ -85,9 +102,9 @@ SELECT coalesce((SELECT mine FROM claimed), false)
 _SENT = """\
 sent AS (
     INSERT INTO answerkey_calls
-        (call_id, run, status, reserved, started_at, request_key, judge, prompt, kind, attempt, format)
+        (call_id, run, status, reserved, started_at, request_key, judge, prompt, kind, attempt, format, batch)
     SELECT %(call_id)s, run, 'sent', %(most)s, %(now)s,
-           %(request_key)s, %(judge)s, %(prompt)s, %(kind)s, %(attempt)s, %(format)s
+           %(request_key)s, %(judge)s, %(prompt)s, %(kind)s, %(attempt)s, %(format)s, %(batch)s
     FROM permitted
     RETURNING call_id
 )
@@ -162,6 +179,34 @@ UPDATE answerkey_budgets AS b
 SET in_flight = b.in_flight - 1, reserved = greatest(0, b.reserved - of_run.reserved),
     cost_usd = b.cost_usd + %(paid)s, unpriced = b.unpriced + %(unpriced)s
 FROM of_run WHERE b.run = %(month)s
+"""
+# Moved to the run that asks. Repeated, it moves nothing.
+ADOPT = """
+WITH found AS (
+    SELECT call_id, format, reserved, batch, run, started_at FROM answerkey_calls
+    WHERE request_key = %(key)s AND status = 'sent' AND batch IS NOT NULL AND reserved IS NOT NULL
+    ORDER BY number DESC LIMIT 1 FOR UPDATE
+),
+moved AS (
+    UPDATE answerkey_calls AS c SET run = %(run)s
+    FROM found WHERE c.call_id = found.call_id AND found.run <> %(run)s
+),
+leaving AS (
+    UPDATE answerkey_budgets AS b
+    SET calls = b.calls - 1, in_flight = b.in_flight - 1, reserved = greatest(0, b.reserved - found.reserved)
+    FROM found WHERE b.run = found.run AND found.run <> %(run)s
+),
+coming AS (
+    INSERT INTO answerkey_budgets AS b (run, calls, in_flight, reserved)
+    SELECT %(run)s, 1, 1, reserved FROM found WHERE run <> %(run)s
+    ON CONFLICT (run) DO UPDATE SET
+        calls = b.calls + 1, in_flight = b.in_flight + 1, reserved = b.reserved + excluded.reserved
+)
+SELECT call_id, format, reserved, found.batch, sent_at, provider_id, started_at
+FROM found LEFT JOIN answerkey_batches AS b ON b.batch = found.batch
+"""
+SEND_BATCH = """
+INSERT INTO answerkey_batches (batch, judge, sent_at) VALUES (%s, %s, %s) ON CONFLICT (batch) DO NOTHING
 """
 USABLE = """
 SELECT reply, checksum, model, fingerprint, finish_reason, tokens_in, tokens_out, cost_usd

@@ -19,6 +19,7 @@ from urllib.parse import quote
 from answerkey.metrics_core.llm.ledger import (
     COLUMNS,
     OF_RUN,
+    BatchedCall,
     Budget,
     CallStatus,
     LedgerBusy,
@@ -32,55 +33,10 @@ from answerkey.metrics_core.llm.ledger import (
     with_checksum,
 )
 from answerkey.metrics_core.llm.sqlite_owners import Owners
+from answerkey.metrics_core.llm.sqlite_statements import BATCHED, GIVE_UP, MIGRATIONS, NEW_MONTH, SCHEMA, VERSION
 
 FILE = "judge.sqlite"
 OWNERS = "judge-owners"
-VERSION = 2
-"""Of the tables. A file without a version is of the first."""
-
-_MIGRATIONS = {1: "ALTER TABLE calls ADD COLUMN checksum TEXT"}
-"""What makes the next version of each."""
-
-_SCHEMA = """
--- One row per request that was sent. status: sent (no reply yet, or the process was killed), usable, unreadable, error.
--- Only usable rows are ever served.
-CREATE TABLE calls (
-    call_id TEXT PRIMARY KEY,
-    request_key TEXT NOT NULL,
-    judge TEXT NOT NULL, prompt TEXT NOT NULL, run TEXT NOT NULL,
-    kind TEXT NOT NULL,             -- ask, longer (more room for the reply), repair (shown what was wrong)
-    attempt INTEGER NOT NULL,       -- counts the calls for one request in one run, from 1
-    format TEXT NOT NULL,           -- json_schema, json_object, text: how the reply's format was asked for
-    status TEXT NOT NULL,
-    code TEXT, message TEXT,        -- what went wrong
-    reserved REAL,                  -- dollars that it may cost at most, as long as the budget counts it as in flight
-    started_at REAL NOT NULL,       -- Unix time
-    seconds REAL,
-    tokens_in INTEGER, tokens_out INTEGER,
-    cost_usd REAL,                  -- NULL: price not known, or nothing paid; without tokens_out: what was reserved
-    model TEXT, fingerprint TEXT,   -- as the provider names what answered
-    finish_reason TEXT, reply TEXT,
-    checksum TEXT                   -- of request_key and reply; NULL: written before version 2
-);
-CREATE INDEX calls_by_request ON calls (request_key, status);
--- Which process is asking a request right now.
-CREATE TABLE claims (request_key TEXT PRIMARY KEY, owner TEXT NOT NULL) WITHOUT ROWID;
--- What each run has spent. `reserved`: what its calls in flight may cost at most.
-CREATE TABLE budgets (
-    run TEXT PRIMARY KEY, calls INTEGER NOT NULL DEFAULT 0, cost_usd REAL NOT NULL DEFAULT 0,
-    unpriced INTEGER NOT NULL DEFAULT 0, in_flight INTEGER NOT NULL DEFAULT 0, reserved REAL NOT NULL DEFAULT 0
-) WITHOUT ROWID;
-"""
-_NEW_MONTH = """
-INSERT INTO budgets (run, calls, cost_usd, in_flight, reserved)
-SELECT ?, count(*), total(cost_usd), count(reserved), total(reserved) FROM calls WHERE started_at >= ?
-"""
-_GIVE_UP = """
-DELETE FROM claims WHERE owner = ? AND NOT EXISTS (
-    SELECT 1 FROM calls WHERE calls.request_key = claims.request_key AND status = 'sent' AND reserved IS NOT NULL
-)
-"""
-"""What is still in flight stays claimed: who takes it over finds it to be settled."""
 _WAIT_SECONDS = 60.0
 _APPLICATION = 0x616B6C67
 """How the file says what it is."""
@@ -142,7 +98,7 @@ class SQLiteLedger(StoredLedger):
     def _open(self) -> None:
         found = self._version()
         if self._read_only:
-            self._checksum = "checksum" if found == VERSION else "NULL"
+            self._checksum = "checksum" if found > 1 else "NULL"
             return
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
@@ -152,7 +108,8 @@ class SQLiteLedger(StoredLedger):
             with self._transaction():
                 # Another process may have done it meanwhile.
                 for version in range(self._version(), VERSION):
-                    self._db.execute(_MIGRATIONS[version])
+                    for statement in MIGRATIONS[version]:
+                        self._db.execute(statement)
                     self._db.execute(f"PRAGMA user_version = {version + 1}")
 
     def _version(self) -> int:
@@ -253,7 +210,7 @@ class SQLiteLedger(StoredLedger):
 
     def _settle(self, db: sqlite3.Connection, key: str) -> None:
         """What a killed process had in flight never comes back, and may have to be paid: it counts as spent."""
-        lost = "request_key = ? AND status = 'sent' AND reserved IS NOT NULL"
+        lost = "request_key = ? AND status = 'sent' AND reserved IS NOT NULL AND batch IS NULL"
         for run, most, started in self._rows(f"SELECT run, reserved, started_at FROM calls WHERE {lost}", key):
             self._settle_one((run, month_of(started)), most, most)
         db.execute(f"UPDATE calls SET cost_usd = nullif(reserved, 0), reserved = NULL WHERE {lost}", (key,))
@@ -304,7 +261,7 @@ class SQLiteLedger(StoredLedger):
     def _of_month(self, db: sqlite3.Connection, month: str) -> tuple[float, int]:
         """What all runs have spent and reserved in a month, and how many of its calls are in flight."""
         if not db.execute("SELECT 1 FROM budgets WHERE run = ?", (month,)).fetchone():
-            db.execute(_NEW_MONTH, (month, beginning_of(month)))
+            db.execute(NEW_MONTH, (month, beginning_of(month)))
         found = db.execute("SELECT cost_usd + reserved, in_flight FROM budgets WHERE run = ?", (month,)).fetchone()
         return found[0], found[1]
 
@@ -335,6 +292,39 @@ class SQLiteLedger(StoredLedger):
             unpriced = int("cost_usd" in result and cost is None)
             self._settle_one((budget.run, month), most_usd or 0.0, cost or 0.0, unpriced)
         del self._asked[call_id]
+
+    def adopt(self, key: str, run: str) -> BatchedCall | None:
+        """See `Ledger`."""
+        if not (found := self._rows(BATCHED, key)):
+            return None
+        *call, before, started = found[0]
+        adopted = BatchedCall(*call)
+        if before != run:
+            one = "calls = calls {0} 1, in_flight = in_flight {0} 1, reserved = max(0, reserved {0} ?)"
+            with self._transaction() as db:
+                db.execute("INSERT OR IGNORE INTO budgets (run) VALUES (?)", (run,))
+                for sign, place in (("-", before), ("+", run)):
+                    db.execute(f"UPDATE budgets SET {one.format(sign)} WHERE run = ?", (adopted.most_usd, place))
+                db.execute("UPDATE calls SET run = ? WHERE call_id = ?", (run, adopted.call_id))
+        self._asked[adopted.call_id] = key, month_of(started)
+        return adopted
+
+    def send_batch(self, batch: str, judge: str) -> None:
+        """See `Ledger`."""
+        with self._transaction() as db:
+            db.execute("INSERT INTO batches (batch, judge, sent_at) VALUES (?, ?, ?)", (batch, judge, time.time()))
+
+    def name_batch(self, batch: str, provider_id: str) -> None:
+        """See `Ledger`."""
+        with self._transaction() as db:
+            db.execute("UPDATE batches SET provider_id = ? WHERE batch = ?", (provider_id, batch))
+
+    def in_batches(self) -> int:
+        """See `Ledger`."""
+        if self._version() < VERSION:
+            return 0
+        [(found,)] = self._rows("SELECT count(*) FROM calls WHERE status = 'sent' AND batch IS NOT NULL")
+        return int(found)
 
     def spent(self, run: str) -> Spent:
         """See `Ledger`."""
@@ -404,7 +394,7 @@ class SQLiteLedger(StoredLedger):
         with self._translated():
             try:
                 if self._owners is not None:
-                    self._db.execute(_GIVE_UP, (self._owners.me,))
+                    self._db.execute(GIVE_UP, (self._owners.me,))
             finally:
                 # On a full disk the claims stay; without their owner they block nothing.
                 for one in (self._owners, self._mover, self._db):
@@ -422,7 +412,7 @@ def _connected(address: str) -> sqlite3.Connection:
 
 
 def _make(db: sqlite3.Connection) -> None:
-    db.executescript(f"{_SCHEMA}PRAGMA user_version = {VERSION}; PRAGMA application_id = {_APPLICATION};")
+    db.executescript(f"{SCHEMA}PRAGMA user_version = {VERSION}; PRAGMA application_id = {_APPLICATION};")
 
 
 def _made(file: Path) -> None:

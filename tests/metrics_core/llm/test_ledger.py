@@ -343,3 +343,46 @@ def test_what_was_spent_on_each_judge(ledger: Ledger) -> None:
         JudgeSpent("openai/d", 1, 0, 0, 0.0, 0.0),
     ]
     assert ledger.spent_by_judge("another") == []
+
+
+# Calls in batches.
+
+
+def test_a_call_in_a_batch_is_found_by_who_asks_next_and_charged_to_them(place: str) -> None:
+    first = open_ledger(place)
+    assert first.claim("k")
+    assert first.start(Budget("monday", max_cost_usd=1.0), {**call(), "batch": "b"}, 0.5)[0] == "go"
+    first.send_batch("b", "openai/j")
+    first.name_batch("b", "batch_7")
+    first.close()
+
+    second = open_ledger(place)
+    assert second.claim("k")
+    assert second.in_batches() == 1
+    adopted = second.adopt("k", "tuesday")
+    assert adopted is not None
+    assert (adopted.batch, adopted.provider_id, adopted.most_usd, adopted.format) == ("b", "batch_7", 0.5, "text")
+    assert second.adopt("k", "tuesday") == adopted
+    assert second.adopt("other", "tuesday") is None
+    budgets = {run: (spent.calls, spent.cost_usd) for run, spent in second.budgets()}
+    assert (budgets["monday"], budgets["tuesday"]) == ((0, 0.0), (1, 0.5))
+    second.finish(Budget("tuesday"), adopted.call_id, "usable", 0.5, {"reply": "yes", "cost_usd": 0.125})
+    assert (second.reply("k"), second.in_batches()) == ("yes", 0)
+    assert (second.spent("monday"), second.spent("tuesday")) == (Spent(0, 0.0, 0), Spent(1, 0.125, 0))
+    second.release("k")
+    second.close()
+
+
+def test_a_batch_that_never_began_to_be_sent_is_told_from_one_that_did(place: str) -> None:
+    ledger = open_ledger(place)
+    for key, batch in (("a", "collected"), ("b", "sent")):
+        ledger.claim(key)
+        ledger.start(FREE, {**call(key), "batch": batch}, None)
+    ledger.send_batch("sent", "openai/j")
+    collected, sent = ledger.adopt("a", "run"), ledger.adopt("b", "run")
+    assert collected is not None
+    assert collected.sent_at is None
+    assert sent is not None
+    assert sent.sent_at == pytest.approx(time.time(), abs=60)
+    assert sent.provider_id is None
+    ledger.close()

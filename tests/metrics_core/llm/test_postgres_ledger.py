@@ -320,9 +320,27 @@ def test_of_many_that_open_at_once_one_makes_the_tables(place: str) -> None:
 
 def test_another_version_is_refused(place: str, postgres: str) -> None:
     open_ledger(place).close()
-    seen(postgres, "UPDATE answerkey_ledger SET version = 3")
-    with pytest.raises(LedgerError, match="was made by another answerkey: its version is 3, and this one needs 2"):
+    seen(postgres, "UPDATE answerkey_ledger SET version = 4")
+    with pytest.raises(LedgerError, match="was made by another answerkey: its version is 4, and this one needs 3"):
         open_ledger(place)
+
+
+def test_the_version_before_is_brought_up_to_date(place: str, postgres: str) -> None:
+    ledger = open_ledger(place)
+    ledger.claim("k")
+    call = {"request_key": "k", "judge": "j", "prompt": "p", "kind": "ask", "attempt": 1, "format": "text"}
+    _, call_id = ledger.start(Budget("run"), call, None)
+    ledger.finish(Budget("run"), call_id, "usable", None, {"reply": "yes"})
+    ledger.close()
+    for change in (
+        "ALTER TABLE answerkey_calls DROP COLUMN batch", "DROP INDEX answerkey_calls_by_run",
+        "DROP TABLE answerkey_batches", "UPDATE answerkey_ledger SET version = 2",
+    ):  # fmt: skip
+        seen(postgres, change)
+    ledger = open_ledger(place)
+    assert (ledger.reply("k"), ledger.in_batches()) == ("yes", 0)
+    ledger.close()
+    assert seen(postgres, "SELECT version FROM answerkey_ledger") == [(3,)]
 
 
 def test_a_damaged_reply_is_not_known(place: str, postgres: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -61,6 +61,9 @@ def first_version(folder: Path) -> None:
     SQLiteLedger(folder).close()
     with changed(folder) as database:
         database.execute("ALTER TABLE calls DROP COLUMN checksum")
+        database.execute("ALTER TABLE calls DROP COLUMN batch")
+        database.execute("DROP INDEX calls_by_run")
+        database.execute("DROP TABLE batches")
         database.execute("PRAGMA user_version = 0")
 
 
@@ -378,7 +381,7 @@ def test_a_ledger_of_the_first_version_is_taken_over_with_its_replies(tmp_path: 
     ledger.close()
     written(tmp_path, "c", "reply c")
     with changed(tmp_path) as database:
-        assert database.execute("PRAGMA user_version").fetchone() == (2,)
+        assert database.execute("PRAGMA user_version").fetchone() == (3,)
         found = database.execute("SELECT reply, checksum IS NULL FROM calls ORDER BY rowid").fetchall()
     assert found == [("reply a", 1), ("reply b", 1), ("reply c", 0)]
 
@@ -386,7 +389,7 @@ def test_a_ledger_of_the_first_version_is_taken_over_with_its_replies(tmp_path: 
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ("PRAGMA user_version = 3", r"was made by a newer answerkey \(its version is 3\)"),
+        ("PRAGMA user_version = 4", r"was made by a newer answerkey \(its version is 4\)"),
         (
             "ALTER TABLE calls DROP COLUMN fingerprint",
             "is not a ledger that this .* use: its calls have no fingerprint",
