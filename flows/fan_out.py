@@ -20,8 +20,8 @@ from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.metric import Metric
 from answerkey.tasks import steps
 from answerkey.tasks.load.load import Loaded, Source
+from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.load.shard import SourceShard, shard_bytes
-from answerkey.tasks.load.sources import without_secrets
 from answerkey.tasks.score.plan import MAX_SHARDS
 from answerkey.tasks.score.score import in_good_order, worth_spawning
 from answerkey.tasks.score.shard import Shard

@@ -50,7 +50,7 @@ def command(parameters: Mapping[str, Any]) -> str:
     >>> command({"data": {"answers": "a.csv"}, "scoring": {"metrics": ["bleu"]}, "baseline": ""}).split()
     ['answerkey', 'evaluate', '\\\\', 'a.csv', '\\\\', '--metrics', 'bleu']
     """
-    from answerkey.tasks.load.sources import without_secrets
+    from answerkey.tasks.load.remote import without_secrets
 
     data = parameters.get("data") or {}
     if not data.get("answers"):
@@ -78,7 +78,7 @@ def _default(option: str) -> Any:
 
 
 def _written(option: str, field: str, value: Any, default: Any = None, *, zero: bool = False) -> list[str]:
-    from answerkey.tasks.load.sources import without_secrets
+    from answerkey.tasks.load.remote import without_secrets
 
     if default is True:
         return [] if value else [option.replace("--", "--no-", 1)]

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from answerkey.metrics_core.statistics.clustered import Mask
 from answerkey.tasks.compare.paired_samples import SCORED, PairedSamples, pair_samples
-from answerkey.tasks.load.sources import without_secrets
+from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.reports.report import Report, read_pair
 from answerkey.tasks.warehouse.home import Home
 

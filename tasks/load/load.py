@@ -27,7 +27,8 @@ from answerkey.tasks.load.columns import (
     texts_at,
     value,
 )
-from answerkey.tasks.load.sources import Contents, Raw, fixed_part, read, without_secrets
+from answerkey.tasks.load.remote import without_secrets
+from answerkey.tasks.load.sources import Contents, Raw, fixed_part, read
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.store import parquet_writer
 

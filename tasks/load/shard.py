@@ -29,19 +29,15 @@ from answerkey.tasks.load.load import (
     staged_schema,
     stager_of,
 )
+from answerkey.tasks.load.remote import S3, URL, download, first_line, object_size
 from answerkey.tasks.load.sources import (
     JSON_LINES,
     PARQUET,
-    S3,
     TABLE,
-    URL,
     Contents,
     Raw,
     among_others,
-    download,
     files_of,
-    first_line,
-    object_size,
     read_lines,
     read_parquet,
 )

@@ -9,26 +9,19 @@ import glob
 import hashlib
 import itertools
 import json
-import os
 import re
-import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.warehouse.bucket import BucketStore
+from answerkey.tasks.load.remote import S3, URL, WILDCARD, download, first_line, objects, without_secrets
 from answerkey.tasks.warehouse.sql import statements
-from answerkey.tasks.warehouse.store import Unreachable
-from answerkey.tasks.warehouse.warehouse import one_file, quoted, scratch, session
+from answerkey.tasks.warehouse.warehouse import one_file, scratch, session
 
 _SQL = statements(__name__)
-URL = re.compile(r"^(https?|s3|gs|gcs|r2|hf|az|abfss)://")
-S3 = re.compile(r"^(?P<bucket>s3://[^/]+)/(?P<name>.*)$")
-_WILDCARD = re.compile(r"[*?\[]")
 TABLE = re.compile(r"^(?P<file>.+\.(?:duckdb|db|ddb))::(?P<table>.+)$")
 JSON_LINES = (".jsonl", ".ndjson")
 _CSV = (".csv", ".tsv", ".txt")
@@ -36,15 +29,6 @@ PARQUET = (".parquet", ".pq")
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 SUPPORTED = "CSV, TSV, JSONL, JSON, Parquet, FILE.duckdb::TABLE, a URL of one of these, or a folder or pattern of them"
 _BATCH = 2_000
-_TIMEOUT_S = 60.0
-"""Without a byte from a web server."""
-
-
-def without_secrets(text: str) -> str:
-    """A text whose URLs lack the parts that may hold passwords and tokens."""
-    text = re.sub(r"://[^/@\s]*@", "://…@", text)
-    # The quote and the colon that may follow belong to the sentence around the URL.
-    return re.sub(r"(://[^\s?]*)\?[^\s'\"]*?(?=[:;,]?([\s'\"]|$))", r"\1?…", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,24 +121,24 @@ def fixed_part(source: str) -> str:
     >>> fixed_part("answers/release=*/*.jsonl"), fixed_part("answers.jsonl")
     ('answers', '')
     """
-    pattern = bool(_WILDCARD.search(source)) and (S3.match(source) or not URL.match(source))
+    pattern = bool(WILDCARD.search(source)) and (S3.match(source) or not URL.match(source))
     if not pattern or Path(source).is_file():
         return ""
-    return _WILDCARD.split(source, maxsplit=1)[0].rpartition("/")[0]
+    return WILDCARD.split(source, maxsplit=1)[0].rpartition("/")[0]
 
 
 def files_of(source: str) -> list[str] | None:
     """The files of a pattern or a folder, sorted by name; None where the source is a single one."""
     shown = without_secrets(source)
     if place := S3.match(source):
-        if not source.endswith("/") and not _WILDCARD.search(source):
+        if not source.endswith("/") and not WILDCARD.search(source):
             return None
-        found = _objects(place["bucket"], place["name"])
+        found = objects(place["bucket"], place["name"])
     elif URL.match(source):
         return None
     elif Path(source).is_dir():
         found = [str(path) for path in Path(source).rglob("*") if path.is_file()]
-    elif Path(source).is_file() or not _WILDCARD.search(source):
+    elif Path(source).is_file() or not WILDCARD.search(source):
         return None
     else:
         found = [name for name in glob.glob(source, recursive=True) if Path(name).is_file()]
@@ -162,43 +146,6 @@ def files_of(source: str) -> list[str] | None:
     if not known:
         raise UserError(f"{shown}: no file of a known kind is there; give {SUPPORTED}")
     return sorted(known)
-
-
-def _objects(bucket: str, pattern: str) -> list[str]:
-    """The objects of a bucket whose names match, or that are in the folder `pattern`, which ends with a slash."""
-    store, fixed = BucketStore(bucket, Path()), _WILDCARD.split(pattern, maxsplit=1)[0].rpartition("/")[0]
-    try:
-        names = [file.name for file in store.files(fixed)]
-    except Unreachable as error:
-        raise UserError(str(error)) from error
-    whole = not _WILDCARD.search(pattern)
-    wanted = pattern.split("/")
-    return [f"{bucket}/{name}" for name in names if whole or _matches(name.split("/"), wanted)]
-
-
-def object_size(address: str) -> int:
-    """Bytes of an object of a bucket, s3://BUCKET/NAME.
-
-    Raises:
-        FileNotFoundError: there is none.
-        UserError: the bucket does not answer, or there are no keys for it.
-    """
-    if not (place := S3.match(address)):
-        raise FileNotFoundError(address)
-    try:
-        with BucketStore(place["bucket"], Path()).read(place["name"]) as source:
-            return source.seek(0, os.SEEK_END)
-    except Unreachable as error:
-        raise UserError(str(error)) from error
-
-
-def _matches(path: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Whether a path fits a pattern, both cut at the slashes; `**` is any number of folders."""
-    if not pattern or (not path and pattern[0] != "**"):
-        return not path and not pattern
-    if pattern[0] == "**":
-        return any(_matches(path[n:], pattern[1:]) for n in range(len(path) + 1))
-    return fnmatchcase(path[0], pattern[0]) and _matches(path[1:], pattern[1:])
 
 
 def columns_of_path(name: str) -> dict[str, str | None]:
@@ -367,64 +314,3 @@ def _valid_utf8(file: Path, work: Path) -> Path:
                 out.write(piece)
         return copy
     return file
-
-
-def download(url: str, work: Path) -> Path:
-    """A copy of a remote file on this machine, made a piece at a time."""
-    import duckdb
-
-    name = url.split("?", 1)[0].rstrip("/").rsplit("/", 1)[-1]
-    target = work / f"download-{name}"
-    work.mkdir(parents=True, exist_ok=True)
-    try:
-        if url.startswith(("http://", "https://")):
-            _fetch(url, target)
-        elif (place := S3.match(url)) and os.environ.get("AWS_ACCESS_KEY_ID"):
-            with BucketStore(place["bucket"], work).read(place["name"]) as source, target.open("wb") as out:
-                shutil.copyfileobj(source, out, 1 << 20)
-        else:
-            with scratch(work) as connection:
-                load_httpfs(connection)
-                [(content,)] = connection.execute("SELECT content FROM read_blob(?)", [url]).fetchall()
-            target.write_bytes(content)
-    except (duckdb.Error, ValueError, OSError, Unreachable) as error:
-        raise UserError(without_secrets(f"{url}: could not be read: {first_line(error)}")) from error
-    return target
-
-
-def _fetch(url: str, target: Path) -> None:
-    """Download a file from a web server.
-
-    Raises:
-        OSError: it cannot be had.
-    """
-    import httpx
-
-    try:
-        with (
-            httpx.stream("GET", url, follow_redirects=True, timeout=_TIMEOUT_S) as reply,
-            target.open("wb") as out,
-        ):
-            reply.raise_for_status()
-            for piece in reply.iter_bytes(1 << 20):
-                out.write(piece)
-    except httpx.HTTPStatusError as error:
-        raise OSError(f"HTTP Error: {error.response.status_code} {error.response.reason_phrase}") from error
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise OSError(str(error) or type(error).__name__) from error
-
-
-def load_httpfs(connection: Any) -> None:
-    """Load DuckDB's extension for URLs from its Python package; nothing is downloaded."""
-    from importlib.util import find_spec
-
-    spec = find_spec("duckdb_extension_httpfs")
-    if spec is None or not spec.submodule_search_locations:
-        raise UserError("reading URLs needs the package duckdb-extension-httpfs: pip install it, or download the file")
-    found = sorted(Path(spec.submodule_search_locations[0]).rglob("*.duckdb_extension*"))
-    connection.execute(f"LOAD {quoted(found[0])}")
-
-
-def first_line(error: object) -> str:
-    """The first line of a message."""
-    return str(error).strip().split("\n", 1)[0]

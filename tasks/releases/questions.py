@@ -14,7 +14,8 @@ from answerkey.metrics_core.llm.generate import placeholders
 from answerkey.metrics_core.text import is_blank
 from answerkey.tasks.load.columns import ColumnMap, Key, as_text, clean, complete, steps, usual_names, value
 from answerkey.tasks.load.load import Reference, Source, dataset_name, first_rows, records_of
-from answerkey.tasks.load.sources import TABLE, URL, read, without_secrets
+from answerkey.tasks.load.remote import URL, without_secrets
+from answerkey.tasks.load.sources import TABLE, read
 from answerkey.tasks.releases.export import stored_questions
 from answerkey.tasks.warehouse.home import Home
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import steps
-from answerkey.tasks.load.sources import URL, without_secrets
+from answerkey.tasks.load.remote import URL, without_secrets
 from answerkey.tasks.traces.condition import names_in, struct, time_limit, verdict
 from answerkey.tasks.traces.rules import Rule
 from answerkey.tasks.traces.source import Relation, traces_in

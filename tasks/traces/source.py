@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import clean, steps
-from answerkey.tasks.load.sources import JSON_LINES, PARQUET, TABLE, URL, load_httpfs, parse_line, without_secrets
+from answerkey.tasks.load.remote import URL, load_httpfs, without_secrets
+from answerkey.tasks.load.sources import JSON_LINES, PARQUET, TABLE, parse_line
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import one_file, quoted
 

@@ -8,7 +8,7 @@ import pytest
 
 from answerkey.flows.parameters import Limits
 from answerkey.tasks.command_line import command
-from answerkey.tasks.load.sources import without_secrets
+from answerkey.tasks.load.remote import without_secrets
 
 PARAMETERS = {
     "data": {
