@@ -1,4 +1,4 @@
-"""The part of Great Expectations that validation needs: which rows of a frame of numbers break an expectation."""
+"""The part of Great Expectations that validation needs: which of the numbers that occur break an expectation."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import os
 import threading
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     Positions = npt.NDArray[np.int64]
 
+Number = int | float
+
 _RESULT_FORMAT = {
     "result_format": "COMPLETE",
     "exclude_unexpected_values": True,
@@ -27,27 +29,48 @@ _RESULT_FORMAT = {
     "partial_unexpected_count": 0,
 }
 _one_at_a_time = threading.Lock()
+_REMEMBERED = 4_096
+_SHORT = 64
+
+_known: dict[tuple[Any, ...], list[int]] = {}
+"""What Great Expectations has found already, by bounds and numbers: most flags have the same few in every data set."""
 
 
-def breaking(frame: pd.DataFrame, expectations: Sequence[Expectation]) -> list[Positions]:
-    """The positions, from 0 and ascending, of the rows that break each expectation, in the order of the expectations.
+def breaking(numbers: Mapping[str, Sequence[Number]], expectations: Sequence[Expectation]) -> list[Positions]:
+    """The positions, from 0 and ascending, of the numbers that break each expectation, in the order of the
+    expectations.
 
-    Great Expectations checks them all; see `suite`. A missing value breaks nothing.
+    Great Expectations checks them all in one run; see `suite`. What it found for the same bounds and the same few
+    numbers is not run again in this process.
+
+    Args:
+        numbers: the numbers of each column; columns may differ in length. NaN breaks nothing.
+        expectations: about these columns.
 
     Raises:
-        RuntimeError: an expectation could not be run, which is not the same as data that break it.
+        RuntimeError: an expectation could not be run, which is not the same as numbers that break it.
     """
     import numpy as np
 
-    columns = frame.columns.intersection([expectation.column for expectation in expectations])
+    keys = [(one.low, one.high, *numbers.get(one.column, ("no such column", one.column))) for one in expectations]
     with _one_at_a_time:  # a context registers itself as the project of the whole process
-        found = _run(_widened(frame[columns].reset_index(drop=True)), expectations)
-    return [np.asarray(indices, dtype=np.int64) for indices in found]
+        new = [one for one, key in zip(expectations, keys, strict=True) if key not in _known]
+        found = dict(zip((one.name for one in new), _run(_frame(numbers, new), new), strict=True)) if new else {}
+        positions = [
+            found[one.name] if one.name in found else _known[key] for one, key in zip(expectations, keys, strict=True)
+        ]
+        for key, of_one in zip(keys, positions, strict=True):
+            if len(key) <= _SHORT and len(_known) < _REMEMBERED:
+                _known[key] = of_one
+    return [np.asarray(of_one, dtype=np.int64) for of_one in positions]
 
 
-def _widened(frame: pd.DataFrame) -> pd.DataFrame:
-    """Small integers as 64-bit ones: the library compares others value by value, in Python."""
-    return frame.astype(dict.fromkeys(frame.select_dtypes("integer").columns, "int64"))
+def _frame(numbers: Mapping[str, Sequence[Number]], expectations: Sequence[Expectation]) -> pd.DataFrame:
+    """The columns of the expectations, filled up with missing values, which break nothing."""
+    import pandas as pd
+
+    columns = dict.fromkeys(one.column for one in expectations)
+    return pd.DataFrame({column: pd.Series(list(numbers[column])) for column in columns if column in numbers})
 
 
 def _run(frame: pd.DataFrame, expectations: Sequence[Expectation]) -> list[list[int]]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.tasks.load.load import quarantine_schema, staged_schema
 from answerkey.tasks.validate.contract import Contract, Expectation, RowExpectation, Severity, row_rules
-from answerkey.tasks.validate.suite import breaking
+from answerkey.tasks.validate.suite import Number, breaking
 from answerkey.tasks.warehouse.sql import statements, text
 from answerkey.tasks.warehouse.store import parquet_writer, row_bytes
 from answerkey.tasks.warehouse.warehouse import one_file, session
@@ -104,7 +104,7 @@ def validate(staged: str, rejects: str | None, out_dir: str, contract: Contract)
     accepted, quarantine = (os.path.join(out_dir, f"{name}.parquet") for name in ("accepted", "quarantine"))
     with _measured(staged, out_dir) as db:
         releases = db.execute(_SQL["releases"]).df()
-        broken = _broken_by_values(db, row_rules(contract))
+        broken, off = _breaking(db, releases, _counts(staged, rejects), contract)
         with parquet_writer(quarantine, quarantine_schema()) as out, parquet_writer(accepted, staged_schema()) as good:
             unread = _copy_rejects(rejects, out) if rejects else {}
             n_read = _split(staged, db, broken, good, out)
@@ -117,7 +117,7 @@ def validate(staged: str, rejects: str | None, out_dir: str, contract: Contract)
         *table,
         *(_unread_check(group, n_rows) for group in unread.values()),
         *(_row_check(one, n_read) for one in broken),
-        *_release_checks(releases, contract),
+        *_release_checks(releases, off, contract),
         *_lost_releases(accepted, quarantine),
     )
     stopped = next((check.message for check in table if not check.success), None)
@@ -165,18 +165,56 @@ class _Broken:
     details: Counter[int] = field(default_factory=Counter)
 
 
-def _broken_by_values(db: duckdb.DuckDBPyConnection, rules: Sequence[RowExpectation]) -> list[_Broken]:
-    """What breaks each rule. A rule is about one number of a row, so every number that occurs is checked once."""
-    import pandas as pd
+def _breaking(
+    db: duckdb.DuckDBPyConnection, releases: pd.DataFrame, counts: tuple[int, int], contract: Contract
+) -> tuple[list[_Broken], list[set[int]]]:
+    """What breaks each rule of single rows, and the places of the releases that break each rule of releases.
 
+    A rule is about one number of a row or release, so every number that occurs is checked once, and all in one run.
+    The rules of the table are in it as well: if nothing breaks a rule, the numbers that they are about stay what they
+    are before the rows are split.
+    """
+    import numpy as np
+
+    rules, of_releases = row_rules(contract), _release_rules(contract)
     columns = list(dict.fromkeys(rule.column for rule in rules))
     lists = ", ".join(f"list_sort(list(DISTINCT {column}))" for column in columns)
     [found] = db.execute(f"SELECT {lists} FROM frame").fetchall()
-    numbers = pd.DataFrame({column: pd.Series(values) for column, values in zip(columns, found, strict=True)})
-    return [
-        _Broken(rule, numbers[rule.column].iloc[places].to_numpy("int64"), Group(rule.name, 0, [], rule.breaks))
-        for rule, places in zip(rules, breaking(numbers, rules), strict=True)
+    numbers = {column: values or [] for column, values in zip(columns, found, strict=True)}
+    numbers |= {rule.column: releases[rule.column].tolist() for rule in of_releases}
+    places = breaking(numbers | _table(*counts), (*rules, *of_releases, *_table_rules(contract)))
+    broken = [
+        _Broken(rule, np.asarray(numbers[rule.column], "int64")[of_rule], Group(rule.name, 0, [], rule.breaks))
+        for rule, of_rule in zip(rules, places, strict=False)
     ]
+    return broken, [set(of_rule.tolist()) for of_rule in places[len(rules) : len(rules) + len(of_releases)]]
+
+
+def _counts(staged: str, rejects: str | None) -> tuple[int, int]:
+    """All rows, and those among them that could not be read."""
+    import pyarrow.parquet as pq
+
+    read, unread = (pq.read_metadata(file).num_rows if file else 0 for file in (staged, rejects))
+    return read + unread, unread
+
+
+def _table(n_rows: int, n_quarantined: int) -> dict[str, list[Number]]:
+    """The numbers that the rules of the table are about."""
+    return {"empty": [int(n_rows == 0)], "quarantined_share": [n_quarantined / max(n_rows, 1)]}
+
+
+def _table_rules(contract: Contract) -> tuple[Expectation, Expectation]:
+    return (
+        Expectation("not_empty", "critical", "empty"),
+        Expectation("quarantined_share", "critical", "quarantined_share", high=contract.max_quarantined),
+    )
+
+
+def _release_rules(contract: Contract) -> tuple[Expectation, Expectation]:
+    return (
+        Expectation("same_samples", "warning", "missing_share", high=contract.missing_tolerance),
+        Expectation("length_drift", "warning", "drift", high=contract.length_drift),
+    )
 
 
 def _unread_check(group: Group, n_rows: int) -> Check:
@@ -195,14 +233,9 @@ def _row_check(broken: _Broken, n_rows: int) -> Check:
 
 
 def _table_checks(n_rows: int, n_quarantined: int, groups: Sequence[Group], contract: Contract) -> list[Check]:
-    import pandas as pd
-
-    share = n_quarantined / max(n_rows, 1)
-    allowed = contract.max_quarantined
-    not_empty = Expectation("not_empty", "critical", "n_rows", low=1, high=None)
-    not_too_many = Expectation("quarantined_share", "critical", "share", high=allowed)
-    table = pd.DataFrame({"n_rows": [n_rows], "share": [share]})
-    empty, too_many = (len(rows) > 0 for rows in breaking(table, (not_empty, not_too_many)))
+    share, allowed = n_quarantined / max(n_rows, 1), contract.max_quarantined
+    found = breaking(_table(n_rows, n_quarantined), _table_rules(contract))
+    empty, too_many = (len(places) > 0 for places in found)
     rows = f"{_count(n_rows, 'row')}" if not empty else "there are no rows: check the file and its mapping"
     message = f"{_percent(share)} of the rows ({n_quarantined:,} of {n_rows:,}) are in quarantine"
     if too_many:
@@ -218,15 +251,10 @@ def _table_checks(n_rows: int, n_quarantined: int, groups: Sequence[Group], cont
     ]
 
 
-def _release_checks(releases: pd.DataFrame, contract: Contract) -> Iterator[Check]:
-    rules = (
-        Expectation("same_samples", "warning", "missing_share", high=contract.missing_tolerance),
-        Expectation("length_drift", "warning", "drift", high=contract.length_drift),
-    )
+def _release_checks(releases: pd.DataFrame, off: Sequence[set[int]], contract: Contract) -> Iterator[Check]:
     tell: tuple[Callable[[Mapping[Any, Any], bool, Contract], Check], ...] = (_same_samples, _length_drift)
     rows = releases.to_dict("records")
-    for rule, positions, check in zip(rules, breaking(releases, rules), tell, strict=True):
-        failed = set(positions.tolist())
+    for rule, failed, check in zip(_release_rules(contract), off, tell, strict=True):
         shown = range(len(rows)) if len(rows) <= _MAX_RELEASES else sorted(failed)[:_MAX_RELEASES]
         yield from (check(rows[i], i not in failed, contract) for i in shown)
         if len(failed) > len(shown):
