@@ -26,6 +26,7 @@ from answerkey.metrics_core.metric import LIMITS, Metric
 from answerkey.metrics_core.registry import ASKED, DEFAULT_METRICS, METRICS, create
 from answerkey.metrics_core.validation import Validated
 from answerkey.tasks.load.columns import parse_map
+from answerkey.tasks.load.formats.registry import FORMATS
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.score.keys import key, settings
 from answerkey.tasks.validate.contract import Contract, Thresholds
@@ -48,6 +49,9 @@ class Form(Validated):
     """A form of the Prefect UI."""
 
     model_config = ConfigDict(json_schema_extra=in_order())
+
+
+FormatChoice = Annotated[str, WithJsonSchema({"type": "string", "enum": ["", *FORMATS]})]
 
 
 class Data(Form):
@@ -90,6 +94,20 @@ class Data(Form):
         description="Columns to report separately, for instance lang.",
     )
 
+    format: FormatChoice = Field(
+        "",
+        title="Format",
+        description="Of the answers, where those of two tools fit; `plain` takes the rows as they stand. Empty: it is "
+        "recognised.",
+    )
+
+    @field_validator("format")
+    @classmethod
+    def _known(cls, format: str) -> str:
+        if format and format not in FORMATS:
+            raise UserError(f"--format {format}: choose from {', '.join(FORMATS)}")
+        return format
+
     def source(self) -> Source:
         """As the loader takes it.
 
@@ -104,6 +122,7 @@ class Data(Form):
             paths=parse_map(self.columns),
             reference_paths=parse_map(self.reference_columns),
             slices=tuple(self.slices),
+            format=self.format,
         )
 
 

@@ -35,7 +35,14 @@ from answerkey.tasks.server import has_server
 def register_release(
     data: Annotated[
         Data,
-        Flags("Data", DATA.names, {"release": "NAME"}, repeated=DATA.repeated, required=("release", "dataset")),
+        Flags(
+            "Data",
+            DATA.names,
+            {"release": "NAME"},
+            repeated=DATA.repeated,
+            omit=("format",),
+            required=("release", "dataset"),
+        ),
     ],
     /,
     *,

@@ -11,6 +11,7 @@ from typing import Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import as_text, repeat_of, value
+from answerkey.tasks.load.formats.registry import AS_IT_STANDS
 from answerkey.tasks.load.sources import read
 
 KEYS: Mapping[str, tuple[str, ...]] = {
@@ -59,7 +60,7 @@ def read_labels(source: str, mapping: Sequence[str] = ()) -> tuple[list[LabelRow
     """
     paths = _paths(mapping)
     with TemporaryDirectory() as work:
-        rows = list(read(source, Path(work)))
+        rows = list(AS_IT_STANDS.rows(read(source, Path(work))))
     found: dict[tuple[str, str, int], LabelRow] = {}
     unlabelled = 0
     for raw in rows:

@@ -14,7 +14,7 @@ from answerkey.metrics_core.text import is_blank
 
 Key = Literal[
     "id", "question", "answer", "references", "facts", "context", "release", "label", "cluster", "missing_because",
-    "repeat",
+    "repeat", "finish_reason",
 ]  # fmt: skip
 KEYS: tuple[Key, ...] = get_args(Key)
 
@@ -34,6 +34,7 @@ _USUAL: Mapping[Key, tuple[str, ...]] = {
     "cluster": ("cluster", "cluster_id"),
     "missing_because": ("missing_because",),
     "repeat": ("repeat",),
+    "finish_reason": ("finish_reason",),
 }  # fmt: skip
 _MISSING = object()
 
@@ -100,6 +101,17 @@ def complete(
             paths[key] = name
             guessed.append(key)
     return ColumnMap(paths, tuple(dict.fromkeys(slices)), tuple(guessed))
+
+
+def filled(records: Sequence[Mapping[str, Any]]) -> dict[Key, str]:
+    """The paths in rows that a format made: their columns have the names of the keys.
+
+    An answer or a reason may be missing in all of the first rows, and be there in others; what is asked for where it is
+    missing (id, release, references) is not among them if none of the first rows has it.
+    """
+    needed = [key for key in KEYS if key in ("id", "release", "references")]
+    gone = {key for key in needed if all(record.get(key) in (None, "", []) for record in records)}
+    return {key: key for key in KEYS if key not in gone and any(key in record for record in records)}
 
 
 def lookup(record: Mapping[str, Any], path: str) -> Any:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import itertools
 import json
-import marshal
 import re
-import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import Sample, content_hash
@@ -21,15 +19,16 @@ from answerkey.tasks.load.columns import (
     as_text,
     clean,
     complete,
-    context_of,
+    filled,
     repeat_of,
     text_at,
-    texts_at,
     value,
 )
+from answerkey.tasks.load.formats.format import Format
+from answerkey.tasks.load.formats.registry import AS_IT_STANDS, PLAIN, Reading, Seen, read_as
+from answerkey.tasks.load.references import Known, Reference, ReferenceTable, sample_fields
 from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.load.sources import Contents, Raw, fixed_part, read
-from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.store import parquet_writer
 
 if TYPE_CHECKING:
@@ -56,6 +55,13 @@ class Source:
     paths: Mapping[Key, str] = field(default_factory=dict)
     reference_paths: Mapping[Key, str] = field(default_factory=dict)
     slices: tuple[str, ...] = ()
+    format: str = ""
+    """Of the answers: the name of one of `FORMATS`; empty: as they are recognised."""
+
+    @property
+    def chosen(self) -> str:
+        """The format, where it need not be recognised: who says in which columns answers are has said it too."""
+        return self.format or (PLAIN.name if {"answer", "references"} & self.paths.keys() else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +101,15 @@ def load(source: Source, out: Path) -> Loaded:
     notes: list[str] = []
     answers, references = Contents(), Contents()
     known = _load_references(source, out, references, notes)
-    rows = read(source.answers, out, answers)
+    reading, raws = read_as(read(source.answers, out, answers), source.answers, source.chosen)
+    seen = Seen()
+    rows = reading.rows(raws, seen)
     head = first_rows(rows, source.answers)
-    stager = stager_of(source, head, notes, known)
+    stager = stager_of(source, head, notes, known, reading)
     staged, rejects = out / STAGED, out / REJECTS
     n_rows = stage_rows(itertools.chain(head, rows), stager, staged, rejects)
+    if reading.convert:
+        notes.insert(0, recognised(source, reading.format, seen))
     contents = {"answers": answers.about()}
     if known:
         known.close()
@@ -108,15 +118,32 @@ def load(source: Source, out: Path) -> Loaded:
     return Loaded(dataset, str(staged), str(rejects), joined, n_rows, tuple(notes), contents)
 
 
-def stager_of(source: Source, head: Sequence[Raw], notes: list[str], known: ReferenceTable | None = None) -> Stager:
+def recognised(source: Source, format: Format, seen: Seen | None = None) -> str:
+    """The line that says what the file was taken for."""
+    what = f"{_name(source.answers)}: recognised as {format.title}"
+    if seen is None:
+        return what
+    n = len(seen.releases)
+    releases = f" ({n:,} {format.releases if n > 1 else format.releases[:-1]}: releases)" if format.releases else ""
+    return f"{what}{releases}, {seen.n_rows:,} answers"
+
+
+def stager_of(
+    source: Source,
+    head: Sequence[Raw],
+    notes: list[str],
+    known: ReferenceTable | None = None,
+    reading: Reading = AS_IT_STANDS,
+) -> Stager:
     """What turns the rows of a source, of which `head` are the first ones, into staged rows; adds to the `notes`.
 
     Raises:
         UserError: a needed column is in none of the rows.
     """
-    sliced = known.sliced if known else set()
-    columns = complete(source.paths, source.slices, records_of(head), source.answers, sliced)
-    _require(columns, source, known is not None)
+    sliced, records = known.sliced if known else set(), records_of(head)
+    given = {**filled(records), **source.paths} if reading.convert else source.paths
+    columns = complete(given, source.slices, records, source.answers, sliced)
+    _require(columns, source, known is not None, reading.format)
     if columns.guessed:
         notes.append(f"{_name(source.answers)}: columns recognised by name: {columns.description}")
     release = source.release or _default_release(source, columns, notes)
@@ -182,7 +209,11 @@ def _name(source: str) -> str:
     return source.rsplit("/", 1)[-1]
 
 
-def _require(columns: ColumnMap, source: Source, joined: bool) -> None:
+def _require(columns: ColumnMap, source: Source, joined: bool, format: Format) -> None:
+    if format is not PLAIN and not (source.release or "release" in columns.paths):
+        raise UserError(
+            f"{_name(source.answers)}: {format.title} do not say which release answered; name it with --release"
+        )
     for key in ("answer",) if joined else ("answer", "references"):
         if key not in columns.paths:
             raise UserError(
@@ -206,7 +237,8 @@ def _load_references(source: Source, out: Path, contents: Contents, notes: list[
 
     if source.references is None:
         return None
-    rows = read(source.references, out, contents)
+    reading, raws = read_as(read(source.references, out, contents), source.references)
+    rows = reading.rows(raws)
     head = first_rows(rows, source.references)
     columns = complete(source.reference_paths, (), records_of(head), source.references)
     columns = replace(columns, slices=source.slices)
@@ -249,114 +281,6 @@ def _reference_schema() -> pa.Schema:
     return pa.schema([staged_schema().field(name) for name in names])
 
 
-class ReferenceTable:
-    """The references of a data set by id. They are kept on disk: all of them may not fit into memory."""
-
-    def __init__(self, folder: Path) -> None:
-        self.file = folder / "references.parquet"
-        self.sliced: set[str] = set()
-        """The slice columns that have a value in any of them."""
-        self._rows = sqlite3.connect(folder / "references.sqlite", isolation_level=None)
-        self._rows.executescript(statements(__name__)["known"])
-
-    def add(self, reference: Reference, raw: Raw, source: str) -> Reference | None:
-        """Keep a reference and return it; None if it is there already.
-
-        Raises:
-            UserError: its id is there already, with other content.
-        """
-        new = self._rows.execute(
-            "INSERT OR IGNORE INTO known VALUES (?, ?)", (reference.sample_id, marshal.dumps(astuple(reference)))
-        )
-        if new.rowcount:
-            self.sliced.update(path for path, text in reference.slices if text is not None)
-            return reference
-        if self.get(reference.sample_id) != reference:
-            raise UserError(
-                f"{source}: id {reference.sample_id!r} comes again in row {raw.row} with other content; "
-                "keep one row per id"
-            )
-        return None
-
-    def get(self, sample_id: str) -> Reference | None:
-        """The reference of this id."""
-        found = self._rows.execute("SELECT content FROM known WHERE id = ?", (sample_id,)).fetchone()
-        return Reference(*marshal.loads(found[0])) if found else None
-
-    def close(self) -> None:
-        """Remove what was only needed to look references up."""
-        [(_, _, file)] = self._rows.execute("PRAGMA database_list").fetchall()
-        self._rows.close()
-        Path(file).unlink(missing_ok=True)
-
-
-@dataclass(frozen=True, slots=True)
-class Reference:
-    """The part of a sample that does not depend on any release, and the context of answers that bring none."""
-
-    sample_id: str
-    question: str | None
-    references: tuple[str, ...]
-    facts: tuple[str, ...]
-    cluster: str | None
-    slices: tuple[tuple[str, str | None], ...] = ()
-    context: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, raw: Raw, columns: ColumnMap, source: str) -> Reference:
-        """The reference of one row of a references file.
-
-        Raises:
-            UserError: the row cannot be read or has no id.
-        """
-        try:
-            if raw.record is None:
-                raise ValueError(raw.error)
-            fields = sample_fields(raw.record, columns)
-            slices = tuple((path, clean(as_text(value(raw.record, path)))) for path in columns.slices)
-        except ValueError as error:
-            # A data set with a hole would silently shrink every release; better to stop.
-            raise UserError(f"{source}, row {raw.row}: {error}; correct or remove the row") from error
-        if not fields["sample_id"]:
-            raise UserError(f"{source}, row {raw.row}: the id is missing; give every row an id")
-        return cls(**fields, slices=slices)
-
-    def staged(self) -> dict[str, Any]:
-        """As a row of `references.parquet`."""
-        names = ("sample_id", "question", "references", "facts", "cluster")
-        fields = {name: getattr(self, name) for name in names}
-        return {**fields, "sample_hash": self.hash}
-
-    @property
-    def hash(self) -> str:
-        """`sample_hash`: what the data set version is made of."""
-        return content_hash([self.sample_id, self.question, self.references, self.facts, self.cluster])
-
-
-def sample_fields(record: Mapping[str, Any], columns: ColumnMap) -> dict[str, Any]:
-    """The fields of `Reference` found in a record.
-
-    Raises:
-        ValueError: a column is not a text, or not a list of texts.
-    """
-    paths = columns.paths
-    return {
-        "sample_id": clean(text_at(record, paths, "id")),
-        "question": clean(text_at(record, paths, "question")),
-        "references": texts_at(record, paths, "references"),
-        "facts": texts_at(record, paths, "facts"),
-        "cluster": clean(text_at(record, paths, "cluster")),
-        "context": context_of(record, columns),
-    }
-
-
-class Known(Protocol):
-    """References by id: a dictionary, or what looks them up on disk."""
-
-    def get(self, sample_id: str, /) -> Reference | None:
-        """The reference of this id."""
-
-
 @dataclass(frozen=True, slots=True)
 class Stager:
     """Turns one raw row into one staged row."""
@@ -392,6 +316,7 @@ class Stager:
             "question": question,
             "answer": answer,
             "missing_because": missing,
+            "finish_reason": clean(text_at(record, paths, "finish_reason")),
             "repeat": repeat_of(clean(text_at(record, paths, "repeat"))),
             "references": reference.references,
             "facts": reference.facts,
@@ -438,6 +363,7 @@ def staged_schema() -> pa.Schema:
     """Columns of `staged.parquet`, and of `accepted.parquet` after validation.
 
     `missing_because` says why a question that was asked got no answer; NULL where it got one, or nothing is known.
+    `finish_reason` says why the model stopped, where the source does: `stop`, `length`.
     `context` has the passages that the answer was to rest on; empty where none were given.
     `repeat` tells the answers of a release to one question apart: a whole number without a sign, or any text; '1' where
     there is none.
@@ -456,6 +382,7 @@ def staged_schema() -> pa.Schema:
             ("question", text),
             ("answer", text),
             ("missing_because", text),
+            ("finish_reason", text),
             ("repeat", text),
             ("references", texts),
             ("facts", texts),

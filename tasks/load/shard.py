@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.metric import Kind
+from answerkey.tasks.load.formats.registry import Reading, read_as
 from answerkey.tasks.load.load import (
     REJECTS,
     STAGED,
@@ -25,6 +26,7 @@ from answerkey.tasks.load.load import (
     dataset_name,
     first_rows,
     quarantine_schema,
+    recognised,
     stage_rows,
     staged_schema,
     stager_of,
@@ -80,6 +82,7 @@ class SourceShard:
 
     home: str
     rows: RowRange
+    reading: Reading
     stager: Stager
     part: str
     rejects: str
@@ -131,12 +134,16 @@ def cut(source: Source, home: Home, out: Path, size: int) -> Cut:
     out.mkdir(parents=True, exist_ok=True)
     dataset, contents, notes = dataset_name(source), Contents(), list[str]()
     ranges = list(_ranges(source.answers, home, out, contents, size))
-    head = first_rows(itertools.chain.from_iterable(_rows(home, rows) for rows in ranges), source.answers)
-    stager = stager_of(source, head, notes)
+    every = itertools.chain.from_iterable(_rows(home, rows) for rows in ranges)
+    reading, raws = read_as(every, source.answers, source.chosen)
+    head = first_rows(reading.rows(raws), source.answers)
+    stager = stager_of(source, head, notes, reading=reading)
+    if reading.convert:
+        notes.insert(0, recognised(source, reading.format))
     shards = []
     for number, rows in enumerate(ranges):
         staged, rejects = (home.shared_name(out / f"{number}-{name}") for name in (STAGED, REJECTS))
-        shards.append(SourceShard(home.address, rows, stager, staged, rejects))
+        shards.append(SourceShard(home.address, rows, reading, stager, staged, rejects))
     return Cut(dataset, tuple(shards), tuple(notes), contents)
 
 
@@ -146,7 +153,7 @@ def stage_shard(shard: SourceShard) -> str:
     if not home.store.exists(shard.part):
         # Whoever finds the part finds the refused rows too: they are published first.
         with home.store.whole(shard.part) as staged, home.store.whole(shard.rejects) as rejects:
-            stage_rows(_rows(home, shard.rows), shard.stager, staged, rejects)
+            stage_rows(shard.reading.rows(_rows(home, shard.rows)), shard.stager, staged, rejects)
     return shard.part
 
 

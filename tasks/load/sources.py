@@ -33,12 +33,16 @@ _BATCH = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """One row as read: its 1-based number in the source, and the record, or why it could not be read."""
+    """One row as read: its 1-based number in the source, and the record, or why it could not be read.
+
+    A `document` is the object that a whole JSON file consists of; the rows in it depend on its format.
+    """
 
     row: int
     record: Mapping[str, Any] | None
     error: str | None = None
     text: str | None = None
+    document: bool = False
 
 
 @dataclass(slots=True)
@@ -100,7 +104,7 @@ def among_others(rows: Iterator[Raw], file_name: str, before: int) -> Iterator[R
     for raw in rows:
         record = raw.record if raw.record is None else {**columns, **raw.record}
         error = raw.error and f"{without_secrets(file_name)}: {raw.error}"
-        yield Raw(before + raw.row, record, error, raw.text)
+        yield Raw(before + raw.row, record, error, raw.text, raw.document)
 
 
 def check_there(source: str) -> None:
@@ -208,16 +212,19 @@ def _read_json(file: Path, _work: Path) -> Iterator[Raw]:
     except (ValueError, RecursionError) as error:
         raise UserError(f"{file}: not JSON ({error}); if it has one object per line, name it .jsonl") from error
     if isinstance(data, dict):
-        lists = [value for value in data.values() if isinstance(value, list)]
-        data = lists[0] if len(lists) == 1 else data
+        yield Raw(1, data, document=True)
+        return
     if not isinstance(data, list):
         raise UserError(f"{file}: expected a list of objects, or an object with one list of them")
-    for number, record in enumerate(data, start=1):
-        if isinstance(record, dict):
-            yield Raw(number, record)
-        else:
-            kind = type(record).__name__
-            yield Raw(number, None, f"item {number} is a JSON {kind}, not an object", json.dumps(record))
+    for number, item in enumerate(data, start=1):
+        yield item_row(number, item)
+
+
+def item_row(number: int, item: Any) -> Raw:
+    """One item of a list in a JSON file, counted from 1."""
+    if isinstance(item, dict):
+        return Raw(number, item)
+    return Raw(number, None, f"item {number} is a JSON {type(item).__name__}, not an object", json.dumps(item))
 
 
 def _read_parquet(file: Path, work: Path) -> Iterator[Raw]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import Key
-from answerkey.tasks.load.load import Reference, Source
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.load.references import Reference
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 

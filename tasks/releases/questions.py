@@ -13,7 +13,9 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.generate import placeholders
 from answerkey.metrics_core.text import is_blank
 from answerkey.tasks.load.columns import ColumnMap, Key, as_text, clean, complete, steps, usual_names, value
-from answerkey.tasks.load.load import Reference, Source, dataset_name, first_rows, records_of
+from answerkey.tasks.load.formats.registry import read_as
+from answerkey.tasks.load.load import Source, dataset_name, first_rows, records_of
+from answerkey.tasks.load.references import Reference
 from answerkey.tasks.load.remote import URL, without_secrets
 from answerkey.tasks.load.sources import TABLE, read
 from answerkey.tasks.releases.export import stored_questions
@@ -119,7 +121,8 @@ def questions(question_set: QuestionSet, template: str, work: Path) -> Iterator[
         UserError: the template names no column, or one that is not there or must not be shown; ids, or the right
             answers, are not there; a row cannot be read.
     """
-    rows = read(question_set.source, work)
+    reading, raws = read_as(read(question_set.source, work), question_set.source)
+    rows = reading.rows(raws)
     head = first_rows(rows, question_set.source)
     records = records_of(head)
     columns = complete(question_set.paths, question_set.slices, records, _shown(question_set))

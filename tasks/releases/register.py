@@ -19,8 +19,9 @@ from typing import Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import content_hash
-from answerkey.tasks.load.columns import Key, complete, parse_map
-from answerkey.tasks.load.load import LOOK_AHEAD, Source, dataset_name, load
+from answerkey.tasks.load.columns import Key, complete, filled, parse_map
+from answerkey.tasks.load.formats.registry import read_as
+from answerkey.tasks.load.load import LOOK_AHEAD, Source, dataset_name, load, records_of
 from answerkey.tasks.load.sources import read
 from answerkey.tasks.publish.events import RELEASE_REGISTERED, emit
 from answerkey.tasks.releases.export import stored_references
@@ -94,7 +95,7 @@ def register(home: Home, source: Source) -> Registration:
 
 def _kept(home: Home, source: Source, work: Path) -> Source:
     """The source as files that can be kept."""
-    answers = _as_file(source.answers, work, "answers")
+    answers = _as_file(source.answers, work, "answers", source.chosen)
     references = _as_file(source.references, work, "references") if source.references else None
     kept = replace(source, answers=answers, references=references)
     if references or not home.warehouse.exists() or _brings_references(kept, work):
@@ -106,9 +107,10 @@ def _kept(home: Home, source: Source, work: Path) -> Source:
 
 
 def _brings_references(source: Source, work: Path) -> bool:
-    head = itertools.islice(read(source.answers, work), LOOK_AHEAD)
-    records = [raw.record for raw in head if raw.record is not None]
-    return "references" in complete(source.paths, (), records, source.answers).paths
+    reading, raws = read_as(read(source.answers, work), source.answers, source.chosen)
+    records = records_of(itertools.islice(reading.rows(raws), LOOK_AHEAD))
+    given = {**filled(records), **source.paths} if reading.convert else source.paths
+    return "references" in complete(given, (), records, source.answers).paths
 
 
 def _try(source: Source, work: Path) -> None:
@@ -130,13 +132,14 @@ def _try(source: Source, work: Path) -> None:
         )
 
 
-def _as_file(source: str, work: Path, name: str) -> str:
+def _as_file(source: str, work: Path, name: str, chosen: str = "") -> str:
     """A file as it is; a table or a URL as a file of JSON Lines, because its content may change later."""
     if "://" not in source and "::" not in source:
         return source
     file = work / f"{name}.jsonl"
     with file.open("w", encoding="utf-8") as out:
-        for raw in read(source, work):
+        reading, raws = read_as(read(source, work), source, chosen)
+        for raw in reading.rows(raws):
             # A row that could not be read stays one, so that its place and text are in the quarantine.
             out.write((raw.text or "" if raw.record is None else json.dumps(raw.record, default=str)) + "\n")
     return str(file)

@@ -47,6 +47,7 @@ def test_answers_and_references_of_two_files(tmp_path: Path) -> None:
         "question": "Capital of France?",
         "answer": "It is Paris",
         "missing_because": None,
+        "finish_reason": None,
         "repeat": "1",
         "references": ["Paris"],
         "facts": ["F"],

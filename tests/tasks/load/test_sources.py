@@ -128,11 +128,12 @@ def test_a_json_list(tmp_path: Path) -> None:
     ]
 
 
-def test_a_json_object_with_one_list(tmp_path: Path) -> None:
-    assert rows(tmp_path, "a.json", '{"version": 2, "data": [{"id": 1}]}') == [Raw(1, {"id": 1})]
+def test_a_json_object_is_a_document_whose_rows_depend_on_its_format(tmp_path: Path) -> None:
+    document = {"version": 2, "data": [{"id": 1}]}
+    assert rows(tmp_path, "a.json", json.dumps(document)) == [Raw(1, document, document=True)]
 
 
-@pytest.mark.parametrize("content", ['{"a": [1], "b": [2]}', '{"a": 1}', "3", '"text"'])
+@pytest.mark.parametrize("content", ["3", '"text"'])
 def test_other_json_is_refused(tmp_path: Path, content: str) -> None:
     with pytest.raises(UserError) as error:
         rows(tmp_path, "a.json", content)

@@ -563,7 +563,7 @@ def test_raw_restores_the_row(tmp_path: Path) -> None:
     for line, given in zip(found.quarantine, staged, strict=True):
         restored = json.loads(line["raw"])
         assert list(restored) == staged_schema().names
-        added = dict.fromkeys(("correct", "missing_because", "repeat", "context"))
+        added = dict.fromkeys(("correct", "missing_because", "finish_reason", "repeat", "context"))
         assert restored == {"row": line["row"]} | added | given
         table = pa.Table.from_pylist([restored], schema=staged_schema())
         assert table.equals(pq.read_table(tmp_path / "staged.parquet").slice(line["row"] - 1, 1))

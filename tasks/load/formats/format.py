@@ -1,0 +1,146 @@
+"""What a format is, and what the formats of several tools have in common: chat messages, cells that hold JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from answerkey.tasks.load.columns import usual_names
+
+Record = Mapping[str, Any]
+Row = dict[str, Any]
+"""A record with the columns that `row` gives it."""
+Convert = Callable[[Record], Iterable[Row]]
+"""From a record of a file, or a whole JSON document, to its rows. Pickled, for it is sent to other processes.
+
+Raises ValueError where the record cannot be read.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A kind of file that a tool writes.
+
+    `recognise` is given the first records of a file, or the object that a JSON file consists of, and returns how to
+    read them, or None where they are of another shape. `releases` says in the plural what of the tool becomes a
+    release (`models`); where it is empty, the files do not tell which release answered.
+    """
+
+    name: str
+    title: str
+    recognise: Callable[[Sequence[Record]], Convert | None]
+    releases: str = ""
+
+
+def row(  # noqa: PLR0913
+    *,
+    question: Any,
+    answer: Any,
+    references: Any,
+    id: Any = None,
+    release: Any = None,
+    context: Any = None,
+    facts: Any = None,
+    cluster: Any = None,
+    repeat: Any = None,
+    missing_because: Any = None,
+    finish_reason: Any = None,
+    extra: Record | None = None,
+) -> Row:
+    """A row with our columns; those of `extra`, which slices can name, come beside them."""
+    return {
+        **(extra or {}),
+        "id": id, "question": question, "answer": answer, "references": references, "release": release,
+        "context": context, "facts": facts, "cluster": cluster, "repeat": repeat, "missing_because": missing_because,
+        "finish_reason": finish_reason,
+    }  # fmt: skip
+
+
+def has(record: object, *names: str) -> bool:
+    """Whether something is an object with all of these names."""
+    return isinstance(record, Mapping) and all(name in record for name in names)
+
+
+def items(found: Any) -> list[Record]:
+    """The objects in a list; of anything else, none."""
+    return [one for one in found if isinstance(one, Mapping)] if isinstance(found, list | tuple) else []
+
+
+def mapping(found: Any) -> Record:
+    """An object, also one that is written as JSON in a text; of anything else, an empty one."""
+    found = decoded(found)
+    return found if isinstance(found, Mapping) else {}
+
+
+def decoded(cell: Any) -> Any:
+    """What a cell holds that was written as JSON: an object, a list or a quoted text; any other cell as it is.
+
+    >>> decoded('"A hexagon"'), decoded('["6", "six"]'), decoded("12"), decoded('"so" he said')
+    ('A hexagon', ['6', 'six'], '12', '"so" he said')
+    """
+    if not isinstance(cell, str) or (text := cell.strip())[:1] not in ("{", "[", '"'):
+        return cell
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return cell
+
+
+def content(message: Any) -> Any:
+    """The text of a chat message, or of the parts that its content consists of."""
+    found = message.get("content") if isinstance(message, Mapping) else message
+    if isinstance(found, list):
+        parts = [part if isinstance(part, str) else part.get("text") for part in found if isinstance(part, str | dict)]
+        texts = [part for part in parts if isinstance(part, str)]
+        return "\n".join(texts) if texts else None
+    return found
+
+
+def is_chat(found: Any) -> bool:
+    """Whether something is a list of chat messages."""
+    return bool(items(found)) and all(has(one, "content") and ("role" in one or "type" in one) for one in items(found))
+
+
+_USER, _MODEL = ("user", "human"), ("assistant", "ai", "model")
+
+
+def last_message(chat: Any, roles: Sequence[str]) -> Any:
+    """The text of the last message of a chat that one of the roles wrote; of none of them, the last message's."""
+    messages = items(chat)
+    said = [one for one in messages if (one.get("role") or one.get("type")) in roles]
+    return content((said or messages)[-1])
+
+
+def question_in(found: Any) -> Any:
+    """The question in what was put to a model: a text, chat messages (the last of the user), or an object with one."""
+    return _text_in(found, _USER, ("messages", *usual_names("question"), "text", "content"))
+
+
+def answer_in(found: Any) -> Any:
+    """The answer in what a model gave: a text, chat messages (the last of the model), or an object with one."""
+    return _text_in(found, _MODEL, (*usual_names("answer"), "messages", "text", "content", "result"))
+
+
+def references_in(found: Any) -> Any:
+    """The right answers in what a tool calls expected: a text, a list of texts, or an object with one."""
+    found = decoded(found)
+    if isinstance(found, list) and not is_chat(found):
+        return [_text_in(one, _MODEL, (*usual_names("references", "answer"), "text", "content")) for one in found]
+    return _text_in(found, _MODEL, (*usual_names("references", "answer"), "messages", "text", "content", "result"))
+
+
+def _text_in(found: Any, roles: Sequence[str], names: Sequence[str]) -> Any:
+    found = decoded(found)
+    if is_chat(found):
+        return last_message(found, roles)
+    if has(found, "choices") and items(found["choices"]):
+        choice = items(found["choices"])[0]
+        return content(choice.get("message") or {"content": choice.get("text")})
+    if has(found, "role", "content"):
+        return content(found)
+    if isinstance(found, Mapping):
+        name = next((name for name in names if found.get(name) is not None), None)
+        return found if name is None else _text_in(found[name], roles, names)
+    return found

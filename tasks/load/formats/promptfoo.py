@@ -1,0 +1,140 @@
+"""Results of promptfoo: JSON, JSON Lines, and the tables that it writes as CSV."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from answerkey.tasks.load.columns import usual_names
+from answerkey.tasks.load.formats.format import Convert, Format, Record, Row, has, items, mapping, row
+
+_RIGHT = (
+    "equals",
+    "similar",
+    "factuality",
+    "model-graded-factuality",
+    "answer-equals",
+    "levenshtein",
+    "bleu",
+    "rouge-n",
+)
+"""Assertions whose value is the right answer; those whose value is a part of it count where there is none of these."""
+_PART_OF_RIGHT = ("icontains", "contains", "icontains-any", "contains-any", "starts-with")
+_PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+_OUTPUT = re.compile(r"^\[(?P<provider>[^\]]+)\] ?(?P<label>.*)$", re.DOTALL)
+"""The head of a column with the outputs of a provider for a prompt."""
+_CELL = re.compile(r"^\[(?P<state>PASS|FAIL|ERROR)\](?: \((?P<scores>[^)\n]*)\))?\s*(?P<text>.*)$", re.DOTALL)
+_REASON = re.compile(r"\n\s*\n *(Pass|Fail) Reason: .*$", re.DOTALL)
+
+
+def _recognise(records: Sequence[Record]) -> Convert | None:
+    if all(_is_document(record) for record in records):
+        return _document
+    if all(has(record, "promptIdx", "testIdx", "provider", "prompt", "vars") for record in records):
+        return partial(_result, by_prompt=_several_prompts(records))
+    heads = [_OUTPUT.match(name) for name in records[0]]
+    cells = [str(record.get(head[0]) or "") for head in heads if head for record in records]
+    if cells and any(_CELL.match(cell) for cell in cells):
+        return _table_row
+    return None
+
+
+def _is_document(record: Record) -> bool:
+    results = record.get("results")
+    return has(results, "results", "stats") or (has(record, "results", "stats", "version") and bool(items(results)))
+
+
+def _document(document: Record) -> Iterator[Row]:
+    results = document["results"]
+    results = items(results["results"] if has(results, "results") else results)
+    by_prompt = _several_prompts(results)
+    for result in results:
+        yield from _result(result, by_prompt)
+
+
+def _several_prompts(results: Sequence[Record]) -> bool:
+    """Whether a provider was given more than one prompt, so that its name alone is no release."""
+    pairs = {(_provider(result), result.get("promptIdx")) for result in results}
+    return len(pairs) > len({provider for provider, _ in pairs})
+
+
+def _provider(result: Record) -> str:
+    provider = result.get("provider")
+    if isinstance(provider, Mapping):
+        provider = provider.get("label") or provider.get("id")
+    return str(provider)
+
+
+def _result(result: Record, by_prompt: bool) -> Iterator[Row]:
+    test, prompt = mapping(result.get("testCase")), mapping(result.get("prompt"))
+    variables = mapping(result.get("vars") or test.get("vars"))
+    response = mapping(result.get("response"))
+    release = _provider(result)
+    if by_prompt:
+        release += f" {prompt.get('label') or result.get('promptIdx')}"
+    answer = response.get("output")
+    yield row(
+        id=result.get("testIdx"),
+        question=_question(variables, prompt.get("raw")),
+        answer=answer,
+        references=_references(test, variables),
+        release=release,
+        missing_because=(result.get("error") or response.get("error")) if answer is None else None,
+        finish_reason=response.get("finishReason"),
+        extra={**variables, **mapping(test.get("metadata")), "description": test.get("description")},
+    )
+
+
+def _question(variables: Record, prompt: Any) -> Any:
+    named = [variables[name] for name in usual_names("question") if name in variables]
+    others = [value for name, value in variables.items() if name not in usual_names("references", "context")]
+    if named or len(others) == 1:
+        return (named or others)[0]
+    return prompt
+
+
+def _references(test: Record, variables: Record) -> list[Any]:
+    asserted = [
+        one for any_of in items(test.get("assert")) for one in (items(any_of.get("assert")) or [any_of])
+    ]  # fmt: skip
+    for types in (_RIGHT, _PART_OF_RIGHT):
+        values = [one.get("value") for one in asserted if one.get("type") in types]
+        texts = [text for value in values for text in (value if isinstance(value, list) else [value])]
+        if texts:
+            return [_filled_in(text, variables) for text in texts]
+    return [variables[name] for name in usual_names("references") if name in variables]
+
+
+def _filled_in(text: Any, variables: Record) -> Any:
+    """An expected value with its variables, which promptfoo keeps as they were written: `{{answer}}`."""
+    if not isinstance(text, str):
+        return text
+    return _PLACE.sub(lambda place: str(variables.get(place[1], place[0])), text)
+
+
+def _table_row(record: Record) -> Iterator[Row]:
+    """One row of a table: a test, with the outputs of each provider in a column."""
+    variables = {name: cell for name, cell in record.items() if not _OUTPUT.match(name)}
+    columns = [head for name in record if (head := _OUTPUT.match(name))]
+    providers = [head["provider"] for head in columns]
+    asked = _question({name: cell for name, cell in variables.items() if not name.startswith("__")}, None)
+    expected = next((variables[name] for name in ("__expected", "__expected1", *usual_names("references"))
+                     if variables.get(name)), None)  # fmt: skip
+    for head in columns:
+        cell = _CELL.match(str(record[head[0]] or ""))
+        text = _REASON.sub("", cell["text"]).strip() if cell else record[head[0]]
+        failed = cell is not None and cell["state"] == "ERROR"
+        several = providers.count(head["provider"]) > 1
+        yield row(
+            question=asked,
+            answer=None if failed else text,
+            references=expected,
+            release=f"{head['provider']} {head['label']}" if several else head["provider"],
+            missing_because=text if failed else None,
+            extra=variables,
+        )
+
+
+PROMPTFOO = Format("promptfoo", "promptfoo results", _recognise, "providers")

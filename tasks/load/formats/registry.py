@@ -1,0 +1,135 @@
+"""All formats: which one a file has, seen from its first rows, and its rows as that format reads them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.load.formats.format import Convert, Format, Record, Row
+from answerkey.tasks.load.formats.lm_eval import LM_EVAL
+from answerkey.tasks.load.formats.promptfoo import PROMPTFOO
+from answerkey.tasks.load.remote import without_secrets
+from answerkey.tasks.load.sources import Raw, item_row
+
+
+def _nothing(_records: Sequence[Record]) -> None:
+    return None
+
+
+PLAIN = Format("plain", "rows with columns", _nothing)
+"""Whatever no other format is: columns are recognised by their names."""
+
+FORMATS = {one.name: one for one in (PROMPTFOO, LM_EVAL, PLAIN)}
+"""By the name that the option `--format` takes."""
+
+_LOOK_AHEAD = 100
+"""Rows from which a format is recognised: the first row alone may lack some columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How the rows of a source are read: `convert` is None where they are taken as they stand."""
+
+    format: Format
+    convert: Convert | None = None
+
+    def rows(self, rows: Iterable[Raw], seen: Seen | None = None) -> Iterator[Raw]:
+        """The rows of a source as the format reads them; what they are is counted in `seen`.
+
+        The rows of a JSON document are numbered through; those of any other row have its number.
+        """
+        shift = 0
+        for raw in rows:
+            number = raw.row + shift
+            made = [raw] if raw.record is None else list(self._made(raw, raw.record))
+            for place, one in enumerate(made):
+                if seen is not None:
+                    seen.add(one)
+                yield Raw(number + place * raw.document, one.record, one.error, one.text)
+            shift += (max(len(made), 1) - 1) * raw.document
+
+    def _made(self, raw: Raw, record: Record) -> Iterator[Raw]:
+        if self.convert is None:
+            yield from _items(raw, record) if raw.document else [raw]
+            return
+        try:
+            for made in self.convert(record):
+                yield Raw(raw.row, made)
+        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
+            why = str(error) if isinstance(error, ValueError) else f"is not what {self.format.title} have in a row"
+            yield Raw(raw.row, None, why, json.dumps(record, ensure_ascii=False, default=str))
+
+
+AS_IT_STANDS = Reading(PLAIN)
+
+
+@dataclass(slots=True)
+class Seen:
+    """What the rows of a source were."""
+
+    n_rows: int = 0
+    releases: set[str] = field(default_factory=set)
+
+    def add(self, raw: Raw) -> None:
+        """Count a row."""
+        self.n_rows += 1
+        if raw.record is not None and isinstance(release := raw.record.get("release"), str):
+            self.releases.add(release)
+
+
+def read_as(rows: Iterator[Raw], source: str, chosen: str = "") -> tuple[Reading, Iterator[Raw]]:
+    """How to read the rows of a source, and the same rows again, from the first.
+
+    Args:
+        source: what it is called in messages.
+        chosen: the name of the format, where the user gave one.
+
+    Raises:
+        UserError: two formats fit, or the chosen one does not.
+    """
+    head = list(itertools.islice(rows, 1))
+    if head and not head[0].document:
+        head += itertools.islice(rows, _LOOK_AHEAD - 1)
+    records = [raw.record for raw in head if raw.record is not None]
+    return recognise(records, source, chosen), itertools.chain(head, rows)
+
+
+def recognise(records: Sequence[Record], source: str, chosen: str = "") -> Reading:
+    """As `read_as`, from the first records."""
+    if chosen:
+        convert = FORMATS[chosen].recognise(records)
+        if convert is None and chosen != PLAIN.name:
+            raise UserError(f"{without_secrets(source)}: these are no {FORMATS[chosen].title}; leave --format out")
+        return Reading(FORMATS[chosen], convert)
+    fitting = [Reading(one, convert) for one in FORMATS.values() if records and (convert := one.recognise(records))]
+    if len(fitting) > 1 and len({json.dumps(_first(one, records), default=str) for one in fitting}) > 1:
+        titles = " and ".join(one.format.title for one in fitting)
+        options = " or ".join(f"--format {one.format.name}" for one in fitting)
+        raise UserError(f"{without_secrets(source)}: fits {titles}; say which with {options}")
+    return fitting[0] if fitting else AS_IT_STANDS
+
+
+def _first(reading: Reading, records: Sequence[Record]) -> list[Row]:
+    """The first rows, by which two readings are told apart."""
+    rows = reading.rows(Raw(1, record) for record in records)
+    return [dict(raw.record or {}) for raw in itertools.islice(rows, _LOOK_AHEAD)]
+
+
+def _items(raw: Raw, document: Record) -> Iterator[Raw]:
+    """The objects in the only list of a JSON document."""
+    lists = [value for value in document.values() if isinstance(value, list)]
+    if len(lists) != 1:
+        known = ", ".join(name for name in FORMATS if name != PLAIN.name)
+        yield Raw(
+            raw.row,
+            None,
+            f"expected a list of objects, or an object with one list of them; it has {', '.join(document) or 'nothing'}"
+            f", which is none of the formats known here: {known}",
+            json.dumps(document, ensure_ascii=False, default=str),
+        )
+        return
+    for number, item in enumerate(lists[0], start=1):
+        yield item_row(number, item)

@@ -1,0 +1,124 @@
+"""The references of a data set, by the id that joins them to answers."""
+
+from __future__ import annotations
+
+import marshal
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.sample import content_hash
+from answerkey.tasks.load.columns import ColumnMap, as_text, clean, context_of, text_at, texts_at, value
+from answerkey.tasks.load.sources import Raw
+from answerkey.tasks.warehouse.sql import statements
+
+
+class ReferenceTable:
+    """The references of a data set by id. They are kept on disk: all of them may not fit into memory."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "references.parquet"
+        self.sliced: set[str] = set()
+        """The slice columns that have a value in any of them."""
+        self._rows = sqlite3.connect(folder / "references.sqlite", isolation_level=None)
+        self._rows.executescript(statements(__name__)["known"])
+
+    def add(self, reference: Reference, raw: Raw, source: str) -> Reference | None:
+        """Keep a reference and return it; None if it is there already.
+
+        Raises:
+            UserError: its id is there already, with other content.
+        """
+        new = self._rows.execute(
+            "INSERT OR IGNORE INTO known VALUES (?, ?)", (reference.sample_id, marshal.dumps(astuple(reference)))
+        )
+        if new.rowcount:
+            self.sliced.update(path for path, text in reference.slices if text is not None)
+            return reference
+        if self.get(reference.sample_id) != reference:
+            raise UserError(
+                f"{source}: id {reference.sample_id!r} comes again in row {raw.row} with other content; "
+                "keep one row per id"
+            )
+        return None
+
+    def get(self, sample_id: str) -> Reference | None:
+        """The reference of this id."""
+        found = self._rows.execute("SELECT content FROM known WHERE id = ?", (sample_id,)).fetchone()
+        return Reference(*marshal.loads(found[0])) if found else None
+
+    def close(self) -> None:
+        """Remove what was only needed to look references up."""
+        [(_, _, file)] = self._rows.execute("PRAGMA database_list").fetchall()
+        self._rows.close()
+        Path(file).unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """The part of a sample that does not depend on any release, and the context of answers that bring none."""
+
+    sample_id: str
+    question: str | None
+    references: tuple[str, ...]
+    facts: tuple[str, ...]
+    cluster: str | None
+    slices: tuple[tuple[str, str | None], ...] = ()
+    context: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, raw: Raw, columns: ColumnMap, source: str) -> Reference:
+        """The reference of one row of a references file.
+
+        Raises:
+            UserError: the row cannot be read or has no id.
+        """
+        try:
+            if raw.record is None:
+                raise ValueError(raw.error)
+            fields = sample_fields(raw.record, columns)
+            slices = tuple((path, clean(as_text(value(raw.record, path)))) for path in columns.slices)
+        except ValueError as error:
+            # A data set with a hole would silently shrink every release; better to stop.
+            raise UserError(f"{source}, row {raw.row}: {error}; correct or remove the row") from error
+        if not fields["sample_id"]:
+            raise UserError(f"{source}, row {raw.row}: the id is missing; give every row an id")
+        return cls(**fields, slices=slices)
+
+    def staged(self) -> dict[str, Any]:
+        """As a row of `references.parquet`."""
+        names = ("sample_id", "question", "references", "facts", "cluster")
+        fields = {name: getattr(self, name) for name in names}
+        return {**fields, "sample_hash": self.hash}
+
+    @property
+    def hash(self) -> str:
+        """`sample_hash`: what the data set version is made of."""
+        return content_hash([self.sample_id, self.question, self.references, self.facts, self.cluster])
+
+
+def sample_fields(record: Mapping[str, Any], columns: ColumnMap) -> dict[str, Any]:
+    """The fields of `Reference` found in a record.
+
+    Raises:
+        ValueError: a column is not a text, or not a list of texts.
+    """
+    paths = columns.paths
+    return {
+        "sample_id": clean(text_at(record, paths, "id")),
+        "question": clean(text_at(record, paths, "question")),
+        "references": texts_at(record, paths, "references"),
+        "facts": texts_at(record, paths, "facts"),
+        "cluster": clean(text_at(record, paths, "cluster")),
+        "context": context_of(record, columns),
+    }
+
+
+class Known(Protocol):
+    """References by id: a dictionary, or what looks them up on disk."""
+
+    def get(self, sample_id: str, /) -> Reference | None:
+        """The reference of this id."""
