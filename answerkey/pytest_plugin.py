@@ -45,7 +45,7 @@ def answerkey_gate() -> ReleaseGate:
             place = Home.parse(str(home or os.environ.get("ANSWERKEY_HOME") or ".answerkey"))
             gated = gate(place, old, new, read_policy(policy), dataset)
         except UserError as error:
-            pytest.fail(str(error), pytrace=False)
+            raise pytest.fail.Exception(str(error), pytrace=False) from None
         verdict = gated.verdict
         if verdict.outcome != "PASS":
             rules = [f"  {rule.outcome:<12}  {rule.rule}: {rule.sentence}" for rule in verdict.rules]
