@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from answerkey.tasks.releases.register import FOLDER
+from answerkey.tasks.warehouse.content import seal
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.store import UNFINISHED, StoredFile
@@ -81,6 +82,7 @@ def close_runs(home: Home) -> int:
     with home.warehouse.writing() as warehouse:
         for message, run_id in ended:
             warehouse.execute(_SQL["stop"], {"message": message, "run_id": run_id})
+        seal(warehouse, {"runs": [run_id for _, run_id in ended]})
     return len(ended)
 
 

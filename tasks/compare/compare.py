@@ -32,6 +32,7 @@ from answerkey.tasks.compare.paired_samples import (
 from answerkey.tasks.compare.warnings import comparison_warnings, differing_methods, unanswered_warnings
 from answerkey.tasks.reports.headline import LABELLED, fields_of, headlines
 from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, MOST_LABELLED, Report, read_pair, read_reports
+from answerkey.tasks.warehouse.content import seal
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -393,6 +394,7 @@ def _store(home: Home, comparison: Comparison, *, seed: int) -> None:
             warehouse.register("compared", rows)
             warehouse.execute("INSERT INTO comparisons BY NAME SELECT *, now() AS created_at FROM compared")
             warehouse.unregister("compared")
+        seal(warehouse, {"comparisons": [f"{comparison.new} against {comparison.old}"]})
 
 
 def _columns(row: FieldComparison) -> dict[str, Any]:

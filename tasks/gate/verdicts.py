@@ -11,6 +11,7 @@ from xml.etree import ElementTree
 
 from answerkey.metrics_core.gate.gate import PRECEDENCE, GateOutcome, RuleOutcome, Verdict
 from answerkey.tasks.reports.report import Report
+from answerkey.tasks.warehouse.content import seal
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -59,6 +60,7 @@ def store_verdict(home: Home, gated: ReleaseVerdict) -> None:
     about |= {name: getattr(said, name) for name in ("outcome", "sentence", "look", "candidates", "level")}
     with home.warehouse.writing() as warehouse:
         warehouse.execute(_SQL["keep"], about)
+        seal(warehouse, {"verdicts": [f"{gated.new} against {gated.old}"]})
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from answerkey.tasks.load.sources import read
 from answerkey.tasks.publish.events import RELEASE_REGISTERED, emit
 from answerkey.tasks.releases.export import stored_references
 from answerkey.tasks.releases.provenance import keep_manifest, manifest_file
+from answerkey.tasks.warehouse.content import seal
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.store import Store
@@ -233,6 +234,7 @@ def _insert(home: Home, made: Registration) -> Registration:
                 "source": made.source,
             },
         )  # fmt: skip
+        seal(warehouse, {"registered": [made.registration]})
         [row] = warehouse.execute(_SQL["registrations"], {"name": made.registration}).fetchall()
     return _registration(row)
 
@@ -259,6 +261,7 @@ def note_attempt(home: Home, registration: Registration, *, report_id: str | Non
     with home.warehouse.writing() as warehouse:
         about = {"message": message, "report_id": report_id, "registration": registration.registration}
         warehouse.execute(_SQL["note_attempt"], about)
+        seal(warehouse, {"registered": [registration.registration]})
 
 
 def _made_before(home: Home, registration: Registration) -> str | None:

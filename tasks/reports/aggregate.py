@@ -17,6 +17,7 @@ from answerkey.tasks.reports.commit import Committed, ReleaseVersion
 from answerkey.tasks.reports.manifest import SEED, most_frequent
 from answerkey.tasks.reports.repeats import add_passes, count_answers
 from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, LABEL_SIGNATURE, NOT_LABELLED
+from answerkey.tasks.warehouse.content import seal_reports
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
@@ -85,6 +86,7 @@ def aggregate(
         _note_judges(warehouse, reports, signatures)
         _note_second_opinions(warehouse, reports, signatures)
         _note_models(warehouse, reports, signatures)
+        seal_reports(warehouse, reports)
         return tuple(ReportRef(*row) for row in warehouse.execute(_SQL["made"], {"reports": reports}).fetchall())
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.llm.ledger import COLUMNS, Ledger
 from answerkey.metrics_core.llm.ledger_place import ledger_exists, open_ledger
+from answerkey.tasks.warehouse.content import seal, seal_thinned
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import one_file, scratch
@@ -62,12 +63,14 @@ def start_run(home: Home, run_id: str, flow: str, dataset: str, parameters: Mapp
         warehouse.execute(_SQL["forget_run"], {"run_id": run_id})
         about = {"run_id": run_id, "flow": flow, "dataset": dataset}
         warehouse.execute(_SQL["start_run"], {**about, "parameters": json.dumps(parameters, ensure_ascii=False)})
+        seal(warehouse, {"runs": [run_id]})
 
 
 def finish_run(home: Home, run_id: str, status: str, message: str | None = None) -> None:
     """Close a run as `complete` or `stopped`."""
     with home.warehouse.writing() as warehouse:
         warehouse.execute(_SQL["finish_run"], {"run_id": run_id, "status": status, "message": message})
+        seal(warehouse, {"runs": [run_id]})
 
 
 @contextmanager
@@ -99,6 +102,7 @@ def record_validation(home: Home, run_id: str, source: str, loaded: Loaded, vali
                     check.n_checked, check.n_failed, check.message,
                 ],
             )  # fmt: skip
+        seal(warehouse, {"quarantine": [run_id], "validations": [run_id]})
 
 
 def commit(home: Home, run_id: str, source: str, loaded: Loaded, accepted: str, parts: Sequence[str]) -> Committed:
@@ -136,6 +140,7 @@ def _commit_samples(warehouse: duckdb.DuckDBPyConnection, loaded: Loaded, accept
             warehouse.execute(_SQL["add_asked_samples"], {**key, **samples, "accepted": one_file(accepted)})
         else:
             warehouse.execute(_SQL["add_samples"], {**key, **samples})
+        seal(warehouse, {table: [f"{loaded.dataset}/{key['version']}"] for table in ("datasets", "samples")})
     warehouse.execute("DROP TABLE new_samples")
     return key["version"]
 
@@ -153,6 +158,7 @@ def _commit_answers(warehouse: duckdb.DuckDBPyConnection, dataset: str, accepted
     new = {"dataset": dataset, "releases": list(versions), "versions": list(versions.values())}
     warehouse.execute(_SQL["forget_answers"], new)
     warehouse.execute(f"{_SQL['new_answers']}\n{_SQL['add_answers']}", {**new, **answers})
+    seal(warehouse, {"answers": [f"{dataset}/{release}/{version}" for release, version in versions.items()]})
     return tuple(ReleaseVersion(release, versions[release], *counts) for release, *counts in releases)
 
 
@@ -163,12 +169,15 @@ def commit_measurements(warehouse: duckdb.DuckDBPyConnection, home: Home, run_id
     if not there:
         return
     files = {"parts": [one_file(home.store.address(part)) for part in there]}
-    warehouse.execute(_SQL["replace_measurements"], files)
+    [(replaced,)] = warehouse.execute(_SQL["replace_measurements"], files).fetchall()
+    if replaced:
+        seal_thinned(warehouse, "measurements")
     if _adoptable(warehouse, home, files):
         [(now,)] = warehouse.execute("SELECT now()::VARCHAR").fetchall()
         home.warehouse.adopt(warehouse, "measurements", there, {"run_id": run_id, "created_at": now})
     else:
         warehouse.execute(_SQL["add_measurements"], {**files, "run_id": run_id})
+        seal(warehouse, {"measurements": [run_id]})
 
 
 def _adoptable(warehouse: duckdb.DuckDBPyConnection, home: Home, files: Mapping[str, Any]) -> bool:
@@ -255,3 +264,5 @@ def insert_calls(warehouse: duckdb.DuckDBPyConnection, file: str) -> None:
     """Bring a file of `collect_calls` in. Calls that are there already stay, but for those that had no end yet."""
     for name in ("replace_calls", "add_calls"):
         warehouse.execute(_SQL[name], {"file": one_file(file)})
+    runs = warehouse.execute("SELECT DISTINCT run FROM read_parquet(?)", [one_file(file)]).fetchall()
+    seal(warehouse, {"judge_calls": [run for (run,) in runs]})

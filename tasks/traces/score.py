@@ -27,6 +27,7 @@ from answerkey.tasks.traces.select import Selection, Window, select
 from answerkey.tasks.traces.summary import BUCKETS, Funnel, Selected, interval_of_main, main_field
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.validate import validate
+from answerkey.tasks.warehouse.content import seal, seal_thinned
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.store import parquet_writer
@@ -305,6 +306,7 @@ def commit(home: Home, run_id: str, prepared: Prepared, parts: Sequence[str], ou
         _forget(warehouse, prepared.rule, watermark)
         funnel = _funnel(warehouse, prepared, outcomes, watermark)
         _insert_funnel(warehouse, run_id, prepared, funnel, watermark)
+        seal(warehouse, {"quarantine": [run_id], "trace_funnels": [run_id], "trace_rules": [prepared.rule.name]})
     return funnel
 
 
@@ -324,7 +326,9 @@ def _commit_outcomes(warehouse: duckdb.DuckDBPyConnection, run_id: str, prepared
     }
     warehouse.execute(_SQL["new_outcomes"], about)
     warehouse.execute(_SQL["replace_outcomes"])
+    seal_thinned(warehouse, "trace_outcomes")
     warehouse.execute(_SQL["add_outcomes"])
+    seal(warehouse, {"trace_outcomes": [run_id]})
     counts = dict(warehouse.execute(_SQL["counts"], {"signature": signature}).fetchall())
     [(_, mean, histogram)] = warehouse.execute(_SQL["mean"], {"field": main_field(rule.metric)}).fetchall()
     return _Outcomes(counts, mean, interval_of_main(rule.metric, histogram))
@@ -357,6 +361,7 @@ def _forget(warehouse: duckdb.DuckDBPyConnection, rule: Rule, watermark: datetim
     if rule.late_days is not None and watermark is not None:
         begin = watermark - timedelta(days=rule.late_days)
         warehouse.execute(_SQL["forget_outcomes"], {"rule": rule.name, "begin": begin})
+        seal_thinned(warehouse, "trace_outcomes")
 
 
 def _funnel(

@@ -2,13 +2,16 @@
 --
 -- Public and stable. A release of answerkey may add tables and columns; it does not rename or drop them.
 -- Run when the version of the tables changes; see migrate.py.
--- No uniqueness is left to constraints: a commit deletes and inserts its keys in one transaction, so that the
--- same statements also run on an attached lake, which has no constraints.
+-- What is said here is in the database too: the lines above a table or a view are its comment, those behind a column
+-- the column's. A view has the comments of the tables that it reads, and those of its own in the lines `NAME: ...`.
+-- Lines that begin with a comma are keys and checks. A lake has none, so they are left out there; `answerkey verify`
+-- looks whether they hold, and does the same for keys written `--,`, which would slow down every run.
 
 -- One row: which version of this file the tables have.
 CREATE TABLE IF NOT EXISTS schema_version (
     version     INTEGER NOT NULL,       -- as in migrate.py
     applied_at  TIMESTAMPTZ NOT NULL    -- UTC
+    , CHECK (version >= 1)
 );
 
 -- A data set: questions with the answers known to be right. The version is a hash of the content, so the same
@@ -19,6 +22,8 @@ CREATE TABLE IF NOT EXISTS datasets (
     created_at  TIMESTAMPTZ NOT NULL,   -- when this version was first committed
     n_samples   BIGINT NOT NULL,        -- rows of `samples` with this version
     source      VARCHAR                 -- where it was first loaded from
+    , PRIMARY KEY (dataset, version)
+    , CHECK (n_samples >= 0)
 );
 
 -- The part of a sample that does not depend on any release, for every data set version.
@@ -30,6 +35,7 @@ CREATE TABLE IF NOT EXISTS samples (
     "references"    VARCHAR[],          -- the answers known to be right, in the order of the source
     facts           VARCHAR[],          -- facts of the reference, where the data set brings them
     "cluster"       VARCHAR             -- rows of one cluster are not independent (same document, same topic)
+    --, PRIMARY KEY (dataset, dataset_version, sample_id)
 );
 
 -- What a release answered. The version is a hash of the answers, labels and slices, so a release that is loaded
@@ -47,6 +53,8 @@ CREATE TABLE IF NOT EXISTS answers (
     missing_because VARCHAR,                -- why the question got no answer; such a row has no score. NULL otherwise
     repeat          INTEGER DEFAULT 1,      -- which of the release's answers to the question it is, from 1
     context         VARCHAR[]               -- the passages that the answer was to rest on; NULL: none were given
+    --, PRIMARY KEY (dataset, release, answers_version, sample_id, repeat)
+    , CHECK (repeat >= 1)
 );
 
 -- One start of a flow, whether or not it got as far as a report.
@@ -59,6 +67,8 @@ CREATE TABLE IF NOT EXISTS runs (
     status      VARCHAR NOT NULL,       -- running, complete, stopped
     message     VARCHAR,                -- why it stopped
     parameters  JSON NOT NULL           -- what the user set
+    , PRIMARY KEY (run_id)
+    , CHECK (status IN ('running', 'complete', 'stopped'))
 );
 
 -- Releases that were registered to be evaluated. Their files are kept in the folder `registered` of the home, under
@@ -77,6 +87,8 @@ CREATE TABLE IF NOT EXISTS registered (
     attempts          INTEGER NOT NULL,     -- evaluations of it that were started
     message           VARCHAR,              -- why the last of them made no report; NULL: none, or it made one
     report_id         VARCHAR               -- as in `reports`, the first one of it; NULL: none yet
+    , PRIMARY KEY (registration)
+    , CHECK (attempts >= 0)
 );
 
 -- Rows that were not scored because they broke a rule, whole, so that nothing is lost.
@@ -103,6 +115,7 @@ CREATE TABLE IF NOT EXISTS validations (
     n_checked   BIGINT NOT NULL,    -- rows, or samples where the check is about those
     n_failed    BIGINT NOT NULL,    -- how many of them break the rule
     message     VARCHAR NOT NULL    -- what was found, for people
+    , CHECK (n_checked >= 0 AND n_failed >= 0)
 );
 
 -- Every measurement ever made, by what was scored and how. Reports are views of this at one moment.
@@ -123,6 +136,9 @@ CREATE TABLE IF NOT EXISTS measurements (
     created_at  TIMESTAMPTZ NOT NULL,   -- when it was committed
     requests    VARCHAR[],              -- what judges were asked for it: `request_key` in `judge_calls`
     from_ledger BOOLEAN                 -- true: judges had answered all of that before, so it cost nothing
+    --, PRIMARY KEY (sample_key, signature)
+    , CHECK (status IN ('scored', 'undefined', 'failed', 'skipped'))
+    , CHECK (attempts >= 0 AND seconds >= 0 AND tokens_in >= 0 AND tokens_out >= 0)
 );
 
 -- Every call to a judge behind the measurements, with the reply as it came. One request can take several calls.
@@ -147,6 +163,7 @@ CREATE TABLE IF NOT EXISTS judge_calls (
     fingerprint   VARCHAR,              -- the provider's name for its configuration
     finish_reason VARCHAR,              -- why the reply ended: stop, length
     reply         VARCHAR               -- the text of the reply
+    --, PRIMARY KEY (call_id)
 );
 
 -- A report: what a run says about one release on one data set version. Immutable; a rerun makes version n+1.
@@ -161,7 +178,11 @@ CREATE TABLE IF NOT EXISTS reports (
     manifest        JSON NOT NULL,          -- parameters, hashes, versions; $.rerun_of: the report it repeats
     message         VARCHAR,                -- which metric left how many rows without a score, and why; NULL: none
     answers_version VARCHAR,                -- as in `answers`
-    run_id          VARCHAR                 -- of the run that made it; as in `runs`
+    run_id          VARCHAR,                -- of the run that made it; as in `runs`
+    content_hash    VARCHAR                 -- 32 hex digits: of its row, scores, aggregates, answers and samples
+    , PRIMARY KEY (report_id)
+    , CHECK (report_id = concat(dataset, '/', release, '/v', version) AND version >= 1)
+    , CHECK (status IN ('COMPLETE', 'PARTIAL'))
 );
 
 -- One row per answer, metric and field, also where there is no number: status and reason say why. Where people have
@@ -180,6 +201,9 @@ CREATE TABLE IF NOT EXISTS scores (
     reason          VARCHAR,            -- as in `measurements`
     signature       VARCHAR NOT NULL,   -- as in `measurements`
     repeat          INTEGER DEFAULT 1   -- as in `answers`
+    --, PRIMARY KEY (report_id, sample_id, repeat, metric, field)
+    , CHECK (status IN ('scored', 'undefined', 'failed', 'skipped'))
+    , CHECK ("value" IS NULL OR status = 'scored')
 );
 
 -- Aggregates. n_total = n_scored + n_failed + n_undefined + n_skipped; coverage = n_scored / n_total.
@@ -204,6 +228,9 @@ CREATE TABLE IF NOT EXISTS report_scores (
     n_clusters  BIGINT,             -- clusters with a scored row; NULL: the data set has no clusters
     n_questions BIGINT,             -- questions with a scored row; NULL: one answer to each, so as many as n_scored
     within_variance DOUBLE          -- of the numbers of one question's answers, mean over questions with several
+    , PRIMARY KEY (report_id, metric, field, slice)
+    , CHECK (n_total = n_scored + n_failed + n_undefined + n_skipped)
+    , CHECK (coverage BETWEEN 0 AND 1 AND ci_low <= ci_high AND bound_low <= bound_high)
 );
 
 -- A metric or judge against labels of people: one row over all releases and one for each. Bound to the signature: one
@@ -257,6 +284,7 @@ CREATE TABLE IF NOT EXISTS calibrations (
     ppi_weight         DOUBLE,                  -- 0 to 1: how much the scores are trusted beside the labels
     n_unlabelled       BIGINT,                  -- answers of the release with a score only
     seed               BIGINT NOT NULL          -- of the bootstrap
+    , CHECK (n >= 0 AND n_clusters >= 0)
 );
 
 -- Two reports compared, sample by sample: one row per field and slice that both have. Versioned by the two report ids
@@ -306,6 +334,9 @@ CREATE TABLE IF NOT EXISTS comparisons (
     n_unanswered     BIGINT DEFAULT 0,  -- samples of n_only_old that the new release did not answer
     low_with_unanswered DOUBLE,         -- ci_low if these have the lowest score; NULL: none, or it is no gain anyway
     family           VARCHAR DEFAULT 'headlines' -- what p_adjusted is for: headlines, all fields, or the fields named
+    , PRIMARY KEY (old_report, new_report, family, metric, field, slice)
+    , CHECK (n_common >= 0 AND n_only_old >= 0 AND n_only_new >= 0 AND ci_low <= ci_high)
+    , CHECK (p BETWEEN 0 AND 1 AND p_adjusted BETWEEN 0 AND 1 AND level > 0 AND level < 1)
 );
 
 -- What gates have said. Nothing is replaced: of several about the same two reports the newest counts.
@@ -321,6 +352,8 @@ CREATE TABLE IF NOT EXISTS verdicts (
     look        BIGINT,                 -- counts the looks at two releases by a field, from 1; NULL: not counted
     n_candidates BIGINT DEFAULT 1,      -- new releases that were decided on together
     level       DOUBLE DEFAULT 0.95     -- of the intervals, before Holm's steps
+    , PRIMARY KEY (created_at, old_report, new_report)
+    , CHECK (outcome IN ('PASS', 'FAIL', 'INCONCLUSIVE', 'INCOMPLETE'))
 );
 
 -- Rules that score logged traces, as they were when they last ran.
@@ -331,6 +364,7 @@ CREATE TABLE IF NOT EXISTS trace_rules (
     definition  JSON NOT NULL,          -- the rule as it was written, less passwords and tokens in the URL of its source
     run_id      VARCHAR NOT NULL,       -- of that run; as in `runs`
     updated_at  TIMESTAMPTZ NOT NULL    -- UTC
+    , PRIMARY KEY (rule)
 );
 
 -- What became of every trace under every rule that has looked at it: one row each, the latest. A number stays until
@@ -347,6 +381,7 @@ CREATE TABLE IF NOT EXISTS trace_outcomes (
     "values"    MAP(VARCHAR, DOUBLE),   -- field to number; NULL unless scored
     run_id      VARCHAR NOT NULL,       -- of the run that decided; as in `runs`
     updated_at  TIMESTAMPTZ NOT NULL    -- UTC
+    --, PRIMARY KEY (rule, trace_id)
 );
 
 -- How many traces came how far, a row per run and rule: n_seen = n_disabled + n_filtered + n_sampled_out + n_quarantined
@@ -372,6 +407,33 @@ CREATE TABLE IF NOT EXISTS trace_funnels (
     metric        VARCHAR NOT NULL,     -- its name
     signature     VARCHAR NOT NULL,     -- as in `measurements`
     watermark     TIMESTAMPTZ           -- of the rule, after the run
+    , PRIMARY KEY (run_id, rule)
+    , CHECK (n_seen = n_disabled + n_filtered + n_sampled_out + n_quarantined
+        + n_scored + n_undefined + n_failed + n_skipped)
+);
+
+-- What the rows of a table were when they were written, of each of its parts. `answerkey verify` compares.
+CREATE TABLE IF NOT EXISTS content_hashes (
+    table_name   VARCHAR NOT NULL,      -- of the table
+    part         VARCHAR NOT NULL,      -- which of its rows: those of a report, of a version, of a run
+    n_rows       BIGINT NOT NULL,       -- how many there are
+    content_hash VARCHAR NOT NULL,      -- 32 hex digits, of all columns; the order of the rows is all one
+    created_at   TIMESTAMPTZ NOT NULL   -- when that was computed: with the rows, or by a migration
+    , PRIMARY KEY (table_name, part)
+);
+
+-- That something was removed for good, and not what: no name, no text, no hash of either.
+CREATE TABLE IF NOT EXISTS removals (
+    removal     INTEGER NOT NULL,           -- counts up from 1
+    removed_at  TIMESTAMPTZ NOT NULL,       -- UTC
+    kind        VARCHAR NOT NULL,           -- sample, answer, release, or age: whatever was older
+    reason      VARCHAR,                    -- as it was given; NULL: none was
+    n_rows      MAP(VARCHAR, BIGINT) NOT NULL, -- table to removed rows
+    n_calls     BIGINT NOT NULL,            -- calls removed from the ledger
+    n_files     BIGINT NOT NULL,            -- files removed from the home
+    reports     VARCHAR[] NOT NULL          -- reports that were computed anew from what is left; as in `reports`
+    , PRIMARY KEY (removal)
+    , CHECK (kind IN ('sample', 'answer', 'release', 'age'))
 );
 
 -- The newest report of every release on every data set.
@@ -390,7 +452,9 @@ JOIN answers a
 LEFT JOIN samples s
     ON s.dataset = r.dataset AND s.dataset_version = r.dataset_version AND s.sample_id = a.sample_id;
 
--- The same once for 'all' and once per slice. `unit` is what is independent: the cluster, or the question itself.
+-- The same once for 'all' and once per slice.
+--   unit: what is independent: the cluster, or the question itself
+--   slice: 'all', or column=value
 CREATE OR REPLACE VIEW report_slices AS
 SELECT
     report_id, release, sample_id, sample_key, coalesce('cluster ' || "cluster", 'sample ' || sample_id) AS unit,
@@ -398,6 +462,7 @@ SELECT
 FROM report_answers;
 
 -- For people: one row per answer and metric, with the texts beside the numbers.
+--   values: field to number
 CREATE OR REPLACE VIEW sample_scores AS
 SELECT
     s.report_id, s.release, s.sample_id, a.question, a."references", a.answer, a.correct, s.metric,
@@ -410,6 +475,11 @@ GROUP BY ALL;
 
 -- One row per fact of `ground_truth_similarity`, on both sides, with what became of it. An answer that needed no judge
 -- has one row without a fact: matched (it equals a reference) or missing (it is blank).
+--   side: reference or answer
+--   fact_id: of the fact, in its measurement
+--   fact: the text of the fact; NULL: an answer that needed no judge
+--   status: matched, contradicted, missing (of the reference) or extra (of the answer)
+--   with_id: `fact_id` of the fact on the other side; NULL: none
 CREATE OR REPLACE VIEW facts AS
 SELECT sample_key, signature, fact.side, fact.id AS fact_id, fact.fact, fact.status, fact."with" AS with_id
 FROM (
@@ -422,6 +492,12 @@ FROM (
 );
 
 -- The facts of the answers of every report, with the fact on the other side that matches or contradicts.
+--   side: reference or answer
+--   fact_id: of the fact, in its measurement
+--   fact: the text of the fact; NULL: an answer that needed no judge
+--   status: matched, contradicted, missing (of the reference) or extra (of the answer)
+--   with_id: `fact_id` of the fact on the other side; NULL: none
+--   with_fact: the text of the fact on the other side
 CREATE OR REPLACE VIEW report_facts AS
 SELECT
     s.report_id, s.release, s.sample_id, a.question, f.side, f.fact_id, f.fact, f.status, f.with_id,
@@ -434,7 +510,60 @@ LEFT JOIN facts other
 WHERE s.metric = 'ground_truth_similarity' AND s.field = 'similarity' AND s.status = 'scored';
 
 -- The numbers of the traces, one row per rule, trace and field.
+--   field: which of the metric's numbers
+--   value: the number
 CREATE OR REPLACE VIEW trace_scores AS
 SELECT rule, trace_id, "time", metric, signature, unnest(map_keys("values")) AS field,
        unnest(map_values("values")) AS "value", reason, run_id
 FROM trace_outcomes WHERE outcome = 'scored';
+
+-- The numbers of every report over all its answers, with what the report is about: one row per report, metric and field.
+CREATE OR REPLACE VIEW report_metrics AS
+SELECT
+    r.report_id, r.dataset, r.dataset_version, r.release, r.version, r.created_at, r.status, m.metric, m.field,
+    m.mean, m.ci_low, m.ci_high, m.ci_method, m.n_scored, m.n_total, m.n_failed, m.n_undefined, m.n_skipped, m.coverage,
+    m.bound_low, m.bound_high, m.n_clusters, m.n_questions, r.answers_version, r.run_id
+FROM reports r JOIN report_scores m USING (report_id) WHERE m.slice = 'all';
+
+-- The same of every slice: one row per report, metric, field, column and value.
+--   slice_column: the column that the answers are split by
+--   slice_value: its value in the answers of the row
+CREATE OR REPLACE VIEW slice_metrics AS
+SELECT
+    r.report_id, r.dataset, r.dataset_version, r.release, r.version, r.created_at, r.status, m.metric, m.field,
+    split_part(m.slice, '=', 1) AS slice_column, m.slice[len(split_part(m.slice, '=', 1)) + 2:] AS slice_value,
+    m.mean, m.ci_low, m.ci_high, m.ci_method, m.n_scored, m.n_total, m.n_failed, m.n_undefined, m.n_skipped, m.coverage
+FROM reports r JOIN report_scores m USING (report_id) WHERE m.slice <> 'all';
+
+-- Every comparison over all answers, with the releases that it is about: one row per pair of reports, metric and field.
+--   old_release: the release of the old report
+--   new_release: the release of the new report
+CREATE OR REPLACE VIEW release_comparisons AS
+SELECT
+    o.dataset, o.release AS old_release, n.release AS new_release, c.old_report, c.new_report, c.family, c.metric,
+    c.field, c."old", c."new", c.difference, c.ci_low, c.ci_high, c.level, c.p, c.p_adjusted, c.test, c.finding, c.note,
+    c.n_common, c.n_only_old, c.n_only_new, c.fixed, c.broken, c.mde, c.needed, c.not_comparable, c.created_at
+FROM comparisons c
+JOIN reports o ON o.report_id = c.old_report
+JOIN reports n ON n.report_id = c.new_report
+WHERE c.slice = 'all';
+
+-- What the gate has said last about every two reports.
+CREATE OR REPLACE VIEW latest_verdicts AS
+SELECT * FROM verdicts
+QUALIFY row_number() OVER (PARTITION BY old_report, new_report ORDER BY created_at DESC) = 1;
+
+-- What the calls behind the measurements have cost: one row per run that paid, judge and prompt.
+--   calls: calls that were sent
+--   errors: calls that got no usable reply
+--   usd: dollars of the calls whose price is known
+--   unpriced: calls whose price is not known
+--   first_at: when the first of them was sent
+--   last_at: when the last of them was sent
+CREATE OR REPLACE VIEW judge_costs AS
+SELECT
+    run, judge, prompt, count(*) AS calls, count(*) FILTER (status <> 'usable') AS errors,
+    sum(tokens_in)::BIGINT AS tokens_in, sum(tokens_out)::BIGINT AS tokens_out, sum(cost_usd) AS usd,
+    count(*) FILTER (cost_usd IS NULL) AS unpriced, min(started_at) AS first_at, max(started_at) AS last_at
+FROM judge_calls GROUP BY run, judge, prompt;
+

@@ -9,8 +9,8 @@ ALTER TABLE IF EXISTS comparisons ADD COLUMN IF NOT EXISTS people_high DOUBLE;
 ALTER TABLE IF EXISTS comparisons ADD COLUMN IF NOT EXISTS n_labelled BIGINT;
 
 -- What was in the manifest only, and is joined on.
-ALTER TABLE reports ADD COLUMN answers_version VARCHAR;
-ALTER TABLE reports ADD COLUMN run_id VARCHAR;
+ALTER TABLE reports ADD COLUMN IF NOT EXISTS answers_version VARCHAR;
+ALTER TABLE reports ADD COLUMN IF NOT EXISTS run_id VARCHAR;
 UPDATE reports SET
     answers_version = json_extract_string(manifest, '$.answers_version'),
     run_id = json_extract_string(manifest, '$.run_id');

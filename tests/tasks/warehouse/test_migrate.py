@@ -56,6 +56,7 @@ ROWS = [{"id": str(i), "answer": f"a {i}", "reference": f"a {i} b", "release": "
 
 COPY = "answerkey.version-1.duckdb"
 OLD = """
+DROP TABLE content_hashes; DROP TABLE removals; ALTER TABLE reports DROP content_hash;
 ALTER TABLE reports DROP answers_version; ALTER TABLE reports DROP run_id; DROP TABLE schema_version;
 ALTER TABLE report_scores DROP n_clusters; ALTER TABLE comparisons DROP n_clusters;
 ALTER TABLE comparisons DROP n_candidates; ALTER TABLE comparisons DROP mde_note;
@@ -71,8 +72,17 @@ def first(tmp_path: Path) -> Path:
     """A home with a report, in tables of the first version."""
     run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", ROWS[:3])), ["rouge_l"])
     with duckdb.connect(str(tmp_path / FILE)) as connection:
+        without_keys(connection)
         connection.execute("DROP VIEW report_answers; DROP VIEW latest_reports; DROP VIEW sample_scores;" + OLD)
     return tmp_path
+
+
+def without_keys(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make all tables again, without their keys and checks."""
+    for (table,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall():
+        connection.execute(
+            f"CREATE TABLE plain AS FROM {table}; DROP TABLE {table}; ALTER TABLE plain RENAME TO {table}"
+        )
 
 
 @pytest.fixture
@@ -124,7 +134,9 @@ def test_a_writer_adds_the_columns_and_keeps_the_rows(old: Path) -> None:
     # Old rows have NULL there, which means neither "no requests" nor "no message".
     assert columns(old, "measurements")[-3:] == ["created_at", "requests", "from_ledger"]
     assert (
-        columns(old, "reports")[-3:] == columns(old, "latest_reports")[-3:] == ["message", "answers_version", "run_id"]
+        columns(old, "reports")[-3:]
+        == columns(old, "latest_reports")[-3:]
+        == ["answers_version", "run_id", "content_hash"]
     )
     assert query(old, "SELECT requests, from_ledger FROM measurements") == [(None, None)] * 3
     assert query(old, "SELECT count(*) FROM judge_calls") == query(old, "SELECT count(*) FROM report_facts") == [(0,)]
@@ -137,6 +149,42 @@ def test_a_migrated_home_has_the_tables_of_a_new_one(home: str, tmp_path: Path, 
         with Home(one).warehouse.writing():
             pass
     assert state(migrated) == state(new)
+
+
+def test_a_migrated_home_has_keys_comments_and_hashes(first: Path) -> None:
+    latest_run(Home(first))
+    assert query(first, "SELECT count(*) FROM duckdb_columns() WHERE NOT internal AND comment IS NULL") == [(0,)]
+    assert query(first, "SELECT count(*) FROM duckdb_tables() WHERE comment IS NULL") == [(0,)]
+    assert query(first, "SELECT count(*) FROM duckdb_views() WHERE NOT internal AND comment IS NULL") == [(0,)]
+    said = "SELECT comment FROM duckdb_columns() WHERE column_name = 'coverage' AND table_name = "
+    assert (
+        query(first, f"{said} 'report_metrics'") == query(first, f"{said} 'report_scores'") == [("n_scored / n_total",)]
+    )
+    [(hashed,)] = query(first, "SELECT content_hash FROM reports")
+    assert re.fullmatch("[0-9a-f]{32}", hashed)
+    parts = query(first, "SELECT table_name, n_rows FROM content_hashes ORDER BY ALL")
+    expected = {"answers": 3, "datasets": 1, "measurements": 3, "report_scores": 3, "reports": 1, "samples": 3}
+    assert set((expected | {"scores": 9}).items()) <= set(parts)
+    for wrong, why in (
+        ("INSERT INTO reports SELECT * FROM reports", "Duplicate key"),
+        ("UPDATE scores SET status = 'unknown'", "CHECK constraint"),
+        ("UPDATE report_scores SET n_total = 5", "CHECK constraint"),
+    ):
+        with pytest.raises(duckdb.ConstraintException, match=why), Home(first).warehouse.writing() as warehouse:
+            warehouse.execute(wrong)
+
+
+def test_rows_that_contradict_themselves_are_named_and_stay(first: Path) -> None:
+    with duckdb.connect(str(first / FILE)) as connection:
+        connection.execute("INSERT INTO reports SELECT * FROM reports")
+    before = state(first)
+    with pytest.raises(UserError) as error:
+        latest_run(Home(first))
+    assert str(error.value).startswith(
+        f"the table reports has rows that contradict themselves, so it cannot become version {VERSION}, and was left "
+        "as it is: Constraint Error: "
+    )
+    assert state(first) == before
 
 
 def test_one_copy_and_no_second_migration(first: Path) -> None:
@@ -201,7 +249,7 @@ def test_a_home_of_a_newer_version_is_refused(first: Path) -> None:
 def test_a_change_of_the_tables_needs_a_new_version() -> None:
     statements = re.sub(r"\s*--.*", "", text("answerkey.tasks.warehouse", "schema.sql"))
     digest = hashlib.sha256(" ".join(statements.split()).encode()).hexdigest()
-    assert (VERSION, digest[:16]) == (5, "addd358338aa6840")
+    assert (VERSION, digest[:16]) == (6, "b16151862f884deb")
 
 
 @pytest.mark.parametrize("failing", [set(), {"rouge_l"}])

@@ -43,7 +43,7 @@ def test_a_reader_migrates_and_the_state_before_can_be_read(old: Home, caplog: p
     assert caplog.messages == [f"{old}: {said}, which can be read for 30 days"]
     before = {name for name, *_ in query(old, f"DESCRIBE SELECT * FROM reports AT (VERSION => {now - 1})")}
     after = {name for name, *_ in query(old, "DESCRIBE reports")}
-    assert after - before == {"answers_version", "run_id"} and before < after
+    assert after - before == {"answers_version", "run_id", "content_hash"} and before < after
     assert query(old, f"SELECT report_id FROM reports AT (VERSION => {now - 1})") == [("d/r/v1",)]
 
 

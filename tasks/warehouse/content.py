@@ -1,0 +1,79 @@
+"""Hashes of what tables hold, written with the rows: `answerkey verify` finds by them what was changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from answerkey.tasks.warehouse.schema import relations
+from answerkey.tasks.warehouse.sql import statements
+
+if TYPE_CHECKING:
+    import duckdb
+
+_SQL = statements(__name__)
+
+PARTS: Mapping[str, str] = {
+    "datasets": "concat_ws('/', dataset, version)",
+    "samples": "concat_ws('/', dataset, dataset_version)",
+    "answers": "concat_ws('/', dataset, release, answers_version)",
+    "runs": "run_id",
+    "registered": "registration",
+    "quarantine": "run_id",
+    "validations": "run_id",
+    "measurements": "run_id",
+    "judge_calls": "run",
+    "reports": "report_id",
+    "scores": "report_id",
+    "report_scores": "report_id",
+    "calibrations": "created_at::VARCHAR",
+    "comparisons": "concat_ws(' against ', new_report, old_report)",
+    "verdicts": "concat_ws(' against ', new_report, old_report)",
+    "trace_rules": "rule",
+    "trace_outcomes": "run_id",
+    "trace_funnels": "run_id",
+    "removals": "removal::VARCHAR",
+}
+"""What tells the parts of each table that are hashed, in SQL: rows that are written together."""
+
+_UNHASHED = {"reports": ("content_hash",)}
+
+
+def seal(connection: duckdb.DuckDBPyConnection, parts: Mapping[str, Collection[str]]) -> None:
+    """Write down the hashes of parts of tables, by table, in the transaction that has written their rows.
+
+    A part that has no rows any more has no hash.
+    """
+    for table, named in parts.items():
+        about = {"table": table, "parts": sorted(named)}
+        connection.execute(_SQL["forget"], about)
+        connection.execute(f"WITH hashed AS ({hashes(table)}) {_SQL['write']}", about)
+
+
+def seal_thinned(connection: duckdb.DuckDBPyConnection, table: str) -> None:
+    """The same of those parts of a table that rows were just deleted from."""
+    query = _SQL["thinned"].replace("PART", PARTS[table]).replace("HASHED_TABLE", table)
+    seal(connection, {table: [part for (part,) in connection.execute(query, {"table": table}).fetchall()]})
+
+
+def seal_reports(connection: duckdb.DuckDBPyConnection, report_ids: Sequence[str]) -> None:
+    """The same of new reports, whose samples and answers are sealed already."""
+    seal(connection, dict.fromkeys(("reports", "scores", "report_scores"), report_ids))
+    connection.execute(_SQL["of_report"], {"reports": list(report_ids)})
+
+
+def seal_all(connection: duckdb.DuckDBPyConnection) -> None:
+    """The same of everything there is: of rows from before there were hashes."""
+    for table, part in PARTS.items():
+        query = _SQL["parts"].replace("PART", part).replace("HASHED_TABLE", table)
+        seal(connection, {table: [one for (one,) in connection.execute(query).fetchall()]})
+    seal_reports(connection, [one for (one,) in connection.execute("SELECT report_id FROM reports").fetchall()])
+
+
+def hashes(table: str) -> str:
+    """The query for the parts of a table, with the number of their rows and their content hash."""
+    columns = sorted(column for column in relations()[table].columns if column not in _UNHASHED.get(table, ()))
+    # Columns are named: another order of them is no other content.
+    named = ", ".join(f'"{column}" := "{column}"' for column in columns)
+    query = _SQL["hashes"].replace("PART", PARTS[table]).replace("COLUMNS_BY_NAME", named)
+    return query.replace("HASHED_TABLE", table)

@@ -1,0 +1,33 @@
+-- name: hashes
+-- Two sums over the hashes of the rows, for which their order is all one; a row that is there twice is not the same.
+SELECT part, count(*) AS n_rows, concat(
+    lpad(format('{:x}', bit_xor(md5_number_upper(row))), 16, '0'),
+    lpad(format('{:x}', (sum(md5_number_lower(row)) % 18446744073709551616)::UBIGINT), 16, '0')
+) AS content_hash
+FROM (SELECT PART AS part, to_json(struct_pack(COLUMNS_BY_NAME))::VARCHAR AS row FROM HASHED_TABLE) GROUP BY part
+
+-- name: forget
+DELETE FROM content_hashes WHERE table_name = $table AND part IN (SELECT unnest($parts))
+
+-- name: write
+INSERT INTO content_hashes BY NAME
+SELECT $table AS table_name, part, n_rows, content_hash, now() AS created_at FROM hashed
+WHERE part IN (SELECT unnest($parts))
+
+-- name: thinned
+SELECT h.part FROM content_hashes h
+LEFT JOIN (SELECT PART AS part, count(*) AS n_rows FROM HASHED_TABLE GROUP BY ALL) t USING (part)
+WHERE table_name = $table AND h.n_rows <> coalesce(t.n_rows, 0)
+
+-- name: parts
+SELECT DISTINCT PART FROM HASHED_TABLE
+
+-- name: of_report
+-- The hash of a report, from those of its parts: its row, scores and aggregates, its answers and samples.
+UPDATE reports SET content_hash = (
+    SELECT md5(string_agg(concat_ws(' ', table_name, n_rows, h.content_hash), chr(10) ORDER BY table_name))
+    FROM content_hashes h
+    WHERE (table_name IN ('reports', 'scores', 'report_scores') AND part = reports.report_id)
+        OR (table_name = 'samples' AND part = concat_ws('/', reports.dataset, reports.dataset_version))
+        OR (table_name = 'answers' AND part = concat_ws('/', reports.dataset, reports.release, reports.answers_version))
+) WHERE report_id IN (SELECT unnest($reports))
