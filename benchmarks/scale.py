@@ -3,7 +3,8 @@
     python benchmarks/scale.py [--rows 100000 300000 1000000]
 
 Memory is the sum over the command and every process that it started (its temporary Prefect server too), as
-proportional set size, so that shared pages count once. Seconds are without the start of that server.
+proportional set size, so that shared pages count once. Seconds are without the start of that server; CPU is of all of
+them, with it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import resource
 import subprocess
 import sys
 import tempfile
@@ -31,14 +33,14 @@ def make_rows(file: Path, rows: int) -> None:
             out.write(json.dumps(record) + "\n")
 
 
-def measure(rows: int, folder: Path) -> tuple[float, float]:
-    """Seconds from the first row read to the report, and the peak memory in MiB."""
+def measure(rows: int, folder: Path) -> tuple[float, float, float]:
+    """Seconds from the first row read to the report, seconds of CPU, and the peak memory in MiB."""
     file = folder / f"rows-{rows}.jsonl"
     make_rows(file, rows)
     home = folder / f"home-{rows}"
     command = [sys.executable, "-m", "answerkey.flows.cli", "evaluate", str(file), "--metrics", "answer_correctness"]
     process = subprocess.Popen([*command, "--home", str(home), "--quiet"], stdout=subprocess.DEVNULL)
-    peak, start = 0.0, 0.0
+    peak, start, used = 0.0, 0.0, _cpu_of_children()
     while process.poll() is None:
         peak = max(peak, _tree_memory(process.pid))
         # Loading begins with a folder for the run.
@@ -46,7 +48,13 @@ def measure(rows: int, folder: Path) -> tuple[float, float]:
         time.sleep(0.25)
     if process.returncode:
         raise SystemExit(f"the run failed with exit code {process.returncode}")
-    return time.perf_counter() - start, peak
+    return time.perf_counter() - start, _cpu_of_children() - used, peak
+
+
+def _cpu_of_children() -> float:
+    """Seconds of CPU of all processes that have ended below this one."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _tree_memory(root: int) -> float:
@@ -74,11 +82,12 @@ def main() -> int:
     """Measure and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 300_000, 1_000_000])
-    print(f"{'rows':>10}{'seconds':>10}{'ms/row':>9}{'peak MiB':>10}")
+    print(f"{'rows':>10}{'seconds':>10}{'ms/row':>9}{'CPU us/row':>12}{'peak MiB':>10}")
     for rows in parser.parse_args().rows:
         with tempfile.TemporaryDirectory(prefix="answerkey-scale-") as folder:
-            seconds, peak = measure(rows, Path(folder))
-        print(f"{rows:>10,}{seconds:>10.1f}{1000 * seconds / rows:>9.3f}{peak:>10,.0f}", flush=True)
+            seconds, cpu, peak = measure(rows, Path(folder))
+        per_row = f"{1000 * seconds / rows:>9.3f}{1e6 * cpu / rows:>12.1f}"
+        print(f"{rows:>10,}{seconds:>10.1f}{per_row}{peak:>10,.0f}", flush=True)
     return 0
 
 

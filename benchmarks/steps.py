@@ -51,7 +51,7 @@ FROM picked
 STAGED = """
 SELECT row_number() OVER () AS "row", id AS sample_id, 'made' AS release, NULL::VARCHAR AS question, answer,
        NULL::VARCHAR AS missing_because, '1' AS repeat, "references", []::VARCHAR[] AS facts,
-       NULL::VARCHAR AS "cluster",
+       []::VARCHAR[] AS context, NULL::VARCHAR AS "cluster",
        NULL::VARCHAR AS label, NULL::BOOLEAN AS correct, MAP {}::MAP(VARCHAR, VARCHAR) AS slices,
        md5(id) AS sample_key, md5(concat('sample ', id)) AS sample_hash
 FROM read_parquet($source)

@@ -15,13 +15,12 @@ from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from answerkey.flows.cluster_worker import TOPIC, difference, fingerprint, not_ready, work_here
+from answerkey.flows.cluster_worker import TOPIC, AnyShard, difference, fingerprint, not_ready, work_here
 from answerkey.flows.parameters import LOCAL, RUNNER_PATTERN
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.evaluate import check_portable
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.metric import Kind, Metric
-from answerkey.tasks.load.shard import SourceShard
 from answerkey.tasks.score.score import in_good_order
 from answerkey.tasks.score.shard import Shard, portable
 from answerkey.tasks.warehouse.home import Home
@@ -31,8 +30,7 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 _log = logging.getLogger("answerkey")
-S = TypeVar("S", bound=Shard | SourceShard)
-"""What is sent to workers: rows to score, or rows of a source to load."""
+S = TypeVar("S", bound=AnyShard)
 
 RESOURCES: Mapping[Kind, str] = {"semantic": "model", "judge": "judge"}
 """What a worker must offer to get such a shard: `dask worker ... --resources "model=1 judge=1"`."""
@@ -110,7 +108,7 @@ class Cluster:
         return self, home, frozenset((metric.signature, key_from) for metric, key_from in needs)
 
     def run(self, shards: Sequence[S], key_from: Callable[[S], str]) -> Iterator[tuple[S, str | Exception]]:
-        """Score or load shards; yields each as it ends, with its part or with the reason why there is none.
+        """Work on shards; yields each as it ends, with its part or with the reason why there is none.
 
         What a lost worker was scoring is scored by another. Closing the iterator cancels what has not ended: workers
         ask judges nothing more, and wait for the calls in flight.
@@ -340,7 +338,7 @@ class _Run(Generic[S]):
         return min(most, _calls_at_once(waiting[0])) if kind == "judge" and waiting else most
 
     def _send(self, client: Client, shard: S, kind: Kind) -> None:
-        sent: Shard | SourceShard = shard
+        sent: AnyShard = shard
         share = 0
         if kind == "judge" and isinstance(shard, Shard) and isinstance(shard.metric, JudgeMetric):
             share = self._share(shard.metric)
@@ -409,6 +407,6 @@ class _Run(Generic[S]):
             _log.log(told["level"], f"{told['message']} (worker {told['worker']})")
 
 
-def _calls_at_once(shard: Shard | SourceShard) -> int:
+def _calls_at_once(shard: AnyShard) -> int:
     metric = shard.metric if isinstance(shard, Shard) else None
     return metric.judge.concurrency if isinstance(metric, JudgeMetric) else 1

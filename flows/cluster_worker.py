@@ -12,6 +12,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, check
 from answerkey.tasks.load.shard import SourceShard, stage_shard
 from answerkey.tasks.reports.manifest import code_revision, versions
+from answerkey.tasks.reports.scores import ScoresShard, write_scores
 from answerkey.tasks.score.keys import key
 from answerkey.tasks.score.score import score
 from answerkey.tasks.score.shard import Shard
@@ -19,6 +20,9 @@ from answerkey.tasks.warehouse.home import Home
 
 TOPIC = "answerkey"
 """The events by which workers tell drivers what they log."""
+
+AnyShard = Shard | SourceShard | ScoresShard
+"""Rows to score, rows of a source to load, or rows of reports to write."""
 
 _log = logging.getLogger("answerkey")
 
@@ -32,7 +36,7 @@ def fingerprint() -> Mapping[str, str]:
 
 
 def work_here(pickled: bytes, key_from: str, expected: Mapping[str, str], run: str) -> None:
-    """Score or load a shard in this worker's process, which has one thread; its part is in the store afterwards.
+    """Work on a shard in this worker's process, which has one thread; its part is in the store afterwards.
 
     The shard comes pickled, so that the scheduler need not import the metrics of users. The key of its judges is
     looked up here. What is logged meanwhile goes to `TOPIC`, marked with the id `run`.
@@ -47,6 +51,8 @@ def work_here(pickled: bytes, key_from: str, expected: Mapping[str, str], run: s
         shard = _loaded(pickled)
         if isinstance(shard, SourceShard):
             stage_shard(shard)
+        elif isinstance(shard, ScoresShard):
+            write_scores(shard)
         else:
             score(shard, spawn=False, key_from=key_from, stopped=_unwanted())
 
@@ -103,9 +109,9 @@ def difference(found: Mapping[str, str | None], expected: Mapping[str, str | Non
     return ""
 
 
-def _loaded(pickled: bytes) -> Shard | SourceShard:
+def _loaded(pickled: bytes) -> AnyShard:
     try:
-        shard: Shard | SourceShard = pickle.loads(pickled)
+        shard: AnyShard = pickle.loads(pickled)
     except (ImportError, AttributeError) as error:
         raise UserError(f"worker {_address()} cannot import a metric: {error}; install its package there") from error
     return shard

@@ -13,7 +13,7 @@ from prefect.artifacts import create_table_artifact
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 
-from answerkey.flows.fan_out import OnThisMachine, fan_out, load, runner_at
+from answerkey.flows.fan_out import OnThisMachine, fan_out, load, runner_at, write_scores
 from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, RunnerAddress, Scoring, preflight
 from answerkey.flows.runs import Run, log, scoring_threads, started
 from answerkey.metrics_core.comparison import Comparison
@@ -158,7 +158,8 @@ def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
     )
     made = manifest(run.id, asked.parameters, loaded, checked, plan, judge, run.access)
     made |= asked.provenance if asked.provenance is not None else _provenance(source)
-    reports = steps.aggregate(home, committed, metrics, made, min_coverage=asked.limits.min_coverage)
+    scores = write_scores(runner, home, committed, metrics, run.folder)
+    reports = steps.aggregate(home, committed, metrics, made, scores, min_coverage=asked.limits.min_coverage)
     steps.publish_scores(home, reports)
 
     report_ids = [report.report_id for report in reports]

@@ -14,6 +14,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.futures import PrefectFuture, as_completed
 
 from answerkey.flows.cluster import Cluster, NoWorker, S, WorkersDied, cluster_at
+from answerkey.flows.cluster_worker import AnyShard
 from answerkey.flows.runs import log
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
@@ -22,6 +23,8 @@ from answerkey.tasks import steps
 from answerkey.tasks.load.load import Loaded, Source
 from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.load.shard import SourceShard, shard_bytes
+from answerkey.tasks.reports.commit import Committed
+from answerkey.tasks.reports.scores import CutScores, ScoresShard
 from answerkey.tasks.score.plan import MAX_SHARDS
 from answerkey.tasks.score.score import in_good_order, worth_spawning
 from answerkey.tasks.score.shard import Shard
@@ -36,10 +39,12 @@ Outcomes = Iterator[tuple[S, str | Exception]]
 
 
 class Runner(Protocol):
-    """What scores shards, and loads those of a large source."""
+    """What scores shards, loads those of a large source, and writes those of large reports."""
 
     most_shards: int
     """Shards that a run may be cut into."""
+    elsewhere: bool
+    """Whether that takes work from this machine."""
 
     def check(self, home: Home, needs: Iterable[tuple[Metric, str]]) -> None:
         """Check what can be checked before anything slow starts; each metric comes with the place of its judges' key.
@@ -49,7 +54,7 @@ class Runner(Protocol):
         """
 
     def run(self, shards: Sequence[S], key_from: Callable[[S], str]) -> Outcomes[S]:
-        """Score or load shards. `key_from` says where the key of a shard's judges is kept.
+        """Work on shards. `key_from` says where the key of a shard's judges is kept.
 
         Raises:
             Unreachable: no worker can be reached any more.
@@ -59,7 +64,7 @@ class Runner(Protocol):
 class OnThisMachine:
     """Each shard in a Prefect task of its own, with retries, on threads and processes of this machine."""
 
-    most_shards = MAX_SHARDS
+    most_shards, elsewhere = MAX_SHARDS, False
 
     def check(self, home: Home, needs: Iterable[tuple[Metric, str]]) -> None:
         """The other steps of a run need the same of this machine."""
@@ -78,7 +83,7 @@ class OnThisMachine:
 class OnCluster:
     """All shards on the workers of a Dask cluster, in one Prefect task: one for each would cost more than scoring."""
 
-    most_shards = 20_000
+    most_shards, elsewhere = 20_000, True
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -91,7 +96,7 @@ class OnCluster:
         """As `Cluster.run`."""
         # Prefect would look into every shard.
         run = partial(self._cluster.run, shards, key_from)
-        does = "load" if isinstance(shards[0], SourceShard) else "score"
+        does = {SourceShard: "load", ScoresShard: "write scores"}.get(type(shards[0]), "score")
         return cast("Outcomes[S]", _on_cluster(run, does, self._cluster.address))
 
 
@@ -100,9 +105,11 @@ def _on_cluster(run: Callable[[], Outcomes[S]], does: str, address: str) -> Any:
     yield from run()
 
 
-def _submitted(shard: Shard | SourceShard, spawn: bool, key_from: str) -> PrefectFuture[str]:
+def _submitted(shard: AnyShard, spawn: bool, key_from: str) -> PrefectFuture[str]:
     if isinstance(shard, SourceShard):
         return steps.stage.submit(shard)
+    if isinstance(shard, ScoresShard):
+        return steps.write_scores.submit(shard)
     return steps.score.with_options(tags=_tags(shard)).submit(shard, spawn=spawn, key_from=key_from)
 
 
@@ -160,6 +167,24 @@ def fan_out(
         if _tell("scored", done, len(shards)):
             update_progress_artifact(progress, 100 * done / len(shards))
     return parts
+
+
+def write_scores(
+    runner: Runner, home: Home, committed: Committed, metrics: Sequence[Metric], folder: Path
+) -> CutScores | None:
+    """Let others write the rows of large reports, into the folder of a run; None where this machine does it as well.
+
+    Raises:
+        Unreachable: no worker can be reached any more.
+    """
+    cut = steps.cut_scores(home, committed, metrics, folder) if runner.elsewhere else None
+    if cut is None:
+        return None
+    for _, outcome in runner.run(cut.shards, lambda _shard: ""):
+        if isinstance(outcome, Exception):
+            log.warning(f"no worker could write the rows of the reports, so the run does it: {outcome}")
+            return None
+    return cut
 
 
 def _tell(did: str, done: int, of: int) -> bool:

@@ -23,6 +23,7 @@ from answerkey.tasks.releases import export as exporting
 from answerkey.tasks.releases import generate as generating
 from answerkey.tasks.reports import aggregate as aggregating
 from answerkey.tasks.reports import commit as committing
+from answerkey.tasks.reports import scores as score_rows
 from answerkey.tasks.score import estimate as estimating
 from answerkey.tasks.score import plan as planning
 from answerkey.tasks.score import score as scoring
@@ -66,6 +67,14 @@ estimate_costs = _step("estimate costs", estimating.estimate_costs)
 score = _step("score", scoring.score, "score {shard.metric.name}, {shard.n_rows} rows", **RETRIED)
 fail_shard = _step("write down a failed shard", shards.fail_shard)
 commit = _step("commit", committing.commit)
+cut_scores = _step("cut scores", score_rows.cut_scores)
+
+
+def _write_scores(shard: score_rows.ScoresShard) -> str:
+    return scoring.in_another_process(score_rows.write_scores, shard)
+
+
+write_scores = _step("write scores", _write_scores, **RETRIED)
 aggregate = _step("aggregate", aggregating.aggregate)
 publish_scores = _step("publish", artifacts.publish_scores)
 compare = _step("compare", comparing.compare)

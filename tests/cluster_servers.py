@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import random
 import secrets
 import shutil
 import signal
@@ -22,6 +23,7 @@ import urllib.request
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -38,12 +40,26 @@ UNPRIVILEGED = 65534
 
 
 def free_ports(n: int) -> list[int]:
-    """Free ports of 127.0.0.1."""
-    held = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
+    """Free ports of 127.0.0.1, for servers that may be gone for a while and want the same ports again.
+
+    They are none of those that the kernel gives to connections: a client that tries to reach a server which is gone
+    would some time be given the server's own port, be connected with itself, and keep the port.
+    """
+    held: list[socket.socket] = []
+    while len(held) < n:
+        with suppress(OSError):
+            held.append(socket.create_server(("127.0.0.1", random.SystemRandom().randrange(12_000, _first_port()))))
     ports = [one.getsockname()[1] for one in held]
     for one in held:
         one.close()
     return ports
+
+
+@cache
+def _first_port() -> int:
+    """The first port that the kernel may give to a connection."""
+    linux = Path("/proc/sys/net/ipv4/ip_local_port_range")
+    return max(int(linux.read_text().split()[0]) if linux.exists() else 49_152, 20_000)
 
 
 class Server:
@@ -263,6 +279,8 @@ class SeaweedFS(Server):
         return [
             *[weed(), "-logtostderr=true", "server", "-dir=data", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", *ports],
             *["-master.telemetry=false", "-master.volumeSizeLimitMB=256", "-volume.max=50", "-volume.preStopSeconds=0"],
+            # One that starts again waits this long for other masters before it leads.
+            "-master.electionTimeout=1s",
             *["-filer", f"-filer.localSocket={self.folder / 'filer.sock'}"],
             *["-s3", "-s3.config=s3.json", "-s3.iam=false", "-s3.port.iceberg=0", "-s3.port.lance=0"],
         ]

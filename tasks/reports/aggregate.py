@@ -17,6 +17,7 @@ from answerkey.tasks.reports.commit import Committed, ReleaseVersion
 from answerkey.tasks.reports.manifest import SEED, most_frequent
 from answerkey.tasks.reports.repeats import add_passes, count_answers
 from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, LABEL_SIGNATURE, NOT_LABELLED
+from answerkey.tasks.reports.scores import CutScores, add_scores
 from answerkey.tasks.warehouse.content import seal_reports
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
@@ -49,6 +50,7 @@ def aggregate(
     committed: Committed,
     metrics: Sequence[Metric],
     manifest: Mapping[str, Any],
+    scores: CutScores | None = None,
     *,
     min_coverage: float = 0.95,
 ) -> tuple[ReportRef, ...]:
@@ -56,19 +58,22 @@ def aggregate(
 
     Where people have labelled any answer of the run, their label is the first metric of every report.
 
-    `min_coverage` is the share of rows (0 to 1), of those that should have a score, that every metric must have
-    scored for a report to be COMPLETE.
+    Args:
+        scores: what `cut_scores` made of this run, once each of its shards is written; None: they are made here.
+        min_coverage: the share of rows (0 to 1), of those that should have a score, that every metric must have scored
+            for a report to be COMPLETE.
     """
     fields = {(metric.name, field.name): field for metric in metrics for field in metric.fields}
     signatures = {metric.name: metric.signature for metric in metrics}
-    with home.warehouse.writing() as warehouse:
+    taken_in = [shard.part for shard in scores.shards] if scores else []
+    with home.warehouse.writing(taken_in=taken_in) as warehouse:
         if labelled := _has_labels(warehouse, committed):
             fields = {(LABEL, LABEL_FIELD.name): LABEL_FIELD} | fields
             signatures = {LABEL: LABEL_SIGNATURE} | signatures
         # Of a lake: the state that the report was made from, which nobody else changes while this session is open.
         state = {} if (snapshot := home.warehouse.snapshot()) is None else {"snapshot": snapshot}
         reports = _add_reports(warehouse, committed, {**manifest, **state, "signatures": signatures})
-        _add_scores(warehouse, reports, [key for key in fields if key[0] != LABEL], signatures)
+        add_scores(warehouse, home, committed, reports, metrics, scores)
         if labelled:
             _add_labels(warehouse, reports)
         repeats = {
@@ -125,24 +130,6 @@ def _add_reports(warehouse: duckdb.DuckDBPyConnection, committed: Committed, man
         about |= {"answers_version": release.answers_version, "run_id": run_id}
         warehouse.execute(_SQL["add_report"], {**about, "manifest": json.dumps(content, ensure_ascii=False)})
     return reports
-
-
-def _add_scores(
-    warehouse: duckdb.DuckDBPyConnection,
-    reports: list[str],
-    fields: Sequence[tuple[str, str]],
-    signatures: Mapping[str, str],
-) -> None:
-    metrics = list(dict.fromkeys(metric for metric, _ in fields))
-    warehouse.execute(
-        _SQL["add_scores"],
-        {
-            "reports": reports,
-            "metrics": metrics,
-            "fields": [[field for of, field in fields if of == metric] for metric in metrics],
-            "signatures": [signatures[metric] for metric in metrics],
-        },
-    )
 
 
 def _add_labels(warehouse: duckdb.DuckDBPyConnection, reports: list[str]) -> None:

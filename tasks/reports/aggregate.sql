@@ -15,28 +15,6 @@ SELECT $report_id AS report_id, $dataset AS dataset, $dataset_version AS dataset
        $version AS version, now() AS created_at, 'COMPLETE' AS status, $manifest AS manifest,
        $answers_version AS answers_version, $run_id AS run_id
 
--- name: add_scores
--- A row without a measurement was left out on purpose: --only-failed scores nothing new. A question without an answer
--- has failed before anything could be scored. A measurement is looked up once, and has the numbers of all its fields.
-INSERT INTO scores BY NAME
-WITH metrics AS (
-    SELECT unnest($metrics) AS metric, unnest($signatures) AS signature, unnest($fields) AS fields
-)
-SELECT r.report_id, a.dataset, r.dataset_version, a.release, a.sample_id, a.repeat, f.metric,
-       unnest(f.fields) AS field,
-       unnest([if(m.status = 'scored', map_extract_value(m."values", name), NULL) FOR name IN f.fields]) AS "value",
-       CASE WHEN a.missing_because IS NOT NULL THEN 'failed' ELSE coalesce(m.status, 'skipped') END AS status,
-       CASE WHEN a.missing_because IS NOT NULL
-                THEN concat('unanswered (', split_part(a.missing_because, ':', 1), ')')
-            WHEN m.status IS NULL THEN 'not scored yet: only failed rows were asked for'
-            ELSE m.reason END AS reason,
-       f.signature
-FROM reports r
-JOIN answers a ON a.dataset = r.dataset AND a.release = r.release AND a.answers_version = r.answers_version
-CROSS JOIN metrics f
-LEFT JOIN measurements m ON m.sample_key = a.sample_key AND m.signature = f.signature
-WHERE r.report_id IN (SELECT unnest($reports))
-
 -- name: add_labels
 -- The label of people is a metric like any other; it is not measured, it came with the answer.
 INSERT INTO scores BY NAME

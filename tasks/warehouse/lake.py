@@ -25,6 +25,7 @@ from urllib.parse import quote, urlsplit
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.bucket import BucketStore, s3_settings
 from answerkey.tasks.warehouse.migrate import VERSION, check_version, migrate, version_of
+from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.store import Unreachable
 from answerkey.tasks.warehouse.warehouse import (
     WAIT_FOR_OTHERS_S,
@@ -210,6 +211,12 @@ class Lake:
                 f"CALL ducklake_add_data_files('lake', {quoted(table)}, {quoted(store.address(copy))}, "
                 "hive_partitioning => true)"
             )
+
+    def changed(self, connection: duckdb.DuckDBPyConnection, tables: Sequence[str], since: int) -> bool:
+        """See `Warehouse.changed`."""
+        query = statements(__name__)["changed"]
+        [(changed,)] = connection.execute(query, {"tables": list(tables), "since": since}).fetchall()
+        return bool(changed)
 
     @contextmanager
     def _locked(self, name: str, wait_s: float) -> Iterator[psycopg.Connection]:

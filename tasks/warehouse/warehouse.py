@@ -66,6 +66,9 @@ class Warehouse(Protocol):
         files. The files stay what they are in the store: the table has copies of them.
         """
 
+    def changed(self, connection: duckdb.DuckDBPyConnection, tables: Sequence[str], since: int) -> bool:
+        """Whether any of the tables may hold something else now than in the state with this number, by `snapshot`."""
+
     def exists(self) -> bool:
         """Whether anything has been written yet."""
 
@@ -202,6 +205,10 @@ class WarehouseFile:
     ) -> None:
         """See `Warehouse.adopt`: a DuckDB file cannot."""
         raise NotImplementedError
+
+    def changed(self, connection: duckdb.DuckDBPyConnection, tables: Sequence[str], since: int) -> bool:
+        """See `Warehouse.changed`: nobody can say, since states have no numbers."""
+        return True
 
     @contextmanager
     def _writable(self, wait_s: float) -> Iterator[duckdb.DuckDBPyConnection]:

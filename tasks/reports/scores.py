@@ -1,0 +1,148 @@
+"""The rows of the table `scores`: inserted where a report is made, or written in shards by any process and adopted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+from urllib.parse import quote
+
+from answerkey.metrics_core.metric import Kind, Metric
+from answerkey.tasks.reports.commit import Committed
+from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.sql import statements
+from answerkey.tasks.warehouse.warehouse import write_parquet
+
+if TYPE_CHECKING:
+    import duckdb
+
+LARGE = 1_000_000
+"""Rows from which they are worth several processes, each of which opens the warehouse and reads all measurements."""
+SHARD_ROWS = 500_000
+MOST_SHARDS = 16
+"""Of a release."""
+_LONGEST_NAME = 600
+"""Characters of a report's id as part of a path: S3 takes 1,024 bytes."""
+_SOURCES = ("answers", "measurements")
+
+_SQL = statements(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoresShard:
+    """One of `of` shares of the rows of a release, numbered from 0, and the file in the store that they become.
+
+    `metrics` has the name, the signature and the fields of each metric. It is sent to other processes and machines,
+    which read answers and measurements from the warehouse of the home at the address `home`.
+    """
+
+    home: str
+    dataset: str
+    dataset_version: str
+    release: str
+    answers_version: str
+    metrics: tuple[tuple[str, str, tuple[str, ...]], ...]
+    share: int
+    of: int
+    part: str
+
+    workload: ClassVar[Kind] = "lexical"
+    name: ClassVar[str] = "scores"
+
+
+@dataclass(frozen=True, slots=True)
+class CutScores:
+    """The rows of all releases of a run in shards; `state` is the warehouse's before any of them was written."""
+
+    state: int
+    shards: tuple[ScoresShard, ...]
+
+
+def cut_scores(home: Home, committed: Committed, metrics: Sequence[Metric], out: Path) -> CutScores | None:
+    """Cut what the reports of a run will have in `scores` into shards; None where they are better inserted.
+
+    `out` is a folder of this run alone, in the scratch folder of the home.
+    """
+    state, n_fields = home.warehouse.snapshot(), sum(len(metric.fields) for metric in metrics)
+    n_rows = [release.n_rows * n_fields for release in committed.releases]
+    if state is None or home.warehouse.adopts_from is None or sum(n_rows) < LARGE:
+        return None
+    asked = tuple((metric.name, metric.signature, tuple(field.name for field in metric.fields)) for metric in metrics)
+    shards = []
+    for number, (release, rows) in enumerate(zip(committed.releases, n_rows, strict=True)):
+        of = min(MOST_SHARDS, max(1, rows // SHARD_ROWS))
+        shards += [
+            ScoresShard(
+                home.address, committed.dataset, committed.dataset_version, release.release, release.answers_version,
+                asked, share, of, home.shared_name(out / f"scores-{number}-{share}.parquet"),
+            )
+            for share in range(of)
+        ]  # fmt: skip
+    return CutScores(state, tuple(shards))
+
+
+def write_scores(shard: ScoresShard) -> str:
+    """Write the rows of a shard, and return the name of its part; one that is there already is kept."""
+    home = Home.parse(shard.home)
+    if not home.store.exists(shard.part):
+        about = _about(
+            shard.dataset, shard.dataset_version, {"": (shard.release, shard.answers_version)}, shard.metrics
+        )
+        about |= {"share": shard.share, "of": shard.of}
+        with home.warehouse.reading() as warehouse, home.store.whole(shard.part) as file:
+            write_parquet(warehouse, f"SELECT * EXCLUDE (report_id) FROM ({_SQL['rows']})", file, about)
+    return shard.part
+
+
+def add_scores(
+    warehouse: duckdb.DuckDBPyConnection,
+    home: Home,
+    committed: Committed,
+    reports: Sequence[str],
+    metrics: Sequence[Metric],
+    cut: CutScores | None,
+) -> None:
+    """Bring the rows of new reports in, within the caller's transaction.
+
+    Args:
+        reports: their ids, in the order of the releases.
+        cut: shards that have all been written. They are adopted, unless anybody has changed what they were made from.
+    """
+    if cut and _adoptable(warehouse, home, reports, cut):
+        for report_id, release in zip(reports, committed.releases, strict=True):
+            parts = [shard.part for shard in cut.shards if shard.release == release.release]
+            home.warehouse.adopt(warehouse, "scores", parts, {"report_id": report_id})
+        return
+    releases = {
+        report_id: (release.release, release.answers_version)
+        for report_id, release in zip(reports, committed.releases, strict=True)
+    }
+    asked = [(metric.name, metric.signature, [field.name for field in metric.fields]) for metric in metrics]
+    about = _about(committed.dataset, committed.dataset_version, releases, asked)
+    warehouse.execute(f"INSERT INTO scores BY NAME {_SQL['rows']}", {**about, "share": 0, "of": 1})
+
+
+def _adoptable(warehouse: duckdb.DuckDBPyConnection, home: Home, reports: Sequence[str], cut: CutScores) -> bool:
+    # The id becomes a part of a path.
+    short = all(len(quote(report_id, safe="")) <= _LONGEST_NAME for report_id in reports)
+    return short and not home.warehouse.changed(warehouse, _SOURCES, cut.state)
+
+
+def _about(
+    dataset: str,
+    dataset_version: str,
+    releases: Mapping[str, tuple[str, str]],
+    metrics: Sequence[tuple[str, str, Sequence[str]]],
+) -> dict[str, Any]:
+    """The parameters of the statement `rows`: a release and the version of its answers for each report."""
+    return {
+        "dataset": dataset,
+        "dataset_version": dataset_version,
+        "reports": list(releases),
+        "releases": [release for release, _ in releases.values()],
+        "answers_versions": [version for _, version in releases.values()],
+        "metrics": [name for name, _, _ in metrics],
+        "signatures": [signature for _, signature, _ in metrics],
+        "fields": [list(fields) for _, _, fields in metrics],
+    }

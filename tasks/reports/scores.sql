@@ -1,0 +1,24 @@
+-- name: rows
+-- A row without a measurement was left out on purpose: --only-failed scores nothing new. A question without an answer
+-- has failed before anything could be scored. A measurement is looked up once, and has the numbers of all its fields.
+WITH reports AS (
+    SELECT unnest($reports) AS report_id, unnest($releases) AS release, unnest($answers_versions) AS answers_version
+),
+metrics AS (
+    SELECT unnest($metrics) AS metric, unnest($signatures) AS signature, unnest($fields) AS fields
+)
+SELECT r.report_id, a.dataset, $dataset_version AS dataset_version, a.release, a.sample_id, a.repeat, f.metric,
+       unnest(f.fields) AS field,
+       unnest([if(m.status = 'scored', map_extract_value(m."values", name), NULL) FOR name IN f.fields]) AS "value",
+       CASE WHEN a.missing_because IS NOT NULL THEN 'failed' ELSE coalesce(m.status, 'skipped') END AS status,
+       CASE WHEN a.missing_because IS NOT NULL
+                THEN concat('unanswered (', split_part(a.missing_because, ':', 1), ')')
+            WHEN m.status IS NULL THEN 'not scored yet: only failed rows were asked for'
+            ELSE m.reason END AS reason,
+       f.signature
+FROM reports r
+JOIN answers a ON a.dataset = $dataset AND a.release = r.release AND a.answers_version = r.answers_version
+CROSS JOIN metrics f
+LEFT JOIN measurements m
+    ON m.sample_key = a.sample_key AND m.signature = f.signature AND hash(m.sample_key) % $of = $share
+WHERE hash(a.sample_key) % $of = $share

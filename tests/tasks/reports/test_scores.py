@@ -1,0 +1,99 @@
+"""The rows of reports that workers write are those that the run would have inserted."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from answerkey.metrics_core.registry import create
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.reports import scores
+from answerkey.tasks.reports.aggregate import aggregate
+from answerkey.tasks.reports.commit import start_run
+from answerkey.tasks.reports.scores import CutScores, cut_scores, write_scores
+from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.lake import Lake
+from tests.tasks.staging_help import Done, jsonl, query, run
+
+METRICS = ("rouge_l", "bleu")
+ODD = "NULL/a=b?ü %2F"
+
+
+@pytest.fixture
+def done(lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Home, Done]:
+    """A run on a lake, one of whose metrics has failed: two releases, one with labels and a blank answer."""
+    monkeypatch.setattr(scores, "LARGE", 1)
+    monkeypatch.setattr(scores, "SHARD_ROWS", 60)
+    rows: list[dict[str, Any]] = [
+        {"id": f"{i}", "release": release, "answer": f"It is {i * n}.", "reference": f"{i * 7}", "topic": f"{i % 3}"}
+        | ({"correct": i % n == 0} if release == "plain" else {})
+        for n, release in ((7, "plain"), (8, ODD))
+        for i in range(40)
+    ]
+    rows[3]["answer"] = None
+    source = Source(jsonl(tmp_path / "faq.jsonl", rows), paths={"label": "correct"}, slices=("topic",))
+    return Home.parse(lake), run(Home.parse(lake), source, METRICS, failing=["bleu"])
+
+
+def written(home: Home, done: Done) -> CutScores:
+    cut = cut_scores(home, done.committed, create(METRICS), home.scratch / "run")
+    assert cut is not None
+    # In any order, and twice.
+    for shard in (*reversed(cut.shards), *cut.shards):
+        assert write_scores(shard) == shard.part
+    return cut
+
+
+def content(home: Home, version: int) -> list[tuple[Any, ...]]:
+    rows = "SELECT * EXCLUDE (report_id) FROM scores WHERE report_id LIKE ? ORDER BY ALL"
+    means = "SELECT * EXCLUDE (report_id) FROM report_scores WHERE report_id LIKE ? ORDER BY ALL"
+    return [*query(home, rows, [f"%/v{version}"]), *query(home, means, [f"%/v{version}"])]
+
+
+def adopted(home: Home) -> int:
+    return sum("/report_id=" in file.name for file in home.store.files("data/main/scores"))
+
+
+def test_adopted_rows_are_those_of_an_insert(done: tuple[Home, Done]) -> None:
+    home, ran = done
+    cut = written(home, ran)
+    # Of four numbers of 40 answers there are 160 rows.
+    assert [(shard.release, shard.share, shard.of) for shard in cut.shards] == [
+        (release, share, 2) for release in ("plain", ODD) for share in range(2)
+    ]
+    assert adopted(home) == 0
+    reports = aggregate(home, ran.committed, create(METRICS), {"run_id": "again"}, cut)
+    assert [report.report_id for report in reports] == ["faq/plain/v2", f"faq/{ODD}/v2"]
+    assert [report.message for report in reports] == [report.message for report in ran.reports]
+    assert adopted(home) == 4 and list(home.store.files("runs/run")) == []
+    assert content(home, 2) == content(home, 1) and len(content(home, 2)) > 2 * 160
+    statuses = query(home, "SELECT DISTINCT status FROM scores ORDER BY ALL")
+    assert statuses == [("failed",), ("scored",), ("undefined",)]
+
+
+def test_rows_are_inserted_where_others_have_written_meanwhile(done: tuple[Home, Done]) -> None:
+    home, ran = done
+    cut = written(home, ran)
+    start_run(home, "another", "evaluate-release", "other", {})
+    with home.warehouse.reading() as warehouse:
+        assert not home.warehouse.changed(warehouse, ["answers", "measurements"], cut.state)
+        assert home.warehouse.changed(warehouse, ["answers", "runs"], cut.state)
+    with home.warehouse.writing() as warehouse:
+        warehouse.execute("UPDATE measurements SET status = 'skipped' WHERE status = 'failed'")
+    aggregate(home, ran.committed, create(METRICS), {"run_id": "again"}, cut)
+    assert adopted(home) == 0 and list(home.store.files("runs/run")) == []
+    counts = "SELECT status, count(*) FROM scores WHERE report_id = 'faq/plain/v2' AND metric = 'bleu' GROUP BY status"
+    assert query(home, counts) == [("skipped", 40)]
+
+
+def test_what_is_not_worth_it_is_not_cut(
+    done: tuple[Home, Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, ran = done
+    metrics = create(METRICS)
+    assert cut_scores(Home(tmp_path / "home"), ran.committed, metrics, tmp_path / "home" / "runs" / "run") is None
+    monkeypatch.setattr(scores, "LARGE", 10**6)
+    assert cut_scores(home, ran.committed, metrics, home.scratch / "run") is None
+    monkeypatch.setattr(scores, "LARGE", 1)
+    monkeypatch.setattr(Lake, "adopts_from", None)
+    assert cut_scores(home, ran.committed, metrics, home.scratch / "run") is None
