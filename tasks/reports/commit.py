@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from answerkey.tasks.load.load import Loaded
     from answerkey.tasks.validate.validate import Validation
 
+
+log = logging.getLogger("answerkey")
 
 _SQL = statements(__name__)
 _CALLS = 500
@@ -67,10 +70,15 @@ def start_run(home: Home, run_id: str, flow: str, dataset: str, parameters: Mapp
 
 
 def finish_run(home: Home, run_id: str, status: str, message: str | None = None) -> None:
-    """Close a run as `complete` or `stopped`."""
+    """Close a run as `complete` or `stopped`, and let readers see what it has made."""
     with home.warehouse.writing() as warehouse:
         warehouse.execute(_SQL["finish_run"], {"run_id": run_id, "status": status, "message": message})
         seal(warehouse, {"runs": [run_id]})
+    try:
+        home.warehouse.publish()
+    except OSError as error:
+        # What was committed is safe.
+        log.warning(f"the snapshot for readers is that of an earlier run: {error.strerror or error}")
 
 
 @contextmanager

@@ -169,6 +169,9 @@ class Lake:
             ).fetchall()
         return self.address, int(size)
 
+    def publish(self) -> None:
+        """See `Warehouse.publish`: on a lake readers see every commit, and wait for nobody."""
+
     def snapshot(self) -> int:
         """See `Warehouse.snapshot`."""
         with self.reading() as connection:

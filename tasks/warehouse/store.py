@@ -149,6 +149,19 @@ def row_bytes(path: str) -> int:
     return max((group.total_byte_size // max(group.num_rows, 1) for group in groups), default=0) + 1
 
 
+def duplicate(source: Path, target: Path) -> None:
+    """Copy a file within a folder. File systems that can let both share their blocks: it costs nothing there."""
+    with source.open("rb") as old, target.open("wb") as new:
+        try:
+            while os.copy_file_range(old.fileno(), new.fileno(), 1 << 30):
+                pass
+            return
+        except (AttributeError, OSError):
+            # The system, or the file system, knows no such copies.
+            new.truncate(0)
+    shutil.copyfile(source, target)
+
+
 @contextmanager
 def whole(path: str | Path) -> Iterator[Path]:
     """Write a file at the path that is yielded; at the end it is published at `path` in one step.

@@ -10,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import glob
 import os
-import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -23,12 +22,14 @@ from filelock import FileLock, Timeout
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.migrate import VERSION, check_version, migrate, version_of
-from answerkey.tasks.warehouse.store import FolderStore, whole
+from answerkey.tasks.warehouse.store import FolderStore, duplicate, whole
 
 if TYPE_CHECKING:
     import duckdb
 
 FILE = "answerkey.duckdb"
+SNAPSHOT = "snapshot.duckdb"
+"""A copy as of the end of the last run, for programs that read, however long they keep it open."""
 _OTHER_HOST_S = 900.0
 """A machine that has not used a folder for so long is taken to be gone."""
 
@@ -89,6 +90,9 @@ class Warehouse(Protocol):
 
     def size(self) -> tuple[str, int]:
         """Where the tables are, and how many bytes they take."""
+
+    def publish(self) -> None:
+        """Let programs that keep the tables open see what was committed; nobody ever waits for them."""
 
     def snapshot(self) -> int | None:
         """The number of the newest state, where states are numbered: `AT (VERSION => n)` reads it again."""
@@ -191,6 +195,22 @@ class WarehouseFile:
         """See `Warehouse.size`."""
         return str(self.file), self.file.stat().st_size
 
+    def publish(self) -> None:
+        """See `Warehouse.publish`: a copy of the file is put in place in one step; who has the old one open keeps it.
+
+        Raises:
+            OSError: the disk has no room for it; the copy before stays.
+        """
+        with self._locked(fcntl.LOCK_EX):
+            if Path(f"{self.file}.wal").exists():
+                # A process was killed: what it had committed is not in the file yet.
+                with self._connected(WAIT_FOR_OTHERS_S, read_only=False) as connection:
+                    connection.execute("CHECKPOINT")
+            # To read the file while DuckDB has it open would end DuckDB's own lock on it.
+            with whole(self.folder / SNAPSHOT) as copy:
+                duplicate(self.file, copy)
+                copy.chmod(0o444)
+
     def snapshot(self) -> None:
         """See `Warehouse.snapshot`: a file has its newest state only."""
 
@@ -220,7 +240,7 @@ class WarehouseFile:
             connection.execute("CHECKPOINT")
         # To read the file while DuckDB has it open would end DuckDB's own lock on it.
         with whole(self.folder / f"answerkey.version-{version}.duckdb") as copy:
-            shutil.copyfile(self.file, copy)
+            duplicate(self.file, copy)
         with self._connected(wait_s, read_only=False) as connection:
             yield connection
 
@@ -333,5 +353,8 @@ def _connect(file: Path, wait_s: float, *, read_only: bool) -> duckdb.DuckDBPyCo
             if "lock" not in str(error):
                 raise
             if time.monotonic() > deadline:
-                raise UserError(f"{file}: another program has it open; close that program and run again") from error
+                raise UserError(
+                    f"{file}: another program has it open; close that program and run again; what only reads can keep "
+                    f"{SNAPSHOT} open beside it"
+                ) from error
             time.sleep(0.1)

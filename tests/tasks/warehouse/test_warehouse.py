@@ -15,8 +15,9 @@ import duckdb
 import pytest
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.warehouse.home import Home
-from answerkey.tasks.warehouse.warehouse import FILE
+from answerkey.tasks.warehouse.warehouse import FILE, SNAPSHOT
 from tests.tasks.staging_help import query
 
 SCHEMA = resources.files("answerkey.tasks.warehouse").joinpath("schema.sql").read_text(encoding="utf-8")
@@ -150,7 +151,8 @@ def test_another_program_keeps_the_file_open(home: Path, shell: Other, session: 
     with pytest.raises(UserError) as error, getattr(Home(home).warehouse, session)(wait_s=0.3):
         pass
     assert 0.3 <= time.monotonic() - started < 100
-    message = f"{home / FILE}: another program has it open; close that program and run again"
+    message = f"{home / FILE}: another program has it open; close that program and run again; what "
+    message += "only reads can keep snapshot.duckdb open beside it"
     assert str(error.value) == message
     timer = threading.Timer(0.3, shell.go_on)
     timer.start()
@@ -280,3 +282,52 @@ def test_a_container_of_this_machine_and_this_machine_after_a_restart_may_go_on(
         with Home(home).warehouse.writing():
             pass
         assert lock.read_text().split() == [host, *boot]
+
+
+READER = """
+import threading
+stop, seen, file = threading.Event(), [], str(home / "snapshot.duckdb")
+kept = duckdb.connect(file, read_only=True)
+def read():
+    while not stop.is_set():
+        # Under other names each time, so that nothing is taken from what the process has open.
+        with duckdb.connect() as connection:
+            connection.execute(f"ATTACH '{file}' AS s{len(seen)} (READ_ONLY)")
+            counts = f"SELECT count(*), count(finished_at) FROM s{len(seen)}.runs"
+            [(n, finished)] = connection.execute(counts).fetchall()
+            assert n == finished
+            seen.append(n)
+reader = threading.Thread(target=read)
+reader.start()
+wait()
+stop.set()
+reader.join()
+assert seen == sorted(seen), seen
+print(len(seen), seen[0], seen[-1], kept.execute("SELECT count(*) FROM runs").fetchall()[0][0])
+"""
+
+
+def test_who_reads_the_snapshot_never_fails_and_never_stops_a_run(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    start_run(home, "0", "flow", "data", {})
+    finish_run(home, "0", "complete")
+    other = Other(READER, tmp_path)
+    for number in range(1, 11):
+        start_run(home, str(number), "flow", "data", {})
+        finish_run(home, str(number), "complete")
+    n, first, last, kept = map(int, other.process.communicate("go\n", timeout=250)[0].split())
+    assert other.process.returncode == 0
+    assert (kept, first) == (1, 1) and n >= 1 and last <= 11
+    with duckdb.connect(str(tmp_path / SNAPSHOT), read_only=True) as connection:
+        assert connection.execute("SELECT count(*) FROM runs").fetchall() == [(11,)]
+
+
+def test_the_snapshot_has_what_a_killed_process_had_committed(home: Path) -> None:
+    script = "with duckdb.connect(str(home / 'answerkey.duckdb')) as c:\n    c.execute(RUN, ['second'])\n    wait()"
+    other = Other(script, home)
+    other.process.kill()
+    other.process.wait()
+    assert (home / f"{FILE}.wal").exists()
+    Home(home).warehouse.publish()
+    with duckdb.connect(str(home / SNAPSHOT), read_only=True) as connection:
+        assert connection.execute(RUNS).fetchall() == [("first",), ("second",)]
