@@ -147,7 +147,7 @@ def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
         only_failed=asked.scoring.only_failed, most=runner.most_shards,
     )  # fmt: skip
     if asked.judging.dry_run:
-        return _costs(plan, loaded.dataset)
+        return _costs(plan, loaded.dataset, judge)
     _log_plan(plan, judge)
     parts = fan_out(runner, plan.shards, lambda _shard: asked.judging.key_from, remedy="run again with --only-failed")
 
@@ -225,12 +225,13 @@ def _provenance(source: Source) -> dict[str, Any]:
     return {"generation": generation} if generation else {}
 
 
-def _costs(plan: Plan, dataset: str) -> list[Cost]:
+def _costs(plan: Plan, dataset: str, judge: JudgeOptions) -> list[Cost]:
     costs = list(steps.estimate_costs(plan))
     rows = [{**asdict(cost), "cost_usd": dollars(cost.cost_usd)} for cost in costs]
     create_table_artifact(rows, key=f"dry-run-{artifact_key(dataset)}", description="What the judges would be asked")
     calls = sum(cost.calls for cost in costs)
-    log.info(f"dry run: {calls:,} calls, {price(total_usd(costs))}; no judge was asked, and nothing was scored")
+    how = " as a batch" if judge.batch else ""
+    log.info(f"dry run: {calls:,} calls, {price(total_usd(costs))}{how}; no judge was asked, and nothing was scored")
     return costs
 
 

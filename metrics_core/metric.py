@@ -219,6 +219,11 @@ class Metric(ABC):
         return self.kind
 
     @property
+    def all_at_once(self) -> bool:
+        """Whether many thousand samples had better be measured together than a few thousand at a time."""
+        return False
+
+    @property
     def signature(self) -> str:
         """One short text with everything that changes the number, for instance `rouge_l|v1|...|blank:zero`.
 

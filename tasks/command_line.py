@@ -16,6 +16,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
         "api_base": "judge-base",
         "key_from": "judge-key-from",
         "concurrency": "judge-concurrency",
+        "batch_poll_s": "batch-poll",
         "timeout_s": "judge-timeout",
         "deadline_s": "judge-deadline",
         "max_cost_usd": "max-cost",

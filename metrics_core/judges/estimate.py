@@ -43,7 +43,7 @@ def estimate_cost(metric: JudgeMetric, samples: Iterable[Sample]) -> Cost:
             new = 0
             for judge, repeat in seats:
                 for call in metric.expected_calls(sample, judge, repeat, replies):
-                    new += counter.add(call)
+                    new += counter.add(call, in_batch=metric.judge.batch)
             if new and (draw := draw_of(sample)):
                 draws.append(draw)
         of_rows = counter.calls

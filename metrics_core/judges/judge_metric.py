@@ -28,10 +28,11 @@ from answerkey.metrics_core.judges.second_opinion import reviewed
 from answerkey.metrics_core.judges.votes import ANSWERED_BY, SPREAD, Vote, combine, counted_once
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.availability import Unavailable
-from answerkey.metrics_core.llm.client import Asker, Client, NoUsableReply
+from answerkey.metrics_core.llm.client import Asker, Batched, Client
 from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.request import Request
+from answerkey.metrics_core.llm.response import NoUsableReply
 from answerkey.metrics_core.llm.spending import Bill, BudgetUsedUp
 from answerkey.metrics_core.llm.untrusted import fenced
 from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Usage
@@ -114,6 +115,11 @@ class JudgeMetric(Metric):
         return "semantic" if self.judge.offline else "judge"
 
     @property
+    def all_at_once(self) -> bool:
+        """A batch has room for all that is to be judged."""
+        return self.judge.batch
+
+    @property
     def signature(self) -> str:
         """For instance `meaning_match|v1|judge:openai/gpt-4o-mini|prompt:3fa2c1|parser:1|t:0|seed:0|blank:zero`,
         or `meaning_match|v1|judge:offline@1:3fa2c1|blank:zero`.
@@ -162,7 +168,8 @@ class JudgeMetric(Metric):
         from answerkey.metrics_core.llm import loop as runtime
 
         work = _Work(self, len(samples), self.probes_for(answers))
-        judged = runtime.run(work.judge(samples), work.say_how_far)
+        # What a batch says of itself is enough.
+        judged = runtime.run(work.judge(samples), work.say_how_far, 600.0 if self.judge.batch else 5.0)
         outcomes = reviewed(self, samples, [outcome for outcome, *_ in judged], self.judge.second_opinion)
         return [(outcome, *one[1:]) for outcome, one in zip(outcomes, judged, strict=True)]
 
@@ -265,7 +272,8 @@ def check(options: JudgeOptions, api_key: str | None = None) -> None:
     if options.offline:
         return
     # Imported late: litellm takes seconds, and most of what imports this module calls no model.
-    from answerkey.metrics_core.llm.litellm import abilities, sampling_of
+    from answerkey.metrics_core.llm.batch_service import BATCHING
+    from answerkey.metrics_core.llm.litellm import abilities, provider_of, sampling_of
     from answerkey.metrics_core.llm.litellm import check as check_models
 
     judges = [*options.models(api_key), *options.substitutes(api_key)]
@@ -275,6 +283,11 @@ def check(options: JudgeOptions, api_key: str | None = None) -> None:
         if options.repeats > 1 and "seed" not in taken and not (options.temperature and "temperature" in taken):
             remedy = "set a temperature, such as .7" if "temperature" in taken else "ask several judges instead"
             raise UserError(f"judge {judge.label} takes no seed, so its repeats would be one question; {remedy}")
+        if options.batch and (provider := provider_of(judge.model)) not in BATCHING:
+            raise UserError(
+                f"judge {judge.label}: batches are not sent to {provider}, but only to {', '.join(sorted(BATCHING))}; "
+                "leave --batch out"
+            )
         if options.temperature and "temperature" not in taken:
             raise UserError(f"judge {judge.label} takes no temperature; leave it at 0")
         if options.reasoning_effort != "default" and "reasoning_effort" not in abilities(judge.model).parameters:
@@ -306,18 +319,20 @@ class _Work:
         limits = self._options.limits
         async with runtime.connect(self._access, limits, "judge", checked) as client:
             self._client = client
-            return await runtime.each(samples, lambda sample: self._examined(client, sample), self._options.concurrency)
+            # All that is asked has to be there before a batch can be sent.
+            at_once = len(samples) if self._options.batch else self._options.concurrency
+            return await runtime.each(samples, lambda sample: self._examined(client, sample), at_once)
 
     async def _examined(self, client: Client, sample: Sample) -> Judged:
         """One sample, between the probes."""
         examination = self._examination
         if examination is None:
-            return await self._one(client, sample)
+            return await self._one(Batched(client), sample)
 
         async def answer(probe: Probe, judge: ModelRef, repeat: int) -> Outcome:
             return (await self._vote(client, probe.sample, judge, repeat, Bill(), ())).outcome
 
-        judged = await self._one(Examined(client, examination, answer), sample)
+        judged = await self._one(Examined(Batched(client), examination, answer), sample)
         outcome, _, from_ledger, _ = judged
         if isinstance(outcome, Scored) and not from_ledger and (draw := draw_of(sample)):
             await examination.go_on(draw, answer)

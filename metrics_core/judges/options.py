@@ -160,6 +160,19 @@ class JudgeOptions(Validated):
         description="Seconds after which a question to a judge is abandoned for good, retries and waiting included.",
     )
 
+    batch: bool = Field(
+        False,
+        title="As a batch",
+        description="Send what is not in the ledger as a batch, at about half the price, and wait for it, up to a day. "
+        "For OpenAI, Anthropic and servers with OpenAI's batch endpoints. The same again finds a batch that was left.",
+    )
+    batch_poll_s: float = Field(
+        60.0,
+        gt=0.0,
+        title="Seconds between looks",
+        description="Seconds between two looks at a batch that is waited for.",
+    )
+
     @field_validator("judges")
     @classmethod
     def _offline_if_empty(cls, judges: tuple[str, ...]) -> tuple[str, ...]:
@@ -180,6 +193,8 @@ class JudgeOptions(Validated):
             raise ValueError("a fallback is a language model that is not a judge already, and is named once")
         if self.offline and self.repeats > 1:
             raise ValueError("the offline judge always gives the same verdict; leave `repeats` at 1")
+        if self.offline and self.batch:
+            raise ValueError("the offline judge costs nothing and takes no batch; leave `batch` out")
         if self.offline and self.cascade:
             raise ValueError("cascade needs a judge to ask where the offline one is undecided, like openai/gpt-4o-mini")
         return self
@@ -203,7 +218,7 @@ class JudgeOptions(Validated):
         """The limits of a run, as the client takes them."""
         return CallLimits(
             self.concurrency, self.timeout_s, self.deadline_s, self.max_calls or None, self.max_cost_usd or None,
-            self.max_cost_total_usd or None,
+            self.max_cost_total_usd or None, self.batch, self.batch_poll_s,
         )  # fmt: skip
 
     def seats(self, api_key: str | None = None) -> tuple[tuple[ModelRef, int], ...]:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar, get_args
 
-from answerkey.metrics_core.llm.client import Client
+from answerkey.metrics_core.llm.client import Batched
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Code
 from answerkey.metrics_core.llm.request import Request
@@ -196,7 +196,7 @@ class Examination:
 class Examined:
     """Asks judges about rows: what the ledger has at once, everything else only once they have passed their probes."""
 
-    def __init__(self, client: Client, examination: Examination, answer: Answer) -> None:
+    def __init__(self, client: Batched, examination: Examination, answer: Answer) -> None:
         self._client, self._examination, self._answer = client, examination, answer
 
     async def ask(self, model: ModelRef, request: Request, read: Callable[[str], T], bill: Bill) -> T:

@@ -44,6 +44,8 @@ class CallLimits:
         max_calls: calls that the run may make; None: no limit.
         max_cost_usd: dollars that the run may cost; None: no limit. Needs models whose price is known.
         max_cost_total_usd: dollars that all calls in the ledger in this calendar month (UTC) may cost; None: no limit.
+        batch: whether questions go to the provider as a batch, which is waited for.
+        poll_s: seconds between two looks at a batch.
 
     >>> CallLimits(max_calls=100).deadline_s
     180.0
@@ -55,6 +57,8 @@ class CallLimits:
     max_calls: int | None = None
     max_cost_usd: float | None = None
     max_cost_total_usd: float | None = None
+    batch: bool = False
+    poll_s: float = 60.0
 
 
 NO_LIMITS = CallLimits()

@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 
+from answerkey.metrics_core.llm.batch_service import Written
 from answerkey.metrics_core.llm.http import Answer, exchange
 from answerkey.metrics_core.llm.litellm import NO_CHOICES, LiteLLM, error_of, provider_of, sorted_error
 from answerkey.metrics_core.llm.model import ModelRef
@@ -73,6 +74,24 @@ class ChatCompletions:
         except CallError as error:
             raise sorted_error(error, model, timeout_s) from error
         return _read(answer, model, provider, timeout_s)
+
+    async def written(self, model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any]) -> Written:
+        """See `LineTransport`."""
+        if form := await self._form(model, messages, settings) if provider_of(model.model) in PROVIDERS else None:
+            return Written(form.url, form.headers, {**form.body, "messages": list(messages)})
+        requests = await self._litellm.rehearse(model, messages, settings)
+        if len(requests) != 1 or requests[0].method != "POST":
+            raise CallError("fatal", "no_batches", f"{model.label} cannot be asked with one request")
+        return Written(str(requests[0].url), dict(requests[0].headers), json.loads(requests[0].content))
+
+    async def read(
+        self, answer: Answer, model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any]
+    ) -> Reply:
+        """See `LineTransport`."""
+        provider = provider_of(model.model)
+        if provider in PROVIDERS and await self._form(model, messages, settings):
+            return _read(answer, model, provider, 0.0)
+        return await self._litellm.replay(answer, model, messages, settings)
 
     async def _form(self, model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any]) -> _Form | None:
         place = model, json.dumps([settings, [message["role"] for message in messages]], sort_keys=True)

@@ -20,22 +20,24 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.async_ledger import AsyncLedger
 from answerkey.metrics_core.llm.availability import Availability, Unavailable
-from answerkey.metrics_core.llm.ledger import CallStatus, Origin
+from answerkey.metrics_core.llm.batch import Batches, Line, StillOpen, Unsent
+from answerkey.metrics_core.llm.ledger import BatchedCall, CallStatus, Origin
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.rate_limit import Queue, Signal, Ticket
-from answerkey.metrics_core.llm.reply import Code, Unreadable, without_thoughts
+from answerkey.metrics_core.llm.reply import Unreadable, without_thoughts
 from answerkey.metrics_core.llm.request import Message, Request, repair
+from answerkey.metrics_core.llm.response import NoUsableReply, Response, parse, remedy
 from answerkey.metrics_core.llm.response_format import FormatNegotiation, ResponseFormat
 from answerkey.metrics_core.llm.spans import span_of
-from answerkey.metrics_core.llm.spending import Bill, Purchase, Spending
+from answerkey.metrics_core.llm.spending import Bill, BudgetUsedUp, Purchase, Spending
 from answerkey.metrics_core.llm.transport import CallError, Reply, Transport
-from answerkey.metrics_core.llm.untrusted import cut, one_line
 
 T = TypeVar("T")
 
@@ -47,28 +49,9 @@ _CLAIM_POLL_S = 0.2
 _MORE_ROOM = 4
 """How many times as many tokens a reply may have after it was cut off."""
 
-_LONGEST_SHOWN = 300
-_NO_ANSWER: Mapping[str, tuple[Code, str]] = {
-    "tool_call": ("tool_call", "the reply calls a tool, and none was offered"),
-    "thoughts": ("only_thoughts", "the reply ends within the thoughts, before any answer"),
-}
-"""Replies of a kind that holds no answer: their codes, and what is said of them. One is repaired once, in one way."""
-
 _SIGNALS: Mapping[str, Signal] = {"limited": "limited", "trouble": "trouble"}
 _SOON_S = 0.25
 """After a refusal that had nothing to do with the load."""
-
-
-class NoUsableReply(Exception):
-    """A model was asked and gave nothing that can be used.
-
-    >>> str(NoUsableReply("timeout", "no reply within 60 s"))
-    'timeout: no reply within 60 s'
-    """
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(f"{code}: {message}")
-        self.code, self.message = code, message
 
 
 @dataclass(slots=True)
@@ -77,7 +60,8 @@ class Attempt:
 
     `kind` is ask, longer (more room for the reply) or repair (the model is shown what was wrong); `calls` counts all.
     The clock of the deadline starts with the first call, at `started`. `last` is how the last call failed, if it was
-    the server's trouble or its limit.
+    the server's trouble or its limit. `batched`: whether it may go in a batch; `left`: the call that an earlier process
+    has left in one.
     """
 
     model: ModelRef
@@ -85,6 +69,8 @@ class Attempt:
     bill: Bill
     messages: tuple[Message, ...]
     max_tokens: int
+    batched: bool = False
+    left: BatchedCall | None = None
     kind: str = "ask"
     response_format: ResponseFormat = field(default_factory=lambda: ResponseFormat("text"))
     calls: int = 0
@@ -97,15 +83,6 @@ class Attempt:
         return Purchase.of(
             self.model, self.request.prompt, self.messages, self.max_tokens, longer=self.kind == "longer"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Response(Generic[T]):
-    """A reply, and either what it says or why it cannot be read."""
-
-    reply: Reply
-    value: T | None
-    problem: Unreadable | None
 
 
 class Asker(Protocol):
@@ -126,15 +103,16 @@ class Client:
         transports: what carries the calls to a model; waited for before the first one.
         queues: the queue of each model.
         formats: what each model accepts, as learned so far; the flag says whether a format is asked for at all.
+        batches: where calls wait that go to a provider together; None: there is no such way.
     """
 
     def __init__(
         self, ledger: AsyncLedger, access: Access, limits: CallLimits, noun: str,
         transports: Callable[[ModelRef], Awaitable[Transport]], queues: Callable[[ModelRef], Queue],
-        formats: Callable[[ModelRef, bool], FormatNegotiation],
+        formats: Callable[[ModelRef, bool], FormatNegotiation], batches: Batches | None = None,
     ) -> None:  # fmt: skip
         self._ledger, self._limits, self._noun = ledger, limits, noun
-        self._transports, self._queues, self._formats = transports, queues, formats
+        self._transports, self._queues, self._formats, self._batches = transports, queues, formats, batches
         self._spending = Spending(ledger, access, limits)
         self._asking: dict[str, asyncio.Future[NoUsableReply | None]] = {}
         self._models: dict[ModelRef, Availability] = {}
@@ -152,16 +130,19 @@ class Client:
         cost = "price unknown" if total.cost_usd is None else f"${total.cost_usd:.4f}"
         return f"{total.calls:,} calls, {cost}, {flying} at once of {most}"
 
-    async def ask(self, model: ModelRef, request: Request, read: Callable[[str], T], bill: Bill) -> T:
+    async def ask(
+        self, model: ModelRef, request: Request, read: Callable[[str], T], bill: Bill, *, batched: bool = False
+    ) -> T:
         """The model's reply to a request, as `read` reads it.
 
         Args:
             read: raises `Unreadable` for a reply that cannot be used.
             bill: gets what is paid, even if nothing comes of it.
+            batched: whether the first call may go in a batch, as the run wants it.
 
         Raises:
             NoUsableReply: the model gave no usable reply.
-            BudgetUsedUp: the budget forbids the call, or the run was cancelled.
+            BudgetUsedUp: the budget forbids the call, the run was cancelled, or the question waits in a batch.
             Unavailable: the server accepts no calls for now.
             LedgerError: the ledger cannot be used.
         """
@@ -181,7 +162,8 @@ class Client:
         self._asking[key] = asyncio.get_running_loop().create_future()
         failure = None
         try:
-            attempt = Attempt(model, request, bill, request.messages, request.max_tokens)
+            in_batch = batched and self._batches is not None and self._batches.wait
+            attempt = Attempt(model, request, bill, request.messages, request.max_tokens, in_batch)
             return await self._ask(key, attempt, read)
         except NoUsableReply as error:
             failure = error
@@ -200,7 +182,11 @@ class Client:
         try:
             # Between the look and the claim, another process may have got the reply.
             known = await self._known(key, read)
-            return known[0] if known is not None else await self._converse(attempt, read)
+            if known is not None:
+                return known[0]
+            if self._batches is not None:
+                attempt.left = await self._spending.adopt(key, attempt.bill)
+            return await self._converse(attempt, read)
         finally:
             await self._ledger.release(key)
 
@@ -237,7 +223,7 @@ class Client:
             response = await self._retry(attempt, read)
             if response.problem is None:
                 return response.value  # type: ignore[return-value]
-            attempt.kind = _remedy(response, done)
+            attempt.kind = remedy(response, done)
             done.add(attempt.kind)
             if attempt.kind == "longer":
                 attempt.max_tokens *= _MORE_ROOM
@@ -253,7 +239,7 @@ class Client:
         other: ResponseFormat | None = None
         while True:
             try:
-                response = await self._call(attempt, model, transport, other, read)
+                response = await self._next(attempt, model, transport, other, read)
             except CallError as error:
                 if attempt.last and self._cut_short(attempt, error):
                     raise self._over(attempt, model, cut_short=True) from error
@@ -292,6 +278,16 @@ class Client:
         if troubles == ATTEMPTS or wait >= self._seconds_left(attempt):
             raise NoUsableReply(error.code, _last_of(attempt, error)) from error
         await asyncio.sleep(wait)
+
+    async def _next(
+        self, attempt: Attempt, model: Availability, transport: Transport, other: ResponseFormat | None,
+        read: Callable[[str], T],
+    ) -> Response[T]:  # fmt: skip
+        """The next call: the first in a batch, where the run wants that or an earlier process has left it in one."""
+        while self._batches is not None and (attempt.left or attempt.batched):
+            with suppress(Unsent):
+                return await self._in_batch(attempt, model, self._batches, read)
+        return await self._call(attempt, model, transport, other, read)
 
     async def _call(
         self,
@@ -339,6 +335,56 @@ class Client:
                 await self._spending.end(call_id, status, most, attempt.bill, purchase, reply, result)
         finally:
             model.queue.leave(ticket, signal, wait)
+
+    async def _in_batch(
+        self, attempt: Attempt, model: Availability, batches: Batches, read: Callable[[str], T]
+    ) -> Response[T]:
+        """The first call, in a batch; it waits as long as it takes, and the clock of the question does not run.
+
+        Raises:
+            Unsent: the call that was left in a batch was not worked on; there is none now.
+        """
+        purchase, left = replace(attempt.purchase, in_batch=True), attempt.left
+        if left is None:
+            self._check(attempt, model, purchase)
+            attempt.response_format = self._formats_of(attempt).first()
+            with batches.place(attempt.model) as place:
+                described = {**_described(attempt), "batch": place.batch}
+                call_id, most = await self._spending.permit(described, purchase, attempt.bill, lambda: 0.0)
+                line = _line(call_id, attempt)
+                place.take(line)
+        else:
+            attempt.response_format = ResponseFormat(left.format)
+            call_id, most, place = left.call_id, left.most_usd, batches.left(attempt.model, left)
+            line = _line(call_id, attempt)
+        attempt.left, attempt.batched, attempt.calls = None, attempt.batched and left is not None, attempt.calls + 1
+        reply: Reply | None = None
+        status: CallStatus = "error"
+        outcome: Mapping[str, Any] | None = None
+        try:
+            reply = await batches.reply(place, line)
+            response = parse(reply, read, plain=not attempt.request.schema)
+            model.reply()
+            status, outcome = _success(response)
+            return response
+        except StillOpen as error:
+            raise BudgetUsedUp(str(error)) from error
+        except Unsent as error:
+            outcome = {"code": "unsent", "message": str(error), "cost_usd": 0.0}
+            if left is None:
+                raise Unavailable(str(error)) from error
+            attempt.calls -= 1
+            raise
+        except asyncio.CancelledError as error:
+            outcome = None if place.sent else {**_failure(error), "cost_usd": 0.0}
+            raise
+        except Exception as error:
+            outcome = _failure(error)
+            raise
+        finally:
+            # What still waits in its batch has not ended.
+            if outcome is not None:
+                await self._spending.end(call_id, status, most, attempt.bill, purchase, reply, outcome)
 
     def _check(self, attempt: Attempt, model: Availability, purchase: Purchase) -> None:
         if model.given_up:
@@ -399,70 +445,28 @@ class Client:
         return self._limits.deadline_s - gone
 
 
-async def every(*asked: Awaitable[T]) -> list[T]:
-    """The replies to several questions, once all have ended: what is in flight is paid for, and is to be kept.
+@dataclass(frozen=True, slots=True)
+class Batched:
+    """Asks as its client does, in batches where the run wants them."""
 
-    Raises:
-        Exception: the first, in the order of the questions.
-    """
-    found = await asyncio.gather(*asked, return_exceptions=True)
-    for one in found:
-        if isinstance(one, BaseException):
-            raise one
-    return [one for one in found if not isinstance(one, BaseException)]
+    client: Client
 
+    async def ask(self, model: ModelRef, request: Request, read: Callable[[str], T], bill: Bill) -> T:
+        """See `Client.ask`."""
+        return await self.client.ask(model, request, read, bill, batched=True)
 
-def parse(reply: Reply, read: Callable[[str], T], *, plain: bool = False) -> Response[T]:
-    """What `read` makes of a reply; `plain`: of one that is any text, which may end wherever its room did.
-
-    Raises:
-        CallError: there is nothing to read.
-
-    >>> reply = Reply('{"score": 1', "length", 10, 5, "m", "")
-    >>> from answerkey.metrics_core.llm.reply import read_object
-    >>> parse(reply, read_object).problem.code
-    'truncated'
-    """
-    if reply.finish_reason == "content_filter":
-        raise CallError("permanent", "content_filter", "the provider's filter stopped the reply")
-    said = cut(one_line(reply.text), _LONGEST_SHOWN)
-    if reply.kind == "refusal" and not plain:
-        raise CallError("permanent", "refused_by_model", f"the model declines to answer: {said}")
-    if reply.kind in _NO_ANSWER:
-        problem = Unreadable(*_NO_ANSWER[reply.kind])
-        if not plain:
-            return Response(reply, None, problem)
-        if reply.finish_reason != "length":
-            raise CallError("permanent", problem.code, problem.message)
-        return parse(replace(reply, text="", kind="text"), read, plain=True)
-    if not reply.text.strip() and reply.finish_reason != "length":
-        raise CallError("trouble", "empty_reply", "the reply is empty")
-    try:
-        value = read(reply.text)
-        if not plain and reply.finish_reason == "length" and reply.text.rpartition("}")[2].strip("` \n"):
-            # What was cut off may have been the real object, and what was read only a quotation.
-            raise Unreadable("truncated", "the reply went on after its JSON object and was cut off")
-    except Unreadable as problem:
-        return Response(reply, None, problem)
-    return Response(reply, value, None)
-
-
-def _remedy(response: Response[T], done: set[str]) -> str:
-    problem = response.problem
-    assert problem is not None
-    if problem.code in ("tool_call", "only_thoughts") and len(done) > 1:
-        raise NoUsableReply(problem.code, problem.message)
-    cut_off = problem.code == "truncated" or response.reply.finish_reason == "length"
-    if cut_off and problem.repairable and "longer" not in done:
-        return "longer"
-    if problem.repairable and "repair" not in done:
-        return "repair"
-    raise NoUsableReply(problem.code, problem.message)
+    async def knows(self, request: Request, read: Callable[[str], T]) -> bool:
+        """See `Client.knows`."""
+        return await self.client.knows(request, read)
 
 
 def _after_thoughts(request: Request, read: Callable[[str], T]) -> Callable[[str], T]:
     """Reads what follows the thoughts of a reply, where the reply is to be an object."""
     return (lambda reply: read(without_thoughts(reply, request.user))) if request.schema else read
+
+
+def _line(call_id: str, attempt: Attempt) -> Line:
+    return Line(call_id, attempt.messages, attempt.response_format.settings(attempt.request, attempt.max_tokens))
 
 
 def _described(attempt: Attempt) -> dict[str, Any]:

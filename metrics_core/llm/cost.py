@@ -86,7 +86,7 @@ class CostCounter:
         """How many will be made."""
         return len(self._seen) - self._known
 
-    def add(self, call: ExpectedCall) -> bool:
+    def add(self, call: ExpectedCall, *, in_batch: bool = False) -> bool:
         """One more call, unless the same request was added before. Returns whether it will be made."""
         key, request = call.request.key, call.request
         if key in self._seen:
@@ -97,11 +97,11 @@ class CostCounter:
             return False
         tokens_in = _prompt_tokens(call.model, request.system) + count_tokens(call.model, request.user)
         self._tokens_in, self._tokens_out = self._tokens_in + tokens_in, self._tokens_out + call.tokens_out
-        price = abilities(call.model.model).price
+        price = abilities(call.model.model).prices(in_batch=in_batch)
         if self._cost is None or price is None:
             self._cost = None
         else:
-            self._cost += tokens_in * price[0] + call.tokens_out * price[1]
+            self._cost += tokens_in * price[0] + call.tokens_out * price[2]
         return True
 
     def cost(self, name: str, samples: int, offline: int = 0, probes: int = 0) -> Cost:

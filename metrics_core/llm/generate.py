@@ -16,13 +16,14 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import NO_ACCESS, NO_LIMITS, Access, CallLimits
 from answerkey.metrics_core.llm.availability import Unavailable
-from answerkey.metrics_core.llm.client import Client, NoUsableReply
+from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.cost import Cost, CostCounter, ExpectedCall, known_replies
 from answerkey.metrics_core.llm.ledger import Origin
 from answerkey.metrics_core.llm.litellm import abilities, check
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable
 from answerkey.metrics_core.llm.request import Request
+from answerkey.metrics_core.llm.response import NoUsableReply
 from answerkey.metrics_core.llm.spending import Bill, BudgetUsedUp
 from answerkey.metrics_core.text import is_blank
 

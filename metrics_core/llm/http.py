@@ -84,7 +84,9 @@ def _trusted() -> ssl.SSLContext | bool:
     return ssl.create_default_context(cafile=next(file for file in files if os.path.isfile(file)))
 
 
-async def exchange(method: str, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
+async def exchange(
+    method: str, url: str, headers: Mapping[str, str], body: bytes, most_bytes: int = MOST_BYTES
+) -> Answer:
     """Send a request and read all of its answer, whatever its status.
 
     Raises:
@@ -104,16 +106,16 @@ async def exchange(method: str, url: str, headers: Mapping[str, str], body: byte
             found = {name.lower(): value for name, value in response.headers.items()}
             if response.status in _REDIRECTS:
                 raise _sent_on(url, found.get("location", ""))
-            return Answer(response.status, found, await _read(response, found.get("content-encoding", "")))
+            return Answer(response.status, found, await _read(response, found.get("content-encoding", ""), most_bytes))
     except (aiohttp.ClientError, OSError) as error:
         if isinstance(error, TimeoutError):
             raise
         raise CallError("trouble", "connection", f"{type(error).__name__}: {error}") from error
 
 
-async def _read(response: aiohttp.ClientResponse, encoding: str) -> bytes:
-    if (response.content_length or 0) > MOST_BYTES:
-        raise _too_long()
+async def _read(response: aiohttp.ClientResponse, encoding: str, most_bytes: int) -> bytes:
+    if (response.content_length or 0) > most_bytes:
+        raise _too_long(most_bytes)
     unpacker = None if encoding.lower() in ("", "identity") else zlib.decompressobj(_GZIP_OR_ZLIB)
     pieces, size, came = [], 0, 0
     try:
@@ -121,18 +123,18 @@ async def _read(response: aiohttp.ClientResponse, encoding: str) -> bytes:
             came += len(piece)
             data = piece
             if unpacker is not None:
-                data = unpacker.decompress(piece, MOST_BYTES + 1 - size)
+                data = unpacker.decompress(piece, most_bytes + 1 - size)
             pieces.append(data)
             size += len(data)
-            if max(size, came) > MOST_BYTES:
-                raise _too_long()
+            if max(size, came) > most_bytes:
+                raise _too_long(most_bytes)
     except zlib.error as error:
         raise CallError("trouble", "connection", f"the server's answer cannot be unpacked ({encoding})") from error
     return b"".join(pieces)
 
 
-def _too_long() -> CallError:
-    return CallError("permanent", "too_large", f"the server's answer is longer than {MOST_BYTES // 2**20} MiB")
+def _too_long(most_bytes: int) -> CallError:
+    return CallError("permanent", "too_large", f"the server's answer is longer than {most_bytes // 2**20} MiB")
 
 
 def _sent_on(url: str, location: str) -> CallError:
@@ -158,25 +160,27 @@ def _proxy_of(url: str) -> str | None:
     return proxy if "://" in proxy else f"http://{proxy}"
 
 
-_rehearsal: ContextVar[list[httpx.Request] | None] = ContextVar("rehearsal", default=None)
-
-
-@contextmanager
-def rehearsed() -> Iterator[list[httpx.Request]]:
-    """What a `Carrier` is given in this context goes nowhere: it is kept, and answered with a word."""
-    requests: list[httpx.Request] = []
-    token = _rehearsal.set(requests)
-    try:
-        yield requests
-    finally:
-        _rehearsal.reset(token)
-
-
 _SAID = (
     b'{"id": "1", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0, "finish_reason": '
     b'"stop", "message": {"role": "assistant", "content": "yes"}}], "usage": {"prompt_tokens": 1, "completion_tokens": '
     b'1, "total_tokens": 2}}'
 )
+
+
+_A_WORD = Answer(200, {"content-type": "application/json"}, _SAID)
+
+_rehearsal: ContextVar[tuple[list[httpx.Request], Answer] | None] = ContextVar("rehearsal", default=None)
+
+
+@contextmanager
+def rehearsed(answer: Answer = _A_WORD) -> Iterator[list[httpx.Request]]:
+    """What a `Carrier` is given in this context goes nowhere: it is kept, and answered with this."""
+    requests: list[httpx.Request] = []
+    token = _rehearsal.set((requests, answer))
+    try:
+        yield requests
+    finally:
+        _rehearsal.reset(token)
 
 
 class Carrier(httpx.AsyncBaseTransport):
@@ -186,8 +190,9 @@ class Carrier(httpx.AsyncBaseTransport):
         """See httpx."""
         body = await request.aread()
         if (rehearsal := _rehearsal.get()) is not None:
-            rehearsal.append(request)
-            return httpx.Response(200, headers={"content-type": "application/json"}, content=_SAID, request=request)
+            requests, given = rehearsal
+            requests.append(request)
+            return httpx.Response(given.status, headers=given.headers, content=given.body, request=request)
         answer = await exchange(request.method, str(request.url), request.headers, body)
         # Its length and packing were those of the bytes that came.
         headers = {name: value for name, value in answer.headers.items() if name not in _OF_THE_BYTES}

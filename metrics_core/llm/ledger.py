@@ -25,6 +25,9 @@ DAMAGED = "damaged"
 """The code of a call whose reply is not the one that was written down."""
 
 CallStatus = Literal["usable", "unreadable", "error"]
+Format = Literal["json_schema", "json_object", "text"]
+"""How the format of a reply is asked for, from the strictest: a schema that the server enforces; any JSON object; the
+words of the prompt alone."""
 Permit = Literal["go", "wait", "max_calls", "max_cost", "max_cost_total"]
 
 _log = logging.getLogger("answerkey")
@@ -133,7 +136,7 @@ class BatchedCall:
     """
 
     call_id: str
-    format: str
+    format: Format
     most_usd: float
     batch: str
     sent_at: float | None

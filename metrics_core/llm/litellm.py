@@ -24,6 +24,8 @@ from answerkey.metrics_core.llm.transport import CallError, Reply, reply_of, sec
 if TYPE_CHECKING:
     import httpx
 
+    from answerkey.metrics_core.llm.http import Answer
+
 _TRANSIENT = frozenset((408, 409, 425, 500, 502, 503, 504, 520, 522, 524, 529))
 _FATAL = frozenset((401, 402, 403, 404))
 _FORMAT_WORDS = re.compile(r"response_format|json_schema|json_object|structured.output", re.IGNORECASE)
@@ -53,6 +55,8 @@ def litellm() -> Any:
 def _quiet() -> tuple[Any, ContextVar[bool] | None]:
     # Otherwise the import asks the network for prices.
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    # And the first call to Anthropic asks it for names of headers.
+    os.environ.setdefault("LITELLM_LOCAL_ANTHROPIC_BETA_HEADERS", "True")
     import litellm as module
 
     # Otherwise it logs two lines per call wherever more than warnings are shown.
@@ -120,6 +124,15 @@ class LiteLLM:
         with rehearsed() as requests, suppress(Exception):
             await _complete(model, messages, settings, _REHEARSAL_S)
         return requests
+
+    async def replay(
+        self, answer: Answer, model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any]
+    ) -> Reply:
+        """What `send` would return, had its request had this answer. Nothing is sent."""
+        from answerkey.metrics_core.llm.http import rehearsed
+
+        with rehearsed(answer):
+            return await self.send(model, messages, settings, _REHEARSAL_S)
 
 
 async def _complete(model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any], timeout_s: float) -> Any:
@@ -242,12 +255,20 @@ class Abilities:
     """What litellm knows about a model. Prices are in dollars per token, None if unknown.
 
     `price`: of what is asked, and of what is replied. `cached_price`: of what is asked and was in the provider's cache.
+    `batch_price`, `batch_cached_price`: the same in a batch; where the provider names none, it is as on its own.
     `parameters`: those of a call that it accepts; litellm leaves the others out.
     """
 
     price: tuple[float, float] | None
     parameters: frozenset[str]
     cached_price: float | None = None
+    batch_price: tuple[float, float] | None = None
+    batch_cached_price: float | None = None
+
+    def prices(self, *, in_batch: bool) -> tuple[float, float, float] | None:
+        """Of what is asked, of what is asked and was in the cache, and of what is replied; None: unknown."""
+        price, cached = (self.batch_price, self.batch_cached_price) if in_batch else (self.price, self.cached_price)
+        return None if price is None else (price[0], price[0] if cached is None else cached, price[1])
 
     @property
     def takes_format(self) -> bool:
@@ -271,10 +292,19 @@ def abilities(model: str, noun: str = "model") -> Abilities:
         ) from error
     known = library.get_supported_openai_params(model=name, custom_llm_provider=provider) or []
     listed = library.model_cost.get(model) or library.model_cost.get(name) or {}
-    asked, answered = listed.get("input_cost_per_token"), listed.get("output_cost_per_token")
-    price = None if asked is None or answered is None else (float(asked), float(answered))
-    cached = listed.get("cache_read_input_token_cost")
-    return Abilities(price, frozenset(known), None if cached is None else float(cached))
+
+    def dollars(name: str) -> float | None:
+        found = listed.get(name)
+        return None if found is None else float(found)
+
+    def pair(kind: str = "") -> tuple[float, float] | None:
+        asked, answered = dollars(f"input_cost_per_token{kind}"), dollars(f"output_cost_per_token{kind}")
+        return None if asked is None or answered is None else (asked, answered)
+
+    price, cached = pair(), dollars("cache_read_input_token_cost")
+    return Abilities(
+        price, frozenset(known), cached, pair("_batches") or price, dollars("cache_read_input_token_cost_batches")
+    )
 
 
 @cache

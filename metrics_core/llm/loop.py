@@ -13,17 +13,20 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Seque
 from concurrent.futures import wait
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import cache
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.async_ledger import AsyncLedger
+from answerkey.metrics_core.llm.batch import Batches, BatchService
 from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.litellm import abilities
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.rate_limit import AdaptiveLimit, Queue
 from answerkey.metrics_core.llm.response_format import FormatNegotiation
-from answerkey.metrics_core.llm.transport import Transport
 from answerkey.metrics_core.sample import content_hash
+
+if TYPE_CHECKING:
+    from answerkey.metrics_core.llm.chat_completions import ChatCompletions
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -77,20 +80,25 @@ async def connect(access: Access, limits: CallLimits, noun: str, check: Callable
     `check` raises before the first call if the models cannot be called. It imports litellm, which takes seconds, so
     it is not called if the ledger has all replies. `noun` is what messages call the model.
     """
-    waiting: dict[ModelRef, asyncio.Task[Transport]] = {}
+    waiting: dict[ModelRef, asyncio.Task[ChatCompletions]] = {}
 
-    async def prepared(model: ModelRef) -> Transport:
+    async def prepared(model: ModelRef) -> ChatCompletions:
         # In a thread, so that calls to other models go on meanwhile.
         transport, session = await asyncio.to_thread(_transport, check)
         await stack.enter_async_context(session)
         await transport.prepare(model)
         return transport
 
-    async def transports(model: ModelRef) -> Transport:
+    async def transports(model: ModelRef) -> ChatCompletions:
         if model not in waiting:
             waiting[model] = asyncio.create_task(prepared(model))
         # One that is cancelled leaves it to the others.
         return await asyncio.shield(waiting[model])
+
+    async def services(model: ModelRef) -> BatchService:
+        from answerkey.metrics_core.llm.batch_service import service_of
+
+        return await service_of(model, await transports(model))
 
     def queues(model: ModelRef) -> Queue:
         return queue_of(model, limits)
@@ -98,14 +106,16 @@ async def connect(access: Access, limits: CallLimits, noun: str, check: Callable
     async with AsyncExitStack() as stack:
         ledger = await AsyncLedger.open(access.ledger)
         stack.push_async_callback(ledger.close)
+        batches = Batches(ledger, services, wait=limits.batch, poll_s=limits.poll_s, stopped=access.stopped)
+        stack.push_async_callback(batches.close)
         try:
-            yield Client(ledger, access, limits, noun, transports, queues, formats_of)
+            yield Client(ledger, access, limits, noun, transports, queues, formats_of, batches)
         finally:
             for task in waiting.values():
                 task.cancel()
 
 
-def _transport(check: Callable[[], None]) -> tuple[Transport, AbstractAsyncContextManager[object]]:
+def _transport(check: Callable[[], None]) -> tuple[ChatCompletions, AbstractAsyncContextManager[object]]:
     """What carries calls, and the session that it uses."""
     from answerkey.metrics_core.llm.chat_completions import ChatCompletions
     from answerkey.metrics_core.llm.http import opened

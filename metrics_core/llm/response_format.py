@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
+from answerkey.metrics_core.llm.ledger import Format
 from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.llm.transport import CallError
-
-Format = Literal["json_schema", "json_object", "text"]
-"""From the strictest: a schema that the server enforces; any JSON object; the words of the prompt alone."""
 
 _FORMATS: tuple[Format, ...] = get_args(Format)
 

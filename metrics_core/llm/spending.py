@@ -11,7 +11,7 @@ from typing import Any
 
 from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.async_ledger import AsyncLedger
-from answerkey.metrics_core.llm.ledger import MAY_BE_PAID, Budget, CallStatus
+from answerkey.metrics_core.llm.ledger import MAY_BE_PAID, BatchedCall, Budget, CallStatus
 from answerkey.metrics_core.llm.litellm import abilities
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.request import Message
@@ -30,7 +30,8 @@ _log = logging.getLogger("answerkey")
 
 
 class BudgetUsedUp(Exception):
-    """The model was not asked, because the run has spent what it may spend, or was cancelled."""
+    """The model was not asked, because the run has spent what it may spend or was cancelled, or the question waits in a
+    batch already."""
 
 
 @dataclass(slots=True)
@@ -77,6 +78,7 @@ class Purchase:
         size: bytes of its messages.
         max_tokens: that the reply may have.
         longer: whether it is made because the reply before was cut off.
+        in_batch: whether it goes in a batch, which has prices of its own.
 
     >>> Purchase.of(ModelRef("openai/m"), "p@1", [{"role": "user", "content": "Hi"}], max_tokens=5).size
     2
@@ -87,6 +89,7 @@ class Purchase:
     size: int
     max_tokens: int
     longer: bool = False
+    in_batch: bool = False
 
     @classmethod
     def of(
@@ -97,25 +100,24 @@ class Purchase:
 
     def most_usd(self) -> float | None:
         """What it may cost at most, in dollars, by the replies so far; None if the price is unknown."""
-        price = abilities(self.model.model).price
+        price = abilities(self.model.model).prices(in_batch=self.in_batch)
         if price is None:
             return None
         seen = _lengths.get((self.model.label, self.prompt), _Lengths())
         tokens_in, tokens_out = seen.most(self.size, self.max_tokens, longer=self.longer)
-        return tokens_in * price[0] + tokens_out * price[1]
+        return tokens_in * price[0] + tokens_out * price[2]
 
     def cost_usd(self, reply: Reply) -> float | None:
         """What a reply cost, in dollars, at the price of the model that was asked.
 
         None if that is unknown, or the number of tokens: a server may leave it out, or say what cannot be.
         """
-        known = abilities(self.model.model)
-        if known.price is None or not self._believable(reply):
+        price = abilities(self.model.model).prices(in_batch=self.in_batch)
+        if price is None or not self._believable(reply):
             return None
         tokens_in, tokens_out = reply.tokens_in or 0, reply.tokens_out or 0
         cached = min(reply.cached_tokens or 0, tokens_in)
-        cached_price = known.price[0] if known.cached_price is None else known.cached_price
-        return (tokens_in - cached) * known.price[0] + cached * cached_price + tokens_out * known.price[1]
+        return (tokens_in - cached) * price[0] + cached * price[1] + tokens_out * price[2]
 
     def learn(self, reply: Reply) -> None:
         """How long a reply was, for later calls."""
@@ -212,6 +214,18 @@ class Spending:
             if permit != "wait":
                 self._too_dear = min(self._too_dear, 0.0 if permit == "max_calls" else most or 0.0)
             raise BudgetUsedUp(self._used_up)
+
+    async def adopt(self, key: str, bill: Bill) -> BatchedCall | None:
+        """The call for a claimed request that was left in a batch, counted as one of this run; None: there is none.
+
+        Raises:
+            LedgerError: the ledger cannot be used.
+        """
+        found = await self._ledger.adopt(key, self._budget.run)
+        if found is not None:
+            for one in (bill, self.total):
+                one.calls += 1
+        return found
 
     async def end(
         self, call_id: str, status: CallStatus, most: float | None, bill: Bill, purchase: Purchase, reply: Reply | None,

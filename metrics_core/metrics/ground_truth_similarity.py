@@ -23,11 +23,12 @@ from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
 from answerkey.metrics_core.judges.known_answers import FACTS
 from answerkey.metrics_core.judges.probes import Probe
 from answerkey.metrics_core.judges.prompt import Prompt
-from answerkey.metrics_core.llm.client import Asker, every
+from answerkey.metrics_core.llm.client import Asker
 from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable
 from answerkey.metrics_core.llm.request import Request
+from answerkey.metrics_core.llm.response import every
 from answerkey.metrics_core.llm.spending import Bill
 from answerkey.metrics_core.measurement import Outcome, Scored
 from answerkey.metrics_core.metric import Field, degenerate

@@ -14,11 +14,12 @@ from answerkey.metrics_core.judges.judge_metric import request
 from answerkey.metrics_core.judges.model_metric import ModelMetric
 from answerkey.metrics_core.judges.prompt import Prompt, load_prompt
 from answerkey.metrics_core.judges.votes import SPREAD
-from answerkey.metrics_core.llm.client import Asker, every
+from answerkey.metrics_core.llm.client import Asker
 from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable, read_object, reason_of
 from answerkey.metrics_core.llm.request import Request
+from answerkey.metrics_core.llm.response import every
 from answerkey.metrics_core.llm.spending import Bill
 from answerkey.metrics_core.measurement import Outcome, Scored, Undefined
 from answerkey.metrics_core.metric import BLANK_ANSWER, NO_QUESTION, Field

@@ -312,9 +312,10 @@ def what_it_costs(models: Sequence[str], limits: CallLimits, estimates: Sequence
     limited += [dollars(limits.max_cost_usd)] if limits.max_cost_usd is not None else []
     total = limits.max_cost_total_usd
     limited += [f"{dollars(total)} a month for all runs together"] if total is not None else []
+    how = " as a batch" if limits.batch else ""
     return (
         f"{', '.join(models)} will be asked {calls:,} times ({known:,} replies are in the ledger), about "
-        f"{price(total_usd(estimates))}; limit: {' and '.join(limited) or 'none'}"
+        f"{price(total_usd(estimates))}{how}; limit: {' and '.join(limited) or 'none'}"
     )
 
 

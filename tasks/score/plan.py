@@ -32,6 +32,9 @@ MAX_SHARDS = 40
 _SHARD_ROWS: Mapping[Kind, int] = {"lexical": 5_000, "semantic": 2_000, "judge": 500}
 """Fewer, where an answer takes longer: microseconds for words, milliseconds for a model, seconds for a judge."""
 
+_BATCH_ROWS = 10_000
+"""What a judge gets as a batch: the shards of a run wait one after the other, each up to a day, if they are many."""
+
 _SQL = statements(__name__)
 _GROUP_ROWS = 2_048
 """The fewest that DuckDB writes."""
@@ -82,7 +85,7 @@ def plan(
         if kind == "judge":
             folder = home.shared_name(out / folder)
         scored = portable(_of_run(metric, need.n_todo))
-        size = _shard_size(need.n_todo, _SHARD_ROWS[kind], share)
+        size = _shard_size(need.n_todo, _BATCH_ROWS if scored.all_at_once else _SHARD_ROWS[kind], share)
         shards += [
             Shard(
                 scored, address, todo, first, count, f"{folder}/{first}-{first + count}.parquet", need.places,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +119,8 @@ def score_shard(shard: Shard, api_key: str | None = None, stopped: Callable[[], 
 
 
 def _measured(shard: Shard, metric: Metric, stopped: Callable[[], bool] | None) -> Iterator[list[Measurement]]:
-    for samples in samples_of(shard):
+    batches = samples_of(shard)
+    for samples in [list(chain.from_iterable(batches))] if metric.all_at_once else batches:
         found = measured(metric, samples)
         # Of a run that was cancelled there are questions that were not asked.
         if stopped is not None and stopped():

@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from tests.judge_batches import BatchServer
 from tests.judge_server import Body, JudgeServer, agreeable, data_of
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -72,6 +73,24 @@ def means(result: subprocess.CompletedProcess[str]) -> dict[tuple[str, str], flo
         for report in json.loads(result.stdout)
         for score in report["scores"]
     }
+
+
+def test_a_batch_at_half_the_price_is_in_the_report(evaluate: Cli, home: Path) -> None:
+    with BatchServer(brain) as server:
+        batch = ("--batch", "--batch-poll", "0.05")
+        alone, expected = (evaluate("--dry-run", "--json", *how, url=server.url) for how in ((), batch))
+        assert "as a batch; no judge was asked" in expected.stderr
+        costs = [[cost["cost_usd"] for cost in json.loads(found.stdout)] for found in (alone, expected)]
+        assert [2 * cost for cost in costs[1]] == pytest.approx(costs[0])
+        done = evaluate("--json", *batch, url=server.url)
+        assert done.returncode == 0, done.stderr
+        assert (server.worked_on, server.direct) == (N_MATCH + N_SIMILARITY, [])
+    assert means(done)["new", "meaning_match.match"] == 0.75
+    reports = json.loads(done.stdout)
+    assert {(report["status"], report["message"]) for report in reports} == {("COMPLETE", None)}
+    spent = reports[0]["manifest"]["judge"]
+    [(paid,)] = query(home, "SELECT sum(cost_usd) FROM judge_calls")
+    assert (spent["calls"], spent["cost_usd"]) == (N_MATCH + N_SIMILARITY, pytest.approx(paid))
 
 
 def test_dry_run_then_little_money_then_enough_then_none_needed(

@@ -10,8 +10,8 @@ import pytest
 
 from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.availability import Availability, Unavailable
-from answerkey.metrics_core.llm.client import NoUsableReply
 from answerkey.metrics_core.llm.rate_limit import AdaptiveLimit, Queue
+from answerkey.metrics_core.llm.response import NoUsableReply
 from answerkey.metrics_core.llm.transport import CallError
 from tests.metrics_core.llm.virtual_time import Outcome, Server, about, ask
 

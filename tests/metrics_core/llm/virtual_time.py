@@ -14,9 +14,10 @@ from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import NO_LIMITS, Access, CallLimits
 from answerkey.metrics_core.llm.async_ledger import AsyncLedger
 from answerkey.metrics_core.llm.availability import Unavailable
-from answerkey.metrics_core.llm.client import Client, NoUsableReply
+from answerkey.metrics_core.llm.client import Client
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.request import Message, Request
+from answerkey.metrics_core.llm.response import NoUsableReply
 from answerkey.metrics_core.llm.response_format import FormatNegotiation
 from answerkey.metrics_core.llm.spending import Bill, BudgetUsedUp
 from answerkey.metrics_core.llm.transport import CallError, Reply

@@ -13,8 +13,8 @@ from answerkey.metrics_core.judges.judge_metric import check, request
 from answerkey.metrics_core.llm import client
 from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
-from answerkey.metrics_core.llm.client import NoUsableReply
 from answerkey.metrics_core.llm.reply import ReplyScore, read_scores
+from answerkey.metrics_core.llm.response import NoUsableReply
 from answerkey.metrics_core.llm.spending import Bill
 from answerkey.metrics_core.metrics.meaning_match import PROMPT, Guideline
 from tests.judge_server import Body, JudgeServer, Reply, data_of

@@ -1,0 +1,283 @@
+"""The batch endpoints of providers: files and batches as OpenAI has them, message batches as Anthropic has them.
+
+How a line looks and how its reply is read is up to the transport: both are as in a call of its own. Here is no retry,
+and no ledger.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol
+
+from answerkey.metrics_core.llm.batch import BatchService, BatchState, Line
+from answerkey.metrics_core.llm.http import Answer, exchange
+from answerkey.metrics_core.llm.litellm import error_of, provider_of
+from answerkey.metrics_core.llm.model import ModelRef
+from answerkey.metrics_core.llm.request import Message
+from answerkey.metrics_core.llm.transport import CallError, Reply, without_secrets
+from answerkey.metrics_core.llm.untrusted import quoted
+
+BATCHING = frozenset(("openai", "hosted_vllm", "lm_studio", "llamafile", "anthropic"))
+"""The providers, as litellm names them, whose batch endpoints are known here."""
+
+_MOST_RESULTS = 512 * 2**20
+_QUICK_S, _LONG_S = 60.0, 900.0
+"""For one look, and for what carries all lines."""
+_EARLY_S, _LATE_S = 300.0, 3_600.0
+"""How far the clocks of two machines may differ, and how long it may take to send a batch."""
+_PAGE = 100
+
+_OPENAI_PATH, _ANTHROPIC_PATH = "/chat/completions", "/v1/messages"
+_STATUS_OF_ERROR = {
+    "invalid_request_error": 400, "authentication_error": 401, "billing_error": 402, "permission_error": 403,
+    "not_found_error": 404, "request_too_large": 413, "rate_limit_error": 429, "timeout_error": 504,
+    "overloaded_error": 529,
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A request as a transport would send it."""
+
+    url: str
+    headers: Mapping[str, str]
+    body: Mapping[str, Any]
+
+
+class LineTransport(Protocol):
+    """What a transport does for lines of a batch."""
+
+    async def written(self, model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any]) -> Written:
+        """The request that `send` would make. Nothing is sent.
+
+        Raises:
+            CallError: it cannot be made.
+        """
+
+    async def read(
+        self, answer: Answer, model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any]
+    ) -> Reply:
+        """What `send` would return, had its request had this answer.
+
+        Raises:
+            CallError: as `send`.
+        """
+
+
+async def service_of(model: ModelRef, transport: LineTransport) -> BatchService:
+    """The batch service of a model.
+
+    Raises:
+        CallError: there is none.
+    """
+    asked = await transport.written(model, [{"role": "user", "content": "Hello"}], {"max_tokens": 1})
+    address, _, query = asked.url.partition("?")
+    if not query and provider_of(model.model) == "anthropic" and address.endswith(_ANTHROPIC_PATH):
+        return AnthropicBatches(model, transport, address, asked.headers)
+    if not query and provider_of(model.model) in BATCHING and address.endswith(_OPENAI_PATH):
+        return OpenAIBatches(model, transport, address.removesuffix(_OPENAI_PATH), asked.headers)
+    raise CallError("fatal", "no_batches", f"{model.label} has no batch endpoint that is known")
+
+
+class _Service:
+    """What the services share: requests, and the names of lines, which say to which batch they belong."""
+
+    def __init__(self, model: ModelRef, transport: LineTransport, address: str, headers: Mapping[str, str]) -> None:
+        self._model, self._transport, self._address = model, transport, address
+        own = ("content-type", "content-length", "accept-encoding", "host")
+        self._headers = {name: value for name, value in headers.items() if name.lower() not in own}
+
+    async def reply(self, line: Line, answer: Answer) -> Reply:
+        """See `BatchService`."""
+        return await self._transport.read(answer, self._model, line.messages, line.settings)
+
+    async def _asked(self, method: str, url: str, body: bytes = b"", kind: str = "", seconds: float = _QUICK_S) -> str:
+        headers = {**self._headers, "content-type": kind} if kind else self._headers
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await exchange(method, url, headers, body, most_bytes=_MOST_RESULTS)
+        except TimeoutError as error:
+            raise CallError("trouble", "timeout", f"no answer within {seconds:g} s") from error
+        text = answer.body.decode("utf-8", "replace")
+        if not 200 <= answer.status < 300:
+            raise error_of(answer.status, answer.headers, text, self._model, seconds)
+        return text
+
+    async def _object(self, method: str, url: str, body: bytes = b"", kind: str = "") -> dict[str, Any]:
+        text = await self._asked(method, url, body, kind, _LONG_S if body else _QUICK_S)
+        try:
+            found = json.loads(text)
+        except (ValueError, RecursionError):
+            found = None
+        if not isinstance(found, dict):
+            said = quoted(without_secrets(text, self._model))
+            raise CallError("trouble", "http_500", f"the server's answer is no JSON object: {said}")
+        return found
+
+    async def _lines(self, url: str) -> list[dict[str, Any]]:
+        text = await self._asked("GET", url, seconds=_LONG_S)
+        try:
+            return [json.loads(line) for line in text.split("\n") if line.strip()]
+        except (ValueError, RecursionError) as error:
+            raise CallError("trouble", "http_500", "the results of the batch are no JSON lines") from error
+
+
+class OpenAIBatches(_Service):
+    """Files and batches: a file of requests is uploaded, a batch made of it, and its results are files again."""
+
+    async def send(self, batch: str, lines: Sequence[Line]) -> str:
+        """See `BatchService`."""
+        rows = []
+        for line in lines:
+            written = await self._transport.written(self._model, line.messages, line.settings)
+            row = {"custom_id": _name(batch, line), "method": "POST", "url": "/v1/chat/completions"}
+            rows.append(json.dumps({**row, "body": written.body}).encode())
+        body, kind = _form_data(batch, b"\n".join(rows) + b"\n")
+        file = await self._object("POST", f"{self._address}/files", body, kind)
+        asked = {
+            "input_file_id": file.get("id"), "endpoint": "/v1/chat/completions", "completion_window": "24h",
+            "metadata": {"answerkey": batch},
+        }  # fmt: skip
+        made = await self._object("POST", f"{self._address}/batches", json.dumps(asked).encode(), "application/json")
+        return _id_of(made)
+
+    async def find(self, batch: str, sent_at: float) -> tuple[str, bool]:
+        """See `BatchService`."""
+        after = ""
+        while True:
+            page = await self._object("GET", f"{self._address}/batches?limit={_PAGE}{after}")
+            found = [one for one in page.get("data") or () if isinstance(one, dict)]
+            for one in found:
+                if (one.get("metadata") or {}).get("answerkey") == batch:
+                    return _id_of(one), True
+            # The newest come first.
+            if not found or not page.get("has_more") or float(found[-1].get("created_at") or 0) < sent_at - _EARLY_S:
+                return "", True
+            after = f"&after={_id_of(found[-1])}"
+
+    async def look(self, provider_id: str) -> BatchState:
+        """See `BatchService`."""
+        found = await self._object("GET", f"{self._address}/batches/{provider_id}")
+        said, counts = str(found.get("status")), found.get("request_counts") or {}
+        errors = (found.get("errors") or {}).get("data") or [{}]
+        problem = str(errors[0].get("message") or "it was refused") if said == "failed" else ""
+        files = [found[name] for name in ("output_file_id", "error_file_id") if found.get(name)]
+        return BatchState(
+            said,
+            said in ("completed", "failed", "expired", "cancelled"),
+            int(counts.get("completed") or 0) + int(counts.get("failed") or 0),
+            without_secrets(problem, self._model),
+            tuple(f"{self._address}/files/{file}/content" for file in files),
+        )
+
+    async def results(self, state: BatchState, batch: str) -> dict[str, Answer]:
+        """See `BatchService`."""
+        answers = {}
+        for url in state.results:
+            for row in await self._lines(url):
+                response = row.get("response")
+                # One that was not worked on in time, or was cancelled, has an error and no response.
+                if isinstance(response, dict) and response.get("status_code"):
+                    answers[_call_id(batch, row)] = _answer(response["status_code"], response.get("body"))
+        return answers
+
+
+class AnthropicBatches(_Service):
+    """Message batches: one request makes the batch, and its results are at an address."""
+
+    async def send(self, batch: str, lines: Sequence[Line]) -> str:
+        """See `BatchService`."""
+        requests = []
+        for line in lines:
+            written = await self._transport.written(self._model, line.messages, line.settings)
+            params = {name: value for name, value in written.body.items() if name != "stream"}
+            requests.append({"custom_id": _name(batch, line), "params": params})
+        body = json.dumps({"requests": requests}).encode()
+        return _id_of(await self._object("POST", f"{self._address}/batches", body, "application/json"))
+
+    async def find(self, batch: str, sent_at: float) -> tuple[str, bool]:
+        """See `BatchService`. A batch has no name here before it has results: until then, none is certain."""
+        after, certain = "", True
+        while True:
+            page = await self._object("GET", f"{self._address}/batches?limit={_PAGE}{after}")
+            found = [one for one in page.get("data") or () if isinstance(one, dict)]
+            for one in found:
+                if not sent_at - _EARLY_S <= _seconds(one.get("created_at")) <= sent_at + _LATE_S:
+                    continue
+                if one.get("processing_status") != "ended":
+                    certain = False
+                elif any(_is_of(batch, row) for row in await self._lines(self._results(_id_of(one)))):
+                    return _id_of(one), True
+            if not found or not page.get("has_more") or _seconds(found[-1].get("created_at")) < sent_at - _EARLY_S:
+                return "", certain
+            after = f"&after_id={_id_of(found[-1])}"
+
+    def _results(self, provider_id: str) -> str:
+        # Not the address that the answer names: it may be another server's, and would get the key.
+        return f"{self._address}/batches/{provider_id}/results"
+
+    async def look(self, provider_id: str) -> BatchState:
+        """See `BatchService`."""
+        found = await self._object("GET", f"{self._address}/batches/{provider_id}")
+        said, counts = str(found.get("processing_status")), found.get("request_counts") or {}
+        done = sum(int(number or 0) for name, number in counts.items() if name != "processing")
+        return BatchState(said, said == "ended", done, results=(self._results(provider_id),))
+
+    async def results(self, state: BatchState, batch: str) -> dict[str, Answer]:
+        """See `BatchService`."""
+        answers = {}
+        for url in state.results:
+            for row in await self._lines(url):
+                result = row.get("result") or {}
+                if result.get("type") == "succeeded":
+                    answers[_call_id(batch, row)] = _answer(200, result.get("message"))
+                elif result.get("type") == "errored":
+                    error = result.get("error") or {}
+                    kind = (error.get("error") or error).get("type")
+                    answers[_call_id(batch, row)] = _answer(_STATUS_OF_ERROR.get(str(kind), 500), error)
+        return answers
+
+
+def _name(batch: str, line: Line) -> str:
+    return f"{batch}-{line.call_id}"
+
+
+def _is_of(batch: str, row: Mapping[str, Any]) -> bool:
+    return str(row.get("custom_id")).startswith(f"{batch}-")
+
+
+def _call_id(batch: str, row: Mapping[str, Any]) -> str:
+    return str(row.get("custom_id")).removeprefix(f"{batch}-")
+
+
+def _id_of(found: Mapping[str, Any]) -> str:
+    name = found.get("id")
+    if not isinstance(name, str) or not name:
+        raise CallError("trouble", "http_500", "the server's answer names no id")
+    return name
+
+
+def _answer(status: object, body: object) -> Answer:
+    return Answer(int(str(status)), {"content-type": "application/json"}, json.dumps(body).encode())
+
+
+def _seconds(when: object) -> float:
+    try:
+        return datetime.fromisoformat(str(when)).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def _form_data(batch: str, lines: bytes) -> tuple[bytes, str]:
+    """The upload of a file for a batch: its body, and the content type."""
+    boundary = f"answerkey-{batch}"
+    head = (
+        f'--{boundary}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n--{boundary}\r\n'
+        f'Content-Disposition: form-data; name="file"; filename="{boundary}.jsonl"\r\n'
+        "Content-Type: application/jsonl\r\n\r\n"
+    )
+    return head.encode() + lines + f"\r\n--{boundary}--\r\n".encode(), f"multipart/form-data; boundary={boundary}"

@@ -1,0 +1,111 @@
+"""A reply, and what is made of it: what it says, or why it cannot be read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from answerkey.metrics_core.llm.reply import Code, Unreadable
+from answerkey.metrics_core.llm.transport import CallError, Reply
+from answerkey.metrics_core.llm.untrusted import cut, one_line
+
+T = TypeVar("T")
+
+_LONGEST_SHOWN = 300
+_NO_ANSWER: Mapping[str, tuple[Code, str]] = {
+    "tool_call": ("tool_call", "the reply calls a tool, and none was offered"),
+    "thoughts": ("only_thoughts", "the reply ends within the thoughts, before any answer"),
+}
+"""Replies of a kind that holds no answer: their codes, and what is said of them. One is repaired once, in one way."""
+
+
+class NoUsableReply(Exception):
+    """A model was asked and gave nothing that can be used.
+
+    >>> str(NoUsableReply("timeout", "no reply within 60 s"))
+    'timeout: no reply within 60 s'
+    """
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code, self.message = code, message
+
+
+@dataclass(frozen=True, slots=True)
+class Response(Generic[T]):
+    """A reply, and either what it says or why it cannot be read."""
+
+    reply: Reply
+    value: T | None
+    problem: Unreadable | None
+
+
+def parse(reply: Reply, read: Callable[[str], T], *, plain: bool = False) -> Response[T]:
+    """What `read` makes of a reply; `plain`: of one that is any text, which may end wherever its room did.
+
+    Raises:
+        CallError: there is nothing to read.
+
+    >>> reply = Reply('{"score": 1', "length", 10, 5, "m", "")
+    >>> from answerkey.metrics_core.llm.reply import read_object
+    >>> parse(reply, read_object).problem.code
+    'truncated'
+    """
+    if reply.finish_reason == "content_filter":
+        raise CallError("permanent", "content_filter", "the provider's filter stopped the reply")
+    said = cut(one_line(reply.text), _LONGEST_SHOWN)
+    if reply.kind == "refusal" and not plain:
+        raise CallError("permanent", "refused_by_model", f"the model declines to answer: {said}")
+    if reply.kind in _NO_ANSWER:
+        problem = Unreadable(*_NO_ANSWER[reply.kind])
+        if not plain:
+            return Response(reply, None, problem)
+        if reply.finish_reason != "length":
+            raise CallError("permanent", problem.code, problem.message)
+        return parse(replace(reply, text="", kind="text"), read, plain=True)
+    if not reply.text.strip() and reply.finish_reason != "length":
+        raise CallError("trouble", "empty_reply", "the reply is empty")
+    try:
+        value = read(reply.text)
+        if not plain and reply.finish_reason == "length" and reply.text.rpartition("}")[2].strip("` \n"):
+            # What was cut off may have been the real object, and what was read only a quotation.
+            raise Unreadable("truncated", "the reply went on after its JSON object and was cut off")
+    except Unreadable as problem:
+        return Response(reply, None, problem)
+    return Response(reply, value, None)
+
+
+def remedy(response: Response[T], done: set[str]) -> str:
+    """How to ask again where a reply cannot be read: `longer`, with more room, or `repair`, shown what was wrong.
+
+    Args:
+        done: how it was asked before.
+
+    Raises:
+        NoUsableReply: asking again would not help, or did not.
+    """
+    problem = response.problem
+    assert problem is not None
+    if problem.code in ("tool_call", "only_thoughts") and len(done) > 1:
+        raise NoUsableReply(problem.code, problem.message)
+    cut_off = problem.code == "truncated" or response.reply.finish_reason == "length"
+    if cut_off and problem.repairable and "longer" not in done:
+        return "longer"
+    if problem.repairable and "repair" not in done:
+        return "repair"
+    raise NoUsableReply(problem.code, problem.message)
+
+
+async def every(*asked: Awaitable[T]) -> list[T]:
+    """The replies to several questions, once all have ended: what is in flight is paid for, and is to be kept.
+
+    Raises:
+        Exception: the first, in the order of the questions.
+    """
+    found = await asyncio.gather(*asked, return_exceptions=True)
+    for one in found:
+        if isinstance(one, BaseException):
+            raise one
+    return [one for one in found if not isinstance(one, BaseException)]

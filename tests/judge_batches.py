@@ -1,0 +1,308 @@
+"""Files and batches of OpenAI, and message batches of Anthropic, in front of a scripted judge, for tests.
+
+The server works on a batch when it is told to: `finish` has every line answered by the brain of the judge. It keeps
+count of what was uploaded, made and worked on, which is what a provider would have paid.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.parser import BytesParser
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from tests.judge_brains import Body, Brain, Reply
+from tests.judge_http import completion
+
+Step = Literal["upload", "create", "created"]
+"""Moments at which the server can hold still: a file came; a batch is asked for; it is there, and nobody was told."""
+LineFault = Callable[[int, Body], "str | None"]
+"""What becomes of a line of a batch, by its number and body: expired, error_500, or None for a reply."""
+
+
+@dataclass
+class Batch:
+    """One batch at the server."""
+
+    id: str
+    lines: list[dict[str, Any]]
+    metadata: dict[str, str] = field(default_factory=dict)
+    status: str = "in_progress"
+    created_at: float = field(default_factory=time.time)
+    results: list[dict[str, Any]] = field(default_factory=list)
+
+
+class BatchServer:
+    """A server with both kinds of batch endpoints on a free port of 127.0.0.1, while the context is open.
+
+    Args:
+        brain: what it says to each line, and to each call of its own.
+        finishes: whether a batch ends by itself when it is looked at for the second time.
+        line_fault: what goes wrong with lines.
+        fails: kinds of requests (upload, create, look, find, results) of which the next get a 500, and how many;
+            `created`: of those that have made a batch.
+        hold: steps at which a request waits until `release`.
+        without: whether it has no batch endpoints.
+    """
+
+    def __init__(
+        self, brain: Brain, *, finishes: bool = True, line_fault: LineFault = lambda _number, _body: None,
+        fails: dict[str, int] | None = None, hold: frozenset[Step] = frozenset(), without: bool = False,
+    ) -> None:  # fmt: skip
+        self.brain, self.finishes, self.line_fault = brain, finishes, line_fault
+        self.fails, self.hold, self.without = Counter(fails or {}), hold, without
+        self.files: dict[str, bytes] = {}
+        self.batches: dict[str, Batch] = {}
+        self.direct: list[Body] = []
+        self.seen: Counter[str] = Counter()
+        self._lock = threading.Lock()
+        self._released = threading.Event()
+        self._changed = threading.Condition()
+
+    def __enter__(self) -> Self:
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_: object) -> None:
+                """Quiet."""
+
+            def do_GET(self) -> None:
+                server._answer(self, "GET", b"")
+
+            def do_POST(self) -> None:
+                server._answer(self, "POST", self.rfile.read(int(self.headers["content-length"])))
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = True
+        self.port = self._http.server_address[1]
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+        self._http.shutdown()
+        self._thread.join(timeout=100)
+        self._http.server_close()
+
+    @property
+    def url(self) -> str:
+        """The base address for OpenAI's endpoints; those of Anthropic are at the same host."""
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    @property
+    def worked_on(self) -> int:
+        """Lines that were answered: what is paid."""
+        return sum(self._is_paid(row) for batch in self.batches.values() for row in batch.results)
+
+    def wait_for(self, what: str, times: int = 1) -> None:
+        """Until there were so many requests of a kind (direct, upload, create, look, find, results), or of one that has
+        reached a step (`upload reached`).
+        """
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.seen[what] >= times, timeout=200), self.seen
+
+    def release(self) -> None:
+        """Hold nothing any more."""
+        self.hold = frozenset()
+        self._released.set()
+
+    def finish(self, status: str = "completed") -> None:
+        """Work on every batch that is there."""
+        with self._lock:
+            for batch in self.batches.values():
+                self._work_on(batch, status)
+
+    def _work_on(self, batch: Batch, status: str = "completed") -> None:
+        if batch.status != "in_progress":
+            return
+        for number, line in enumerate(batch.lines):
+            body = line.get("body") or line["params"]
+            fault = self.line_fault(number, body)
+            openai = "body" in line
+            batch.results.append(_result(line["custom_id"], number, body, fault, self.brain, openai=openai))
+        batch.status = status
+
+    @staticmethod
+    def _is_paid(row: dict[str, Any]) -> bool:
+        if "result" in row:
+            return bool(row["result"]["type"] == "succeeded")
+        return bool(row["response"] and row["response"]["status_code"] == 200)
+
+    def _note(self, what: str) -> None:
+        with self._changed:
+            self.seen[what] += 1
+            self._changed.notify_all()
+
+    def _hold(self, step: Step) -> None:
+        self._note(f"{step} reached")
+        if step in self.hold:
+            self._released.wait(timeout=200)
+
+    def _answer(self, request: BaseHTTPRequestHandler, method: str, body: bytes) -> None:
+        status, answer = self._decide(method, request.path, dict(request.headers.items()), body)
+        payload = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+        try:
+            request.send_response(status)
+            request.send_header("content-type", "application/json")
+            request.send_header("content-length", str(len(payload)))
+            request.end_headers()
+            request.wfile.write(payload)
+        except OSError:
+            request.close_connection = True
+
+    def _decide(self, method: str, path: str, headers: dict[str, str], body: bytes) -> tuple[int, Any]:
+        path, _, query = path.partition("?")
+        parts = path.strip("/").split("/")[1:]
+        kind = _kind(method, parts)
+        self._note(f"{kind} asked")
+        if kind != "direct" and self.without:
+            return 404, _error("not_found_error", "There is no such path.")
+        if self.fails[kind] > 0:
+            self.fails[kind] -= 1
+            return 500, _error("api_error", "The server had an error.")
+        try:
+            return 200, getattr(self, f"_{kind}")(parts, query, headers, body)
+        except ConnectionError:
+            return 500, _error("api_error", "The server had an error.")
+        except KeyError:
+            return 404, _error("not_found_error", "There is no such thing.")
+        finally:
+            self._note(kind)
+
+    def _direct(self, parts: list[str], _query: str, _headers: dict[str, str], body: bytes) -> Any:
+        asked = json.loads(body)
+        with self._lock:
+            self.direct.append(asked)
+        return _message(len(self.direct), asked, self.brain, openai=parts[0] == "chat")
+
+    def _upload(self, _parts: list[str], _query: str, headers: dict[str, str], body: bytes) -> Any:
+        kind = {name.lower(): value for name, value in headers.items()}["content-type"]
+        form = BytesParser().parsebytes(f"content-type: {kind}\r\n\r\n".encode() + body)
+        fields = {part.get_param("name", header="content-disposition"): part for part in form.get_payload()}  # type: ignore[union-attr]
+        assert fields["purpose"].get_payload(decode=True).strip() == b"batch"  # type: ignore[union-attr]
+        with self._lock:
+            name = f"file-{len(self.files)}"
+            self.files[name] = fields["file"].get_payload(decode=True)  # type: ignore[union-attr, assignment]
+        self._hold("upload")
+        return {"id": name, "object": "file", "purpose": "batch"}
+
+    def _create(self, parts: list[str], _query: str, _headers: dict[str, str], body: bytes) -> Any:
+        self._hold("create")
+        asked = json.loads(body)
+        if parts[0] == "batches":
+            assert (asked["endpoint"], asked["completion_window"]) == ("/v1/chat/completions", "24h")
+            lines = [json.loads(line) for line in self.files[asked["input_file_id"]].splitlines()]
+            assert all((line["method"], line["url"]) == ("POST", "/v1/chat/completions") for line in lines)
+        else:
+            lines = asked["requests"]
+        assert len({line["custom_id"] for line in lines}) == len(lines)
+        with self._lock:
+            batch = Batch(f"batch_{len(self.batches)}", lines, asked.get("metadata") or {})
+            self.batches[batch.id] = batch
+        self._hold("created")
+        if self.fails["created"] > 0:
+            self.fails["created"] -= 1
+            raise ConnectionError("made, and nobody is told")
+        return self._shown(batch, openai=parts[0] == "batches")
+
+    def _find(self, parts: list[str], query: str, _headers: dict[str, str], _body: bytes) -> Any:
+        assert query.startswith("limit=100")
+        openai = parts[0] == "batches"
+        newest_first = [self._shown(batch, openai=openai) for batch in reversed(self.batches.values())]
+        return {"object": "list", "data": newest_first, "has_more": False}
+
+    def _look(self, parts: list[str], _query: str, _headers: dict[str, str], _body: bytes) -> Any:
+        batch = self.batches[parts[-1]]
+        shown = self._shown(batch, openai=parts[0] == "batches")
+        if self.finishes:
+            with self._lock:
+                self._work_on(batch)
+        return shown
+
+    def _results(self, parts: list[str], _query: str, _headers: dict[str, str], _body: bytes) -> bytes:
+        batch = self.batches[parts[-2].removeprefix("out-").removeprefix("err-")]
+        rows = batch.results
+        if parts[0] == "files":
+            failed = parts[1].startswith("err-")
+            rows = [row for row in rows if (not self._is_paid(row)) == failed]
+        elif batch.status == "in_progress":
+            raise KeyError(batch.id)
+        # In no order that means anything.
+        return b"".join(json.dumps(row).encode() + b"\n" for row in reversed(rows))
+
+    def _shown(self, batch: Batch, *, openai: bool) -> dict[str, Any]:
+        ended, paid = batch.status != "in_progress", sum(map(self._is_paid, batch.results))
+        if not openai:
+            at = datetime.fromtimestamp(batch.created_at, UTC).isoformat()
+            counts = {"processing": 0 if ended else len(batch.lines), "succeeded": paid}
+            return {
+                "id": batch.id, "type": "message_batch", "processing_status": "ended" if ended else "in_progress",
+                "created_at": at, "request_counts": counts,
+                "results_url": f"http://elsewhere.invalid/{batch.id}" if ended else None,
+            }  # fmt: skip
+        failed = len(batch.results) - paid
+        return {
+            "id": batch.id, "object": "batch", "status": batch.status, "created_at": int(batch.created_at),
+            "metadata": batch.metadata, "output_file_id": f"out-{batch.id}" if paid else None,
+            "error_file_id": f"err-{batch.id}" if failed else None,
+            "request_counts": {"total": len(batch.lines), "completed": paid, "failed": failed},
+            "errors": {"data": [{"message": "Line 1 is too long."}]} if batch.status == "failed" else None,
+        }  # fmt: skip
+
+
+def _kind(method: str, parts: list[str]) -> str:
+    if method == "POST":
+        return {"files": "upload", "batches": "create"}.get(parts[-1], "direct")
+    return {"batches": "find", "content": "results", "results": "results"}.get(parts[-1], "look")
+
+
+def _error(kind: str, message: str) -> dict[str, Any]:
+    return {"type": "error", "error": {"type": kind, "message": message, "code": None, "param": None}}
+
+
+def _message(number: int, body: Body, brain: Brain, *, openai: bool) -> dict[str, Any]:
+    if openai:
+        said = brain(body)
+        return completion(number, body, said if isinstance(said, Reply) else Reply(said))
+    plain = {"messages": [{"role": one["role"], "content": _text(one["content"])} for one in body["messages"]]}
+    said = brain(plain)
+    text = said.text if isinstance(said, Reply) else said
+    content: list[dict[str, Any]] = [{"type": "text", "text": text}]
+    if tool := (body.get("tool_choice") or {}).get("name"):
+        content = [{"type": "tool_use", "id": f"tool_{number}", "name": tool, "input": json.loads(text or "{}")}]
+    usage = {"input_tokens": len(json.dumps(plain)) // 4, "output_tokens": len(text or "") // 4}
+    return {
+        "id": f"msg_{number}", "type": "message", "role": "assistant", "model": body["model"], "content": content,
+        "stop_reason": "tool_use" if tool else "end_turn", "usage": usage,
+    }  # fmt: skip
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)
+
+
+def _result(name: str, number: int, body: Body, fault: str | None, brain: Brain, *, openai: bool) -> dict[str, Any]:
+    if openai:
+        error = {"code": "batch_expired", "message": "Not in time."} if fault == "expired" else None
+        response = None if error else {"status_code": 200, "body": _message(number, body, brain, openai=True)}
+        if fault == "error_500":
+            response = {"status_code": 500, "body": _error("server_error", "The server had an error.")}
+        return {"id": f"line_{number}", "custom_id": name, "response": response, "error": error}
+    result: dict[str, Any] = {"type": "expired"}
+    if fault == "error_500":
+        result = {"type": "errored", "error": _error("api_error", "The server had an error.")}
+    elif fault is None:
+        result = {"type": "succeeded", "message": _message(number, body, brain, openai=False)}
+    return {"custom_id": name, "result": result}
