@@ -16,8 +16,8 @@ _canonical = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_ke
 class Sample:
     """One answer of one release to one question.
 
-    `references`, `facts` and `context` (the passages that the answer was to rest on) accept any sequence of texts; a
-    single text counts as a list of one.
+    `references`, `facts`, `context` (the passages that the answer was to rest on) and `incorrect_references` (answers
+    known to be wrong) accept any sequence of texts; a single text counts as a list of one.
     A missing answer is `None`; what a metric makes of it is the metric's `blank_answer` policy.
 
     Raises:
@@ -33,19 +33,19 @@ class Sample:
     cluster: str | None = None
     slices: Mapping[str, str] = field(default_factory=dict, hash=False)
     context: Sequence[str] = ()
+    incorrect_references: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for name in ("answer", "question", "cluster"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, str):
                 raise TypeError(f"sample {self.sample_id!r}: {name} is {type(value).__name__}, expected a text")
-        object.__setattr__(self, "references", self._texts("references"))
-        object.__setattr__(self, "facts", self._texts("facts"))
-        object.__setattr__(self, "context", self._texts("context"))
+        for name in ("references", "facts", "context", "incorrect_references"):
+            object.__setattr__(self, name, self._texts(name))
 
     def __reduce__(self) -> tuple[type[Sample], tuple[object, ...]]:
         # A frozen dataclass with slots pickles field by field in Python, ten times slower; processes exchange many.
-        rest = (self.question, self.facts, self.cluster, self.slices, self.context)
+        rest = (self.question, self.facts, self.cluster, self.slices, self.context, self.incorrect_references)
         return Sample, (self.sample_id, self.answer, self.references, *rest)
 
     def _texts(self, name: str) -> tuple[str, ...]:
@@ -66,15 +66,22 @@ class Sample:
         return tuple((i, text) for i, text in enumerate(self.references) if not is_blank(text))
 
     @property
+    def usable_incorrect_references(self) -> tuple[tuple[int, str], ...]:
+        """The non-blank answers known to be wrong, with their index in `incorrect_references`."""
+        return tuple((i, text) for i, text in enumerate(self.incorrect_references) if not is_blank(text))
+
+    @property
     def key(self) -> str:
         """`sample_key`: a hash of everything that a score depends on (128 bits, hex).
 
         The id, the cluster and the slices are not in it, so the same answer in two releases, or under two
         ids, is scored and paid for once. References are hashed in order: a metric may name one by index. A sample
-        without context has the key that it had before there was any.
+        without context, and without answers known to be wrong, has the key that it had before there were any.
         """
-        context = [self.context] if self.context else []
-        return content_hash([self.question, self.answer, self.references, self.facts, *context])
+        more = [self.context, self.incorrect_references]
+        while more and not more[-1]:
+            more.pop()
+        return content_hash([self.question, self.answer, self.references, self.facts, *more])
 
 
 def content_hash(value: object) -> str:

@@ -54,6 +54,9 @@ def judge(  # noqa: PLR0913
     references: Annotated[
         list[str] | None, Parameter("--reference", metavar="TEXT", help="Another answer known to be right.")
     ] = None,
+    incorrect: Annotated[
+        list[str] | None, Parameter("--incorrect", metavar="TEXT", help="An answer known to be wrong.")
+    ] = None,
     metric: Annotated[
         str,
         Parameter("--metric", metavar="A,B", show_default="meaning_match,ground_truth_similarity", help="What to ask."),
@@ -72,7 +75,7 @@ def judge(  # noqa: PLR0913
     texts = [reference, *(references or ())]
     if rubric and metric:
         raise UserError("--rubric: give it, or --metric, and not both")
-    sample = Sample("1", answer, texts, question or None, context=context or ())
+    sample = Sample("1", answer, texts, question or None, context=context or (), incorrect_references=incorrect or ())
     trials = ask_about(sample, [rubric] if rubric else metrics_of(metric), judging, home)
     _print(trials, texts, as_json=as_json)
     return 0 if all(trial.measurement.status in ("scored", "undefined") for trial in trials) else 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import resources
 
 from answerkey.metrics_core.sample import content_hash
@@ -36,6 +36,19 @@ def load_prompt(name: str, schema: Mapping[str, object]) -> Prompt:
     """
     text = prompt_text(name)
     return Prompt(name, text, schema, json.dumps(schema, sort_keys=True), content_hash([text, schema])[:6])
+
+
+def extended(prompt: Prompt, name: str) -> Prompt:
+    """The prompt with `prompts/NAME.md` behind it, for samples that have more to compare with.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+
+    >>> extended(load_prompt("meaning_match", {}), "incorrect_references").text.count("known to be wrong")
+    2
+    """
+    text = f"{prompt.text}\n\n{prompt_text(name)}"
+    return replace(prompt, text=text, version=content_hash([text, prompt.schema])[:6])
 
 
 def prompt_text(name: str) -> str:

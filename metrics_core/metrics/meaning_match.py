@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
 from answerkey.metrics_core.judges.known_answers import MEANINGS
+from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.judges.probes import Probe
-from answerkey.metrics_core.judges.prompt import Prompt, load_prompt
+from answerkey.metrics_core.judges.prompt import Prompt, extended, load_prompt
 from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH, SPREAD, MatchVerdict
 from answerkey.metrics_core.llm.client import Asker
 from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Unreadable, read_object, read_scores, reason_of
+from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.llm.spending import Bill
 from answerkey.metrics_core.measurement import Measurement, Outcome, Scored
 from answerkey.metrics_core.metric import Field
@@ -56,6 +58,9 @@ def _schema() -> dict[str, object]:
 
 
 PROMPT = load_prompt("meaning_match", _schema())
+PROMPT_WITH_WRONG = extended(PROMPT, "incorrect_references")
+"""For samples with answers known to be wrong. It is not in the signature, which samples without them share: those that
+have them have keys of their own, and any change of this prompt has to go with one of `PROMPT`."""
 
 _TOKENS_OUT = 80
 """Of a usual reply, for estimates."""
@@ -64,6 +69,9 @@ _TOKENS_OUT = 80
 @dataclass(frozen=True)
 class MeaningMatch(JudgeMetric):
     """Whether the answer says the same essential thing as any of the references: `match` is 0 or 1, with a reason.
+
+    Where the sample has answers known to be wrong (`incorrect_references`), an answer that says what one of them says
+    is a mismatch; the offline judge names it in `details` as `incorrect_reference`, an index.
 
     `details` hold the `verdict`, the `rule` that decided and the index of the `reference` that matched. One call per
     sample and vote; none for blank answers, missing references, and answers that equal a reference but for form.
@@ -139,7 +147,10 @@ class MeaningMatch(JudgeMetric):
 
         pairs = [
             matcher.Pair(
-                sample.question or "", sample.answer or "", tuple(text for _, text in sample.usable_references)
+                sample.question or "",
+                sample.answer or "",
+                tuple(text for _, text in sample.usable_references),
+                tuple(text for _, text in sample.usable_incorrect_references),
             )
             for sample in samples
         ]
@@ -153,7 +164,7 @@ class MeaningMatch(JudgeMetric):
     async def vote(self, client: Asker, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """One call: all references at once."""
         usable = sample.usable_references
-        asked = request(PROMPT, _fields(sample), judge, repeat, self.judge)
+        asked = _request(sample, judge, repeat, self.judge)
         judgement = await client.ask(judge, asked, lambda reply: read_verdict(reply, len(usable)), bill)
         index = None if judgement.reference is None else usable[judgement.reference][0]
         details = {"verdict": judgement.verdict, "rule": judgement.rule, "reference": index}
@@ -161,16 +172,18 @@ class MeaningMatch(JudgeMetric):
 
     def expected_calls(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[ExpectedCall]:
         """The one call."""
-        return [ExpectedCall(judge, request(PROMPT, _fields(sample), judge, repeat, self.judge), _TOKENS_OUT)]
+        return [ExpectedCall(judge, _request(sample, judge, repeat, self.judge), _TOKENS_OUT)]
 
 
 def _scored(match: Match, sample: Sample) -> Scored:
     index = sample.usable_references[match.reference][0] if match.match else None
+    wrong = {} if match.wrong is None else {"incorrect_reference": sample.usable_incorrect_references[match.wrong][0]}
     details = {
         "verdict": match.verdict,
         "rule": match.rule,
         "probability": round(match.probability, 4),
         "reference": index,
+        **wrong,
         **({OUT_OF_DEPTH: match.out_of_depth} if match.out_of_depth else {}),
     }
     return Scored({"match": float(match.match)}, match.reason, details)
@@ -185,7 +198,15 @@ def _decided_by_judge(measured: Measurement) -> Measurement:
 
 def _fields(sample: Sample) -> dict[str, object]:
     references = [{"number": n, "text": text} for n, (_, text) in enumerate(sample.usable_references, start=1)]
-    return {"question": sample.question, "references": references, "answer": sample.answer}
+    fields: dict[str, object] = {"question": sample.question, "references": references, "answer": sample.answer}
+    wrong = [text for _, text in sample.usable_incorrect_references]
+    return {**fields, "incorrect_references": wrong} if wrong else fields
+
+
+def _request(sample: Sample, judge: ModelRef, repeat: int, options: JudgeOptions) -> Request:
+    """The one question; without known wrong answers it is, byte for byte, what it was before there were any."""
+    prompt = PROMPT_WITH_WRONG if sample.usable_incorrect_references else PROMPT
+    return request(prompt, _fields(sample), judge, repeat, options)
 
 
 @dataclass(frozen=True, slots=True)

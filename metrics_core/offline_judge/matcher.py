@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -145,6 +145,8 @@ HALF = 0.5
 class Pair:
     """A question, an answer and the references to compare it with, none of them blank (the question may be).
 
+    `wrong` has answers known to be wrong: an answer that says what one of them says does not match.
+
     >>> Pair("Who painted it?", "Da Vinci", ("Leonardo da Vinci",)).references
     ('Leonardo da Vinci',)
     """
@@ -152,6 +154,7 @@ class Pair:
     question: str
     answer: str
     references: tuple[str, ...]
+    wrong: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +169,7 @@ class Match:
         reason: in plain words.
         reference: index of the reference that matched, or came closest.
         out_of_depth: why the verdict should not be trusted here, or "".
+        wrong: index of the known wrong answer that the answer says, where that decided.
 
     >>> Match(True, 0.97, "match", "alias", "the answer uses another name of the reference", 0).match
     True
@@ -178,6 +182,7 @@ class Match:
     reason: str
     reference: int
     out_of_depth: str = ""
+    wrong: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,12 +267,17 @@ def match(pairs: Sequence[Pair], *, cache_dir: str | None = None) -> list[Match]
     if not pairs:
         return []
     model = load()
-    seen = look(pairs, cache_dir)
+    doubted = [place for place, pair in enumerate(pairs) if pair.wrong]
+    compared = [*pairs, *(Pair(pairs[place].question, pairs[place].answer, pairs[place].wrong) for place in doubted)]
+    seen = look(compared, cache_dir)
     probabilities = iter(model.probabilities(matrix(seen, model.features)).tolist())
-    return [
+    found = [
         _verdict(pair, one, [next(probabilities) for _ in one.values], model)
-        for pair, one in zip(pairs, seen, strict=True)
+        for pair, one in zip(compared, seen, strict=True)
     ]
+    for place, against in zip(doubted, found[len(pairs) :], strict=True):
+        found[place] = _weighed(found[place], against)
+    return found[: len(pairs)]
 
 
 def signature() -> str:
@@ -304,6 +314,19 @@ def _verdict(pair: Pair, seen: Seen, probabilities: Sequence[float], model: Matc
     matched = probabilities[at] >= HALF
     verdict, reason = explained(seen.values[at], matched=matched)
     return Match(matched, probabilities[at], verdict, "model", reason, at, unknown)
+
+
+def _weighed(judged: Match, against: Match) -> Match:
+    """The verdict where `against` is that on the answers known to be wrong: the likelier of the two counts."""
+    if not against.match or against.probability < judged.probability:
+        return judged
+    likely = judged.probability * (1 - against.probability)
+    probability = likely / (likely + (1 - judged.probability) * against.probability)
+    reason = f"the answer says what a known wrong answer says ({against.reason})"
+    return replace(
+        judged, match=False, probability=probability, verdict="mismatch", rule="model", reason=reason,
+        wrong=against.reference,
+    )  # fmt: skip
 
 
 def final_ruling(rulings: Sequence[Ruling | None], probabilities: Sequence[float]) -> tuple[int, Ruling | None]:

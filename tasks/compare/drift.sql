@@ -22,6 +22,7 @@ asked AS (
     WHERE now.sample_id IS NULL
         OR coalesce(now.question = s.question, true)
             AND list_sort(now."references") IS NOT DISTINCT FROM list_sort(s."references")
+            AND list_sort(coalesce(now.incorrect_references, [])) = list_sort(coalesce(s.incorrect_references, []))
             AND (NOT $facts OR list_sort(now.facts) IS NOT DISTINCT FROM list_sort(s.facts))
 ),
 "before" AS (

@@ -10,7 +10,7 @@ WITH means AS (
     GROUP BY s.report_id, s.sample_id
 ),
 scored AS (
-    SELECT means.*, m.question, m."references"
+    SELECT means.*, m.question, m."references", m.incorrect_references
     FROM means LEFT JOIN samples m USING (dataset, dataset_version, sample_id)
 ),
 o AS (FROM scored WHERE report_id = $old),
@@ -21,6 +21,7 @@ moved AS (
     FROM o JOIN n USING (sample_id)
     WHERE size > 0 AND (o.dataset_version = n.dataset_version
         OR list_sort(o."references") IS NOT DISTINCT FROM list_sort(n."references")
+            AND list_sort(coalesce(o.incorrect_references, [])) = list_sort(coalesce(n.incorrect_references, []))
             AND coalesce(o.question = n.question, true))
     ORDER BY size DESC, sample_id LIMIT $limit
 ),

@@ -28,7 +28,9 @@ sides AS (
 , compared AS (
     SELECT sample_id, in_old, in_new, old_length, new_length, same_answer, same_label,
            coalesce(so.question <> sn.question, false)
-               OR list_sort(so."references") IS DISTINCT FROM list_sort(sn."references") AS changed,
+               OR list_sort(so."references") IS DISTINCT FROM list_sort(sn."references")
+               OR list_sort(coalesce(so.incorrect_references, [])) <> list_sort(coalesce(sn.incorrect_references, []))
+                   AS changed,
            list_sort(so.facts) IS DISTINCT FROM list_sort(sn.facts) AS facts_changed,
            coalesce(sn."cluster", so."cluster") AS "cluster"
     FROM sides
@@ -36,6 +38,7 @@ sides AS (
     LEFT JOIN (SELECT * REPLACE (
                    if($old_version <> $new_version, question, NULL) AS question,
                    if($old_version <> $new_version, "references", NULL) AS "references",
+                   if($old_version <> $new_version, incorrect_references, NULL) AS incorrect_references,
                    if($old_version <> $new_version, facts, NULL) AS facts
                ) FROM sn) sn USING (sample_id)
 )

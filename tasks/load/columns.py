@@ -14,7 +14,7 @@ from answerkey.metrics_core.text import is_blank
 
 Key = Literal[
     "id", "question", "answer", "references", "facts", "context", "release", "label", "cluster", "missing_because",
-    "repeat", "finish_reason",
+    "repeat", "finish_reason", "incorrect_references",
 ]  # fmt: skip
 KEYS: tuple[Key, ...] = get_args(Key)
 
@@ -35,6 +35,10 @@ _USUAL: Mapping[Key, tuple[str, ...]] = {
     "missing_because": ("missing_because",),
     "repeat": ("repeat",),
     "finish_reason": ("finish_reason",),
+    "incorrect_references": (
+        "incorrect_references", "incorrect_answers", "wrong_references", "wrong_answers", "known_wrong_answers",
+        "bad_answers", "negative_references", "Incorrect Answers",
+    ),
 }  # fmt: skip
 _MISSING = object()
 

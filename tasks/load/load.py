@@ -277,7 +277,7 @@ def stage_rows(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path)
 def _reference_schema() -> pa.Schema:
     import pyarrow as pa
 
-    names = ("sample_id", "question", "references", "facts", "cluster", "sample_hash")
+    names = ("sample_id", "question", "references", "facts", "cluster", "incorrect_references", "sample_hash")
     return pa.schema([staged_schema().field(name) for name in names])
 
 
@@ -308,7 +308,10 @@ class Stager:
         missing = clean(text_at(record, paths, "missing_because")) if is_blank(answer) else None
         missing = None if is_blank(missing) else missing
         context = own.context or reference.context
-        key = Sample("", answer, reference.references, question, reference.facts, context=context).key
+        wrong = reference.incorrect_references
+        key = Sample(
+            "", answer, reference.references, question, reference.facts, context=context, incorrect_references=wrong
+        ).key
         return {
             "row": raw.row,
             "sample_id": reference.sample_id,
@@ -321,6 +324,7 @@ class Stager:
             "references": reference.references,
             "facts": reference.facts,
             "context": context,
+            "incorrect_references": wrong,
             "cluster": reference.cluster,
             "label": clean(text_at(record, paths, "label")),
             "correct": None,
@@ -334,7 +338,7 @@ class Stager:
         """The row of the references file. An id that it lacks has no references, and validation says so."""
         if self.known is None:
             return own
-        return self.known.get(own.sample_id) or replace(own, references=(), facts=())
+        return self.known.get(own.sample_id) or replace(own, references=(), facts=(), incorrect_references=())
 
     def _slices(self, record: Mapping[str, Any], reference: Reference) -> list[tuple[str, str]]:
         known = dict(reference.slices)
@@ -387,6 +391,7 @@ def staged_schema() -> pa.Schema:
             ("references", texts),
             ("facts", texts),
             ("context", texts),
+            ("incorrect_references", texts),
             ("cluster", text),
             ("label", text),
             ("correct", pa.bool_()),

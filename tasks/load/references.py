@@ -68,6 +68,7 @@ class Reference:
     cluster: str | None
     slices: tuple[tuple[str, str | None], ...] = ()
     context: tuple[str, ...] = ()
+    incorrect_references: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, raw: Raw, columns: ColumnMap, source: str) -> Reference:
@@ -90,14 +91,15 @@ class Reference:
 
     def staged(self) -> dict[str, Any]:
         """As a row of `references.parquet`."""
-        names = ("sample_id", "question", "references", "facts", "cluster")
+        names = ("sample_id", "question", "references", "facts", "cluster", "incorrect_references")
         fields = {name: getattr(self, name) for name in names}
         return {**fields, "sample_hash": self.hash}
 
     @property
     def hash(self) -> str:
-        """`sample_hash`: what the data set version is made of."""
-        return content_hash([self.sample_id, self.question, self.references, self.facts, self.cluster])
+        """`sample_hash`: what the data set version is made of. Without known wrong answers it is as it always was."""
+        wrong = [self.incorrect_references] if self.incorrect_references else []
+        return content_hash([self.sample_id, self.question, self.references, self.facts, self.cluster, *wrong])
 
 
 def sample_fields(record: Mapping[str, Any], columns: ColumnMap) -> dict[str, Any]:
@@ -114,6 +116,7 @@ def sample_fields(record: Mapping[str, Any], columns: ColumnMap) -> dict[str, An
         "facts": texts_at(record, paths, "facts"),
         "cluster": clean(text_at(record, paths, "cluster")),
         "context": context_of(record, columns),
+        "incorrect_references": texts_at(record, paths, "incorrect_references"),
     }
 
 

@@ -26,6 +26,7 @@ _REFERENCE_PATHS: dict[Key, str] = {
     "references": f"{_FIELDS}.references",
     "facts": f"{_FIELDS}.facts",
     "cluster": f"{_FIELDS}.cluster",
+    "incorrect_references": f"{_FIELDS}.incorrect_references",
 }
 _ANSWER_PATHS: dict[Key, str] = {
     "id": f"{_FIELDS}.id",
@@ -66,7 +67,7 @@ def stored_questions(home: Home, dataset: str, file: Path) -> dict[Key, str] | N
             return None
         about = {**_ANY_RELEASE, "dataset": dataset, "version": version}
         with file.open("w", encoding="utf-8") as out:
-            for sample_id, question, _, _, cluster, slices in _fetch(warehouse, "samples", about):
+            for sample_id, question, _, _, cluster, _, slices in _fetch(warehouse, "samples", about):
                 fields = {"id": sample_id, "question": question, "cluster": cluster}
                 out.write(json.dumps({**(slices or {}), _FIELDS: fields}, ensure_ascii=False) + "\n")
     return {key: path for key, path in _REFERENCE_PATHS.items() if key in ("id", "question", "cluster")}
@@ -110,8 +111,9 @@ def _write_references(warehouse: duckdb.DuckDBPyConnection, about: Mapping[str, 
     """Write a data set version, with the slices that its samples have in the answers that `about` names."""
     with_questions = _has_questions(warehouse, about)
     with file.open("w", encoding="utf-8") as out:
-        for sample_id, question, references, facts, cluster, slices in _fetch(warehouse, "samples", about):
+        for sample_id, question, references, facts, cluster, wrong, slices in _fetch(warehouse, "samples", about):
             fields = {"id": sample_id, "references": references, "facts": facts, "cluster": cluster}
+            fields["incorrect_references"] = wrong
             fields["question"] = question if with_questions else None
             out.write(json.dumps({**(slices or {}), _FIELDS: fields}, ensure_ascii=False) + "\n")
 
@@ -119,8 +121,15 @@ def _write_references(warehouse: duckdb.DuckDBPyConnection, about: Mapping[str, 
 def _has_questions(warehouse: duckdb.DuckDBPyConnection, about: Mapping[str, str | None]) -> bool:
     """Whether the questions came with the references: those that stood beside the answers are in no version."""
     digest = hashlib.md5(usedforsecurity=False)
-    for sample_id, _, references, facts, cluster, _ in _fetch(warehouse, "samples", about):
-        without = Reference(sample_id, None, tuple(references or ()), tuple(facts or ()), cluster)
+    for sample_id, _, references, facts, cluster, wrong, _ in _fetch(warehouse, "samples", about):
+        without = Reference(
+            sample_id,
+            None,
+            tuple(references or ()),
+            tuple(facts or ()),
+            cluster,
+            incorrect_references=tuple(wrong or ()),
+        )
         digest.update(without.hash.encode())
     return digest.hexdigest()[:12] != about["version"]
 

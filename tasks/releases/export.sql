@@ -14,7 +14,7 @@ WITH answered AS (
         AND ($release IS NULL OR (release = $release AND answers_version = $answers_version))
     GROUP BY sample_id
 )
-SELECT sample_id, question, "references", facts, "cluster", slices
+SELECT sample_id, question, "references", facts, "cluster", incorrect_references, slices
 FROM samples LEFT JOIN answered USING (sample_id)
 WHERE dataset = $dataset AND dataset_version = $version ORDER BY sample_id
 

@@ -22,7 +22,7 @@ from answerkey.tasks.releases.export import stored_questions
 from answerkey.tasks.warehouse.home import Home
 
 _LONGEST_NAME = 256
-_HIDDEN: tuple[Key, ...] = ("references", "facts", "label")
+_HIDDEN: tuple[Key, ...] = ("references", "facts", "label", "incorrect_references")
 """What a model under test must not be shown."""
 
 
@@ -187,7 +187,7 @@ def _hidden(columns: ColumnMap) -> list[list[str]]:
     ways = [steps(columns.paths[key]) for key in _HIDDEN if key in columns.paths]
     # What stands beside one item of a list of references is another reference.
     of_lists = [[*way[:1], *itertools.takewhile(lambda step: not step.isdecimal(), way[1:])] for way in ways]
-    return [*of_lists, *([name] for name in usual_names("references", "facts"))]
+    return [*of_lists, *([name] for name in usual_names("references", "facts", "incorrect_references"))]
 
 
 def _offered(records: Sequence[Mapping[str, Any]], hidden: Sequence[Sequence[str]]) -> str:

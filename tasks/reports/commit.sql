@@ -34,14 +34,14 @@ SELECT count(*) > 0 FROM datasets WHERE dataset = $dataset AND version = $versio
 
 -- name: add_samples
 INSERT INTO samples BY NAME
-SELECT $dataset AS dataset, $version AS dataset_version, sample_id, question, "references", facts, "cluster"
+SELECT $dataset AS dataset, $version AS dataset_version, sample_id, question, "references", facts, "cluster", incorrect_references
 FROM read_parquet($samples, file_row_number = true) SEMI JOIN new_samples USING (file_row_number)
 
 -- name: add_asked_samples
 -- A references file without questions has them from the answers.
 INSERT INTO samples BY NAME
 SELECT $dataset AS dataset, $version AS dataset_version, sample_id, coalesce(s.question, a.question) AS question,
-       "references", facts, "cluster"
+       "references", facts, "cluster", incorrect_references
 FROM read_parquet($samples) s
 LEFT JOIN (SELECT sample_id, min(question) AS question FROM read_parquet($accepted) GROUP BY sample_id) a
     USING (sample_id)

@@ -167,11 +167,21 @@ def _rows(shard: Shard, file: str, places: npt.NDArray[np.int64]) -> Iterator[pa
 
 
 def _samples(columns: Mapping[str, list[Any]]) -> list[Sample]:
-    names = ("sample_key", "question", "answer", "references", "facts", "context")
+    names = ("sample_key", "question", "answer", "references", "facts", "context", "incorrect_references")
     return [
         # The key stands in for the id: the same answer under two ids is scored once.
-        Sample(key, answer, references or (), question, facts or (), context=context or ())
-        for key, question, answer, references, facts, context in zip(*(columns[name] for name in names), strict=True)
+        Sample(
+            key,
+            answer,
+            references or (),
+            question,
+            facts or (),
+            context=context or (),
+            incorrect_references=wrong or (),
+        )
+        for key, question, answer, references, facts, context, wrong in zip(
+            *(columns[name] for name in names), strict=True
+        )
     ]
 
 

@@ -151,8 +151,15 @@ def _references(rule: Rule, home: Home) -> dict[str, Reference]:
         version = newest_version(warehouse, rule)
         rows = warehouse.execute(_SQL["references"], {"dataset": rule.dataset, "version": version}).fetchall()
     return {
-        sample_id: Reference(sample_id, question, tuple(references or ()), tuple(facts or ()), None)
-        for sample_id, question, references, facts in rows
+        sample_id: Reference(
+            sample_id,
+            question,
+            tuple(references or ()),
+            tuple(facts or ()),
+            None,
+            incorrect_references=tuple(wrong or ()),
+        )
+        for sample_id, question, references, facts, wrong in rows
     }
 
 

@@ -113,7 +113,7 @@ def row_rules(contract: Contract) -> tuple[RowExpectation, ...]:
         RowExpectation("id_unique", "critical", "id_clash", "no id occurs twice in a release, but for repeats",
              "whose id occurs more than once in the release", reason=_repeated),
         RowExpectation("sample_consistent", "critical", "inconsistent", "every id means the same sample in every row",
-             "whose question, references, facts or cluster differ from other rows of the same id",
+             "whose question, references (right or wrong), facts or cluster differ from other rows of the same id",
              reason=_inconsistent),
         *([_NO_REFERENCES] if contract.require_references else []),
         *lengths,
@@ -155,9 +155,11 @@ def _repeated(row: Row, marks: Marks) -> str:
 
 
 def _inconsistent(row: Row, marks: Marks) -> str:
-    names = ("question", "references", "facts", "cluster")
+    names = ("question", "references", "facts", "cluster", "incorrect_references")
     differing = [name for bit, name in enumerate(names) if marks["differing"] >> bit & 1] or ["sample"]
-    verb = "differ" if len(differing) > 1 or differing[0] in ("references", "facts") else "differs"
+    verb = (
+        "differ" if len(differing) > 1 or differing[0] in ("references", "facts", "incorrect_references") else "differs"
+    )
     said = f"the {' and '.join(differing)} of the id {row['sample_id']!r} {verb}"
     if marks["votes"]:
         return f"{said} from what {marks['votes']} of its {marks['voters']} rows have"
@@ -252,6 +254,8 @@ _WARNINGS = (
              "with 'null' inside a word: a replacement of 'nan' may have hit texts, as in 'finullce'"),
             ("joined_references", "joined", "no single reference looks like several joined by '/'",
              "with one reference that looks like several joined by '/': give them as a list"),
+            ("right_and_wrong", "right_and_wrong", "no answer known to be right is known to be wrong as well",
+             "with the same text among the references and the answers known to be wrong"),
             ("doubled_backslash", "doubled_backslash", "no text has doubled backslashes",
              "with doubled backslashes: the text may have been escaped twice"),
             ("citation_mark", "cited", "no answer has a citation mark glued to a word",

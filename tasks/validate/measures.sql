@@ -71,12 +71,13 @@ SELECT
     release,
     coalesce(repeat, '1') AS repeat,
     -- Compared only among rows of one id, where 64 bits are plenty.
-    hash(question, answer, "references", facts, context, label) AS content,
+    hash(question, answer, "references", facts, context, incorrect_references, label) AS content,
     hash(sample_hash) AS sample,
     hash(question) AS h_question,
     hash("references") AS h_references,
     hash(facts) AS h_facts,
     hash(cluster) AS h_cluster,
+    hash(incorrect_references) AS h_incorrect,
     is_blank(sample_id)::TINYINT AS id_blank,
     is_blank(release)::TINYINT AS release_blank,
     is_blank(array_to_string("references", ' '))::TINYINT AS references_blank,
@@ -103,6 +104,9 @@ SELECT
     coalesce(regexp_matches(answer, '(?i)</?think'), false)::TINYINT AS thinks,
     has_null_in_word(everything)::TINYINT AS null_in_word,
     (CASE WHEN len("references") = 1 THEN is_joined("references"[1]) ELSE false END)::TINYINT AS joined,
+    coalesce(list_has_any(
+        list_transform("references", lambda t: bare(t)), list_transform(incorrect_references, lambda t: bare(t))
+    ), false)::TINYINT AS right_and_wrong,
     contains(everything, '\\')::TINYINT AS doubled_backslash,
     is_cited(answer)::TINYINT AS cited
 FROM prepared;
@@ -133,7 +137,7 @@ SELECT
 FROM measured LEFT JOIN repeated USING (release, sample_id, repeat);
 DROP TABLE measured;
 
--- Ids whose question, references, facts or cluster are not the same everywhere. Rows that are out already for
+-- Ids whose question, references, facts, cluster or known wrong answers are not the same everywhere. Rows that are out already for
 -- a repeated id have no vote on which variant is right.
 CREATE TEMP TABLE disputed AS
 SELECT
@@ -142,7 +146,8 @@ SELECT
     (min(h_question) <> max(h_question))::INTEGER
     + 2 * (min(h_references) <> max(h_references))::INTEGER
     + 4 * (min(h_facts) <> max(h_facts))::INTEGER
-    + 8 * (min(h_cluster) <> max(h_cluster))::INTEGER AS fields
+    + 8 * (min(h_cluster) <> max(h_cluster))::INTEGER
+    + 16 * (min(h_incorrect) <> max(h_incorrect))::INTEGER AS fields
 FROM marked
 WHERE id_blank = 0
 GROUP BY sample_id
@@ -156,7 +161,8 @@ SELECT
     any_value(h_question) AS h_question,
     any_value(h_references) AS h_references,
     any_value(h_facts) AS h_facts,
-    any_value(h_cluster) AS h_cluster
+    any_value(h_cluster) AS h_cluster,
+    any_value(h_incorrect) AS h_incorrect
 FROM marked JOIN disputed USING (sample_id)
 WHERE id_clash = 0
 GROUP BY sample_id, sample, voters
@@ -165,7 +171,7 @@ HAVING 2 * count(*) > voters;
 -- The frame that the expectations run on, in the order of the file.
 CREATE TEMP TABLE frame AS
 SELECT
-    marked.* EXCLUDE (sample_id, release, repeat, content, sample, h_question, h_references, h_facts, h_cluster),
+    marked.* EXCLUDE (sample_id, release, repeat, content, sample, h_question, h_references, h_facts, h_cluster, h_incorrect),
     coalesce(disputed.voters, 0)::INTEGER AS voters,
     coalesce(majority.votes, 0)::INTEGER AS votes,
     (disputed.sample_id IS NOT NULL AND majority.sample IS DISTINCT FROM marked.sample)::TINYINT AS inconsistent,
@@ -176,6 +182,7 @@ SELECT
             + 2 * (majority.h_references <> marked.h_references)::INTEGER
             + 4 * (majority.h_facts <> marked.h_facts)::INTEGER
             + 8 * (majority.h_cluster <> marked.h_cluster)::INTEGER
+            + 16 * (majority.h_incorrect <> marked.h_incorrect)::INTEGER
     END::TINYINT AS differing
 FROM marked
 LEFT JOIN disputed ON marked.sample_id = disputed.sample_id

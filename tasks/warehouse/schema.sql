@@ -34,7 +34,8 @@ CREATE TABLE IF NOT EXISTS samples (
     question        VARCHAR,            -- NULL: the data set brings none
     "references"    VARCHAR[],          -- the answers known to be right, in the order of the source
     facts           VARCHAR[],          -- facts of the reference, where the data set brings them
-    "cluster"       VARCHAR             -- rows of one cluster are not independent (same document, same topic)
+    "cluster"       VARCHAR,            -- rows of one cluster are not independent (same document, same topic)
+    incorrect_references VARCHAR[]      -- the answers known to be wrong; NULL: none were given
     --, PRIMARY KEY (dataset, dataset_version, sample_id)
 );
 
@@ -445,7 +446,7 @@ CREATE OR REPLACE VIEW report_answers AS
 SELECT
     r.report_id, r.dataset, r.dataset_version, r.release, r.answers_version, a.sample_id, a.sample_key,
     s.question, s."references", s.facts, s."cluster", a.answer, a.label, a.correct, a.slices, a.missing_because,
-    a.repeat, a.context
+    a.repeat, a.context, s.incorrect_references
 FROM reports r
 JOIN answers a
     ON a.dataset = r.dataset AND a.release = r.release AND a.answers_version = r.answers_version

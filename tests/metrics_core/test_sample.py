@@ -16,6 +16,8 @@ KEYED = {
     "question": st.none() | TEXT,
     "references": st.lists(TEXT, max_size=3),
     "facts": st.lists(TEXT, max_size=3),
+    "context": st.lists(TEXT, max_size=2),
+    "incorrect_references": st.lists(TEXT, max_size=2),
 }
 UNKEYED = {
     "sample_id": TEXT,
@@ -58,6 +60,7 @@ def test_the_key_covers_nothing_else(name: str, data: st.DataObject) -> None:
         (Sample("1", "a", ["b"]), Sample("1", "a", facts=["b"])),
         (Sample("1", "a", ["b", "c"]), Sample("1", "a", ["b"], facts=["c"])),
         (Sample("1", "a", ["b", "c"]), Sample("1", "a", ["b,c"])),
+        (Sample("1", "a", ["b"], context=["c"]), Sample("1", "a", ["b"], incorrect_references=["c"])),
         (Sample("1", "a", ['b","c']), Sample("1", "a", ["b", "c"])),
         # A metric may name a reference by its index.
         (Sample("1", "a", ["b", "c"]), Sample("1", "a", ["c", "b"])),

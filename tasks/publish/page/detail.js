@@ -9,6 +9,7 @@ function detail(place) {
     ...(samples.questions[place] === null ? [h("p", { class: "muted" }, "none")] : longText(samples.questions[place])),
     ...texts(samples.references[place].length === 1 ? "Reference" : "References", samples.references[place]),
     ...texts("Facts of the data set", samples.facts[place]),
+    ...texts("Answers known to be wrong", samples.incorrect_references[place]),
     ...tags(place),
     ...turns.flatMap((turn) => [
       h("div", { class: layout }, sides.map((side) => h("div", {}, turned(side, place, turn, answer)))),

@@ -173,6 +173,7 @@ class Samples:
     questions: tuple[str | None, ...]
     references: tuple[tuple[str, ...], ...]
     facts: tuple[tuple[str, ...], ...]
+    incorrect_references: tuple[tuple[str, ...], ...]
     slices: Mapping[str, tuple[str | None, ...]]
     answers: tuple[Answers, ...]
 

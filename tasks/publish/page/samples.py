@@ -53,6 +53,7 @@ def read_samples(
         questions=tuple(row[1] for row in about),
         references=tuple(tuple(text or "" for text in row[2]) for row in about),
         facts=tuple(tuple(text or "" for text in row[3]) for row in about),
+        incorrect_references=tuple(tuple(text or "" for text in row[4]) for row in about),
         slices=_slices(shown, ids),
         answers=tuple(_answers(shown, report, labels[report.report_id], cap) for report in reports),
     )

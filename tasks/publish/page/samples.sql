@@ -21,7 +21,7 @@ WITH answered AS (
     SELECT sample_id, dataset, dataset_version FROM newest LEFT JOIN moves USING (sample_id)
     ORDER BY move DESC NULLS LAST, sample_id LIMIT $most
 )
-SELECT sample_id, s.question, coalesce(s."references", []), coalesce(s.facts, [])
+SELECT sample_id, s.question, coalesce(s."references", []), coalesce(s.facts, []), coalesce(s.incorrect_references, [])
 FROM chosen LEFT JOIN samples s USING (dataset, dataset_version, sample_id) ORDER BY sample_id
 
 -- name: places

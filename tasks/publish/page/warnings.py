@@ -24,6 +24,7 @@ _TITLES = {
     "think_block": "Answers with a <think> block",
     "null_in_word": "Words with 'null' in them",
     "joined_references": "References that look like several joined by '/'",
+    "right_and_wrong": "Answers known to be right and known to be wrong",
     "doubled_backslash": "Doubled backslashes",
     "citation_mark": "Citation marks glued to words",
     "label_missing_text": "Labels whose text stands for a missing one",

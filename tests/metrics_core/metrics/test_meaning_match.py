@@ -16,7 +16,7 @@ from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.reply import ReplyScore, read_scores
 from answerkey.metrics_core.llm.response import NoUsableReply
 from answerkey.metrics_core.llm.spending import Bill
-from answerkey.metrics_core.metrics.meaning_match import PROMPT, Guideline
+from answerkey.metrics_core.metrics.meaning_match import PROMPT, PROMPT_WITH_WRONG, Guideline
 from tests.judge_server import Body, JudgeServer, Reply, data_of
 from tests.metrics_core.judges.measuring import judged
 
@@ -105,6 +105,36 @@ def test_the_whole_request(judge_server: Start) -> None:
     settings = {name: received.body[name] for name in ("model", "temperature", "seed", "max_tokens")}
     assert settings == {"model": "m", "temperature": 0, "seed": 0, "max_tokens": 1_024}
     assert found.details["reference"] == 2, "the index among all references, the blank one included"
+
+
+def test_answers_known_to_be_wrong_are_asked_about_with_a_prompt_of_their_own(judge_server: Start) -> None:
+    server = judge_server(lambda _: says("mismatch"))
+    asked = "Which is denser?"
+    sample = Sample("1", "Vapor.", ["Air."], asked, incorrect_references=["Water vapor.", " ", "Both."])
+    judged(server, "meaning_match", sample)
+    [received] = server.requests
+    system, user = received.body["messages"]
+    assert (system["content"], PROMPT.text in system["content"]) == (PROMPT_WITH_WRONG.text, True)
+    assert json.loads(user["content"].split("\n")[1]) == {
+        "question": asked,
+        "references": [{"number": 1, "text": "Air."}],
+        "answer": "Vapor.",
+        "incorrect_references": ["Water vapor.", "Both."],
+    }
+    # Not in the signature: whoever changes it has to change PROMPT, too, or the verdicts that are stored would count
+    # as those of the new one.
+    assert PROMPT_WITH_WRONG.version == "c265dd"
+
+
+def test_the_offline_judge_names_the_wrong_answer_that_the_answer_says() -> None:
+    about = ("Which is denser, water vapor or air?", ["Air is denser than water vapor."])
+    samples = [
+        Sample(str(i), answer, about[1], about[0], incorrect_references=["", "Water vapor is denser than air."])
+        for i, answer in enumerate(("Water vapor is denser than air.", "Air is denser than water vapor."))
+    ]
+    wrong, right = evaluate(samples, ["meaning_match"])
+    assert (wrong.values, wrong.details["incorrect_reference"]) == ({"match": 0.0}, 1)
+    assert (right.values, right.details.get("incorrect_reference")) == ({"match": 1.0}, None)
 
 
 # What a reply becomes

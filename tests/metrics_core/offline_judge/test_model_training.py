@@ -38,7 +38,7 @@ def test_no_question_of_nq301_is_trained_on(shared: Path) -> None:
 
 
 def test_the_model_sees_texts_alone() -> None:
-    assert [field.name for field in fields(Pair)] == ["question", "answer", "references"]
+    assert [field.name for field in fields(Pair)] == ["question", "answer", "references", "wrong"]
     row = {"question": "q", "answer": "a", "references": ["r", " ", None], "model": "m", "id": "1", "meta": {}}
     assert pair_of(row) == Pair("q", "a", ("r",))
     assert not [name for name in load().features if re.search("release|model|dataset|row|split", name)]

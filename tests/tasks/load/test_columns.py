@@ -31,7 +31,7 @@ def test_a_key_that_is_not_known() -> None:
     assert str(error.value) == (
         "--map anwser=text: 'anwser' is not a key; "
         "choose from id, question, answer, references, facts, context, release, label, cluster, missing_because, "
-        "repeat, finish_reason"
+        "repeat, finish_reason, incorrect_references"
     )
 
 

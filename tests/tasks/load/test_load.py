@@ -52,6 +52,7 @@ def test_answers_and_references_of_two_files(tmp_path: Path) -> None:
         "references": ["Paris"],
         "facts": ["F"],
         "context": [],
+        "incorrect_references": [],
         "cluster": None,
         "label": None,
         "correct": None,
@@ -318,6 +319,31 @@ def test_the_context_of_the_references_counts_where_the_answer_brings_none(tmp_p
     answers = [{"id": "q1", "answer": "A", "context": None}, {"id": "q1", "answer": "B", "context": ["own"]}]
     staged = rows_of(stage(tmp_path, answers, references=references).staged)
     assert [one["context"] for one in staged] == [["C"], ["own"]]
+
+
+def test_answers_known_to_be_wrong_belong_to_the_sample(tmp_path: Path) -> None:
+    row = {"id": "q1", "question": "Q", "reference": "R", "answer": "A", "release": "one"}
+    wrong = ["W", "V"]
+    [given] = rows_of(stage(tmp_path, [row | {"incorrect_answers": wrong}]).staged)
+    [without] = rows_of(stage(tmp_path, [row]).staged)
+    assert (given["incorrect_references"], without["incorrect_references"]) == (wrong, [])
+    assert given["sample_key"] == Sample("q1", "A", ["R"], "Q", incorrect_references=wrong).key
+    assert without["sample_key"] == Sample("q1", "A", ["R"], "Q").key
+    assert given["sample_hash"] != without["sample_hash"]
+
+
+def test_answers_known_to_be_wrong_come_from_the_references_file_and_are_in_the_warehouse(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    answers = [{"id": str(i), "answer": text, "release": "r"} for i, text in enumerate(("Air is denser.", "Bern"))]
+    references = [
+        {"id": "0", "question": "Which is denser?", "reference": "Air is denser.", "bad_answers": ["Vapor is denser."]},
+        {"id": "1", "question": "Which city?", "reference": "Bern", "bad_answers": ["Basel", "bern"]},
+    ]
+    source = Source(jsonl(tmp_path / "a.jsonl", answers), jsonl(tmp_path / "r.jsonl", references), "d")
+    run(home, source, ["exact_match"])
+    assert query(home, "SELECT incorrect_references FROM report_answers ORDER BY sample_id") == [
+        (["Vapor is denser."],), (["Basel", "bern"],)
+    ]  # fmt: skip
 
 
 def test_a_column_called_context_that_is_something_else_is_left_alone_unless_it_is_named(tmp_path: Path) -> None:

@@ -24,7 +24,17 @@ ROWS = [
 
 def test_a_report_of_one_file(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    rows = [{**row, "_sample": "a column", "topic": row["id"], "facts": ["a", "b"], "cluster": "c"} for row in ROWS]
+    rows = [
+        {
+            **row,
+            "_sample": "a column",
+            "topic": row["id"],
+            "facts": ["a", "b"],
+            "cluster": "c",
+            "incorrect_references": ["w"],
+        }
+        for row in ROWS
+    ]
     source = Source(jsonl(tmp_path / "d.jsonl", rows), dataset="d", paths={"label": "ok"}, slices=("topic",))
     run(home, source, ["contains", "rouge_l"])
     before = query(home, "SELECT count(*) FROM measurements")
@@ -35,6 +45,7 @@ def test_a_report_of_one_file(tmp_path: Path) -> None:
     # Nothing is new: not a data set version, not an answer, not a measurement.
     assert query(home, "SELECT count(*) FROM datasets") == [(1,)]
     assert query(home, "SELECT count(*) FROM answers") == [(4,)]
+    assert query(home, "SELECT DISTINCT incorrect_references FROM samples") == [(["w"],)]
     assert query(home, "SELECT count(*) FROM measurements") == before
     same = "SELECT sample_id, metric, field, \"value\" FROM scores WHERE report_id = '{}' ORDER BY ALL"
     assert query(home, same.format("d/new/v1")) == query(home, same.format("d/new/v2"))

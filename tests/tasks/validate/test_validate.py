@@ -439,6 +439,11 @@ def test_null_inside_a_word_is_distinguished_from_words_that_contain_it(tmp_path
             [{"answer": text} for text in ("see [1]", "[1] Moscow", "a[i]", "Moscow")],
         ),
         (
+            "right_and_wrong",
+            [{"references": ["A", " bern"], "incorrect_references": ["Bern ", "B"]}],
+            [{"references": ["A"], "incorrect_references": ["B"]}, {"references": ["A"], "incorrect_references": None}],
+        ),
+        (
             "doubled_backslash",
             [{"answer": "C:\\\\temp"}, {"question": "\\\\n"}, {"references": ["a", "\\\\u00e9"]}],
             [{"answer": "C:\\temp"}, {"answer": "a/b"}],
@@ -563,7 +568,8 @@ def test_raw_restores_the_row(tmp_path: Path) -> None:
     for line, given in zip(found.quarantine, staged, strict=True):
         restored = json.loads(line["raw"])
         assert list(restored) == staged_schema().names
-        added = dict.fromkeys(("correct", "missing_because", "finish_reason", "repeat", "context"))
+        names = ("correct", "missing_because", "finish_reason", "repeat", "context", "incorrect_references")
+        added = dict.fromkeys(names)
         assert restored == {"row": line["row"]} | added | given
         table = pa.Table.from_pylist([restored], schema=staged_schema())
         assert table.equals(pq.read_table(tmp_path / "staged.parquet").slice(line["row"] - 1, 1))
