@@ -126,6 +126,10 @@ _COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "Set up": {
+        "init": (
+            "init", "Copy example data, a policy, a judge, a metric and rules into a folder, to start from.",
+            "answerkey init trial",
+        ),
         "serve": (
             "server", "Start a Prefect server with all flows on this machine.",
             "answerkey serve --port 4300",

@@ -1,0 +1,48 @@
+"""`answerkey init`."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+from rich.markup import escape
+
+import answerkey
+from answerkey.flows.cli.layout import show
+from answerkey.metrics_core.errors import UserError
+
+EXAMPLES = Path(answerkey.__file__).parent / "examples"
+_WANTED = (".jsonl", ".yaml", ".py", ".md")
+
+
+def init(folder: Annotated[Path, Parameter(name="FOLDER")] = Path("answerkey-examples"), /) -> int:
+    """Copy the example data, a policy, a judge, a metric and rules into a folder, to start from."""
+    files = [
+        path.relative_to(EXAMPLES)
+        for path in sorted(EXAMPLES.rglob("*"))
+        if path.suffix in _WANTED and "__pycache__" not in path.parts
+    ]
+    if there := [str(folder / file) for file in files if (folder / file).exists()]:
+        raise UserError(f"{there[0]} exists already, and nothing is overwritten; name an empty folder")
+    try:
+        for file in files:
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(EXAMPLES / file, folder / file)
+    except OSError as error:
+        raise UserError(f"{error.filename or folder}: cannot be written: {error.strerror or error}") from error
+    show(
+        f"{len(files)} files in {escape(str(folder))}. README.md there says what each of them is. Next:",
+        "",
+        f"  answerkey evaluate {_quoted(folder, 'answers.jsonl')} --references {_quoted(folder, 'questions.jsonl')} "
+        "--dataset examples --map release=release --map label=correct --slice lang",
+        "  answerkey compare aurora-1 aurora-2",
+        f"  answerkey gate aurora-1 aurora-2 --policy {_quoted(folder, 'gate.yaml')}",
+    )
+    return 0
+
+
+def _quoted(folder: Path, name: str) -> str:
+    return escape(shlex.quote(str(folder / name)))
