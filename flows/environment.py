@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from answerkey.tasks.server import has_server
 
@@ -76,9 +79,66 @@ def started_here() -> Iterator[None]:
         logging.getLogger("answerkey").info(
             "starting a temporary Prefect server (10 to 20 seconds; PREFECT_API_URL names one that runs)"
         )
+        _keep_server_from_interrupts()
     from prefect import tags
 
     from answerkey.tasks.maintenance import TAG
 
-    with tags(TAG):
+    with tags(TAG), _signals():
         yield
+
+
+def _keep_server_from_interrupts() -> None:
+    """Ctrl-C reaches all that the terminal runs; without its server, a run could not even say that it was stopped."""
+    from prefect.server.api.server import SubprocessASGIServer
+
+    class Server(SubprocessASGIServer):
+        def _run_uvicorn_command(self) -> subprocess.Popen[Any]:
+            # Blocked signals stay so in a new process.
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+            try:
+                return super()._run_uvicorn_command()
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    # From now on this is the one for which Prefect asks.
+    Server()
+
+
+@contextmanager
+def _signals() -> Iterator[None]:
+    """SIGTERM ends a run as Ctrl-C does; Ctrl-Z leaves no claim in the ledger that others would have to wait for."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handlers = {signal.SIGTERM: _end, signal.SIGTSTP: _pause}
+    # What was ignored from the start is to be ignored.
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items() if _heeded(number)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _heeded(number: signal.Signals) -> bool:
+    return signal.getsignal(number) not in (signal.SIG_IGN, None)
+
+
+def _end(number: int, _frame: object) -> None:
+    raise KeyboardInterrupt(number)
+
+
+def _pause(_number: int, _frame: object) -> None:
+    # Where no model is asked, there is no such module.
+    loop = sys.modules.get("answerkey.metrics_core.llm.loop")
+    stand_still = loop.pause if loop else lambda stop: stop()
+    stand_still(_stop_this_process)
+
+
+def _stop_this_process() -> None:
+    handler = signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+    try:
+        os.kill(os.getpid(), signal.SIGTSTP)
+    finally:
+        signal.signal(signal.SIGTSTP, handler)

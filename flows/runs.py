@@ -20,6 +20,7 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import Access
+from answerkey.metrics_core.llm.loop import stop as stop_asking
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import Unreachable
@@ -81,12 +82,21 @@ class Run:
 
 @contextmanager
 def started(home: str) -> Iterator[Run]:
-    """The flow run that calls, on the home written as `home`; its folder is removed at the end."""
+    """The flow run that calls, on the home written as `home`; its folder is removed at the end.
+
+    One that is interrupted, cancelled or told to end stops asking models within seconds.
+    """
     run = Run(Home.parse(home), str(flow_run.id or uuid.uuid4()))
     if run.home.warning:
         log.warning(run.home.warning)
     try:
         yield run
+    except Exception:
+        raise
+    except BaseException:
+        # Interrupted or told to end. Prefect waits for its threads, and these would wait for their judges.
+        stop_asking(run.id)
+        raise
     finally:
         shutil.rmtree(run.folder, ignore_errors=True)
         # Of a bucket that is gone, the run's own error says more.

@@ -13,6 +13,7 @@ from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State, TaskRun
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.llm.loop import Stopped
 from answerkey.tasks.compare import compare as comparing
 from answerkey.tasks.gate import calibrate as calibrating
 from answerkey.tasks.gate import gate as gating
@@ -41,8 +42,8 @@ def _step(name: str, function: Callable[P, R], run_name: str = "", **options: An
 
 
 def _worth_retrying(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
-    """A wrong input stays wrong; everything else may have been the machine."""
-    return not isinstance(state.result(raise_on_failure=False), UserError)
+    """A wrong input stays wrong, and a run that was stopped stays so; everything else may have been the machine."""
+    return not isinstance(state.result(raise_on_failure=False), UserError | Stopped)
 
 
 RETRIED: dict[str, Any] = {

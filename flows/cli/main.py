@@ -9,6 +9,7 @@ import difflib
 import functools
 import os
 import re
+import signal
 import sys
 import types
 from collections.abc import Iterable, Sequence
@@ -195,8 +196,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # The reader of our output has gone (`| head`).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
-    except KeyboardInterrupt:
-        return _failed("stopped; what was scored so far is kept, run the same command again", 130)
+    except KeyboardInterrupt as error:
+        # With the number of the signal, if it was not Ctrl-C.
+        number = error.args[0] if error.args else signal.SIGINT
+        return _failed("stopped; what was scored so far is kept, run the same command again", 128 + number)
     except Exception as error:
         # Only here, since a help page needs neither.
         from answerkey.metrics_core.errors import UserError

@@ -169,7 +169,7 @@ class JudgeMetric(Metric):
 
         work = _Work(self, len(samples), self.probes_for(answers))
         # What a batch says of itself is enough.
-        judged = runtime.run(work.judge(samples), work.say_how_far, 600.0 if self.judge.batch else 5.0)
+        judged = runtime.run(work.judge(samples), work.say_how_far, work.run, 600.0 if self.judge.batch else 5.0)
         outcomes = reviewed(self, samples, [outcome for outcome, *_ in judged], self.judge.second_opinion)
         return [(outcome, *one[1:]) for outcome, one in zip(outcomes, judged, strict=True)]
 
@@ -309,6 +309,11 @@ class _Work:
         if probes:
             judges = (*self._options.models(access.api_key), *self._substitutes)
             self._examination = examination_of(self._access.run, metric.name, metric.main.name, probes, judges)
+
+    @property
+    def run(self) -> str:
+        """What it is counted for."""
+        return self._access.run
 
     async def judge(self, samples: Sequence[Sample]) -> list[Judged]:
         from answerkey.metrics_core.llm import loop as runtime

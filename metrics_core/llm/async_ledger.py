@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 from answerkey.metrics_core.llm.ledger import (
     BatchedCall,
@@ -23,6 +23,8 @@ from answerkey.metrics_core.llm.ledger import (
     Verb,
 )
 from answerkey.metrics_core.llm.ledger_place import open_ledger
+
+R = TypeVar("R")
 
 _KEEP_ALIVE_S = 1.0
 
@@ -195,6 +197,30 @@ class AsyncLedger:
     async def name_batch(self, batch: str, provider_id: str) -> None:
         """See `Ledger`."""
         await self._do(Verb("name_batch", (batch, provider_id)))
+
+    async def rest(self) -> None:
+        """See `Ledger`."""
+        await self._alone(lambda ledger: ledger.rest())
+
+    async def wake(self) -> set[str]:
+        """See `Ledger`."""
+        return await self._alone(lambda ledger: ledger.wake())
+
+    async def _alone(self, do: Callable[[Ledger], R]) -> R:
+        """What `do` makes of the ledger, on its thread."""
+
+        def done() -> R:
+            ledger = self._ledger
+            if ledger is None:
+                raise _closed()
+            ledger.patient(True)
+            try:
+                return do(ledger)
+            finally:
+                ledger.patient(False)
+
+        result: R = await self._wait_for(done)
+        return result
 
     async def close(self) -> None:
         """Close the ledger, after everything that was called before, and end the thread."""

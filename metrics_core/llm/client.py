@@ -28,6 +28,7 @@ from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.async_ledger import AsyncLedger
 from answerkey.metrics_core.llm.availability import Availability, Unavailable
 from answerkey.metrics_core.llm.batch import Batches, Line, StillOpen, Unsent
+from answerkey.metrics_core.llm.claims import ClaimLost, Claims
 from answerkey.metrics_core.llm.ledger import BatchedCall, CallStatus, Origin
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.rate_limit import Queue, Signal, Ticket
@@ -112,6 +113,7 @@ class Client:
         formats: Callable[[ModelRef, bool], FormatNegotiation], batches: Batches | None = None,
     ) -> None:  # fmt: skip
         self._ledger, self._limits, self._noun = ledger, limits, noun
+        self.claims = Claims(ledger)
         self._transports, self._queues, self._formats, self._batches = transports, queues, formats, batches
         self._spending = Spending(ledger, access, limits)
         self._asking: dict[str, asyncio.Future[NoUsableReply | None]] = {}
@@ -173,22 +175,25 @@ class Client:
 
     async def _ask(self, key: str, attempt: Attempt, read: Callable[[str], T]) -> T:
         """The reply, once no other process is asking the same."""
-        while not await self._ledger.claim(key):
+        while True:
             self._spending.check(None)
-            await asyncio.sleep(_CLAIM_POLL_S)
-            known = await self._known(key, read)
-            if known is not None:
-                return known[0]
-        try:
-            # Between the look and the claim, another process may have got the reply.
-            known = await self._known(key, read)
-            if known is not None:
-                return known[0]
-            if self._batches is not None:
-                attempt.left = await self._spending.adopt(key, attempt.bill)
-            return await self._converse(attempt, read)
-        finally:
-            await self._ledger.release(key)
+            mine = await self.claims.take(key)
+            try:
+                if not mine:
+                    await asyncio.sleep(_CLAIM_POLL_S)
+                # Since the look, another process may have got the reply.
+                known = await self._known(key, read)
+                if known is not None:
+                    return known[0]
+                if mine and self._batches is not None:
+                    attempt.left = await self._spending.adopt(key, attempt.bill)
+                if mine:
+                    return await self._converse(attempt, read)
+            except ClaimLost:
+                continue
+            finally:
+                if mine:
+                    await self.claims.release(key)
 
     async def origin(self, request: Request) -> Origin:
         """Where the reply came from that `ask` has returned for this request.
@@ -290,13 +295,9 @@ class Client:
         return await self._call(attempt, model, transport, other, read)
 
     async def _call(
-        self,
-        attempt: Attempt,
-        model: Availability,
-        transport: Transport,
-        other: ResponseFormat | None,
+        self, attempt: Attempt, model: Availability, transport: Transport, other: ResponseFormat | None,
         read: Callable[[str], T],
-    ) -> Response[T]:
+    ) -> Response[T]:  # fmt: skip
         """One call: a slot in the queue, a permit of the budget, and both ends of the call written down."""
         purchase = attempt.purchase
         # Checked before and after the wait: thousands that will not be asked need not queue for it.
@@ -305,6 +306,7 @@ class Client:
         signal: Signal = "neutral"
         wait: float | None = None
         try:
+            await self.claims.check(attempt.request.key)
             self._check(attempt, model, purchase)
             # Not before: other questions may have learned in the meantime what the model accepts.
             attempt.response_format = other or self._formats_of(attempt).first()

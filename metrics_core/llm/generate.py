@@ -135,7 +135,7 @@ def generate(
     if not requests:
         return []
     work = _Work(model, limits, access, len(requests))
-    return runtime.run(work.generate(requests), work.say_how_far)
+    return runtime.run(work.generate(requests), work.say_how_far, work.run)
 
 
 def estimate_cost(requests: Iterable[Request], model: ModelRef, ledger: str | None = None) -> Cost:
@@ -169,6 +169,11 @@ class _Work:
         self._access = access if access.run else replace(access, run=uuid.uuid4().hex)
         self._total, self._done, self._failed = total, 0, 0
         self._client: Client | None = None
+
+    @property
+    def run(self) -> str:
+        """What it is counted for."""
+        return self._access.run
 
     async def generate(self, requests: Sequence[Request]) -> list[Answer]:
         def checked() -> None:

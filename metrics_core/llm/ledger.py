@@ -232,6 +232,12 @@ class Ledger(Protocol):
     def take_in(self, calls: Iterable[tuple[Any, ...]], budgets: Iterable[tuple[str, Spent]]) -> None:
         """Write down calls and budgets of another ledger, all or none. A call that is here already stays as it is."""
 
+    def rest(self) -> None:
+        """Let others take over what this process has claimed, and settle what it has in flight, until it wakes up."""
+
+    def wake(self) -> set[str]:
+        """Hold on to the claims that nobody has taken over; return the requests."""
+
     def keep_alive(self) -> None:
         """Called about once a second while replies are awaited, for what has to be done now and then."""
 

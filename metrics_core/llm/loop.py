@@ -9,9 +9,12 @@ from __future__ import annotations
 import asyncio
 import math
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
-from concurrent.futures import wait
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from concurrent.futures import Future, wait
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from contextvars import ContextVar
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,6 +22,7 @@ from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.async_ledger import AsyncLedger
 from answerkey.metrics_core.llm.batch import Batches, BatchService
 from answerkey.metrics_core.llm.client import Client
+from answerkey.metrics_core.llm.ledger import LedgerError
 from answerkey.metrics_core.llm.litellm import abilities
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.rate_limit import AdaptiveLimit, Queue
@@ -38,39 +42,128 @@ that the last request leaves when the first could have been answered."""
 _FIRST_PAUSE_S = 0.25
 """A lone 429 among successes should not hold up every call for long; a provider that means it doubles this."""
 
+_GRACE_S = 2.0
+"""For the calls in flight when their caller is stopped: most judges reply meanwhile, and a reply is paid for."""
+
 _CLEAN_UP_S = 5.0
 
 _AT_ONCE = 4
 """Questions worked on at once, for each call that may be in flight: enough for those that wait before they try again.
 More would only use memory, and keep other processes from requests that are not due yet."""
 
+_REST_S = 3.0
+"""For the ledger to learn that this process will stand still."""
+
 _starting = threading.Lock()
 _queues: dict[tuple[ModelRef, str, int, float], Queue] = {}
 _formats: dict[tuple[ModelRef, bool], FormatNegotiation] = {}
+_clients: list[Client] = []
 
 
-def run(work: Coroutine[Any, Any, T], tick: Callable[[], None], every_s: float = 5.0) -> T:
+class Stopped(Exception):
+    """The run that wanted the replies was stopped, so there are none. Those that came are in the ledger."""
+
+
+@dataclass(eq=False, slots=True)
+class _Work:
+    """Something that is done on the loop for a caller in another thread."""
+
+    run: str
+    stopped: bool = False
+    ended: threading.Event = field(default_factory=threading.Event)
+    future: Future[Any] = field(default_factory=Future)
+
+
+_works: set[_Work] = set()
+_stopped_runs: set[str] = set()
+_work: ContextVar[_Work] = ContextVar("work")
+
+
+def run(work: Coroutine[Any, Any, T], tick: Callable[[], None], run_id: str = "", every_s: float = 5.0) -> T:
     """Do `work` on the loop of the models and wait for it; call `tick` now and then while waiting.
 
-    A caller that is interrupted cancels the work, and waits until its calls in flight are recorded.
+    A caller that is interrupted stops the work as `stop` does.
+
+    Raises:
+        Stopped: the run was stopped, by `stop`.
     """
-    ended = threading.Event()
+    this = _Work(run_id, stopped=run_id in _stopped_runs)
 
     async def watched() -> T:
+        _work.set(this)
         try:
             return await work
         finally:
-            ended.set()
+            this.ended.set()
 
-    future = asyncio.run_coroutine_threadsafe(watched(), _loop())
+    this.future = future = asyncio.run_coroutine_threadsafe(watched(), _loop())
+    _works.add(this)
     try:
         while not wait([future], every_s).done:
             tick()
+        if this.stopped:
+            raise Stopped("the run was stopped")
         return future.result()
-    except BaseException:
-        if future.cancel():
-            ended.wait(_CLEAN_UP_S)
+    except (KeyboardInterrupt, SystemExit):
+        _end([this])
         raise
+    finally:
+        # Of whatever else went wrong here, the work knows nothing.
+        if future.cancel():
+            this.ended.wait(_CLEAN_UP_S)
+        _works.discard(this)
+
+
+def stop(run_id: str) -> None:
+    """Ask nothing more for a run, in whatever threads it asks, and end what is asked for it within seconds."""
+    _stopped_runs.add(run_id)
+    _end([one for one in list(_works) if one.run == run_id])
+
+
+def _end(works: Sequence[_Work]) -> None:
+    """Let calls in flight end, for a moment; cancel what is left then, and wait until that is recorded."""
+    for one in works:
+        one.stopped = True
+    try:
+        wait([one.future for one in works], _GRACE_S)
+    finally:
+        for cancelled in [one for one in works if one.future.cancel()]:
+            cancelled.ended.wait(_CLEAN_UP_S)
+
+
+def pause(stand_still: Callable[[], None]) -> None:
+    """Call `stand_still`, in which this process does nothing for as long as somebody likes.
+
+    Meanwhile other processes may ask what this one has claimed. What it has in flight stays so: a reply that has come
+    in the end counts, and so does what another process has made of the same request.
+    """
+    resting, going_on = threading.Event(), threading.Event()
+
+    async def rest() -> None:
+        clients = list(_clients)
+        with suppress(LedgerError):
+            for client in clients:
+                await client.claims.rest()
+        resting.set()
+        # Nothing else may go on here until its clock has been set.
+        going_on.wait()
+        with suppress(LedgerError):
+            for client in clients:
+                await client.claims.wake()
+
+    if not _clients:
+        stand_still()
+        return
+    loop = _loop()
+    asyncio.run_coroutine_threadsafe(rest(), loop)
+    rests = resting.wait(_REST_S)
+    began = time.monotonic()
+    try:
+        stand_still()
+    finally:
+        if rests:
+            loop.stood_still += time.monotonic() - began
+        going_on.set()
 
 
 @asynccontextmanager
@@ -81,6 +174,10 @@ async def connect(access: Access, limits: CallLimits, noun: str, check: Callable
     it is not called if the ledger has all replies. `noun` is what messages call the model.
     """
     waiting: dict[ModelRef, asyncio.Task[ChatCompletions]] = {}
+    work = _work.get(None)
+
+    def stopped() -> bool:
+        return (work is not None and work.stopped) or (access.stopped is not None and access.stopped())
 
     async def prepared(model: ModelRef) -> ChatCompletions:
         # In a thread, so that calls to other models go on meanwhile.
@@ -106,11 +203,14 @@ async def connect(access: Access, limits: CallLimits, noun: str, check: Callable
     async with AsyncExitStack() as stack:
         ledger = await AsyncLedger.open(access.ledger)
         stack.push_async_callback(ledger.close)
-        batches = Batches(ledger, services, wait=limits.batch, poll_s=limits.poll_s, stopped=access.stopped)
+        batches = Batches(ledger, services, wait=limits.batch, poll_s=limits.poll_s, stopped=stopped)
         stack.push_async_callback(batches.close)
+        client = Client(ledger, replace(access, stopped=stopped), limits, noun, transports, queues, formats_of, batches)
+        _clients.append(client)
         try:
-            yield Client(ledger, access, limits, noun, transports, queues, formats_of, batches)
+            yield client
         finally:
+            _clients.remove(client)
             for task in waiting.values():
                 task.cancel()
 
@@ -171,14 +271,23 @@ def formats_of(model: ModelRef, structured: bool) -> FormatNegotiation:
     return _formats[place]
 
 
-def _loop() -> asyncio.AbstractEventLoop:
+class _Loop(asyncio.SelectorEventLoop):
+    """One whose clock does not go on while the process stands still: no call has timed out by that."""
+
+    stood_still = 0.0
+
+    def time(self) -> float:
+        return super().time() - self.stood_still
+
+
+def _loop() -> _Loop:
     # `cache` alone would let two threads that come first make a loop each.
     with _starting:
         return _the_loop()
 
 
 @cache
-def _the_loop() -> asyncio.AbstractEventLoop:
-    loop = asyncio.new_event_loop()
+def _the_loop() -> _Loop:
+    loop = _Loop()
     threading.Thread(target=loop.run_forever, name="models", daemon=True).start()
     return loop

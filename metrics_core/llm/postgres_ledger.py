@@ -43,6 +43,7 @@ from answerkey.metrics_core.llm.postgres_statements import (
     LOCKS,
     MIGRATIONS,
     NEW_MONTH,
+    REST,
     SCHEMA,
     SEEN_BACK,
     SEEN_GONE,
@@ -336,6 +337,21 @@ class PostgresLedger(StoredLedger):
                 "unpriced = excluded.unpriced, in_flight = 0, reserved = 0",
                 ((run, spent.calls, spent.cost_usd, spent.unpriced) for run, spent in budgets),
             )
+
+    def rest(self) -> None:
+        """See `Ledger`."""
+        if self._me is not None:
+            self._session.rows(REST, {"me": self._me})
+
+    def wake(self) -> set[str]:
+        """See `Ledger`."""
+        if self._me is None:
+            return set()
+        with self._session.translated():
+            self._hold(self._session.connection)
+        query = "SELECT request_key FROM answerkey_claims WHERE owner = %s"
+        self._held &= (mine := {key for (key,) in self._session.rows(query, (self._me,))})
+        return mine
 
     def keep_alive(self) -> None:
         """See `Ledger`. A connection that was cut is made again before anybody takes over what it claimed."""

@@ -55,6 +55,10 @@ ALIVE = f"""EXISTS (
       AND held.granted AND held.database = (SELECT oid FROM pg_database WHERE datname = current_database())
 )"""
 SEEN_GONE = f"UPDATE answerkey_claims AS c SET gone_since = clock_timestamp() WHERE gone_since IS NULL AND NOT {ALIVE}"
+REST = f"""
+WITH free AS (UPDATE answerkey_claims SET gone_since = '-infinity' WHERE owner = %(me)s)
+SELECT pg_advisory_unlock_shared({LOCKS}, %(me)s)
+"""
 SEEN_BACK = "UPDATE answerkey_claims SET gone_since = NULL WHERE owner = %s AND gone_since IS NOT NULL"
 GONE = "SELECT request_key FROM answerkey_claims WHERE gone_since <= clock_timestamp() - %s::interval"
 GIVE_UP = """

@@ -173,13 +173,15 @@ class SQLiteLedger(StoredLedger):
 
     def _settle_dead(self, owners: Owners) -> None:
         """Settle what killed processes had in flight, so that no budget waits for it."""
+        owners.forget_dead()
         found = self._rows("SELECT request_key, owner FROM claims")
         if not (dead := [claim for claim in found if not owners.alive(claim[1])]):
             return
         with self._transaction() as db:
             for claim in dead:
-                # Unless another process has taken it over meanwhile.
-                if db.execute("DELETE FROM claims WHERE request_key = ? AND owner = ?", claim).rowcount:
+                # Unless another process has taken it over meanwhile, or this one stood still and goes on.
+                gone = not owners.alive(claim[1])
+                if gone and db.execute("DELETE FROM claims WHERE request_key = ? AND owner = ?", claim).rowcount:
                     self._settle(db, claim[0])
 
     def _usable(self, key: str) -> list[tuple[Any, ...]]:
@@ -285,12 +287,15 @@ class SQLiteLedger(StoredLedger):
             key, month = self._asked[call_id]
             columns = {**result, "checksum": checksum(key, result.get("reply"))}
             sets = "".join(f", {name} = ?" for name in columns)
+            # One that was given up for dead is settled, and counts as it did then.
+            in_flight = db.execute("SELECT reserved FROM calls WHERE call_id = ?", (call_id,)).fetchone() != (None,)
             db.execute(
                 f"UPDATE calls SET status = ?, reserved = NULL{sets} WHERE call_id = ?",
                 (status, *columns.values(), call_id),
             )
-            unpriced = int("cost_usd" in result and cost is None)
-            self._settle_one((budget.run, month), most_usd or 0.0, cost or 0.0, unpriced)
+            if in_flight:
+                unpriced = int("cost_usd" in result and cost is None)
+                self._settle_one((budget.run, month), most_usd or 0.0, cost or 0.0, unpriced)
         del self._asked[call_id]
 
     def adopt(self, key: str, run: str) -> BatchedCall | None:
@@ -347,6 +352,21 @@ class SQLiteLedger(StoredLedger):
                 query = f"SELECT {', '.join(COLUMNS)}, {self._checksum} FROM calls {where} ORDER BY rowid"
                 for row in self._db.execute(query, wanted):
                     yield self._intact.row(row[:-1], row[-1])
+
+    def rest(self) -> None:
+        """See `Ledger`."""
+        if self._owners is not None:
+            with self._translated():
+                self._owners.close()
+
+    def wake(self) -> set[str]:
+        """See `Ledger`."""
+        if self._owners is None:
+            return set()
+        with self._transaction() as db:
+            # Whoever has the lock of the file may just be taking over; after that nobody does any more.
+            self._owners.appear()
+            return {key for (key,) in db.execute("SELECT request_key FROM claims WHERE owner = ?", (self._owners.me,))}
 
     def patient(self, on: bool) -> None:
         """See `Ledger`."""

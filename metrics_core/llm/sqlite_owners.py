@@ -24,13 +24,24 @@ class Owners:
         self.me = uuid.uuid4().hex
         self._folder = folder
         self._lock: int | None = None
-        if folder:
-            folder.mkdir(parents=True, exist_ok=True)
+        self.appear()
+
+    def appear(self) -> None:
+        """Be alive, also after `close`."""
+        if self._folder:
+            self._folder.mkdir(parents=True, exist_ok=True)
             # Locked before it has its name: a file without a lock belongs to the dead.
-            unnamed = folder / f".{self.me}"
+            unnamed = self._folder / f".{self.me}"
             self._lock = os.open(unnamed, os.O_CREAT | os.O_RDWR, 0o644)
             fcntl.flock(self._lock, fcntl.LOCK_EX)
-            unnamed.rename(folder / self.me)
+            unnamed.rename(self._folder / self.me)
+
+    def forget_dead(self) -> None:
+        """Remove the files of the dead."""
+        if self._folder:
+            for file in self._folder.iterdir():
+                if not file.name.startswith("."):
+                    self.alive(file.name)
 
     def alive(self, owner: str) -> bool:
         """Whether the process that `owner` names still holds its lock. The file of a dead one is removed."""
@@ -51,7 +62,7 @@ class Owners:
         return False
 
     def close(self) -> None:
-        """Let go."""
+        """Be dead for all others."""
         if self._lock is not None and self._folder is not None:
             (self._folder / self.me).unlink(missing_ok=True)
             os.close(self._lock)

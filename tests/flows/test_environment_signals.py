@@ -1,0 +1,172 @@
+"""Real signals to the command `evaluate` with a judge that does not reply: it ends or stands still within seconds,
+nobody has to wait for what it had claimed, and nothing is paid twice but what was in flight.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from answerkey.metrics_core.llm.sqlite_ledger import FILE
+from tests.judge_server import JudgeProcess
+
+pytestmark = pytest.mark.slow
+
+ROWS, ANSWERED, IN_FLIGHT = 30, 10, 4
+LONG_S = 100.0
+"""Ten times what it takes, and less than the judge would."""
+
+
+class Evaluation:
+    """The command on these rows, in a group of processes of its own, as a shell starts it."""
+
+    def __init__(self, judge: JudgeProcess, folder: Path, prefect: str) -> None:
+        file = folder / "a.jsonl"
+        rows = [
+            {"id": f"s{n}", "question": f"question {n}?", "reference": f"reference {n}", "answer": f"answer {n}"}
+            for n in range(ROWS)
+        ]
+        file.write_text("\n".join(map(json.dumps, rows)))
+        environment = {**os.environ, "ANSWERKEY_JUDGE_KEY": "sk-none", "PREFECT_API_URL": prefect}
+        if not prefect:
+            del environment["PREFECT_API_URL"]
+        self._judge, self._ledger = judge, folder / "home" / FILE
+        self.process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "answerkey.flows.cli", "evaluate", file, "--home", folder / "home"),
+                *("--metrics", "meaning_match", "--judge", f"openai/gpt-4o-mini@{judge.url}", "--no-page"),
+                *("--judge-concurrency", str(IN_FLIGHT), "--probes", "never"),
+            ],
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            process_group=0,
+        )
+
+    def wait_until_held(self) -> None:
+        """Until the judge has replied to some, and does not reply to others."""
+        until = time.monotonic() + 250
+        while self._judge.stats()["requests"] < ANSWERED + IN_FLIGHT:
+            assert self.process.poll() is None, self.process.communicate()
+            assert time.monotonic() < until
+            time.sleep(0.1)
+
+    def send(self, number: signal.Signals) -> None:
+        """As a terminal sends it."""
+        os.killpg(self.process.pid, number)
+
+    def end(self) -> tuple[int, str]:
+        """Its exit code, and what it has said."""
+        said, _ = self.process.communicate(timeout=LONG_S)
+        return self.process.returncode, said
+
+    def rows(self, query: str) -> list[tuple[object, ...]]:
+        """What its ledger has."""
+        database = sqlite3.connect(self._ledger)
+        try:
+            return database.execute(query).fetchall()
+        finally:
+            database.close()
+
+
+@pytest.fixture
+def judge() -> Iterator[JudgeProcess]:
+    with JudgeProcess("--latency", "0.01", "--hold-after", str(ANSWERED)) as started:
+        yield started
+
+
+@contextmanager
+def held(judge: JudgeProcess, folder: Path, prefect: str) -> Iterator[Evaluation]:
+    """An evaluation whose judge does not reply any more."""
+    run = Evaluation(judge, folder, prefect)
+    try:
+        run.wait_until_held()
+        yield run
+    finally:
+        if run.process.poll() is None:
+            os.killpg(run.process.pid, signal.SIGKILL)
+            run.process.communicate()
+
+
+STATES = "SELECT status, coalesce(code, ''), count(*) FROM calls GROUP BY 1, 2 ORDER BY 1, 2"
+
+
+def assert_the_rest_is_asked_once(judge: JudgeProcess, folder: Path, prefect: str, *, twice: int) -> None:
+    """Another run of the same command ends well; so many of its questions had been asked before, without a reply."""
+    judge.release()
+    again = Evaluation(judge, folder, prefect)
+    code, said = again.end()
+    assert code == 0, said
+    asked = sorted(judge.stats()["bodies"].values())
+    assert asked == [1] * (ROWS - twice) + [2] * twice
+    assert again.rows("SELECT count(*) FROM claims") == [(0,)]
+    assert again.rows("SELECT sum(in_flight), round(sum(reserved), 9) FROM budgets") == [(0, 0.0)]
+
+
+# Ctrl-C reaches the temporary server of Prefect as well, which only a run without a server of the user's own has.
+@pytest.mark.parametrize(("number", "code", "own"), [(signal.SIGINT, 130, False), (signal.SIGTERM, 143, True)])
+def test_a_run_that_is_told_to_end_ends_and_leaves_no_claim(
+    number: signal.Signals, code: int, own: bool, judge: JudgeProcess, server: str, tmp_path: Path
+) -> None:
+    with held(judge, tmp_path, server if own else "") as run:
+        run.send(number)
+        ended, said = run.end()
+    assert (ended, said.splitlines()[-1]) == (
+        code,
+        "answerkey: stopped; what was scored so far is kept, run the same command again",
+    )
+    assert "Traceback" not in said
+    assert run.rows(STATES) == [("error", "cancelled", IN_FLIGHT), ("usable", "", ANSWERED)]
+    assert run.rows("SELECT count(*) FROM claims") == [(0,)]
+    assert_the_rest_is_asked_once(judge, tmp_path, server, twice=IN_FLIGHT)
+
+
+def test_a_run_that_is_stopped_with_ctrl_z_goes_on_where_it_was(
+    judge: JudgeProcess, server: str, tmp_path: Path
+) -> None:
+    with held(judge, tmp_path, server) as run:
+        run.send(signal.SIGTSTP)
+        _, status = os.waitpid(run.process.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+        # The replies come while it stands still.
+        judge.release()
+        run.send(signal.SIGCONT)
+        code, said = run.end()
+    assert code == 0, said
+    assert list(judge.stats()["bodies"].values()) == [1] * ROWS
+    assert run.rows(STATES) == [("usable", "", ROWS)]
+
+
+def test_others_need_not_wait_for_a_run_that_was_stopped_with_ctrl_z(
+    judge: JudgeProcess, server: str, tmp_path: Path
+) -> None:
+    with held(judge, tmp_path, server) as run:
+        run.send(signal.SIGTSTP)
+        os.waitpid(run.process.pid, os.WUNTRACED)
+        assert_the_rest_is_asked_once(judge, tmp_path, server, twice=IN_FLIGHT)
+        # It goes on, and finds what the other one has paid for.
+        run.send(signal.SIGCONT)
+        code, said = run.end()
+        assert code == 0, said
+    assert sum(judge.stats()["bodies"].values()) == ROWS + IN_FLIGHT
+
+
+def test_a_run_that_is_killed_after_ctrl_z_is_settled(judge: JudgeProcess, server: str, tmp_path: Path) -> None:
+    with held(judge, tmp_path, server) as run:
+        run.send(signal.SIGTSTP)
+        os.waitpid(run.process.pid, os.WUNTRACED)
+        run.send(signal.SIGKILL)
+        code, _ = run.end()
+    assert code == -signal.SIGKILL
+    assert_the_rest_is_asked_once(judge, tmp_path, server, twice=IN_FLIGHT)
