@@ -32,6 +32,7 @@ EXIT_CODES = {
     3: "a gate says INCONCLUSIVE: there are too few samples",
     4: "a gate says INCOMPLETE: something that it needs is missing",
     130: "stopped with Ctrl-C; what was scored is kept",
+    143: "stopped with SIGTERM; what was scored is kept",
 }
 """What the exit code of every command means."""
 

@@ -19,8 +19,10 @@ import pytest
 
 from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import CallLimits
+from answerkey.metrics_core.llm.ledger_place import open_ledger
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.sqlite_ledger import FILE
+from answerkey.metrics_core.measurement import Measurement
 from tests.judge_server import JudgeServer
 from tests.metrics_core.judges.asking import ask, match, options, samples
 
@@ -184,3 +186,70 @@ def test_an_interruption_leaves_no_claim_and_no_call_in_flight(
     database.close()
     assert list((tmp_path / "judge-owners").iterdir()) == []
     assert time.monotonic() - began < 50  # and not until the judge replies
+
+
+def test_a_process_that_stands_still_keeps_nothing_from_others_and_pays_for_nothing_twice(
+    judge_server: Callable[..., JudgeServer], tmp_path: Path
+) -> None:
+    server = judge_server(match, holds=lambda _server: True)
+    asked = options(server, ledger=str(tmp_path), run="run")
+    found: list[Measurement] = []
+    thread = threading.Thread(target=lambda: found.extend(ask(samples(5), asked)))
+    thread.start()
+    while server.n_requests < 2:
+        time.sleep(0.02)
+    taken: list[str] = []
+
+    def stand_still() -> None:
+        time.sleep(0.5)
+        other = open_ledger(str(tmp_path))
+        with sqlite3.connect(tmp_path / FILE) as database:
+            keys = [key for (key,) in database.execute("SELECT request_key FROM claims ORDER BY 1")]
+        # One is taken over for good: another process is still asking it when this one goes on.
+        taken.extend(key for key in keys if other.claim(key))
+        for key in taken[1:]:
+            other.release(key)
+        server.release()
+        threading.Timer(1.0, other.close).start()
+
+    began, loop_began = time.monotonic(), runtime._loop().time()
+    runtime.pause(stand_still)
+    # No call times out by it: for them, no time has passed.
+    assert runtime._loop().time() - loop_began <= time.monotonic() - began - 0.5
+    thread.join()
+    assert len(taken) == 5
+    assert [one.status for one in found] == ["scored"] * 5
+    # Those in flight have been answered, the others were asked when this process went on: each once.
+    assert server.n_requests == 5
+    with sqlite3.connect(tmp_path / FILE) as database:
+        assert database.execute("SELECT status, count(*) FROM calls GROUP BY 1").fetchall() == [("usable", 5)]
+        assert database.execute("SELECT in_flight FROM budgets WHERE run = 'run'").fetchall() == [(0,)]
+
+
+def test_what_a_run_asks_in_any_thread_ends_when_it_is_stopped(
+    judge_server: Callable[..., JudgeServer], tmp_path: Path
+) -> None:
+    server = judge_server(match, holds=lambda _server: True)
+    asked = options(server, ledger=str(tmp_path), run="a run that is stopped", timeout_s=1_000.0)
+    ended: list[Exception] = []
+
+    def evaluate(what: str) -> None:
+        try:
+            ask(samples(3, what), asked)
+        except runtime.Stopped as stopped:
+            ended.append(stopped)
+
+    threads = [threading.Thread(target=evaluate, args=(what,)) for what in ("one", "two")]
+    for thread in threads:
+        thread.start()
+    while server.n_requests < 2:
+        time.sleep(0.02)
+    runtime.stop("a run that is stopped")
+    for thread in threads:
+        thread.join()
+    with pytest.raises(runtime.Stopped):
+        ask(samples(1, "three"), asked)
+    assert (len(ended), server.n_requests) == (2, 2)
+    with sqlite3.connect(tmp_path / FILE) as database:
+        assert database.execute("SELECT count(*) FROM claims").fetchall() == [(0,)]
+        assert database.execute("SELECT status, code FROM calls").fetchall() == [("error", "cancelled")] * 2

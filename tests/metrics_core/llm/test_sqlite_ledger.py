@@ -317,18 +317,11 @@ print(sorted(folder.iterdir()) == before)
 """
 
 
-@contextmanager
-def readable_by_all(folder: Path) -> Iterator[None]:
-    """The way to a folder of pytest's is open to every user meanwhile."""
-    opened = [folder, *(parent for parent in folder.parents if parent.stat().st_uid == os.getuid())]
-    modes = [(path, path.stat().st_mode) for path in opened if path != Path(path.anchor)]
-    try:
-        for path, mode in modes:
-            path.chmod(mode | 0o055)
-        yield
-    finally:
-        for path, mode in modes:
-            path.chmod(mode)
+def make_readable_by_all(folder: Path) -> None:
+    """Open the way to a folder of pytest's to every user. It stays open: tests beside this one may need it as well."""
+    for path in (folder, *folder.parents):
+        if path != Path(path.anchor) and path.stat().st_uid == os.getuid():
+            path.chmod(path.stat().st_mode | 0o055)
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -339,9 +332,9 @@ def test_a_ledger_that_may_only_be_read_serves_replies_and_lets_nothing_be_asked
     written(folder, "known", "yes")
     if version == 1:
         first_version(folder)
-    with readable_by_all(folder):
-        command = [sys.executable, "-c", READ_ONLY, str(folder)]
-        run = subprocess.run(command, check=False, cwd=ROOT, text=True, capture_output=True)
+    make_readable_by_all(folder)
+    command = [sys.executable, "-c", READ_ONLY, str(folder)]
+    run = subprocess.run(command, check=False, cwd=ROOT, text=True, capture_output=True)
     assert run.returncode == 0, run.stderr
     refused = (
         f"the ledger {folder / FILE} may only be read, so no question can be asked whose reply is not in it: "
