@@ -151,8 +151,7 @@ class Client:
         key, read = request.key, _after_thoughts(request, read)
         bill.requests.append(key)
         while True:
-            known = await self._known(key, read)
-            if known is not None:
+            if (known := await self._known(key, read)) is not None:
                 return known[0]
             if key not in self._asking:
                 break
@@ -182,15 +181,14 @@ class Client:
                 if not mine:
                     await asyncio.sleep(_CLAIM_POLL_S)
                 # Since the look, another process may have got the reply.
-                known = await self._known(key, read)
-                if known is not None:
+                if (known := await self._known(key, read)) is not None:
                     return known[0]
                 if mine and self._batches is not None:
                     attempt.left = await self._spending.adopt(key, attempt.bill)
                 if mine:
                     return await self._converse(attempt, read)
             except ClaimLost:
-                continue
+                pass  # to another process
             finally:
                 if mine:
                     await self.claims.release(key)
