@@ -11,6 +11,7 @@ from typing import Any
 from prefect import flow
 from prefect.artifacts import create_table_artifact
 from prefect.client.schemas.objects import State
+from prefect.futures import PrefectFuture
 from prefect.runtime import flow_run
 
 from answerkey.flows.fan_out import OnThisMachine, fan_out, load, runner_at, write_scores
@@ -34,6 +35,7 @@ from answerkey.tasks.reports.manifest import manifest
 from answerkey.tasks.reports.report import check_baseline, report_named
 from answerkey.tasks.score.plan import Plan
 from answerkey.tasks.score.rivals import check_rivals, with_rivals
+from answerkey.tasks.validate.suite import import_beside
 from answerkey.tasks.validate.validate import Validation
 from answerkey.tasks.warehouse.home import Home
 
@@ -131,12 +133,15 @@ def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
     if not asked.judging.dry_run:
         runner.check(home, [(metric, asked.judging.key_from) for metric in metrics])
 
+    import_beside()
     # Nobody has looked yet whether the workers can be used for a dry run.
     loaded = load(OnThisMachine() if asked.judging.dry_run else runner, home, source, run.folder)
     checked = steps.validate(loaded.staged, loaded.rejects, str(run.folder), asked.limits.contract())
     steps.record_validation(home, run.id, source.answers, loaded, checked)
     _log_validation(loaded, checked)
+    documented = _documented(run, asked, loaded.dataset, checked)
     if checked.broken:
+        _data_docs(home, documented)
         raise UserError(f"{source.answers}: {checked.broken}")
     if asked.baseline:
         check_baseline(home, asked.baseline, loaded.dataset, checked.accepted)
@@ -171,7 +176,8 @@ def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
     comparisons = compare(home, old, new, policy, candidates) if old else []
     verdicts = [decide(home, old, one, policy, candidates=candidates) for one in new] if old and policy else []
     shown = [old, *new] if old else new
-    log_page(steps.publish_run(home, shown, comparisons, verdicts, drawn=asked.page, return_state=True))
+    docs = _data_docs(home, documented)
+    log_page(steps.publish_run(home, shown, comparisons, verdicts, drawn=asked.page, docs=docs, return_state=True))
     steps.announce(home, report_ids, verdicts)
     return report_ids
 
@@ -245,6 +251,25 @@ def _log_validation(loaded: Loaded, checked: Validation) -> None:
     for check in checked.checks:
         if not check.success and check.message != checked.broken:
             log.warning(check.message)
+
+
+def _documented(run: Run, asked: Evaluation, dataset: str, checked: Validation) -> PrefectFuture[Any] | None:
+    """Begin to write the Data Docs, beside the scoring; None where the run writes no pages."""
+    if not asked.page or asked.judging.dry_run:
+        return None
+    return steps.build_data_docs.submit(run.home, run.id, dataset, asked.limits.contract(), checked)
+
+
+def _data_docs(home: Home, documented: PrefectFuture[Any] | None) -> str:
+    """The name of the page of the Data Docs in the store, once it is written. Without it, nothing is lost."""
+    if documented is None:
+        return ""
+    page = documented.result(raise_on_failure=False)
+    if isinstance(page, str):
+        log.info(f"data docs: {home.store.address(page)}")
+        return page
+    log.warning(f"the Data Docs could not be made: {page}; the checks are in the warehouse")
+    return ""
 
 
 def _log_plan(plan: Plan, judge: JudgeOptions) -> None:

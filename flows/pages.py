@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
 from answerkey.tasks.publish.artifacts import FOLDER
+from answerkey.tasks.validate.data_docs import SITE
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import Store, Unreachable
 
@@ -54,6 +55,9 @@ class _Pages(BaseHTTPRequestHandler):
 
 def _listing(store: Store) -> str:
     names = sorted(file.name.removeprefix(f"{FOLDER}/") for file in store.files(FOLDER))
+    # What the Data Docs are made of is listed in their own index.
+    docs = f"{SITE.removeprefix(f'{FOLDER}/')}/"
+    names = [name for name in names if not name.startswith(docs) or name == f"{docs}index.html"]
     lines = "".join(f'<li><a href="/{quote(name)}">{html.escape(name)}</a></li>' for name in names)
     return f"<!doctype html><meta charset=utf-8><title>Pages</title><h1>Pages</h1><ul>{lines}</ul>"
 

@@ -31,6 +31,7 @@ from answerkey.tasks.score import score as scoring
 from answerkey.tasks.score import shard as shards
 from answerkey.tasks.traces import score as traces
 from answerkey.tasks.traces import summary as traces_summary
+from answerkey.tasks.validate import data_docs
 from answerkey.tasks.validate import validate as validating
 
 P = ParamSpec("P")
@@ -62,6 +63,7 @@ stage = _step("load a shard", _stage, "load {shard.rows.name}", **RETRIED)
 gather = _step("gather", source_shards.gather)
 export = _step("take from the warehouse", exporting.stored_source)
 validate = _step("validate", validating.validate)
+build_data_docs = _step("data docs", data_docs.build_data_docs)
 record_validation = _step("record validation", committing.record_validation)
 plan = _step("plan", planning.plan)
 estimate_costs = _step("estimate costs", estimating.estimate_costs)

@@ -32,7 +32,7 @@ from answerkey.metrics_core.judges.options import OFFLINE_JUDGE
 from answerkey.tasks.command_line import option_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from answerkey.metrics_core.llm.cost import Cost
     from answerkey.metrics_core.metric import Metric
@@ -63,10 +63,14 @@ def evaluate(  # noqa: PLR0913
 
     data = with_files(data)
     dataset_name(data.source())
+    limits = with_suite(limits, data.slices)
     policy = prepare(home, scoring, judging, policy, baseline, quiet=quiet, runner=runner)
     with started_here():
         from answerkey.flows.evaluate_release import evaluate_release
+        from answerkey.tasks.validate.suite import import_beside
 
+        # The server takes longer to start.
+        import_beside()
         found = evaluate_release(
             data, scoring, judging, limits, str(home), baseline, policy, page=not no_page, runner=runner
         )  # fmt: skip
@@ -93,6 +97,23 @@ def prepare(
         judge = judging.options() if scoring.asks_judges else OFFLINE_JUDGE
         check_runner(runner, home, ((metric, judging.key_from) for metric in scoring.create(judge=judge)))
     return policy
+
+
+def with_suite(limits: Limits, slices: Sequence[str] | None = None) -> Limits:
+    """The limits with a path of the expectations that holds from any folder, once it is known that they are a suite.
+
+    Raises:
+        UserError: they cannot be read, or are none.
+    """
+    if not limits.expectations:
+        return limits
+    from answerkey.metrics_core.validation import is_text
+    from answerkey.tasks.validate.expectations import read_suite
+
+    read_suite(limits.expectations, slices)
+    if is_text(limits.expectations):
+        return limits
+    return limits.model_copy(update={"expectations": absolute(limits.expectations)})
 
 
 def check_runner(runner: str, home: Home, needs: Iterable[tuple[Metric, str]]) -> None:
@@ -123,7 +144,8 @@ def _check_scoring(scoring: Scoring, judging: Judging) -> None:
 
 
 def _checked_policy(policy: str, baseline: str) -> str:
-    from answerkey.tasks.gate.gate import is_text, read_policy
+    from answerkey.metrics_core.validation import is_text
+    from answerkey.tasks.gate.gate import read_policy
 
     if not policy:
         return ""

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-from answerkey.flows.cli.evaluate import prepare, print_result
+from answerkey.flows.cli.evaluate import prepare, print_result, with_suite
 from answerkey.flows.cli.options import (
     COMPARING,
     HOME,
@@ -62,6 +62,7 @@ def generate(  # noqa: PLR0913
         questions = questions.model_copy(update={"dataset": absolute(questions.dataset)})
     texts = {name: _path_or_text(getattr(generating, name)) for name in ("system", "template")}
     generating = generating.model_copy(update=texts)
+    limits = with_suite(limits)
     policy = prepare(home, scoring, judging, afterwards.policy, afterwards.baseline, quiet=quiet)
     afterwards = afterwards.model_copy(update={"policy": policy})
     _check(home, questions, generating)

@@ -7,7 +7,7 @@ import logging
 import sys
 from typing import Annotated
 
-from answerkey.flows.cli.evaluate import RunnerOption, check_runner, prepare, print_result
+from answerkey.flows.cli.evaluate import RunnerOption, check_runner, prepare, print_result, with_suite
 from answerkey.flows.cli.options import (
     DATA,
     HOME,
@@ -90,6 +90,7 @@ def evaluate_registered(  # noqa: PLR0913
     """Evaluate every registered release that has no report yet. A second time does nothing."""
     from answerkey.tasks.releases.register import pending
 
+    limits = with_suite(limits)
     policy = prepare(home, scoring, judging, policy, baseline, quiet=quiet, runner=runner)
     pending(home, waiting.release)
     with started_here():

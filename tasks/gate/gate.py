@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.statistics.clustered import Mask
 from answerkey.metrics_core.statistics.intervals import LEVEL, percent
 from answerkey.metrics_core.statistics.multiple_testing import shared_level
+from answerkey.metrics_core.validation import read_yaml
 from answerkey.tasks.compare.paired_samples import (
     CORPUS_BLEU,
     SCORED,
@@ -47,28 +47,13 @@ _WANTED = tuple(STATUSES.index(name) for name in ("scored", "failed", "skipped")
 """What a sample is that the metric has something to say about."""
 
 
-def is_text(policy: str) -> bool:
-    """Whether this is a policy itself, and not the path of its file: it has several lines, or a brace."""
-    return "\n" in policy or "{" in policy
-
-
 def read_policy(policy: str) -> Policy:
     """The policy in YAML (or JSON, which is YAML): its text, or the path of its file.
 
     Raises:
         UserError: the file cannot be read, is no YAML, or holds no policy; one line a problem.
     """
-    import yaml
-
-    where = "policy" if is_text(policy) else policy
-    try:
-        content = yaml.safe_load(policy if is_text(policy) else Path(policy).read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise UserError(f"{where}: {error.strerror or error}") from error
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f", line {mark.line + 1}" if mark else ""
-        raise UserError(f"{where}{line}: not YAML; put a text with a colon, bracket or star in quotes") from error
+    content, where = read_yaml(policy, "policy")
     return parse_policy(content, where)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -80,12 +81,14 @@ def publish_run(
     gates: Sequence[ReleaseVerdict] = (),
     *,
     drawn: bool = True,
+    docs: str = "",
 ) -> str:
     """One page about the reports of a run, and about the baseline that it was compared with.
 
     Args:
         report_ids: the baseline first, if there is one; the last one names the page.
         drawn: write the file; without it there is the markdown alone.
+        docs: the name of the page of the Data Docs in the store; empty if there is none.
 
     Returns:
         The absolute path of the file, empty if none was written.
@@ -93,7 +96,7 @@ def publish_run(
     last = read_reports(home, report_ids[-1:])[0]
     file = f"{file_name(last.dataset)}/{_named(last)}.html"
     key = artifact_key(f"report-{last.dataset}-{last.release}")
-    return _publish(home, report_ids, comparisons, gates, file if drawn else None, key)
+    return _publish(home, report_ids, comparisons, gates, file if drawn else None, key, docs)
 
 
 def publish_pair(
@@ -113,6 +116,7 @@ def _publish(
     gates: Sequence[ReleaseVerdict],
     file: str | None,
     key: str,
+    docs: str = "",
 ) -> str:
     from prefect.artifacts import create_markdown_artifact
 
@@ -121,6 +125,7 @@ def _publish(
     # The samples are on the page alone.
     most_samples = MOST_SAMPLES if file else 0
     page = build_page(home, report_ids, comparisons=comparisons, gates=gates, most_samples=most_samples)
+    page = replace(page, data_docs=docs and f"../{docs.removeprefix(f'{FOLDER}/')}")
     path = _write(home, page, f"{FOLDER}/{file}") if file else ""
     link = _link(file) if file else ""
     create_markdown_artifact(as_markdown(page, path, link), key=key, description=path or ", ".join(report_ids))

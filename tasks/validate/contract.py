@@ -22,7 +22,7 @@ Reason = Callable[[Row, Marks], str]
 
 
 class Thresholds(Validated):
-    """The thresholds of validation that users set. The last two cause warnings only."""
+    """What users set of validation. `missing_tolerance` and `length_drift` cause warnings only."""
 
     max_quarantined: float = Field(
         0.20,
@@ -44,6 +44,12 @@ class Thresholds(Validated):
         allow_inf_nan=False,
         title="Length drift",
         description="Warn when the median answer lengths of two releases differ by this ratio or more.",
+    )
+    expectations: str = Field(
+        "",
+        title="Expectations",
+        description="A suite of Great Expectations of your own, in JSON or YAML: the path of its file, or its text. "
+        "Rows that break a critical expectation are quarantined.",
     )
 
 
@@ -69,13 +75,14 @@ class Expectation:
     name: str
     severity: Severity
     column: str
+    sentence: str = field(default="", kw_only=True)
     high: float | None = field(default=0, kw_only=True)
     low: float | None = field(default=None, kw_only=True)
 
     @property
     def description(self) -> str:
-        """What is true when no row breaks it."""
-        return f"{self.column} is within its bounds"
+        """What is true when nothing breaks it."""
+        return self.sentence or f"{self.column} is within its bounds"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +103,40 @@ class RowExpectation(Expectation):
     def description(self) -> str:
         """What is true when no row breaks it."""
         return self.holds
+
+
+def reserved() -> set[str]:
+    """The names of the rules of the contract, which no expectation of a user can have."""
+    return {rule.name for rule in row_rules(Contract())} | {
+        "not_empty", "quarantined_share", "same_samples", "length_drift", "release_scored", "unreadable", "wrong_type",
+    }  # fmt: skip
+
+
+def table_rules(contract: Contract) -> tuple[Expectation, Expectation]:
+    """The rules for a data set as a whole."""
+    allowed = contract.max_quarantined
+    return (
+        Expectation("not_empty", "critical", "empty", sentence="there are rows"),
+        Expectation(
+            "quarantined_share", "critical", "quarantined_share", high=allowed,
+            sentence=f"at most {100 * allowed:.4g} % of the rows are in quarantine",
+        ),
+    )  # fmt: skip
+
+
+def release_rules(contract: Contract) -> tuple[Expectation, Expectation]:
+    """The rules for releases."""
+    missing, drift = contract.missing_tolerance, contract.length_drift
+    return (
+        Expectation(
+            "same_samples", "warning", "missing_share", high=missing,
+            sentence=f"no release lacks more than {100 * missing:.4g} % of the samples that the releases have together",
+        ),
+        Expectation(
+            "length_drift", "warning", "drift", high=drift,
+            sentence=f"no release's median answer is {drift:g} times longer or shorter than the first release's",
+        ),
+    )  # fmt: skip
 
 
 def row_rules(contract: Contract) -> tuple[RowExpectation, ...]:

@@ -6,11 +6,12 @@ import logging
 import os
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from answerkey.tasks.validate.contract import Expectation
+from answerkey.tasks.validate.contract import Contract, Expectation, release_rules, row_rules, table_rules
 
 if TYPE_CHECKING:
     import great_expectations as gx
@@ -53,15 +54,14 @@ def breaking(numbers: Mapping[str, Sequence[Number]], expectations: Sequence[Exp
     import numpy as np
 
     keys = [(one.low, one.high, *numbers.get(one.column, ("no such column", one.column))) for one in expectations]
-    with _one_at_a_time:  # a context registers itself as the project of the whole process
-        new = [one for one, key in zip(expectations, keys, strict=True) if key not in _known]
-        found = dict(zip((one.name for one in new), _run(_frame(numbers, new), new), strict=True)) if new else {}
-        positions = [
-            found[one.name] if one.name in found else _known[key] for one, key in zip(expectations, keys, strict=True)
-        ]
-        for key, of_one in zip(keys, positions, strict=True):
-            if len(key) <= _SHORT and len(_known) < _REMEMBERED:
-                _known[key] = of_one
+    new = [one for one, key in zip(expectations, keys, strict=True) if key not in _known]
+    found = dict(zip((one.name for one in new), _run(_frame(numbers, new), new), strict=True)) if new else {}
+    positions = [
+        found[one.name] if one.name in found else _known[key] for one, key in zip(expectations, keys, strict=True)
+    ]
+    for key, of_one in zip(keys, positions, strict=True):
+        if len(key) <= _SHORT and len(_known) < _REMEMBERED:
+            _known[key] = of_one
     return [np.asarray(of_one, dtype=np.int64) for of_one in positions]
 
 
@@ -74,7 +74,19 @@ def _frame(numbers: Mapping[str, Sequence[Number]], expectations: Sequence[Expec
 
 
 def _run(frame: pd.DataFrame, expectations: Sequence[Expectation]) -> list[list[int]]:
-    library = _great_expectations()
+    # Results need not keep the order of the suite.
+    by_name = {result.expectation_config.meta["name"]: result for result in validated(frame, suite(expectations))}
+    for expectation in expectations:
+        _require_run(expectation, by_name[expectation.name])
+    return [by_name[expectation.name].result["unexpected_index_list"] for expectation in expectations]
+
+
+def validated(frame: pd.DataFrame, wanted: gx.ExpectationSuite) -> list[Any]:
+    """What Great Expectations says about the rows of `frame`, an expectation a result, in any order.
+
+    Rows are named by the index of the frame. No value of a row is in the results but what aggregates observe.
+    """
+    library = great_expectations()
     from great_expectations.data_context.types import base
 
     # The stores' own defaults would set up a site of documentation pages in the folder for temporary files.
@@ -83,36 +95,55 @@ def _run(frame: pd.DataFrame, expectations: Sequence[Expectation]) -> list[list[
         progress_bars=base.ProgressBarsConfig(globally=False),
         analytics_enabled=False,
     )
-    context = library.get_context(mode="ephemeral", project_config=settings)
-    asset = context.data_sources.add_pandas("staged").add_dataframe_asset("rows")
-    definition = asset.add_batch_definition_whole_dataframe("all")
-    batch = definition.get_batch(batch_parameters={"dataframe": frame})
-    outcome = batch.validate(suite(expectations), result_format=_RESULT_FORMAT)
-    # Results need not keep the order of the suite.
-    by_name = {result.expectation_config.meta["rule"]: result for result in outcome.results}
-    for expectation in expectations:
-        _require_run(expectation, by_name[expectation.name])
-    return [by_name[expectation.name].result["unexpected_index_list"] for expectation in expectations]
+    with its_own_project(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        context = library.get_context(mode="ephemeral", project_config=settings)
+        asset = context.data_sources.add_pandas("staged").add_dataframe_asset("rows")
+        definition = asset.add_batch_definition_whole_dataframe("all")
+        batch = definition.get_batch(batch_parameters={"dataframe": frame})
+        return list(batch.validate(wanted, result_format=_RESULT_FORMAT).results)
 
 
-def suite(expectations: Sequence[Expectation]) -> gx.ExpectationSuite:
-    """The contract as a suite of Great Expectations: each expectation with its severity, its sentence and its rule."""
-    library = _great_expectations()
-    made: gx.ExpectationSuite = library.ExpectationSuite(
-        name="contract",
-        expectations=[
-            library.expectations.ExpectColumnValuesToBeBetween(
-                column=expectation.column,
-                min_value=expectation.low,
-                max_value=expectation.high,
-                severity=expectation.severity,
-                description=expectation.description,
-                meta={"rule": expectation.name},
-            )
-            for expectation in expectations
-        ],
-    )
+@contextmanager
+def its_own_project() -> Iterator[None]:
+    """Around work with a context, which makes itself the project of the whole process: one at a time, and at the end
+    the project is again the one that the user of the process has."""
+    great_expectations()
+    from great_expectations.data_context.data_context.context_factory import project_manager
+    from great_expectations.exceptions.exceptions import DataContextRequiredError
+
+    with _one_at_a_time:
+        try:
+            before = project_manager.get_current_project()
+        except DataContextRequiredError:
+            before = None
+        try:
+            yield
+        finally:
+            project_manager.set_project(before)
+
+
+def suite(expectations: Sequence[Expectation], name: str = "contract") -> gx.ExpectationSuite:
+    """Expectations as a suite of Great Expectations: each with its severity, its sentence and its name."""
+    library = great_expectations()
+    made: gx.ExpectationSuite = library.ExpectationSuite(name=name, expectations=[_bounds(one) for one in expectations])
     return made
+
+
+def contract_suite(contract: Contract) -> gx.ExpectationSuite:
+    """The whole contract as a suite: what must hold of the rows, of the releases and of the data set."""
+    return suite((*table_rules(contract), *row_rules(contract), *release_rules(contract)))
+
+
+def _bounds(one: Expectation) -> Any:
+    return great_expectations().expectations.ExpectColumnValuesToBeBetween(
+        column=one.column,
+        min_value=one.low,
+        max_value=one.high,
+        severity=one.severity,
+        description=f"{one.description[:1].upper()}{one.description[1:]}",
+        meta={"name": one.name},
+    )
 
 
 def _require_run(expectation: Expectation, result: Any) -> None:
@@ -129,8 +160,21 @@ def _require_run(expectation: Expectation, result: Any) -> None:
         )
 
 
-def _great_expectations() -> ModuleType:
-    """The library, imported late (2 s, 160 MB), silent, and with its usage statistics off."""
+def problem(error: Exception) -> str:
+    """What is wrong with the arguments of an expectation, in one line."""
+    listed = getattr(error, "errors", None)
+    if callable(listed):
+        return "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in listed())
+    return " ".join(str(error).split())[:300]
+
+
+def import_beside() -> None:
+    """Import the library in a thread, beside what the process does until it needs it."""
+    threading.Thread(target=great_expectations, name="import great_expectations", daemon=True).start()
+
+
+def great_expectations() -> ModuleType:
+    """The library, imported late (2 s of CPU, 160 MB), silent, and with its usage statistics off."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"
     logging.getLogger("great_expectations").setLevel(logging.ERROR)
     with warnings.catch_warnings():

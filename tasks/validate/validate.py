@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from answerkey.tasks.load.load import quarantine_schema, staged_schema
-from answerkey.tasks.validate.contract import Contract, Expectation, RowExpectation, Severity, row_rules
+from answerkey.tasks.validate.contract import Contract, RowExpectation, Severity, release_rules, row_rules, table_rules
+from answerkey.tasks.validate.expectations import OwnExpectation, OwnSuite, check_rows, read_suite
 from answerkey.tasks.validate.suite import Number, breaking
 from answerkey.tasks.warehouse.sql import statements, text
 from answerkey.tasks.warehouse.store import parquet_writer, row_bytes
@@ -102,9 +103,13 @@ def validate(staged: str, rejects: str | None, out_dir: str, contract: Contract)
     """
     os.makedirs(out_dir, exist_ok=True)
     accepted, quarantine = (os.path.join(out_dir, f"{name}.parquet") for name in ("accepted", "quarantine"))
+    suite = read_suite(contract.expectations) if contract.expectations else None
     with _measured(staged, out_dir) as db:
+        slices = [str(name) for (name,) in db.execute(_SQL["slices"]).fetchall()] if suite else []
+        own_rows, own_whole = _own(suite, staged, slices) if suite else ([], [])
         releases = db.execute(_SQL["releases"]).df()
         broken, off = _breaking(db, releases, _counts(staged, rejects), contract)
+        broken += own_rows
         with parquet_writer(quarantine, quarantine_schema()) as out, parquet_writer(accepted, staged_schema()) as good:
             unread = _copy_rejects(rejects, out) if rejects else {}
             n_read = _split(staged, db, broken, good, out)
@@ -117,10 +122,12 @@ def validate(staged: str, rejects: str | None, out_dir: str, contract: Contract)
         *table,
         *(_unread_check(group, n_rows) for group in unread.values()),
         *(_row_check(one, n_read) for one in broken),
+        *own_whole,
         *_release_checks(releases, off, contract),
         *_lost_releases(accepted, quarantine),
     )
-    stopped = next((check.message for check in table if not check.success), None)
+    critical = [check for check in (*table, *own_whole) if check.severity == "critical" and not check.success]
+    stopped = next((check.message for check in critical), None)
     return Validation(accepted, quarantine, n_rows, n_rows - n_quarantined, n_quarantined, checks, stopped)
 
 
@@ -155,11 +162,15 @@ class _Broken:
     """A rule, the numbers that break it, and the rows that have them: filled as the rows go by.
 
     `first` are those rows that break no rule before this one: they are in quarantine under it, if it puts rows there.
+    An expectation of the user has the positions of the rows instead; `tolerated` says that they are no more than its
+    `mostly` allows.
     """
 
     rule: RowExpectation
     numbers: npt.NDArray[np.int64]
     first: Group
+    positions: npt.NDArray[np.int64] | None = None
+    tolerated: bool = False
     count: int = 0
     rows: list[int] = field(default_factory=list)
     details: Counter[int] = field(default_factory=Counter)
@@ -176,18 +187,44 @@ def _breaking(
     """
     import numpy as np
 
-    rules, of_releases = row_rules(contract), _release_rules(contract)
+    rules, of_releases = row_rules(contract), release_rules(contract)
     columns = list(dict.fromkeys(rule.column for rule in rules))
     lists = ", ".join(f"list_sort(list(DISTINCT {column}))" for column in columns)
     [found] = db.execute(f"SELECT {lists} FROM frame").fetchall()
     numbers = {column: values or [] for column, values in zip(columns, found, strict=True)}
     numbers |= {rule.column: releases[rule.column].tolist() for rule in of_releases}
-    places = breaking(numbers | _table(*counts), (*rules, *of_releases, *_table_rules(contract)))
+    places = breaking(numbers | _table(*counts), (*rules, *of_releases, *table_rules(contract)))
     broken = [
         _Broken(rule, np.asarray(numbers[rule.column], "int64")[of_rule], Group(rule.name, 0, [], rule.breaks))
         for rule, of_rule in zip(rules, places, strict=False)
     ]
     return broken, [set(of_rule.tolist()) for of_rule in places[len(rules) : len(rules) + len(of_releases)]]
+
+
+def _own(suite: OwnSuite, staged: str, slices: Sequence[str]) -> tuple[list[_Broken], list[Check]]:
+    """The expectations of the user: what breaks those about rows, and the checks of those about the data as a whole."""
+    import numpy as np
+
+    rows, whole = [], []
+    for one, found in zip(suite.expectations, check_rows(suite, _batches(staged), slices), strict=True):
+        if one.rows:
+            positions = np.asarray(found.positions, dtype=np.int64)
+            rule = _own_rule(one, quarantines=not found.success and one.severity == "critical")
+            rows.append(_Broken(rule, positions[:0], Group(one.name, 0, [], rule.breaks), positions, found.success))
+        else:
+            observed = "" if found.observed is None else f"; observed: {found.observed}"
+            message = one.sentence if found.success else f"the data break `{one.name}`: {one.sentence}{observed}"
+            whole.append(Check(one.name, one.severity, found.success, found.n_rows, 0, message))
+    return rows, whole
+
+
+def _own_rule(one: OwnExpectation, *, quarantines: bool) -> RowExpectation:
+    sentence = one.sentence.replace("{", "{{").replace("}", "}}")
+    reason = f"breaks `{one.name}`: {one.sentence}"
+    return RowExpectation(
+        one.name, one.severity, "", one.sentence, f"that break `{one.name}`: {sentence}",
+        reason=(lambda _row, _marks: reason) if quarantines else None,
+    )  # fmt: skip
 
 
 def _counts(staged: str, rejects: str | None) -> tuple[int, int]:
@@ -203,20 +240,6 @@ def _table(n_rows: int, n_quarantined: int) -> dict[str, list[Number]]:
     return {"empty": [int(n_rows == 0)], "quarantined_share": [n_quarantined / max(n_rows, 1)]}
 
 
-def _table_rules(contract: Contract) -> tuple[Expectation, Expectation]:
-    return (
-        Expectation("not_empty", "critical", "empty"),
-        Expectation("quarantined_share", "critical", "quarantined_share", high=contract.max_quarantined),
-    )
-
-
-def _release_rules(contract: Contract) -> tuple[Expectation, Expectation]:
-    return (
-        Expectation("same_samples", "warning", "missing_share", high=contract.missing_tolerance),
-        Expectation("length_drift", "warning", "drift", high=contract.length_drift),
-    )
-
-
 def _unread_check(group: Group, n_rows: int) -> Check:
     places = _places(group.rows, group.count)
     message = f"{_count(group.count, 'row')} could not be read ({places}): {group.why}"
@@ -229,12 +252,14 @@ def _row_check(broken: _Broken, n_rows: int) -> Check:
         detail = rule.detail(broken.details.elements()) if rule.detail else ""
         places = _places(broken.rows, broken.count)
         message = f"{_count(broken.count, 'row')} {rule.breaks.format(detail=detail)} ({places})"
-    return Check(rule.name, rule.severity, broken.count == 0, n_rows, broken.count, message)
+        if broken.tolerated:
+            message += ", which is no more than the expectation allows"
+    return Check(rule.name, rule.severity, broken.tolerated or broken.count == 0, n_rows, broken.count, message)
 
 
 def _table_checks(n_rows: int, n_quarantined: int, groups: Sequence[Group], contract: Contract) -> list[Check]:
     share, allowed = n_quarantined / max(n_rows, 1), contract.max_quarantined
-    found = breaking(_table(n_rows, n_quarantined), _table_rules(contract))
+    found = breaking(_table(n_rows, n_quarantined), table_rules(contract))
     empty, too_many = (len(places) > 0 for places in found)
     rows = f"{_count(n_rows, 'row')}" if not empty else "there are no rows: check the file and its mapping"
     message = f"{_percent(share)} of the rows ({n_quarantined:,} of {n_rows:,}) are in quarantine"
@@ -254,7 +279,7 @@ def _table_checks(n_rows: int, n_quarantined: int, groups: Sequence[Group], cont
 def _release_checks(releases: pd.DataFrame, off: Sequence[set[int]], contract: Contract) -> Iterator[Check]:
     tell: tuple[Callable[[Mapping[Any, Any], bool, Contract], Check], ...] = (_same_samples, _length_drift)
     rows = releases.to_dict("records")
-    for rule, failed, check in zip(_release_rules(contract), off, tell, strict=True):
+    for rule, failed, check in zip(release_rules(contract), off, tell, strict=True):
         shown = range(len(rows)) if len(rows) <= _MAX_RELEASES else sorted(failed)[:_MAX_RELEASES]
         yield from (check(rows[i], i not in failed, contract) for i in shown)
         if len(failed) > len(shown):
@@ -355,9 +380,9 @@ def _split(
     measured, n_rows = _Measured(db), 0
     rules = [one.rule for one in broken if one.rule.reason]
     for batch in _batches(staged):
-        n_rows += batch.num_rows
         marks = measured.next(batch.num_rows)
-        bits = _bits(marks, broken)
+        bits = _bits(marks, broken, n_rows)
+        n_rows += batch.num_rows
         kept = bits == 0
         labels = marks["label_value"].to_numpy()
         rows = batch.select(good.schema.names)
@@ -390,16 +415,21 @@ class _Measured:
         return rows
 
 
-def _bits(marks: pa.Table, broken: Sequence[_Broken]) -> npt.NDArray[np.int32]:
-    """For each row the rules that quarantine it: bit i is the i-th of them. What breaks any rule is counted."""
+def _bits(marks: pa.Table, broken: Sequence[_Broken], start: int) -> npt.NDArray[np.int64]:
+    """For each row from position `start` on the rules that quarantine it: bit i is the i-th of them. What breaks any
+    rule is counted."""
     import numpy as np
 
-    bits = np.zeros(marks.num_rows, dtype=np.int32)
+    bits = np.zeros(marks.num_rows, dtype=np.int64)
     numbers = marks["row"].to_numpy()
     bit = 0
     for one in broken:
-        column = marks[one.rule.column].to_numpy() if len(one.numbers) else np.empty(0)
-        rows = np.flatnonzero(np.isin(column, one.numbers))
+        if one.positions is None:
+            column = marks[one.rule.column].to_numpy() if len(one.numbers) else np.empty(0)
+            rows = np.flatnonzero(np.isin(column, one.numbers))
+        else:
+            first_and_end = np.searchsorted(one.positions, (start, start + marks.num_rows))
+            rows = one.positions[slice(*first_and_end)] - start
         one.count += len(rows)
         one.rows += numbers[rows[: 3 - len(one.rows)]].tolist()
         if one.rule.detail:

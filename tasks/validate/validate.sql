@@ -9,3 +9,6 @@ FROM frame ORDER BY position
 
 -- name: releases
 FROM releases
+
+-- name: slices
+SELECT DISTINCT unnest(map_keys(slices)) AS name FROM staged_file ORDER BY name

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -16,6 +17,14 @@ from answerkey.tasks.warehouse.home import Home
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 ROOT = Path(__file__).resolve().parents[2]
+SUITE = """
+expectations:
+  - {type: expect_column_values_to_be_in_set, kwargs: {column: topic, value_set: [colour, geo, name, number]}}
+  - type: expect_column_mean_to_be_between
+    kwargs: {column: answer_chars, max_value: 1}
+    severity: warning
+    meta: {name: brief_answers}
+"""
 FAST = "answer_correctness,exact_match,contains,bleu"
 
 
@@ -26,8 +35,14 @@ def query(home: Path, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
 
 def test_two_releases_in_one_file(cli: Cli, answers: Path, tmp_path: Path, ask: Any) -> None:
     home = tmp_path / "home"
-    result = cli("evaluate", answers, "--metrics", FAST, "--slice", "topic", "--home", home, "--json", page=True)
+    suite = tmp_path / "mine.yaml"
+    suite.write_text(SUITE)
+    result = cli(
+        "evaluate", answers, "--metrics", FAST, "--slice", "topic", "--home", home, "--json",
+        "--expectations", suite, page=True,
+    )  # fmt: skip
     assert result.returncode == 0, result.stderr
+    assert f"data docs: {home}/pages/_data-docs/validations/contract/" in result.stderr
     assert "columns recognised by name: id, answer=response, references=reference, release" in result.stderr
     assert "faq: 8 rows read, 8 accepted, 0 quarantined" in result.stderr
     old, new = json.loads(result.stdout)
@@ -72,8 +87,11 @@ def _shown_in_the_ui(ask: Any, home: Path) -> None:
     }.items()
     page = artifacts["report-faq-new"]["data"]
     assert page.startswith("# faq\n\n**old**, **new**. Made ")
-    [file] = (home / "pages").rglob("*.html")
-    assert file == home / "pages/faq/new-v1.html"
+    file = home / "pages/faq/new-v1.html"
+    [linked] = re.findall(r'href="\.\./(_data-docs/validations/contract/[^"]*)"', file.read_text())
+    assert "Every row has an id" in (home / "pages" / linked).read_text()
+    assert "brief_answers" in [row[0] for row in query(home, "SELECT rule FROM validations WHERE NOT success")]
+    assert (home / "great_expectations/gx/expectations/mine.json").is_file()
     assert f"The whole page: `{file.resolve()}`" in page
     assert artifacts["scoring"]["data"] in (100, 100.0)
     logs = [line["message"] for line in ask("logs/filter", {"logs": {"flow_run_id": {"any_": [runs[0]["id"]]}}})]

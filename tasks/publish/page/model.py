@@ -222,6 +222,7 @@ class Page:
     `primary` is the METRIC.FIELD that decides, and `why_primary` says why, where the policy does not; `headlines` has
     one field of every metric, the primary one first. In `comparisons` and `gates` reports go by the labels of the
     releases. `history_notes` are sentences about the history.
+    `data_docs` is the address of the Data Docs of the run, relative to the page; empty if there are none.
     """
 
     dataset: str
@@ -245,6 +246,7 @@ class Page:
     history: tuple[Moment, ...]
     samples: Samples
     history_notes: tuple[str, ...] = ()
+    data_docs: str = ""
 
     @property
     def headline(self) -> str:

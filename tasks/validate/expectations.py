@@ -1,0 +1,314 @@
+"""The expectations of a user: a suite of Great Expectations in a file, checked beside the contract.
+
+Expectations about values of single rows are run a batch of rows at a time; those about a column as a whole (a mean, a
+unique key) need that column in memory.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from answerkey.metrics_core.errors import UserError, did_you_mean
+from answerkey.metrics_core.validation import read_yaml
+from answerkey.tasks.validate.contract import Severity, reserved
+from answerkey.tasks.validate.suite import great_expectations, problem, validated
+
+if TYPE_CHECKING:
+    import great_expectations as gx
+    import pandas as pd
+    import pyarrow as pa
+
+TEXTS = ("sample_id", "release", "question", "answer", "missing_because", "repeat", "cluster", "label")
+LISTS = ("references", "facts", "context")
+"""Columns of several texts, which an expectation sees as one: a line each."""
+LENGTHS = ("question_chars", "answer_chars")
+NUMBERS = (*LENGTHS, "n_references")
+COLUMNS = ("row", *TEXTS, *LISTS, *NUMBERS)
+"""What expectations may be about, beside the slices."""
+
+MOST = 40
+"""Expectations that can send rows to quarantine: each takes a bit of a number."""
+
+_ROW_BY_ROW = re.compile(
+    r"expect_(column_values_to_(not_)?(be_(between|in_set|null|json_parseable|dateutil_parseable)"
+    r"|match_(regex|regex_list|like_pattern|like_pattern_list|strftime_format|json_schema))"
+    r"|column_value_lengths_to_(be_between|equal)"
+    r"|column_pair_values_(a_to_be_greater_than_b|to_be_equal|to_be_in_set)"
+    r"|select_column_values_to_be_unique_within_record|multicolumn_(sum_to_equal|values_to_be_(equal|unique)))"
+)
+"""Types that say the same of a row whatever the other rows are."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnExpectation:
+    """One expectation of a suite: its name, what it says, and what happens where it does not hold.
+
+    `rows` says whether single rows break it, which are then quarantined if it is critical. `alone` says whether each
+    row can be looked at without the others. `config` is it in the library's own form.
+    """
+
+    name: str
+    severity: Severity
+    sentence: str
+    rows: bool
+    alone: bool
+    mostly: float
+    columns: tuple[str, ...]
+    config: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnSuite:
+    """The expectations of a user, in the order of the file, under the name that they have together."""
+
+    name: str
+    expectations: tuple[OwnExpectation, ...]
+
+    def as_suite(self, which: Sequence[int] | None = None) -> gx.ExpectationSuite:
+        """Them, or some of them by their places, as a suite of the library, each with its name and its sentence."""
+        suite: gx.ExpectationSuite = great_expectations().ExpectationSuite(name=self.name)
+        from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for n in range(len(self.expectations)) if which is None else which:
+                one = self.expectations[n]
+                meta = {**one.config["meta"], "name": one.name}
+                config = {**one.config, "meta": meta, "description": one.sentence}
+                suite.add_expectation_configuration(ExpectationConfiguration(**config))
+        return suite
+
+
+@dataclass(slots=True)
+class Found:
+    """What the rows say about an expectation: the positions of those that break it, ascending from 0."""
+
+    success: bool = True
+    n_rows: int = 0
+    n_missing: int = 0
+    positions: list[int] = field(default_factory=list)
+    observed: Any = None
+
+
+def read_suite(suite: str, slices: Sequence[str] | None = None) -> OwnSuite:
+    """A suite in JSON or YAML, as Great Expectations writes it: its text, or the path of its file.
+
+    Args:
+        slices: the slice columns of the data, where they are known already, so that the names of columns are checked.
+
+    Raises:
+        UserError: the file cannot be read, or is no suite: one line that names the expectation and what is wrong.
+    """
+    content, where = read_yaml(suite, "expectations")
+    name, listed = (content.get("name"), content.get("expectations")) if isinstance(content, dict) else (None, content)
+    if not isinstance(listed, list) or not listed:
+        raise UserError(f"{where}: no suite: it needs a list `expectations`, each with `type` and `kwargs`")
+    own = tuple(_expectation(one, f"{where}: expectation {n}") for n, one in enumerate(listed, start=1))
+    taken = reserved()
+    for n, one in enumerate(own, start=1):
+        if one.name in taken or any(one.name == other.name for other in own[: n - 1]):
+            raise UserError(f"{where}: expectation {n}: the name {one.name!r} is taken; give it one in `meta: name`")
+        if slices is not None:
+            _check_columns(one, [*COLUMNS, *slices], f"{where}: expectation {n} ({one.name})")
+    if sum(one.rows and one.severity == "critical" for one in own) > MOST:
+        raise UserError(f"{where}: more than {MOST} critical expectations about rows; make some of them warnings")
+    # It becomes the name of a file; the contract has a suite of its own.
+    named = re.sub(r"[^\w.-]+", "-", str(name or Path(where).stem)).strip("-.") or "own"
+    return OwnSuite("own" if named == "contract" else named, own)
+
+
+def _expectation(given: Any, where: str) -> OwnExpectation:
+    if not isinstance(given, dict) or not isinstance(given.get("type"), str):
+        raise UserError(f"{where}: no `type`, such as expect_column_values_to_not_be_null")
+    kwargs, meta = given.get("kwargs") or {}, given.get("meta") or {}
+    if not isinstance(kwargs, dict) or not isinstance(meta, dict):
+        raise UserError(f"{where}: `kwargs` and `meta` must be mappings")
+    kind = given["type"]
+    _check_type(kind, where)
+    severity = given.get("severity") or "critical"
+    config = {"type": kind, "kwargs": {name: value for name, value in kwargs.items() if name != "batch_id"},
+              "meta": meta, "severity": severity, "description": given.get("description")}  # fmt: skip
+    made = _made(config, where)
+    expectation = great_expectations().expectations.expectation
+    rows = isinstance(
+        made,
+        expectation.ColumnMapExpectation | expectation.ColumnPairMapExpectation | expectation.MulticolumnMapExpectation,
+    )
+    return OwnExpectation(
+        name=str(meta.get("name") or _named(kind, kwargs)),
+        severity="critical" if severity == "critical" else "warning",
+        sentence=str(given.get("description") or _worded(kind, kwargs)),
+        rows=rows,
+        alone=rows and bool(_ROW_BY_ROW.fullmatch(kind)),
+        mostly=float(getattr(made, "mostly", 1.0)),
+        columns=_columns(kwargs),
+        config=config,
+    )
+
+
+def _check_type(kind: str, where: str) -> None:
+    great_expectations()
+    from great_expectations.expectations.registry import list_registered_expectation_implementations
+
+    known = list_registered_expectation_implementations()
+    if kind not in known:
+        raise UserError(f"{where}: there is no {kind}{did_you_mean(kind, known)}")
+    if "quer" in kind or kind in ("unexpected_rows_expectation", "expect_table_row_count_to_equal_other_table"):
+        raise UserError(f"{where}: {kind} needs a database; the rows are checked in memory")
+
+
+def _made(config: Mapping[str, Any], where: str) -> Any:
+    """The expectation as an object of the library.
+
+    Raises:
+        UserError: what it is told does not fit its type.
+    """
+    from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ExpectationConfiguration(**config).to_domain_obj()
+    except Exception as error:
+        raise UserError(f"{where} ({config['type']}): {problem(error)}") from error
+
+
+def _named(kind: str, kwargs: Mapping[str, Any]) -> str:
+    """`answer_not_match_regex` for `expect_column_values_to_not_match_regex` about the column `answer`."""
+    short = re.sub(
+        r"^(column_pair_values|multicolumn_values|column_values|column_value|column|table)_|_to(?=_)",
+        "",
+        kind.removeprefix("expect_"),
+    )
+    about = "_".join(_columns(kwargs))
+    return f"{about}_{short.removeprefix('to_')}".strip("_")
+
+
+def _worded(kind: str, kwargs: Mapping[str, Any]) -> str:
+    said = ", ".join(f"{name} {json.dumps(value, ensure_ascii=False, default=str)}" for name, value in kwargs.items())
+    return f"{kind.replace('_', ' ')}: {said}" if said else kind.replace("_", " ")
+
+
+def _columns(kwargs: Mapping[str, Any]) -> tuple[str, ...]:
+    named = [kwargs.get("column"), kwargs.get("column_A"), kwargs.get("column_B"), *(kwargs.get("column_list") or ())]
+    return tuple(str(one) for one in named if one)
+
+
+def _check_columns(one: OwnExpectation, known: Sequence[str], where: str) -> None:
+    for column in one.columns:
+        if column not in known:
+            hint = did_you_mean(column, known) or f"; there are {', '.join(known)}"
+            raise UserError(f"{where}: there is no column {column!r}{hint}")
+
+
+def check_rows(own: OwnSuite, batches: Iterable[pa.RecordBatch], slices: Sequence[str]) -> list[Found]:
+    """What the rows say about each expectation, in the order of the suite.
+
+    Args:
+        batches: the staged rows, in the order of the file.
+        slices: the slice columns that they have.
+
+    Raises:
+        UserError: a column is not there, or an expectation cannot be run on these data.
+    """
+    for one in own.expectations:
+        _check_columns(one, [*COLUMNS, *slices], f"expectations: {one.name}")
+    found = [Found() for _ in own.expectations]
+    alone = [n for n, one in enumerate(own.expectations) if one.alone]
+    together = [n for n, one in enumerate(own.expectations) if not one.alone]
+    parts: list[pd.DataFrame] = []
+    start = 0
+    for batch in batches:
+        for n, result in _results(own, alone, _frame(batch, _needed(own, alone, slices), start)):
+            _add(found[n], result)
+        if together:
+            parts.append(_frame(batch, _needed(own, together, slices), start))
+        start += batch.num_rows
+    if together:
+        whole = _joined(parts, _needed(own, together, slices))
+        for n, result in _results(own, together, whole):
+            _add(found[n], result)
+            found[n].observed = result.result.get("observed_value")
+            if not own.expectations[n].rows:
+                found[n].success, found[n].n_rows = bool(result.success), start
+    for one, of_one in zip(own.expectations, found, strict=True):
+        if one.rows:
+            of_one.success = _holds(of_one, one.mostly)
+    return found
+
+
+def _holds(found: Found, mostly: float) -> bool:
+    present = found.n_rows - found.n_missing
+    return not found.positions or (present - len(found.positions)) / max(present, 1) >= mostly
+
+
+def _add(found: Found, result: Any) -> None:
+    found.n_rows += int(result.result.get("element_count", 0))
+    found.n_missing += int(result.result.get("missing_count", 0))
+    found.positions += [int(position) for position in result.result.get("unexpected_index_list") or ()]
+
+
+def _results(own: OwnSuite, which: Sequence[int], frame: pd.DataFrame) -> Iterator[tuple[int, Any]]:
+    if not which or (not len(frame) and own.expectations[which[0]].alone):
+        return
+    places = {own.expectations[n].name: n for n in which}
+    for result in validated(frame, own.as_suite(which)):
+        n = places[result.expectation_config.meta["name"]]
+        _require_run(own.expectations[n], result)
+        yield n, result
+
+
+def _require_run(one: OwnExpectation, result: Any) -> None:
+    info = result.exception_info or {}
+    entries = [info] if "raised_exception" in info else list(info.values())
+    for entry in entries:
+        if entry["raised_exception"]:
+            raise UserError(
+                f"expectations: {one.name} ({one.config['type']}) cannot be run on these data: "
+                f"{' '.join(str(entry['exception_message']).split())[:300]}"
+            )
+
+
+def _needed(own: OwnSuite, which: Sequence[int], slices: Sequence[str]) -> list[str]:
+    """The columns that these expectations name, in their arguments or in a condition on the rows."""
+    said = json.dumps([dict(own.expectations[n].config["kwargs"]) for n in which], default=str, ensure_ascii=False)
+    tables = any(not own.expectations[n].columns for n in which)
+    return [name for name in (*COLUMNS, *slices) if tables or re.search(rf"(?<!\w){re.escape(name)}(?!\w)", said)]
+
+
+def _frame(batch: pa.RecordBatch, names: Sequence[str], start: int) -> pd.DataFrame:
+    """Columns of staged rows as an expectation sees them; the index is the position of the row."""
+    import pandas as pd
+
+    columns = {name: _column(batch, name) for name in names}
+    return pd.DataFrame(columns, index=pd.RangeIndex(start, start + batch.num_rows))
+
+
+def _joined(parts: Sequence[pd.DataFrame], names: Sequence[str]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.concat(parts) if parts else pd.DataFrame({name: [] for name in names})
+
+
+def _column(batch: pa.RecordBatch, name: str) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if name == "n_references":
+        return pc.fill_null(pc.list_value_length(batch["references"]), 0).to_numpy(zero_copy_only=False)
+    if name in LENGTHS:
+        return pc.fill_null(pc.utf8_length(batch[name.removesuffix("_chars")]), 0).to_numpy(zero_copy_only=False)
+    if name == "row":
+        return batch["row"].to_numpy(zero_copy_only=False)
+    if name in LISTS:
+        texts = [None if one is None else "\n".join(text or "" for text in one) for one in batch[name].to_pylist()]
+        return pa.array(texts, pa.string()).to_pandas(strings_to_categorical=False).to_numpy()
+    if name in TEXTS:
+        return batch[name].to_pandas().to_numpy()
+    return [dict(one or ()).get(name) for one in batch["slices"].to_pylist()]

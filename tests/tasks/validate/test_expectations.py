@@ -1,0 +1,167 @@
+"""Suites of users: what a file may hold, what its expectations find, and what happens to the rows."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.validate import validate as validation
+from answerkey.tasks.validate.contract import Contract
+from answerkey.tasks.validate.expectations import read_suite
+from tests.tasks.validate.test_validate import Outcome, rows, run
+
+APOLOGY = {
+    "type": "expect_column_values_to_not_match_regex",
+    "kwargs": {"column": "answer", "regex": "(?i)^(sorry|i apologi[sz]e)"},
+    "description": "No answer begins with an apology {of any kind}",
+    "meta": {"name": "no_apology"},
+}
+
+
+def contract(*expectations: dict[str, Any], **more: Any) -> Contract:
+    return Contract(
+        max_quarantined=1.0, expectations=json.dumps({"name": "mine", "expectations": expectations}), **more
+    )
+
+
+def check(tmp_path: Path, given: Contract, *each: dict[str, Any]) -> Outcome:
+    return run(tmp_path, rows(*each), given)
+
+
+def test_rows_that_break_a_critical_expectation_are_quarantined_and_of_a_warning_kept(tmp_path: Path) -> None:
+    brief = {
+        "type": "expect_column_value_lengths_to_be_between",
+        "kwargs": {"column": "answer", "max_value": 12},
+        "severity": "warning",
+    }
+    found = check(
+        tmp_path, contract(APOLOGY, brief),
+        {}, {"answer": "Sorry, no."}, {"answer": None}, {"answer": "I apologise for this delay."}, {"references": []},
+    )  # fmt: skip
+    assert found.kept == [1, 3]
+    assert found.reasons == {
+        2: ("no_apology", "breaks `no_apology`: No answer begins with an apology {of any kind}"),
+        4: ("no_apology", "breaks `no_apology`: No answer begins with an apology {of any kind}"),
+        5: ("references_present", "no reference that is not blank"),
+    }
+    own = found.check("no_apology")
+    assert (own.severity, own.success, own.n_checked, own.n_failed) == ("critical", False, 5, 2)
+    assert own.message == "2 rows that break `no_apology`: No answer begins with an apology {of any kind} (rows 2, 4)"
+    warned = found.check("answer_lengths_be_between")
+    assert (warned.severity, warned.success, warned.n_failed) == ("warning", False, 1)
+
+
+def test_what_mostly_allows_is_kept(tmp_path: Path) -> None:
+    mostly = APOLOGY | {"kwargs": APOLOGY["kwargs"] | {"mostly": 0.75}}  # type: ignore[operator]
+    answers = [{}, {"answer": "Sorry."}, {}, {}, {"answer": None}]
+    found = check(tmp_path, contract(mostly), *answers)
+    assert found.kept == [1, 2, 3, 4, 5]
+    said = found.check("no_apology")
+    assert (said.success, said.n_failed) == (True, 1)
+    assert said.message.endswith("(row 2), which is no more than the expectation allows")
+    assert check(tmp_path, contract(mostly), *answers, {"answer": "Sorry!"}).kept == [1, 3, 4, 5]
+
+
+def test_conditions_pairs_keys_and_slices(tmp_path: Path) -> None:
+    legal = {"row_condition": 'topic == "law"', "condition_parser": "pandas"}
+    greater = {"column_A": "question_chars", "column_B": "n_references"}
+    suite = contract(
+        APOLOGY | {"kwargs": {**APOLOGY["kwargs"], **legal}},  # type: ignore[dict-item]
+        {"type": "expect_column_pair_values_a_to_be_greater_than_b", "kwargs": greater},
+        {
+            "type": "expect_compound_columns_to_be_unique",
+            "kwargs": {"column_list": ["question", "answer"]},
+            "meta": {"name": "new"},
+        },
+        {"type": "expect_column_values_to_be_in_set", "kwargs": {"column": "topic", "value_set": ["law", "art"]}},
+    )
+    law, art = {"slices": {"topic": "law"}}, {"slices": {"topic": "art"}}
+    found = check(
+        tmp_path, suite,
+        {"answer": "Sorry.", **law}, {"answer": "Sorry.", **art, "question": "Why?"}, {"question": "", **art},
+        {"answer": "A", **law}, {"answer": "A", **law}, {"slices": {"topic": "x"}},
+    )  # fmt: skip
+    assert {number: rule for number, (rule, _) in found.reasons.items()} == {
+        1: "no_apology", 3: "question_chars_n_references_a_be_greater_than_b", 4: "new", 5: "new",
+        6: "topic_be_in_set",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(("severity", "stops"), [("critical", True), ("warning", False), ("info", False)])
+def test_an_expectation_about_the_whole_stops_or_warns(tmp_path: Path, severity: str, stops: bool) -> None:
+    many = {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": 3}, "severity": severity}
+    mean = {
+        "type": "expect_column_mean_to_be_between",
+        "kwargs": {"column": "answer_chars", "max_value": 5},
+        "severity": severity,
+        "description": "Answers are brief",
+    }
+    found = check(tmp_path, contract(many, mean), {}, {}, {})
+    assert found.kept == [1, 2, 3]
+    assert found.check("row_count_be_between").success
+    message = "the data break `answer_chars_mean_be_between`: Answers are brief; observed: 10.0"
+    assert found.check("answer_chars_mean_be_between").message == message
+    assert found.validation.broken == (message if stops else None)
+
+
+def test_batches_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    unique = {"type": "expect_column_values_to_be_unique", "kwargs": {"column": "question"}, "severity": "warning"}
+    given = contract(APOLOGY, unique)
+    each = [{"answer": "Sorry" if n % 3 else "Fine", "question": f"q {n % 20}"} for n in range(23)]
+    whole = check(tmp_path, given, *each)
+    monkeypatch.setattr(validation, "_MAX_BATCH_ROWS", 7)
+    parts = check(tmp_path, given, *each)
+    assert (parts.kept, parts.reasons, parts.validation.checks) == (whole.kept, whole.reasons, whole.validation.checks)
+    assert (len(whole.kept), whole.check("question_be_unique").n_failed) == (8, 6)
+
+
+WRONG: list[tuple[str, str]] = [
+    ("{expectations: [", ", line 1: not YAML; put a text with a colon, bracket or star in quotes"),
+    ("{a: 1}", ": no suite: it needs a list `expectations`, each with `type` and `kwargs`"),
+    ("{expectations: [{kwargs: {}}]}", ": expectation 1: no `type`, such as expect_column_values_to_not_be_null"),
+    (
+        "{expectations: [{type: expect_column_values_to_not_be_nul}]}",
+        ": expectation 1: there is no expect_column_values_to_not_be_nul; did you mean "
+        "expect_column_values_to_not_be_null?",
+    ),
+    (
+        "{expectations: [{type: expect_column_values_to_not_be_null}]}",
+        ": expectation 1 (expect_column_values_to_not_be_null): column: field required",
+    ),
+    (
+        "{expectations: [{type: expect_column_values_to_not_be_null, kwargs: {column: anser}}]}",
+        ": expectation 1 (anser_not_be_null): there is no column 'anser'; did you mean answer?",
+    ),
+    (
+        "{expectations: [{type: expect_column_to_exist, kwargs: {column: answer}, meta: {name: encoding}}]}",
+        ": expectation 1: the name 'encoding' is taken; give it one in `meta: name`",
+    ),
+    (
+        "{expectations: [{type: expect_column_values_to_not_be_null, kwargs: {column: answer}, severity: bad}]}",
+        ": expectation 1 (expect_column_values_to_not_be_null): Invalid severity 'bad'. "
+        "Must be one of: critical, warning, info",
+    ),
+    (
+        "{expectations: [{type: unexpected_rows_expectation, kwargs: {unexpected_rows_query: SELECT 1}}]}",
+        ": expectation 1: unexpected_rows_expectation needs a database; the rows are checked in memory",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), WRONG)
+def test_a_wrong_suite_is_one_line(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "suite.yaml"
+    file.write_text(text)
+    for given, where in ((text, "expectations"), (str(file), str(file))):
+        with pytest.raises(UserError) as refused:
+            read_suite(given, ())
+        assert str(refused.value) == where + message
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="No such file or directory"):
+        read_suite(str(tmp_path / "suite.json"))
