@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -85,37 +86,74 @@ def complete(
     records: Sequence[Mapping[str, Any]],
     source: str,
     elsewhere: Collection[str] = (),
+    settled: Collection[Key] = (),
 ) -> ColumnMap:
     """Fill in what the user did not map, from the columns of the first `records`.
 
-    `elsewhere` names slices that the references file has.
+    `elsewhere` names slices that the references file has; `settled` are keys that are not looked for.
 
     Raises:
         UserError: a mapped path or a slice is in none of the records.
     """
-    columns = {name for record in records for name in record}
+    columns = dict.fromkeys(name for record in records for name in record)
+    alike = {_plainly(name): name for name in reversed(columns)} | {name: name for name in columns}
     paths: dict[Key, str] = dict(given)
     for key, path in [*given.items(), *(("slice", path) for path in slices if path not in elsewhere)]:
         if records and all(lookup(record, path) is _MISSING for record in records):
             raise UserError(f"{source}: no column {path!r} (for {key}); the columns are {', '.join(sorted(columns))}")
     guessed: list[Key] = []
     for key, names in _USUAL.items():
-        name = next((name for name in names if name in columns and name not in paths.values()), None)
-        if key not in paths and name is not None:
+        found = (alike.get(name, alike.get(_plainly(name))) for name in names)
+        name = next((name for name in found if name is not None and name not in paths.values()), None)
+        if key not in paths and key not in settled and name is not None:
             paths[key] = name
             guessed.append(key)
     return ColumnMap(paths, tuple(dict.fromkeys(slices)), tuple(guessed))
 
 
-def filled(records: Sequence[Mapping[str, Any]]) -> dict[Key, str]:
-    """The paths in rows that a format made: their columns have the names of the keys.
+def _plainly(name: str) -> str:
+    """The name of a column without regard to case, blanks, underscores and hyphens.
 
-    An answer or a reason may be missing in all of the first rows, and be there in others; what is asked for where it is
-    missing (id, release, references) is not among them if none of the first rows has it.
+    >>> _plainly("Ground Truth"), _plainly("expectedOutput"), _plainly("expected_output")
+    ('groundtruth', 'expectedoutput', 'expectedoutput')
     """
-    needed = [key for key in KEYS if key in ("id", "release", "references")]
+    return re.sub(r"[\s_-]+", "", name).casefold()
+
+
+def suggested(key: Key, records: Sequence[Mapping[str, Any]], taken: Collection[str]) -> tuple[str, str]:
+    """The columns of the first `records`, and the one that is most likely meant by `key`: COLUMN where none is.
+
+    >>> suggested("answer", [{"id": 1, "model_answer": "x", "note": ""}], ["id"])
+    ('id, model_answer, note', 'model_answer')
+    """
+    names = list(dict.fromkeys(name for record in records for name in record))
+    free = {_plainly(name): name for name in names if name not in taken}
+    usual = [_plainly(name) for name in usual_names(key)]
+    near = [one for one in free if any(name in one for name in usual if len(name) > 4)]
+    near += [match for name in usual for match in difflib.get_close_matches(name, free, 1, 0.75)]
+    best = free[near[0]] if near else next(iter(free.values())) if len(free) == 1 else "COLUMN"
+    return ", ".join(names), best
+
+
+def complete_made(
+    given: Mapping[Key, str],
+    slices: Sequence[str],
+    records: Sequence[Mapping[str, Any]],
+    source: str,
+    elsewhere: Collection[str] = (),
+) -> ColumnMap:
+    """As `complete`, of rows that a format made: their columns have the names of the keys.
+
+    What is asked for where it is missing (id, release, references, answer) counts as missing if none of the first rows
+    has it; anything else may come later.
+    """
+    needed = [key for key in KEYS if key in ("id", "release", "references", "answer")]
     gone = {key for key in needed if all(record.get(key) in (None, "", []) for record in records)}
-    return {key: key for key in KEYS if key not in gone and any(key in record for record in records)}
+    if any(record.get("missing_because") for record in records):
+        gone -= {"answer"}
+    made = [key for key in KEYS if any(key in record for record in records)]
+    paths = {key: key for key in made if key not in gone} | dict(given)
+    return complete(paths, slices, records, source, elsewhere, settled=made)
 
 
 def lookup(record: Mapping[str, Any], path: str) -> Any:

@@ -19,12 +19,13 @@ from answerkey.tasks.load.columns import (
     as_text,
     clean,
     complete,
-    filled,
+    complete_made,
     repeat_of,
+    suggested,
     text_at,
     value,
 )
-from answerkey.tasks.load.formats.format import Format
+from answerkey.tasks.load.formats.format import Format, Record
 from answerkey.tasks.load.formats.registry import AS_IT_STANDS, PLAIN, Reading, Seen, read_as
 from answerkey.tasks.load.references import Known, Reference, ReferenceTable, sample_fields
 from answerkey.tasks.load.remote import without_secrets
@@ -79,12 +80,12 @@ class Loaded:
 
 
 def dataset_name(source: Source) -> str:
-    """The given name, or the stem of the file that holds the references.
+    """The given name, or the stem of the file that holds the references, with hyphens for what ids cannot hold.
 
     Raises:
         UserError: the name has characters that report ids cannot hold.
     """
-    name = source.dataset or _stem(source.references or source.answers)
+    name = source.dataset or re.sub(r"[^\w.-]+", "-", _stem(source.references or source.answers)).strip("-") or "data"
     if not re.fullmatch(r"[\w.-]+", name):
         raise UserError(f"--dataset {name!r}: use letters, digits, dots, dashes and underscores")
     return name
@@ -141,9 +142,9 @@ def stager_of(
         UserError: a needed column is in none of the rows.
     """
     sliced, records = known.sliced if known else set(), records_of(head)
-    given = {**filled(records), **source.paths} if reading.convert else source.paths
-    columns = complete(given, source.slices, records, source.answers, sliced)
-    _require(columns, source, known is not None, reading.format)
+    fill_in = complete_made if reading.convert else complete
+    columns = fill_in(source.paths, source.slices, records, source.answers, sliced)
+    _require(columns, records, source, known is not None, reading.format)
     if columns.guessed:
         notes.append(f"{_name(source.answers)}: columns recognised by name: {columns.description}")
     release = source.release or _default_release(source, columns, notes)
@@ -209,15 +210,25 @@ def _name(source: str) -> str:
     return source.rsplit("/", 1)[-1]
 
 
-def _require(columns: ColumnMap, source: Source, joined: bool, format: Format) -> None:
+_WITHOUT: Mapping[Key, str] = {
+    "answer": "answers: it goes with --references beside a file of answers, or to `answerkey generate`",
+    "references": "right answers: give those with --references FILE",
+}
+
+
+def _require(columns: ColumnMap, records: Sequence[Record], source: Source, joined: bool, format: Format) -> None:
     if format is not PLAIN and not (source.release or "release" in columns.paths):
         raise UserError(
             f"{_name(source.answers)}: {format.title} do not say which release answered; name it with --release"
         )
-    for key in ("answer",) if joined else ("answer", "references"):
+    needed: tuple[Key, ...] = ("answer",) if joined else ("answer", "references")
+    for key in needed:
         if key not in columns.paths:
+            if format is not PLAIN:
+                raise UserError(f"{_name(source.answers)}: {format.title} without {_WITHOUT[key]}")
+            names, best = suggested(key, records, list(columns.paths.values()))
             raise UserError(
-                f"{source.answers}: no column for {key} was recognised; name it with --map {key}=COLUMN"
+                f"{source.answers}: no column for {key} was recognised among {names}; name it with --map {key}={best}"
                 + (" or give --references FILE" if key == "references" else "")
             )
     if joined and "id" not in columns.paths:
@@ -240,11 +251,16 @@ def _load_references(source: Source, out: Path, contents: Contents, notes: list[
     reading, raws = read_as(read(source.references, out, contents), source.references)
     rows = reading.rows(raws)
     head = first_rows(rows, source.references)
-    columns = complete(source.reference_paths, (), records_of(head), source.references)
+    fill_in = complete_made if reading.convert else complete
+    columns = fill_in(source.reference_paths, (), records_of(head), source.references)
     columns = replace(columns, slices=source.slices)
-    for key in ("id", "references"):
+    needed: tuple[Key, ...] = ("id", "references")
+    for key in needed:
         if key not in columns.paths:
-            raise UserError(f"{source.references}: no column for {key}; name it with --map-references {key}=COLUMN")
+            names, best = suggested(key, records_of(head), list(columns.paths.values()))
+            raise UserError(
+                f"{source.references}: no column for {key} among {names}; name it with --map-references {key}={best}"
+            )
     notes.append(f"{_name(source.references)}: columns recognised by name: {columns.description}")
     known, rest = ReferenceTable(out), itertools.chain(head, rows)
     with parquet_writer(known.file, _reference_schema()) as writer:

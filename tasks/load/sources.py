@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.load.archive import read_archive
 from answerkey.tasks.load.remote import S3, URL, WILDCARD, download, first_line, objects, without_secrets
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import one_file, scratch, session
@@ -227,6 +228,13 @@ def item_row(number: int, item: Any) -> Raw:
     return Raw(number, None, f"item {number} is a JSON {type(item).__name__}, not an object", json.dumps(item))
 
 
+def _read_archive(file: Path, _work: Path) -> Iterator[Raw]:
+    try:
+        yield Raw(1, read_archive(file), document=True)
+    except ValueError as error:
+        raise UserError(f"{file}: {error}") from error
+
+
 def _read_parquet(file: Path, work: Path) -> Iterator[Raw]:
     return read_parquet(file, work)
 
@@ -265,6 +273,7 @@ def _read_csv(file: Path, work: Path) -> Iterator[Raw]:
 _READERS: Mapping[str, Callable[[Path, Path], Iterator[Raw]]] = {
     **dict.fromkeys(JSON_LINES, _read_json_lines),
     ".json": _read_json,
+    ".eval": _read_archive,
     **dict.fromkeys(PARQUET, _read_parquet),
     **dict.fromkeys(_CSV, _read_csv),
 }

@@ -12,7 +12,17 @@ from typing import Any
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.generate import placeholders
 from answerkey.metrics_core.text import is_blank
-from answerkey.tasks.load.columns import ColumnMap, Key, as_text, clean, complete, steps, usual_names, value
+from answerkey.tasks.load.columns import (
+    ColumnMap,
+    Key,
+    as_text,
+    clean,
+    complete,
+    complete_made,
+    steps,
+    usual_names,
+    value,
+)
 from answerkey.tasks.load.formats.registry import read_as
 from answerkey.tasks.load.load import Source, dataset_name, first_rows, records_of
 from answerkey.tasks.load.references import Reference
@@ -125,7 +135,8 @@ def questions(question_set: QuestionSet, template: str, work: Path) -> Iterator[
     rows = reading.rows(raws)
     head = first_rows(rows, question_set.source)
     records = records_of(head)
-    columns = complete(question_set.paths, question_set.slices, records, _shown(question_set))
+    fill_in = complete_made if reading.convert else complete
+    columns = fill_in(question_set.paths, question_set.slices, records, _shown(question_set))
     _require(question_set, columns)
     places = _places(question_set, template, columns, records)
     seen: dict[str, str] = {}

@@ -19,7 +19,7 @@ from typing import Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import content_hash
-from answerkey.tasks.load.columns import Key, complete, filled, parse_map
+from answerkey.tasks.load.columns import Key, complete, complete_made, parse_map
 from answerkey.tasks.load.formats.registry import read_as
 from answerkey.tasks.load.load import LOOK_AHEAD, Source, dataset_name, load, records_of
 from answerkey.tasks.load.sources import read
@@ -110,8 +110,8 @@ def _kept(home: Home, source: Source, work: Path) -> Source:
 def _brings_references(source: Source, work: Path) -> bool:
     reading, raws = read_as(read(source.answers, work), source.answers, source.chosen)
     records = records_of(itertools.islice(reading.rows(raws), LOOK_AHEAD))
-    given = {**filled(records), **source.paths} if reading.convert else source.paths
-    return "references" in complete(given, (), records, source.answers).paths
+    fill_in = complete_made if reading.convert else complete
+    return "references" in fill_in(source.paths, (), records, source.answers).paths
 
 
 def _try(source: Source, work: Path) -> None:

@@ -26,6 +26,7 @@ _PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _OUTPUT = re.compile(r"^\[(?P<provider>[^\]]+)\] ?(?P<label>.*)$", re.DOTALL)
 """The head of a column with the outputs of a provider for a prompt."""
 _CELL = re.compile(r"^\[(?P<state>PASS|FAIL|ERROR)\](?: \((?P<scores>[^)\n]*)\))?\s*(?P<text>.*)$", re.DOTALL)
+_STATES = ("PASS", "FAIL", "ERROR")
 _REASON = re.compile(r"\n\s*\n *(Pass|Fail) Reason: .*$", re.DOTALL)
 
 
@@ -36,7 +37,7 @@ def _recognise(records: Sequence[Record]) -> Convert | None:
         return partial(_result, by_prompt=_several_prompts(records))
     heads = [_OUTPUT.match(name) for name in records[0]]
     cells = [str(record.get(head[0]) or "") for head in heads if head for record in records]
-    if cells and any(_CELL.match(cell) for cell in cells):
+    if cells and (any(_CELL.match(cell) for cell in cells) or all(one.get("Status") in _STATES for one in records)):
         return _table_row
     return None
 
@@ -125,16 +126,22 @@ def _table_row(record: Record) -> Iterator[Row]:
     for head in columns:
         cell = _CELL.match(str(record[head[0]] or ""))
         text = _REASON.sub("", cell["text"]).strip() if cell else record[head[0]]
-        failed = cell is not None and cell["state"] == "ERROR"
+        failed = (cell["state"] if cell else _status(record, head[0])) == "ERROR"
         several = providers.count(head["provider"]) > 1
         yield row(
             question=asked,
             answer=None if failed else text,
             references=expected,
             release=f"{head['provider']} {head['label']}" if several else head["provider"],
-            missing_because=text if failed else None,
+            missing_because=(text or "the provider failed") if failed else None,
             extra=variables,
         )
+
+
+def _status(record: Record, column: str) -> object:
+    """The state of an output, where a column of its own says it: the next one called Status, which may be numbered."""
+    names = list(record)
+    return next((record[name] for name in names[names.index(column) :] if name.startswith("Status")), None)
 
 
 PROMPTFOO = Format("promptfoo", "promptfoo results", _recognise, "providers")

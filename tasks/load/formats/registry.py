@@ -4,13 +4,37 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.load.formats.format import Convert, Format, Record, Row
+from answerkey.tasks.load.columns import usual_names
+from answerkey.tasks.load.formats.braintrust import BRAINTRUST
+from answerkey.tasks.load.formats.deepeval import DEEPEVAL
+from answerkey.tasks.load.formats.format import (
+    Convert,
+    Format,
+    Record,
+    Row,
+    answer_in,
+    decoded,
+    has,
+    is_chat,
+    question_in,
+)
+from answerkey.tasks.load.formats.hugging_face import HUGGING_FACE
+from answerkey.tasks.load.formats.inspect_logs import INSPECT
+from answerkey.tasks.load.formats.langfuse import LANGFUSE
+from answerkey.tasks.load.formats.langsmith import LANGSMITH
 from answerkey.tasks.load.formats.lm_eval import LM_EVAL
+from answerkey.tasks.load.formats.mlflow import MLFLOW
+from answerkey.tasks.load.formats.openai_evals import OPENAI_EVALS
+from answerkey.tasks.load.formats.opik import OPIK
 from answerkey.tasks.load.formats.promptfoo import PROMPTFOO
+from answerkey.tasks.load.formats.ragas import RAGAS
+from answerkey.tasks.load.formats.squad import SQUAD
 from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.load.sources import Raw, item_row
 
@@ -22,7 +46,11 @@ def _nothing(_records: Sequence[Record]) -> None:
 PLAIN = Format("plain", "rows with columns", _nothing)
 """Whatever no other format is: columns are recognised by their names."""
 
-FORMATS = {one.name: one for one in (PROMPTFOO, LM_EVAL, PLAIN)}
+_ALL = (
+    PROMPTFOO, LM_EVAL, INSPECT, DEEPEVAL, OPIK, LANGFUSE, LANGSMITH, MLFLOW, BRAINTRUST, RAGAS, SQUAD, OPENAI_EVALS,
+    HUGGING_FACE, PLAIN,
+)  # fmt: skip
+FORMATS = {one.name: one for one in _ALL}
 """By the name that the option `--format` takes."""
 
 _LOOK_AHEAD = 100
@@ -35,6 +63,8 @@ class Reading:
 
     format: Format
     convert: Convert | None = None
+    cells: tuple[tuple[str, Callable[[Any], Any]], ...] = ()
+    """Columns of plain rows whose cells hold JSON or chat messages, and what reads them."""
 
     def rows(self, rows: Iterable[Raw], seen: Seen | None = None) -> Iterator[Raw]:
         """The rows of a source as the format reads them; what they are is counted in `seen`.
@@ -51,9 +81,13 @@ class Reading:
                 yield Raw(number + place * raw.document, one.record, one.error, one.text)
             shift += (max(len(made), 1) - 1) * raw.document
 
+    def _decoded(self, record: Record) -> Record:
+        return {**record, **{name: read(record[name]) for name, read in self.cells if name in record}}
+
     def _made(self, raw: Raw, record: Record) -> Iterator[Raw]:
         if self.convert is None:
-            yield from _items(raw, record) if raw.document else [raw]
+            for one in _items(raw, record) if raw.document else [raw]:
+                yield replace(one, record=self._decoded(one.record)) if self.cells and one.record else one
             return
         try:
             for made in self.convert(record):
@@ -100,16 +134,52 @@ def read_as(rows: Iterator[Raw], source: str, chosen: str = "") -> tuple[Reading
 def recognise(records: Sequence[Record], source: str, chosen: str = "") -> Reading:
     """As `read_as`, from the first records."""
     if chosen:
-        convert = FORMATS[chosen].recognise(records)
+        convert = _fit(FORMATS[chosen], records)
         if convert is None and chosen != PLAIN.name:
             raise UserError(f"{without_secrets(source)}: these are no {FORMATS[chosen].title}; leave --format out")
         return Reading(FORMATS[chosen], convert)
-    fitting = [Reading(one, convert) for one in FORMATS.values() if records and (convert := one.recognise(records))]
+    fitting = [Reading(one, convert) for one in FORMATS.values() if records and (convert := _fit(one, records))]
     if len(fitting) > 1 and len({json.dumps(_first(one, records), default=str) for one in fitting}) > 1:
         titles = " and ".join(one.format.title for one in fitting)
         options = " or ".join(f"--format {one.format.name}" for one in fitting)
         raise UserError(f"{without_secrets(source)}: fits {titles}; say which with {options}")
-    return fitting[0] if fitting else AS_IT_STANDS
+    return fitting[0] if fitting else replace(AS_IT_STANDS, cells=tuple(_cells(records)))
+
+
+def _cells(records: Sequence[Record]) -> Iterator[tuple[str, Callable[[Any], Any]]]:
+    """The columns in which every cell is a chat, or a text in the quotes of JSON; one cell alone may be a quotation."""
+    chats = {name: question_in for name in usual_names("question")} | {
+        name: answer_in for name in usual_names("answer")
+    }
+    for name in records[0] if records else ():
+        found = [decoded(cell) for one in records if (cell := one.get(name)) not in (None, "")]
+        if found and name in chats and all(is_chat(one) or (has(one, "messages") and len(one) == 1) for one in found):
+            yield name, chats[name]
+        texts = [one.get(name) for one in records if one.get(name) not in (None, "")]
+        if len(texts) > 1 and all(isinstance(one, str) and one[:1] == '"' and decoded(one) != one for one in texts):
+            yield name, decoded
+
+
+def _fit(format: Format, records: Sequence[Record]) -> Convert | None:
+    """How a format reads these records: as they are, or as a document with one list of them."""
+    if convert := format.recognise(records):
+        return convert
+    inner = _list_in(records[0]) if len(records) == 1 else []
+    convert = (
+        format.recognise(inner[:_LOOK_AHEAD]) if inner and all(isinstance(one, Mapping) for one in inner) else None
+    )
+    return partial(_each, convert) if convert else None
+
+
+def _each(convert: Convert, document: Record) -> Iterator[Row]:
+    for item in _list_in(document):
+        yield from convert(item)
+
+
+def _list_in(document: Record) -> list[Any]:
+    """The only list of a JSON document; none where it has several."""
+    lists = [value for value in document.values() if isinstance(value, list)]
+    return lists[0] if len(lists) == 1 else []
 
 
 def _first(reading: Reading, records: Sequence[Record]) -> list[Row]:
@@ -120,8 +190,7 @@ def _first(reading: Reading, records: Sequence[Record]) -> list[Row]:
 
 def _items(raw: Raw, document: Record) -> Iterator[Raw]:
     """The objects in the only list of a JSON document."""
-    lists = [value for value in document.values() if isinstance(value, list)]
-    if len(lists) != 1:
+    if [type(value) for value in document.values()].count(list) != 1:
         known = ", ".join(name for name in FORMATS if name != PLAIN.name)
         yield Raw(
             raw.row,
@@ -131,5 +200,5 @@ def _items(raw: Raw, document: Record) -> Iterator[Raw]:
             json.dumps(document, ensure_ascii=False, default=str),
         )
         return
-    for number, item in enumerate(lists[0], start=1):
+    for number, item in enumerate(_list_in(document), start=1):
         yield item_row(number, item)

@@ -1,0 +1,50 @@
+"""Archives: `.eval`, in which Inspect keeps a log as a zip file of JSON files."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+_ZSTANDARD = 93
+"""The number of this compression in zip archives."""
+
+
+def read_archive(file: Path) -> dict[str, Any]:
+    """What is in a `.eval` file, as one log.
+
+    Raises:
+        ValueError: it is no such archive, or damaged.
+    """
+    try:
+        with zipfile.ZipFile(file) as archive:
+            names = [one for one in archive.infolist() if one.filename.endswith(".json")]
+            header = next((one for one in names if one.filename == "header.json"), None)
+            header = header or next(one for one in names if one.filename == "_journal/start.json")
+            samples = sorted(
+                (one for one in names if one.filename.startswith("samples/")), key=lambda one: one.filename
+            )
+            log: dict[str, Any] = json.loads(_content(archive, header))
+            return {**log, "samples": [json.loads(_content(archive, one)) for one in samples]}
+    except StopIteration:
+        raise ValueError("there is no log of Inspect in it") from None
+    except (zipfile.BadZipFile, EOFError, OSError) as error:
+        raise ValueError(f"not an archive of Inspect, or a damaged one ({error})") from error
+
+
+def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    if entry.compress_type != _ZSTANDARD:
+        return archive.read(entry)
+    import pyarrow as pa
+
+    # The standard library learns this compression with Python 3.14 only. The header of an entry has 30 bytes and names.
+    file = archive.fp
+    assert file is not None
+    file.seek(entry.header_offset)
+    head = file.read(30)
+    file.seek(int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little"), io.SEEK_CUR)
+    with pa.input_stream(io.BytesIO(file.read(entry.compress_size)), compression="zstd") as stream:
+        content: bytes = stream.read()
+    return content

@@ -1,0 +1,72 @@
+"""Tables of evaluations of MLflow: `eval_results_table.json`, and as CSV or JSON Lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from answerkey.tasks.load.formats.format import (
+    Convert,
+    Format,
+    Record,
+    Row,
+    answer_in,
+    has,
+    mapping,
+    question_in,
+    references_in,
+    row,
+)
+
+_OUTPUTS = ("outputs", "predictions", "prediction", "response")
+_INPUTS = ("inputs", "question", "request", "input")
+_TARGETS = (
+    "expected_response/value", "expectations/expected_response", "ground_truth", "targets", "target", "expectations",
+    "expected_response",
+)  # fmt: skip
+
+
+def _recognise(records: Sequence[Record]) -> Convert | None:
+    if all(has(one, "columns", "data") and {*_OUTPUTS} & {*_names(one)} for one in records):
+        return _table
+    if all(_is_row(one) for one in records):
+        return _row
+    return None
+
+
+def _names(table: Record) -> list[str]:
+    return [name for name in table["columns"] if isinstance(name, str)] if isinstance(table["columns"], list) else []
+
+
+def _is_row(record: Record) -> bool:
+    """Whether a row has the scores that MLflow writes beside it, or the names that only it uses."""
+    scored = any(name.endswith(("/v1/score", "/v1/justification", "/value", "/rationale")) for name in record)
+    named = "inputs" in record and any(name in record for name in ("outputs", "predictions"))
+    return (
+        any(name in record for name in _OUTPUTS)
+        and any(name in record for name in _INPUTS)
+        and (scored or (named and (any(name in record for name in _TARGETS) or len(record) == 2)))
+    )
+
+
+def _table(table: Record) -> Iterator[Row]:
+    names = _names(table)
+    for values in table["data"]:
+        yield from _row(dict(zip(names, values, strict=False)))
+
+
+def _row(record: Record) -> Iterator[Row]:
+    inputs = next((record[name] for name in _INPUTS if name in record), None)
+    target = next((record[name] for name in _TARGETS if record.get(name) not in (None, "")), None)
+    used = (*_OUTPUTS, *_INPUTS, *_TARGETS)
+    yield row(
+        id=mapping(inputs).get("id") or record.get("id"),
+        question=question_in(inputs),
+        answer=answer_in(next((record[name] for name in _OUTPUTS if name in record), None)),
+        references=references_in(mapping(target).get("expected_response") or target),
+        context=record.get("retrieved_context") or record.get("context"),
+        release=record.get("model") or record.get("run_id"),
+        extra={name: value for name, value in record.items() if name not in used},
+    )
+
+
+MLFLOW = Format("mlflow", "an evaluation table of MLflow", _recognise, "models")
