@@ -63,6 +63,7 @@ WHOLE = {
     "metrics_core/statistics/test_labelled_releases.py": "all statistics on real releases",
     "metrics_core/test_laws.py": "laws of all lexical metrics",
     "metrics_core/test_signatures.py": "signatures of all metrics",
+    "tasks/load/formats/test_exports.py": "files of other tools, from the file to the report",
     "tasks/publish/page/test_browser.py": "the page in a browser: its table",
     "tasks/publish/page/test_hostile.py": "the page in a browser: hostile data",
     "tasks/publish/page/test_real.py": "the page in a browser: real releases",

@@ -219,7 +219,7 @@ _WITHOUT: Mapping[Key, str] = {
 def _require(columns: ColumnMap, records: Sequence[Record], source: Source, joined: bool, format: Format) -> None:
     if format is not PLAIN and not (source.release or "release" in columns.paths):
         raise UserError(
-            f"{_name(source.answers)}: {format.title} do not say which release answered; name it with --release"
+            f"{_name(source.answers)}: it is not said which release answered ({format.title}); name it with --release"
         )
     needed: tuple[Key, ...] = ("answer",) if joined else ("answer", "references")
     for key in needed:

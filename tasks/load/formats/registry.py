@@ -136,7 +136,7 @@ def recognise(records: Sequence[Record], source: str, chosen: str = "") -> Readi
     if chosen:
         convert = _fit(FORMATS[chosen], records)
         if convert is None and chosen != PLAIN.name:
-            raise UserError(f"{without_secrets(source)}: these are no {FORMATS[chosen].title}; leave --format out")
+            raise UserError(f"{without_secrets(source)}: this is not {FORMATS[chosen].title}; leave --format out")
         return Reading(FORMATS[chosen], convert)
     fitting = [Reading(one, convert) for one in FORMATS.values() if records and (convert := _fit(one, records))]
     if len(fitting) > 1 and len({json.dumps(_first(one, records), default=str) for one in fitting}) > 1:

@@ -1,5 +1,6 @@
 """Any source becomes the same staged rows: texts cleaned, references joined by id, keys computed."""
 
+import json
 import random
 from pathlib import Path
 from typing import Any
@@ -112,11 +113,22 @@ def test_a_hole_in_the_references_file_stops(tmp_path: Path, line: str, message:
 @pytest.mark.parametrize(
     ("rows", "source", "message"),
     [
-        ([{"id": 1, "text": "x"}], {}, "no column for answer was recognised; name it with --map answer=COLUMN"),
+        (
+            [{"id": 1, "text": "x"}],
+            {},
+            "no column for answer was recognised among id, text; name it with --map answer=text",
+        ),
+        (
+            [{"id": 1, "reference": "r", "note": "", "My Answers": "x", "other": ""}],
+            {},
+            "no column for answer was recognised among id, reference, note, My Answers, other; name it with "
+            "--map answer=My Answers",
+        ),
         (
             [{"id": 1, "answer": "x"}],
             {},
-            "no column for references was recognised; name it with --map references=COLUMN or give --references FILE",
+            "no column for references was recognised among id, answer; name it with --map references=COLUMN "
+            "or give --references FILE",
         ),
         (
             [{"answer": "x"}],
@@ -137,7 +149,7 @@ def test_a_references_file_without_a_needed_column(tmp_path: Path) -> None:
     file = jsonl(tmp_path / "q.jsonl", [{"key": 1, "references": "a"}])
     with pytest.raises(UserError) as error:
         stage(tmp_path, ANSWERS, references=file)
-    assert str(error.value) == f"{file}: no column for id; name it with --map-references id=COLUMN"
+    assert str(error.value) == f"{file}: no column for id among key, references; name it with --map-references id=key"
 
 
 @pytest.mark.parametrize(
@@ -239,6 +251,30 @@ def test_the_name_of_a_data_set(tmp_path: Path) -> None:
     assert dataset_name(Source("runs/a.jsonl", references="gold/ключи.csv")) == "ключи"
     assert dataset_name(Source("https://host/data/dev.csv?sig=a/b.csv")) == "dev"
     assert dataset_name(Source("my.duckdb::schema.table")) == "my"
+    assert dataset_name(Source("runs/Title Case (2).csv")) == "Title-Case-2"
+    assert dataset_name(Source("runs/!!!.csv")) == "data"
+
+
+def test_cells_that_hold_json_are_read_where_all_of_a_column_do(tmp_path: Path) -> None:
+    chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "How many?"}]
+    rows = [
+        {"id": 1, "input": json.dumps({"messages": chat}), "output": '"Six"', "reference": '"6"', "note": '"a" or "b"'},
+        {"id": 2, "input": json.dumps(chat), "output": '"A \\"6\\""', "reference": '["6", "six"]', "note": "c"},
+    ]
+    first, second = rows_of(stage(tmp_path, rows, slices=("note",)).staged)
+    assert (first["question"], first["answer"], first["slices"]) == ("How many?", "Six", [("note", '"a" or "b"')])
+    assert (second["question"], second["answer"], second["references"]) == ("How many?", 'A "6"', ["6", "six"])
+    # One row may be a quotation.
+    [alone] = rows_of(stage(tmp_path, [{"id": 1, "answer": '"So it goes."', "reference": "r"}], "alone").staged)
+    assert alone["answer"] == '"So it goes."'
+
+
+def test_columns_are_recognised_however_they_are_written(tmp_path: Path) -> None:
+    rows = [{"Sample ID": 1, "QUESTION": "q", "Answer": "a", "Ground-Truth": "r", "answer": "b"}]
+    loaded = stage(tmp_path, rows)
+    assert "columns recognised by name: id=Sample ID, question=QUESTION, answer, references=Ground-Truth" in str(
+        loaded.notes
+    )
 
 
 def test_a_data_frame_is_a_source(tmp_path: Path) -> None:

@@ -53,5 +53,5 @@ def test_a_format_without_releases_asks_for_one(export: Export, tmp_path: Path) 
     source = written(tmp_path, export)
     with pytest.raises(UserError) as error:
         load(Source(source.answers, source.references), tmp_path / "work")
-    assert str(error.value).startswith(f"{export.file}: ")
-    assert str(error.value).endswith(" do not say which release answered; name it with --release")
+    assert str(error.value).startswith(f"{export.file}: it is not said which release answered (")
+    assert str(error.value).endswith("); name it with --release")

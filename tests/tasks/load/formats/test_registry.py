@@ -42,7 +42,33 @@ def test_an_object_of_no_known_format_says_what_is_in_it(tmp_path: Path, content
 def test_a_format_that_does_not_fit_is_refused() -> None:
     with pytest.raises(UserError) as error:
         recognise([{"id": 1, "answer": "a"}], "answers.jsonl", "promptfoo")
-    assert str(error.value) == "answers.jsonl: these are no promptfoo results; leave --format out"
+    assert str(error.value) == "answers.jsonl: this is not promptfoo results; leave --format out"
+
+
+def test_what_two_formats_read_differently_is_not_guessed() -> None:
+    rows = [{"inputs": {"question": "How many?"}, "outputs": {"answer": "Two"}}]
+    with pytest.raises(UserError) as error:
+        recognise(rows, "table.jsonl")
+    assert str(error.value) == (
+        "table.jsonl: fits an export of LangSmith and an evaluation table of MLflow; say which with "
+        "--format langsmith or --format mlflow"
+    )
+    assert recognise(rows, "table.jsonl", "mlflow").format.name == "mlflow"
+    assert recognise(rows, "table.jsonl", "plain") == AS_IT_STANDS
+
+
+def test_data_without_answers_are_not_scored(tmp_path: Path) -> None:
+    with pytest.raises(UserError) as error:
+        document(tmp_path, [{"id": "1", "input": "How many?", "datasetId": "d", "expectedOutput": "Two"}])
+    assert str(error.value) == (
+        "answers.json: it is not said which release answered (an export of Langfuse); name it with --release"
+    )
+    with pytest.raises(UserError) as error:
+        load(Source(str(tmp_path / "answers.json"), release="r"), tmp_path / "work")
+    assert str(error.value) == (
+        "answers.json: an export of Langfuse without answers: it goes with --references beside a file of answers, or "
+        "to `answerkey generate`"
+    )
 
 
 def test_plain_rows_are_no_format() -> None:
