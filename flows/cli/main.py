@@ -27,7 +27,7 @@ from cyclopts.exceptions import (
 
 EXIT_CODES = {
     0: "done; a gate says PASS",
-    1: "doctor, judge, the ledger or the runner has a problem; a gate says FAIL",
+    1: "doctor, verify, judge, the ledger or the runner has a problem; a gate says FAIL",
     2: "bad input: one line on standard error says what is wrong",
     3: "a gate says INCONCLUSIVE: there are too few samples",
     4: "a gate says INCOMPLETE: something that it needs is missing",
@@ -139,6 +139,14 @@ _COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
         "deploy": (
             "server", "Deploy all flows and automations to the server at PREFECT_API_URL.",
             "answerkey deploy --pool docker --notify slack-webhook/team",
+        ),
+        "verify": (
+            "warehouse", "Prove that the warehouse says what was measured.\n\n"
+            "Hashes every row again, tests keys and checks, and computes every number of every report again from its "
+            "scores, corpus BLEU and pass@k included. Names what was changed, added or removed by other means; the "
+            "exit code is 1 then. Whoever wants to write waits meanwhile.",
+            "answerkey verify",
+            "answerkey verify --home evaluations --json",
         ),
         "warehouse maintain": (
             "warehouse", "Keep the tables quick to read and small.\n\n"

@@ -1,4 +1,4 @@
-"""`answerkey warehouse maintain` and `move`."""
+"""`answerkey verify`, `warehouse maintain` and `warehouse move`."""
 
 from __future__ import annotations
 
@@ -32,6 +32,27 @@ def maintain(*, as_json: AsJson = False, home: HomeOption = HOME) -> int:
         f"{before[1] / 1e6:.1f} MB before, {size / 1e6:.1f} MB now"
     )
     return 0
+
+
+def verify(*, as_json: AsJson = False, home: HomeOption = HOME) -> int:
+    """Hash every row again, and compute every number of every report again."""
+    from answerkey.tasks.verify import verify as verifying
+
+    done = verifying(home)
+    if as_json:
+        print(json.dumps(asdict(done), indent=2))
+        return int(bool(done.findings))
+    for finding in done.findings:
+        print(finding)
+    print(
+        f"{home}: {done.parts:,} parts of tables hashed again, {done.numbers:,} numbers of {done.reports:,} reports "
+        f"computed again: {f'{len(done.findings):,} findings' if done.findings else 'nothing was changed'}"
+    )
+    if done.older:
+        print(
+            f"{done.older:,} reports were made by another version of the code: their intervals were not computed again"
+        )
+    return int(bool(done.findings))
 
 
 def move(

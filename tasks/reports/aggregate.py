@@ -76,23 +76,34 @@ def aggregate(
         add_scores(warehouse, home, committed, reports, metrics, scores)
         if labelled:
             _add_labels(warehouse, reports)
-        repeats = {
-            report_id: release.repeats
-            for report_id, release in zip(reports, committed.releases, strict=True)
-            if release.n_rows != release.n_questions
-        }
-        shown = add_passes(warehouse, repeats, fields)
-        _add_aggregates(warehouse, reports, committed, shown)
-        if repeats:
-            count_answers(warehouse, list(repeats), shown)
-        if BLEU in signatures:
-            _add_corpus_bleu(warehouse, reports, signatures[BLEU])
+        summarise(warehouse, committed, reports, fields, signatures)
         _settle(warehouse, reports, list(fields), min_coverage)
         _note_judges(warehouse, reports, signatures)
         _note_second_opinions(warehouse, reports, signatures)
         _note_models(warehouse, reports, signatures)
         seal_reports(warehouse, reports)
         return tuple(ReportRef(*row) for row in warehouse.execute(_SQL["made"], {"reports": reports}).fetchall())
+
+
+def summarise(
+    warehouse: duckdb.DuckDBPyConnection,
+    committed: Committed,
+    reports: Sequence[str],
+    fields: Mapping[tuple[str, str], Field],
+    signatures: Mapping[str, str],
+) -> None:
+    """Make pass@k in `scores`, and all of `report_scores`, from the scores of the reports about `committed`."""
+    repeats = {
+        report_id: release.repeats
+        for report_id, release in zip(reports, committed.releases, strict=True)
+        if release.n_rows != release.n_questions
+    }
+    shown = add_passes(warehouse, repeats, fields)
+    _add_aggregates(warehouse, reports, committed, shown)
+    if repeats:
+        count_answers(warehouse, list(repeats), shown)
+    if BLEU in signatures:
+        _add_corpus_bleu(warehouse, reports, signatures[BLEU])
 
 
 def _has_labels(warehouse: duckdb.DuckDBPyConnection, committed: Committed) -> bool:
@@ -139,7 +150,7 @@ def _add_labels(warehouse: duckdb.DuckDBPyConnection, reports: list[str]) -> Non
 
 def _add_aggregates(
     warehouse: duckdb.DuckDBPyConnection,
-    reports: list[str],
+    reports: Sequence[str],
     committed: Committed,
     fields: Mapping[tuple[str, str], Field],
 ) -> None:
@@ -228,7 +239,7 @@ def _bounds(field: Field, mean: float, n_scored: int, n_missing: int) -> tuple[f
     return tuple((mean * n_scored + end * n_missing) / n for end in (field.low, field.high))  # type: ignore[return-value]
 
 
-def _add_corpus_bleu(warehouse: duckdb.DuckDBPyConnection, reports: list[str], signature: str) -> None:
+def _add_corpus_bleu(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[str], signature: str) -> None:
     """Add a row `bleu.corpus_bleu` to `report_scores` for every new report and slice that has sentence BLEU.
 
     It is made of the statistics that the metric `bleu` left with every answer.

@@ -186,8 +186,7 @@ def _read(warehouse: Any, report_id: str, home: Home) -> Report:
     dataset, dataset_version, release, version, created_at, status, message, answers_version, run_id, content = about
     manifest = json.loads(content)
     places = {metric: place for place, metric in enumerate(manifest["signatures"])}
-    rows = warehouse.execute(_SQL["scores"], {"report_id": report_id}).fetchall()
-    scores = sorted((Score(*row) for row in rows), key=lambda score: places.get(score.metric, len(places)))
+    scores = sorted(scores_of(warehouse, report_id), key=lambda score: places.get(score.metric, len(places)))
     of_run = {"run_id": run_id, "release": release}
     checks = warehouse.execute(_SQL["checks"], of_run).fetchall()
     quarantined = warehouse.execute(_SQL["quarantined"], of_run).fetchall()
@@ -195,6 +194,11 @@ def _read(warehouse: Any, report_id: str, home: Home) -> Report:
         report_id, dataset, dataset_version, release, version, created_at, status, message, answers_version, run_id,
         manifest, tuple(scores), tuple(checks), tuple(quarantined),
     )  # fmt: skip
+
+
+def scores_of(warehouse: duckdb.DuckDBPyConnection, report_id: str) -> list[Score]:
+    """The aggregates of a report, as `report_scores` has them."""
+    return [Score(*row) for row in warehouse.execute(_SQL["scores"], {"report_id": report_id}).fetchall()]
 
 
 def report_named(home: Home, name: str, dataset: str = "") -> str:

@@ -59,7 +59,14 @@ def seal_thinned(connection: duckdb.DuckDBPyConnection, table: str) -> None:
 def seal_reports(connection: duckdb.DuckDBPyConnection, report_ids: Sequence[str]) -> None:
     """The same of new reports, whose samples and answers are sealed already."""
     seal(connection, dict.fromkeys(("reports", "scores", "report_scores"), report_ids))
-    connection.execute(_SQL["of_report"], {"reports": list(report_ids)})
+    sign = _SQL["sign"].replace("REPORT_HASHES", _SQL["report_hashes"])
+    connection.execute(sign, {"reports": list(report_ids)})
+
+
+def wrongly_signed(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """The reports whose content hash is not that of their parts."""
+    query = _SQL["wrongly_signed"].replace("REPORT_HASHES", _SQL["report_hashes"])
+    return [report_id for (report_id,) in connection.execute(query).fetchall()]
 
 
 def seal_all(connection: duckdb.DuckDBPyConnection) -> None:

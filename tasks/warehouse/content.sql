@@ -22,12 +22,19 @@ WHERE table_name = $table AND h.n_rows <> coalesce(t.n_rows, 0)
 -- name: parts
 SELECT DISTINCT PART FROM HASHED_TABLE
 
--- name: of_report
--- The hash of a report, from those of its parts: its row, scores and aggregates, its answers and samples.
-UPDATE reports SET content_hash = (
-    SELECT md5(string_agg(concat_ws(' ', table_name, n_rows, h.content_hash), chr(10) ORDER BY table_name))
-    FROM content_hashes h
-    WHERE (table_name IN ('reports', 'scores', 'report_scores') AND part = reports.report_id)
-        OR (table_name = 'samples' AND part = concat_ws('/', reports.dataset, reports.dataset_version))
-        OR (table_name = 'answers' AND part = concat_ws('/', reports.dataset, reports.release, reports.answers_version))
-) WHERE report_id IN (SELECT unnest($reports))
+-- name: report_hashes
+-- The hashes of reports, from those of their parts: row, scores and aggregates, answers and samples.
+SELECT report_id, md5(string_agg(concat_ws(' ', table_name, n_rows, h.content_hash), chr(10) ORDER BY table_name)) AS own
+FROM reports r JOIN content_hashes h
+    ON (table_name IN ('reports', 'scores', 'report_scores') AND part = report_id)
+    OR (table_name = 'samples' AND part = concat_ws('/', r.dataset, r.dataset_version))
+    OR (table_name = 'answers' AND part = concat_ws('/', r.dataset, r.release, r.answers_version))
+GROUP BY report_id
+
+-- name: sign
+UPDATE reports SET content_hash = made.own FROM (REPORT_HASHES) AS made
+WHERE reports.report_id = made.report_id AND reports.report_id IN (SELECT unnest($reports))
+
+-- name: wrongly_signed
+SELECT r.report_id FROM reports r LEFT JOIN (REPORT_HASHES) AS made USING (report_id)
+WHERE r.content_hash IS DISTINCT FROM made.own ORDER BY 1

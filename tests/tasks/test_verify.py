@@ -1,0 +1,125 @@
+"""A row that was changed in any table is found and named, and every number of a report is computed again."""
+
+import gzip
+import random
+import shutil
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from answerkey.tasks.load.columns import Key
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.verify import verify
+from answerkey.tasks.warehouse.content import PARTS
+from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.schema import relations
+from answerkey.tasks.warehouse.warehouse import FILE
+from tests.tasks.staging_help import jsonl, query, run
+
+FIXTURE = Path(__file__).resolve().parents[1] / "fixtures/home_v1"
+NUMBERS = ("DOUBLE", "INTEGER", "BIGINT", "TIMESTAMPTZ", "BOOLEAN", "VARCHAR", "JSON")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with old reports and new ones: slices, clusters, labels, several answers to a question, corpus BLEU."""
+    folder = tmp_path_factory.mktemp("verify") / "home"
+    folder.mkdir()
+    (folder / FILE).write_bytes(gzip.decompress((FIXTURE / f"{FILE}.gz").read_bytes()))
+    rows = [
+        {
+            "id": str(i), "answer": f"it is {i % 7} of {i}", "reference": f"it is {i} of {i}", "release": "several",
+            "repeat": repeat, "lang": "de" if i % 2 else "en", "doc": str(i // 3), "label": i % 3 == 0,
+        }
+        for i in range(12) for repeat in (1, 2)
+    ]  # fmt: skip
+    paths: dict[Key, str] = {"cluster": "doc", "label": "label"}
+    source = Source(jsonl(folder / "d.jsonl", rows), paths=paths, slices=("lang",))
+    run(Home(folder), source, ["exact_match", "bleu"])
+    return folder
+
+
+@pytest.fixture
+def home(whole: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(whole, tmp_path / "home"))
+
+
+def test_what_nobody_has_changed_is_as_it_was(whole: Path) -> None:
+    done = verify(Home(whole))
+    assert [str(finding) for finding in done.findings] == []
+    [(reports, numbers)] = query(whole, "SELECT count(DISTINCT report_id), count(*) FROM report_scores")
+    assert (done.reports, done.numbers, done.older) == (reports, numbers, reports - 1)
+    fields = query(whole, "SELECT DISTINCT field FROM report_scores WHERE report_id = 'd/several/v1'")
+    assert {"corpus_bleu", "match_pass@2", "match_pass^2", "correct"} <= {field for (field,) in fields}
+
+
+def changed(connection: duckdb.DuckDBPyConnection, table: str, rng: random.Random) -> str:
+    """Change a value of one row at random, past all keys and checks; returns what."""
+    connection.execute(f"CREATE TEMP TABLE plain AS FROM {table}")
+    [(n,)] = connection.execute("SELECT count(*) FROM plain").fetchall()
+    row = rng.randrange(n)
+    for column, type_ in rng.sample(sorted(relations()[table].types.items()), len(relations()[table].types)):
+        kind = next((one for one in NUMBERS if type_.startswith(one) and "[" not in type_), "")
+        other = {
+            "DOUBLE": f'"{column}" + 0.25', "INTEGER": f'"{column}" + 1', "BIGINT": f'"{column}" + 1',
+            "TIMESTAMPTZ": f'"{column}" + INTERVAL 1 SECOND', "BOOLEAN": f'NOT "{column}"',
+            "VARCHAR": f"""'x' || "{column}\"""", "JSON": """'{"x": 1}'""",
+        }.get(kind)  # fmt: skip
+        if not other:
+            continue
+        connection.execute(f'UPDATE plain SET "{column}" = {other} WHERE rowid = {row} AND "{column}" IS NOT NULL')
+        if connection.execute(f"SELECT count(*) FROM (FROM plain EXCEPT ALL FROM {table})").fetchall() == [(1,)]:
+            connection.execute(f"DROP TABLE {table}; CREATE TABLE {table} AS FROM plain; DROP TABLE plain")
+            return f"{table}.{column} of row {row}"
+    raise AssertionError(table)
+
+
+def test_one_changed_value_in_any_table_is_found_and_named(whole: Path, tmp_path: Path) -> None:
+    rng, looked_at = random.Random(3), []
+    for table in PARTS:
+        if query(whole, f"SELECT count(*) FROM {table}") == [(0,)]:
+            continue
+        copy = tmp_path / table
+        copy.mkdir()
+        shutil.copyfile(whole / FILE, copy / FILE)
+        with duckdb.connect(str(copy / FILE)) as connection:
+            what = changed(connection, table, rng)
+        found = verify(Home(copy)).findings
+        assert table in {finding.table for finding in found}, (what, found)
+        looked_at.append(table)
+    assert len(looked_at) >= 14, looked_at
+
+
+def test_the_number_and_the_row_are_named(home: Path) -> None:
+    with duckdb.connect(str(home / FILE)) as connection:
+        connection.execute(
+            "UPDATE report_scores SET mean = 0.99 "
+            "WHERE report_id = 'd/several/v1' AND metric = 'bleu' AND field = 'corpus_bleu' AND slice = 'lang=de'"
+        )
+        connection.execute(
+            "UPDATE scores SET \"value\" = 0.5 WHERE report_id = 'd/several/v1' AND sample_id = '7' AND repeat = 2 "
+            "AND metric = 'exact_match' AND field = 'match'"
+        )
+    lines = [str(finding) for finding in verify(Home(home)).findings]
+    assert lines[0].startswith("scores: d/several/v1: of ") and lines[0].endswith(" rows at least one was changed")
+    assert lines[1].startswith("report_scores: d/several/v1: of ")
+    assert any(
+        line.startswith("report_scores: d/several/v1 bleu.corpus_bleu, lang=de: mean is 0.99, and 0.") for line in lines
+    )
+    assert "report_scores: d/several/v1 exact_match.match, all: mean is " in "\n".join(lines)
+    assert lines[-1] == "scores: d/several/v1 sample 7, exact_match.match: 0.5, and measured was 0.0"
+
+
+def test_rows_that_come_go_or_are_doubled_are_found(home: Path) -> None:
+    with duckdb.connect(str(home / FILE)) as connection:
+        connection.execute("DELETE FROM answers WHERE release = 'several' AND sample_id = '3' AND repeat = 1")
+        connection.execute("INSERT INTO samples SELECT * FROM samples WHERE sample_id = '3' AND dataset = 'd'")
+        connection.execute("INSERT INTO validations SELECT * REPLACE ('mine' AS run_id) FROM validations LIMIT 1")
+    lines = [str(finding) for finding in verify(Home(home)).findings]
+    assert any(
+        line.startswith("answers: d/several/") and line.endswith(": 23 rows, and 24 were written") for line in lines
+    )
+    assert any(line.startswith("samples: d/") and line.endswith(": 13 rows, and 12 were written") for line in lines)
+    assert "validations: mine: 1 rows that answerkey has not written" in lines
+    assert "samples: dataset, dataset_version, sample_id: 1 rows have the key of another one" in lines
