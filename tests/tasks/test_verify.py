@@ -75,20 +75,13 @@ def changed(connection: duckdb.DuckDBPyConnection, table: str, rng: random.Rando
     raise AssertionError(table)
 
 
-def test_one_changed_value_in_any_table_is_found_and_named(whole: Path, tmp_path: Path) -> None:
-    rng, looked_at = random.Random(3), []
-    for table in PARTS:
-        if query(whole, f"SELECT count(*) FROM {table}") == [(0,)]:
-            continue
-        copy = tmp_path / table
-        copy.mkdir()
-        shutil.copyfile(whole / FILE, copy / FILE)
-        with duckdb.connect(str(copy / FILE)) as connection:
-            what = changed(connection, table, rng)
-        found = verify(Home(copy)).findings
-        assert table in {finding.table for finding in found}, (what, found)
-        looked_at.append(table)
-    assert len(looked_at) >= 14, looked_at
+def test_one_changed_value_in_any_table_is_found_and_named(home: Path) -> None:
+    rng, before = random.Random(), {table for (table,) in query(home, "SELECT DISTINCT table_name FROM content_hashes")}
+    assert len(before) >= 14
+    with duckdb.connect(str(home / FILE)) as connection:
+        what = [changed(connection, table, rng) for table in PARTS if table in before]
+    found = {finding.table for finding in verify(Home(home)).findings}
+    assert before - found == set(), what
 
 
 def test_the_number_and_the_row_are_named(home: Path) -> None:
