@@ -9,11 +9,9 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from answerkey.metrics_core.metric import Field
-from answerkey.tasks.reports.aggregate import summarise
-from answerkey.tasks.reports.commit import Committed, ReleaseVersion
+from answerkey.tasks.reports.aggregate import summarise_again
 from answerkey.tasks.reports.manifest import code_revision
-from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, Report, Score, list_reports, read_reports, scores_of
+from answerkey.tasks.reports.report import Report, Score, list_reports, read_reports, scores_of
 from answerkey.tasks.warehouse.content import PARTS, hashes, wrongly_signed
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.schema import relations
@@ -78,8 +76,7 @@ def verify(home: Home) -> Verified:
     reports = read_reports(home, [report_id for report_id, *_ in list_reports(home) if report_id not in unreadable])
     with _session(home) as warehouse:
         numbers = 0
-        same_run = groupby(reports, key=lambda one: (one.run_id, one.dataset, one.dataset_version, one.created_at))
-        for _, group in same_run:
+        for _, group in groupby(reports, key=lambda one: one.made_with):
             n, differing = _computed_again(warehouse, list(group))
             numbers += n
             found += differing
@@ -141,25 +138,15 @@ def _broken_rules(warehouse: duckdb.DuckDBPyConnection) -> list[Finding]:
 
 def _computed_again(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> tuple[int, list[Finding]]:
     """Compute the aggregates of the reports of one run again, in temporary tables of the same names."""
-    known = [one for one in reports if all(one.metric(name) for name in one.manifest["signatures"] if name != LABEL)]
+    known = [one for one in reports if one.is_readable]
     if not known:
         return 0, []
-    first, ids = known[0], [report.report_id for report in known]
-    versions = tuple(
-        ReleaseVersion(one.release, one.answers_version, one.n_total, one.n_questions, one.manifest.get("repeats", 1))
-        for one in known
-    )
+    ids = [report.report_id for report in known]
     if any("repeats" in one.manifest for one in known):
         warehouse.execute(_SQL["own_scores"], {"reports": ids})
     warehouse.execute(_SQL["own_aggregates"])
     try:
-        summarise(
-            warehouse,
-            Committed(first.dataset, first.dataset_version, versions),
-            ids,
-            _fields(first),
-            first.manifest["signatures"],
-        )
+        summarise_again(warehouse, known)
         again = {report_id: scores_of(warehouse, report_id) for report_id in ids}
     finally:
         warehouse.execute(_SQL["forget"])
@@ -168,13 +155,6 @@ def _computed_again(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Repo
         left_out = _INTERVALS if report.manifest.get("code") != code_revision() else ()
         found += _differences(report, again[report.report_id], left_out)
     return sum(len(report.scores) for report in known), found
-
-
-def _fields(report: Report) -> dict[tuple[str, str], Field]:
-    notes = {name: report.metric(name) for name in report.manifest["signatures"] if name != LABEL}
-    fields = {(name, field.name): field for name, note in notes.items() if note for field in note.fields}
-    labelled = any(score.metric == LABEL for score in report.overall)
-    return {(LABEL, LABEL_FIELD.name): LABEL_FIELD, **fields} if labelled else fields
 
 
 def _differences(report: Report, again: Sequence[Score], left_out: Sequence[str]) -> list[Finding]:

@@ -148,6 +148,15 @@ _COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
             "answerkey verify",
             "answerkey verify --home evaluations --json",
         ),
+        "forget": (
+            "warehouse", "Remove a sample, an answer or a release for good.\n\n"
+            "Out of tables, ledger, snapshot, registered and generated answers, unfinished work and pages of the data "
+            "set; the files are rewritten, so that nothing of the texts is left in them. A record says that something "
+            "was removed, and not what. Reports about other answers are computed again from those, and say so.",
+            "answerkey forget faq --sample q17 --reason 'request of 3 May'",
+            "answerkey forget faq --sample q17 --release gpt-4",
+            "answerkey forget faq --release gpt-3",
+        ),
         "warehouse maintain": (
             "warehouse", "Keep the tables quick to read and small.\n\n"
             "On a lake: merges small files, gives up states older than 30 days, and removes files a day after they "
@@ -155,6 +164,7 @@ _COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
             "The deployment housekeeping does it every night.",
             "answerkey warehouse maintain",
             "answerkey warehouse maintain --home evaluations --json",
+            "answerkey warehouse maintain --older-than 365",
         ),
         "warehouse move": (
             "warehouse", "Move a home from a folder to a bucket, or back.\n\n"

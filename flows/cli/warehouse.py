@@ -6,7 +6,7 @@ import json
 import logging
 import sys
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -14,13 +14,63 @@ from answerkey.flows.cli.options import HOME, AsJson, HomeOption, Quiet
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.home import Home
 
+if TYPE_CHECKING:
+    from answerkey.tasks.forget import Removed
+
 _HOME = "a folder, or s3://BUCKET/PREFIX with ANSWERKEY_CATALOG"
 
 
-def maintain(*, as_json: AsJson = False, home: HomeOption = HOME) -> int:
+def forget(
+    dataset: Annotated[str, Parameter(help="The data set.")],
+    /,
+    *,
+    sample: Annotated[str, Parameter(help="The id of a sample: it goes with all answers to it.")] = "",
+    release: Annotated[str, Parameter(help="A release: it goes; with --sample, only its answer to that sample.")] = "",
+    reason: Annotated[str, Parameter(help="Why, to be kept with the record of the removal.")] = "",
+    as_json: AsJson = False,
+    home: HomeOption = HOME,
+) -> int:
+    """Remove a sample, an answer or a release for good."""
+    from answerkey.tasks.forget import forget as forgetting
+
+    if not home.warehouse.exists():
+        raise UserError(f"{home}: no warehouse here yet, so there is nothing to forget")
+    return _say_removed(forgetting(home, dataset, sample=sample, release=release, reason=reason), home, as_json=as_json)
+
+
+def _say_removed(done: Removed, home: Home, *, as_json: bool) -> int:
+    if as_json:
+        print(json.dumps(asdict(done), indent=2))
+        return 0
+    rows = ", ".join(f"{n:,} of {table}" for table, n in done.rows.items()) or "none"
+    print(f"{home}: removal {done.removal}: rows: {rows}; {done.calls:,} calls of the ledger, {done.files:,} files")
+    if done.reports:
+        print(f"computed again from what is left: {', '.join(done.reports)}")
+    if home.shared:
+        print("earlier states of the lake keep the rows for 30 days; `answerkey warehouse maintain` gives them up then")
+    return 0
+
+
+def maintain(
+    *,
+    older_than: Annotated[
+        int,
+        Parameter(help="Also remove reports older than so many days, but for each release's newest. 0: none."),
+    ] = 0,
+    as_json: AsJson = False,
+    home: HomeOption = HOME,
+) -> int:
     """Merge small files, give up old states, and remove files that nothing needs."""
     if not home.warehouse.exists():
         raise UserError(f"{home}: no warehouse here yet, so there is nothing to maintain")
+    if older_than < 0:
+        raise UserError("--older-than: write a number of days, from 1")
+    if older_than:
+        from answerkey.tasks.forget import forget_older
+
+        removed = forget_older(home, older_than)
+        if not as_json:
+            _say_removed(removed, home, as_json=False)
     before = home.warehouse.size()
     done = home.warehouse.maintain()
     place, size = home.warehouse.size()

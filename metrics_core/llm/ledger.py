@@ -238,6 +238,9 @@ class Ledger(Protocol):
     def wake(self) -> set[str]:
         """Hold on to the claims that nobody has taken over; return the requests."""
 
+    def forget(self, keys: Sequence[str]) -> int:
+        """Remove every call for these requests for good, with its reply; return how many. Budgets stay as they are."""
+
     def keep_alive(self) -> None:
         """Called about once a second while replies are awaited, for what has to be done now and then."""
 

@@ -38,6 +38,7 @@ from answerkey.metrics_core.llm.postgres_statements import (
     CLAIM,
     EVERY_CALL,
     FINISH,
+    FORGET,
     GIVE_UP,
     GONE,
     LOCKS,
@@ -352,6 +353,12 @@ class PostgresLedger(StoredLedger):
         query = "SELECT request_key FROM answerkey_claims WHERE owner = %s"
         self._held &= (mine := {key for (key,) in self._session.rows(query, (self._me,))})
         return mine
+
+    def forget(self, keys: Sequence[str]) -> int:
+        """See `Ledger`. The server's own files have them until it uses the space again, and so do its backups."""
+        gone = self._session.rows(FORGET, (list(keys),))
+        self._session.connection.execute("VACUUM answerkey_calls")
+        return len(gone)
 
     def keep_alive(self) -> None:
         """See `Ledger`. A connection that was cut is made again before anybody takes over what it claimed."""

@@ -217,6 +217,7 @@ SELECT reply, checksum, model, fingerprint, finish_reason, tokens_in, tokens_out
 FROM answerkey_calls WHERE request_key = %s AND status = 'usable' ORDER BY number DESC
 """
 CALLS = f"SELECT {', '.join(COLUMNS)}, checksum FROM answerkey_calls WHERE request_key = ANY(%s) ORDER BY number"
+FORGET = "DELETE FROM answerkey_calls WHERE request_key = ANY(%s) RETURNING call_id"
 EVERY_CALL = (
     f"SELECT {', '.join(COLUMNS)}, checksum, number FROM answerkey_calls WHERE number > %s ORDER BY number LIMIT %s"
 )

@@ -16,7 +16,7 @@ from answerkey.metrics_core.statistics.intervals import Interval, SumStatistic, 
 from answerkey.tasks.reports.commit import Committed, ReleaseVersion
 from answerkey.tasks.reports.manifest import SEED, most_frequent
 from answerkey.tasks.reports.repeats import add_passes, count_answers
-from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, LABEL_SIGNATURE, NOT_LABELLED
+from answerkey.tasks.reports.report import LABEL, LABEL_FIELD, LABEL_SIGNATURE, NOT_LABELLED, Report
 from answerkey.tasks.reports.scores import CutScores, add_scores
 from answerkey.tasks.warehouse.content import seal_reports
 from answerkey.tasks.warehouse.home import Home
@@ -104,6 +104,21 @@ def summarise(
         count_answers(warehouse, list(repeats), shown)
     if BLEU in signatures:
         _add_corpus_bleu(warehouse, reports, signatures[BLEU])
+
+
+def summarise_again(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Report]) -> None:
+    """`summarise` for reports that were made together, from what they say of themselves. They have no aggregates."""
+    first = reports[0]
+    versions = tuple(
+        ReleaseVersion(one.release, one.answers_version, one.n_total, one.n_questions, one.manifest.get("repeats", 1))
+        for one in reports
+    )
+    notes = {name: first.metric(name) for name in first.manifest["signatures"] if name != LABEL}
+    fields = {(name, field.name): field for name, note in notes.items() if note for field in note.fields}
+    if LABEL in first.manifest["signatures"]:
+        fields = {(LABEL, LABEL_FIELD.name): LABEL_FIELD, **fields}
+    committed = Committed(first.dataset, first.dataset_version, versions)
+    summarise(warehouse, committed, [one.report_id for one in reports], fields, first.manifest["signatures"])
 
 
 def _has_labels(warehouse: duckdb.DuckDBPyConnection, committed: Committed) -> bool:

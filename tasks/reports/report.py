@@ -122,6 +122,16 @@ class Report:
         return min(one.low for one in fields), max(one.high for one in fields)
 
     @property
+    def made_with(self) -> tuple[str, ...]:
+        """What the reports that were made together share."""
+        return self.run_id, self.dataset, self.dataset_version, self.created_at
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether it is known what all of its metrics are, so that its aggregates can be computed again."""
+        return all(self.metric(name) for name in self.manifest["signatures"] if name != LABEL)
+
+    @property
     def overall(self) -> tuple[Score, ...]:
         """The scores over all rows, without slices."""
         return tuple(score for score in self.scores if score.slice == "all")

@@ -169,6 +169,9 @@ class Lake:
             ).fetchall()
         return self.address, int(size)
 
+    def rewrite(self) -> None:
+        """See `Warehouse.rewrite`: earlier states keep their rows until `maintain` gives them up, after 30 days."""
+
     def publish(self) -> None:
         """See `Warehouse.publish`: on a lake readers see every commit, and wait for nobody."""
 

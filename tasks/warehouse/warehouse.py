@@ -22,6 +22,7 @@ from filelock import FileLock, Timeout
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.migrate import VERSION, check_version, migrate, version_of
+from answerkey.tasks.warehouse.schema import relations
 from answerkey.tasks.warehouse.store import FolderStore, duplicate, whole
 
 if TYPE_CHECKING:
@@ -90,6 +91,9 @@ class Warehouse(Protocol):
 
     def size(self) -> tuple[str, int]:
         """Where the tables are, and how many bytes they take."""
+
+    def rewrite(self) -> None:
+        """Leave nothing of deleted rows in the files, as far as that can be done at once."""
 
     def publish(self) -> None:
         """Let programs that keep the tables open see what was committed; nobody ever waits for them."""
@@ -194,6 +198,22 @@ class WarehouseFile:
     def size(self) -> tuple[str, int]:
         """See `Warehouse.size`."""
         return str(self.file), self.file.stat().st_size
+
+    def rewrite(self) -> None:
+        """See `Warehouse.rewrite`: DuckDB leaves deleted rows in free blocks, so all others move to a new file."""
+        with self._locked(fcntl.LOCK_EX), whole(self.file) as fresh:
+            connection = session(str(fresh))
+            try:
+                limited(connection, self.folder).execute("BEGIN")
+                migrate(connection)
+                connection.execute("COMMIT")
+                connection.execute(f"ATTACH {quoted(self.file)} AS old (READ_ONLY)")
+                for name, relation in relations().items():
+                    if not relation.is_view and name != "schema_version":
+                        connection.execute(f"INSERT INTO {name} BY NAME FROM old.{name}")
+                connection.execute("DETACH old")
+            finally:
+                connection.close()
 
     def publish(self) -> None:
         """See `Warehouse.publish`: a copy of the file is put in place in one step; who has the old one open keeps it.

@@ -1,0 +1,274 @@
+"""Remove for good what nobody may keep: a sample, an answer, a release, or what is older than a number of days.
+
+Gone are the rows, the texts in every file of the home, the replies of models about them in the ledger, and pages,
+registered files and unfinished work that hold them. What stays is that something was removed, and not what: `removals`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.llm.ledger import COLUMNS
+from answerkey.metrics_core.llm.ledger_place import ledger_exists, open_ledger
+from answerkey.tasks.publish.artifacts import FOLDER as PAGES
+from answerkey.tasks.publish.artifacts import file_name
+from answerkey.tasks.releases.provenance import answers_name
+from answerkey.tasks.releases.register import FOLDER as REGISTERED
+from answerkey.tasks.reports.aggregate import summarise_again
+from answerkey.tasks.reports.report import read_reports
+from answerkey.tasks.warehouse.content import PARTS, seal, seal_reports, seal_thinned
+from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.sql import statements
+
+if TYPE_CHECKING:
+    import duckdb
+
+_SQL = statements(__name__)
+_BUSY_S = 600.0
+"""A run whose files nobody has written to for so long is taken to be dead."""
+_LONG = 20
+"""Characters from which a text is looked for within the replies of models; a shorter one must be the whole reply."""
+_TELLING = ("answers", "samples", "scores", "measurements", "judge_calls", "quarantine", "reports", "report_scores")
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What was removed."""
+
+    removal: int
+    """Its number in `removals`."""
+    rows: dict[str, int]
+    """By table."""
+    calls: int
+    """Of the ledger."""
+    files: int
+    """Of the home, in which it was or may have been."""
+    reports: tuple[str, ...]
+    """Reports that were computed anew from what is left."""
+
+
+def forget(home: Home, dataset: str, *, sample: str = "", release: str = "", reason: str = "") -> Removed:
+    """Remove a sample with all answers to it, the answer of one release to a sample, or a release.
+
+    Reports about the answers that are left are computed again, and say so, and comparisons of them say that they were
+    made before. Reports of a release that goes, go with it, and so do comparisons and verdicts about them. Pages of the
+    data set are removed: `answerkey report --html` makes them anew.
+
+    Args:
+        sample: the id of the sample; with a release, only that release's answer to it.
+        release: the name of the release.
+        reason: why, to be kept.
+
+    Raises:
+        UserError: there is no such thing, neither is named, or a run is at work.
+    """
+    if not sample and not release:
+        raise UserError("forget: name a sample, a release, or both for one answer")
+    kind = "answer" if sample and release else "sample" if sample else "release"
+    about = {"dataset": dataset, "sample": sample, "release": release}
+    _check_idle(home)
+    reports: list[str] = []
+    with home.warehouse.writing() as warehouse:
+        before = _counts(warehouse)
+        warehouse.execute(_SQL["gone"], about)
+        whole = {**about, "whole_sample": kind == "sample"}
+        [(known,)] = warehouse.execute(_SQL["known"], whole).fetchall()
+        if not known:
+            raise UserError(f"{dataset}: there is no such {kind} in {home}")
+        texts = [text for (text,) in warehouse.execute(_SQL["texts"], _only(whole, "texts")).fetchall()]
+        reports = [report_id for (report_id,) in warehouse.execute(_SQL["reports"]).fetchall()]
+        files = _forget_registered(warehouse, about)
+        for name in ("answers", "samples", "quarantine", "scores"):
+            if name != "samples" or kind == "sample":
+                given = {**about, "texts": texts, "reports": reports}
+                warehouse.execute(_SQL[name], _only(given, name))
+        if kind == "release":
+            for statement in _SQL["of_reports"].split(";\n"):
+                warehouse.execute(statement, {"reports": reports})
+        if kind == "sample":
+            warehouse.execute(_SQL["count_samples"], {"dataset": dataset})
+        requests = _sweep(warehouse, datetime.now(UTC))
+        left = [] if kind == "release" else reports
+    changed = _again(home, left, sample)
+    files += _files_of(home, dataset, release)
+    calls = _forget_calls(home, requests, texts)
+    return _record(home, kind, reason, before, calls, files, changed)
+
+
+def forget_older(home: Home, days: int, *, reason: str = "") -> Removed:
+    """Remove reports older than a number of days, but for the newest of every release, and what only they needed.
+
+    Answers, measurements and replies of models that no report is left about go with them, and so do the rows of runs of
+    that age that made no report.
+
+    Raises:
+        UserError: a run is at work.
+    """
+    _check_idle(home)
+    moment = datetime.now(UTC) - timedelta(days=days)
+    with home.warehouse.writing() as warehouse:
+        before = _counts(warehouse)
+        reports = [one for (one,) in warehouse.execute(_SQL["old_reports"], {"before": moment}).fetchall()]
+        warehouse.execute(_SQL["scores"], {"reports": reports, "sample": ""})
+        for statement in _SQL["of_reports"].split(";\n"):
+            warehouse.execute(statement, {"reports": reports})
+        warehouse.execute(_SQL["unreported_answers"])
+        requests = _sweep(warehouse, moment)
+        runs = [one for (one,) in warehouse.execute(_SQL["old_runs"], {"before": moment}).fetchall()]
+        for statement in _SQL["of_runs"].split(";\n"):
+            warehouse.execute(statement, {"runs": runs})
+    names = [_page_of(home, report_id) for report_id in reports]
+    files = [name for name in names if home.store.exists(name)]
+    return _record(home, "age", reason, before, _forget_calls(home, requests, []), files, [])
+
+
+def _only(given: Mapping[str, Any], statement: str) -> dict[str, Any]:
+    """The values that a statement takes."""
+    return {name: value for name, value in given.items() if re.search(rf"\${name}\b", _SQL[statement])}
+
+
+def _check_idle(home: Home) -> None:
+    """Raise UserError if a run is at work: it would bring back what is removed."""
+    with home.warehouse.reading() as warehouse:
+        running = [run_id for (run_id,) in warehouse.execute(_SQL["running"]).fetchall()]
+    for run_id in running:
+        folder = home.scratch / run_id
+        files = [folder, *folder.rglob("*")] if folder.is_dir() else []
+        if any(time.time() - file.stat().st_mtime < _BUSY_S for file in files):
+            raise UserError(f"{home}: the run {run_id} is at work; wait for its end")
+
+
+def _counts(warehouse: duckdb.DuckDBPyConnection) -> dict[str, int]:
+    return {table: warehouse.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0] for table in PARTS}
+
+
+def _sweep(warehouse: duckdb.DuckDBPyConnection, moment: datetime) -> list[str]:
+    """Remove what no answer needs any more; return the requests to judges that went with it."""
+    warehouse.execute(_SQL["measurements"], {"before": moment})
+    requests = [key for (key,) in warehouse.execute(_SQL["requests"]).fetchall()]
+    warehouse.execute(_SQL["judge_calls"], {"requests": requests})
+    return requests
+
+
+def _forget_registered(warehouse: duckdb.DuckDBPyConnection, about: Mapping[str, str]) -> list[str]:
+    """Remove the registrations that may hold it; return their files that no other registration has."""
+    rows = warehouse.execute(_SQL["registered_files"], _only(about, "registered_files")).fetchall()
+    warehouse.execute(_SQL["registered"], {"registrations": [row[0] for row in rows]})
+    kept = {name for (name,) in warehouse.execute(_SQL["kept_files"]).fetchall()}
+    names = {name for _, *names in rows for name in names if name} - kept
+    return [f"{REGISTERED}/{name}" for name in sorted(names)]
+
+
+def _again(home: Home, report_ids: Sequence[str], sample: str) -> list[str]:
+    """Compute reports again from the scores that are left, and let them say so; return their ids."""
+    reports = read_reports(home, report_ids)
+    day = datetime.now(UTC).date().isoformat()
+    with home.warehouse.writing() as warehouse:
+        for report in reports:
+            key = {"dataset": report.dataset, "release": report.release, "answers_version": report.answers_version}
+            [(n_rows, n_questions)] = warehouse.execute(_SQL["counts"], key).fetchall()
+            said = f"answers were removed on {day}: the numbers are those of the {n_rows:,} others"
+            if not report.is_readable:
+                said = f"answers were removed on {day}, which the numbers still contain: its metrics are not installed"
+            content = {**_without(report.manifest, sample), "n_rows": n_rows}
+            content |= {"n_questions": n_questions} if "n_questions" in content else {}
+            text = json.dumps(content, ensure_ascii=False)
+            message = "; ".join(filter(None, (report.message, said)))
+            about = {"said": f"answers were removed on {day}: these numbers are with them"}
+            warehouse.execute(_SQL["warn"], {**about, "report_id": report.report_id})
+            compared = warehouse.execute(_SQL["compared"], {"report_id": report.report_id}).fetchall()
+            seal(warehouse, {"comparisons": [part for (part,) in compared]})
+            warehouse.execute(_SQL["set_report"], {"manifest": text, "message": message, "report_id": report.report_id})
+    # As they are now.
+    readable = [one for one in read_reports(home, report_ids) if one.is_readable and one.n_total]
+    with home.warehouse.writing() as warehouse:
+        ids = {"reports": [one.report_id for one in readable]}
+        warehouse.execute(_SQL["passes"], ids)
+        warehouse.execute(_SQL["forget_aggregates"], {"reports": list(report_ids)})
+        for _, group in groupby(readable, key=lambda one: one.made_with):
+            summarise_again(warehouse, list(group))
+    return [one.report_id for one in readable]
+
+
+def _without(content: Any, sample: str) -> Any:
+    """A manifest without the id of a sample in its lists."""
+    if isinstance(content, dict):
+        return {name: _without(value, sample) for name, value in content.items()}
+    return [_without(one, sample) for one in content if one != sample] if isinstance(content, list) else content
+
+
+def _page_of(home: Home, report_id: str) -> str:
+    dataset, release, version = report_id.rsplit("/", 2)
+    return f"{PAGES}/{file_name(dataset)}/{file_name(release)}-{version}.html"
+
+
+def _files_of(home: Home, dataset: str, release: str) -> list[str]:
+    """Files that may hold texts of a data set: pages, generated answers, unfinished work, and copies of old tables."""
+    names = [file.name for file in home.store.files(f"{PAGES}/{file_name(dataset)}")]
+    generated = answers_name(dataset, release).rpartition("/")[0] if release else f"answers/{dataset}"
+    names += [file.name for file in home.store.files(generated)]
+    names += [file.name for file in home.store.files("parts")]
+    for folder in home.scratch.iterdir() if home.scratch.is_dir() else ():
+        shutil.rmtree(folder, ignore_errors=True)
+    if isinstance(home.place, Path):
+        names += [file.name for file in home.place.glob("answerkey.version-*.duckdb*")]
+    return names
+
+
+def _forget_calls(home: Home, requests: Sequence[str], texts: Sequence[str]) -> int:
+    """Remove calls from the ledger: for these requests, and those whose reply is, or quotes, one of the texts."""
+    if not ledger_exists(home.ledger):
+        return 0
+    long = {form for text in texts if len(text) >= _LONG for form in (text, json.dumps(text)[1:-1])}
+    long |= {json.dumps(text, ensure_ascii=False)[1:-1] for text in texts if len(text) >= _LONG}
+    wanted, short = set(requests), set(texts)
+    with closing(open_ledger(home.ledger)) as ledger:
+        for row in ledger.calls():
+            call = dict(zip(COLUMNS, row, strict=True))
+            said = f"{call['reply'] or ''}\n{call['message'] or ''}"
+            if call["reply"] in short or any(text in said for text in long):
+                wanted.add(call["request_key"])
+        return ledger.forget(sorted(wanted))
+
+
+def _record(
+    home: Home,
+    kind: str,
+    reason: str,
+    before: Mapping[str, int],
+    calls: int,
+    files: Sequence[str],
+    reports: Sequence[str],
+) -> Removed:
+    """Remove files, write down that something was removed, hash what is left, and rewrite the file of the tables."""
+    for name in files:
+        home.store.remove(name)
+    with home.warehouse.writing() as warehouse:
+        rows = {table: n - now for table, now in _counts(warehouse).items() if (n := before[table]) > now}
+        about = {
+            "kind": kind, "reason": reason or None, "tables": list(rows), "counts": list(rows.values()),
+            "n_calls": calls, "n_files": len(files), "reports": list(reports),
+        }  # fmt: skip
+        warehouse.execute(_SQL["add_removal"], about)
+        [(removal,)] = warehouse.execute("SELECT max(removal) FROM removals").fetchall()
+        for table in rows:
+            seal_thinned(warehouse, table)
+        seal(warehouse, {"removals": [str(removal)]})
+        parts = warehouse.execute("SELECT concat_ws('/', dataset, version) FROM datasets").fetchall()
+        seal(warehouse, {"datasets": [part for (part,) in parts]})
+        # The samples that they are about may be of other reports too.
+        seal_reports(warehouse, [one for (one,) in warehouse.execute("SELECT report_id FROM reports").fetchall()])
+    home.warehouse.rewrite()
+    home.warehouse.publish()
+    return Removed(removal, rows, calls, len(files), tuple(reports))

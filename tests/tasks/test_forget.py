@@ -1,0 +1,171 @@
+"""What is forgotten is in no file of the home, whatever the file is; what is left is as if it had never been there."""
+
+import gzip
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.forget import forget, forget_older
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.reports.commit import finish_run, start_run
+from answerkey.tasks.reports.report import read_reports
+from answerkey.tasks.verify import verify
+from answerkey.tasks.warehouse.content import seal
+from answerkey.tasks.warehouse.home import Home
+from tests.tasks.staging_help import jsonl, query, run
+
+FIXTURE = Path(__file__).resolve().parents[1] / "fixtures/home_v1"
+ANSWER = "The heron of Lindholm nests behind the mill, says Agathe Brunnwasser of the parish."
+QUESTION = "Where does the heron that Agathe Brunnwasser feeds build its nest?"
+
+
+def contents(file: Path) -> Iterator[str]:
+    """The content of a file, as its bytes and as what they say: rows of tables, decompressed."""
+    yield file.read_bytes().decode("utf-8", "replace")
+    if ".duckdb" in file.name and not file.name.endswith(".lock"):
+        with duckdb.connect() as connection:
+            connection.execute(f"ATTACH '{file}' AS looked_at (READ_ONLY); USE looked_at")
+            for (table,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall():
+                for (row,) in connection.execute(f"SELECT to_json(t)::VARCHAR FROM {table} t").fetchall():
+                    yield row
+    elif file.suffix == ".parquet":
+        yield from (str(row) for row in pq.read_table(file).to_pylist())
+    elif file.suffix == ".gz":
+        yield gzip.decompress(file.read_bytes()).decode("utf-8", "replace")
+
+
+def holding(home: Path, text: str) -> set[str]:
+    """The files of a home in which a text is found."""
+    files = [file for file in sorted(home.rglob("*")) if file.is_file()]
+    return {str(file.relative_to(home)) for file in files if any(text in content for content in contents(file))}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with old reports and a ledger, and with a text in a file of every kind."""
+    folder = tmp_path_factory.mktemp("forget") / "home"
+    folder.mkdir()
+    for packed in FIXTURE.glob("*.gz"):
+        (folder / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
+    rows = [
+        {"id": str(i), "question": f"What is {i}?", "answer": f"{i} it is", "reference": f"it is {i}", "repeat": repeat}
+        for i in range(6) for repeat in (1, 2)
+    ]  # fmt: skip
+    rows[4] = {**rows[4], "id": "heron", "question": QUESTION, "answer": ANSWER, "reference": "behind the mill"}
+    rows[5] = {**rows[4], "answer": "Nobody has told me so far.", "repeat": 2}
+    for release in ("birds-1", "birds-2"):
+        source = Source(jsonl(folder.parent / "d.jsonl", rows), dataset="birds", release=release)
+        run(Home(folder), source, ["exact_match", "bleu"])
+    with Home(folder).warehouse.writing() as warehouse:
+        broken = "INSERT INTO quarantine VALUES ('x', 'birds', 'd', 9, 'heron', 'birds-1', 'r', 'broken', ?)"
+        warehouse.execute(broken, [f"{{'answer': '{ANSWER}'}}"])
+        seal(warehouse, {"quarantine": ["x"]})
+    for name in ("pages/birds/birds-1-v1.html", "runs/dead/0-staged.jsonl", "answers/birds/birds-1/answers.jsonl"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(ANSWER + QUESTION, encoding="utf-8")
+    (folder / "parts/ab").mkdir(parents=True)
+    pq.write_table(pa.table({"details": [ANSWER + QUESTION] * 99}), folder / "parts/ab/0.parquet", compression="zstd")
+    with sqlite3.connect(folder / "judge.sqlite") as ledger:
+        columns = "call_id, request_key, judge, prompt, run, kind, attempt, format, status, started_at, reply"
+        told = f'{{"answer": "{ANSWER}", "question": "{QUESTION}"}}'
+        places = ", ".join("?" * 11)
+        row = ("c", "k", "judge", "prompt", "run", "ask", 1, "text", "usable", 0.0, told)
+        ledger.execute(f"INSERT INTO calls ({columns}) VALUES ({places})", row)
+    ledger.close()
+    start_run(Home(folder), "last", "flow", "birds", {})
+    finish_run(Home(folder), "last", "complete")
+    return folder
+
+
+@pytest.fixture
+def home(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "home"))
+
+
+EVERYWHERE = {
+    "answerkey.duckdb", "answers/birds/birds-1/answers.jsonl", "judge.sqlite", "pages/birds/birds-1-v1.html",
+    "parts/ab/0.parquet", "runs/dead/0-staged.jsonl", "snapshot.duckdb",
+}  # fmt: skip
+
+
+def test_a_forgotten_sample_is_in_no_file(home: Path) -> None:
+    assert EVERYWHERE - holding(home, ANSWER) == EVERYWHERE - holding(home, QUESTION) == set()
+    n_calls = len(query(home, "SELECT 1 FROM judge_calls"))
+    done = forget(Home(home), "birds", sample="heron", reason="asked for")
+    assert holding(home, ANSWER) == holding(home, QUESTION) == holding(home, "Brunnwasser") == set()
+    assert holding(home, "heron") == set()
+    assert done.reports == ("birds/birds-1/v1", "birds/birds-2/v1")
+    assert (done.calls, len(query(home, "SELECT 1 FROM judge_calls"))) == (1, n_calls)
+    assert done.rows["answers"] == 4 and done.rows["samples"] == done.rows["quarantine"] == 1
+    removal = query(home, "SELECT removal, kind, reason, n_calls, n_files, reports FROM removals")
+    assert removal == [(1, "sample", "asked for", 1, done.files, list(done.reports))]
+
+
+def test_reports_are_those_of_what_is_left_and_say_so(home: Path, tmp_path: Path) -> None:
+    forget(Home(home), "birds", sample="heron")
+    assert [str(finding) for finding in verify(Home(home)).findings] == []
+    report = read_reports(Home(home), ["birds/birds-1/v1"])[0]
+    assert (report.n_total, report.n_questions) == (10, 5)
+    assert report.message is not None
+    assert report.message.startswith("answers were removed on ") and "the 10 others" in report.message
+    rows = [
+        {"id": str(i), "question": f"What is {i}?", "answer": f"{i} it is", "reference": f"it is {i}", "repeat": repeat}
+        for i in range(6) if i != 2 for repeat in (1, 2)
+    ]  # fmt: skip
+    source = Source(jsonl(tmp_path / "d.jsonl", rows), dataset="birds", release="birds-1")
+    run(Home(tmp_path / "never"), source, ["exact_match", "bleu"])
+    never = read_reports(Home(tmp_path / "never"), ["birds/birds-1/v1"])[0]
+    assert sorted(report.scores, key=str) == sorted(never.scores, key=str)
+
+
+def test_one_answer_goes_and_the_question_stays(home: Path) -> None:
+    done = forget(Home(home), "birds", sample="heron", release="birds-1")
+    assert done.reports == ("birds/birds-1/v1",) and done.rows["answers"] == 2
+    # Another release gave the same answer.
+    assert holding(home, QUESTION) == holding(home, ANSWER) == {"answerkey.duckdb", "snapshot.duckdb"}
+    forget(Home(home), "birds", sample="heron", release="birds-2")
+    assert holding(home, ANSWER) == set() and holding(home, QUESTION) == {"answerkey.duckdb", "snapshot.duckdb"}
+    assert [str(finding) for finding in verify(Home(home)).findings] == []
+
+
+def test_a_release_goes_with_its_reports(home: Path) -> None:
+    for release in ("birds-1", "birds-2"):
+        done = forget(Home(home), "birds", release=release)
+        assert (done.rows["reports"], done.reports) == (1, ())
+    assert holding(home, ANSWER) == set()
+    assert query(home, "SELECT count(*) FROM reports WHERE dataset = 'birds'") == [(0,)]
+    assert [str(finding) for finding in verify(Home(home)).findings] == []
+
+
+def test_what_is_older_goes_but_for_the_newest_report_of_each_release(home: Path) -> None:
+    with Home(home).warehouse.reading() as warehouse:
+        newest = warehouse.execute("SELECT report_id FROM latest_reports ORDER BY ALL").fetchall()
+        n = len(warehouse.execute("SELECT 1 FROM reports").fetchall())
+    assert forget_older(Home(home), 36_500).rows == {}
+    done = forget_older(Home(home), 0)
+    assert query(home, "SELECT report_id FROM reports ORDER BY ALL") == newest
+    assert done.rows["reports"] == n - len(newest) > 0
+    assert [str(finding) for finding in verify(Home(home)).findings] == []
+
+
+def test_what_is_not_there_cannot_be_forgotten(home: Path) -> None:
+    for given, why in (
+        ({"sample": "stork"}, "birds: there is no such sample in "),
+        ({"sample": "heron", "release": "birds-9"}, "birds: there is no such answer in "),
+        ({"release": "birds-9"}, "birds: there is no such release in "),
+        ({}, "forget: name a sample, a release, or both for one answer"),
+    ):
+        with pytest.raises(UserError) as error:
+            forget(Home(home), "birds", **given)
+        assert str(error.value).startswith(why)
+    start_run(Home(home), "busy", "flow", "birds", {})
+    (home / "runs/busy").mkdir()
+    with pytest.raises(UserError, match="the run busy is at work"):
+        forget(Home(home), "birds", sample="heron")
