@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -86,12 +86,11 @@ def write_scores(shard: ScoresShard) -> str:
     """Write the rows of a shard, and return the name of its part; one that is there already is kept."""
     home = Home.parse(shard.home)
     if not home.store.exists(shard.part):
-        about = _about(
-            shard.dataset, shard.dataset_version, {"": (shard.release, shard.answers_version)}, shard.metrics
-        )
-        about |= {"share": shard.share, "of": shard.of}
+        about = _about(shard.dataset, shard.dataset_version, shard.metrics) | {"share": shard.share, "of": shard.of}
+        about |= {"release": shard.release, "answers_version": shard.answers_version}
+        rows = f"SELECT * EXCLUDE (report_id) FROM ({_SQL['of_a_release']}{_SQL['rows']})"
         with home.warehouse.reading() as warehouse, home.store.whole(shard.part) as file:
-            write_parquet(warehouse, f"SELECT * EXCLUDE (report_id) FROM ({_SQL['rows']})", file, about)
+            write_parquet(warehouse, rows, file, about)
     return shard.part
 
 
@@ -114,13 +113,10 @@ def add_scores(
             parts = [shard.part for shard in cut.shards if shard.release == release.release]
             home.warehouse.adopt(warehouse, "scores", parts, {"report_id": report_id})
         return
-    releases = {
-        report_id: (release.release, release.answers_version)
-        for report_id, release in zip(reports, committed.releases, strict=True)
-    }
     asked = [(metric.name, metric.signature, [field.name for field in metric.fields]) for metric in metrics]
-    about = _about(committed.dataset, committed.dataset_version, releases, asked)
-    warehouse.execute(f"INSERT INTO scores BY NAME {_SQL['rows']}", {**about, "share": 0, "of": 1})
+    about = _about(committed.dataset, committed.dataset_version, asked) | {"reports": list(reports)}
+    rows = f"{_SQL['of_reports']}{_SQL['rows']}"
+    warehouse.execute(f"INSERT INTO scores BY NAME {rows}", {**about, "share": 0, "of": 1})
 
 
 def _adoptable(warehouse: duckdb.DuckDBPyConnection, home: Home, reports: Sequence[str], cut: CutScores) -> bool:
@@ -129,19 +125,11 @@ def _adoptable(warehouse: duckdb.DuckDBPyConnection, home: Home, reports: Sequen
     return short and not home.warehouse.changed(warehouse, _SOURCES, cut.state)
 
 
-def _about(
-    dataset: str,
-    dataset_version: str,
-    releases: Mapping[str, tuple[str, str]],
-    metrics: Sequence[tuple[str, str, Sequence[str]]],
-) -> dict[str, Any]:
-    """The parameters of the statement `rows`: a release and the version of its answers for each report."""
+def _about(dataset: str, dataset_version: str, metrics: Sequence[tuple[str, str, Sequence[str]]]) -> dict[str, Any]:
+    """Parameters of the statement `rows`."""
     return {
         "dataset": dataset,
         "dataset_version": dataset_version,
-        "reports": list(releases),
-        "releases": [release for release, _ in releases.values()],
-        "answers_versions": [version for _, version in releases.values()],
         "metrics": [name for name, _, _ in metrics],
         "signatures": [signature for _, signature, _ in metrics],
         "fields": [list(fields) for _, _, fields in metrics],

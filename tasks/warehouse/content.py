@@ -47,7 +47,9 @@ def seal(connection: duckdb.DuckDBPyConnection, parts: Mapping[str, Collection[s
     for table, named in parts.items():
         about = {"table": table, "parts": sorted(named)}
         connection.execute(_SQL["forget"], about)
-        connection.execute(f"WITH hashed AS ({hashes(table)}) {_SQL['write']}", about)
+        connection.execute(
+            f"WITH hashed AS ({hashes(table, 'PART IN (SELECT unnest($parts))')}) {_SQL['write']}", about
+        )
 
 
 def seal_thinned(connection: duckdb.DuckDBPyConnection, table: str) -> None:
@@ -77,10 +79,15 @@ def seal_all(connection: duckdb.DuckDBPyConnection) -> None:
     seal_reports(connection, [one for (one,) in connection.execute("SELECT report_id FROM reports").fetchall()])
 
 
-def hashes(table: str) -> str:
-    """The query for the parts of a table, with the number of their rows and their content hash."""
+def hashes(table: str, condition: str = "true") -> str:
+    """The query for the parts of a table, with the number of their rows and their content hash.
+
+    Only rows for which the SQL `condition` holds are read, in which PART is the part that a row belongs to.
+    """
     columns = sorted(column for column in relations()[table].columns if column not in _UNHASHED.get(table, ()))
     # Columns are named: another order of them is no other content.
     named = ", ".join(f'"{column}" := "{column}"' for column in columns)
-    query = _SQL["hashes"].replace("PART", PARTS[table]).replace("COLUMNS_BY_NAME", named)
+    query = (
+        _SQL["hashes"].replace("IN_QUESTION", condition).replace("PART", PARTS[table]).replace("COLUMNS_BY_NAME", named)
+    )
     return query.replace("HASHED_TABLE", table)

@@ -1,10 +1,14 @@
 -- name: hashes
 -- Two sums over the hashes of the rows, for which their order is all one; a row that is there twice is not the same.
+-- One MD5 per row, whose halves are md5_number_lower, above, and md5_number_upper.
 SELECT part, count(*) AS n_rows, concat(
-    lpad(format('{:x}', bit_xor(md5_number_upper(row))), 16, '0'),
-    lpad(format('{:x}', (sum(md5_number_lower(row)) % 18446744073709551616)::UBIGINT), 16, '0')
+    lpad(format('{:x}', (bit_xor(hash) & 18446744073709551615::UHUGEINT)::UBIGINT), 16, '0'),
+    lpad(format('{:x}', (sum((hash >> 64)::UBIGINT) % 18446744073709551616)::UBIGINT), 16, '0')
 ) AS content_hash
-FROM (SELECT PART AS part, to_json(struct_pack(COLUMNS_BY_NAME))::VARCHAR AS row FROM HASHED_TABLE) GROUP BY part
+FROM (
+    SELECT PART AS part, md5_number(to_json(struct_pack(COLUMNS_BY_NAME))::VARCHAR)::UHUGEINT AS hash
+    FROM HASHED_TABLE WHERE IN_QUESTION
+) GROUP BY part
 
 -- name: forget
 DELETE FROM content_hashes WHERE table_name = $table AND part IN (SELECT unnest($parts))
@@ -12,7 +16,6 @@ DELETE FROM content_hashes WHERE table_name = $table AND part IN (SELECT unnest(
 -- name: write
 INSERT INTO content_hashes BY NAME
 SELECT $table AS table_name, part, n_rows, content_hash, now() AS created_at FROM hashed
-WHERE part IN (SELECT unnest($parts))
 
 -- name: thinned
 SELECT h.part FROM content_hashes h
