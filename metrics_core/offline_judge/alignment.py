@@ -65,7 +65,7 @@ def _across_scripts(a: str, b: str) -> float:
 def _skeleton(word: str) -> str:
     """Consonants as they sound, roughly, Cyrillic in Latin letters; "" for other scripts."""
     latin = "".join(ROMAN.get(letter, letter) for letter in word)
-    if not latin.isascii():
+    if not latin or not latin.isascii():
         return ""
     for spelling, sound in _SOUNDS:
         latin = latin.replace(spelling, sound)

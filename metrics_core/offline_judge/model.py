@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -19,41 +20,55 @@ FILE = Path(__file__).with_name("model.json")
 
 _ROWS_AT_ONCE = 4_096
 _LEAF = -1
+_MOST_LEAVES = 16
+_ALL = np.uint16(2**_MOST_LEAVES - 1)
+_LOWEST = np.array([(bits & -bits).bit_length() - 1 for bits in range(2**_MOST_LEAVES)], np.intp)
+"""By the bits of the leaves that are left: the place of the lowest one."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Tree:
+    """One boosted regression tree, flattened: its inner nodes in any order, its leaves from left to right.
+
+    A row goes left where its feature is at most the threshold. A row that goes right at a node can no longer end in the
+    leaves on the node's left: `kept` has a bit for each leaf that is left to it then. The leaf that a row ends in is
+    the lowest bit that is left after all nodes, so no row is followed from node to node (QuickScorer, Lucchese et al.
+    2015).
+
+    Attributes:
+        feature, threshold, kept: by inner node; the last two of shape (nodes, 1).
+        value: by leaf.
+    """
+
+    feature: npt.NDArray[np.intp]
+    threshold: npt.NDArray[np.float64]
+    kept: npt.NDArray[np.uint16]
+    value: npt.NDArray[np.float64]
+
+    def values(self, columns: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """The value of the leaf that each row ends in. Shapes: (features, rows) -> (rows,)."""
+        right = columns[self.feature] > self.threshold
+        left_over = np.bitwise_and.reduce(np.where(right, self.kept, _ALL), axis=0, initial=_ALL)
+        return self.value[_LOWEST[left_over]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Trees:
-    """Boosted regression trees on the logit scale, padded to one size: every array has the shape (trees, nodes).
-
-    A row goes left where its feature is at most the threshold; `feature` is -1 in leaves.
+    """Boosted regression trees on the logit scale.
 
     >>> load().trees.sums(np.zeros((3, len(load().features)))).shape
     (3,)
     """
 
-    feature: npt.NDArray[np.intp]
-    threshold: npt.NDArray[np.float64]
-    left: npt.NDArray[np.intp]
-    right: npt.NDArray[np.intp]
-    value: npt.NDArray[np.float64]
-    depth: int
+    trees: tuple[Tree, ...]
 
     def sums(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Sum of the values of the leaves that each row ends in: shape (rows,)."""
-        parts = [self._sums(rows[at : at + _ROWS_AT_ONCE]) for at in range(0, len(rows), _ROWS_AT_ONCE)]
-        return np.concatenate(parts) if parts else np.zeros(0)
-
-    def _sums(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         total = np.zeros(len(rows))
-        for tree in range(len(self.feature)):
-            feature, threshold = self.feature[tree], self.threshold[tree]
-            node = np.zeros(len(rows), np.intp)
-            for _ in range(self.depth):
-                at = feature[node]
-                # A leaf is its own child, so that a row which has arrived stays.
-                goes_left = rows[np.arange(len(rows)), at] <= threshold[node]
-                node = np.where(goes_left, self.left[tree][node], self.right[tree][node])
-            total += self.value[tree][node]
+        for at in range(0, len(rows), _ROWS_AT_ONCE):
+            columns = np.ascontiguousarray(rows[at : at + _ROWS_AT_ONCE].T)
+            for tree in self.trees:
+                total[at : at + _ROWS_AT_ONCE] += tree.values(columns)
         return total
 
 
@@ -129,7 +144,7 @@ def parse(data: dict[str, Any], revision: str = "") -> MatcherModel:
     """
     return MatcherModel(
         tuple(data["features"]),
-        _trees(data["trees"]),
+        Trees(tuple(map(_tree, data["trees"]))),
         float(data["base"]),
         float(data["scale"]),
         float(data["slope"]),
@@ -143,33 +158,33 @@ def parse(data: dict[str, Any], revision: str = "") -> MatcherModel:
     )
 
 
-def _trees(trees: list[dict[str, list[float]]]) -> Trees:
-    """Trees as lists of nodes; the root is node 0, a leaf has the feature -1."""
-    size = max(len(tree["feature"]) for tree in trees)
+def _tree(nodes: Mapping[str, Sequence[float]]) -> Tree:
+    """A tree as lists of nodes; the root is node 0, a leaf has the feature -1.
 
-    def padded(name: str, dtype: Any) -> Any:
-        table = np.zeros((len(trees), size), dtype)
-        for i, tree in enumerate(trees):
-            table[i, : len(tree[name])] = tree[name]
-        return table
+    Raises:
+        ValueError: it has more leaves than there are bits for.
+    """
+    feature, left, right = ([int(v) for v in nodes[name]] for name in ("feature", "left", "right"))
+    inner: list[tuple[int, float, int]] = []
+    leaves: list[float] = []
 
-    feature, left, right = (padded(name, np.intp) for name in ("feature", "left", "right"))
-    leaves = feature == _LEAF
-    itself = np.broadcast_to(np.arange(size), feature.shape)
-    left, right = np.where(leaves, itself, left), np.where(leaves, itself, right)
-    value, threshold = padded("value", np.float64), padded("threshold", np.float64)
-    return Trees(np.where(leaves, 0, feature), threshold, left, right, value, _depth(left, right))
+    def walk(node: int) -> None:
+        if feature[node] == _LEAF:
+            leaves.append(nodes["value"][node])
+            return
+        first = len(leaves)
+        walk(left[node])
+        behind = len(leaves)
+        walk(right[node])
+        inner.append((feature[node], nodes["threshold"][node], (1 << behind) - (1 << first)))
 
-
-def _depth(left: npt.NDArray[np.intp], right: npt.NDArray[np.intp]) -> int:
-    level, depth = np.zeros(left.shape, bool), 0
-    level[:, 0] = True
-    rows = np.broadcast_to(np.arange(len(left))[:, None], left.shape)
-    while True:
-        below = np.zeros_like(level)
-        inner = level & (left != right)
-        below[rows[inner], left[inner]] = True
-        below[rows[inner], right[inner]] = True
-        if not below.any():
-            return depth
-        level, depth = below, depth + 1
+    walk(0)
+    if len(leaves) > _MOST_LEAVES:
+        raise ValueError(f"a tree has {len(leaves)} leaves, at most {_MOST_LEAVES} are expected")
+    kept = [int(_ALL) & ~gone for _, _, gone in inner]
+    return Tree(
+        np.array([one[0] for one in inner], np.intp),
+        np.array([[one[1]] for one in inner], np.float64).reshape(-1, 1),
+        np.array(kept, np.uint16).reshape(-1, 1),
+        np.array(leaves, np.float64),
+    )

@@ -94,16 +94,24 @@ def read(text: str) -> Text:
     normal = _SPACED_THOUSANDS.sub(lambda matched: matched[0].replace(" ", ""), normal)
     tokens = _tokens(normal)
     content = tuple(i for i, token in enumerate(tokens) if token not in FUNCTION_WORDS)
+    told = any(map(_tells, tokens))
     return Text(
         raw,
         normal,
         tokens,
         tuple(map(stem, tokens)),
         content,
-        tuple(numbers(tokens)),
-        tuple(dates(tokens)),
+        tuple(numbers(tokens)) if told else (),
+        tuple(dates(tokens)) if told else (),
         frozenset(_names(raw)),
     )
+
+
+# Most texts name neither number nor date, and looking for them at each word is a third of reading.
+@lru_cache(maxsize=65_536)
+def _tells(token: str) -> bool:
+    """Whether the token may be part of a number or a date."""
+    return bool(numbers(("a", token)) or dates(("1", token)))
 
 
 def clean(text: str) -> str:

@@ -173,3 +173,7 @@ def test_one_reference_denied_does_not_outweigh_another_that_matches() -> None:
     assert one("Which city is it?", "It is London, not Paris.", "Paris", "London").match
     assert not one("Which city is it?", "It is London, not Paris.", "Paris").match
     assert final_ruling((None, None), (0.2, 0.7)) == (1, None)
+
+
+def test_a_word_of_signs_without_a_sound_is_like_no_other() -> None:
+    assert not one("Which letter?", "It is ь.", "soft sign").match
