@@ -148,6 +148,19 @@ _COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
             "answerkey verify",
             "answerkey verify --home evaluations --json",
         ),
+        "export": (
+            "warehouse", "Write tables and views into files for other programs.\n\n"
+            "A Parquet or CSV file for each, all from one state. In CSV, lists and maps are JSON, and texts that a "
+            "spreadsheet would take for formulas get an apostrophe before them.",
+            "answerkey export tables",
+            "answerkey export sheets report_metrics sample_scores --format csv",
+        ),
+        "backup": (
+            "warehouse", "Copy the home into a folder, while runs go on.\n\n"
+            "Tables, ledger, pages, registered and generated answers, and parts. The copy is a home: use it with "
+            "--home, or, to restore it, put it in the place of the other one while no run is at work.",
+            "answerkey backup /backups/2026-11-22",
+        ),
         "forget": (
             "warehouse", "Remove a sample, an answer or a release for good.\n\n"
             "Out of tables, ledger, snapshot, registered and generated answers, unfinished work and pages of the data "

@@ -1,4 +1,4 @@
-"""`answerkey verify`, `warehouse maintain` and `warehouse move`."""
+"""What looks after the tables: `answerkey verify`, `export`, `backup`, `forget`, `warehouse maintain` and `move`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 import logging
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -18,6 +19,46 @@ if TYPE_CHECKING:
     from answerkey.tasks.forget import Removed
 
 _HOME = "a folder, or s3://BUCKET/PREFIX with ANSWERKEY_CATALOG"
+
+
+def export(
+    folder: Annotated[Path, Parameter(help="A folder that is not there yet, outside of the home.")],
+    /,
+    *names: Annotated[str, Parameter(help="Tables and views. None: all tables.")],
+    format: Annotated[Literal["parquet", "csv"], Parameter(help="Of the files.")] = "parquet",
+    as_json: AsJson = False,
+    home: HomeOption = HOME,
+) -> int:
+    """Write tables and views into files."""
+    from answerkey.tasks.export import export as exporting
+
+    rows = exporting(home, folder, names, format=format)
+    if as_json:
+        print(json.dumps(rows, indent=2))
+        return 0
+    print(f"{folder}: {len(rows):,} {format} files, {sum(rows.values()):,} rows")
+    return 0
+
+
+def backup(
+    folder: Annotated[Path, Parameter(help="A folder that is not there yet, outside of the home.")],
+    /,
+    *,
+    as_json: AsJson = False,
+    home: HomeOption = HOME,
+) -> int:
+    """Copy the home into a folder."""
+    from answerkey.tasks.backup import backup as backing_up
+
+    done = backing_up(home, folder)
+    if as_json:
+        print(json.dumps(asdict(done), indent=2))
+        return 0
+    print(
+        f"{folder} has {home} as it was: {done.reports:,} reports, {done.calls:,} paid calls, {done.files:,} other "
+        f"files, {done.size / 1e6:.1f} MB; it can be used with --home, or put in its place"
+    )
+    return 0
 
 
 def forget(

@@ -221,15 +221,23 @@ class WarehouseFile:
         Raises:
             OSError: the disk has no room for it; the copy before stays.
         """
+        with whole(self.folder / SNAPSHOT) as copy:
+            self.copy_to(copy)
+            copy.chmod(0o444)
+
+    def copy_to(self, target: Path) -> None:
+        """Copy the file as it is between two writers.
+
+        Raises:
+            OSError: the disk has no room for it.
+        """
         with self._locked(fcntl.LOCK_EX):
             if Path(f"{self.file}.wal").exists():
                 # A process was killed: what it had committed is not in the file yet.
                 with self._connected(WAIT_FOR_OTHERS_S, read_only=False) as connection:
                     connection.execute("CHECKPOINT")
             # To read the file while DuckDB has it open would end DuckDB's own lock on it.
-            with whole(self.folder / SNAPSHOT) as copy:
-                duplicate(self.file, copy)
-                copy.chmod(0o444)
+            duplicate(self.file, target)
 
     def snapshot(self) -> None:
         """See `Warehouse.snapshot`: a file has its newest state only."""

@@ -1,0 +1,79 @@
+"""A copy of a home in a folder, made while runs go on, which is a home itself."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.llm.sqlite_ledger import FILE as LEDGER
+from answerkey.tasks.export import check_target
+from answerkey.tasks.move import FOLDERS
+from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.store import UNFINISHED
+from answerkey.tasks.warehouse.warehouse import FILE, WarehouseFile
+
+
+@dataclass(frozen=True, slots=True)
+class BackedUp:
+    """What the copy has."""
+
+    reports: int
+    calls: int
+    """Of the ledger."""
+    files: int
+    size: int
+    """Bytes of all."""
+
+
+def backup(home: Home, folder: Path) -> BackedUp:
+    """Copy tables, ledger and files of a home into a new folder, which can be used as a home, or put in its place.
+
+    Each is one moment of it: first the tables, then the ledger and the files, which only get more, so that all that the
+    tables name is there. Runs wait for the copy of the tables, and for nothing else.
+
+    Raises:
+        UserError: the home is on a lake, there is nothing in it, or the folder cannot be used.
+    """
+    if not isinstance(home.place, Path):
+        raise UserError(
+            f"{home}: back up the database of the catalog and the bucket, or copy it: "
+            f"answerkey warehouse move {home} FOLDER"
+        )
+    if not home.warehouse.exists():
+        raise UserError(f"{home}: no warehouse here yet, so there is nothing to back up")
+    check_target(home, folder)
+    unfinished = folder.with_name(f"{folder.name}{UNFINISHED}")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    try:
+        WarehouseFile(home.place).copy_to(unfinished / FILE)
+        calls = _copy_ledger(home.place / LEDGER, unfinished / LEDGER)
+        files = [file.name for name in FOLDERS for file in home.store.files(name) if not file.name.endswith(".lock")]
+        for name in files:
+            (unfinished / name).parent.mkdir(parents=True, exist_ok=True)
+            # A part that a run has taken in meanwhile is not needed: the next run makes it again.
+            with suppress(FileNotFoundError):
+                shutil.copy2(home.place / name, unfinished / name)
+        with Home(unfinished).warehouse.reading() as warehouse:
+            [(reports,)] = warehouse.execute("SELECT count(*) FROM reports").fetchall()
+        for lock in unfinished.glob("*.lock"):
+            lock.unlink()
+        unfinished.rename(folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+    return BackedUp(int(reports), calls, len(files), size)
+
+
+def _copy_ledger(source: Path, target: Path) -> int:
+    """Copy a ledger as it is at one moment, whoever writes to it; return the number of its calls."""
+    if not source.exists():
+        return 0
+    with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
+        old.backup(new)
+        [(calls,)] = new.execute("SELECT count(*) FROM calls").fetchall()
+    return int(calls)

@@ -1,0 +1,61 @@
+"""A copy that is made while others write is one state, and a home."""
+
+import gzip
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.backup import backup
+from answerkey.tasks.reports.commit import finish_run, start_run
+from answerkey.tasks.reports.report import latest_run
+from answerkey.tasks.verify import verify
+from answerkey.tasks.warehouse.home import Home
+from tests.tasks.staging_help import query
+
+FIXTURE = Path(__file__).resolve().parents[1] / "fixtures/home_v1"
+
+
+def test_a_backup_is_a_home_and_can_be_put_in_place_of_the_other(tmp_path: Path) -> None:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    for packed in FIXTURE.glob("*.gz"):
+        (folder / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
+    shutil.copytree(FIXTURE / "registered", folder / "registered")
+    home, stop = Home(folder), threading.Event()
+    newest = latest_run(home)
+
+    def write() -> None:
+        number = 0
+        while not stop.is_set():
+            start_run(home, f"run-{number}", "flow", "data", {})
+            finish_run(home, f"run-{number}", "complete")
+            number += 1
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        done = backup(home, tmp_path / "backup")
+    finally:
+        stop.set()
+        writer.join()
+    assert (done.reports, done.files) == (6, 5) and done.calls > 0
+    assert latest_run(Home(tmp_path / "backup")) == newest
+    assert verify(Home(tmp_path / "backup")).findings == ()
+    assert not list(tmp_path.glob("*.part"))
+    # What was made after it goes when it is put back.
+    before = query(tmp_path / "backup", "SELECT count(*) FROM runs")
+    shutil.rmtree(folder)
+    shutil.copytree(tmp_path / "backup", folder)
+    assert query(folder, "SELECT count(*) FROM runs") == before
+    start_run(home, "next", "flow", "data", {})
+    assert query(folder, "SELECT count(*) FROM runs") == [(before[0][0] + 1,)]
+
+
+def test_what_cannot_be_backed_up_is_said(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no warehouse here yet"):
+        backup(Home(tmp_path / "none"), tmp_path / "backup")
+    with pytest.raises(UserError, match="answerkey warehouse move s3://bucket/home FOLDER"):
+        backup(Home("s3://bucket/home"), tmp_path / "backup")
