@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import marshal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -44,6 +45,8 @@ class _Form:
     url: str
     headers: Mapping[str, str] = field(repr=False)
     body: Mapping[str, Any]
+    start: bytes = field(repr=False)
+    """The body as far as the messages."""
 
 
 class ChatCompletions:
@@ -51,7 +54,7 @@ class ChatCompletions:
 
     def __init__(self) -> None:
         self._litellm = LiteLLM()
-        self._forms: dict[tuple[ModelRef, str], _Form | None] = {}
+        self._forms: dict[tuple[ModelRef, bytes], _Form | None] = {}
 
     async def prepare(self, model: ModelRef) -> None:
         """See `Transport`."""
@@ -65,7 +68,7 @@ class ChatCompletions:
         form = await self._form(model, messages, settings) if provider in PROVIDERS else None
         if form is None:
             return await self._litellm.send(model, messages, settings, timeout_s)
-        body = json.dumps({**form.body, "messages": list(messages)}).encode()
+        body = form.start + json.dumps(messages).encode() + b"}"
         try:
             async with asyncio.timeout(timeout_s):
                 answer = await exchange("POST", form.url, form.headers, body)
@@ -94,7 +97,8 @@ class ChatCompletions:
         return await self._litellm.replay(answer, model, messages, settings)
 
     async def _form(self, model: ModelRef, messages: Sequence[Message], settings: Mapping[str, Any]) -> _Form | None:
-        place = model, json.dumps([settings, [message["role"] for message in messages]], sort_keys=True)
+        # In a format that keeps no references, so that what is equal is the same bytes.
+        place = model, marshal.dumps([settings, [message["role"] for message in messages]], 2)
         if place not in self._forms:
             requests = await self._litellm.rehearse(model, messages, settings)
             self._forms[place] = _plain(requests, messages)
@@ -111,7 +115,9 @@ def _plain(requests: Sequence[httpx.Request], messages: Sequence[Message]) -> _F
         return None
     # What the client library says about itself is not true of us.
     headers = {name: value for name, value in request.headers.items() if not name.startswith("x-stainless-")}
-    return _Form(str(request.url), {**headers, "user-agent": "answerkey"}, body)
+    del body["messages"]
+    start = f'{json.dumps(body)[:-1]}, "messages": '.encode()
+    return _Form(str(request.url), {**headers, "user-agent": "answerkey"}, body, start)
 
 
 def _read(answer: Answer, model: ModelRef, provider: str, timeout_s: float) -> Reply:

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 from weakref import WeakKeyDictionary
 
 import aiohttp
@@ -27,6 +28,10 @@ MOST_BYTES = 4 * 2**20
 """Of one answer, as it comes and unpacked: a hundred times what a model says, and little beside the memory of a run."""
 
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
+_PROXIES = (
+    "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "REQUEST_METHOD",
+)  # fmt: skip
+"""The variables that say which proxy is for a request."""
 _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
 _NOT_PASSED_ON = frozenset(("host", "content-length", "transfer-encoding", "accept-encoding", "connection"))
 
@@ -149,6 +154,12 @@ def _sent_on(url: str, location: str) -> CallError:
 
 def _proxy_of(url: str) -> str | None:
     """The proxy that the environment names for an address (HTTPS_PROXY, HTTP_PROXY, NO_PROXY), if any."""
+    return _proxy(url.partition("?")[0], tuple(map(os.environ.get, _PROXIES)))
+
+
+@lru_cache(maxsize=256)
+def _proxy(url: str, _environment: tuple[str | None, ...]) -> str | None:
+    # Reading the whole environment takes as long as all else about a request.
     proxies = urllib.request.getproxies()
     if not proxies:
         return None

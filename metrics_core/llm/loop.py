@@ -35,10 +35,6 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 T = TypeVar("T")
 
-_GAP_S = 0.002
-"""Between two starts. Calls that start all at once would take turns at every step of their work in this process, so
-that the last request leaves when the first could have been answered."""
-
 _FIRST_PAUSE_S = 0.25
 """A lone 429 among successes should not hold up every call for long; a provider that means it doubles this."""
 
@@ -230,9 +226,7 @@ def queue_of(model: ModelRef, limits: CallLimits) -> Queue:
     place = model, content_hash(model.api_key), limits.concurrency, limits.timeout_s
     if place not in _queues:
         patience = math.inf if model.hosted else limits.timeout_s
-        _queues[place] = Queue(
-            AdaptiveLimit(limits.concurrency, gap=_GAP_S, first_pause=_FIRST_PAUSE_S, patience=patience)
-        )
+        _queues[place] = Queue(AdaptiveLimit(limits.concurrency, first_pause=_FIRST_PAUSE_S, patience=patience))
     return _queues[place]
 
 

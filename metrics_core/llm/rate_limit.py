@@ -275,13 +275,18 @@ class AdaptiveLimit:
 
 
 class Queue:
-    """Calls wait here, first come, first served, as long as `limit` says. Lives on one event loop."""
+    """Calls wait here, first come, first served, as long as `limit` says. Lives on one event loop.
+
+    In each round of the loop one call starts. Calls that start all at once would take turns at every step of their work
+    in this process, so that the first request leaves when the last one does.
+    """
 
     def __init__(self, limit: AdaptiveLimit) -> None:
         self.limit = limit
         self._waiting: deque[asyncio.Future[Ticket]] = deque()
         self._again: deque[asyncio.Future[Ticket]] = deque()
         self._alarm: asyncio.TimerHandle | None = None
+        self._soon = False
 
     async def enter(self, *, again: bool = False) -> Ticket:
         """Wait for a slot. A caller that gets one must `leave`.
@@ -290,7 +295,7 @@ class Queue:
         """
         slot: asyncio.Future[Ticket] = asyncio.get_running_loop().create_future()
         (self._again if again else self._waiting).append(slot)
-        self._admit()
+        self._admit_soon()
         try:
             return await slot
         except asyncio.CancelledError:
@@ -302,10 +307,16 @@ class Queue:
     def leave(self, ticket: Ticket, signal: Signal, retry_after: float | None = None) -> None:
         """Report how a call went, and admit others."""
         self.limit.end(ticket, asyncio.get_running_loop().time(), signal, retry_after)
-        self._admit()
+        self._admit_soon()
+
+    def _admit_soon(self) -> None:
+        if not self._soon:
+            self._soon = True
+            asyncio.get_running_loop().call_soon(self._admit)
 
     def _admit(self) -> None:
         loop = asyncio.get_running_loop()
+        self._soon = False
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
@@ -321,3 +332,5 @@ class Queue:
                 self._alarm = loop.call_later(wait, self._admit)
                 return
             queue.popleft().set_result(self.limit.start(now))
+            self._admit_soon()
+            return

@@ -197,7 +197,9 @@ def _blanked(text: str, secrets: Sequence[str]) -> str:
 
 
 def _secrets(model: ModelRef) -> list[str]:
-    secrets = [os.environ.get(name, "") for name in os.environ if name.endswith(("_API_KEY", "_TOKEN", "_SECRET"))]
+    # As bytes: there is nothing to decode for what is no secret, and this is done for every reply.
+    names = [name for name in os.environb if name.endswith((b"_API_KEY", b"_TOKEN", b"_SECRET"))]
+    secrets = [os.environ.get(os.fsdecode(name), "") for name in names]
     # A word in the environment may stand in any message; what was given as the key is one, however short.
     secrets = [value for value in secrets if len(value) >= 8] + [model.api_key or ""]
     return sorted(filter(None, secrets), key=len, reverse=True)

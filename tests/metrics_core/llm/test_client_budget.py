@@ -9,6 +9,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ import pytest
 from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import CallLimits
 from answerkey.metrics_core.llm.request import Request
+from answerkey.metrics_core.llm.rate_limit import AdaptiveLimit
 from answerkey.metrics_core.llm.response import NoUsableReply, every
 from answerkey.metrics_core.llm.spending import Bill, BudgetUsedUp
 from answerkey.metrics_core.llm.sqlite_ledger import FILE
@@ -179,7 +181,7 @@ def test_a_judge_that_has_answered_is_not_given_up(judge_server: Serve, monkeypa
 def test_many_that_cannot_be_asked_need_no_queue(
     judge_server: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("answerkey.metrics_core.llm.loop._GAP_S", 0.3)
+    monkeypatch.setattr("answerkey.metrics_core.llm.loop.AdaptiveLimit", partial(AdaptiveLimit, gap=0.3))
     server = judge_server(match)
     judge = options(server, ledger=str(tmp_path), max_calls=5, concurrency=4)
     began = time.monotonic()

@@ -132,8 +132,9 @@ def test_a_turn_that_comes_together_with_a_cancellation_goes_to_the_next() -> No
     async def work() -> None:
         visitors = Visitors(Queue(AdaptiveLimit(1)))
         await visitors.send(*"abc")
-        # In one step of the loop: b gets its turn, and is cancelled before it resumes.
+        # In two steps of the loop: a leaves, then b gets its turn, and is cancelled before it resumes.
         visitors.ends["a"].set_result(("ok", None))
+        await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert visitors.queue.limit.in_flight == 1
         visitors.tasks["b"].cancel()
