@@ -104,7 +104,7 @@ class _Batch:
 
     model: ModelRef
     name: str
-    results: asyncio.Future[Mapping[str, Answer]]
+    results: asyncio.Future[Mapping[str, Answer] | Exception]
     lines: list[Line] = field(default_factory=list)
     size: int = 0
     coming: int = 0
@@ -169,6 +169,8 @@ class Batches:
         if batch is None or batch.full:
             batch = self._collecting[model] = self._new(model, uuid.uuid4().hex[:16])
         batch.coming += 1
+        if batch.alarm is not None:
+            batch.alarm.cancel()
         place = Place(batch)
         try:
             yield place
@@ -194,6 +196,9 @@ class Batches:
             LedgerError: the ledger cannot be used.
         """
         results = await asyncio.shield(place._batch.results)
+        if isinstance(results, Exception):
+            # Thousands get it; without this, each would add its traceback to that of the one before.
+            raise results.with_traceback(None)
         if line.call_id not in results:
             raise Unsent("the provider did not work on it: its batch expired or was cancelled")
         service = await self._services(place._batch.model)
@@ -206,14 +211,9 @@ class Batches:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _new(self, model: ModelRef, name: str) -> _Batch:
-        results: asyncio.Future[Mapping[str, Answer]] = asyncio.get_running_loop().create_future()
-        # All that waited for it may be gone.
-        results.add_done_callback(lambda done: done.cancelled() or done.exception())
-        return _Batch(model, name, results)
+        return _Batch(model, name, asyncio.get_running_loop().create_future())
 
     def _send_soon(self, batch: _Batch) -> None:
-        if batch.alarm is not None:
-            batch.alarm.cancel()
         if not batch.coming:
             batch.alarm = asyncio.get_running_loop().call_later(0.0 if batch.full else _QUIET_S, self._close, batch)
 
@@ -231,14 +231,12 @@ class Batches:
 
     async def _carry(self, batch: _Batch) -> None:
         try:
-            found = await self._results(batch)
-        except BaseException as error:
-            if not batch.results.done():
-                batch.results.set_exception(_told(error))
-            if not isinstance(error, Exception):
-                raise
-        else:
-            batch.results.set_result(found)
+            batch.results.set_result(await self._results(batch))
+        except Exception as error:
+            batch.results.set_result(error)
+        except asyncio.CancelledError:
+            batch.results.set_result(StillOpen("the run was ended while its batch was waited for"))
+            raise
 
     async def _results(self, batch: _Batch) -> Mapping[str, Answer]:
         if batch.lines:
@@ -344,7 +342,3 @@ def _goes_on(batch: _Batch) -> str:
         f"the batch {name} goes on at {batch.model.label} and will have to be paid: run the same again with --batch to "
         "fetch its replies, or cancel it at the provider"
     )
-
-
-def _told(error: BaseException) -> BaseException:
-    return error if isinstance(error, Exception) else StillOpen("the run was ended while its batch was waited for")

@@ -32,8 +32,9 @@ MAX_SHARDS = 40
 _SHARD_ROWS: Mapping[Kind, int] = {"lexical": 5_000, "semantic": 2_000, "judge": 500}
 """Fewer, where an answer takes longer: microseconds for words, milliseconds for a model, seconds for a judge."""
 
-_BATCH_ROWS = 10_000
-"""What a judge gets as a batch: the shards of a run wait one after the other, each up to a day, if they are many."""
+_BATCH_ROWS = 5_000
+"""What a judge gets as a batch: of many shards only some are waited for at once, each up to a day, and every question
+that waits takes some 50 KB."""
 
 _SQL = statements(__name__)
 _GROUP_ROWS = 2_048

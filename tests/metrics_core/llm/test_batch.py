@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from answerkey.metrics_core.judges.estimate import estimate_cost
+from answerkey.metrics_core.llm.async_ledger import AsyncLedger
+from answerkey.metrics_core.llm.batch import Batches, BatchState, Line
+from answerkey.metrics_core.llm.http import Answer
 from answerkey.metrics_core.llm.ledger import LedgerError
 from answerkey.metrics_core.llm.ledger_place import copy_ledger, open_ledger
+from answerkey.metrics_core.llm.model import ModelRef
+from answerkey.metrics_core.llm.transport import Reply
 from answerkey.metrics_core.measurement import Measurement, Skipped
 from answerkey.metrics_core.metrics.ground_truth_similarity import GroundTruthSimilarity
 from answerkey.metrics_core.metrics.meaning_match import MeaningMatch
 from tests.judge_batches import BatchServer
 from tests.judge_brains import agreeable
 from tests.metrics_core.judges.asking import Setup, ask, every_third_match, failure, rows, samples, setup
+from tests.metrics_core.llm import virtual_time
 
 ROOT = Path(__file__).resolve().parents[3]
 OPENAI, ANTHROPIC = "openai/gpt-4o-mini", "anthropic/claude-haiku-4-5"
@@ -97,6 +104,54 @@ def test_a_cap_holds_for_a_batch_as_a_whole(cap: dict[str, float], tmp_path: Pat
         assert "budget used up" in why_skipped(next(one for one in found if one.status != "scored"))
         assert statuses(ask(samples(7), judge(server, tmp_path, run="next"))) == ["scored"] * 7
     assert (server.worked_on, server.direct) == (7, [])
+
+
+class Service:
+    """A provider that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.sent: list[int] = []
+
+    async def send(self, _batch: str, lines: Sequence[Line]) -> str:
+        self.sent.append(len(lines))
+        return "batch_0"
+
+    async def find(self, _batch: str, _sent_at: float) -> tuple[str, bool]:
+        return "", True
+
+    async def look(self, _provider_id: str) -> BatchState:
+        return BatchState("completed", True, sum(self.sent))
+
+    async def results(self, _state: BatchState, _batch: str) -> dict[str, Answer]:
+        return {name: Answer(200, {}, b"") for name in ("first", "second")}
+
+    async def reply(self, line: Line, _answer: Answer) -> Reply:
+        return Reply(line.call_id, "stop", 1, 1, "m", "")
+
+
+def test_a_batch_waits_for_a_place_that_was_given(tmp_path: Path) -> None:
+    service, model = Service(), ModelRef("openai/m")
+
+    async def work() -> list[str]:
+        async def services(_model: ModelRef) -> Service:
+            return service
+
+        ledger = await AsyncLedger.open(str(tmp_path))
+        batches = Batches(ledger, services, wait=True, poll_s=1.0, stopped=None)
+        lines = [Line(name, [{"role": "user", "content": "?"}], {}) for name in ("first", "second")]
+        with batches.place(model) as first:
+            first.take(lines[0])
+        with batches.place(model) as second:
+            # The budget is asked meanwhile.
+            await asyncio.sleep(60.0)
+            second.take(lines[1])
+        replies = [await batches.reply(place, line) for place, line in zip((first, second), lines, strict=True)]
+        await batches.close()
+        await ledger.close()
+        return [reply.text for reply in replies]
+
+    assert virtual_time.run(work()) == ["first", "second"]
+    assert service.sent == [2]
 
 
 # What goes wrong at the provider.

@@ -16,8 +16,8 @@ import pytest
 
 from answerkey.metrics_core.llm import loop as runtime
 from answerkey.metrics_core.llm.access import CallLimits
-from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.llm.rate_limit import AdaptiveLimit
+from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.llm.response import NoUsableReply, every
 from answerkey.metrics_core.llm.spending import Bill, BudgetUsedUp
 from answerkey.metrics_core.llm.sqlite_ledger import FILE
