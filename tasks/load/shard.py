@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -31,15 +30,15 @@ from answerkey.tasks.load.load import (
     staged_schema,
     stager_of,
 )
-from answerkey.tasks.load.remote import S3, URL, download, first_line, object_size
+from answerkey.tasks.load.plain import JSON_LINES, PARQUET, kind_of
+from answerkey.tasks.load.remote import S3, URL, first_line, object_size
 from answerkey.tasks.load.sources import (
-    JSON_LINES,
-    PARQUET,
     TABLE,
     Contents,
     Raw,
     among_others,
     files_of,
+    local,
     read_lines,
     read_parquet,
 )
@@ -112,7 +111,7 @@ def shard_bytes(source: Source, most: int) -> int:
         return 0
     files = files_of(answers) or [answers]
     # Each file becomes a shard at least.
-    if len(files) > most or not all(Path(file).suffix.lower() in (*JSON_LINES, *PARQUET) for file in files):
+    if len(files) > most or not all(kind_of(file) in (*JSON_LINES, *PARQUET) for file in files):
         return 0
     try:
         sizes = [object_size(file) if URL.match(file) else Path(file).stat().st_size for file in files]
@@ -195,28 +194,14 @@ def _ranges(answers: str, home: Home, out: Path, contents: Contents, size: int) 
     files, last, number = files_of(answers), 0, itertools.count()
     for file in files or [answers]:
         before_file = last
-        with _here(file, out) as local:
-            contents.add(local)
-            ranges = _line_ranges(local, size) if _is_lines(local) else _parquet_ranges(local, size, out)
+        with local(file, out, contents) as here:
+            ranges = _line_ranges(here, size) if _is_lines(here) else _parquet_ranges(here, size, out)
             for before, last_row, write in ranges:
                 last = before_file + last_row
-                name = home.shared_name(out / f"{next(number)}-rows{local.suffix.lower()}")
+                name = home.shared_name(out / f"{next(number)}-rows{here.suffix.lower()}")
                 with home.store.whole(name) as target:
                     write(target)
                 yield RowRange(name, before, before_file, file if files else None)
-
-
-@contextmanager
-def _here(file: str, out: Path) -> Iterator[Path]:
-    """A file of a source at a path of this machine."""
-    if not URL.match(file):
-        yield Path(file)
-        return
-    copy = download(file, out)
-    try:
-        yield copy
-    finally:
-        copy.unlink(missing_ok=True)
 
 
 def _line_ranges(file: Path, size: int) -> Iterator[tuple[int, int, Callable[[Path], object]]]:

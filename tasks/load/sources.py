@@ -10,7 +10,8 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,18 +19,24 @@ from urllib.parse import unquote
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.archive import read_archive
+from answerkey.tasks.load.arrow import arrow_records, dataset_files
+from answerkey.tasks.load.plain import ARROW, CSV, EXCEL, JSON_LINES, PARQUET, kind_of, plain
 from answerkey.tasks.load.remote import S3, URL, WILDCARD, download, first_line, objects, without_secrets
+from answerkey.tasks.load.workbook import sheet_rows
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import one_file, scratch, session
 
 _SQL = statements(__name__)
 TABLE = re.compile(r"^(?P<file>.+\.(?:duckdb|db|ddb))::(?P<table>.+)$")
-JSON_LINES = (".jsonl", ".ndjson")
-_CSV = (".csv", ".tsv", ".txt")
-PARQUET = (".parquet", ".pq")
+SHEET = re.compile(r"^(?P<file>.+\.(?:xlsx|xlsm))::(?P<sheet>.+)$", re.IGNORECASE)
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
-SUPPORTED = "CSV, TSV, JSONL, JSON, Parquet, FILE.duckdb::TABLE, a URL of one of these, or a folder or pattern of them"
+SUPPORTED = (
+    "CSV, TSV, JSONL, JSON, Parquet, Excel (.xlsx), Arrow or Feather, each also as .gz or .zst, FILE.duckdb::TABLE, "
+    "a URL of one of these, or a folder or pattern of them"
+)
 _BATCH = 2_000
+_NAMED = 5
+"""Files or columns that a message lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +59,21 @@ class Contents:
 
     digests: list[str] = field(default_factory=list)
     n_bytes: int = 0
+    assumed: dict[str, list[str]] = field(default_factory=dict)
+    """What was found out about files that nobody had said, and which they are."""
 
     def add(self, file: Path) -> None:
         """Take in a file, a piece at a time."""
         with file.open("rb") as content:
             self.digests.append(hashlib.file_digest(content, "sha256").hexdigest())
         self.n_bytes += file.stat().st_size
+
+    def notes(self) -> list[str]:
+        """What was assumed about which files, a line each."""
+        return [
+            f"{', '.join(files[:_NAMED])}{f' and {len(files) - _NAMED:,} more' if len(files) > _NAMED else ''}: {what}"
+            for what, files in self.assumed.items()
+        ]
 
     def about(self) -> dict[str, Any]:
         """The number of files, their bytes, and their SHA-256; of several, that of their digests, one a line."""
@@ -66,35 +82,30 @@ class Contents:
         return {"files": len(self.digests), "bytes": self.n_bytes, "sha256": digest}
 
 
-def read(source: str, work: Path, contents: Contents | None = None) -> Iterator[Raw]:
+def read(source: str, work: Path, contents: Contents | None = None, encoding: str = "") -> Iterator[Raw]:
     """Rows of a file, a URL or a DuckDB table (`FILE.duckdb::TABLE`); of a folder or a pattern, those of all files.
 
     The files of `answers/*.parquet`, `s3://bucket/answers/**/*.jsonl` or a folder come in the order of their names, and
     their rows are numbered through. Folders in their paths that are called COLUMN=VALUE are columns of their rows.
 
     Args:
-        source: see `SUPPORTED`.
-        work: a folder for temporary files (downloads, repaired encodings, spilling).
+        source: see `SUPPORTED`; several are one per line.
+        work: a folder for temporary files (downloads, decompressed files, spilling).
         contents: takes in every file that is read.
+        encoding: of files of text; empty: it is found out.
 
     Raises:
-        UserError: the source is missing, of no known kind, or not what its ending says.
+        UserError: the source is missing, of no known kind, damaged, or not what its ending says.
     """
     contents = contents or Contents()
-    table = TABLE.match(source)
-    if table:
-        if (file := Path(table["file"])).is_file():
-            contents.add(file)
-        yield from _read_table(file, table["table"], work)
-        return
     files = files_of(source)
     if files is None:
-        yield from _read_one(source, work, contents)
+        yield from _read_one(source, work, contents, encoding)
         return
     last = 0
     for file_name in files:
         before = last
-        for raw in among_others(_read_one(file_name, work, contents), file_name, before):
+        for raw in among_others(_read_one(file_name, work, contents, encoding), file_name, before):
             last = raw.row
             yield raw
 
@@ -114,10 +125,33 @@ def check_there(source: str) -> None:
     Raises:
         UserError: there is no such file, or a folder or a pattern has no file of a known kind.
     """
-    table = TABLE.match(source)
-    file = table["file"] if table else source
-    if not URL.match(file) and (table or files_of(file) is None) and not Path(file).is_file():
-        raise UserError(f"{file}: there is no such file")
+    for one in files_of(source) or [source]:
+        if not URL.match(one):
+            place = TABLE.match(one) or SHEET.match(one)
+            _check_file(one, Path(place["file"] if place else one))
+
+
+def _check_file(shown: str, file: Path) -> None:
+    if not file.is_file():
+        beside = sorted(one.name for one in file.parent.glob("*") if kind_of(one.name) in _READERS)
+        there = f"{file.parent}/ has {listed(beside)}" if beside else f"give {SUPPORTED}"
+        raise UserError(f"{shown}: there is no such file; {there}")
+    try:
+        with file.open("rb"):
+            pass
+    except OSError as error:
+        raise UserError(f"{shown}: the file cannot be read: {error.strerror}") from error
+    if file.stat().st_size == 0:
+        raise UserError(f"{shown}: the file is empty; it needs at least one row")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names for a message, of which there may be many.
+
+    >>> listed(["a", "b"]), listed(list("abcdefgh"))
+    ('a, b', 'a, b, c, d, e and 3 more')
+    """
+    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
 
 
 def fixed_part(source: str) -> str:
@@ -133,8 +167,16 @@ def fixed_part(source: str) -> str:
 
 
 def files_of(source: str) -> list[str] | None:
-    """The files of a pattern or a folder, sorted by name; None where the source is a single one."""
-    shown = without_secrets(source)
+    """The files of several sources (one per line), a pattern or a folder, each sorted by name; None of a single one.
+
+    Raises:
+        UserError: a folder or a pattern has no file of a known kind.
+    """
+    if "\n" in source:
+        given = [one.strip() for one in source.splitlines() if one.strip()]
+        return [file for one in given for file in files_of(one) or [one]]
+    if TABLE.match(source) or SHEET.match(source):
+        return None
     if place := S3.match(source):
         if not source.endswith("/") and not WILDCARD.search(source):
             return None
@@ -142,14 +184,17 @@ def files_of(source: str) -> list[str] | None:
     elif URL.match(source):
         return None
     elif Path(source).is_dir():
+        if (dataset := dataset_files(Path(source))) is not None:
+            return dataset
         found = [str(path) for path in Path(source).rglob("*") if path.is_file()]
     elif Path(source).is_file() or not WILDCARD.search(source):
         return None
     else:
         found = [name for name in glob.glob(source, recursive=True) if Path(name).is_file()]
-    known = [name for name in found if Path(name).suffix.lower() in _READERS and Path(name).name[0] not in "._"]
+    known = [name for name in found if kind_of(name) in _READERS and Path(name).name[0] not in "._"]
     if not known:
-        raise UserError(f"{shown}: no file of a known kind is there; give {SUPPORTED}")
+        there = f"there is only {listed(sorted(Path(name).name for name in found))}" if found else "there is no file"
+        raise UserError(f"{without_secrets(source)}: {there}; give {SUPPORTED}")
     return sorted(known)
 
 
@@ -159,28 +204,45 @@ def columns_of_path(name: str) -> dict[str, str | None]:
     return {column: None if value == _HIVE_NULL else unquote(value) for column, value in pairs}
 
 
-def _read_one(source: str, work: Path, contents: Contents) -> Iterator[Raw]:
-    if not URL.match(source):
-        yield from _read_file(source, Path(source), work, contents)
+def _read_one(source: str, work: Path, contents: Contents, encoding: str) -> Iterator[Raw]:
+    if table := TABLE.match(source):
+        if (file := Path(table["file"])).is_file():
+            contents.add(file)
+        yield from _read_table(file, table["table"])
         return
-    file = download(source, work)
+    sheet = SHEET.match(source)
+    with local(sheet["file"] if sheet else source, work, contents, encoding) as file:
+        if sheet:
+            yield from _read_workbook(file, work, sheet["sheet"])
+        else:
+            yield from _READERS[kind_of(file.name)](file, work)
+
+
+@contextmanager
+def local(source: str, work: Path, contents: Contents, encoding: str = "") -> Iterator[Path]:
+    """A file of a source at a path of this machine, decompressed and in UTF-8.
+
+    Raises:
+        UserError: as `read`; also an error of whoever reads the file then names the source.
+    """
+    shown, copy = without_secrets(source), None
+    if kind_of(name := source.split("?", 1)[0]) not in _READERS:
+        ending = Path(name).suffix.lower()
+        raise UserError(f"{shown}: {ending or 'no file ending'!r} is not a known kind; give {SUPPORTED}")
+    notes = list[str]()
     try:
-        yield from _read_file(source, file, work, contents)
+        file = copy = download(source, work) if URL.match(source) else Path(source)
+        _check_file(shown, file)
+        contents.add(file)
+        with plain(file, work, encoding, notes) as readable:
+            for what in notes:
+                contents.assumed.setdefault(what, []).append(Path(name).name)
+            yield readable
+    except UserError as error:
+        raise UserError(str(error).replace(str(copy), shown)) from error
     finally:
-        file.unlink(missing_ok=True)
-
-
-def _read_file(source: str, file: Path, work: Path, contents: Contents) -> Iterator[Raw]:
-    shown = without_secrets(source)
-    if not file.is_file():
-        raise UserError(f"{shown}: there is no such file; give {SUPPORTED}")
-    kind = file.suffix.lower()
-    if file.stat().st_size == 0:
-        raise UserError(f"{shown}: the file is empty; it needs at least one row")
-    if kind not in _READERS:
-        raise UserError(f"{shown}: {kind or 'no file ending'!r} is not a known kind; give {SUPPORTED}")
-    contents.add(file)
-    yield from _READERS[kind](file, work)
+        if copy and URL.match(source):
+            copy.unlink(missing_ok=True)
 
 
 def _read_json_lines(file: Path, _work: Path) -> Iterator[Raw]:
@@ -254,6 +316,15 @@ def read_parquet(file: Path, work: Path, before: int = 0) -> Iterator[Raw]:
             raise UserError(f"{file}: {first_line(error)}") from error
 
 
+def _read_arrow(file: Path, _work: Path) -> Iterator[Raw]:
+    return (Raw(number, record) for number, record in enumerate(arrow_records(file), start=1))
+
+
+def _read_workbook(file: Path, _work: Path, sheet: str = "") -> Iterator[Raw]:
+    for number, record, error in sheet_rows(file, sheet):
+        yield Raw(number, record, error, error)
+
+
 def _read_csv(file: Path, work: Path) -> Iterator[Raw]:
     import duckdb
 
@@ -261,7 +332,7 @@ def _read_csv(file: Path, work: Path) -> Iterator[Raw]:
     with scratch(work) as connection:
         try:
             # All of it first: only then are the rejected rows known, which the others are numbered around.
-            source = one_file(_valid_utf8(file, work))
+            source = one_file(file)
             connection.execute(f"CREATE TEMP TABLE parsed AS SELECT * FROM {query}", [source])
             rejected = _rejected(connection)
             yield from _rows(connection, "SELECT * FROM parsed", [], skipping={raw.row for raw in rejected})
@@ -275,20 +346,28 @@ _READERS: Mapping[str, Callable[[Path, Path], Iterator[Raw]]] = {
     ".json": _read_json,
     ".eval": _read_archive,
     **dict.fromkeys(PARQUET, _read_parquet),
-    **dict.fromkeys(_CSV, _read_csv),
+    **dict.fromkeys(CSV, _read_csv),
+    **dict.fromkeys(ARROW, _read_arrow),
+    **dict.fromkeys(EXCEL, _read_workbook),
 }
 """By the ending of a file: what yields its rows, given a folder for temporary files."""
 
 
-def _read_table(file: Path, table: str, work: Path) -> Iterator[Raw]:
+def _read_table(file: Path, table: str) -> Iterator[Raw]:
     import duckdb
 
     if not file.is_file():
         raise UserError(f"{file}: there is no such DuckDB file")
     name = ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
     try:
-        with session(str(file), read_only=True) as connection:
-            yield from _rows(connection, f"SELECT * FROM {name}", [])
+        # A view in somebody else's file must not read other files of this machine, or fetch anything.
+        with session(str(file), read_only=True, config={"enable_external_access": False}) as connection:
+            try:
+                yield from _rows(connection, f"SELECT * FROM {name}", [])
+            except duckdb.CatalogException as error:
+                there = [name for (name,) in connection.execute(_SQL["tables"]).fetchall()]
+                has = f"it has {listed(there)}" if there else "it has no tables"
+                raise UserError(f"{file}::{table}: there is no such table; {has}") from error
     except duckdb.Error as error:
         raise UserError(f"{file}::{table}: {first_line(error)}") from error
 
@@ -311,22 +390,3 @@ def _rejected(connection: Any) -> list[Raw]:
         Raw(int(row), None, f"row {row}: {first_line(message)}", text)
         for row, text, message in connection.execute(_SQL["rejected"]).fetchall()
     ]
-
-
-def _valid_utf8(file: Path, work: Path) -> Path:
-    """The file, or a copy in which undecodable bytes are U+FFFD, which validation finds."""
-    try:
-        with file.open(encoding="utf-8") as text:
-            while text.read(1 << 20):
-                pass
-    except UnicodeDecodeError:
-        work.mkdir(parents=True, exist_ok=True)
-        copy = work / f"repaired-{file.name}"
-        with (
-            file.open(encoding="utf-8", errors="replace", newline="") as text,
-            copy.open("w", encoding="utf-8", newline="") as out,
-        ):
-            while piece := text.read(1 << 20):
-                out.write(piece)
-        return copy
-    return file

@@ -1,3 +1,7 @@
 -- name: rejected
 -- DuckDB counts the line of the header.
 SELECT line - 1, any_value(csv_line), string_agg(error_message, '; ') FROM reject_errors GROUP BY line ORDER BY line
+
+-- name: tables
+SELECT CASE WHEN table_schema = 'main' THEN '' ELSE table_schema || '.' END || table_name
+FROM information_schema.tables ORDER BY table_schema <> 'main', table_schema, table_name

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.columns import clean, steps
+from answerkey.tasks.load.plain import JSON_LINES, PARQUET
 from answerkey.tasks.load.remote import URL, load_httpfs, without_secrets
-from answerkey.tasks.load.sources import JSON_LINES, PARQUET, TABLE, parse_line
+from answerkey.tasks.load.sources import TABLE, parse_line
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.warehouse import one_file, quoted
 

@@ -1,0 +1,268 @@
+"""A file as the readers take it: decompressed, in UTF-8, and known to be of the kind that its ending says."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import itertools
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import reduce
+from pathlib import Path
+from typing import IO, Any
+
+from answerkey.metrics_core.errors import UserError
+
+JSON_LINES = (".jsonl", ".ndjson")
+CSV = (".csv", ".tsv", ".txt")
+PARQUET = (".parquet", ".pq")
+ARROW = (".arrow", ".feather", ".ipc")
+EXCEL = (".xlsx", ".xlsm")
+TEXTS = (*JSON_LINES, ".json", *CSV)
+COMPRESSED = (".gz", ".zst")
+_PIECE = 1 << 20
+_SAMPLE = 1 << 16
+"""Bytes of text that is no UTF-8 from which its encoding is told."""
+
+_MARKS: Mapping[bytes, str] = {
+    codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}  # fmt: skip
+"""By the byte order mark at the start; one of UTF-16 begins one of UTF-32."""
+
+_CODE_PAGES = (
+    "cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "koi8_r", "cp866", "cp932", "euc_jp",
+    "gb18030", "big5", "cp949",
+)  # fmt: skip
+"""What programs still write that write no UTF-8."""
+
+_LETTERS = (
+    "äöüß", "àâæçéèêëîïôœùûüÿ", "áéíóúüñªº", "àáâãçéêíóôõúü", "àèéìíòóù", "åäöé", "æøåé", "áðéíóúýþæö", "ëïéóöü",
+    "ąćęłńóśźż", "áčďéěíňóřšťúůýž", "áäčďéíĺľňóôŕšťúýž", "áéíóöőúüű", "ăâîșțşţ", "čćđšž", "çğıi̇öşüâî", "ąčęėįšųūž",
+    "āčēģīķļņšūž", "äõöüšž",
+)  # fmt: skip
+"""The letters beyond ASCII of languages in Latin script, a text per language."""
+
+_BINARY: Mapping[bytes, tuple[str, str, tuple[str, ...]]] = {
+    b"PAR1": ("a Parquet file", "name it .parquet", PARQUET),
+    b"ARROW1": ("an Arrow file", "name it .arrow", ARROW),
+    b"FEA1": ("a Feather file of version 1, which nothing writes any more", "save it as Parquet", ()),
+    b"PK\x03\x04": ("a zip archive or a workbook", "name a workbook .xlsx, and unpack an archive", EXCEL),
+    b"\xd0\xcf\x11\xe0": (
+        "a workbook with a password, or one of Excel 97", "save it as .xlsx without a password", (),
+    ),
+    b"\x1f\x8b": ("compressed by gzip", "put .gz behind its name", (".gz",)),
+    b"\x28\xb5\x2f\xfd": ("compressed by Zstandard", "put .zst behind its name", (".zst",)),
+    b"BZh": ("compressed by bzip2", "decompress it", ()),
+    b"\xfd7zXZ": ("compressed by xz", "decompress it", ()),
+    b"SQLite format 3": ("an SQLite database", "export its table as CSV or Parquet", ()),
+    b"%PDF-": ("a PDF", "export the table in it as CSV", ()),
+    b"\x80\x04\x95": ("a Python pickle, which could run anything", "save it as Parquet or JSON Lines", ()),
+    b"\x80\x05\x95": ("a Python pickle, which could run anything", "save it as Parquet or JSON Lines", ()),
+}  # fmt: skip
+"""By its first bytes: what a file is, what to do if its name says otherwise, and the endings that it may have."""
+
+
+def kind_of(name: str) -> str:
+    """The ending that says how a file is read, in lower case, without that of its compression.
+
+    >>> kind_of("answers.JSONL.gz"), kind_of("table.csv"), kind_of("README")
+    ('.jsonl', '.csv', '')
+    """
+    path = Path(name)
+    return (Path(path.stem) if path.suffix.lower() in COMPRESSED else path).suffix.lower()
+
+
+@contextmanager
+def plain(file: Path, work: Path, encoding: str, notes: list[str]) -> Iterator[Path]:
+    """The file itself, or a copy in `work` that is decompressed and in UTF-8; what was assumed is added to `notes`.
+
+    Args:
+        encoding: of a file of text; empty: it is found out.
+
+    Raises:
+        UserError: the file is damaged, not what its ending says, or in an encoding that cannot be told.
+    """
+    given, copies = file, list[Path]()
+    try:
+        with ExitStack() as done:
+            if file.suffix.lower() in COMPRESSED:
+                file = done.enter_context(_copied(work / f"plain-{Path(file.stem).name}", _decompressed(file)))
+                copies.append(file)
+            _check_kind(file)
+            if kind_of(file.name) in TEXTS:
+                encoding = _checked(encoding) if encoding else _found_encoding(file, notes)
+                if encoding:
+                    file = done.enter_context(
+                        _copied(work / f"utf8-{given.stem}{file.suffix}", _decoded(file, encoding))
+                    )
+                    copies.append(file)
+            yield file
+    except UserError as error:
+        # A message names the file that was given.
+        raise UserError(reduce(lambda said, copy: said.replace(str(copy), str(given)), copies, str(error))) from error
+
+
+@contextmanager
+def _copied(copy: Path, pieces: Iterator[bytes]) -> Iterator[Path]:
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with copy.open("wb") as out:
+            out.writelines(pieces)
+        yield copy
+    finally:
+        copy.unlink(missing_ok=True)
+
+
+def _decompressed(file: Path) -> Iterator[bytes]:
+    _check_kind(file)
+    try:
+        with _opened(file) as content:
+            while piece := content.read(_PIECE):
+                yield piece
+    except (OSError, EOFError, zlib.error) as error:
+        raise UserError(f"{file}: cut off or damaged ({error}); copy it again from where it comes from") from error
+
+
+def _opened(file: Path) -> Any:
+    if file.suffix.lower() == ".gz":
+        return gzip.open(file)
+    import pyarrow as pa
+
+    return pa.CompressedInputStream(pa.OSFile(str(file)), "zstd")
+
+
+def _check_kind(file: Path) -> None:
+    with file.open("rb") as content:
+        head = content.read(16)
+    ending = file.suffix.lower()
+    found = next((about for magic, about in _BINARY.items() if head.startswith(magic)), None)
+    if found and ending not in found[2]:
+        raise UserError(f"{file}: this is {found[0]}, not {ending or 'a text'}; {found[1]}")
+    if found is None and ending in (*COMPRESSED, *EXCEL, *PARQUET):
+        raise UserError(
+            f"{file}: this is no {ending} file: it begins with {head[:8]!r}; give it the ending of its kind"
+        )
+
+
+def _checked(encoding: str) -> str:
+    try:
+        return codecs.lookup(encoding).name
+    except LookupError as error:
+        raise UserError(
+            f"--encoding {encoding}: there is no such encoding; for instance utf-8, utf-16, windows-1252, gb18030"
+        ) from error
+
+
+def _found_encoding(file: Path, notes: list[str]) -> str:
+    """The encoding of a text; empty where it is sound UTF-8, as it is to be.
+
+    Where single characters of UTF-8 are damaged, they become U+FFFD, which validation finds.
+    """
+    with file.open("rb") as content:
+        head = content.read(4096)
+    encoding = next((name for mark, name in _MARKS.items() if head.startswith(mark)), None) or _without_mark(head)
+    if encoding is None:
+        sample = _not_utf8(file)
+        if not sample or _some_utf8(sample):
+            return "utf-8" if sample else ""
+        encoding, others = _told(sample)
+        if others:
+            raise UserError(
+                f"{file}: the text is not UTF-8, and its encoding cannot be told for sure ({shown(encoding)}, or "
+                f"{', '.join(map(shown, others[:3]))}?); say it with --encoding; --encoding utf-8 puts the rows that do not "
+                "fit into quarantine"
+            )
+        notes.append(f"read as {shown(encoding)}, which was detected (--encoding says another)")
+    else:
+        notes.append(f"read as {encoding.upper()}")
+    return encoding
+
+
+def shown(encoding: str) -> str:
+    """An encoding as people call it.
+
+    >>> shown("cp1251"), shown("koi8_r")
+    ('windows-1251', 'koi8-r')
+    """
+    return encoding.replace("cp125", "windows-125").replace("_", "-")
+
+
+def _without_mark(head: bytes) -> str | None:
+    """UTF-16 without a byte order mark: every other byte of what is ASCII is zero."""
+    even, odd = head[::2].count(0), head[1::2].count(0)
+    if max(even, odd) * 20 < len(head) or min(even, odd) * 20 > max(even, odd):
+        return None
+    encoding = "utf-16-le" if odd > even else "utf-16-be"
+    try:
+        codecs.getincrementaldecoder(encoding)().decode(head)
+    except UnicodeDecodeError:
+        return None
+    return encoding
+
+
+def _not_utf8(file: Path) -> bytes:
+    """Lines with bytes beyond ASCII, up to `_SAMPLE`, of a file that is not UTF-8; nothing of one that is."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with file.open("rb") as content:
+        try:
+            while piece := content.read(_PIECE):
+                decoder.decode(piece)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            content.seek(0)
+            return _sample(content)
+    return b""
+
+
+def _sample(content: IO[bytes]) -> bytes:
+    lines, size = list[bytes](), 0
+    for line in content:
+        if not line.isascii():
+            # Of a long line, what stands around its first such byte.
+            place = next(i for i, byte in enumerate(line) if byte > 127)
+            lines.append(line[max(place - 200, 0) : place + 2000])
+            size += len(lines[-1])
+            if size > _SAMPLE:
+                break
+    return b"\n".join(lines)
+
+
+def _some_utf8(sample: bytes) -> bool:
+    """Whether most of what is not ASCII is whole in UTF-8: then the text is meant to be, and the rest is damaged."""
+    beyond = sum(byte > 127 for byte in sample)
+    whole = sum(byte > 127 for byte in sample.decode("utf-8", "ignore").encode())
+    return whole * 2 >= beyond
+
+
+def _told(sample: bytes) -> tuple[str, list[str]]:
+    """The most likely encoding of a text, and those that are as likely and give another text."""
+    from charset_normalizer import from_bytes
+
+    found = from_bytes(
+        sample, cp_isolation=list(_CODE_PAGES), threshold=0.3, preemptive_behaviour=False, language_threshold=0.0,
+        enable_fallback=False,
+    )  # fmt: skip
+    likely = [one for one in found if one.chaos < 0.1]
+    most = max((one.coherence for one in likely), default=0.0)
+    likely = [one for one in likely if one.coherence >= most / 2]
+    names = [name for one in likely for name in (one.encoding, *(same.encoding for same in one.submatch))]
+    texts: dict[str, str] = {}
+    for name in sorted(names, key=_CODE_PAGES.index):
+        texts.setdefault(sample.decode(name, "replace"), name)
+    of_one_language = [name for text, name in texts.items() if _of_one_language(text)]
+    names = of_one_language if len(of_one_language) == 1 else list(texts.values())
+    return (names[0], names[1:]) if names else ("windows-1252", ["windows-1251", "gb18030"])
+
+
+def _of_one_language(text: str) -> bool:
+    letters = {char for char in text.lower() if char > "\x7f" and char.isalpha()}
+    return any(letters <= set(alphabet) for alphabet in _LETTERS)
+
+
+def _decoded(file: Path, encoding: str) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder(encoding)("replace")
+    with file.open("rb") as content:
+        for piece in itertools.chain(iter(lambda: content.read(_PIECE), b""), [b""]):
+            yield decoder.decode(piece, final=not piece).encode("utf-8", "replace")
