@@ -46,7 +46,7 @@ def _run_name() -> str:
     data = flow_run.parameters["data"]
     answers = data["answers"] if isinstance(data, dict) else data.answers
     release = data["release"] if isinstance(data, dict) else data.release
-    return f"evaluate {release or Path(answers).stem}"
+    return f"evaluate {release or Path(answers.split(chr(10))[0]).stem}"
 
 
 @flow(

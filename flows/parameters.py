@@ -59,8 +59,9 @@ class Data(Form):
 
     answers: str = Field(
         title="Answers",
-        description="CSV, TSV, JSONL, JSON or Parquet file, FILE.duckdb::TABLE, a URL of one of these, or a folder or "
-        "pattern of such files, for instance answers/*.parquet.",
+        description="CSV, TSV, JSONL, JSON, Parquet, Excel or Arrow file, also as .gz or .zst, FILE.duckdb::TABLE, a "
+        "URL of one of these, or a folder or pattern of such files, "
+        "for instance answers/*.parquet. Several: one per line.",
         examples=["examples/answers.jsonl"],
     )
     references: str = Field(
@@ -93,6 +94,11 @@ class Data(Form):
         title="Slices",
         description="Columns to report separately, for instance lang.",
     )
+    encoding: str = Field(
+        "",
+        title="Encoding",
+        description="Of files of text that are not UTF-8, for instance windows-1251. Empty: it is found out.",
+    )
 
     format: FormatChoice = Field(
         "",
@@ -100,6 +106,11 @@ class Data(Form):
         description="Of the answers, where those of two tools fit; `plain` takes the rows as they stand. Empty: it is "
         "recognised.",
     )
+
+    @field_validator("answers", mode="before")
+    @classmethod
+    def _one_per_line(cls, answers: Any) -> Any:
+        return "\n".join(map(str, answers)) if isinstance(answers, list | tuple) else answers
 
     @field_validator("format")
     @classmethod
@@ -122,6 +133,7 @@ class Data(Form):
             paths=parse_map(self.columns),
             reference_paths=parse_map(self.reference_columns),
             slices=tuple(self.slices),
+            encoding=self.encoding,
             format=self.format,
         )
 

@@ -12,7 +12,9 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
 from multiprocessing.connection import wait
+from typing import Any
 
+from answerkey.metrics_core import frame
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.measurement import Measurement
@@ -22,7 +24,7 @@ from answerkey.metrics_core.sample import Sample
 
 
 def evaluate(
-    samples: Iterable[Sample],
+    samples: Any,
     metrics: Iterable[MetricLike] | None = None,
     *,
     workers: int = 1,
@@ -31,7 +33,8 @@ def evaluate(
     """Score every sample with every metric.
 
     Args:
-        samples: what to score; ids need not be unique here.
+        samples: what to score: an iterable of `Sample`, or a data frame (pandas, polars, Arrow) whose columns are
+            recognised by their names; ids need not be unique here.
         metrics: names from `METRICS`, specs (`x=my_package.metrics:Politeness(threshold=.9)`), metrics such as
             `RougeL()`, classes of metrics, functions of an answer and its references. When not given:
             `DEFAULT_METRICS`; unless `judge` names a model, the judge is the offline one.
@@ -44,19 +47,34 @@ def evaluate(
         One measurement per metric and sample, metric by metric, in the order of `metrics` and `samples`.
 
     Raises:
-        UserError: a metric is not known, an option is not known or out of its range, or no metric here has it.
+        UserError: a data frame has no such columns, a metric is not known, an option is not known or out of its range,
+            or no metric here has it.
 
     >>> [m] = evaluate([Sample("1", "It is Paris.", ["Paris"])], ["contains"])
     >>> m.values["match"]
     1.0
     """
-    samples = list(samples)
+    samples = _samples(samples)
+    if isinstance(metrics, str):
+        raise UserError(f"metrics is the text {metrics!r}; give a list: metrics=[{metrics!r}]")
     # One budget for all metrics of this call.
     run = uuid.uuid4().hex
     chosen = [_of_run(metric, run) for metric in create(DEFAULT_METRICS if metrics is None else metrics, **options)]
     if workers > 1 and len(samples) > 1:
         return _in_processes(samples, chosen, workers)
     return [measurement for metric in chosen for measurement in measured(metric, samples)]
+
+
+def _samples(given: Any) -> list[Sample]:
+    if isinstance(given, Sample):
+        raise UserError("a single sample; give a list of samples, or a data frame")
+    found = frame.samples(given)
+    if found is None:
+        found = list(given) if isinstance(given, Iterable) else [given]
+    for one in found:
+        if not isinstance(one, Sample):
+            raise UserError(f"to be scored: samples, or a data frame, not {type(one).__name__}; see answerkey.Sample")
+    return found
 
 
 def _of_run(metric: Metric, run: str) -> Metric:

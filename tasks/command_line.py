@@ -56,7 +56,7 @@ def command(parameters: Mapping[str, Any]) -> str:
     data = parameters.get("data") or {}
     if not data.get("answers"):
         return ""
-    words = ["answerkey evaluate", shlex.quote(without_secrets(data["answers"]))]
+    words = ["answerkey evaluate", shlex.join(map(without_secrets, data["answers"].splitlines()))]
     for form in _FORMS:
         given = parameters.get(form) or {}
         if form == "judging" and not given.get("judges"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import Parameter
@@ -59,11 +61,13 @@ def evaluate(  # noqa: PLR0913
     runner: RunnerOption = LOCAL,
 ) -> int:
     """Run the flow and print the reports, or what the judges would cost."""
-    from answerkey.tasks.load.load import dataset_name
+    from answerkey.tasks.load.load import check_columns, dataset_name
 
     data = with_files(data)
     dataset_name(data.source())
     limits = with_suite(limits, data.slices)
+    with tempfile.TemporaryDirectory(prefix="answerkey-") as work:
+        check_columns(data.source(), Path(work))
     policy = prepare(home, scoring, judging, policy, baseline, quiet=quiet, runner=runner)
     with started_here():
         from answerkey.flows.evaluate_release import evaluate_release

@@ -207,6 +207,8 @@ _PARENTS = {"warehouse": "Look after the tables, or move them to another place."
 """What is said of the first word of a command with two."""
 
 
+STANDARD_INPUT = "/dev/stdin"
+
 HARMLESS = re.compile(r"(--?)?[A-Za-z][A-Za-z_-]{0,23}|-?[0-9.]{1,12}|[A-Za-z][A-Za-z0-9_]{0,23}")
 """What may be repeated in a message: names, options and numbers, too short or too plain for a key."""
 
@@ -249,7 +251,8 @@ def _run(arguments: list[str]) -> int:
         app.help_print([])
         return EXIT_BAD_INPUT
     try:
-        return int(app(arguments) or 0)
+        # A dash alone would be taken for an option.
+        return int(app([STANDARD_INPUT if word == "-" else word for word in arguments]) or 0)
     except CycloptsError as error:
         return _failed(what_is_wrong(error), EXIT_BAD_INPUT)
 

@@ -6,10 +6,14 @@ A form declares an option once: its type, default, title and description. A comm
 
 from __future__ import annotations
 
+import atexit
 import functools
 import inspect
 import os
 import re
+import shutil
+import sys
+import tempfile
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, Union, get_a
 
 from cyclopts import Parameter
 
-from answerkey.flows.cli.main import HARMLESS, heading, shown
+from answerkey.flows.cli.main import HARMLESS, STANDARD_INPUT, heading, shown
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.command_line import NAMES, REPEATED
 from answerkey.tasks.warehouse.home import Home
@@ -39,7 +43,8 @@ class Flags:
         names: the options of fields that are not called `--field-name`.
         positional: fields that are given without the name of an option, in this order, and their placeholder.
         repeated: lists with one option per value; other lists are written with commas.
-        omit: fields that the command does not take.
+        several: fields without an option that may be given several times; they become lines of one text.
+    omit: fields that the command does not take.
         required: fields with a default that the command insists on.
         prefix: put before the name of a field where an earlier form of the command has an option of that name.
     """
@@ -48,6 +53,7 @@ class Flags:
     names: Mapping[str, str] = field(default_factory=dict)
     positional: Mapping[str, str] = field(default_factory=dict)
     repeated: tuple[str, ...] = ()
+    several: tuple[str, ...] = ()
     omit: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
     prefix: str = ""
@@ -60,7 +66,7 @@ class Flags:
         return f"--{no}{self.names.get(name, name).replace('_', '-')}"
 
 
-DATA = Flags("Data", NAMES["data"], {"answers": "FILE"}, repeated=REPEATED)
+DATA = Flags("Data", NAMES["data"], {"answers": "FILE"}, repeated=REPEATED, several=("answers",))
 # `--metrics` takes both.
 SCORING = Flags("Scoring", omit=("own_metrics",))
 LIMITS = Flags("Limits")
@@ -197,6 +203,8 @@ def _parameter(name: str, form: type[BaseModel], of: str, option: str, flags: Fl
     kind: Any = info.annotation
     if many:
         kind = list[str] if of in flags.repeated or positional else str
+    elif of in flags.several and positional:
+        kind = list[str]
     elif info.annotation not in (bool, int, float) and get_origin(info.annotation) is not Literal:
         kind = str
     required = info.is_required() or of in flags.required
@@ -238,6 +246,8 @@ def _values(form: type[BaseModel], given: Mapping[str, Any], flags: Flags) -> di
         info = form.model_fields[name]
         if _is_list(info.annotation) and isinstance(value, str):
             values[name] = listed(value)
+        elif isinstance(value, list) and name in flags.several:
+            values[name] = "\n".join(value)
         else:
             values[name] = not value if info.default is True else value
     return values
@@ -258,18 +268,38 @@ def listed(text: str) -> list[str]:
 
 
 def absolute(source: str) -> str:
-    """Paths as the flow run can be repeated from another folder; URLs as they are."""
-    return source if not source or "://" in source else os.path.abspath(source)
+    """Paths, one per line, as the flow run can be repeated from another folder; URLs as they are."""
+    return "\n".join(one if not one or "://" in one else os.path.abspath(one) for one in source.split("\n"))
 
 
 def with_files(data: Data) -> Data:
     """The data with paths that hold from any folder, once it is known that something is there.
+
+    `-` is standard input: what comes from there is kept in a file until this process ends.
 
     Raises:
         UserError: a file is not there, or a folder or a pattern has none.
     """
     from answerkey.tasks.load.sources import check_there
 
+    if data.answers == STANDARD_INPUT:
+        data = data.model_copy(update={"answers": _standard_input()})
+    for place, file in enumerate(data.answers.split("\n")[1:], start=2):
+        # What stands where a file may stand can be a key that was pasted.
+        if not (re.search(r"[./:]", file) or HARMLESS.fullmatch(file) or Path(file).exists()):
+            raise UserError(f"FILE {place}: there is no such file")
     for source in filter(None, (data.answers, data.references)):
         check_there(source)
     return data.model_copy(update={"answers": absolute(data.answers), "references": absolute(data.references)})
+
+
+def _standard_input() -> str:
+    """What comes from standard input, as a file with the ending of its kind."""
+    from answerkey.tasks.load.plain import with_ending
+
+    folder = Path(tempfile.mkdtemp(prefix="answerkey-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    file = folder / "stdin"
+    with file.open("wb") as out:
+        shutil.copyfileobj(sys.stdin.buffer, out, 1 << 20)
+    return str(with_ending(file))

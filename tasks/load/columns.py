@@ -6,42 +6,18 @@ import ast
 import difflib
 import json
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.frame import USUAL_NAMES, Key
 from answerkey.metrics_core.text import is_blank
 
-Key = Literal[
-    "id", "question", "answer", "references", "facts", "context", "release", "label", "cluster", "missing_because",
-    "repeat", "finish_reason", "incorrect_references",
-]  # fmt: skip
 KEYS: tuple[Key, ...] = get_args(Key)
 
-# The names that ragas, DeepEval, continuous-eval, Opik, Langfuse and common data sets give their columns,
-# the most telling first. A label is never guessed: a column called "label" may mean anything.
-_USUAL: Mapping[Key, tuple[str, ...]] = {
-    "id": ("id", "sample_id", "question_id", "qid", "example_id", "item_id", "dataset_item_id", "datasetItemId"),
-    "question": ("question", "user_input", "input", "query", "prompt"),
-    "answer": ("answer", "response", "actual_output", "output", "prediction", "generated_answer", "completion"),
-    "references": (
-        "references", "reference", "ground_truths", "ground_truth_answers", "ground_truth", "expected_output",
-        "expectedOutput", "expected_answer", "reference_answer", "reference_answers", "gold_answers", "gold_answer",
-    ),
-    "facts": ("facts", "reference_facts", "reference_answer_facts"),
-    "context": ("retrieved_contexts", "retrieval_context", "retrieved_context", "contexts", "context"),
-    "release": ("release", "model", "model_name", "model_version"),
-    "cluster": ("cluster", "cluster_id"),
-    "missing_because": ("missing_because",),
-    "repeat": ("repeat",),
-    "finish_reason": ("finish_reason",),
-    "incorrect_references": (
-        "incorrect_references", "incorrect_answers", "wrong_references", "wrong_answers", "known_wrong_answers",
-        "bad_answers", "negative_references", "Incorrect Answers",
-    ),
-}  # fmt: skip
 _MISSING = object()
+_MOST_COLUMNS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +36,7 @@ class ColumnMap:
 
 def usual_names(*keys: Key) -> tuple[str, ...]:
     """The names by which columns of these keys are recognised."""
-    return tuple(name for key in keys for name in _USUAL.get(key, ()))
+    return tuple(name for key in keys for name in USUAL_NAMES.get(key, ()))
 
 
 def parse_map(pairs: Iterable[str]) -> dict[Key, str]:
@@ -96,19 +72,39 @@ def complete(
         UserError: a mapped path or a slice is in none of the records.
     """
     columns = dict.fromkeys(name for record in records for name in record)
-    alike = {_plainly(name): name for name in reversed(columns)} | {name: name for name in columns}
     paths: dict[Key, str] = dict(given)
     for key, path in [*given.items(), *(("slice", path) for path in slices if path not in elsewhere)]:
         if records and all(lookup(record, path) is _MISSING for record in records):
             raise UserError(f"{source}: no column {path!r} (for {key}); the columns are {', '.join(sorted(columns))}")
-    guessed: list[Key] = []
-    for key, names in _USUAL.items():
-        found = (alike.get(name, alike.get(_plainly(name))) for name in names)
-        name = next((name for name in found if name is not None and name not in paths.values()), None)
+    guessed = _recognised(paths, columns, settled)
+    return ColumnMap({**paths, **guessed}, tuple(dict.fromkeys(slices)), tuple(guessed))
+
+
+def _recognised(paths: Mapping[Key, str], columns: Collection[str], settled: Collection[Key] = ()) -> dict[Key, str]:
+    """The keys that have no path yet and are not `settled`, as far as columns have a usual name of theirs."""
+    alike = {_plainly(name): name for name in reversed(list(columns))} | {name: name for name in columns}
+    found: dict[Key, str] = {}
+    for key, names in USUAL_NAMES.items():
+        taken = {*paths.values(), *found.values()}
+        like = (alike.get(name, alike.get(_plainly(name))) for name in names)
+        name = next((name for name in like if name is not None and name not in taken), None)
         if key not in paths and key not in settled and name is not None:
-            paths[key] = name
-            guessed.append(key)
-    return ColumnMap(paths, tuple(dict.fromkeys(slices)), tuple(guessed))
+            found[key] = name
+    return found
+
+
+def columns_in(record: Mapping[str, Any], usual: ColumnMap) -> ColumnMap:
+    """The columns of one record: where it lacks one that was guessed, or has one that none had before, its own names.
+
+    >>> usual = ColumnMap({"answer": "response"}, (), ("answer",))
+    >>> columns_in({"output": "Paris", "reference": "Paris"}, usual).paths
+    {'answer': 'output', 'references': 'reference'}
+    """
+    kept = {key: path for key, path in usual.paths.items() if key not in usual.guessed or path in record}
+    own = _recognised(kept, record)
+    if not own:
+        return usual
+    return ColumnMap({**usual.paths, **own}, usual.slices, tuple(dict.fromkeys((*usual.guessed, *own))))
 
 
 def _plainly(name: str) -> str:
@@ -154,6 +150,24 @@ def complete_made(
     made = [key for key in KEYS if any(key in record for record in records)]
     paths = {key: key for key in made if key not in gone} | dict(given)
     return complete(paths, slices, records, source, elsewhere, settled=made)
+
+
+def with_other_columns(records: Iterable[Mapping[str, Any]], paths: Collection[str]) -> Iterator[Mapping[str, Any]]:
+    """The records with a column, or something at one of these paths, that no record before them has.
+
+    >>> list(with_other_columns([{"a": 1}, {"a": 2}, {"a": {"b": 1}}, {"c": 1}], ["a.b"]))
+    [{'a': 1}, {'a': {'b': 1}}, {'c': 1}]
+    """
+    names, wanted = set[str](), set(paths)
+    for record in records:
+        if found := {path for path in wanted if value(record, path) is not None}:
+            wanted -= found
+        elif record.keys() <= names:
+            continue
+        if len(names) > _MOST_COLUMNS:
+            return
+        names |= record.keys()
+        yield record
 
 
 def lookup(record: Mapping[str, Any], path: str) -> Any:

@@ -5,35 +5,38 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.frame import Key
 from answerkey.metrics_core.sample import Sample, content_hash
 from answerkey.metrics_core.text import is_blank
 from answerkey.tasks.load.columns import (
     ColumnMap,
-    Key,
     as_text,
     clean,
+    columns_in,
     complete,
     complete_made,
     repeat_of,
     suggested,
     text_at,
     value,
+    with_other_columns,
 )
 from answerkey.tasks.load.formats.format import Format, Record
 from answerkey.tasks.load.formats.registry import AS_IT_STANDS, PLAIN, Reading, Seen, read_as
+from answerkey.tasks.load.plain import stem_of
 from answerkey.tasks.load.references import Known, Reference, ReferenceTable, sample_fields
 from answerkey.tasks.load.remote import without_secrets
-from answerkey.tasks.load.sources import Contents, Raw, fixed_part, read
+from answerkey.tasks.load.sources import Contents, Raw, fixed_part, listed, quick_to_look_into, read, several
 from answerkey.tasks.warehouse.store import parquet_writer
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
 
 LOOK_AHEAD = 100
@@ -43,6 +46,8 @@ STAGED, REJECTS = "staged.parquet", "rejects.parquet"
 """The files with the rows that could be read, and with those that could not, in the folder of a run."""
 
 _BATCH = 5_000
+_SHAPES = 1_000
+"""Sets of columns that are kept in memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +61,8 @@ class Source:
     paths: Mapping[Key, str] = field(default_factory=dict)
     reference_paths: Mapping[Key, str] = field(default_factory=dict)
     slices: tuple[str, ...] = ()
+    encoding: str = ""
+    """Of files of text; empty: it is found out."""
     format: str = ""
     """Of the answers: the name of one of `FORMATS`; empty: as they are recognised."""
 
@@ -85,7 +92,11 @@ def dataset_name(source: Source) -> str:
     Raises:
         UserError: the name has characters that report ids cannot hold.
     """
-    name = source.dataset or re.sub(r"[^\w.-]+", "-", _stem(source.references or source.answers)).strip("-") or "data"
+    given = source.references or source.answers
+    if not source.dataset and len(several(given)) > 1:
+        raise UserError(f"{_name(given)}: name the data set of several files with --dataset")
+    # What a file is called may hold blanks, which report ids cannot.
+    name = source.dataset or re.sub(r"[^\w.-]+", "-", _stem(given)).strip("-") or "data"
     if not re.fullmatch(r"[\w.-]+", name):
         raise UserError(f"--dataset {name!r}: use letters, digits, dots, dashes and underscores")
     return name
@@ -102,21 +113,47 @@ def load(source: Source, out: Path) -> Loaded:
     notes: list[str] = []
     answers, references = Contents(), Contents()
     known = _load_references(source, out, references, notes)
-    reading, raws = read_as(read(source.answers, out, answers), source.answers, source.chosen)
+    reading, raws = read_as(read(source.answers, out, answers, source.encoding), source.answers, source.chosen)
     seen = Seen()
     rows = reading.rows(raws, seen)
     head = first_rows(rows, source.answers)
-    stager = stager_of(source, head, notes, known, reading)
+    again = partial(read, source.answers, out / "again", encoding=source.encoding)
+    stager = stager_of(source, head, notes, known, reading, lambda: reading.rows(again()))
     staged, rejects = out / STAGED, out / REJECTS
     n_rows = stage_rows(itertools.chain(head, rows), stager, staged, rejects)
     if reading.convert:
         notes.insert(0, recognised(source, reading.format, seen))
+    notes += [*references.notes(), *answers.notes()]
     contents = {"answers": answers.about()}
     if known:
         known.close()
         contents["references"] = references.about()
     joined = str(known.file) if known else None
     return Loaded(dataset, str(staged), str(rejects), joined, n_rows, tuple(notes), contents)
+
+
+def check_columns(source: Source, work: Path) -> None:
+    """Find out before anything is loaded whether needed columns are there, as far as that is quick to see.
+
+    That is so for files on this machine whose first rows can be read without the others.
+
+    Raises:
+        UserError: as `load`.
+    """
+    given = [source.answers, *filter(None, [source.references])]
+    if not all(map(quick_to_look_into, given)):
+        return
+    known = _load_references(source, work, Contents(), [], LOOK_AHEAD) if source.references else None
+    try:
+        reading, raws = read_as(read(source.answers, work, encoding=source.encoding), source.answers, source.chosen)
+        head = first_rows(reading.rows(raws), source.answers)
+        # A slice may be in any of the references.
+        asked = replace(source, slices=()) if known else source
+        again = partial(read, source.answers, work, encoding=source.encoding)
+        stager_of(asked, head, [], known, reading, lambda: reading.rows(again()))
+    finally:
+        if known:
+            known.close()
 
 
 def recognised(source: Source, format: Format, seen: Seen | None = None) -> str:
@@ -135,44 +172,36 @@ def stager_of(
     notes: list[str],
     known: ReferenceTable | None = None,
     reading: Reading = AS_IT_STANDS,
+    rows: Callable[[], Iterator[Raw]] = lambda: iter(()),
 ) -> Stager:
     """What turns the rows of a source, of which `head` are the first ones, into staged rows; adds to the `notes`.
+
+    `rows` gives all rows again, for columns that are missing in the first ones.
 
     Raises:
         UserError: a needed column is in none of the rows.
     """
-    sliced, records = known.sliced if known else set(), records_of(head)
-    fill_in = complete_made if reading.convert else complete
-    columns = fill_in(source.paths, source.slices, records, source.answers, sliced)
-    _require(columns, records, source, known is not None, reading.format)
+    try:
+        columns = _columns_of(source, records_of(head), known, reading)
+    except UserError:
+        later = (raw.record for raw in rows() if raw.record is not None)
+        records = with_other_columns(later, {*source.paths.values(), *source.slices})
+        columns = _columns_of(source, [*records_of(head), *records], known, reading)
     if columns.guessed:
         notes.append(f"{_name(source.answers)}: columns recognised by name: {columns.description}")
-    release = source.release or _default_release(source, columns, notes)
+    default_release = "" if source.release else _default_release(source, columns, notes)
     if "id" not in columns.paths:
         notes.append(f"{_name(source.answers)}: no id column; a hash of question and references serves as the id")
-    return Stager(columns, release, known)
+    return Stager(columns, source.release, known, default_release, own_columns=not reading.convert)
 
 
-def frame_source(frame: pd.DataFrame, folder: Path, name: str = "answers") -> str:
-    """Write a pandas DataFrame where a `Source` can name it, and return the path. The index is left out.
-
-    As JSON Lines: a column of a frame may hold lists in some rows and texts in others. NaN, None, NaT and NA
-    become null.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    file = folder / f"{name}.jsonl"
-    columns = [str(column) for column in frame.columns]
-    with file.open("w", encoding="utf-8") as out:
-        for start in range(0, len(frame), _BATCH):
-            batch = frame.iloc[start : start + _BATCH].astype(object)
-            for row in batch.where(batch.notna(), None).itertuples(index=False, name=None):
-                out.write(json.dumps(dict(zip(columns, row, strict=True)), default=_plain) + "\n")
-    return str(file)
-
-
-def _plain(cell: Any) -> Any:
-    """A cell that JSON does not know: an array as a list, anything else as Python prints it."""
-    return cell.tolist() if hasattr(cell, "tolist") else str(cell)
+def _columns_of(
+    source: Source, records: Sequence[Mapping[str, Any]], known: ReferenceTable | None, reading: Reading
+) -> ColumnMap:
+    fill_in = complete_made if reading.convert else complete
+    columns = fill_in(source.paths, source.slices, records, _shown(source.answers), known.sliced if known else ())
+    _require(columns, records, source, known is not None, reading.format)
+    return columns
 
 
 def first_rows(rows: Iterator[Raw], source: str) -> list[Raw]:
@@ -183,10 +212,9 @@ def first_rows(rows: Iterator[Raw], source: str) -> list[Raw]:
     """
     head = list(itertools.islice(rows, LOOK_AHEAD))
     if not head:
-        raise UserError(f"{without_secrets(source)}: no rows; it needs at least one")
+        raise UserError(f"{_shown(source)}: no rows; it needs at least one")
     if not records_of(head):
-        shown = without_secrets(source)
-        raise UserError(f"{shown}: none of the first {len(head)} rows can be read: {head[0].error}")
+        raise UserError(f"{_shown(source)}: none of the first {len(head)} rows can be read: {head[0].error}")
     return head
 
 
@@ -203,11 +231,11 @@ def _stem(source: str) -> str:
     """
     file = source.split("::", maxsplit=1)[0]
     file = fixed_part(file) or file
-    return Path(file.split("?", maxsplit=1)[0]).stem
+    return stem_of(file.split("?", maxsplit=1)[0])
 
 
 def _name(source: str) -> str:
-    return source.rsplit("/", 1)[-1]
+    return listed([one.rstrip("/").rsplit("/", 1)[-1] for one in several(source)])
 
 
 _WITHOUT: Mapping[Key, str] = {
@@ -228,27 +256,43 @@ def _require(columns: ColumnMap, records: Sequence[Record], source: Source, join
                 raise UserError(f"{_name(source.answers)}: {format.title} without {_WITHOUT[key]}")
             names, best = suggested(key, records, list(columns.paths.values()))
             raise UserError(
-                f"{source.answers}: no column for {key} was recognised among {names}; name it with --map {key}={best}"
-                + (" or give --references FILE" if key == "references" else "")
+                f"{_shown(source.answers)}: no column for {key} was recognised among {names}; "
+                f"name it with --map {key}={best}" + (" or give --references FILE" if key == "references" else "")
             )
     if joined and "id" not in columns.paths:
-        raise UserError(f"{source.answers}: --references are joined by id; name the column with --map id=COLUMN")
+        raise UserError(
+            f"{_shown(source.answers)}: --references are joined by id; name the column with --map id=COLUMN; the "
+            f"columns are {', '.join(dict.fromkeys(name for record in records for name in record))}"
+        )
+
+
+def _shown(source: str) -> str:
+    """What messages call a source."""
+    return without_secrets(listed(several(source)))
 
 
 def _default_release(source: Source, columns: ColumnMap, notes: list[str]) -> str:
     if "release" in columns.paths:
         return ""
+    if len(several(source.answers)) > 1:
+        raise UserError(
+            f"{_name(source.answers)}: no column says which release answered; name it with --release, or evaluate the "
+            "files of each release on their own"
+        )
     name = _stem(source.answers)
     notes.append(f"no release column and no --release: the release is called {name!r} after the file")
     return name
 
 
-def _load_references(source: Source, out: Path, contents: Contents, notes: list[str]) -> ReferenceTable | None:
+def _load_references(
+    source: Source, out: Path, contents: Contents, notes: list[str], most: int | None = None
+) -> ReferenceTable | None:
+    """The references in a file of their own, at most so many; None where they are beside the answers."""
     import pyarrow as pa
 
     if source.references is None:
         return None
-    reading, raws = read_as(read(source.references, out, contents), source.references)
+    reading, raws = read_as(read(source.references, out, contents, source.encoding), source.references)
     rows = reading.rows(raws)
     head = first_rows(rows, source.references)
     fill_in = complete_made if reading.convert else complete
@@ -259,10 +303,11 @@ def _load_references(source: Source, out: Path, contents: Contents, notes: list[
         if key not in columns.paths:
             names, best = suggested(key, records_of(head), list(columns.paths.values()))
             raise UserError(
-                f"{source.references}: no column for {key} among {names}; name it with --map-references {key}={best}"
+                f"{_shown(source.references)}: no column for {key} among {names}; "
+                f"name it with --map-references {key}={best}"
             )
     notes.append(f"{_name(source.references)}: columns recognised by name: {columns.description}")
-    known, rest = ReferenceTable(out), itertools.chain(head, rows)
+    known, rest = ReferenceTable(out), itertools.islice(itertools.chain(head, rows), most)
     with parquet_writer(known.file, _reference_schema()) as writer:
         while batch := list(itertools.islice(rest, _BATCH)):
             added = (known.add(Reference.of(raw, columns, source.references), raw, source.references) for raw in batch)
@@ -304,6 +349,12 @@ class Stager:
     columns: ColumnMap
     release: str
     known: Known | None
+    default_release: str = ""
+    """Of rows that name none."""
+    own_columns: bool = True
+    """Whether a record may have other columns than those before it; the rows that a format makes have not."""
+    _shapes: dict[tuple[str, ...], ColumnMap] = field(default_factory=dict, compare=False, repr=False)
+    """The columns of records, by the names in them."""
 
     def stage(self, raw: Raw) -> dict[str, Any]:
         """The staged row.
@@ -313,14 +364,15 @@ class Stager:
         """
         if raw.record is None:
             raise ValueError(raw.error)
-        record, paths = raw.record, self.columns.paths
-        own = Reference(**sample_fields(record, self.columns))
+        columns = self._columns_in(raw.record)
+        record, paths = raw.record, columns.paths
+        own = Reference(**sample_fields(record, columns))
         reference = self._joined(own)
         if not reference.sample_id and "id" not in paths:
             reference = replace(own, sample_id=content_hash([own.question, own.references]))
         # A references file may hold references only; what was asked then stands beside the answer.
         question = own.question if reference.question is None else reference.question
-        answer = clean(text_at(record, paths, "answer"))
+        answer, release = clean(text_at(record, paths, "answer")), clean(text_at(record, paths, "release"))
         missing = clean(text_at(record, paths, "missing_because")) if is_blank(answer) else None
         missing = None if is_blank(missing) else missing
         context = own.context or reference.context
@@ -331,7 +383,7 @@ class Stager:
         return {
             "row": raw.row,
             "sample_id": reference.sample_id,
-            "release": self.release or clean(text_at(record, paths, "release")),
+            "release": self.release or (self.default_release or None if release is None else release),
             "question": question,
             "answer": answer,
             "missing_because": missing,
@@ -349,6 +401,16 @@ class Stager:
             "sample_key": key if missing is None else content_hash([key, "missing"]),
             "sample_hash": reference.hash,
         }
+
+    def _columns_in(self, record: Mapping[str, Any]) -> ColumnMap:
+        if not self.own_columns:
+            return self.columns
+        names = tuple(record)
+        if (columns := self._shapes.get(names)) is None:
+            if len(self._shapes) >= _SHAPES:
+                self._shapes.clear()
+            columns = self._shapes[names] = columns_in(record, self.columns)
+        return columns
 
     def _joined(self, own: Reference) -> Reference:
         """The row of the references file. An id that it lacks has no references, and validation says so."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import itertools
+import json
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -32,8 +33,8 @@ _MARKS: Mapping[bytes, str] = {
 """By the byte order mark at the start; one of UTF-16 begins one of UTF-32."""
 
 _CODE_PAGES = (
-    "cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "koi8_r", "cp866", "cp932", "euc_jp",
-    "gb18030", "big5", "cp949",
+    "cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "koi8_r", "cp866", "cp932",
+    "euc_jp", "gb18030", "big5", "cp949",
 )  # fmt: skip
 """What programs still write that write no UTF-8."""
 
@@ -48,7 +49,7 @@ _BINARY: Mapping[bytes, tuple[str, str, tuple[str, ...]]] = {
     b"PAR1": ("a Parquet file", "name it .parquet", PARQUET),
     b"ARROW1": ("an Arrow file", "name it .arrow", ARROW),
     b"FEA1": ("a Feather file of version 1, which nothing writes any more", "save it as Parquet", ()),
-    b"PK\x03\x04": ("a zip archive or a workbook", "name a workbook .xlsx, and unpack an archive", EXCEL),
+    b"PK\x03\x04": ("a zip archive or a workbook", "name a workbook .xlsx, and unpack an archive", (*EXCEL, ".eval")),
     b"\xd0\xcf\x11\xe0": (
         "a workbook with a password, or one of Excel 97", "save it as .xlsx without a password", (),
     ),
@@ -70,8 +71,21 @@ def kind_of(name: str) -> str:
     >>> kind_of("answers.JSONL.gz"), kind_of("table.csv"), kind_of("README")
     ('.jsonl', '.csv', '')
     """
+    return _uncompressed(name).suffix.lower()
+
+
+def stem_of(name: str) -> str:
+    """The name of a file without its folder and endings.
+
+    >>> stem_of("data/answers.jsonl.gz"), stem_of("table.csv")
+    ('answers', 'table')
+    """
+    return _uncompressed(name).stem
+
+
+def _uncompressed(name: str) -> Path:
     path = Path(name)
-    return (Path(path.stem) if path.suffix.lower() in COMPRESSED else path).suffix.lower()
+    return path.with_suffix("") if path.suffix.lower() in COMPRESSED else path
 
 
 @contextmanager
@@ -162,7 +176,7 @@ def _found_encoding(file: Path, notes: list[str]) -> str:
     """
     with file.open("rb") as content:
         head = content.read(4096)
-    encoding = next((name for mark, name in _MARKS.items() if head.startswith(mark)), None) or _without_mark(head)
+    encoding = _marked(head)
     if encoding is None:
         sample = _not_utf8(file)
         if not sample or _some_utf8(sample):
@@ -171,8 +185,8 @@ def _found_encoding(file: Path, notes: list[str]) -> str:
         if others:
             raise UserError(
                 f"{file}: the text is not UTF-8, and its encoding cannot be told for sure ({shown(encoding)}, or "
-                f"{', '.join(map(shown, others[:3]))}?); say it with --encoding; --encoding utf-8 puts the rows that do not "
-                "fit into quarantine"
+                f"{', '.join(map(shown, others[:3]))}?); say it with --encoding; --encoding utf-8 puts the rows that "
+                "do not fit into quarantine"
             )
         notes.append(f"read as {shown(encoding)}, which was detected (--encoding says another)")
     else:
@@ -266,3 +280,43 @@ def _decoded(file: Path, encoding: str) -> Iterator[bytes]:
     with file.open("rb") as content:
         for piece in itertools.chain(iter(lambda: content.read(_PIECE), b""), [b""]):
             yield decoder.decode(piece, final=not piece).encode("utf-8", "replace")
+
+
+def with_ending(file: Path) -> Path:
+    """Give a file without an ending that of its kind, as its first bytes tell it; returns its new path.
+
+    Raises:
+        UserError: there is nothing in it, or it is of no kind that can be read.
+    """
+    with file.open("rb") as content:
+        head = content.read(_PIECE)
+    if not head.strip():
+        raise UserError(f"{file.name}: there is nothing in it; it needs at least one row")
+    binary = next((about for magic, about in _BINARY.items() if head.startswith(magic)), None)
+    if binary and not binary[2]:
+        raise UserError(f"{file.name}: this is {binary[0]}; {binary[1]}")
+    text = head.decode(_marked(head) or "utf-8", "replace").lstrip("\ufeff \r\n\t")
+    ending = binary[2][0] if binary else _ending_of(text)
+    if ending in COMPRESSED:
+        unpacked = file.with_name(f"{file.name}-unpacked")
+        packed = file.rename(file.with_name(f"{file.name}{ending}"))
+        with unpacked.open("wb") as out:
+            out.writelines(_decompressed(packed))
+        packed.unlink()
+        return with_ending(unpacked.rename(file))
+    return file.rename(file.with_name(f"{file.name}{ending}"))
+
+
+def _marked(head: bytes) -> str | None:
+    return next((name for mark, name in _MARKS.items() if head.startswith(mark)), None) or _without_mark(head[:4096])
+
+
+def _ending_of(text: str) -> str:
+    if text.startswith("["):
+        return ".json"
+    if not text.startswith("{"):
+        return ".csv"
+    try:
+        return ".jsonl" if isinstance(json.loads(text.split("\n", 1)[0]), dict) else ".json"
+    except ValueError:
+        return ".json"

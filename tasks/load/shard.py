@@ -33,7 +33,6 @@ from answerkey.tasks.load.load import (
 from answerkey.tasks.load.plain import JSON_LINES, PARQUET, kind_of
 from answerkey.tasks.load.remote import S3, URL, first_line, object_size
 from answerkey.tasks.load.sources import (
-    TABLE,
     Contents,
     Raw,
     among_others,
@@ -106,10 +105,10 @@ def shard_bytes(source: Source, most: int) -> int:
     It is cut where it is large, of JSON Lines or Parquet, in files or in S3, and has its references beside the answers.
     """
     answers = source.answers
-    readable = not URL.match(answers) or (S3.match(answers) and os.environ.get("AWS_ACCESS_KEY_ID"))
-    if source.references or TABLE.match(answers) or not readable:
-        return 0
     files = files_of(answers) or [answers]
+    readable = all(not URL.match(one) or (S3.match(one) and os.environ.get("AWS_ACCESS_KEY_ID")) for one in files)
+    if source.references or not readable:
+        return 0
     # Each file becomes a shard at least.
     if len(files) > most or not all(kind_of(file) in (*JSON_LINES, *PARQUET) for file in files):
         return 0
@@ -132,18 +131,19 @@ def cut(source: Source, home: Home, out: Path, size: int) -> Cut:
     """
     out.mkdir(parents=True, exist_ok=True)
     dataset, contents, notes = dataset_name(source), Contents(), list[str]()
-    ranges = list(_ranges(source.answers, home, out, contents, size))
+    ranges = list(_ranges(source, home, out, contents, size))
     every = itertools.chain.from_iterable(_rows(home, rows) for rows in ranges)
     reading, raws = read_as(every, source.answers, source.chosen)
     head = first_rows(reading.rows(raws), source.answers)
-    stager = stager_of(source, head, notes, reading=reading)
+    again = itertools.chain.from_iterable(_rows(home, rows) for rows in ranges)
+    stager = stager_of(source, head, notes, reading=reading, rows=lambda: reading.rows(again))
     if reading.convert:
         notes.insert(0, recognised(source, reading.format))
     shards = []
     for number, rows in enumerate(ranges):
         staged, rejects = (home.shared_name(out / f"{number}-{name}") for name in (STAGED, REJECTS))
         shards.append(SourceShard(home.address, rows, reading, stager, staged, rejects))
-    return Cut(dataset, tuple(shards), tuple(notes), contents)
+    return Cut(dataset, tuple(shards), (*notes, *contents.notes()), contents)
 
 
 def stage_shard(shard: SourceShard) -> str:
@@ -189,12 +189,12 @@ def _is_lines(file: Path) -> bool:
     return file.suffix.lower() in JSON_LINES
 
 
-def _ranges(answers: str, home: Home, out: Path, contents: Contents, size: int) -> Iterator[RowRange]:
+def _ranges(source: Source, home: Home, out: Path, contents: Contents, size: int) -> Iterator[RowRange]:
     """Cut the files of a source into ranges of rows, each a file in the store."""
-    files, last, number = files_of(answers), 0, itertools.count()
-    for file in files or [answers]:
+    files, last, number = files_of(source.answers), 0, itertools.count()
+    for file in files or [source.answers]:
         before_file = last
-        with local(file, out, contents) as here:
+        with local(file, out, contents, source.encoding) as here:
             ranges = _line_ranges(here, size) if _is_lines(here) else _parquet_ranges(here, size, out)
             for before, last_row, write in ranges:
                 last = before_file + last_row

@@ -35,6 +35,7 @@ SUPPORTED = (
     "a URL of one of these, or a folder or pattern of them"
 )
 _BATCH = 2_000
+_QUICK_BYTES = 32 << 20
 _NAMED = 5
 """Files or columns that a message lists."""
 
@@ -70,10 +71,7 @@ class Contents:
 
     def notes(self) -> list[str]:
         """What was assumed about which files, a line each."""
-        return [
-            f"{', '.join(files[:_NAMED])}{f' and {len(files) - _NAMED:,} more' if len(files) > _NAMED else ''}: {what}"
-            for what, files in self.assumed.items()
-        ]
+        return [f"{listed(files)}: {what}" for what, files in self.assumed.items()]
 
     def about(self) -> dict[str, Any]:
         """The number of files, their bytes, and their SHA-256; of several, that of their digests, one a line."""
@@ -97,7 +95,6 @@ def read(source: str, work: Path, contents: Contents | None = None, encoding: st
     Raises:
         UserError: the source is missing, of no known kind, damaged, or not what its ending says.
     """
-    contents = contents or Contents()
     files = files_of(source)
     if files is None:
         yield from _read_one(source, work, contents, encoding)
@@ -125,17 +122,18 @@ def check_there(source: str) -> None:
     Raises:
         UserError: there is no such file, or a folder or a pattern has no file of a known kind.
     """
-    for one in files_of(source) or [source]:
-        if not URL.match(one):
-            place = TABLE.match(one) or SHEET.match(one)
-            _check_file(one, Path(place["file"] if place else one))
+    here = [one for one in several(source) if not URL.match(one)]
+    for one in (file for given in here for file in files_of(given) or [given]):
+        place = TABLE.match(one) or SHEET.match(one)
+        file = place["file"] if place else one
+        _check_file(file, Path(file))
 
 
 def _check_file(shown: str, file: Path) -> None:
     if not file.is_file():
         beside = sorted(one.name for one in file.parent.glob("*") if kind_of(one.name) in _READERS)
-        there = f"{file.parent}/ has {listed(beside)}" if beside else f"give {SUPPORTED}"
-        raise UserError(f"{shown}: there is no such file; {there}")
+        there = f"; in its folder there {'are' if len(beside) > 1 else 'is'} {listed(beside)}" if beside else ""
+        raise UserError(f"{shown}: there is no such file{there}")
     try:
         with file.open("rb"):
             pass
@@ -145,13 +143,24 @@ def _check_file(shown: str, file: Path) -> None:
         raise UserError(f"{shown}: the file is empty; it needs at least one row")
 
 
-def listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str], most: int = _NAMED) -> str:
     """Names for a message, of which there may be many.
 
     >>> listed(["a", "b"]), listed(list("abcdefgh"))
     ('a, b', 'a, b, c, d, e and 3 more')
     """
-    return ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else "")
+    return ", ".join(names[:most]) + (f" and {len(names) - most:,} more" if len(names) > most else "")
+
+
+def quick_to_look_into(source: str) -> bool:
+    """Whether the first rows of a source can be read soon: it is here, and small, or read row by row."""
+    if any(map(URL.match, several(source))):
+        return False
+    first = (files_of(source) or [source])[0]
+    if TABLE.match(first):
+        return True
+    file = Path(sheet["file"] if (sheet := SHEET.match(first)) else first)
+    return file.suffix.lower() in (*JSON_LINES, *PARQUET, *ARROW) or file.stat().st_size <= _QUICK_BYTES
 
 
 def fixed_part(source: str) -> str:
@@ -166,28 +175,29 @@ def fixed_part(source: str) -> str:
     return WILDCARD.split(source, maxsplit=1)[0].rpartition("/")[0]
 
 
+def several(source: str) -> list[str]:
+    """The sources that are given as one, which are one per line."""
+    return [one.strip() for one in source.splitlines() if one.strip()]
+
+
 def files_of(source: str) -> list[str] | None:
     """The files of several sources (one per line), a pattern or a folder, each sorted by name; None of a single one.
 
     Raises:
         UserError: a folder or a pattern has no file of a known kind.
     """
-    if "\n" in source:
-        given = [one.strip() for one in source.splitlines() if one.strip()]
+    if len(given := several(source)) > 1:
         return [file for one in given for file in files_of(one) or [one]]
     if TABLE.match(source) or SHEET.match(source):
         return None
-    if place := S3.match(source):
-        if not source.endswith("/") and not WILDCARD.search(source):
-            return None
+    place, pattern = S3.match(source), WILDCARD.search(source) is not None
+    if place and (pattern or source.endswith("/")):
         found = objects(place["bucket"], place["name"])
-    elif URL.match(source):
-        return None
-    elif Path(source).is_dir():
+    elif not URL.match(source) and Path(source).is_dir():
         if (dataset := dataset_files(Path(source))) is not None:
             return dataset
         found = [str(path) for path in Path(source).rglob("*") if path.is_file()]
-    elif Path(source).is_file() or not WILDCARD.search(source):
+    elif URL.match(source) or not pattern or Path(source).is_file():
         return None
     else:
         found = [name for name in glob.glob(source, recursive=True) if Path(name).is_file()]
@@ -204,9 +214,9 @@ def columns_of_path(name: str) -> dict[str, str | None]:
     return {column: None if value == _HIVE_NULL else unquote(value) for column, value in pairs}
 
 
-def _read_one(source: str, work: Path, contents: Contents, encoding: str) -> Iterator[Raw]:
+def _read_one(source: str, work: Path, contents: Contents | None, encoding: str) -> Iterator[Raw]:
     if table := TABLE.match(source):
-        if (file := Path(table["file"])).is_file():
+        if (file := Path(table["file"])).is_file() and contents is not None:
             contents.add(file)
         yield from _read_table(file, table["table"])
         return
@@ -219,7 +229,7 @@ def _read_one(source: str, work: Path, contents: Contents, encoding: str) -> Ite
 
 
 @contextmanager
-def local(source: str, work: Path, contents: Contents, encoding: str = "") -> Iterator[Path]:
+def local(source: str, work: Path, contents: Contents | None, encoding: str = "") -> Iterator[Path]:
     """A file of a source at a path of this machine, decompressed and in UTF-8.
 
     Raises:
@@ -233,10 +243,12 @@ def local(source: str, work: Path, contents: Contents, encoding: str = "") -> It
     try:
         file = copy = download(source, work) if URL.match(source) else Path(source)
         _check_file(shown, file)
-        contents.add(file)
+        if contents is not None:
+            contents.add(file)
         with plain(file, work, encoding, notes) as readable:
-            for what in notes:
-                contents.assumed.setdefault(what, []).append(Path(name).name)
+            if contents is not None:
+                for what in notes:
+                    contents.assumed.setdefault(what, []).append(Path(name).name)
             yield readable
     except UserError as error:
         raise UserError(str(error).replace(str(copy), shown)) from error

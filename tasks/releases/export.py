@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.load.columns import Key
+from answerkey.metrics_core.frame import Key
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.load.references import Reference
 from answerkey.tasks.warehouse.home import Home

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.frame import Key
 from answerkey.metrics_core.llm.generate import placeholders
 from answerkey.metrics_core.text import is_blank
 from answerkey.tasks.load.columns import (
     ColumnMap,
-    Key,
     as_text,
     clean,
     complete,

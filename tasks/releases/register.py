@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.frame import Key
 from answerkey.metrics_core.sample import content_hash
-from answerkey.tasks.load.columns import Key, complete, complete_made, parse_map
+from answerkey.tasks.load.columns import complete, complete_made, parse_map
 from answerkey.tasks.load.formats.registry import read_as
 from answerkey.tasks.load.load import LOOK_AHEAD, Source, dataset_name, load, records_of
 from answerkey.tasks.load.sources import read

@@ -31,13 +31,16 @@ def test_an_unknown_argument_exits_with_2(bare_cli: Cli) -> None:
     assert line == "answerkey: --metrix: there is no such option; did you mean --metrics?"
 
 
+NO_FILE = "there is no such file; in its folder there is constraints.txt"
+
+
 def test_a_missing_file_is_named(bare_cli: Cli) -> None:
-    assert refused(bare_cli("evaluate", "nowhere.csv")) == "answerkey: nowhere.csv: there is no such file"
+    assert refused(bare_cli("evaluate", "nowhere.csv")) == f"answerkey: nowhere.csv: {NO_FILE}"
 
 
 def test_a_missing_references_file_is_named(bare_cli: Cli, answers: Path) -> None:
     line = refused(bare_cli("evaluate", answers, "--references", "gone.jsonl"))
-    assert line == "answerkey: gone.jsonl: there is no such file"
+    assert line == f"answerkey: gone.jsonl: {NO_FILE}"
 
 
 @pytest.mark.parametrize(
@@ -47,7 +50,7 @@ def test_a_missing_references_file_is_named(bare_cli: Cli, answers: Path) -> Non
         (
             ["--map", "idx=a"],
             "--map idx=a: 'idx' is not a key; choose from id, question, answer, references, facts, context, "
-            "release, label, cluster, missing_because, repeat, finish_reason",
+            "release, label, cluster, missing_because, repeat, finish_reason, incorrect_references",
         ),
         (["--map", "id"], "--map id: write KEY=PATH, for instance id=meta.question_id"),
         (

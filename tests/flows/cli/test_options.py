@@ -58,9 +58,9 @@ def test_files_folders_and_patterns_are_there_and_hold_from_any_folder(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "answers").mkdir()
-    with pytest.raises(UserError, match=r"answers: no file of a known kind is there"):
+    with pytest.raises(UserError, match=r"answers: there is no file; give CSV"):
         with_files(Data(answers="answers"))
-    (tmp_path / "answers" / "a.jsonl").touch()
+    (tmp_path / "answers" / "a.jsonl").write_text("{}")
     for source in ("answers", "answers/*.jsonl", "answers/a.jsonl"):
         assert with_files(Data(answers=source)).answers == str(tmp_path / source)
     for source in ("https://example.org/a.csv", "s3://bucket/release=*/", "s3://bucket/a.duckdb::answers"):

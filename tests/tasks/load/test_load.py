@@ -1,5 +1,6 @@
 """Any source becomes the same staged rows: texts cleaned, references joined by id, keys computed."""
 
+import importlib
 import json
 import random
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import Sample, content_hash
-from answerkey.tasks.load.load import Source, dataset_name, frame_source, load
+from answerkey.tasks.load.frame import frame_source
+from answerkey.tasks.load.load import Source, dataset_name, load
 from answerkey.tasks.reports.commit import Committed, commit
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.staging_help import Row, jsonl, query, rows_of, run, stage
@@ -133,7 +135,7 @@ def test_a_hole_in_the_references_file_stops(tmp_path: Path, line: str, message:
         (
             [{"answer": "x"}],
             {"references": "questions.jsonl"},
-            "--references are joined by id; name the column with --map id=COLUMN",
+            "--references are joined by id; name the column with --map id=COLUMN; the columns are answer",
         ),
     ],
 )
@@ -389,3 +391,60 @@ def test_a_column_called_context_that_is_something_else_is_left_alone_unless_it_
     loaded = stage(tmp_path, [row], paths={"context": "context"})
     [rejected] = rows_of(loaded.rejects)
     assert rejected["reason"] == "context (context) is an object with title, text; map a path into it"
+
+
+def test_columns_that_first_appear_late_are_found(tmp_path: Path) -> None:
+    early = [{"id": n, "response": "x", "ground_truth": "x"} for n in range(3_000)]
+    late = [
+        {
+            "id": 3_000,
+            "response": 7,
+            "ground_truth": ["x", "y"],
+            "ok": True,
+            "meta": {"lang": "fr"},
+            "contexts": ["c"],
+        },
+        {"id": "3001", "output": "z", "reference": "x", "model": "other"},
+    ]
+    loaded = stage(tmp_path, early + late, paths={"label": "ok"}, slices=("meta.lang",), release="r")
+    rows = rows_of(loaded.staged)
+    assert [(row["answer"], row["references"], row["label"]) for row in rows[2_999:]] == [
+        ("x", ["x"], None), ("7", ["x", "y"], "true"), ("z", ["x"], None),
+    ]  # fmt: skip
+    assert rows[3_000]["slices"] == [("meta.lang", "fr")] and rows[3_000]["context"] == ["c"]
+    loaded = stage(tmp_path, early + late)
+    assert [row["release"] for row in rows_of(loaded.staged)[2_999:]] == ["answers", "answers", "other"]
+    loaded = stage(tmp_path, [{"id": 1}] * 200 + late[1:])
+    assert [(row["answer"], row["release"]) for row in rows_of(loaded.staged)[199:]] == [(None, None), ("z", "other")]
+    with pytest.raises(UserError) as error:
+        stage(tmp_path, early + late, paths={"label": "right"})
+    assert str(error.value) == (
+        f"{tmp_path}/answers.jsonl: no column 'right' (for label); the columns are contexts, ground_truth, id, "
+        "meta, model, ok, output, reference, response"
+    )
+
+
+def test_files_of_two_tools_are_read_by_the_columns_that_each_has(tmp_path: Path) -> None:
+    one = jsonl(tmp_path / "a.jsonl", [{"id": 1, "response": "x", "reference": "X"}])
+    other = jsonl(tmp_path / "b.jsonl", [{"id": 2, "output": "y", "expected_output": "Y"}])
+    loaded = load(Source(f"{one}\n{other}", dataset="d", release="r"), tmp_path / "staged")
+    assert [(row["row"], row["answer"], row["references"]) for row in rows_of(loaded.staged)] == [
+        (1, "x", ["X"]), (2, "y", ["Y"]),
+    ]  # fmt: skip
+    with pytest.raises(UserError, match=r"^a\.jsonl, b\.jsonl: name the data set of several files with --dataset$"):
+        load(Source(f"{one}\n{other}", release="r"), tmp_path / "staged")
+    with pytest.raises(UserError, match=r"^a\.jsonl, b\.jsonl: no column says which release answered; name it with"):
+        load(Source(f"{one}\n{other}", dataset="d"), tmp_path / "staged")
+
+
+@pytest.mark.parametrize("library", ["pandas", "pyarrow", "polars"])
+def test_frames_of_each_library_are_sources(tmp_path: Path, library: str) -> None:
+    columns = {"id": [1, 2], "answer": ["é", None], "reference": [["a", "b"], ["c"]]}
+    module = importlib.import_module(library)
+    frame = module.table(columns) if library == "pyarrow" else module.DataFrame(columns)
+    loaded = load(Source(frame_source(frame, tmp_path / "frames")), tmp_path / "staged")
+    assert [(row["sample_id"], row["answer"], row["references"]) for row in rows_of(loaded.staged)] == [
+        ("1", "é", ["a", "b"]), ("2", None, ["c"]),
+    ]  # fmt: skip
+    with pytest.raises(UserError, match=r"^a data frame is needed \(of pandas, polars or Arrow\), not dict$"):
+        frame_source(columns, tmp_path / "frames")

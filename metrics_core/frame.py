@@ -1,0 +1,121 @@
+"""Data frames as rows: those of pandas, and whatever offers its data to Arrow (polars, PyArrow, DuckDB)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.sample import Sample
+
+_BATCH = 5_000
+Key = Literal[
+    "id", "question", "answer", "references", "facts", "context", "release", "label", "cluster", "missing_because",
+    "repeat", "finish_reason", "incorrect_references",
+]  # fmt: skip
+
+# The names that ragas, DeepEval, continuous-eval, Opik, Langfuse and common data sets give their columns,
+# the most telling first. A label is never guessed: a column called "label" may mean anything.
+USUAL_NAMES: Mapping[Key, tuple[str, ...]] = {
+    "id": ("id", "sample_id", "question_id", "qid", "example_id", "item_id", "dataset_item_id", "datasetItemId"),
+    "question": ("question", "user_input", "input", "query", "prompt"),
+    "answer": ("answer", "response", "actual_output", "output", "prediction", "generated_answer", "completion"),
+    "references": (
+        "references", "reference", "ground_truths", "ground_truth_answers", "ground_truth", "expected_output",
+        "expectedOutput", "expected_answer", "reference_answer", "reference_answers", "gold_answers", "gold_answer",
+    ),
+    "facts": ("facts", "reference_facts", "reference_answer_facts"),
+    "context": ("retrieved_contexts", "retrieval_context", "retrieved_context", "contexts", "context"),
+    "release": ("release", "model", "model_name", "model_version"),
+    "cluster": ("cluster", "cluster_id"),
+    "missing_because": ("missing_because",),
+    "repeat": ("repeat",),
+    "finish_reason": ("finish_reason",),
+    "incorrect_references": (
+        "incorrect_references", "incorrect_answers", "wrong_references", "wrong_answers", "known_wrong_answers",
+        "bad_answers", "negative_references", "Incorrect Answers",
+    ),
+}  # fmt: skip
+_LISTS: tuple[Key, ...] = ("references", "facts", "context", "incorrect_references")
+_FIELDS: tuple[Key, ...] = ("id", "answer", "question", "cluster", *_LISTS)
+
+
+def samples(frame: Any) -> list[Sample] | None:
+    """The rows of a data frame as samples; None of anything else.
+
+    Columns are recognised by the names in `USUAL_NAMES`. A row without an id has its number, from 0.
+
+    Raises:
+        UserError: there is no column for the answer or the references, or a cell is of another type.
+
+    >>> import pyarrow as pa
+    >>> samples(pa.table({"response": ["It is Paris."], "reference": ["Paris"]}))[0].references
+    ('Paris',)
+    """
+    rows = records(frame)
+    if rows is None:
+        return None
+    there = [str(name) for name in (frame.schema.names if hasattr(frame, "to_batches") else frame.columns)]
+    columns = {field: next((name for name in USUAL_NAMES[field] if name in there), "") for field in _FIELDS}
+    for field in ("answer", "references"):
+        if not columns[field]:
+            names = ", ".join(USUAL_NAMES[field])
+            raise UserError(f"the data frame has no column for {field} ({names}); it has {', '.join(there)}")
+    return [_sample(number, row, columns) for number, row in enumerate(rows)]
+
+
+def _sample(number: int, row: Mapping[str, Any], columns: Mapping[Key, str]) -> Sample:
+    texts: dict[str, Any] = {"sample_id": str(number), "answer": None}
+    for field, name in columns.items():
+        value = row.get(name)
+        if value is None:
+            continue
+        if field in _LISTS:
+            items = [value] if isinstance(value, str | int | float) else list(value)
+            texts[field] = [_text(item, name, number) for item in items if item is not None]
+        else:
+            texts["sample_id" if field == "id" else field] = _text(value, name, number)
+    return Sample(**texts)
+
+
+def _text(value: Any, column: str, number: int) -> str:
+    if isinstance(value, bool | int | float):
+        return str(value)
+    if not isinstance(value, str):
+        raise UserError(f"row {number} of the data frame: {column} has a {type(value).__name__}, not a text")
+    return value
+
+
+def records(frame: Any) -> Iterator[dict[str, Any]] | None:
+    """The rows of a data frame, with None where it has nothing; None of what is no data frame.
+
+    Raises:
+        UserError: two columns have one name.
+    """
+    if hasattr(frame, "iloc") and hasattr(frame, "columns"):
+        return _of_pandas(frame, _distinct(frame.columns))
+    if hasattr(frame, "__arrow_c_stream__") and hasattr(frame, "columns"):
+        return _of_arrow(frame)
+    return None
+
+
+def _of_pandas(frame: Any, columns: list[str]) -> Iterator[dict[str, Any]]:
+    for start in range(0, len(frame), _BATCH):
+        batch = frame.iloc[start : start + _BATCH].astype(object)
+        for row in batch.where(batch.notna(), None).itertuples(index=False, name=None):
+            yield dict(zip(columns, row, strict=True))
+
+
+def _of_arrow(frame: Any) -> Iterator[dict[str, Any]]:
+    import pyarrow as pa
+
+    reader = pa.RecordBatchReader.from_stream(frame)
+    _distinct(reader.schema.names)
+    return (row for batch in reader for row in batch.to_pylist())
+
+
+def _distinct(columns: Any) -> list[str]:
+    names = [str(column) for column in columns]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise UserError(f"the data frame has several columns called {', '.join(twice)}; rename all but one")
+    return names

@@ -1,0 +1,69 @@
+"""Data frames are scored as samples are."""
+
+import importlib
+import re
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from answerkey import Sample, evaluate
+from answerkey.metrics_core.errors import UserError
+
+COLUMNS = {
+    "id": ["q1", "q2", None],
+    "response": ["It is Paris.", None, "7"],
+    "ground_truth": [["Paris", "the city of Paris"], ["x"], ["7"]],
+}
+SAMPLES = [
+    Sample("q1", "It is Paris.", ["Paris", "the city of Paris"]),
+    Sample("q2", None, ["x"]),
+    Sample("2", "7", ["7"]),
+]
+
+
+@pytest.mark.parametrize("library", ["pandas", "pyarrow", "polars"])
+def test_a_frame_of_any_library(library: str) -> None:
+    module = importlib.import_module(library)
+    frame = module.table(COLUMNS) if library == "pyarrow" else module.DataFrame(COLUMNS)
+    assert evaluate(frame, ["contains", "token_overlap"]) == evaluate(SAMPLES, ["contains", "token_overlap"])
+
+
+def test_numbers_are_texts_and_a_text_is_one_reference() -> None:
+    frame = pd.DataFrame({"answer": [7, 8], "reference": ["7", None]})
+    made = evaluate(frame, ["exact_match"])
+    assert [(m.sample_id, m.status) for m in made] == [("0", "scored"), ("1", "undefined")]
+
+
+@pytest.mark.parametrize(
+    ("given", "metrics", "message"),
+    [
+        (
+            pd.DataFrame({"a": [1], "reference": ["x"]}), ["contains"],
+            r"the data frame has no column for answer \(answer, .+\); it has a, reference",
+        ),
+        (
+            pd.DataFrame([[1, 2]], columns=["x", "x"]), ["contains"],
+            r"the data frame has several columns called x; rename all but one",
+        ),
+        (
+            pd.DataFrame({"answer": [{"a": 1}], "reference": ["x"]}), ["contains"],
+            r"row 0 of the data frame: answer has a dict, not a text",
+        ),
+        (SAMPLES, "contains", r"metrics is the text 'contains'; give a list: metrics=\['contains'\]"),
+        (SAMPLES[0], ["contains"], r"a single sample; give a list of samples, or a data frame"),
+        ([{"answer": "x"}], ["contains"], r"to be scored: samples, or a data frame, not dict; see answerkey\.Sample"),
+        (7, ["contains"], r"to be scored: samples, or a data frame, not int; see answerkey\.Sample"),
+    ],
+)  # fmt: skip
+def test_the_usual_mistakes(given: Any, metrics: Any, message: str) -> None:
+    with pytest.raises(UserError) as error:
+        evaluate(given, metrics)
+    assert re.fullmatch(message, str(error.value)), str(error.value)
+
+
+def test_a_function_is_a_metric() -> None:
+    def length(answer: str, references: list[str]) -> float:
+        return min(len(answer) / 100, 1.0)
+
+    assert [m.status for m in evaluate(pd.DataFrame(COLUMNS).head(1), [length])] == ["scored"]
