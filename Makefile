@@ -69,8 +69,9 @@ train-matcher: $(DEV) ## train the offline matcher on ../shared/data and write i
 	@$(BIN)/python benchmarks/train_matcher.py --write $(ARGS)
 
 .PHONY: cli-reference
-cli-reference: $(RUNTIME) ## write docs/cli.md from the commands
+cli-reference: $(RUNTIME) ## write docs/cli.md from the commands, and docs/schema.md from the tables
 	@$(BIN)/python docs/make_cli.py
+	@$(BIN)/python docs/make_schema.py
 
 .PHONY: setup
 setup: $(DEV) ## install everything into .venv (the other targets do it by themselves)

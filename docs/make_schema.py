@@ -1,0 +1,53 @@
+"""Writes docs/schema.md from the comments in tasks/warehouse/schema.sql: `make cli-reference`."""
+
+from pathlib import Path
+
+from answerkey.tasks.warehouse.migrate import VERSION
+from answerkey.tasks.warehouse.schema import Relation, definitions, relations
+from answerkey.tasks.warehouse.warehouse import session
+
+FILE = Path(__file__).with_name("schema.md")
+_HEAD = """# Tables and views of the warehouse
+
+Version {version}. The same texts are in the database: `SELECT table_name, column_name, comment FROM duckdb_columns()`.
+How to read it is in [Reports and the warehouse](reports.md#the-warehouse). Analysts mostly need the views, and
+`report_metrics` is the one to begin with.
+
+"""
+
+
+def reference() -> str:
+    """The page: views first, then tables, with all columns."""
+    with session() as connection:
+        connection.execute(definitions(constraints=True))
+        kinds: dict[str, dict[str, str]] = {}
+        query = (
+            "SELECT table_name, column_name, data_type FROM duckdb_columns() WHERE NOT internal ORDER BY column_index"
+        )
+        for name, column, kind in connection.execute(query).fetchall():
+            kinds.setdefault(name, {})[column] = kind
+    views = [relation for relation in relations().values() if relation.is_view]
+    tables = [relation for relation in relations().values() if not relation.is_view]
+    parts = [_HEAD.format(version=VERSION), "## Views\n\n", *(_section(one, kinds[one.name]) for one in views)]
+    parts += ["## Tables\n\n", *(_section(one, kinds[one.name]) for one in tables)]
+    return "".join(parts) + "<!-- Made by docs/make_schema.py; do not edit. -->\n"
+
+
+def _section(relation: Relation, kinds: dict[str, str]) -> str:
+    lines = [f"### {relation.name}\n\n{_plain(relation.comment)}\n"]
+    if relation.key:
+        by = "DuckDB (not on a lake) and" if relation.keeps_key else ""
+        lines.append(
+            f"Key: {', '.join(f'`{column}`' for column in relation.key)}, tested by {by} `answerkey verify`.\n"
+        )
+    lines.append("| column | type | what it is |\n|---|---|---|")
+    lines += [f"| `{column}` | {kind} | {_plain(relation.columns[column])} |" for column, kind in kinds.items()]
+    return "\n".join(lines).replace("by  `", "by `") + "\n\n"
+
+
+def _plain(comment: str) -> str:
+    return comment.replace("|", "\\|").replace("<", "&lt;")
+
+
+if __name__ == "__main__":
+    FILE.write_text(reference(), encoding="utf-8")
