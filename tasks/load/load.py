@@ -162,7 +162,9 @@ def recognised(source: Source, format: Format, seen: Seen | None = None) -> str:
     if seen is None:
         return what
     n = len(seen.releases)
-    releases = f" ({n:,} {format.releases if n > 1 else format.releases[:-1]}: releases)" if format.releases else ""
+    releases = (
+        f" ({n:,} {format.releases if n > 1 else format.releases[:-1]}: releases)" if format.releases and n else ""
+    )
     return f"{what}{releases}, {seen.n_rows:,} answers"
 
 

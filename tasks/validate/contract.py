@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -160,6 +161,10 @@ def row_rules(contract: Contract) -> tuple[RowExpectation, ...]:
         *lengths,
         RowExpectation("encoding", "critical", "damaged", "no text holds broken characters",
              "with broken characters (U+FFFD or control characters)", reason=_damaged),
+        RowExpectation("error_page", "critical", "failed_call", "no answer is the text of an error",
+             "with the text of an error in place of an answer", reason=_error_text),
+        RowExpectation("truncated_answer", "critical", "cut", "no answer was cut off",
+             "whose answer was cut off", reason=_cut_off),
         RowExpectation("label_boolean", "critical", "label_odd", "every label can be read as true or false",
              "with a label that is neither true nor false", reason=_odd_label),
         *([] if contract.require_references else [_REFERENCES_OPTIONAL]),
@@ -182,6 +187,16 @@ def _length(what: str, field: str, limit: int) -> RowExpectation:
 
 def _fixed(reason: str) -> Reason:
     return lambda row, marks: reason
+
+
+def _error_text(row: Row, marks: Marks) -> str:
+    return f"the answer is the text of an error: {textwrap.shorten(str(row['answer']), 80, placeholder='...')}"
+
+
+def _cut_off(row: Row, marks: Marks) -> str:
+    if row["finish_reason"]:
+        return f"the model stopped at its limit of tokens (finish_reason {row['finish_reason']!r})"
+    return "the answer ends with a mark that it was cut off"
 
 
 def _repeated(row: Row, marks: Marks) -> str:
@@ -261,10 +276,12 @@ _REFERENCES_OPTIONAL = RowExpectation(
 )
 _LABEL_TEXTS = ("", "nan", "null", "none", "n/a", "na", "-")
 """Texts that stand for "no label", in the order in which `measures.sql` numbers them from 1."""
+_NOTHING_TEXTS = ("nan", "null", "none", "n/a", "na", "undefined", "<na>")
+"""Texts that stand for "nothing", in that order."""
 
 
-def _label_texts(numbers: Iterable[int]) -> str:
-    counts = Counter(_LABEL_TEXTS[number - 1] for number in numbers).most_common()
+def _counted(texts: Sequence[str], numbers: Iterable[int]) -> str:
+    counts = Counter(texts[number - 1] for number in numbers).most_common()
     if len(counts) == 1:
         return repr(counts[0][0])
     return " or ".join(f"{text!r} ({count:,})" for text, count in counts)
@@ -276,10 +293,29 @@ _LABEL_MISSING = RowExpectation(
     "label_text",
     "no label is a text that stands for a missing one",
     "with the text {detail} instead of a label: they count as unlabelled",
-    detail=_label_texts,
+    detail=partial(_counted, _LABEL_TEXTS),
+)
+_TEXTS_FOR_NOTHING = (
+    RowExpectation(
+        "answer_missing_text",
+        "warning",
+        "answer_nothing",
+        "no answer is a text that stands for a missing one",
+        "with the text {detail} as the answer: it is scored as that text; leave the cell empty if there was no answer",
+        detail=partial(_counted, _NOTHING_TEXTS),
+    ),
+    RowExpectation(
+        "reference_missing_text",
+        "warning",
+        "reference_nothing",
+        "no reference is a text that stands for a missing one",
+        "with the text {detail} as a reference: answers are compared with that text",
+        detail=partial(_counted, _NOTHING_TEXTS),
+    ),
 )
 _WARNINGS = (
     _LABEL_MISSING,
+    *_TEXTS_FOR_NOTHING,
     *(
         RowExpectation(name, "warning", column, holds, breaks)
         for name, column, holds, breaks in (
@@ -295,6 +331,8 @@ _WARNINGS = (
              "with 'null' inside a word: a replacement of 'nan' may have hit texts, as in 'finullce'"),
             ("joined_references", "joined", "no single reference looks like several joined by '/'",
              "with one reference that looks like several joined by '/': give them as a list"),
+            ("unfinished_answer", "unfinished", "no long answer ends within a sentence",
+             "with a long answer that ends within a sentence: was there a limit of tokens?"),
             ("right_and_wrong", "right_and_wrong", "no answer known to be right is known to be wrong as well",
              "with the same text among the references and the answers known to be wrong"),
             ("doubled_backslash", "doubled_backslash", "no text has doubled backslashes",

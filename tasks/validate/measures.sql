@@ -56,6 +56,31 @@ CREATE TEMP MACRO is_cited(t) AS CASE
     ELSE false
 END;
 
+-- What a web server, a client or Python writes in place of an answer, and nothing that an answer would begin with.
+CREATE TEMP MACRO is_error(t) AS CASE
+    WHEN regexp_matches(t, '(?i)error|traceback|gateway|unavailable|timeout|timed out|too many requests|<html')
+    THEN regexp_matches(
+        t,
+        '(?is)^\s*(?:'
+        || '(?:http[ /\d.]*\s*)?(?:status(?: code)?:?\s*)?[45]\d\d[: -]+(?:bad gateway|gateway time-?out'
+        || '|service (?:temporarily )?unavailable|internal server error|too many requests|unauthorized|request timeout)\W*$'
+        || '|(?:(?:api|http|server) )?error(?: code)?:?\s*[45]\d\d\s*(?:$|[-:.(\[{]|too many|bad gate|gateway|service|internal)'
+        || '|<(?:!doctype html|html)\b.*(?:[45]\d\d|error|unavailable)'
+        || '|traceback \(most recent call last\):\s'
+        || '|(?:[a-z_]+\.)*[a-z]*(?:ratelimit|apiconnection|apitimeout|apistatus|internalserver|serviceunavailable'
+        || '|authentication|contextwindowexceeded|badrequest)error\b\s*[:(]'
+        || '|\{\s*["'']error["'']\s*:\s*\{.*["''](?:message|code|type|status)["'']\s*:'
+        || ')'
+    )
+    ELSE false
+END;
+
+-- A reason to stop that means a limit of the length, or a mark at the end that the text goes on.
+CREATE TEMP MACRO is_cut(t, finish_reason) AS
+    coalesce(bare(finish_reason) IN ('length', 'max_tokens', 'max_output_tokens', 'max_new_tokens', 'model_length',
+        'token_limit'), false)
+    OR coalesce(regexp_matches(t, '(?i)[\[(<](?:output |response |text )?truncated[\])>]\W*$'), false);
+
 CREATE TEMP TABLE measured AS
 WITH prepared AS (
     SELECT
@@ -108,7 +133,21 @@ SELECT
         list_transform("references", lambda t: bare(t)), list_transform(incorrect_references, lambda t: bare(t))
     ), false)::TINYINT AS right_and_wrong,
     contains(everything, '\\')::TINYINT AS doubled_backslash,
-    is_cited(answer)::TINYINT AS cited
+    is_cited(answer)::TINYINT AS cited,
+    (is_error(answer) AND NOT is_error(array_to_string("references", ' ')))::TINYINT AS failed_call,
+    is_cut(answer, finish_reason)::TINYINT AS cut,
+    -- A long answer that ends within a sentence.
+    coalesce(
+        length(answer) BETWEEN 400 AND 20000 AND regexp_matches(answer, '[\p{L}\d,;(-]\s*$') AND NOT is_cut(answer, finish_reason), false
+    )::TINYINT
+        AS unfinished,
+    -- Which of the texts it is that stand for nothing, counted from 1.
+    CASE WHEN list_contains("references", answer) THEN 0
+        ELSE coalesce(list_position(['nan', 'null', 'none', 'n/a', 'na', 'undefined', '<na>'], bare(answer)), 0)
+    END::TINYINT AS answer_nothing,
+    coalesce(list_max(list_transform("references", lambda t:
+        list_position(['nan', 'null', 'none', 'n/a', 'na', 'undefined', '<na>'], bare(t)))), 0)::TINYINT
+        AS reference_nothing
 FROM prepared;
 
 -- Ids that occur more than once in a release, as the same answer to the question: repeats are other answers to it.

@@ -19,11 +19,15 @@ Raises ValueError where the record cannot be read.
 """
 
 
+class Document(dict[str, Any]):
+    """A record that is a whole JSON file, and not a row of one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Format:
     """A kind of file that a tool writes.
 
-    `recognise` is given the first records of a file, or the object that a JSON file consists of, and returns how to
+    `recognise` is given the first records of a file, or the `Document` that a JSON file consists of, and returns how to
     read them, or None where they are of another shape. `releases` says in the plural what of the tool becomes a
     release (`models`); where it is empty, the files do not tell which release answered.
     """

@@ -15,6 +15,7 @@ from answerkey.tasks.load.formats.braintrust import BRAINTRUST
 from answerkey.tasks.load.formats.deepeval import DEEPEVAL
 from answerkey.tasks.load.formats.format import (
     Convert,
+    Document,
     Format,
     Record,
     Row,
@@ -127,7 +128,7 @@ def read_as(rows: Iterator[Raw], source: str, chosen: str = "") -> tuple[Reading
     head = list(itertools.islice(rows, 1))
     if head and not head[0].document:
         head += itertools.islice(rows, _LOOK_AHEAD - 1)
-    records = [raw.record for raw in head if raw.record is not None]
+    records = [Document(raw.record) if raw.document else raw.record for raw in head if raw.record is not None]
     return recognise(records, source, chosen), itertools.chain(head, rows)
 
 

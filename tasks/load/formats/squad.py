@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from answerkey.tasks.load.columns import KEYS, usual_names
-from answerkey.tasks.load.formats.format import Convert, Format, Record, Row, decoded, has, items, mapping, row
+from answerkey.tasks.load.formats.format import (
+    Convert,
+    Document,
+    Format,
+    Record,
+    Row,
+    decoded,
+    has,
+    items,
+    mapping,
+    row,
+)
 
 
 def _recognise(records: Sequence[Record]) -> Convert | None:
@@ -15,7 +26,7 @@ def _recognise(records: Sequence[Record]) -> Convert | None:
         return _row
     if all(has(one, "id", "prediction_text") for one in records):
         return _prediction
-    if len(records) == 1 and _is_predictions(records[0]):
+    if isinstance(records[0], Document) and _is_predictions(records[0]):
         return _predictions
     return None
 

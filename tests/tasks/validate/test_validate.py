@@ -449,12 +449,27 @@ def test_null_inside_a_word_is_distinguished_from_words_that_contain_it(tmp_path
             [{"answer": "C:\\temp"}, {"answer": "a/b"}],
         ),
         (
+            "answer_missing_text",
+            [{"answer": text} for text in ("nan", "None", " N/A ", "NULL", "<NA>")],
+            [{"answer": "None of them"}, {"answer": "None", "references": ["None"]}, {"answer": "-"}],
+        ),
+        (
+            "reference_missing_text",
+            [{"references": ["nan"]}, {"references": ["Moscow", "None"]}],
+            [{"references": ["None of them"]}, {"answer": "nan"}],
+        ),
+        (
+            "unfinished_answer",
+            [{"answer": "It is a city. " * 30 + "It was"}, {"answer": "One, " * 100}],
+            [{"answer": "It is a city. " * 30}, {"answer": "It is a city that"}],
+        ),
+        (
             "blank_answer",
             [{"answer": None}, {"answer": ""}, {"answer": "\u00a0\n"}],
             [{"answer": "."}, {"answer": "nan"}],
         ),
     ],
-)
+)  # fmt: skip
 def test_other_warnings(tmp_path: Path, rule: str, hits: list[dict[str, Any]], misses: list[dict[str, Any]]) -> None:
     assert warned(tmp_path, rule, hits) == len(hits)
     assert warned(tmp_path, rule, misses) == 0
@@ -576,6 +591,47 @@ def test_raw_restores_the_row(tmp_path: Path) -> None:
     assert found.quarantine[0]["sample_id"] == "ид-1"
 
 
+@pytest.mark.parametrize(
+    ("rule", "hits", "misses"),
+    [
+        (
+            "error_page",
+            [
+                {"answer": text}
+                for text in (
+                    "502 Bad Gateway", "Error: 429", "Error code: 500 - {'error': None}", "503 Service Unavailable",
+                    "Traceback (most recent call last):\n  File", "<html><head><title>504 Gateway Time-out</title>",
+                    "openai.RateLimitError: slow down", '{"error": {"message": "overloaded", "code": 529}}',
+                )
+            ],
+            [
+                {"answer": text}
+                for text in (
+                    "A 502 is called Bad Gateway", "429 people", "Error 404 is a song", "Error: it is Paris", "500",
+                    "Python prints: Traceback (most recent call last):",
+                )
+            ]
+            + [{"answer": "502 Bad Gateway", "references": ["502 Bad Gateway"]}],
+        ),
+        (
+            "truncated_answer",
+            [
+                {"finish_reason": "length"}, {"finish_reason": "MAX_TOKENS"},
+                {"finish_reason": "max_tokens", "answer": None}, {"answer": "It is [truncated]"},
+            ],
+            [{"finish_reason": "stop"}, {"finish_reason": ""}, {"answer": "It was truncated."}],
+        ),
+    ],
+)  # fmt: skip
+def test_texts_that_are_no_answers(
+    tmp_path: Path, rule: str, hits: list[dict[str, Any]], misses: list[dict[str, Any]]
+) -> None:
+    found = run(tmp_path, rows(*hits, *misses), Contract(max_quarantined=1))
+    assert found.kept == [*range(len(hits) + 1, len(hits) + len(misses) + 1)]
+    assert {broken for broken, _ in found.reasons.values()} == {rule}
+    assert found.check(rule).n_failed == len(hits)
+
+
 DIRT: list[tuple[dict[str, Any], str]] = [
     ({}, "kept"),
     ({"label": "nan"}, "kept label_missing_text"),
@@ -591,6 +647,9 @@ DIRT: list[tuple[dict[str, Any], str]] = [
     ({"references": []}, "references_present"),
     ({"references": ["", "\u00a0"]}, "references_present"),
     ({"answer": "caf\ufffd"}, "encoding"),
+    ({"answer": "502 Bad Gateway"}, "error_page"),
+    ({"finish_reason": "length"}, "truncated_answer"),
+    ({"answer": "N/A"}, "kept answer_missing_text"),
     ({"answer": "'In Moscow.'\t'Moscow'"}, "kept"),
     ({"sample_id": "q1"}, "id_unique"),
     ({"label": "unsure"}, "label_boolean"),
@@ -600,9 +659,9 @@ DIRT: list[tuple[dict[str, Any], str]] = [
 
 
 def test_a_dirty_set_loses_nothing(tmp_path: Path) -> None:
-    refused = [{"row": 20, "rule": "unreadable", "reason": "not JSON", "raw": "{"}]
+    refused = [{"row": 23, "rule": "unreadable", "reason": "not JSON", "raw": "{"}]
     found = run(tmp_path, rows(*(fields for fields, _ in DIRT)), Contract(max_quarantined=0.5), refused)
-    fates = {number: fate for number, (_, fate) in enumerate(DIRT, start=1)} | {20: "unreadable"}
+    fates = {number: fate for number, (_, fate) in enumerate(DIRT, start=1)} | {23: "unreadable"}
     kept = [number for number, fate in fates.items() if fate.startswith("kept")]
     assert found.kept == kept
     assert found.validation.broken is None
