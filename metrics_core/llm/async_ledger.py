@@ -198,6 +198,10 @@ class AsyncLedger:
         """See `Ledger`."""
         await self._do(Verb("name_batch", (batch, provider_id)))
 
+    async def lengths(self, judge: str, prompt: str) -> list[tuple[int, int, int]]:
+        """See `Ledger`."""
+        return await self._alone(lambda ledger: ledger.lengths(judge, prompt))
+
     async def rest(self) -> None:
         """See `Ledger`."""
         await self._alone(lambda ledger: ledger.rest())

@@ -474,7 +474,7 @@ def _described(attempt: Attempt) -> dict[str, Any]:
     request = attempt.request
     return {
         "request_key": request.key, "judge": request.model, "prompt": request.prompt, "kind": attempt.kind,
-        "attempt": attempt.calls + 1, "format": attempt.response_format.format,
+        "attempt": attempt.calls + 1, "format": attempt.response_format.format, "size": attempt.purchase.size,
     }  # fmt: skip
 
 

@@ -115,7 +115,9 @@ async def exchange(
     except (aiohttp.ClientError, OSError) as error:
         if isinstance(error, TimeoutError):
             raise
-        raise CallError("trouble", "connection", f"{type(error).__name__}: {error}") from error
+        # Without a connection nothing was sent; after that, the server may have answered all the same.
+        code = "connection" if isinstance(error, aiohttp.ClientConnectorError) else "disconnected"
+        raise CallError("trouble", code, f"{type(error).__name__}: {error}") from error
 
 
 async def _read(response: aiohttp.ClientResponse, encoding: str, most_bytes: int) -> bytes:
@@ -134,7 +136,7 @@ async def _read(response: aiohttp.ClientResponse, encoding: str, most_bytes: int
             if max(size, came) > most_bytes:
                 raise _too_long(most_bytes)
     except zlib.error as error:
-        raise CallError("trouble", "connection", f"the server's answer cannot be unpacked ({encoding})") from error
+        raise CallError("trouble", "disconnected", f"the server's answer cannot be unpacked ({encoding})") from error
     return b"".join(pieces)
 
 

@@ -78,8 +78,13 @@ class JudgeSpent:
     reserved_usd: float
 
 
-MAY_BE_PAID = ("timeout", "cancelled")
-"""Codes of calls that nobody waited for any more, while the server went on."""
+MAY_BE_PAID = ("timeout", "cancelled", "disconnected", "too_large")
+"""Codes of calls that the server may have answered, though nothing of it can be used: nobody waited any more, the
+connection broke after all was sent, or it was too long.
+"""
+
+LATEST = 100
+"""Calls by which the length of the next one is judged."""
 
 OF_RUN = f"""
 SELECT judge, count(*), coalesce(sum(tokens_in), 0), coalesce(sum(tokens_out), 0), coalesce(sum(cost_usd), 0),
@@ -175,8 +180,9 @@ class Ledger(Protocol):
     def claim(self, key: str) -> bool:
         """Whether the caller may ask this request now: no other living process is asking it.
 
-        What a killed process had in flight never comes back, and may have to be paid: it counts as spent as soon as
-        its claim is taken over, or another process begins to write.
+        What a killed process had in flight never comes back, and may have to be paid: as soon as its claim is taken
+        over, or another process begins to write, it counts as spent, at what the latest calls like it have cost, and at
+        most at what was reserved for it.
         """
 
     def release(self, key: str) -> None:
@@ -185,7 +191,7 @@ class Ledger(Protocol):
     def start(self, budget: Budget, call: Mapping[str, Any], most_usd: float | None) -> tuple[Permit, str]:
         """Write a call down as sent, if the budget allows it; return the permit and the call's id.
 
-        `call` gives request_key, judge, prompt, kind, attempt and format, and the batch of one that goes in a batch.
+        `call` gives request_key, judge, prompt, kind, attempt, format and size, and the batch of one that goes in one.
         `most_usd` is what it may cost at most; None: unknown. `wait`: the money left may still do when calls in flight
         have come in cheaper.
         """
@@ -231,6 +237,11 @@ class Ledger(Protocol):
 
     def take_in(self, calls: Iterable[tuple[Any, ...]], budgets: Iterable[tuple[str, Spent]]) -> None:
         """Write down calls and budgets of another ledger, all or none. A call that is here already stays as it is."""
+
+    def lengths(self, judge: str, prompt: str) -> list[tuple[int, int, int]]:
+        """Of the latest calls of a judge with a prompt whose server said how long they were: the bytes that were sent,
+        the tokens that these were, and the tokens of the reply; newest first.
+        """
 
     def rest(self) -> None:
         """Let others take over what this process has claimed, and settle what it has in flight, until it wakes up."""

@@ -31,6 +31,7 @@ _FATAL = frozenset((401, 402, 403, 404))
 _FORMAT_WORDS = re.compile(r"response_format|json_schema|json_object|structured.output", re.IGNORECASE)
 _BROKEN = frozenset(("ConnectError", "ReadError", "WriteError", "CloseError", "RemoteProtocolError"))
 """As httpx names them, whose classes are not imported for this."""
+_NOT_CONNECTED = frozenset(("ConnectError", "ConnectTimeout"))
 _DROPPABLE = ("temperature", "seed")
 
 KEYLESS = "no-key-needed"
@@ -203,7 +204,7 @@ def sorted_error(error: Exception, model: ModelRef, timeout_s: float) -> CallErr
     status = getattr(error, "status_code", None)
     message = without_secrets(str(error), model)
     if status != 408 and _is_broken(error):
-        return CallError("trouble", "connection", message)
+        return CallError("trouble", "connection" if _never_began(error) else "disconnected", message)
     if isinstance(status, int):
         return _by_class(error, status, message) or _by_status(error, status, message, timeout_s)
     # What litellm does not expect in a server's answer surfaces as any error at all.
@@ -221,6 +222,15 @@ def _is_broken(error: BaseException | None) -> bool:
     """Whether a connection ended, or never began, somewhere down the chain of causes."""
     while error is not None:
         if isinstance(error, OSError) or type(error).__name__ in _BROKEN:
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _never_began(error: BaseException | None) -> bool:
+    """Whether there was no connection, so that nothing was sent."""
+    while error is not None:
+        if isinstance(error, ConnectionRefusedError) or type(error).__name__ in _NOT_CONNECTED:
             return True
         error = error.__cause__ or error.__context__
     return False

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from answerkey.metrics_core.llm.ledger import (
     COLUMNS,
+    LATEST,
     OF_RUN,
     BatchedCall,
     Budget,
@@ -41,9 +42,11 @@ from answerkey.metrics_core.llm.postgres_statements import (
     FORGET,
     GIVE_UP,
     GONE,
+    LENGTHS,
     LOCKS,
     MIGRATIONS,
     NEW_MONTH,
+    RELEASE,
     REST,
     SCHEMA,
     SEEN_BACK,
@@ -59,7 +62,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-VERSION = 3
+VERSION = 4
 """Of the tables. It counts with that of the file."""
 
 _GRACE_SECONDS = 5.0
@@ -184,7 +187,7 @@ class PostgresLedger(StoredLedger):
 
     def _release_steps(self, key: str) -> Steps[None]:
         self._held.discard(key)
-        yield "DELETE FROM answerkey_claims WHERE request_key = %s AND owner = %s", (key, self._me)
+        yield RELEASE, (self._me, key)
 
     def start(self, budget: Budget, call: Mapping[str, Any], most_usd: float | None) -> tuple[Permit, str]:
         """See `Ledger`."""
@@ -198,8 +201,8 @@ class PostgresLedger(StoredLedger):
         now, total = time.time(), budget.max_cost_total_usd
         month = month_of(now)
         values = {
-            "batch": None, **call, "call_id": call_id, "run": budget.run, "most": most, "max_calls": budget.max_calls,
-            "max_cost": budget.max_cost_usd, "now": now, "month": month, "max_total": total,
+            "batch": None, "size": None, **call, "call_id": call_id, "run": budget.run, "most": most, "now": now,
+            "month": month, "max_calls": budget.max_calls, "max_cost": budget.max_cost_usd, "max_total": total,
         }  # fmt: skip
         spent, others = 0.0, 0
         if total is None:
@@ -338,6 +341,10 @@ class PostgresLedger(StoredLedger):
                 "unpriced = excluded.unpriced, in_flight = 0, reserved = 0",
                 ((run, spent.calls, spent.cost_usd, spent.unpriced) for run, spent in budgets),
             )
+
+    def lengths(self, judge: str, prompt: str) -> list[tuple[int, int, int]]:
+        """See `Ledger`."""
+        return [(size, sent, said) for size, sent, said in self._session.rows(LENGTHS, (judge, prompt, LATEST))]
 
     def rest(self) -> None:
         """See `Ledger`."""

@@ -7,7 +7,7 @@ from answerkey.metrics_core.llm.ledger import COLUMNS
 SCHEMA = """
 -- The tables are those of the file, see sqlite_ledger, but for what is said here.
 CREATE TABLE answerkey_ledger (version integer NOT NULL);
-INSERT INTO answerkey_ledger VALUES (3);
+INSERT INTO answerkey_ledger VALUES (4);
 CREATE SEQUENCE answerkey_owners AS integer CYCLE;
 CREATE TABLE answerkey_calls (
     number bigint GENERATED ALWAYS AS IDENTITY,     -- in the order in which they were sent
@@ -19,10 +19,11 @@ CREATE TABLE answerkey_calls (
     reserved double precision,
     started_at double precision NOT NULL, seconds double precision,
     tokens_in bigint, tokens_out bigint, cost_usd double precision,
-    model text, fingerprint text, finish_reason text, reply text, checksum text, batch text
+    model text, fingerprint text, finish_reason text, reply text, checksum text, batch text, size bigint
 );
 CREATE INDEX answerkey_calls_by_request ON answerkey_calls (request_key, status);
 CREATE INDEX answerkey_calls_by_run ON answerkey_calls (run);
+CREATE INDEX answerkey_calls_by_prompt ON answerkey_calls (judge, prompt, number);
 CREATE TABLE answerkey_batches (
     batch text PRIMARY KEY, judge text NOT NULL, sent_at double precision NOT NULL, provider_id text
 );
@@ -34,6 +35,36 @@ CREATE TABLE answerkey_budgets (
     reserved double precision NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50);
 """
+_SETTLED = """\
+lost AS (
+    SELECT call_id, run, reserved, started_at, least(reserved, coalesce((
+        SELECT avg(cost_usd) FROM (
+            SELECT cost_usd FROM answerkey_calls AS like_it
+            WHERE like_it.judge = a.judge AND like_it.prompt = a.prompt AND like_it.kind = a.kind
+              AND status = 'usable' AND cost_usd > 0 AND tokens_out IS NOT NULL
+            ORDER BY number DESC LIMIT 100
+        ) AS latest
+    ), reserved)) AS cost
+    FROM answerkey_calls AS a
+    WHERE status = 'sent' AND reserved IS NOT NULL AND batch IS NULL AND {which}
+    FOR UPDATE
+),
+forgotten AS (
+    UPDATE answerkey_calls AS c SET cost_usd = nullif(lost.cost, 0), reserved = NULL
+    FROM lost WHERE c.call_id = lost.call_id
+),
+settled AS (
+    UPDATE answerkey_budgets AS b
+    SET in_flight = b.in_flight - sums.calls, reserved = greatest(0, b.reserved - sums.most),
+        cost_usd = b.cost_usd + sums.cost
+    FROM (
+        SELECT place, count(*) AS calls, sum(reserved) AS most, sum(cost) AS cost
+        FROM lost, unnest(ARRAY[run, to_char(to_timestamp(started_at) AT TIME ZONE 'UTC', '"month "YYYY-MM')]) AS place
+        GROUP BY place
+    ) AS sums
+    WHERE b.run = sums.place
+)"""
+"""Counts calls as spent that were in flight and will never end, at what the latest calls like them have cost."""
 MIGRATIONS = {
     2: """
 ALTER TABLE answerkey_calls ADD COLUMN batch text;
@@ -42,9 +73,16 @@ CREATE TABLE answerkey_batches (
     batch text PRIMARY KEY, judge text NOT NULL, sent_at double precision NOT NULL, provider_id text
 );
 UPDATE answerkey_ledger SET version = 3;
-"""
+""",
+    3: f"""
+ALTER TABLE answerkey_calls ADD COLUMN size bigint;
+CREATE INDEX answerkey_calls_by_prompt ON answerkey_calls (judge, prompt, number);
+WITH {_SETTLED.format(which="request_key NOT IN (SELECT request_key FROM answerkey_claims)")} SELECT;
+UPDATE answerkey_ledger SET version = 4;
+""",
 }
-"""What makes the next version of each."""
+"""What makes the next version of each. Before the fourth, claims of calls that had not ended were given up, and nobody
+settled them."""
 
 LOCKS = 0x616B6C67
 """The first number of the ledger's advisory locks; the second is an owner's, or 0 while the tables are made."""
@@ -70,6 +108,7 @@ DELETE FROM answerkey_claims AS c WHERE owner = %s AND NOT EXISTS (
 """What is still in flight stays claimed: who takes it over finds it to be settled. What waits in a batch is found by
 who asks for it next."""
 
+RELEASE = f"{GIVE_UP} AND request_key = %s"
 CLAIM = f"""
 WITH claimed AS (
     INSERT INTO answerkey_claims AS c (request_key, owner) VALUES (%(key)s, %(me)s)
@@ -80,35 +119,17 @@ WITH claimed AS (
     WHERE c.owner = excluded.owner OR NOT {ALIVE}
     RETURNING owner = %(me)s AS mine, xmax <> 0 AS was_there
 ),
-lost AS (
-    SELECT call_id, run, reserved, started_at FROM answerkey_calls
-    WHERE request_key = %(key)s AND status = 'sent' AND reserved IS NOT NULL AND batch IS NULL
-      AND EXISTS (SELECT FROM claimed WHERE mine AND was_there)
-    FOR UPDATE
-),
-forgotten AS (
-    UPDATE answerkey_calls AS c SET cost_usd = nullif(c.reserved, 0), reserved = NULL
-    FROM lost WHERE c.call_id = lost.call_id
-),
-settled AS (
-    UPDATE answerkey_budgets AS b
-    SET in_flight = b.in_flight - sums.calls, reserved = greatest(0, b.reserved - sums.most),
-        cost_usd = b.cost_usd + sums.most
-    FROM (
-        SELECT place, count(*) AS calls, sum(reserved) AS most
-        FROM lost, unnest(ARRAY[run, to_char(to_timestamp(started_at) AT TIME ZONE 'UTC', '"month "YYYY-MM')]) AS place
-        GROUP BY place
-    ) AS sums
-    WHERE b.run = sums.place
-)
+{_SETTLED.format(which="request_key = %(key)s AND EXISTS (SELECT FROM claimed WHERE mine AND was_there)")}
 SELECT coalesce((SELECT mine FROM claimed), false)
 """
 _SENT = """\
 sent AS (
     INSERT INTO answerkey_calls
-        (call_id, run, status, reserved, started_at, request_key, judge, prompt, kind, attempt, format, batch)
+        (call_id, run, status, reserved, started_at, request_key, judge, prompt, kind, attempt, format, batch,
+         size)
     SELECT %(call_id)s, run, 'sent', %(most)s, %(now)s,
-           %(request_key)s, %(judge)s, %(prompt)s, %(kind)s, %(attempt)s, %(format)s, %(batch)s
+           %(request_key)s, %(judge)s, %(prompt)s, %(kind)s, %(attempt)s, %(format)s, %(batch)s,
+           %(size)s
     FROM permitted
     RETURNING call_id
 )
@@ -221,3 +242,8 @@ FORGET = "DELETE FROM answerkey_calls WHERE request_key = ANY(%s) RETURNING call
 EVERY_CALL = (
     f"SELECT {', '.join(COLUMNS)}, checksum, number FROM answerkey_calls WHERE number > %s ORDER BY number LIMIT %s"
 )
+LENGTHS = """
+SELECT size, tokens_in, tokens_out FROM answerkey_calls
+WHERE judge = %s AND prompt = %s AND size > 0 AND tokens_in IS NOT NULL AND tokens_out IS NOT NULL
+ORDER BY number DESC LIMIT %s
+"""

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from answerkey.metrics_core.llm.access import Access, CallLimits
@@ -156,7 +156,7 @@ class _Lengths:
 
 
 _lengths: dict[tuple[str, str], _Lengths] = {}
-"""Of each model and prompt, as this process has learned."""
+"""Of each model and prompt, as this process has learned, and the ledgers before it."""
 
 
 class Spending:
@@ -168,6 +168,8 @@ class Spending:
         # Calls that may cost this much or more were refused for good.
         self._too_dear, self._used_up = math.inf, ""
         self._silent: set[ModelRef] = set()
+        self._recalled: set[tuple[str, str]] = set()
+        self._recalling = asyncio.Lock()
         self.total = Bill()
 
     def check(self, most: float | None) -> None:
@@ -198,6 +200,7 @@ class Spending:
             BudgetUsedUp: the budget does not allow it, or the run was cancelled meanwhile.
             LedgerError: the ledger cannot be used.
         """
+        await self._recall(purchase)
         while True:
             # Anew each time: those that came in meanwhile say more about how long replies are.
             most = purchase.most_usd()
@@ -214,6 +217,17 @@ class Spending:
             if permit != "wait":
                 self._too_dear = min(self._too_dear, 0.0 if permit == "max_calls" else most or 0.0)
             raise BudgetUsedUp(self._used_up)
+
+    async def _recall(self, purchase: Purchase) -> None:
+        """Learn from the ledger how long such calls are, where this process has made none yet."""
+        place = purchase.model.label, purchase.prompt
+        if place in self._recalled:
+            return
+        async with self._recalling:
+            if place not in self._recalled and place not in _lengths:
+                for size, tokens_in, tokens_out in await self._ledger.lengths(*place):
+                    replace(purchase, size=size).learn(Reply("?", "stop", tokens_in, tokens_out, "", ""))
+            self._recalled.add(place)
 
     async def adopt(self, key: str, bill: Bill) -> BatchedCall | None:
         """The call for a claimed request that was left in a batch, counted as one of this run; None: there is none.

@@ -5,11 +5,9 @@ A killed process loses nothing that was written; a power cut can also take the l
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sqlite3
 import time
-import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +16,7 @@ from urllib.parse import quote
 
 from answerkey.metrics_core.llm.ledger import (
     COLUMNS,
+    LATEST,
     OF_RUN,
     BatchedCall,
     Budget,
@@ -32,16 +31,34 @@ from answerkey.metrics_core.llm.ledger import (
     month_of,
     with_checksum,
 )
+from answerkey.metrics_core.llm.sqlite_file import (
+    APPLICATION,
+    WAIT_SECONDS,
+    connected,
+    for_reading,
+    made,
+    make,
+    writable,
+)
 from answerkey.metrics_core.llm.sqlite_owners import Owners
-from answerkey.metrics_core.llm.sqlite_statements import BATCHED, GIVE_UP, MIGRATIONS, NEW_MONTH, SCHEMA, VERSION
+from answerkey.metrics_core.llm.sqlite_statements import (
+    ABANDONED,
+    BATCHED,
+    GIVE_UP,
+    LENGTHS,
+    LOST,
+    MIGRATIONS,
+    NEW_MONTH,
+    RELEASE,
+    VERSION,
+)
 
 FILE = "judge.sqlite"
 OWNERS = "judge-owners"
-_WAIT_SECONDS = 60.0
-_APPLICATION = 0x616B6C67
-"""How the file says what it is."""
 _LONG_LOG = 4 << 20
 """Bytes: a thousand pages, as where SQLite moves the log by itself."""
+_NOTHING_ABANDONED = 4
+"""The version from which on no call is left in flight that nobody settles."""
 _LEAST_FREE = 16 << 20
 """Bytes on the disk: with less, the replies to a few hundred calls in flight might not find room."""
 _REMEDIES = {
@@ -80,15 +97,15 @@ class SQLiteLedger(StoredLedger):
         self._owners: Owners | None = None
         with self._translated():
             if folder is None:
-                self._db = _connected(":memory:")
-                _make(self._db)
+                self._db = connected(":memory:")
+                make(self._db)
                 return
             folder.mkdir(parents=True, exist_ok=True)
             file = folder / FILE
-            _made(file)
-            self._read_only = not _writable(file)
+            made(file)
+            self._read_only = not writable(file)
             self._address = f"file:{quote(str(file))}?mode=rw"
-            self._db = _for_reading(file) if self._read_only else _connected(self._address)
+            self._db = for_reading(file) if self._read_only else connected(self._address)
             try:
                 self._open()
             except BaseException:
@@ -107,10 +124,14 @@ class SQLiteLedger(StoredLedger):
         if found < VERSION:
             with self._transaction():
                 # Another process may have done it meanwhile.
-                for version in range(self._version(), VERSION):
+                steps = range(self._version(), VERSION)
+                for version in steps:
                     for statement in MIGRATIONS[version]:
                         self._db.execute(statement)
                     self._db.execute(f"PRAGMA user_version = {version + 1}")
+                if _NOTHING_ABANDONED - 1 in steps:
+                    for (key,) in self._db.execute(ABANDONED).fetchall():
+                        self._settle(self._db, key)
 
     def _version(self) -> int:
         [(version,)] = self._db.execute("PRAGMA user_version").fetchall()
@@ -212,10 +233,11 @@ class SQLiteLedger(StoredLedger):
 
     def _settle(self, db: sqlite3.Connection, key: str) -> None:
         """What a killed process had in flight never comes back, and may have to be paid: it counts as spent."""
-        lost = "request_key = ? AND status = 'sent' AND reserved IS NOT NULL AND batch IS NULL"
-        for run, most, started in self._rows(f"SELECT run, reserved, started_at FROM calls WHERE {lost}", key):
-            self._settle_one((run, month_of(started)), most, most)
-        db.execute(f"UPDATE calls SET cost_usd = nullif(reserved, 0), reserved = NULL WHERE {lost}", (key,))
+        for call_id, run, most, started, usual in db.execute(LOST, (key,)).fetchall():
+            cost = min(most, usual)
+            self._settle_one((run, month_of(started)), most, cost)
+            query = "UPDATE calls SET cost_usd = nullif(?, 0), reserved = NULL WHERE call_id = ?"
+            db.execute(query, (cost, call_id))
 
     def _settle_one(self, places: tuple[str, str], most: float, cost: float, unpriced: int = 0) -> None:
         self._db.execute(
@@ -226,7 +248,7 @@ class SQLiteLedger(StoredLedger):
 
     def release(self, key: str) -> None:
         """See `Ledger`."""
-        self._rows("DELETE FROM claims WHERE request_key = ? AND owner = ?", key, self._writing().me)
+        self._rows(RELEASE, self._writing().me, key)
 
     def start(self, budget: Budget, call: Mapping[str, Any], most_usd: float | None) -> tuple[Permit, str]:
         """See `Ledger`."""
@@ -339,7 +361,7 @@ class SQLiteLedger(StoredLedger):
     def _of_run(self, run: str) -> Sequence[tuple[Any, ...]]:
         return self._rows(OF_RUN.format(calls="calls", run="?"), run)
 
-    def _rows(self, query: str, *values: str) -> list[tuple[Any, ...]]:
+    def _rows(self, query: str, *values: str | int) -> list[tuple[Any, ...]]:
         with self._translated():
             return self._db.execute(query, values).fetchall()
 
@@ -352,6 +374,10 @@ class SQLiteLedger(StoredLedger):
                 query = f"SELECT {', '.join(COLUMNS)}, {self._checksum} FROM calls {where} ORDER BY rowid"
                 for row in self._db.execute(query, wanted):
                     yield self._intact.row(row[:-1], row[-1])
+
+    def lengths(self, judge: str, prompt: str) -> list[tuple[int, int, int]]:
+        """See `Ledger`."""
+        return self._rows(LENGTHS, judge, prompt, LATEST)
 
     def rest(self) -> None:
         """See `Ledger`."""
@@ -381,7 +407,7 @@ class SQLiteLedger(StoredLedger):
     def patient(self, on: bool) -> None:
         """See `Ledger`."""
         with self._translated():
-            self._db.execute(f"PRAGMA busy_timeout = {_WAIT_SECONDS * 1e3 if on else 0:.0f}")
+            self._db.execute(f"PRAGMA busy_timeout = {WAIT_SECONDS * 1e3 if on else 0:.0f}")
         self._patient = on
 
     def budgets(self) -> Iterator[tuple[str, Spent]]:
@@ -413,11 +439,11 @@ class SQLiteLedger(StoredLedger):
             if 0 < size < _LONG_LOG:
                 return
             if self._mover is None:
-                self._mover = _connected(self._address)
+                self._mover = connected(self._address)
                 self._mover.execute("PRAGMA busy_timeout = 0")
             self._mover.execute("PRAGMA wal_checkpoint(PASSIVE)")
             # Restarting the log waits for the disk as well. This writes, and changes nothing.
-            self._mover.execute(f"PRAGMA application_id = {_APPLICATION}")
+            self._mover.execute(f"PRAGMA application_id = {APPLICATION}")
 
     def close(self) -> None:
         """See `Ledger`."""
@@ -430,64 +456,3 @@ class SQLiteLedger(StoredLedger):
                 for one in (self._owners, self._mover, self._db):
                     if one is not None:
                         one.close()
-
-
-def _connected(address: str) -> sqlite3.Connection:
-    found = sqlite3.connect(
-        address, timeout=_WAIT_SECONDS, isolation_level=None, check_same_thread=False, uri=address != ":memory:"
-    )
-    # Bytes that are no text are noticed where they are read, and do not end the reading of all others.
-    found.text_factory = lambda raw: raw.decode("utf-8", "surrogateescape")
-    return found
-
-
-def _make(db: sqlite3.Connection) -> None:
-    db.executescript(f"{SCHEMA}PRAGMA user_version = {VERSION}; PRAGMA application_id = {_APPLICATION};")
-
-
-def _made(file: Path) -> None:
-    """Make the file unless it is there: whole and under another name first, so that nobody sees half of it."""
-    if file.exists():
-        if file.stat().st_size == 0:
-            raise LedgerError(f"the ledger {file} is empty: restore it from a backup, or remove it to begin a new one")
-        return
-    with _locked(file.parent):
-        if file.exists():
-            return
-        log = Path(f"{file}-wal")
-        if log.exists() and log.stat().st_size:
-            raise LedgerError(f"the ledger {file} is gone, but {log.name} beside it is not: restore it from a backup")
-        unnamed = file.parent / f".{uuid.uuid4().hex}"
-        try:
-            db = _connected(f"file:{quote(str(unnamed))}")
-            try:
-                db.execute("PRAGMA journal_mode = WAL")
-                _make(db)
-            finally:
-                db.close()
-            unnamed.rename(file)
-        finally:
-            for name in (unnamed, Path(f"{unnamed}-wal"), Path(f"{unnamed}-shm")):
-                name.unlink(missing_ok=True)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
-def _writable(file: Path) -> bool:
-    effective = os.access in os.supports_effective_ids
-    return all(os.access(path, os.W_OK, effective_ids=effective) for path in (file, file.parent))
-
-
-def _for_reading(file: Path) -> sqlite3.Connection:
-    """A connection that writes nothing. Without the files of the WAL beside it, there is nothing to wait for."""
-    log = Path(f"{file}-wal")
-    still = not (log.exists() and log.stat().st_size)
-    return _connected(f"file:{quote(str(file))}?{'immutable=1' if still else 'mode=ro'}")

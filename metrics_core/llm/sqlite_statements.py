@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-VERSION = 3
+VERSION = 4
 """Of the tables. A file without a version is of the first."""
 
 _BATCHES = """
@@ -13,9 +13,11 @@ CREATE TABLE batches (
 ) WITHOUT ROWID
 """
 _BY_RUN = "CREATE INDEX calls_by_run ON calls (run)"
+_BY_PROMPT = "CREATE INDEX calls_by_prompt ON calls (judge, prompt)"
 MIGRATIONS = {
     1: ("ALTER TABLE calls ADD COLUMN checksum TEXT",),
     2: ("ALTER TABLE calls ADD COLUMN batch TEXT", _BY_RUN, _BATCHES),
+    3: ("ALTER TABLE calls ADD COLUMN size INTEGER", _BY_PROMPT),
 }
 """What makes the next version of each."""
 
@@ -39,10 +41,12 @@ CREATE TABLE calls (
     model TEXT, fingerprint TEXT,   -- as the provider names what answered
     finish_reason TEXT, reply TEXT,
     checksum TEXT,                  -- of request_key and reply; NULL: written before version 2
-    batch TEXT                      -- what it was sent in; NULL: on its own
+    batch TEXT,                     -- what it was sent in; NULL: on its own
+    size INTEGER                    -- bytes of what was sent; NULL: written before version 4
 );
 CREATE INDEX calls_by_request ON calls (request_key, status);
 {_BY_RUN};
+{_BY_PROMPT};
 -- A call in a batch stays `sent` until its reply is fetched, whatever becomes of the process that sent it.
 {_BATCHES};
 -- Which process is asking a request right now.
@@ -65,9 +69,32 @@ DELETE FROM claims WHERE owner = ? AND NOT EXISTS (
 """
 """What is still in flight stays claimed: who takes it over finds it to be settled. What waits in a batch is found by
 who asks for it next."""
+RELEASE = f"{GIVE_UP} AND request_key = ?"
 BATCHED = """
 SELECT call_id, format, reserved, c.batch, sent_at, provider_id, run, started_at
 FROM calls AS c LEFT JOIN batches AS b ON b.batch = c.batch
 WHERE request_key = ? AND status = 'sent' AND c.batch IS NOT NULL AND reserved IS NOT NULL
 ORDER BY c.rowid DESC LIMIT 1
 """
+ABANDONED = """
+SELECT DISTINCT request_key FROM calls
+WHERE status = 'sent' AND reserved IS NOT NULL AND batch IS NULL AND request_key NOT IN (SELECT request_key FROM claims)
+"""
+"""Requests in flight that nobody has claimed: earlier versions gave up the claims of calls that had not ended."""
+LENGTHS = """
+SELECT size, tokens_in, tokens_out FROM calls
+WHERE judge = ? AND prompt = ? AND size > 0 AND tokens_in IS NOT NULL AND tokens_out IS NOT NULL
+ORDER BY rowid DESC LIMIT ?
+"""
+LOST = """
+SELECT call_id, run, reserved, started_at, coalesce((
+    SELECT avg(cost_usd) FROM (
+        SELECT cost_usd FROM calls AS like_it
+        WHERE like_it.judge = c.judge AND like_it.prompt = c.prompt AND like_it.kind = c.kind
+          AND status = 'usable' AND cost_usd > 0 AND tokens_out IS NOT NULL
+        ORDER BY rowid DESC LIMIT 100
+    )
+), reserved) FROM calls AS c
+WHERE request_key = ? AND status = 'sent' AND reserved IS NOT NULL AND batch IS NULL
+"""
+"""What is in flight for a request, with what calls like it have cost of late."""

@@ -205,7 +205,7 @@ def test_an_answer_just_short_enough_is_read() -> None:
 def test_what_cannot_be_unpacked_is_trouble() -> None:
     head = "content-encoding: gzip\r\n"
     error = failed(http(200, b"no gzip at all", head))
-    assert (error.kind, error.code) == ("trouble", "connection")
+    assert (error.kind, error.code) == ("trouble", "disconnected")
 
 
 @pytest.mark.parametrize("sender", [ChatCompletions, LiteLLM])

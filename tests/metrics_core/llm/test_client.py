@@ -43,7 +43,7 @@ MENDED = {
     "error_503": ("error", "http_503", "ask"),
     "hang": ("error", "timeout", "ask"),
     "trickle": ("error", "timeout", "ask"),
-    "drop": ("error", "connection", "ask"),
+    "drop": ("error", "disconnected", "ask"),
     "not_json_body": ("error", "http_500", "ask"),
     "empty": ("error", "empty_reply", "ask"),
     "null": ("error", "empty_reply", "ask"),

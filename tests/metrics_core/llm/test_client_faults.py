@@ -25,7 +25,7 @@ CODES = {
     "error_503": "http_503",
     "hang": "timeout",
     "trickle": "timeout",
-    "drop": "connection",
+    "drop": "disconnected",
     "empty": "empty_reply",
     "conflict": "conflict",
     "cut_off": "truncated",

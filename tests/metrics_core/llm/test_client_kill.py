@@ -201,6 +201,5 @@ def test_a_run_that_is_killed_again_and_again_is_counted_as_it_was_paid(kills: i
     [(_, spent)] = list(ledger.budgets())
     ledger.close()
     [(each,)] = rows(tmp_path, "avg(cost_usd) FILTER (WHERE status = 'usable')")
-    # What the server was really sent, and for calls that were never answered what was reserved: never less, and hardly
-    # more, though a new process knows nothing yet of how long replies are.
-    assert 0.95 <= spent.cost_usd / (each * stats["requests"]) <= 1.35
+    # Calls that were never answered count as those that were, from the first that was on.
+    assert 0.9 <= spent.cost_usd / (each * stats["requests"]) <= 1.1

@@ -320,8 +320,8 @@ def test_of_many_that_open_at_once_one_makes_the_tables(place: str) -> None:
 
 def test_another_version_is_refused(place: str, postgres: str) -> None:
     open_ledger(place).close()
-    seen(postgres, "UPDATE answerkey_ledger SET version = 4")
-    with pytest.raises(LedgerError, match="was made by another answerkey: its version is 4, and this one needs 3"):
+    seen(postgres, "UPDATE answerkey_ledger SET version = 5")
+    with pytest.raises(LedgerError, match="was made by another answerkey: its version is 5, and this one needs 4"):
         open_ledger(place)
 
 
@@ -334,13 +334,48 @@ def test_the_version_before_is_brought_up_to_date(place: str, postgres: str) -> 
     ledger.close()
     for change in (
         "ALTER TABLE answerkey_calls DROP COLUMN batch", "DROP INDEX answerkey_calls_by_run",
-        "DROP TABLE answerkey_batches", "UPDATE answerkey_ledger SET version = 2",
+        "DROP TABLE answerkey_batches", "ALTER TABLE answerkey_calls DROP COLUMN size",
+        "DROP INDEX answerkey_calls_by_prompt", "UPDATE answerkey_ledger SET version = 2",
     ):  # fmt: skip
         seen(postgres, change)
     ledger = open_ledger(place)
     assert (ledger.reply("k"), ledger.in_batches()) == ("yes", 0)
     ledger.close()
-    assert seen(postgres, "SELECT version FROM answerkey_ledger") == [(3,)]
+    assert seen(postgres, "SELECT version FROM answerkey_ledger") == [(4,)]
+
+
+def test_a_call_that_an_older_version_left_in_flight_is_settled(place: str, postgres: str) -> None:
+    ledger, month = open_ledger(place), Budget("run", max_cost_total_usd=9.0)
+    ask = {**CALL, "kind": "ask"}
+    for key, cost in (("known", 0.25), ("left", None), ("claimed", None)):
+        ledger.claim(key)
+        _, call_id = ledger.start(month, {**ask, "request_key": key}, 0.5)
+        if cost:
+            ledger.finish(month, call_id, "usable", 0.5, {"reply": "yes", "cost_usd": cost, "tokens_out": 5})
+    seen(postgres, "DELETE FROM answerkey_claims WHERE request_key = 'left'")
+    seen(postgres, "DROP INDEX answerkey_calls_by_prompt")
+    seen(postgres, "ALTER TABLE answerkey_calls DROP COLUMN size")
+    seen(postgres, "UPDATE answerkey_ledger SET version = 3")
+    open_ledger(place).close()
+    query = "SELECT request_key, cost_usd, reserved FROM answerkey_calls ORDER BY number"
+    # At what the one like it has cost.
+    assert seen(postgres, query) == [("known", 0.25, None), ("left", 0.25, None), ("claimed", None, 0.5)]
+    assert set(seen(postgres, "SELECT calls, cost_usd, in_flight, reserved FROM answerkey_budgets")) == {
+        (3, 0.5, 1, 0.5)
+    }
+    ledger.close()
+
+
+def test_a_process_that_rests_lets_others_take_over_at_once(place: str) -> None:
+    ledger, other = open_ledger(place), open_ledger(place)
+    assert [ledger.claim(key) for key in ("a", "b")] == [True, True]
+    assert not other.claim("a")
+    ledger.rest()
+    assert other.claim("a")
+    assert ledger.wake() == {"b"}
+    assert [other.claim("b"), ledger.claim("b")] == [False, False]
+    for one in (ledger, other):
+        one.close()
 
 
 def test_a_damaged_reply_is_not_known(place: str, postgres: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from answerkey.metrics_core.llm import spending
 from answerkey.metrics_core.llm.ledger import Budget, Spent
 from answerkey.metrics_core.llm.ledger_place import open_ledger
 from answerkey.metrics_core.llm.litellm import abilities
@@ -21,7 +22,7 @@ from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.spending import Purchase
 from answerkey.metrics_core.llm.transport import Reply as Received
 from tests.judge_server import JudgeServer, Reply
-from tests.metrics_core.judges.asking import Setup, always, ask, count, match, options, rows, samples
+from tests.metrics_core.judges.asking import Setup, always, ask, count, match, options, rows, samples, setup
 
 Serve = Callable[..., JudgeServer]
 
@@ -103,6 +104,44 @@ def test_a_time_out_is_counted_at_the_most_that_it_may_cost(judge_server: Serve,
     assert all(most < cost < 2 * most for cost in costs(tmp_path))
     assert server.n_requests <= count(tmp_path, "code = 'timeout'") == count(tmp_path) <= 4
     assert 3 * most <= spent(tmp_path).cost_usd <= 5 * most
+
+
+@pytest.mark.parametrize(("kind", "code"), [("drop", "disconnected"), ("too long", "too_large")])
+def test_a_call_that_may_have_been_answered_is_counted_at_the_most_that_it_may_cost(
+    kind: str, code: str, judge_server: Serve, tmp_path: Path
+) -> None:
+    faults = always("drop") if kind == "drop" else None
+    server = judge_server(lambda body: match(body) if faults else "x" * (5 * 2**20), faults=faults)
+    most = price_of(0, 1_024)
+    judge = options(server, PRICED, ledger=str(tmp_path), run="run", max_cost_usd=5 * most, concurrency=1)
+    ask(samples(10), judge)
+    assert rows(tmp_path, "DISTINCT code") == [(code,)]
+    assert all(most < cost < 2 * most for cost in costs(tmp_path))
+    assert server.n_requests == count(tmp_path) <= 4
+    assert spent(tmp_path).cost_usd == pytest.approx(sum(costs(tmp_path)))
+
+
+def test_a_call_that_never_left_costs_nothing(tmp_path: Path) -> None:
+    judge = setup(f"{PRICED}@http://127.0.0.1:9/v1", ledger=str(tmp_path), run="run", max_cost_usd=1.0, deadline_s=0.5)
+    [found] = ask(samples(1), judge)
+    assert (found.status, set(rows(tmp_path, "code"))) == ("failed", {("connection",)})
+    assert spent(tmp_path).cost_usd == 0.0
+
+
+def test_a_new_process_knows_from_the_ledger_how_long_replies_are(
+    judge_server: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = judge_server(lambda body: Reply(match(body), "stop", 1_000, 80))
+    judge = options(server, PRICED, ledger=str(tmp_path), run="run", max_cost_usd=1.0)
+    ask(samples(30), judge)
+    # As a new process begins.
+    monkeypatch.setattr(spending, "_lengths", {})
+    limit = 1.5 * price_of(1_000, 80)
+    later = options(server, PRICED, ledger=str(tmp_path), run="later", max_cost_usd=limit)
+    found = ask(samples(3, "another"), later)
+    # One call may cost no more than it; at 1,024 tokens, none could be made.
+    assert price_of(0, 1_024) > limit
+    assert Counter(one.status for one in found) == {"scored": 1, "skipped": 2}
 
 
 def test_a_server_that_ignores_max_tokens_spends_what_is_in_flight_and_no_more(

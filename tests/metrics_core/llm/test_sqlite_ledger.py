@@ -61,8 +61,10 @@ def first_version(folder: Path) -> None:
     SQLiteLedger(folder).close()
     with changed(folder) as database:
         database.execute("ALTER TABLE calls DROP COLUMN checksum")
-        database.execute("ALTER TABLE calls DROP COLUMN batch")
-        database.execute("DROP INDEX calls_by_run")
+        for column in ("batch", "size"):
+            database.execute(f"ALTER TABLE calls DROP COLUMN {column}")
+        for index in ("calls_by_run", "calls_by_prompt"):
+            database.execute(f"DROP INDEX {index}")
         database.execute("DROP TABLE batches")
         database.execute("PRAGMA user_version = 0")
 
@@ -190,6 +192,33 @@ def test_a_call_that_is_in_flight_when_its_ledger_is_closed_is_settled(tmp_path:
     assert second.start(run, {"request_key": "c", **CALL}, 1.0) == ("max_cost", "")
     assert second.spent("run") == Spent(calls=1, cost_usd=1.5)
     second.close()
+
+
+def test_what_is_settled_counts_at_what_calls_like_it_have_cost(tmp_path: Path) -> None:
+    first, run = SQLiteLedger(tmp_path), Budget("run")
+    for key, prompt, cost, tokens in (
+        ("a", "p", 0.5, 5),
+        ("b", "p", 0.25, 5),
+        ("c", "q", 4.0, 5),
+        ("d", "p", 9.0, None),
+    ):
+        _, call_id = first.start(run, {"request_key": key, **CALL, "prompt": prompt, "size": 40}, 9.0)
+        result = {"reply": "yes", "cost_usd": cost, "tokens_in": 10, "tokens_out": tokens}
+        first.finish(run, call_id, "usable", 9.0, result)
+    assert first.lengths("j", "p") == [(40, 10, 5), (40, 10, 5)]
+    assert first.lengths("j", "r") == []
+    spent = 13.75
+    for key, most, counts in (("e", 1.0, 0.375), ("f", 0.125, 0.125)):
+        first.claim(key)
+        first.start(run, {"request_key": key, **CALL}, most)
+        first.close()
+        first = SQLiteLedger(tmp_path)
+        assert first.claim("another")
+        first.release("another")
+        spent += counts
+        # At the mean of those whose length is known, and at no more than was reserved.
+        assert first.spent("run").cost_usd == spent
+    first.close()
 
 
 # Processes that begin at once, or meet.
@@ -374,15 +403,35 @@ def test_a_ledger_of_the_first_version_is_taken_over_with_its_replies(tmp_path: 
     ledger.close()
     written(tmp_path, "c", "reply c")
     with changed(tmp_path) as database:
-        assert database.execute("PRAGMA user_version").fetchone() == (3,)
+        assert database.execute("PRAGMA user_version").fetchone() == (4,)
         found = database.execute("SELECT reply, checksum IS NULL FROM calls ORDER BY rowid").fetchall()
     assert found == [("reply a", 1), ("reply b", 1), ("reply c", 0)]
+
+
+def test_a_call_that_an_older_version_left_in_flight_is_settled_and_those_that_are_claimed_wait(tmp_path: Path) -> None:
+    ledger, month = SQLiteLedger(tmp_path), Budget("run", max_cost_total_usd=9.0)
+    for key in ("left", "claimed", "batched"):
+        ledger.claim(key)
+        ledger.start(month, {"request_key": key, **CALL, "batch": "b" if key == "batched" else None}, 0.5)
+    with changed(tmp_path) as database:
+        # As an older version gave up its claims, and as one that still runs holds them.
+        database.execute("DELETE FROM claims WHERE request_key != 'claimed'")
+        database.execute("ALTER TABLE calls DROP COLUMN size")
+        database.execute("DROP INDEX calls_by_prompt")
+        database.execute("PRAGMA user_version = 3")
+    SQLiteLedger(tmp_path).close()
+    with changed(tmp_path) as database:
+        calls = database.execute("SELECT request_key, cost_usd, reserved FROM calls ORDER BY rowid").fetchall()
+        budgets = database.execute("SELECT calls, cost_usd, in_flight, reserved FROM budgets").fetchall()
+    assert calls == [("left", 0.5, None), ("claimed", None, 0.5), ("batched", None, 0.5)]
+    assert budgets == [(3, 0.5, 2, 1.0)] * 2
+    ledger.close()
 
 
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ("PRAGMA user_version = 4", r"was made by a newer answerkey \(its version is 4\)"),
+        ("PRAGMA user_version = 5", r"was made by a newer answerkey \(its version is 5\)"),
         (
             "ALTER TABLE calls DROP COLUMN fingerprint",
             "is not a ledger that this .* use: its calls have no fingerprint",
