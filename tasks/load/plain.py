@@ -6,6 +6,7 @@ import codecs
 import gzip
 import itertools
 import json
+import os
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -150,7 +151,11 @@ def _opened(file: Path) -> Any:
 def _check_kind(file: Path) -> None:
     with file.open("rb") as content:
         head = content.read(16)
+        content.seek(-4, os.SEEK_END) if file.stat().st_size > 4 else None
+        tail = content.read()
     ending = file.suffix.lower()
+    if ending in PARQUET and head[:4] == b"PAR1" != tail:
+        raise UserError(f"{file}: cut off or damaged: its end is missing; copy it again from where it comes from")
     found = next((about for magic, about in _BINARY.items() if head.startswith(magic)), None)
     if found and ending not in found[2]:
         raise UserError(f"{file}: this is {found[0]}, not {ending or 'a text'}; {found[1]}")

@@ -5,6 +5,7 @@ A row that cannot be parsed comes out as a `Raw` with an error and its text, for
 
 from __future__ import annotations
 
+import csv
 import glob
 import hashlib
 import itertools
@@ -346,11 +347,30 @@ def _read_csv(file: Path, work: Path) -> Iterator[Raw]:
             # All of it first: only then are the rejected rows known, which the others are numbered around.
             source = one_file(file)
             connection.execute(f"CREATE TEMP TABLE parsed AS SELECT * FROM {query}", [source])
+            _check_names(connection, file)
             rejected = _rejected(connection)
             yield from _rows(connection, "SELECT * FROM parsed", [], skipping={raw.row for raw in rejected})
             yield from rejected
         except duckdb.Error as error:
             raise UserError(f"{file}: {first_line(error)}") from error
+
+
+def _check_names(connection: Any, file: Path) -> None:
+    """Find out whether columns of a CSV share a name, for DuckDB gives all but the first another one: answer_1.
+
+    Raises:
+        UserError: they do.
+    """
+    names = [name for (name, *_) in connection.execute("DESCRIBE parsed").fetchall()]
+    renamed = [name for name in names if re.sub(r"_\d+$", "", name) in names and re.search(r"_\d+$", name)]
+    if not renamed:
+        return
+    [(delimiter, quote)] = connection.execute(_SQL["dialect"], [one_file(file)]).fetchall()
+    with file.open(encoding="utf-8-sig", newline="") as text:
+        given = next(csv.reader(text, delimiter=delimiter, quotechar=quote if len(quote) == 1 else '"'))
+    if twice := [name for name in renamed if name not in map(str.strip, given)]:
+        called = listed(list(dict.fromkeys(re.sub(r"_\d+$", "", name) for name in twice)))
+        raise UserError(f"{file}: several columns are called {called}; rename all but one")
 
 
 _READERS: Mapping[str, Callable[[Path, Path], Iterator[Raw]]] = {

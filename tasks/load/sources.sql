@@ -5,3 +5,6 @@ SELECT line - 1, any_value(csv_line), string_agg(error_message, '; ') FROM rejec
 -- name: tables
 SELECT CASE WHEN table_schema = 'main' THEN '' ELSE table_schema || '.' END || table_name
 FROM information_schema.tables ORDER BY table_schema <> 'main', table_schema, table_name
+
+-- name: dialect
+SELECT Delimiter, Quote FROM sniff_csv(?, header = true, all_varchar = true)

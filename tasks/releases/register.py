@@ -23,6 +23,8 @@ from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.columns import complete, complete_made, parse_map
 from answerkey.tasks.load.formats.registry import read_as
 from answerkey.tasks.load.load import LOOK_AHEAD, Source, dataset_name, load, records_of
+from answerkey.tasks.load.plain import COMPRESSED, kind_of
+from answerkey.tasks.load.remote import URL
 from answerkey.tasks.load.sources import read
 from answerkey.tasks.publish.events import RELEASE_REGISTERED, emit
 from answerkey.tasks.releases.export import stored_references
@@ -97,9 +99,9 @@ def register(home: Home, source: Source) -> Registration:
 
 def _kept(home: Home, source: Source, work: Path) -> Source:
     """The source as files that can be kept."""
-    answers = _as_file(source.answers, work, "answers", source.chosen)
-    references = _as_file(source.references, work, "references") if source.references else None
-    kept = replace(source, answers=answers, references=references)
+    answers = _as_file(source.answers, work, "answers", source.encoding, source.chosen)
+    references = _as_file(source.references, work, "references", source.encoding) if source.references else None
+    kept = replace(source, answers=answers, references=references, encoding="")
     if references or not home.warehouse.exists() or _brings_references(kept, work):
         return kept
     file = work / "known.jsonl"
@@ -134,13 +136,13 @@ def _try(source: Source, work: Path) -> None:
         )
 
 
-def _as_file(source: str, work: Path, name: str, chosen: str = "") -> str:
-    """A file as it is; a table or a URL as a file of JSON Lines, because its content may change later."""
-    if "://" not in source and "::" not in source:
+def _as_file(source: str, work: Path, name: str, encoding: str, chosen: str = "") -> str:
+    """A file as it is; a table, a URL or several files as one of JSON Lines, because their content may change later."""
+    if not encoding and "\n" not in source and not URL.match(source) and Path(source).is_file():
         return source
     file = work / f"{name}.jsonl"
     with file.open("w", encoding="utf-8") as out:
-        reading, raws = read_as(read(source, work), source, chosen)
+        reading, raws = read_as(read(source, work, encoding=encoding), source, chosen)
         for raw in reading.rows(raws):
             # A row that could not be read stays one, so that its place and text are in the quarantine.
             out.write((raw.text or "" if raw.record is None else json.dumps(raw.record, default=str)) + "\n")
@@ -151,7 +153,8 @@ def _keep(file: str, store: Store) -> str:
     """Copy a file into the folder of registered ones under a hash of its content, once; return its name there."""
     with open(file, "rb") as content:
         digest = hashlib.file_digest(content, "sha256").hexdigest()[:20]
-    name = f"{digest}{Path(file).suffix.lower()}"
+    compressed = Path(file).suffix.lower()
+    name = f"{digest}{kind_of(file)}{compressed if compressed in COMPRESSED else ''}"
     if not store.exists(f"{FOLDER}/{name}"):
         with store.whole(f"{FOLDER}/{name}") as unfinished:
             shutil.copyfile(file, unfinished)

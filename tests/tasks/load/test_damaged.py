@@ -1,0 +1,153 @@
+"""What people hand over by mistake: each is refused in one line that names the file and says what to do."""
+
+import gzip
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import openpyxl
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.load.load import Source, load
+
+ROW = {"id": "1", "answer": "x", "reference": "x"}
+LINE = json.dumps(ROW) + "\n"
+
+
+def _parquet(file: Path) -> bytes:
+    pq.write_table(pa.Table.from_pylist([ROW] * 1_000), file)
+    return file.read_bytes()
+
+
+def _arrow(file: Path) -> bytes:
+    pyarrow.feather.write_feather(pa.Table.from_pylist([ROW] * 1_000), file)
+    return file.read_bytes()
+
+
+def _book(file: Path, *rows: list[object]) -> bytes:
+    book = openpyxl.Workbook()
+    assert book.active is not None
+    for row in rows:
+        book.active.append(row)
+    book.save(file)
+    return file.read_bytes()
+
+
+def _half(made: Callable[[Path], bytes]) -> Callable[[Path], bytes]:
+    return lambda file: (content := made(file))[: len(content) // 2]
+
+
+def _zst(file: Path) -> bytes:
+    return bytes(pa.compress(LINE.encode() * 1_000, codec="zstd", asbytes=True))
+
+
+def _tables(file: Path) -> bytes:
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("CREATE TABLE one AS SELECT 1 AS id; CREATE SCHEMA s; CREATE TABLE s.two AS SELECT 1 AS id")
+    return file.read_bytes()
+
+
+Content = bytes | Callable[[Path], bytes]
+
+DAMAGED: dict[str, tuple[str, Content, str]] = {
+    "truncated gzip": ("a.jsonl.gz", gzip.compress(LINE.encode() * 99)[:-20], "cut off or damaged"),
+    "no gzip": ("a.jsonl.gz", LINE.encode(), "this is no .gz file: it begins with"),
+    "gzip without its ending": ("a.jsonl", gzip.compress(LINE.encode()), "compressed by gzip, not .jsonl; put .gz"),
+    "truncated Zstandard": ("a.jsonl.zst", _half(_zst), "cut off or damaged"),
+    "bzip2": ("a.csv", b"BZh91AY&SY", "this is compressed by bzip2, not .csv; decompress it"),
+    "no line is JSON": ("a.jsonl", b"id=1\nid=2\n", "none of the first 2 rows can be read: line 1 is not JSON"),
+    "invalid JSON": ("a.json", b'[{"id": 1},', "not JSON (Expecting value: line 1 column 12"),
+    "JSON Lines as JSON": ("a.json", LINE.encode() * 2, "if it has one object per line, name it .jsonl"),
+    "a number": ("a.json", b"7", "expected a list of objects"),
+    "half a Parquet file": ("a.parquet", _half(_parquet), "cut off or damaged"),
+    "no Parquet file": ("a.parquet", b"x" * 99, "this is no .parquet file: it begins with"),
+    "Parquet as CSV": ("a.csv", _parquet, "this is a Parquet file, not .csv; name it .parquet"),
+    "half an Arrow file": ("a.arrow", _half(_arrow), "no Arrow file, or one that is cut off or damaged"),
+    "no Arrow file": ("a.feather", b"x" * 99, "no Arrow file, or one that is cut off or damaged"),
+    "half a workbook": ("a.xlsx", _half(lambda file: _book(file, [*ROW], ["1", "x", "x"])), "no workbook, or one"),
+    "workbook with a password": ("a.xlsx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "save it as .xlsx without a password"),
+    "workbook without rows": ("a.xlsx", _book, "no rows in the sheets Sheet; it needs at least one"),
+    "workbook with two columns of a name": (
+        "a.xlsx", lambda file: _book(file, ["id", "answer", "answer"], [1, 2, 3]), "are called answer; rename all",
+    ),
+    "CSV with two columns of a name": ("a.csv", b"id,answer,answer\n1,x,y\n", "columns are called answer; rename"),
+    "CSV of the names alone": ("a.csv", b"id,answer,reference\n", "no rows; it needs at least one"),
+    "empty": ("a.jsonl", b"", "the file is empty; it needs at least one row"),
+    "blank": ("a.jsonl", b"\n \n", "no rows; it needs at least one"),
+    "a PDF": ("a.txt", b"%PDF-1.7", "this is a PDF, not .txt; export the table in it as CSV"),
+    "a pickle": ("a.csv", b"\x80\x04\x95\x00", "a Python pickle, which could run anything"),
+    "SQLite": ("a.csv", b"SQLite format 3\x00", "this is an SQLite database, not .csv; export its table"),
+    "an unknown kind": ("a.docx", b"x", "'.docx' is not a known kind; give CSV"),
+    "a table that is not there": ("a.duckdb::answers", _tables, "there is no such table; it has one, s.two"),
+    "no DuckDB file": ("a.duckdb::t", b"x" * 99, "not a valid DuckDB database file"),
+    "an encoding that is not sure": ("a.csv", b"id,answer\n1,\xe0\n", "say it with --encoding"),
+    "a column that is missing": ("a.csv", b"id,text\n1,x\n", "no column for answer was recognised among id, text"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path, name: str) -> None:
+    source, content, message = DAMAGED[name]
+    file = tmp_path / source.split("::", maxsplit=1)[0]
+    file.write_bytes(content if isinstance(content, bytes) else content(file))
+    before = file.read_bytes()
+    with pytest.raises(UserError) as error:
+        load(Source(f"{tmp_path}/{source}"), tmp_path / "staged")
+    said = str(error.value)
+    assert said.startswith(str(file)) and message in said and "\n" not in said, said
+    assert str(tmp_path / "staged") not in said and file.read_bytes() == before
+
+
+def test_a_folder_or_pattern_without_files(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "readme.md").write_text("x")
+    for source, message in {
+        "empty": "there is no file; give CSV", "notes": "there is only readme.md; give CSV",
+        "empty/*.jsonl": "there is no file; give CSV", "a.csv": "there is no such file",
+    }.items():  # fmt: skip
+        with pytest.raises(UserError) as error:
+            load(Source(f"{tmp_path}/{source}"), tmp_path / "staged")
+        assert str(error.value).startswith(f"{tmp_path}/{source}: {message}")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read anything")
+def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("id,answer,reference\n1,x,x\n")
+    file.chmod(0)
+    with pytest.raises(UserError, match=r"a\.csv: the file cannot be read: Permission denied$"):
+        load(Source(str(file)), tmp_path / "staged")
+
+
+def test_single_rows_that_are_damaged_are_kept_with_their_place(tmp_path: Path) -> None:
+    folder = tmp_path / "answers"
+    folder.mkdir()
+    (folder / "a.csv").write_bytes(b"id,answer,reference\n1,x,x\n2,x,x,x\n3,x\x00y,x\n4,x,x\n")
+    (folder / "b.jsonl").write_text(
+        LINE + '{"id": \n' + LINE.replace("1", "9") + '{"id": "7", "output": {"a": 1, "b": 2}}\n'
+    )
+    loaded = load(Source(str(folder)), tmp_path / "staged")
+    refused = [(row["row"], row["reason"], row["raw"]) for row in pq.read_table(loaded.rejects).to_pylist()]
+    assert loaded.n_rows == 8 and len(refused) == 3
+    assert refused[0] == (2, f"{folder}/a.csv: row 2: Expected Number of Columns: 3 Found: 4", "2,x,x,x")
+    assert refused[1][1].startswith(f"{folder}/b.jsonl: line 2 is not JSON")
+    assert refused[2][1].startswith("answer (output) is an object")
+
+
+def test_a_view_of_a_duckdb_file_reads_no_other_files(tmp_path: Path) -> None:
+    secret, file = tmp_path / "secret.txt", tmp_path / "a.duckdb"
+    secret.write_text("the key is 7")
+    with duckdb.connect(str(file)) as connection:
+        connection.execute(
+            f"CREATE VIEW answers AS SELECT 1 AS id, 'x' AS reference, content AS answer FROM read_text('{secret}')"
+        )
+    with pytest.raises(UserError) as error:
+        load(Source(f"{file}::answers"), tmp_path / "staged")
+    assert str(error.value).startswith(f"{file}::answers: Permission Error: ") and "key is" not in str(error.value)
