@@ -10,6 +10,7 @@ from pydantic import Field
 
 from answerkey.flows.parameters import Form
 from answerkey.flows.runs import log
+from answerkey.tasks.forget import forget_older
 from answerkey.tasks.maintenance import close_runs, mark_dead_runs, prune
 from answerkey.tasks.warehouse.home import Home
 
@@ -39,6 +40,12 @@ class Keeping(Form):
         False,
         title="Look after the tables",
         description="Merge small files and remove what no report needs: for the night, since writers wait meanwhile.",
+    )
+    older_than: int = Field(
+        0,
+        ge=0,
+        title="Remove reports older than",
+        description="Days. The newest report of each release stays, with what it is about; 0: all stay.",
     )
 
 
@@ -71,6 +78,11 @@ def housekeeping(keeping: Keeping = _KEEPING, home: str = ".answerkey") -> None:
         f"{gone.size / 1e6:.1f} MB"
     )
     warehouse = Home.parse(home).warehouse
+    if keeping.older_than and warehouse.exists():
+        removed = forget_older(Home.parse(home), keeping.older_than)
+        log.info(
+            f"removal {removed.removal}: {sum(removed.rows.values()):,} rows, {removed.calls:,} calls of the ledger"
+        )
     if keeping.tables and warehouse.exists():
         done = warehouse.maintain()
         log.info(f"tables: {done.merged} files merged, {done.states} old states given up, {done.removed} files removed")

@@ -8,6 +8,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from answerkey.tasks.forget import forget
 from answerkey.tasks.load.columns import Key
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.verify import verify
@@ -116,3 +117,21 @@ def test_rows_that_come_go_or_are_doubled_are_found(home: Path) -> None:
     assert any(line.startswith("samples: d/") and line.endswith(": 13 rows, and 12 were written") for line in lines)
     assert "validations: mine: 1 rows that answerkey has not written" in lines
     assert "samples: dataset, dataset_version, sample_id: 1 rows have the key of another one" in lines
+
+
+@pytest.mark.slow
+def test_a_lake_is_verified_and_forgets(lake: str, tmp_path: Path) -> None:
+    rows = [{"id": str(i), "answer": f"a {i}", "reference": f"a {i} b", "release": "r"} for i in range(4)]
+    home = Home.parse(lake)
+    run(home, Source(jsonl(tmp_path / "d.jsonl", rows)), ["rouge_l"])
+    assert verify(home).findings == ()
+    done = forget(home, "d", sample="2")
+    assert (done.rows["answers"], done.rows["scores"], done.reports) == (1, 3, ("d/r/v1",))
+    assert verify(home).findings == ()
+    with home.warehouse.writing() as warehouse:
+        warehouse.execute("INSERT INTO reports SELECT * FROM reports")
+        warehouse.execute("UPDATE report_scores SET mean = 0.5 WHERE field = 'f1'")
+    lines = [str(finding) for finding in verify(home).findings]
+    assert "reports: d/r/v1: 2 rows, and 1 were written" in lines
+    assert "reports: report_id: 1 rows have the key of another one" in lines
+    assert "report_scores: d/r/v1: of 3 rows at least one was changed" in lines

@@ -49,3 +49,26 @@ def test_a_file_is_maintained(bare_cli: Cli, home: Home, tmp_path: Path) -> None
     assert (none.returncode, none.stderr) == (
         2, f"answerkey: {tmp_path}/none: no warehouse here yet, so there is nothing to maintain\n"
     )  # fmt: skip
+
+
+def test_what_was_changed_is_named_and_what_is_forgotten_is_counted(bare_cli: Cli, home: Home, tmp_path: Path) -> None:
+    clean = bare_cli("verify", "--home", home)
+    assert (clean.returncode, clean.stderr) == (1, "")
+    assert clean.stdout.splitlines() == [
+        *(f"datasets: data/{n}: 1 rows that answerkey has not written" for n in range(3)),
+        f"{home}: 3 parts of tables hashed again, 0 numbers of 0 reports computed again: 3 findings",
+    ]
+    refused = bare_cli("forget", "data", "--home", home)
+    assert refused.stderr == "answerkey: forget: name a sample, a release, or both for one answer\n"
+    refused = bare_cli("forget", "data", "--sample", "x", "--home", home)
+    assert (refused.returncode, refused.stderr) == (2, f"answerkey: data: there is no such sample in {home}\n")
+    refused = bare_cli("warehouse", "maintain", "--older-than", "-1", "--home", home)
+    assert (refused.returncode, refused.stderr) == (2, "answerkey: --older-than: write a number of days, from 1\n")
+    done = bare_cli("export", tmp_path / "out", "datasets", "report_metrics", "--format", "csv", "--home", home)
+    assert done.stdout == f"{tmp_path / 'out'}: 2 csv files, 3 rows\n"
+    done = bare_cli("backup", tmp_path / "copy", "--home", home)
+    assert done.stdout.startswith(f"{tmp_path / 'copy'} has {home} as it was: 0 reports, 0 paid calls, 1 other files, ")
+    again = bare_cli("backup", tmp_path / "copy", "--home", home)
+    assert (again.returncode, again.stderr) == (
+        2, f"answerkey: {tmp_path / 'copy'}: this is there already; name a folder that is not\n",
+    )  # fmt: skip
