@@ -34,7 +34,7 @@ _SHARD_ROWS: Mapping[Kind, int] = {"lexical": 5_000, "semantic": 2_000, "judge":
 
 _BATCH_ROWS = 5_000
 """What a judge gets as a batch: of many shards only some are waited for at once, each up to a day, and every question
-that waits takes some 50 KB."""
+that waits takes up to 80 KB."""
 
 _SQL = statements(__name__)
 _GROUP_ROWS = 2_048
