@@ -27,7 +27,7 @@ _LOWEST = np.array([(bits & -bits).bit_length() - 1 for bits in range(2**_MOST_L
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Tree:
+class _Tree:
     """One boosted regression tree, flattened: its inner nodes in any order, its leaves from left to right.
 
     A row goes left where its feature is at most the threshold. A row that goes right at a node can no longer end in the
@@ -60,7 +60,7 @@ class Trees:
     (3,)
     """
 
-    trees: tuple[Tree, ...]
+    trees: tuple[_Tree, ...]
 
     def sums(self, rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """Sum of the values of the leaves that each row ends in: shape (rows,)."""
@@ -158,7 +158,7 @@ def parse(data: dict[str, Any], revision: str = "") -> MatcherModel:
     )
 
 
-def _tree(nodes: Mapping[str, Sequence[float]]) -> Tree:
+def _tree(nodes: Mapping[str, Sequence[float]]) -> _Tree:
     """A tree as lists of nodes; the root is node 0, a leaf has the feature -1.
 
     Raises:
@@ -182,7 +182,7 @@ def _tree(nodes: Mapping[str, Sequence[float]]) -> Tree:
     if len(leaves) > _MOST_LEAVES:
         raise ValueError(f"a tree has {len(leaves)} leaves, at most {_MOST_LEAVES} are expected")
     kept = [int(_ALL) & ~gone for _, _, gone in inner]
-    return Tree(
+    return _Tree(
         np.array([one[0] for one in inner], np.intp),
         np.array([[one[1]] for one in inner], np.float64).reshape(-1, 1),
         np.array(kept, np.uint16).reshape(-1, 1),
