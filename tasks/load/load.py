@@ -112,7 +112,7 @@ def load(source: Source, out: Path) -> Loaded:
     dataset = dataset_name(source)
     notes: list[str] = []
     answers, references = Contents(), Contents()
-    known = _load_references(source, out, references, notes)
+    known = load_references(source, out, references, notes)
     reading, raws = read_as(read(source.answers, out, answers, source.encoding), source.answers, source.chosen)
     seen = Seen()
     rows = reading.rows(raws, seen)
@@ -143,7 +143,7 @@ def check_columns(source: Source, work: Path) -> None:
     given = [source.answers, *filter(None, [source.references])]
     if not all(map(quick_to_look_into, given)):
         return
-    known = _load_references(source, work, Contents(), [], LOOK_AHEAD) if source.references else None
+    known = load_references(source, work, Contents(), [], LOOK_AHEAD) if source.references else None
     try:
         reading, raws = read_as(read(source.answers, work, encoding=source.encoding), source.answers, source.chosen)
         head = first_rows(reading.rows(raws), source.answers)
@@ -286,7 +286,7 @@ def _default_release(source: Source, columns: ColumnMap, notes: list[str]) -> st
     return name
 
 
-def _load_references(
+def load_references(
     source: Source, out: Path, contents: Contents, notes: list[str], most: int | None = None
 ) -> ReferenceTable | None:
     """The references in a file of their own, at most so many; None where they are beside the answers."""

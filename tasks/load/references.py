@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import marshal
+import shutil
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -47,14 +49,39 @@ class ReferenceTable:
 
     def get(self, sample_id: str) -> Reference | None:
         """The reference of this id."""
-        found = self._rows.execute("SELECT content FROM known WHERE id = ?", (sample_id,)).fetchone()
-        return Reference(*marshal.loads(found[0])) if found else None
+        return _Lookup(self._rows).get(sample_id)
+
+    def copy(self, target: Path) -> None:
+        """Copy what has been added to a file, in which `looked_up` finds it."""
+        [(_, _, file)] = self._rows.execute("PRAGMA database_list").fetchall()
+        self._rows.execute("COMMIT")
+        shutil.copyfile(file, target)
+        self._rows.execute("BEGIN")
 
     def close(self) -> None:
         """Remove what was only needed to look references up."""
         [(_, _, file)] = self._rows.execute("PRAGMA database_list").fetchall()
         self._rows.close()
         Path(file).unlink(missing_ok=True)
+
+
+@contextmanager
+def looked_up(file: Path) -> Iterator[Known]:
+    """The references in a file that `ReferenceTable.copy` wrote; any number of processes may read it."""
+    rows = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro&immutable=1", uri=True)
+    try:
+        yield _Lookup(rows)
+    finally:
+        rows.close()
+
+
+@dataclass(frozen=True, slots=True)
+class _Lookup:
+    rows: sqlite3.Connection
+
+    def get(self, sample_id: str) -> Reference | None:
+        found = self.rows.execute("SELECT content FROM known WHERE id = ?", (sample_id,)).fetchone()
+        return Reference(*marshal.loads(found[0])) if found else None
 
 
 @dataclass(frozen=True, slots=True)

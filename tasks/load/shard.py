@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -24,6 +25,7 @@ from answerkey.tasks.load.load import (
     Stager,
     dataset_name,
     first_rows,
+    load_references,
     quarantine_schema,
     recognised,
     stage_rows,
@@ -31,6 +33,7 @@ from answerkey.tasks.load.load import (
     stager_of,
 )
 from answerkey.tasks.load.plain import JSON_LINES, PARQUET, kind_of
+from answerkey.tasks.load.references import looked_up
 from answerkey.tasks.load.remote import S3, URL, first_line, object_size
 from answerkey.tasks.load.sources import (
     Contents,
@@ -84,6 +87,8 @@ class SourceShard:
     stager: Stager
     part: str
     rejects: str
+    known: str = ""
+    """The file in the store with the references; empty where they are beside the answers."""
 
     workload: ClassVar[Kind] = "lexical"
     name: ClassVar[str] = "load"
@@ -96,18 +101,21 @@ class Cut:
     dataset: str
     shards: tuple[SourceShard, ...]
     notes: tuple[str, ...]
-    contents: Contents
+    contents: Mapping[str, Contents]
+    references: str | None = None
+    """The Parquet file with the references, where they are in a file of their own."""
 
 
 def shard_bytes(source: Source, most: int) -> int:
     """Bytes of a shard if a source is cut into `most` shards at the most; 0 where it is loaded in one piece.
 
-    It is cut where it is large, of JSON Lines or Parquet, in files or in S3, and has its references beside the answers.
+    It is cut where the answers are large, of JSON Lines or Parquet, in files or in S3. References in a file of their
+    own are read once, before.
     """
     answers = source.answers
     files = files_of(answers) or [answers]
     readable = all(not URL.match(one) or (S3.match(one) and os.environ.get("AWS_ACCESS_KEY_ID")) for one in files)
-    if source.references or not readable:
+    if not readable:
         return 0
     # Each file becomes a shard at least.
     if len(files) > most or not all(kind_of(file) in (*JSON_LINES, *PARQUET) for file in files):
@@ -130,20 +138,31 @@ def cut(source: Source, home: Home, out: Path, size: int) -> Cut:
         UserError: as `load`.
     """
     out.mkdir(parents=True, exist_ok=True)
-    dataset, contents, notes = dataset_name(source), Contents(), list[str]()
-    ranges = list(_ranges(source, home, out, contents, size))
+    dataset, contents, notes = dataset_name(source), {"answers": Contents()}, list[str]()
+    # In the order of `load`.
+    references = Contents()
+    known = load_references(source, out, references, notes)
+    ranges = list(_ranges(source, home, out, contents["answers"], size))
     every = itertools.chain.from_iterable(_rows(home, rows) for rows in ranges)
     reading, raws = read_as(every, source.answers, source.chosen)
     head = first_rows(reading.rows(raws), source.answers)
     again = itertools.chain.from_iterable(_rows(home, rows) for rows in ranges)
-    stager = stager_of(source, head, notes, reading=reading, rows=lambda: reading.rows(again))
+    stager = stager_of(source, head, notes, known, reading, lambda: reading.rows(again))
+    shared = ""
+    if known:
+        contents["references"] = references
+        shared = home.shared_name(out / "known.sqlite")
+        with home.store.whole(shared) as target:
+            known.copy(target)
+        known.close()
     if reading.convert:
         notes.insert(0, recognised(source, reading.format))
     shards = []
     for number, rows in enumerate(ranges):
         staged, rejects = (home.shared_name(out / f"{number}-{name}") for name in (STAGED, REJECTS))
-        shards.append(SourceShard(home.address, rows, reading, stager, staged, rejects))
-    return Cut(dataset, tuple(shards), (*notes, *contents.notes()), contents)
+        shards.append(SourceShard(home.address, rows, reading, replace(stager, known=None), staged, rejects, shared))
+    notes += [*references.notes(), *contents["answers"].notes()]
+    return Cut(dataset, tuple(shards), tuple(notes), contents, str(known.file) if known else None)
 
 
 def stage_shard(shard: SourceShard) -> str:
@@ -151,8 +170,12 @@ def stage_shard(shard: SourceShard) -> str:
     home = Home.parse(shard.home)
     if not home.store.exists(shard.part):
         # Whoever finds the part finds the refused rows too: they are published first.
-        with home.store.whole(shard.part) as staged, home.store.whole(shard.rejects) as rejects:
-            stage_rows(shard.reading.rows(_rows(home, shard.rows)), shard.stager, staged, rejects)
+        with home.store.whole(shard.part) as staged, home.store.whole(shard.rejects) as rejects, ExitStack() as opened:
+            stager = shard.stager
+            if shard.known:
+                file = opened.enter_context(home.store.local(shard.known))
+                stager = replace(stager, known=opened.enter_context(looked_up(file)))
+            stage_rows(shard.reading.rows(_rows(home, shard.rows)), stager, staged, rejects)
     return shard.part
 
 
@@ -166,8 +189,10 @@ def gather(cut: Cut, home: Home, out: Path) -> Loaded:
     for shard in cut.shards:
         for name in (shard.rows.name, shard.part, shard.rejects):
             home.store.remove(name)
-    contents = {"answers": cut.contents.about()}
-    return Loaded(cut.dataset, str(staged), str(rejects), None, n_rows, cut.notes, contents)
+    if cut.references:
+        home.store.remove(cut.shards[0].known)
+    contents = {of: held.about() for of, held in cut.contents.items()}
+    return Loaded(cut.dataset, str(staged), str(rejects), cut.references, n_rows, cut.notes, contents)
 
 
 def _append(home: Home, name: str, writer: pq.ParquetWriter) -> int:

@@ -1,6 +1,7 @@
 """A source that is cut into shards becomes the same rows as in one piece."""
 
 import json
+import pickle
 from pathlib import Path
 
 import duckdb
@@ -37,7 +38,7 @@ def in_shards(source: Source, folder: Path, size: int) -> tuple[Loaded, int]:
         assert stage_shard(one) == one.part
     loaded = gather(made, home, home.scratch / "run")
     kept = sorted(file.name for file in home.scratch.rglob("*") if file.is_file())
-    assert kept == ["rejects.parquet", "staged.parquet"]
+    assert kept == [*(["references.parquet"] if source.references else []), "rejects.parquet", "staged.parquet"]
     return loaded, len(made.shards)
 
 
@@ -98,6 +99,19 @@ def test_the_rows_of_several_files_are_numbered_through(tmp_path: Path) -> None:
     assert refused["row"] == 1201 and refused["reason"].startswith(f"{folder}/lang=l2/2.jsonl: line 401 is not JSON")
 
 
+def test_references_in_a_file_of_their_own(tmp_path: Path) -> None:
+    answers, references = tmp_path / "answers.jsonl", tmp_path / "questions.jsonl"
+    rows = [json.loads(line) for line in LINES.splitlines()]
+    answers.write_text("".join(json.dumps({"id": row["id"], "answer": row["answer"]}) + "\n" for row in rows) + "no\n")
+    references.write_text(
+        "".join(json.dumps({"id": row["id"], "reference": row["reference"], "lang": "en"}) + "\n" for row in rows[:-5])
+    )
+    source = Source(str(answers), str(references), slices=("lang",))
+    assert_same(source, tmp_path, 3_000, 6)
+    shard = cut(source, (home := Home(tmp_path / "again")), home.scratch / "run", 3_000).shards[-1]
+    stage_shard(pickle.loads(pickle.dumps(shard)))
+
+
 def test_what_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "SHARD_BYTES", 1_000)
     monkeypatch.setattr(shards, "LARGE_BYTES", 2_000)
@@ -106,7 +120,7 @@ def test_what_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table.write_text("id,answer,reference\n" + "1,2,3\n" * 1_000)
     assert shard_bytes(Source(str(lines)), 40) == 1_000
     assert shard_bytes(Source(str(lines)), 10) == len(LINES) // 10
-    assert shard_bytes(Source(str(lines), references=str(lines)), 40) == 0
+    assert shard_bytes(Source(str(lines), references=str(lines)), 40) == 1_000
     assert shard_bytes(Source(str(table)), 40) == 0
     assert shard_bytes(Source("https://host/a.jsonl"), 40) == 0
     assert shard_bytes(Source(str(tmp_path / "nothing.jsonl")), 40) == 0
