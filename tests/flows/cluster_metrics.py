@@ -1,14 +1,19 @@
-"""Metrics that Dask workers import in tests."""
+"""Metrics and readers that Dask workers import in tests."""
 
 import logging
 import os
 import signal
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from answerkey.metrics_core.measurement import Measurement
 from answerkey.metrics_core.metrics.contains import Contains
 from answerkey.metrics_core.sample import Sample
+from answerkey.tasks.load.load import Stager
+from answerkey.tasks.load.sources import Raw
 
 
 @dataclass(frozen=True)
@@ -21,3 +26,23 @@ class Deadly(Contains):
         if "poison" in answers:
             os.kill(os.getpid(), signal.SIGKILL)
         return super().measure(samples)
+
+
+class DeadlyStager(Stager):
+    """Whatever process loads a row dies of it."""
+
+    def stage(self, raw: Raw) -> dict[str, Any]:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return super().stage(raw)
+
+
+@dataclass(frozen=True)
+class HeldStager(Stager):
+    """Loading goes on when a file is gone."""
+
+    held: str
+
+    def stage(self, raw: Raw) -> dict[str, Any]:
+        while Path(self.held).exists():
+            time.sleep(0.05)
+        return super().stage(raw)

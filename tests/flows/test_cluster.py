@@ -3,6 +3,7 @@
 import logging
 import os
 import pickle
+import re
 import signal
 import sqlite3
 import subprocess
@@ -11,29 +12,33 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from prefect import flow
+from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from answerkey.flows.cluster import Cluster, NoWorker, WorkersDied, cluster_at
+from answerkey.flows.fan_out import OnCluster, load
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.registry import create
 from answerkey.tasks.load import shard as source_shards
-from answerkey.tasks.load.load import Source
+from answerkey.tasks.load.load import Source, Stager
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.score import score
 from answerkey.tasks.score.shard import Shard
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import Unreachable
 from tests.dask_servers import DaskCluster, Scheduler, Worker
-from tests.flows.cluster_metrics import Deadly
+from tests.flows.cluster_metrics import Deadly, DeadlyStager, HeldStager
 from tests.judge_server import JudgeServer, agreeable
-from tests.tasks.staging_help import stage
+from tests.tasks.staging_help import jsonl, stage
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 LONG_S = 300.0
@@ -59,8 +64,6 @@ def planned(folder: Path, data: list[dict[str, str]], metrics: list[Any], n_shar
 
 
 def cut(shard: Shard, n: int) -> Iterator[Shard]:
-    from dataclasses import replace
-
     size = shard.n_rows // n
     for first in range(0, shard.n_rows, size):
         part = f"{Path(shard.part).parent}/{first}-{first + size}.parquet"
@@ -320,3 +323,48 @@ def test_what_workers_load_is_what_this_process_loads(dask_cluster: DaskCluster,
     loaded = source_shards.gather(made, home, home.scratch / "run")
     assert pq.read_table(loaded.staged) == pq.read_table(whole.staged)
     assert loaded.contents == whole.contents
+
+
+def test_a_worker_that_is_killed_while_it_loads_costs_nothing(dask_cluster: DaskCluster, tmp_path: Path) -> None:
+    whole, home = stage(tmp_path / "whole", rows(60)), Home(tmp_path / "home")
+    made = source_shards.cut(Source(str(tmp_path / "whole" / "answers.jsonl")), home, home.scratch / "run", 1_000)
+    [first, *others], held = made.shards, tmp_path / "held"
+    held.touch()
+    stager = HeldStager(first.stager.columns, first.stager.release, first.stager.known, str(held))
+    shards, folder = [replace(first, stager=stager), *others], tmp_path / "home"
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.extend(Cluster(dask_cluster.address).run(shards, no_key)))
+    thread.start()
+    # One more may stand in line behind the first.
+    until(lambda: sum((folder / one.part).exists() for one in others) >= len(others) - 1)
+    until(lambda: len(dask_cluster.busy()) == 1)
+    os.kill(dask_cluster.pids()[dask_cluster.busy()[0]], signal.SIGKILL)
+    held.unlink()
+    thread.join(LONG_S)
+    assert sorted(outcome for _, outcome in found) == sorted(one.part for one in shards)
+    loaded = source_shards.gather(made, home, home.scratch / "run")
+    assert pq.read_table(loaded.staged) == pq.read_table(whole.staged)
+    assert loaded.contents == whole.contents
+
+
+@pytest.mark.slow
+def test_a_source_that_kills_every_worker_ends_the_run_in_one_line(
+    server: str, dask_cluster: DaskCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that nobody could load are not left out in silence."""
+    monkeypatch.setattr(source_shards, "LARGE_BYTES", 1)
+    monkeypatch.setattr(Stager, "__reduce__", lambda stager: (DeadlyStager, (stager.columns, "", None)))
+    source, runner = Source(jsonl(tmp_path / "faq.jsonl", rows(20))), OnCluster(Cluster(dask_cluster.address))
+    home = Home(tmp_path / "home")
+
+    @flow
+    def loading() -> None:
+        load(runner, home, source, home.scratch / "run")
+
+    with temporary_settings({PREFECT_API_URL: server}), pytest.raises(Unreachable) as stopped:
+        loading()
+    assert re.fullmatch(
+        rf"{source.answers}: not all of it could be loaded \(2 workers died while they worked on it, the last one was "
+        r"tcp://127.0.0.1:\d+\); run the same again",
+        str(stopped.value),
+    )

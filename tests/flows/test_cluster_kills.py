@@ -108,13 +108,19 @@ def process(running: Running, name: str) -> None:
 
 def worker(running: Running) -> None:
     os.kill(running.servers.cluster.pids()[running.servers.cluster.busy()[0]], signal.SIGKILL)
-    # What was on the way to the dead one is answered to nobody.
-    until(lambda: running.judge.stats()["in_flight"] <= AT_ONCE // 2)
+    _hung_up(running)
 
 
 def nanny(running: Running) -> None:
+    """Its worker ends by itself a moment later."""
     [busy] = [worker for worker in running.servers.cluster.workers if worker.has(running.servers.cluster.busy()[0])]
     busy.kill()
+    _hung_up(running)
+
+
+def _hung_up(running: Running) -> None:
+    """Wait until the dead one's connections are closed: what the judge says to them is heard by nobody."""
+    until(lambda: running.judge.stats()["in_flight"] <= AT_ONCE // 2)
 
 
 def scheduler(running: Running) -> None:
