@@ -56,9 +56,13 @@ CREATE TEMP MACRO is_cited(t) AS CASE
     ELSE false
 END;
 
+-- Which of the texts that stand for nothing it is, counted from 1; 0 for any other.
+CREATE TEMP MACRO nothing(t) AS
+    coalesce(list_position(['nan', 'null', 'none', 'n/a', 'na', 'undefined', '<na>'], bare(t)), 0);
+
 -- What a web server, a client or Python writes in place of an answer, and nothing that an answer would begin with.
 CREATE TEMP MACRO is_error(t) AS CASE
-    WHEN regexp_matches(t, '(?i)error|traceback|gateway|unavailable|timeout|timed out|too many requests|<html')
+    WHEN regexp_matches(left(t, 120), '(?i)error|traceback|gateway|unavailable|timeout|timed out|too many requests|<html')
     THEN regexp_matches(
         t,
         '(?is)^\s*(?:'
@@ -77,7 +81,7 @@ END;
 
 -- A reason to stop that means a limit of the length, or a mark at the end that the text goes on.
 CREATE TEMP MACRO is_cut(t, finish_reason) AS
-    coalesce(bare(finish_reason) IN ('length', 'max_tokens', 'max_output_tokens', 'max_new_tokens', 'model_length',
+    coalesce(lower(finish_reason) IN ('length', 'max_tokens', 'max_output_tokens', 'max_new_tokens', 'model_length',
         'token_limit'), false)
     OR coalesce(regexp_matches(t, '(?i)[\[(<](?:output |response |text )?truncated[\])>]\W*$'), false);
 
@@ -134,7 +138,8 @@ SELECT
     ), false)::TINYINT AS right_and_wrong,
     contains(everything, '\\')::TINYINT AS doubled_backslash,
     is_cited(answer)::TINYINT AS cited,
-    (is_error(answer) AND NOT is_error(array_to_string("references", ' ')))::TINYINT AS failed_call,
+    (CASE WHEN is_error(answer) THEN NOT is_error(array_to_string("references", ' ')) ELSE false END)::TINYINT
+        AS failed_call,
     is_cut(answer, finish_reason)::TINYINT AS cut,
     -- A long answer that ends within a sentence.
     coalesce(
@@ -142,12 +147,11 @@ SELECT
     )::TINYINT
         AS unfinished,
     -- Which of the texts it is that stand for nothing, counted from 1.
-    CASE WHEN list_contains("references", answer) THEN 0
-        ELSE coalesce(list_position(['nan', 'null', 'none', 'n/a', 'na', 'undefined', '<na>'], bare(answer)), 0)
-    END::TINYINT AS answer_nothing,
-    coalesce(list_max(list_transform("references", lambda t:
-        list_position(['nan', 'null', 'none', 'n/a', 'na', 'undefined', '<na>'], bare(t)))), 0)::TINYINT
-        AS reference_nothing
+    (CASE WHEN length(answer) > 20 OR list_contains("references", answer) THEN 0 ELSE nothing(answer) END)::TINYINT
+        AS answer_nothing,
+    coalesce(
+        list_max(list_transform("references", lambda t: CASE WHEN length(t) > 20 THEN 0 ELSE nothing(t) END)), 0
+    )::TINYINT AS reference_nothing
 FROM prepared;
 
 -- Ids that occur more than once in a release, as the same answer to the question: repeats are other answers to it.
