@@ -55,8 +55,11 @@ def prepare(home: Home) -> None:
     """
     if not has_server():
         folder = Path(os.environ.setdefault("PREFECT_HOME", str(home.local.resolve() / "prefect")))
+        from answerkey.tasks.warehouse.warehouse import made
+
+        made(home.local)
         # Prefect makes the last folder only, and its server dies without.
-        folder.mkdir(parents=True, exist_ok=True)
+        made(folder)
 
 
 def prepare_run(home: Home, *, quiet: bool) -> None:

@@ -48,7 +48,7 @@ class Validated(BaseModel):
     ...     threshold: float = Field(0.5, le=1)
     >>> Grading(threshold=2.0)
     Traceback (most recent call last):
-    answerkey.metrics_core.validation.InvalidValue: threshold 2.0: Input should be less than or equal to 1
+    answerkey.metrics_core.validation.InvalidValue: threshold 2.0: must be less than or equal to 1; 2 % is 0.02
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -82,7 +82,11 @@ def _first(error: ValidationError, model: type[BaseModel]) -> InvalidValue:
 def _problem(error: Mapping[str, Any]) -> str:
     if error["type"] == "literal_error":
         return f"choose from {error['ctx']['expected'].replace(' or ', ', ')}".replace("'", "")
-    return str(error["msg"]).removeprefix("Value error, ")
+    message = str(error["msg"]).removeprefix("Value error, ").replace("Input should be", "must be")
+    value, limits = error["input"], error.get("ctx", {})
+    # Whoever writes 95 for a share means percent.
+    share = 1 in (limits.get("lt"), limits.get("le")) and isinstance(value, int | float) and 1 < value <= 100
+    return f"{message}; {value:g} % is {value / 100:g}" if share and value >= 2 else message
 
 
 def is_text(given: str) -> bool:

@@ -232,6 +232,8 @@ def write_page(
     from answerkey.tasks.publish.page.build import build_page
     from answerkey.tasks.publish.page.html import write
 
+    if not file.absolute().parent.is_dir():
+        raise UserError(f"--html {file}: there is no folder {file.parent}")
     page = build_page(home, report_ids, comparisons=pairs, gates=gates, primary=primary)
     try:
         write(page, file)

@@ -5,8 +5,12 @@ Answers at once: a command's own module is imported when the command is run, or 
 
 from __future__ import annotations
 
+import codecs
 import difflib
+import errno
 import functools
+import io
+import json
 import os
 import re
 import signal
@@ -222,8 +226,21 @@ def heading(name: str) -> Group:
     return Group(name, sort_key=_LAST.index(name) if name in _LAST else -1)
 
 
+def _escaped(error: UnicodeError) -> tuple[str, int]:
+    """What a terminal or file with a smaller character set shows of a text: escapes, which JSON knows as well."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+codecs.register_error("json_escapes", _escaped)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code, one of `EXIT_CODES`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="json_escapes")
     try:
         return _run(list(sys.argv[1:] if arguments is None else arguments))
     except BrokenPipeError:
@@ -240,9 +257,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from answerkey.metrics_core.llm.ledger import LedgerError
         from answerkey.tasks.warehouse.store import Unreachable
 
-        if not isinstance(error, UserError | LedgerError | Unreachable):
-            raise
-        return _failed(error, EXIT_BAD_INPUT if isinstance(error, UserError) else 1)
+        if isinstance(error, UserError | LedgerError | Unreachable):
+            return _failed(error, EXIT_BAD_INPUT if isinstance(error, UserError) else 1)
+        if outside := _outside(error):
+            return _failed(outside, 1)
+        raise
+
+
+def _outside(error: BaseException | None) -> str:
+    """What is wrong with the machine or the server, where an error is of these; empty if it is of the program."""
+    while error:
+        name, text = f"{type(error).__module__}.{type(error).__name__}", str(error)
+        if any(full in text for full in ("No space left on device", "Disk quota exceeded", "disk is full")):
+            return "the disk is full; free some space and run the same command again: what was scored is kept"
+        if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EROFS):
+            return f"{error.filename}: {error.strerror}"
+        if "Failed to reach API at" in text or name.startswith(
+            ("httpx.", "httpcore.", "prefect.exceptions.PrefectHTTP")
+        ):
+            # Without a password that may be in it.
+            server = os.environ.get("PREFECT_API_URL", "of your profile").rpartition("@")[2]
+            status = getattr(getattr(error, "response", None), "status_code", None)
+            said = f"answers {status}" if status else "does not answer"
+            return (
+                f"the Prefect server {server} {said}; run again once it works (what was scored is kept), or unset "
+                "PREFECT_API_URL"
+            )
+        if name.endswith("ConcurrencySlotAcquisitionError") and not error.__cause__:
+            return "the Prefect server refuses requests; run again once it works: what was scored is kept"
+        error = error.__cause__ or error.__context__
+    return ""
 
 
 def _run(arguments: list[str]) -> int:

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.gate.evidence import Coverage, Evidence, Missing, PairedScores
 from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict, apply_policy
 from answerkey.metrics_core.gate.policy import Policy, check_ranges, parse_policy
 from answerkey.metrics_core.gate.simulate import SelfTest, self_test
 from answerkey.metrics_core.metric import Metric
+from answerkey.metrics_core.registry import METRICS, create
 from answerkey.metrics_core.statistics.clustered import Mask
 from answerkey.metrics_core.statistics.intervals import LEVEL, percent
 from answerkey.metrics_core.statistics.multiple_testing import shared_level
@@ -112,6 +113,21 @@ def gate(home: Home, old: str, new: str, policy: Policy, dataset: str = "", *, c
     return gated
 
 
+def _check_known(policy: Policy, before: Report, after: Report) -> None:
+    """Tell a field that neither report has from one that no metric has at all.
+
+    Raises:
+        UserError: a field is misspelled. One that a report merely lacks makes the verdict INCOMPLETE.
+    """
+    there = {f"{score.metric}.{score.field}" for report in (before, after) for score in report.overall}
+    for name in policy.fields:
+        metric, _, field = name.partition(".")
+        if name in there or metric == LABEL or (hint := did_you_mean(name, there)) == "":
+            continue
+        if metric not in METRICS or field not in [one.name for one in create([metric])[0].fields]:
+            raise UserError(f"{name}: neither report has such a field{hint}")
+
+
 def _decided(home: Home, old: str, new: str, policy: Policy, dataset: str, candidates: int) -> ReleaseVerdict:
     primary, margin = policy.primary.field, abs(policy.primary.floor)
     if not is_known(home, old):
@@ -121,6 +137,7 @@ def _decided(home: Home, old: str, new: str, policy: Policy, dataset: str, candi
         sentence = f"Whether {new} may ship cannot be said: {sentence}"
         return ReleaseVerdict(old, new, primary, margin, Verdict("INCOMPLETE", sentence, rules))
     before, after = _reports(home, old, new, dataset, policy)
+    _check_known(policy, before, after)
     look, candidates, level = _look(home, before, after, policy, candidates)
     verdict = apply_policy(policy, evidence(home, before, after, policy), level)
     verdict = replace(verdict, look=look, candidates=candidates)

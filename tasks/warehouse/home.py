@@ -35,9 +35,12 @@ class Home:
         """The home that users write as the path of a folder or as s3://BUCKET/PREFIX.
 
         Raises:
-            UserError: it is another address; or it is in a bucket, and there is no catalog, or none that can be used.
+            UserError: it is a file, or another address; or it is in a bucket, and there is no catalog, or none that
+                can be used.
         """
         if not isinstance(place, str) or "://" not in place:
+            if Path(place).is_file():
+                raise UserError(f"{place}: this is a file; the home is a folder, in which the warehouse is")
             return cls(Path(place))
         if not place.startswith(PREFIX):
             raise UserError(f"{place}: the home must be a folder on a disk of this machine, or s3://BUCKET/PREFIX")

@@ -136,7 +136,7 @@ class WarehouseFile:
             UserError: a newer answerkey made the tables, or another program has kept the file open for longer than
                 `wait_s` seconds.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
+        made(self.folder)
         with self._locked(fcntl.LOCK_EX), self._writable(wait_s) as connection:
             connection.execute("BEGIN")
             try:
@@ -278,6 +278,10 @@ class WarehouseFile:
         try:
             check_version(self.folder, version_of(limited(connection, self.folder)))
             yield connection
+        except Exception as error:
+            if _is_damage(error):
+                raise _unusable(self.file, error) from error
+            raise
         finally:
             connection.close()
 
@@ -288,7 +292,9 @@ def session(
     """A DuckDB session that prints nothing: in notebooks DuckDB draws a progress bar, on standard output."""
     import duckdb
 
-    connection = duckdb.connect(database, read_only=read_only, config=dict(config or {}))
+    # DuckDB would load an extension from the network to open the file of another database.
+    settings = {"autoinstall_known_extensions": False, **(config or {})}
+    connection = duckdb.connect(database, read_only=read_only, config=settings)
     connection.execute("SET enable_progress_bar = false")
     return connection
 
@@ -369,6 +375,48 @@ def _boot() -> str:
         return ""
 
 
+def made(folder: Path) -> Path:
+    """A folder that is made if it is not there.
+
+    Raises:
+        UserError: it cannot be.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"{folder}: the folder cannot be made: {error.strerror}; name another one with --home"
+        ) from error
+    return folder
+
+
+def _is_damage(error: Exception) -> bool:
+    """Whether DuckDB says of an open file that its content is not what was written."""
+    import duckdb
+
+    return isinstance(error, duckdb.FatalException | duckdb.InternalException | duckdb.SerializationException) or (
+        isinstance(error, duckdb.IOException) and ("checksum" in str(error) or "Corrupt database" in str(error))
+    )
+
+
+def _unusable(file: Path, error: Exception) -> Exception:
+    """What is wrong with a file that DuckDB cannot open, and what to do."""
+    reason = str(error).partition("\n")[0]
+    if "No space left" in reason:
+        return error
+    if "Permission denied" in reason:
+        return UserError(f"{file}: cannot be opened: permission denied")
+    with file.open("rb") as content:
+        start = content.read(12)
+    what = "it is damaged" if start[8:] == b"DUCK" else "it is not a DuckDB file, or its beginning is lost"
+    copy = file.with_name(SNAPSHOT)
+    if copy.exists():
+        remedy = f"move it away and copy {copy.name} beside it, the state after the last run, to {file.name}"
+    else:
+        remedy = "put the last backup in its place, or move it away and evaluate again: paid replies are in the ledger"
+    return UserError(f"{file}: {what}; {remedy}")
+
+
 def _connect(file: Path, wait_s: float, *, read_only: bool) -> duckdb.DuckDBPyConnection:
     import duckdb
 
@@ -378,8 +426,8 @@ def _connect(file: Path, wait_s: float, *, read_only: bool) -> duckdb.DuckDBPyCo
             return session(str(file), read_only=read_only)
         except duckdb.IOException as error:
             # The lock keeps our own processes apart; this is another program, such as a DuckDB shell.
-            if "lock" not in str(error):
-                raise
+            if "Could not set lock" not in str(error):
+                raise _unusable(file, error) from error
             if time.monotonic() > deadline:
                 raise UserError(
                     f"{file}: another program has it open; close that program and run again; what only reads can keep "

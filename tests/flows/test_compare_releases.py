@@ -122,7 +122,7 @@ def test_history_is_drawn(bare_cli: Cli, home: Path) -> None:
         (("compare", "old", "gone"), "gone: no such report or release in "),
         (("compare", "old", "old"), "d/old/v2: a report cannot be compared with itself"),
         (("compare", "old", "new", "--fields", "f"), "f: these reports have label.correct, exact_match.match, cont"),
-        (("compare", "old", "new", "--level", "2"), "--level 2.0: Input should be less than 1"),
+        (("compare", "old", "new", "--level", "2"), "--level 2.0: must be less than 1"),
         (("compare", "old", "new", "--samples", "-1"), "--samples -1: give a count"),
         (("diff", "new", "new"), "d/new/v1: a report cannot be compared with itself"),
         (("history", "label"), "label: the reports in "),

@@ -129,7 +129,7 @@ NOBODY = ("--model", "openai/x@http://127.0.0.1:9/v1")
          "openai/gpt-4o-mini"),
         ((*NOBODY, "--key-from", KEY), "--key-from: say where the key is (env:NAME, secret:BLOCK or variable:NAME); "
          "never give the key itself"),
-        ((*NOBODY, "--temperature", "-1"), "--temperature -1.0: Input should be greater than or equal to 0"),
+        ((*NOBODY, "--temperature", "-1"), "--temperature -1.0: must be greater than or equal to 0"),
         ((*NOBODY, "--max-cost", "1"), "model openai/x@127.0.0.1:9/v1: its price is not known, so its cost cannot be "
          "limited; limit the calls instead (max_calls)"),
     ],

@@ -179,7 +179,7 @@ REFUSALS = [
     (["--judge", "openai/x"], "judge openai/x: no key; set OPENAI_API_KEY or ANSWERKEY_JUDGE_KEY, "),
     (["--cascade", "0.02"], "cascade needs a judge to ask where the offline one is undecided, like openai/gpt-4o-mini"),
     (["--judge", "offline,openai/x"], "the offline judge cannot be part of a jury; name only the others"),
-    (["--judge", "openai/x", "--cascade", "0.5"], "--cascade 0.5: Input should be less than 0.5"),
+    (["--judge", "openai/x", "--cascade", "0.5"], "--cascade 0.5: must be less than 0.5"),
     (["--judge", KEY], "--judge: write PROVIDER/MODEL or PROVIDER/MODEL@http://address, "),
     (["--judge", "openai/x", "--judge-key-from", KEY], f"--judge-key-from: {PLACES}"),
     (["--judge", "openai/x", "--judge-key-from", "env:NO_KEY"], "the judge's key is not in env:NO_KEY: export NO_KEY"),
@@ -189,14 +189,14 @@ REFUSALS = [
     ),
     (["--judge", "openai/x", "--judge-base", f"http://u:{KEY}@h/v1"], "--judge-base: write the address of a server, "),
     (["--judge", "openai/x", "--jury", "best"], "--jury best: choose from majority, unanimous, mean"),
-    (["--judge", "openai/x", "--repeats", "0"], "--repeats 0: Input should be greater than or equal to 1"),
+    (["--judge", "openai/x", "--repeats", "0"], "--repeats 0: must be greater than or equal to 1"),
 ]
 OF_RUNS = [
     (["--cascade", "0.02"], "cascade needs a judge to ask where the offline one is undecided, like openai/gpt-4o-mini"),
     (["--cascade", "0.02", "--metrics", "bleu"], "--cascade: none of the metrics needs a judge; add meaning_match or "),
     (["--judge", "openai/x"], "judge openai/x: no key; set OPENAI_API_KEY or ANSWERKEY_JUDGE_KEY, "),
     (["--judge", "openai/x", "--judge-key-from", KEY], f"--judge-key-from: {PLACES}"),
-    (["--judge", "openai/x", "--max-calls", "-1"], "--max-calls -1: Input should be greater than or equal to 0"),
+    (["--judge", "openai/x", "--max-calls", "-1"], "--max-calls -1: must be greater than or equal to 0"),
     (["--judge", f"openai/x@{NOWHERE}", "--max-cost", "1"], "judge openai/x@127.0.0.1:9/v1: its price is not known"),
     (
         ["--judge", "openai/x", "--metrics", "contains"],
@@ -206,7 +206,7 @@ OF_RUNS = [
         ["--dry-run", "--metrics", "bleu"],
         "--dry-run: none of the metrics needs a judge; add meaning_match or ground_truth_similarity",
     ),
-    (["--min-coverage", "1.5"], "--min-coverage 1.5: Input should be less than or equal to 1"),
+    (["--min-coverage", "1.5"], "--min-coverage 1.5: must be less than or equal to 1"),
 ]
 
 

@@ -61,7 +61,7 @@ def test_a_missing_references_file_is_named(bare_cli: Cli, answers: Path) -> Non
             ["--aggregation", "best"],
             "--aggregation best: choose from mean, median, min, max, vote, consensus",
         ),
-        (["--threshold", "1.5"], "--threshold 1.5: Input should be less than or equal to 1"),
+        (["--threshold", "1.5"], "--threshold 1.5: must be less than or equal to 1"),
         (["--dataset", "a/b"], "--dataset 'a/b': use letters, digits, dots, dashes and underscores"),
     ],
 )

@@ -92,7 +92,7 @@ def test_fields_are_flags() -> None:
 
 
 def test_a_value_out_of_range_names_its_flag() -> None:
-    with pytest.raises(UserError, match=r"^--number 0: Input should be greater than or equal to 1$"):
+    with pytest.raises(UserError, match=r"^--number 0: must be greater than or equal to 1$"):
         called("a.csv", "--number", "0")
 
 

@@ -134,8 +134,8 @@ def test_without_a_judge_it_is_the_offline_one_and_there_are_no_seats() -> None:
         ),
         ({"repeats": 3}, "the offline judge always gives the same verdict; leave `repeats` at 1"),
         ({"cascade": 0.02}, "cascade needs a judge to ask where the offline one is undecided, like openai/gpt-4o-mini"),
-        ({"judges": ("openai/a",), "cascade": 0.5}, "cascade 0.5: Input should be less than 0.5"),
-        ({"judges": ("openai/a",), "cascade": -0.1}, "cascade -0.1: Input should be greater than or equal to 0"),
+        ({"judges": ("openai/a",), "cascade": 0.5}, "cascade 0.5: must be less than 0.5"),
+        ({"judges": ("openai/a",), "cascade": -0.1}, "cascade -0.1: must be greater than or equal to 0"),
     ],
 )
 def test_what_does_not_go_with_the_offline_judge(changes: dict[str, Any], message: str) -> None:

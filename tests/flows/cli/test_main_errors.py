@@ -1,0 +1,157 @@
+"""What goes wrong outside of the program, or is written wrongly: one line, the exit code, and nothing is lost."""
+
+from __future__ import annotations
+
+import errno
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from answerkey.flows.cli.main import _outside, main
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.warehouse.warehouse import SNAPSHOT
+from tests.tasks.staging_help import jsonl, run
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+BLOCK = 262_144
+HEADERS = 3 * 4_096
+RESTORE = "put the last backup in its place, or move it away and evaluate again: paid replies are in the ledger"
+NO_DUCKDB = "it is not a DuckDB file, or its beginning is lost"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A warehouse with reports on two releases."""
+    folder = tmp_path_factory.mktemp("whole")
+    rows = [
+        {"id": f"q{n}", "release": release, "question": "Q?", "answer": answer, "reference": "Paris"}
+        for n in range(6)
+        for release, answer in (("old", "Paris"), ("new", "Parisé" if n % 3 else "Rome"))
+    ]
+    run(folder / "home", Source(jsonl(folder / "faq.jsonl", rows)), ("rouge_l", "exact_match"))
+    return (folder / "home" / "answerkey.duckdb").read_bytes()
+
+
+@pytest.fixture
+def home(tmp_path: Path, whole: bytes) -> Path:
+    """A home with that warehouse."""
+    folder = tmp_path / "home"
+    folder.mkdir()
+    (folder / "answerkey.duckdb").write_bytes(whole)
+    return folder
+
+
+def said(capsys: pytest.CaptureFixture[str], code: int, *arguments: object) -> str:
+    """The one line of a command that ends with this code."""
+    capsys.readouterr()
+    assert main([*map(str, arguments)]) == code
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    [line] = printed.err.splitlines()
+    return line.removeprefix("answerkey: ")
+
+
+def zeroed(content: bytes, start: int, size: int) -> bytes:
+    return content[:start] + bytes(size) + content[start + size :]
+
+
+DAMAGED: list[tuple[str, Callable[[bytes], bytes], str]] = [
+    ("first header", lambda content: zeroed(content, 0, 4_096), NO_DUCKDB),
+    ("other headers", lambda content: zeroed(content, 4_096, 8_192), "it is damaged"),
+    ("blocks", lambda content: zeroed(content, HEADERS, 3 * BLOCK), "it is damaged"),
+    ("a block", lambda content: zeroed(content, HEADERS + BLOCK, BLOCK), "it is damaged"),
+    ("cut", lambda content: content[: len(content) // 2], "it is damaged"),
+    ("text", lambda _: b"these are notes\n" * 900, NO_DUCKDB),
+    ("empty", lambda _: b"", NO_DUCKDB),
+    ("SQLite", lambda _: b"SQLite format 3\0" + bytes(5_000), NO_DUCKDB),
+]
+
+
+@pytest.mark.parametrize(("damage", "what"), [one[1:] for one in DAMAGED], ids=[one[0] for one in DAMAGED])
+def test_a_damaged_warehouse_is_called_so_at_once(
+    home: Path, whole: bytes, damage: Callable[[bytes], bytes], what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = home / "answerkey.duckdb"
+    file.write_bytes(damage(whole))
+    for command in (["report"], ["warehouse", "maintain"]):
+        assert said(capsys, 2, *command, "--home", home) == f"{file}: {what}; {RESTORE}"
+    (home / SNAPSHOT).write_bytes(whole)
+    assert said(capsys, 2, "report", "--home", home) == (
+        f"{file}: {what}; move it away and copy snapshot.duckdb beside it, the state after the last run, to "
+        "answerkey.duckdb"
+    )
+    file.write_bytes((home / SNAPSHOT).read_bytes())
+    assert main(["report", "--home", str(home)]) == 0
+
+
+def test_homes_that_cannot_be(tmp_path: Path, answers: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "file"
+    file.write_text("x")
+    for command in (["report"], ["evaluate", answers]):
+        line = said(capsys, 2, *command, "--home", file)
+        assert line == f"{file}: this is a file; the home is a folder, in which the warehouse is"
+    assert said(capsys, 2, "evaluate", answers, "--home", "/proc/nothing/home") == (
+        "/proc/nothing/home: the folder cannot be made: No such file or directory; name another one with --home"
+    )
+
+
+WRITTEN_WRONGLY: list[tuple[list[str], str]] = [
+    (["evalute"], "evalute: there is no such command; did you mean evaluate?"),
+    (["compare", "old", "new", "--level", "95"], "--level 95.0: must be less than 1; 95 % is 0.95"),
+    (
+        ["gate", "old", "new", "--primary", "exact.match", "--margin", ".1"],
+        "exact.match: neither report has such a field; did you mean exact_match.match?",
+    ),
+    (["report", "--html", "nowhere/x.html"], "--html nowhere/x.html: there is no folder nowhere"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "line"), WRITTEN_WRONGLY)
+def test_what_is_written_wrongly_is_named(
+    home: Path, arguments: list[str], line: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(home)
+    where = [] if arguments[0] == "evalute" else ["--home", home]
+    assert said(capsys, 2, *arguments, *where) == line
+    assert not (home / "nowhere").exists()
+
+
+def test_a_field_that_reports_merely_lack_is_incomplete(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["gate", "old", "new", "--primary", "rouge_l.f1", "--margin", ".1", "--home", str(home)]
+    assert main(arguments) in (0, 1, 3)
+    assert main([*arguments[:4], "token_overlap.f1", *arguments[5:]]) == 4
+
+
+def test_a_terminal_that_knows_ascii_alone(bare_cli: Cli, home: Path) -> None:
+    found = bare_cli("report", "--home", home, PYTHONIOENCODING="ascii")
+    assert (found.returncode, found.stderr) == (0, "")
+    assert found.stdout.isascii() and "exact_match" in found.stdout
+
+
+def test_a_server_that_is_down(bare_cli: Cli, home: Path, answers: Path) -> None:
+    found = bare_cli("evaluate", answers, "--metrics", "exact_match", "--home", home,
+                     PREFECT_API_URL="http://name:secret@127.0.0.1:9/api")  # fmt: skip
+    assert found.returncode == 1
+    assert "Traceback" not in found.stderr and "secret" not in found.stderr
+    assert found.stderr.splitlines()[-1] == (
+        "answerkey: the Prefect server 127.0.0.1:9/api does not answer; run again once it works (what was scored is "
+        "kept), or unset PREFECT_API_URL"
+    )
+
+
+def test_a_full_disk_and_a_folder_that_nobody_may_write() -> None:
+    full = "the disk is full; free some space and run the same command again: what was scored is kept"
+    for error in (
+        OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/x"),
+        duckdb.IOException("IO Error: Could not write file: No space left on device"),
+    ):
+        try:
+            raise RuntimeError("the task failed") from error
+        except RuntimeError as outer:
+            assert _outside(outer) == full
+    assert _outside(PermissionError(errno.EACCES, "Permission denied", "/x")) == "/x: Permission denied"
+    assert _outside(ValueError("a mistake of ours")) == ""
