@@ -413,7 +413,10 @@ def _unusable(file: Path, error: Exception) -> Exception:
     if copy.exists():
         remedy = f"move it away and copy {copy.name} beside it, the state after the last run, to {file.name}"
     else:
-        remedy = "put the last backup in its place, or move it away and evaluate again: paid replies are in the ledger"
+        remedy = (
+            "put that of the last `answerkey backup` in its place, or move it away and evaluate again: paid replies "
+            "are in the ledger"
+        )
     return UserError(f"{file}: {what}; {remedy}")
 
 

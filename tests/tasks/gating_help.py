@@ -37,7 +37,9 @@ def warehouse(home: Path, made: Sequence[Made], dataset: str = "faq") -> list[st
             "s", pa.table({"id": everyone, "c": pa.array([clusters.get(one) for one in everyone], pa.string())})
         )
         connection.execute(
-            "INSERT INTO samples SELECT ?, 'v', id, 'question ' || id, ['reference'], NULL, c FROM s", [dataset]
+            "INSERT INTO samples BY NAME SELECT ? AS dataset, 'v' AS dataset_version, id AS sample_id, "
+            "'question ' || id AS question, ['reference'] AS \"references\", c AS cluster FROM s",
+            [dataset],
         )
         for one in made:
             report_id = f"{dataset}/{one.release}/v1"

@@ -19,7 +19,10 @@ from tests.tasks.staging_help import jsonl, run
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 BLOCK = 262_144
 HEADERS = 3 * 4_096
-RESTORE = "put the last backup in its place, or move it away and evaluate again: paid replies are in the ledger"
+RESTORE = (
+    "put that of the last `answerkey backup` in its place, or move it away and evaluate again: paid replies are in the "
+    "ledger"
+)
 NO_DUCKDB = "it is not a DuckDB file, or its beginning is lost"
 
 
