@@ -127,6 +127,12 @@ class Generating(Form):
         title="Dollars at most",
         description="What the run may cost, for a model whose price is known. 0: no limit.",
     )
+    max_cost_total_usd: float = Field(
+        0.0,
+        ge=0.0,
+        title="Dollars a month at most",
+        description="What all runs that share the ledger may cost together in a calendar month (UTC). 0: no limit.",
+    )
     dry_run: bool = Field(
         False,
         title="Dry run",
@@ -168,8 +174,9 @@ class Generating(Form):
         placeholders(template)
         model = ModelRef.parse(self.model)
         limits = CallLimits(
-            self.concurrency, self.timeout_s, self.deadline_s, self.max_calls or None, self.max_cost_usd or None
-        )
+            self.concurrency, self.timeout_s, self.deadline_s, self.max_calls or None, self.max_cost_usd or None,
+            self.max_cost_total_usd or None,
+        )  # fmt: skip
         prompting = Prompting(
             text_or_file(self.system), template, self.temperature, self.seed, self.max_tokens
         )  # fmt: skip

@@ -30,7 +30,13 @@ _QUESTIONS = Flags(
     {"name": "dataset-name", "columns": "map", "slices": "slice"},
     repeated=("columns", "slices"),
 )
-_MODEL = Flags("Model", {"timeout_s": "timeout", "deadline_s": "deadline", "max_cost_usd": "max-cost"})
+_MODEL = Flags(
+    "Model",
+    {
+        "timeout_s": "timeout", "deadline_s": "deadline", "max_cost_usd": "max-cost",
+        "max_cost_total_usd": "max-cost-total",
+    },
+)  # fmt: skip
 # Whether and what the judges may cost is asked apart from the model under test.
 _JUDGES = Flags("Judge", JUDGING.names, prefix=JUDGING.prefix, omit=("dry_run",))
 

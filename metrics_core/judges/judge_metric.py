@@ -183,17 +183,19 @@ class JudgeMetric(Metric):
         if known is not None:
             return known
         index = identical_reference(sample)
-        if index is None or (not self.judge.offline and self._differ_in_case(sample)):
+        if index is None or (not self.judge.offline and self.differs_in_case(sample)):
             return None
         values = {one.name: 0.0 if one.name == SPREAD else 1.0 for one in self.fields}
         details = {"reference": index, **self.identical}
         return Scored(values, "the answer is the reference but for its form", details)
 
-    def _differ_in_case(self, sample: Sample) -> bool:
-        """Whether the answer and every reference that it equals differ in what may be a unit or an abbreviation."""
+    def differs_in_case(self, sample: Sample) -> bool:
+        """Whether the answer equals references, and differs from all of these in what may be a unit or an abbreviation:
+        the offline judge takes them for the same.
+        """
         answer = sample.answer or ""
         alike = [text for _, text in sample.usable_references if normal_reference(text) == normalise(answer)]
-        return all(differ_in_case(answer, text) for text in alike)
+        return bool(alike) and all(differ_in_case(answer, text) for text in alike)
 
     @abstractmethod
     def offline_signature(self) -> str:

@@ -29,6 +29,9 @@ class Second(Protocol):
     def judge_offline(self, samples: Sequence[Sample]) -> list[Outcome]:
         """See `JudgeMetric`."""
 
+    def differs_in_case(self, sample: Sample) -> bool:
+        """See `JudgeMetric`."""
+
     def disagreement(self, verdict: Scored, second: Outcome | None) -> str | None:
         """See `JudgeMetric`."""
 
@@ -52,7 +55,9 @@ def reviewed(
     places = [
         place
         for place, outcome in enumerate(outcomes)
-        if isinstance(outcome, Scored) and (wanted == "always" or place in why)
+        if isinstance(outcome, Scored)
+        and (wanted == "always" or place in why)
+        and (place in why or not metric.differs_in_case(samples[place]))
     ]
     for place, second in zip(places, _judged(metric, [samples[place] for place in places]), strict=True):
         outcome = found[place]

@@ -132,8 +132,10 @@ NOBODY = ("--model", "openai/x@http://127.0.0.1:9/v1")
         ((*NOBODY, "--temperature", "-1"), "--temperature -1.0: must be greater than or equal to 0"),
         ((*NOBODY, "--max-cost", "1"), "model openai/x@127.0.0.1:9/v1: its price is not known, so its cost cannot be "
          "limited; limit the calls instead (max_calls)"),
+        ((*NOBODY, "--max-cost-total", "1"), "model openai/x@127.0.0.1:9/v1: its price is not known, so its cost cannot "
+         "be limited; limit the calls instead (max_calls)"),
     ],
-    ids=["column", "brace", "model", "key", "temperature", "price"],
+    ids=["column", "brace", "model", "key", "temperature", "price", "month"],
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_one_line_before_anything_starts(
     arguments: tuple[str, ...], message: str, bare_cli: Cli, questions: Path, tmp_path: Path

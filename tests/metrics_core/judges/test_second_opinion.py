@@ -154,3 +154,18 @@ def test_similarities_that_are_far_apart_are_disputed_too(judge_server: Serve) -
     assert [one.status for one in found] in (["failed", "scored"], ["scored", "scored"])
     if found[0].status == "scored":
         assert found[0].details[ADDRESSES_JUDGE]
+
+
+def test_units_that_differ_in_case_alone_are_left_to_the_judge(judge_server: Serve) -> None:
+    def strict(body: Body) -> str:
+        return json.dumps(
+            {"reason": "milli, not mega", "reference": None, "rule": "factual_equivalence", "verdict": "mismatch"}
+        )
+
+    pairs = [("10 mg", "10 Mg"), ("2 MW", "2 mW"), ("5 Mb", "5 MB")]
+    found = judged(
+        judge_server(strict),
+        *(Sample(answer, answer, [reference], "How much is it?") for answer, reference in pairs),
+        second_opinion="always",
+    )
+    assert [(one.values, SECOND_OPINION in one.details) for one in found] == [({"match": 0.0}, False)] * 3
