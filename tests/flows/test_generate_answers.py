@@ -132,8 +132,8 @@ NOBODY = ("--model", "openai/x@http://127.0.0.1:9/v1")
         ((*NOBODY, "--temperature", "-1"), "--temperature -1.0: must be greater than or equal to 0"),
         ((*NOBODY, "--max-cost", "1"), "model openai/x@127.0.0.1:9/v1: its price is not known, so its cost cannot be "
          "limited; limit the calls instead (max_calls)"),
-        ((*NOBODY, "--max-cost-total", "1"), "model openai/x@127.0.0.1:9/v1: its price is not known, so its cost cannot "
-         "be limited; limit the calls instead (max_calls)"),
+        ((*NOBODY, "--max-cost-total", "1"), "model openai/x@127.0.0.1:9/v1: its price is not known, so its cost "
+         "cannot be limited; limit the calls instead (max_calls)"),
     ],
     ids=["column", "brace", "model", "key", "temperature", "price", "month"],
 )  # fmt: skip
