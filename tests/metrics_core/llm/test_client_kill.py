@@ -176,6 +176,7 @@ def test_one_of_two_is_killed_and_the_other_finishes(pausing: JudgeProcess, tmp_
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1_500)
 @pytest.mark.parametrize("kills", [20])
 def test_a_run_that_is_killed_again_and_again_is_counted_as_it_was_paid(kills: int, tmp_path: Path) -> None:
     with JudgeProcess("--latency", "0.1") as server:
