@@ -274,8 +274,10 @@ def text_at(record: Mapping[str, Any], paths: Mapping[Key, str], key: Key) -> st
     Raises:
         ValueError: it is not a text.
     """
+    if key not in paths:
+        return None
     try:
-        return as_text(value(record, paths.get(key)))
+        return as_text(value(record, paths[key]))
     except ValueError as error:
         raise ValueError(f"{key} ({paths[key]}) {error}") from error
 
@@ -286,8 +288,10 @@ def texts_at(record: Mapping[str, Any], paths: Mapping[Key, str], key: Key) -> t
     Raises:
         ValueError: it is not a list of texts.
     """
+    if key not in paths:
+        return ()
     try:
-        return tuple(clean(text) or "" for text in as_texts(value(record, paths.get(key))))
+        return tuple(clean(text) or "" for text in as_texts(value(record, paths[key])))
     except ValueError as error:
         raise ValueError(f"{key} ({paths[key]}) {error}") from error
 

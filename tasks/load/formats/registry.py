@@ -74,6 +74,12 @@ class Reading:
         """
         shift = 0
         for raw in rows:
+            if self.convert is None and not self.cells and not raw.document:
+                # Nearly all rows are such, and there may be millions.
+                if seen is not None:
+                    seen.add(raw)
+                yield raw if not shift else replace(raw, row=raw.row + shift)
+                continue
             number = raw.row + shift
             made = [raw] if raw.record is None else list(self._made(raw, raw.record))
             for place, one in enumerate(made):

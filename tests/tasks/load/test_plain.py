@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.load.plain import with_ending
 from answerkey.tasks.load.sources import Contents, Raw, read
 
 ANSWERS = {
@@ -106,3 +107,29 @@ def test_errors_in_a_compressed_file_name_it_as_it_was_given(tmp_path: Path) -> 
     assert list(read(f"{tmp_path}/a.jsonl.gz", tmp_path / "work")) == [
         Raw(1, None, "line 1 is a JSON int, not an object", "1")
     ]
+
+
+@pytest.mark.parametrize(
+    ("content", "ending"),
+    [
+        (b'\n{"id": 1}\n{"id": 2}\n', ".jsonl"), (b'{\n "id": 1}', ".json"), (b"[1]", ".json"), (b"id\n1\n", ".csv"),
+        ('\ufeff{"id": 1}'.encode("utf-16"), ".jsonl"), (gzip.compress(b"id\n1\n"), ".csv"),
+        (pa.compress(gzip.compress(b'{"id": 1}'), codec="zstd", asbytes=True), ".jsonl"), (b"PAR1....", ".parquet"),
+    ],
+)  # fmt: skip
+def test_the_kind_of_standard_input_is_told_from_its_first_bytes(tmp_path: Path, content: bytes, ending: str) -> None:
+    file = tmp_path / "stdin"
+    file.write_bytes(content)
+    assert with_ending(file) == tmp_path / f"stdin{ending}"
+    assert [one.name for one in tmp_path.iterdir()] == [f"stdin{ending}"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(b" \n", "stdin: there is nothing in it; it needs at least one row"), (b"%PDF-1", "stdin: this is a PDF; export")],
+)
+def test_standard_input_that_is_of_no_kind(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "stdin").write_bytes(content)
+    with pytest.raises(UserError) as error:
+        with_ending(tmp_path / "stdin")
+    assert str(error.value).startswith(message)
