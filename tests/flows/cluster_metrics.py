@@ -40,7 +40,7 @@ class DeadlyStager(Stager):
 class HeldStager(Stager):
     """Loading goes on when a file is gone."""
 
-    held: str
+    held: str = ""
 
     def stage(self, raw: Raw) -> dict[str, Any]:
         while Path(self.held).exists():

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -330,7 +330,9 @@ def test_a_worker_that_is_killed_while_it_loads_costs_nothing(dask_cluster: Dask
     made = source_shards.cut(Source(str(tmp_path / "whole" / "answers.jsonl")), home, home.scratch / "run", 1_000)
     [first, *others], held = made.shards, tmp_path / "held"
     held.touch()
-    stager = HeldStager(first.stager.columns, first.stager.release, first.stager.known, str(held))
+    stager = HeldStager(
+        **{field.name: getattr(first.stager, field.name) for field in fields(first.stager)}, held=str(held)
+    )
     shards, folder = [replace(first, stager=stager), *others], tmp_path / "home"
     found: list[Any] = []
     thread = threading.Thread(target=lambda: found.extend(Cluster(dask_cluster.address).run(shards, no_key)))
@@ -353,7 +355,7 @@ def test_a_source_that_kills_every_worker_ends_the_run_in_one_line(
 ) -> None:
     """Rows that nobody could load are not left out in silence."""
     monkeypatch.setattr(source_shards, "LARGE_BYTES", 1)
-    monkeypatch.setattr(Stager, "__reduce__", lambda stager: (DeadlyStager, (stager.columns, "", None)))
+    monkeypatch.setattr(Stager, "__reduce__", lambda stager: (DeadlyStager, (stager.columns, stager.release, None)))
     source, runner = Source(jsonl(tmp_path / "faq.jsonl", rows(20))), OnCluster(Cluster(dask_cluster.address))
     home = Home(tmp_path / "home")
 
