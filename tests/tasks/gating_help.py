@@ -94,12 +94,15 @@ def _report(connection: object, dataset: str, report_id: str, one: Made) -> None
             [report_id, dataset, one.release, metric, field_, signatures[metric]],
         )
         known = [v for v in scores.values() if isinstance(v, float)]
+        statuses = [_status(v)[0] for v in scores.values()]
         execute(
             "INSERT INTO report_scores BY NAME SELECT ? AS report_id, ? AS release, ? AS metric, ? AS field, "
-            "'all' AS slice, ? AS n_total, ? AS n_scored, 0 AS n_failed, 0 AS n_undefined, 0 AS n_skipped, "
+            "'all' AS slice, ? AS n_total, ? AS n_scored, ? AS n_failed, ? AS n_undefined, ? AS n_skipped, "
             "? AS coverage, ? AS mean",
             [
-                report_id, one.release, metric, field_, len(scores), len(known), len(known) / len(scores),
+                report_id, one.release, metric, field_, len(scores),
+                *(statuses.count(status) for status in ("scored", "failed", "undefined", "skipped")),
+                len(known) / len(scores),
                 float(np.mean(known)) if known else None,
             ],
         )  # fmt: skip
