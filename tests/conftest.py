@@ -197,7 +197,7 @@ def help_of(warm_command: WarmCommand) -> Callable[[str], str]:
     """What a command says it takes."""
 
     def said(command: str) -> str:
-        done = warm_command.run("answerkey.flows.cli", [command, "--help"], ROOT, dict(os.environ), 240)
+        done = warm_command.run("answerkey.flows.cli", [*command.split(), "--help"], ROOT, dict(os.environ), 240)
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
 

@@ -79,8 +79,8 @@ def test_every_metric_is_described() -> None:
 
 
 COMMANDS = (
-    "calibrate", "compare", "deploy", "diff", "evaluate", "gate", "generate", "history", "judge", "register-release",
-    "report", "rerun", "score-traces", "serve",
+    "backup", "calibrate", "compare", "deploy", "diff", "evaluate", "export", "forget", "gate", "generate", "history",
+    "judge", "register-release", "report", "rerun", "score-traces", "serve", "verify", "warehouse maintain",
 )  # fmt: skip
 
 
