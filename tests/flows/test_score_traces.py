@@ -131,9 +131,9 @@ def test_one_source_that_cannot_be_read_holds_up_no_other_rule(cli: Cli, rules: 
         ("sampling: 0.3", "sampling: 3", "sampling: 3 must be a share between 0 (none) and 1 (all)"),
         ("source: ../log.jsonl", "source: ../nowhere", "source: {folder}/nowhere: there is no such file or folder"),
         ("max_calls: 6", "max_cals: 6", "judge.max_cals: there is no such key; choose from judges, "),
-        ("max_calls: 6", "max_calls: -6", "judge.max_calls: Input should be greater than or equal to 0"),
+        ("max_calls: 6", "max_calls: -6", "judge.max_calls: must be greater than or equal to 0"),
         ("key_from: env:KEY_OF_THE_TEST", "key_from: sk-canary-123", "judge.key_from: say where the key is (env:NAME"),
-        ("name: 'off'", "name: 'off'\n  options: {threshold: 2}", "options.threshold: Input should be less than"),
+        ("name: 'off'", "name: 'off'\n  options: {threshold: 2}", "options.threshold: must be less than"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_rule_is_reported_with_its_place(
