@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from answerkey.tasks.reports.manifest import manifest
 from answerkey.tasks.reports.report import check_baseline, report_named
 from answerkey.tasks.score.plan import Plan
 from answerkey.tasks.score.rivals import check_rivals, with_rivals
+from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.suite import import_beside
 from answerkey.tasks.validate.validate import Validation
 from answerkey.tasks.warehouse.home import Home
@@ -116,6 +117,11 @@ class Evaluation:
     provenance: dict[str, Any] | None = None
     runner: str = LOCAL
 
+    @property
+    def contract(self) -> Contract:
+        """What the data must meet: references where a metric needs them."""
+        return self.limits.contract(needs_references=self.scoring.needs_references)
+
     def carry_out(self, run: Run, flow_name: str) -> list[str] | list[Cost]:
         """All steps, with the row in `runs` that says how they ended."""
         with run.recorded(flow_name, dataset_name(self.source), self.parameters, dry_run=self.judging.dry_run):
@@ -124,7 +130,7 @@ class Evaluation:
 
 def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
     """The steps of an evaluation, in their order; returns the ids of the reports, after a dry run the costs."""
-    home, source = run.home, asked.source
+    home, source = run.home, replace(asked.source, needs_references=asked.scoring.needs_references)
     judge = _judge(asked)
     metrics = asked.scoring.create(home.embeddings, judge, run.access)
     policy = policy_for(asked.policy, asked.baseline, metrics)
@@ -136,7 +142,7 @@ def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
     import_beside()
     # Nobody has looked yet whether the workers can be used for a dry run.
     loaded = load(OnThisMachine() if asked.judging.dry_run else runner, home, source, run.folder)
-    checked = steps.validate(loaded.staged, loaded.rejects, str(run.folder), asked.limits.contract())
+    checked = steps.validate(loaded.staged, loaded.rejects, str(run.folder), asked.contract)
     steps.record_validation(home, run.id, source.answers, loaded, checked)
     _log_validation(loaded, checked)
     documented = _documented(run, asked, loaded.dataset, checked)
@@ -257,7 +263,7 @@ def _documented(run: Run, asked: Evaluation, dataset: str, checked: Validation) 
     """Begin to write the Data Docs, beside the scoring; None where the run writes no pages."""
     if not asked.page or asked.judging.dry_run:
         return None
-    return steps.build_data_docs.submit(run.home, run.id, dataset, asked.limits.contract(), checked)
+    return steps.build_data_docs.submit(run.home, run.id, dataset, asked.contract, checked)
 
 
 def _data_docs(home: Home, documented: PrefectFuture[Any] | None) -> str:

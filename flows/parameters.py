@@ -263,6 +263,11 @@ class Scoring(_MetricOptions):
         return any(metric.kind == "judge" for metric in _as_declared(tuple(self.metrics)))
 
     @property
+    def needs_references(self) -> bool:
+        """Whether any of the metrics does."""
+        return any("references" in metric.needs for metric in _as_declared(tuple(self.metrics)))
+
+    @property
     def options(self) -> dict[str, object]:
         """The options that are set to something other than their default."""
         given = {name: getattr(self, name) for name in METRIC_OPTIONS}
@@ -398,9 +403,10 @@ class Limits(Form, Thresholds):
         description="Share of rows that every metric must score for a report to be COMPLETE, and not PARTIAL.",
     )
 
-    def contract(self) -> Contract:
+    def contract(self, *, needs_references: bool = True) -> Contract:
         """As validation takes it."""
-        return Contract(**self.model_dump(exclude={"min_coverage"}))
+        references = "required" if needs_references else "unused"
+        return Contract(**self.model_dump(exclude={"min_coverage"}), references=references)
 
 
 class Waiting(Form):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -67,7 +68,7 @@ def evaluate(  # noqa: PLR0913
     dataset_name(data.source())
     limits = with_suite(limits, data.slices)
     with tempfile.TemporaryDirectory(prefix="answerkey-") as work:
-        check_columns(data.source(), Path(work))
+        check_columns(replace(data.source(), needs_references=scoring.needs_references), Path(work))
     policy = prepare(home, scoring, judging, policy, baseline, quiet=quiet, runner=runner)
     with started_here():
         from answerkey.flows.evaluate_release import evaluate_release

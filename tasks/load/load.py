@@ -65,6 +65,8 @@ class Source:
     """Of files of text; empty: it is found out."""
     format: str = ""
     """Of the answers: the name of one of `FORMATS`; empty: as they are recognised."""
+    needs_references: bool = True
+    """Whether a source without references is refused."""
 
     @property
     def chosen(self) -> str:
@@ -251,7 +253,7 @@ def _require(columns: ColumnMap, records: Sequence[Record], source: Source, join
         raise UserError(
             f"{_name(source.answers)}: it is not said which release answered ({format.title}); name it with --release"
         )
-    needed: tuple[Key, ...] = ("answer",) if joined else ("answer", "references")
+    needed: tuple[Key, ...] = ("answer", "references") if source.needs_references and not joined else ("answer",)
     for key in needed:
         if key not in columns.paths:
             if format is not PLAIN:
@@ -261,6 +263,12 @@ def _require(columns: ColumnMap, records: Sequence[Record], source: Source, join
                 f"{_shown(source.answers)}: no column for {key} was recognised among {names}; "
                 f"name it with --map {key}={best}" + (" or give --references FILE" if key == "references" else "")
             )
+    if not joined and columns.paths.keys().isdisjoint(("id", "question", "references")):
+        names, best = suggested("id", records, list(columns.paths.values()))
+        raise UserError(
+            f"{_shown(source.answers)}: nothing tells the rows apart: no column for id, question or references was "
+            f"recognised among {names}; name it with --map id={best}"
+        )
     if joined and "id" not in columns.paths:
         raise UserError(
             f"{_shown(source.answers)}: --references are joined by id; name the column with --map id=COLUMN; the "
@@ -300,7 +308,7 @@ def load_references(
     fill_in = complete_made if reading.convert else complete
     columns = fill_in(source.reference_paths, (), records_of(head), source.references)
     columns = replace(columns, slices=source.slices)
-    needed: tuple[Key, ...] = ("id", "references")
+    needed: tuple[Key, ...] = ("id", "references") if source.needs_references else ("id",)
     for key in needed:
         if key not in columns.paths:
             names, best = suggested(key, records_of(head), list(columns.paths.values()))

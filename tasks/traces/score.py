@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 _SQL = statements(__name__)
 _BATCH = 5_000
-_CONTRACT = Contract(max_quarantined=1.0, require_references=False)
+_CONTRACT = Contract(max_quarantined=1.0, references="wanted")
 """Each trace stands for itself: many bad ones are counted, and stop nothing. One without a reference is undefined."""
 
 _KEYS = {"key": "id"}

@@ -57,8 +57,9 @@ class Thresholds(Validated):
 class Contract(Thresholds):
     """All thresholds of validation.
 
-    Lengths are in characters and inclusive. Without `require_references` a row that has none is kept, and metrics that
-    need one leave it undefined.
+    Lengths are in characters and inclusive. A row without references is quarantined where they are `required`. Where
+    they are `wanted` it is kept, with a warning, and metrics that need one leave it undefined; where they are `unused`
+    nothing is said about it.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -66,7 +67,7 @@ class Contract(Thresholds):
     max_question_chars: int = Field(100_000, ge=1)
     max_answer_chars: int = Field(100_000, ge=1)
     max_reference_chars: int = Field(100_000, ge=1)
-    require_references: bool = True
+    references: Literal["required", "wanted", "unused"] = "required"
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,7 @@ def row_rules(contract: Contract) -> tuple[RowExpectation, ...]:
         RowExpectation("sample_consistent", "critical", "inconsistent", "every id means the same sample in every row",
              "whose question, references (right or wrong), facts or cluster differ from other rows of the same id",
              reason=_inconsistent),
-        *([_NO_REFERENCES] if contract.require_references else []),
+        *([_NO_REFERENCES] if contract.references == "required" else []),
         *lengths,
         RowExpectation("encoding", "critical", "damaged", "no text holds broken characters",
              "with broken characters (U+FFFD or control characters)", reason=_damaged),
@@ -167,7 +168,7 @@ def row_rules(contract: Contract) -> tuple[RowExpectation, ...]:
              "whose answer was cut off", reason=_cut_off),
         RowExpectation("label_boolean", "critical", "label_odd", "every label can be read as true or false",
              "with a label that is neither true nor false", reason=_odd_label),
-        *([] if contract.require_references else [_REFERENCES_OPTIONAL]),
+        *([_REFERENCES_WANTED] if contract.references == "wanted" else []),
         *_WARNINGS,
     )  # fmt: skip
 
@@ -267,7 +268,7 @@ _NO_REFERENCES = RowExpectation(
     "without a reference",
     reason=_fixed("no reference that is not blank"),
 )
-_REFERENCES_OPTIONAL = RowExpectation(
+_REFERENCES_WANTED = RowExpectation(
     "references_present",
     "warning",
     "references_blank",

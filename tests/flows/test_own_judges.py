@@ -31,14 +31,14 @@ def brain(body: Body) -> str:
 
 
 def answers(folder: Path, retrieved: bool = False) -> Path:
-    """Two releases: the new one is rude to half of the people."""
+    """Two releases: the new one is rude to half of the people. With what was retrieved, and then without references."""
     rows = [
         {
-            "id": str(i), "release": release, "question": f"Where is {i}?", "reference": f"at {i}",
+            "id": str(i), "release": release, "question": f"Where is {i}?",
             "answer": f"It is at {i}{', fool' if release == 'new' and i % 2 else ''}.",
             "label": "no" if release == "new" and i % 2 else "yes",
         }
-        | ({"retrieved_contexts": [f"{release} found {i}"]} if retrieved else {})
+        | ({"retrieved_contexts": [f"{release} found {i}"]} if retrieved else {"reference": f"at {i}"})
         for release in ("old", "new")
         for i in range(N)
     ]  # fmt: skip
@@ -78,7 +78,7 @@ def test_a_rubric_from_its_file_to_the_gate(cli: Cli, bare_cli: Cli, tmp_path: P
     assert (gone.returncode, f"{rubric}: there is no such rubric" in gone.stderr) == (2, True)
 
 
-def test_the_context_reaches_the_judge_and_the_warehouse(cli: Cli, tmp_path: Path) -> None:
+def test_a_rubric_about_the_context_needs_no_references(cli: Cli, tmp_path: Path) -> None:
     home = tmp_path / "home"
     with JudgeServer(lambda _body: '{"reason": "so", "verdict": "yes"}') as server:
         result = cli(
@@ -89,6 +89,10 @@ def test_the_context_reaches_the_judge_and_the_warehouse(cli: Cli, tmp_path: Pat
     assert result.returncode == 0, result.stderr
     assert sent == {f"{release} found {i}" for release in ("old", "new") for i in range(N)}
     assert query(home, "SELECT context FROM answers WHERE release = 'new' AND sample_id = '7'") == [(["new found 7"],)]
+    assert query(home, 'SELECT DISTINCT len("references") FROM samples') == [(0,)]
+    assert query(home, "SELECT count(*) FROM validations WHERE rule = 'references_present'") == [(0,)]
+    needed = cli("evaluate", tmp_path / "faq.jsonl", "--metrics", "faithfulness,contains", "--home", home)
+    assert (needed.returncode, "no column for references was recognised" in needed.stderr) == (2, True)
 
 
 def test_a_judge_that_always_takes_the_first_gives_ties_and_its_bias_is_shown(cli: Cli, tmp_path: Path) -> None:

@@ -147,6 +147,18 @@ def test_a_column_that_is_needed(tmp_path: Path, rows: list[Row], source: Row, m
     assert str(error.value) == f"{tmp_path / 'answers.jsonl'}: {message}"
 
 
+def test_references_that_no_metric_needs(tmp_path: Path) -> None:
+    [row] = rows_of(stage(tmp_path, [{"question": "Q", "answer": "x"}], needs_references=False).staged)
+    assert (row["sample_id"], row["references"]) == (content_hash(["Q", ()]), [])
+    asked = jsonl(tmp_path / "q.jsonl", [{"id": 1, "question": "Q"}])
+    [row] = rows_of(stage(tmp_path, [{"id": 1, "answer": "x"}], references=asked, needs_references=False).staged)
+    assert (row["question"], row["references"]) == ("Q", [])
+    # Otherwise all rows would have the same id.
+    message = "nothing tells the rows apart: no column for id, question or references was recognised among answer"
+    with pytest.raises(UserError, match=message):
+        stage(tmp_path, [{"answer": "x"}], needs_references=False)
+
+
 def test_a_references_file_without_a_needed_column(tmp_path: Path) -> None:
     file = jsonl(tmp_path / "q.jsonl", [{"key": 1, "references": "a"}])
     with pytest.raises(UserError) as error:

@@ -343,11 +343,13 @@ def test_a_row_that_breaks_several_rules_is_quarantined_once(tmp_path: Path) -> 
 
 
 def test_references_may_be_optional(tmp_path: Path) -> None:
-    found = run(tmp_path, rows({"references": []}, {}), Contract(require_references=False))
+    found = run(tmp_path, rows({"references": []}, {}), Contract(references="wanted"))
     assert found.kept == [1, 2]
     check = found.check("references_present")
     assert (check.severity, check.success, check.n_failed) == ("warning", False, 1)
     assert check.message == "1 row without a reference: metrics that need one leave them undefined (row 1)"
+    unused = run(tmp_path, rows({"references": []}, {}), Contract(references="unused"))
+    assert (unused.kept, [one for one in unused.validation.checks if one.rule == "references_present"]) == ([1, 2], [])
 
 
 def test_a_text_that_stands_for_no_label_is_counted_and_is_no_label(tmp_path: Path) -> None:
