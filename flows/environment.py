@@ -31,6 +31,9 @@ _QUIET = {
     "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
     # The second user interface asks a host abroad for settings of its own, whatever else is switched off.
     "PREFECT_SERVER_UI_V2_ENABLED": "false",
+    # Its server, which asks nobody who they are, answers pages of every origin otherwise: any page that is open in a
+    # browser on this machine could start runs. Its own pages are of the origin that they ask.
+    "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": "http://127.0.0.1:4200",
     # A heartbeat, so that a run that died silently can be recognised.
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
     # The first start of a temporary server creates its database.
@@ -62,13 +65,26 @@ def prepare(home: Home) -> None:
         made(folder)
 
 
+def printable(text: str) -> str:
+    """Text in which names from data may stand, without what could move the cursor or turn the writing round."""
+    return "".join(char if char.isprintable() else "�" for char in text)
+
+
+class PrintableLines(logging.Formatter):
+    """Messages as they are, each of their lines printable."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """See logging."""
+        return "\n".join(map(printable, super().format(record).split("\n")))
+
+
 def prepare_run(home: Home, *, quiet: bool) -> None:
     """Give Prefect a home for a run that is started here, and show progress on standard error unless `quiet`."""
     prepare(home)
     # Our own lines say what happens; Prefect's go to its server, where they belong.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(message)s"))
+    handler.setFormatter(PrintableLines("%(message)s"))
     handler.setLevel(logging.WARNING if quiet else logging.INFO)
     logger = logging.getLogger("answerkey")
     logger.addHandler(handler)

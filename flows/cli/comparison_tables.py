@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from answerkey.flows.cli.layout import Cell, fits, grid, show, title_line
+from answerkey.flows.environment import printable
 from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison, Finding
 from answerkey.metrics_core.llm.untrusted import cut, one_line
 from answerkey.metrics_core.statistics.intervals import LEVEL, Estimate, percent
@@ -371,8 +372,8 @@ def _outcome(outcome: str) -> str:
 
 
 def _printable(text: str) -> str:
-    """As one line that cannot move the cursor or turn the writing round, whatever names hold."""
-    return escape("".join(char if char.isprintable() else "�" for char in text))
+    """As one line that is neither markup nor anything else that acts, whatever names hold."""
+    return escape(printable(text))
 
 
 _FIRST = 10

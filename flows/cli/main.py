@@ -302,7 +302,9 @@ def _run(arguments: list[str]) -> int:
 
 
 def _failed(message: object, code: int) -> int:
-    print(f"answerkey: {message}", file=sys.stderr)
+    from answerkey.flows.environment import printable
+
+    print("\n".join(map(printable, f"answerkey: {message}".split("\n"))), file=sys.stderr)
     return code
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import subprocess
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import duckdb
 import pytest
 
 from answerkey.flows.cli.main import _outside, main
+from answerkey.flows.environment import PrintableLines
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.warehouse.warehouse import SNAPSHOT
 from tests.tasks.staging_help import jsonl, run
@@ -121,6 +123,15 @@ def test_what_is_written_wrongly_is_named(
     where = [] if arguments[0] == "evalute" else ["--home", home]
     assert said(capsys, 2, *arguments, *where) == line
     assert not (home / "nowhere").exists()
+
+
+def test_names_from_data_send_no_control_sequences(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "answers.csv"
+    file.write_text("id,question\x1b[2J,\u202eanswre\n1,a,b\n")
+    line = said(capsys, 2, "evaluate", file, "--home", tmp_path / "home")
+    assert "among id, question�[2J, �answre; name it" in line
+    record = logging.makeLogRecord({"msg": "read as\x1b]0;x\x07\n  one"})
+    assert PrintableLines("%(message)s").format(record) == "read as�]0;x�\n  one"
 
 
 def test_a_field_that_reports_merely_lack_is_incomplete(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

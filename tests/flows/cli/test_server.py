@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,6 +64,12 @@ def test_it_serves_on_any_port_and_leaves_nothing_behind(served: subprocess.Pope
     assert settings["api_url"] == "/api"
     assert settings["default_ui"] == "v1"
     assert "<html" in _get(f"http://127.0.0.1:{port}/").lower()
+    # A page of another origin may not send JSON: a browser asks first, and is refused.
+    asked = {"Origin": "https://example.com", "Access-Control-Request-Method": "POST"}
+    asked["Access-Control-Request-Headers"] = "content-type"
+    preflight = urllib.request.Request(f"http://127.0.0.1:{port}/api/flow_runs/", headers=asked, method="OPTIONS")
+    with pytest.raises(urllib.error.HTTPError, match="400"):
+        urllib.request.urlopen(preflight, timeout=100)
     assert "<h1>Pages</h1>" in _get(f"http://127.0.0.1:{port + 1}/")
     assert (home / "prefect/prefect.db").is_file()
     # A second one on the same home would take the first one's database.
