@@ -125,7 +125,7 @@ def _publish(
     # The samples are on the page alone.
     most_samples = MOST_SAMPLES if file else 0
     page = build_page(home, report_ids, comparisons=comparisons, gates=gates, most_samples=most_samples)
-    page = replace(page, data_docs=docs and f"../{docs.removeprefix(f'{FOLDER}/')}")
+    page = replace(page, data_docs=docs and quote(f"../{docs.removeprefix(f'{FOLDER}/')}"))
     path = _write(home, page, f"{FOLDER}/{file}") if file else ""
     link = _link(file) if file else ""
     create_markdown_artifact(as_markdown(page, path, link), key=key, description=path or ", ".join(report_ids))

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import unquote
 
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.expectations import read_suite
@@ -35,6 +35,12 @@ _TRACKING = re.compile(
     r"|background: url\('https://great-expectations-web-assets[^;]*;",
     re.DOTALL,
 )
+_DRAWN = (
+    "expect_column_quantile_values_to_be_between",
+    "expect_column_pair_cramers_phi_value_to_be_less_than",
+    "expect_column_kl_divergence_to_be_less_than",
+)
+"""Types of which the library draws a table or a chart of what was observed: a sentence is no such thing."""
 _KEPT = 50
 """Results kept of each data set and suite; what older ones say is in the table `validations`."""
 
@@ -61,11 +67,11 @@ def build_data_docs(home: Home, run_id: str, dataset: str, contract: Contract, c
         context.checkpoints.add_or_update(
             library.Checkpoint(name=dataset, validation_definitions=checkpoint, actions=[])
         )
-        _forget_old(context, dataset)
+        _forget_old(home, context, dataset)
         context.build_data_docs(resource_identifiers=[*pages, *(page.expectation_suite_identifier for page in pages)])
         _without_tracking(home.local / SITE)
         [site] = context.get_docs_sites_urls(resource_identifier=pages[0])
-        return f"{SITE}/{_file(site).relative_to((home.local / SITE).resolve()).as_posix()}"
+        return _name(site)
 
 
 @contextmanager
@@ -195,13 +201,13 @@ def _result(configuration: Any, checks: Sequence[Check]) -> Any:
             "unexpected_percent_total": share,
             "unexpected_percent_nonmissing": share,
             "partial_unexpected_list": [],
-            **({"observed_value": "; ".join(said)} if said else {}),
+            **({"observed_value": "; ".join(said)} if said and configuration.type not in _DRAWN else {}),
         },
         exception_info={"raised_exception": False, "exception_traceback": None, "exception_message": None},
     )
 
 
-def _forget_old(context: Any, dataset: str) -> None:
+def _forget_old(home: Home, context: Any, dataset: str) -> None:
     """Remove the results of a data set beyond the newest, and their pages."""
     store = context.validation_results_store
     keys = [key for key in store.list_keys() if key.batch_identifier == f"{_SOURCE}-{dataset}"]
@@ -211,9 +217,9 @@ def _forget_old(context: Any, dataset: str) -> None:
     for old in (key for of_suite in by_suite.values() for key in of_suite[:-_KEPT]):
         store.remove_key(old)
         for site in context.get_docs_sites_urls(resource_identifier=old):
-            _file(site).unlink(missing_ok=True)
+            (home.local / _name(site)).unlink(missing_ok=True)
 
 
-def _file(site: Mapping[str, Any]) -> Path:
-    """The file of a page of Data Docs."""
-    return Path(urlsplit(str(site["site_url"])).path).resolve()
+def _name(site: Mapping[str, Any]) -> str:
+    """The name of a page of Data Docs in the store of the home. Of its address, the library quotes this part alone."""
+    return f"{SITE}/{unquote(str(site['site_url']).rpartition(f'/{SITE}/')[2])}"

@@ -141,9 +141,9 @@ def _expectation(given: Any, where: str) -> OwnExpectation:
         expectation.ColumnMapExpectation | expectation.ColumnPairMapExpectation | expectation.MulticolumnMapExpectation,
     )
     return OwnExpectation(
-        name=str(meta.get("name") or _named(kind, kwargs)),
+        name=" ".join(str(meta.get("name") or _named(kind, kwargs)).split()),
         severity="critical" if severity == "critical" else "warning",
-        sentence=str(given.get("description") or _worded(kind, kwargs)),
+        sentence=" ".join(str(given.get("description") or _worded(kind, kwargs)).split()),
         rows=rows,
         alone=rows and bool(_ROW_BY_ROW.fullmatch(kind)),
         mostly=float(getattr(made, "mostly", 1.0)),

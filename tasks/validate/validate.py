@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.tasks.load.load import quarantine_schema, staged_schema
 from answerkey.tasks.validate.contract import Contract, RowExpectation, Severity, release_rules, row_rules, table_rules
-from answerkey.tasks.validate.expectations import OwnExpectation, OwnSuite, check_rows, read_suite
+from answerkey.tasks.validate.expectations import Found, OwnExpectation, OwnSuite, check_rows, read_suite
 from answerkey.tasks.validate.suite import Number, breaking
 from answerkey.tasks.warehouse.sql import statements, text
 from answerkey.tasks.warehouse.store import parquet_writer, row_bytes
@@ -210,20 +210,30 @@ def _own(suite: OwnSuite, staged: str, slices: Sequence[str]) -> tuple[list[_Bro
         if one.rows:
             positions = np.asarray(found.positions, dtype=np.int64)
             rule = _own_rule(one, quarantines=not found.success and one.severity == "critical")
-            rows.append(_Broken(rule, positions[:0], Group(one.name, 0, [], rule.breaks), positions, found.success))
+            first = Group(one.name, 0, [], rule.breaks.format())
+            rows.append(_Broken(rule, positions[:0], first, positions, found.success))
         else:
-            observed = "" if found.observed is None else f"; observed: {found.observed}"
-            message = one.sentence if found.success else f"the data break `{one.name}`: {one.sentence}{observed}"
+            message = (
+                one.sentence if found.success else f"the data break `{one.name}`: {one.sentence}{_observed(one, found)}"
+            )
             whole.append(Check(one.name, one.severity, found.success, found.n_rows, 0, message))
     return rows, whole
 
 
+def _observed(one: OwnExpectation, found: Found) -> str:
+    """What the library observed of the data as a whole: numbers, and the names of columns, but no text of a row."""
+    if found.observed is None or not (one.columns == () or isinstance(found.observed, int | float)):
+        return ""
+    return f"; observed: {textwrap.shorten(str(found.observed), _WHY_CHARS, placeholder='...')}"
+
+
 def _own_rule(one: OwnExpectation, *, quarantines: bool) -> RowExpectation:
-    sentence = one.sentence.replace("{", "{{").replace("}", "}}")
-    reason = f"breaks `{one.name}`: {one.sentence}"
+    rule = f"`{one.name}`: {one.sentence}"
+    # A place for details begins with a brace, and so may what a user writes.
+    breaks = f"in breach of {rule}".replace("{", "{{").replace("}", "}}")
     return RowExpectation(
-        one.name, one.severity, "", one.sentence, f"that break `{one.name}`: {sentence}",
-        reason=(lambda _row, _marks: reason) if quarantines else None,
+        one.name, one.severity, "", one.sentence, breaks,
+        reason=(lambda _row, _marks: f"breaks {rule}") if quarantines else None,
     )  # fmt: skip
 
 

@@ -50,9 +50,19 @@ def test_rows_that_break_a_critical_expectation_are_quarantined_and_of_a_warning
     }
     own = found.check("no_apology")
     assert (own.severity, own.success, own.n_checked, own.n_failed) == ("critical", False, 5, 2)
-    assert own.message == "2 rows that break `no_apology`: No answer begins with an apology {of any kind} (rows 2, 4)"
+    assert own.message == "2 rows in breach of `no_apology`: No answer begins with an apology {of any kind} (rows 2, 4)"
     warned = found.check("answer_lengths_be_between")
     assert (warned.severity, warned.success, warned.n_failed) == ("warning", False, 1)
+
+
+def test_a_name_and_a_sentence_are_shown_as_they_are_in_one_line(tmp_path: Path) -> None:
+    odd = APOLOGY | {"meta": {"name": "no {x}"}, "description": "No answer\nmatches s{2}"}
+    found = check(tmp_path, contract(odd).model_copy(update={"max_quarantined": 0.2}), {}, {"answer": "Sorry."})
+    assert found.reasons == {2: ("no {x}", "breaks `no {x}`: No answer matches s{2}")}
+    assert found.validation.broken is not None
+    assert (
+        "most often `no {x}`: 1 row (row 2): in breach of `no {x}`: No answer matches s{2}. " in found.validation.broken
+    )
 
 
 def test_what_mostly_allows_is_kept(tmp_path: Path) -> None:
