@@ -73,6 +73,14 @@ def test_links_lead_to_files(document: Path) -> None:
     assert [target for target in targets if not (document.parent / target).exists()] == []
 
 
+def test_every_test_that_the_page_on_security_names_is_there() -> None:
+    named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs/security.md").read_text(encoding="utf-8")))
+    files = [file.read_text(encoding="utf-8") for file in (ROOT / "tests").rglob("test_*.py")]
+    there = {name for text in files for name in re.findall(r"^ *(?:async )?def (test_\w+)\(", text, re.MULTILINE)}
+    assert len(named) >= 50
+    assert named - there == set()
+
+
 def test_every_metric_is_described() -> None:
     text = (ROOT / "docs/metrics.md").read_text(encoding="utf-8")
     assert [name for name in METRICS if f"| `{name}` |" not in text] == []
