@@ -32,8 +32,8 @@ from answerkey.tasks.load.formats.format import Format, Record
 from answerkey.tasks.load.formats.registry import AS_IT_STANDS, PLAIN, Reading, Seen, read_as
 from answerkey.tasks.load.plain import stem_of
 from answerkey.tasks.load.references import Known, Reference, ReferenceTable, sample_fields
-from answerkey.tasks.load.remote import without_secrets
-from answerkey.tasks.load.sources import Contents, Raw, fixed_part, listed, quick_to_look_into, read, several
+from answerkey.tasks.load.remote import URL
+from answerkey.tasks.load.sources import Contents, Raw, called, fixed_part, listed, quick_to_look_into, read, several
 from answerkey.tasks.warehouse.store import parquet_writer
 
 if TYPE_CHECKING:
@@ -116,14 +116,14 @@ def load(source: Source, out: Path) -> Loaded:
     answers, references = Contents(), Contents()
     known = load_references(source, out, references, notes)
     reading, raws = read_as(read(source.answers, out, answers, source.encoding), source.answers, source.chosen)
-    seen = Seen()
+    seen = Seen() if reading.convert else None
     rows = reading.rows(raws, seen)
     head = first_rows(rows, source.answers)
     again = partial(read, source.answers, out / "again", encoding=source.encoding)
     stager = stager_of(source, head, notes, known, reading, lambda: reading.rows(again()))
     staged, rejects = out / STAGED, out / REJECTS
     n_rows = stage_rows(itertools.chain(head, rows), stager, staged, rejects)
-    if reading.convert:
+    if seen is not None:
         notes.insert(0, recognised(source, reading.format, seen))
     notes += [*references.notes(), *answers.notes()]
     contents = {"answers": answers.about()}
@@ -203,7 +203,7 @@ def _columns_of(
     source: Source, records: Sequence[Mapping[str, Any]], known: ReferenceTable | None, reading: Reading
 ) -> ColumnMap:
     fill_in = complete_made if reading.convert else complete
-    columns = fill_in(source.paths, source.slices, records, _shown(source.answers), known.sliced if known else ())
+    columns = fill_in(source.paths, source.slices, records, called(source.answers), known.sliced if known else ())
     _require(columns, records, source, known is not None, reading.format)
     return columns
 
@@ -216,9 +216,9 @@ def first_rows(rows: Iterator[Raw], source: str) -> list[Raw]:
     """
     head = list(itertools.islice(rows, LOOK_AHEAD))
     if not head:
-        raise UserError(f"{_shown(source)}: no rows; it needs at least one")
+        raise UserError(f"{called(source)}: no rows; it needs at least one")
     if not records_of(head):
-        raise UserError(f"{_shown(source)}: none of the first {len(head)} rows can be read: {head[0].error}")
+        raise UserError(f"{called(source)}: none of the first {len(head)} rows can be read: {head[0].error}")
     return head
 
 
@@ -239,7 +239,9 @@ def _stem(source: str) -> str:
 
 
 def _name(source: str) -> str:
-    return listed([one.rstrip("/").rsplit("/", 1)[-1] for one in several(source)])
+    # What follows the question mark of a URL may be a key.
+    without_keys = (one.split("?", 1)[0] if URL.match(one) else one for one in several(source))
+    return listed([one.rstrip("/").rsplit("/", 1)[-1] for one in without_keys])
 
 
 _WITHOUT: Mapping[Key, str] = {
@@ -260,25 +262,20 @@ def _require(columns: ColumnMap, records: Sequence[Record], source: Source, join
                 raise UserError(f"{_name(source.answers)}: {format.title} without {_WITHOUT[key]}")
             names, best = suggested(key, records, list(columns.paths.values()))
             raise UserError(
-                f"{_shown(source.answers)}: no column for {key} was recognised among {names}; "
+                f"{called(source.answers)}: no column for {key} was recognised among {names}; "
                 f"name it with --map {key}={best}" + (" or give --references FILE" if key == "references" else "")
             )
     if not joined and columns.paths.keys().isdisjoint(("id", "question", "references")):
         names, best = suggested("id", records, list(columns.paths.values()))
         raise UserError(
-            f"{_shown(source.answers)}: nothing tells the rows apart: no column for id, question or references was "
+            f"{called(source.answers)}: nothing tells the rows apart: no column for id, question or references was "
             f"recognised among {names}; name it with --map id={best}"
         )
     if joined and "id" not in columns.paths:
         raise UserError(
-            f"{_shown(source.answers)}: --references are joined by id; name the column with --map id=COLUMN; the "
+            f"{called(source.answers)}: --references are joined by id; name the column with --map id=COLUMN; the "
             f"columns are {', '.join(dict.fromkeys(name for record in records for name in record))}"
         )
-
-
-def _shown(source: str) -> str:
-    """What messages call a source."""
-    return without_secrets(listed(several(source)))
 
 
 def _default_release(source: Source, columns: ColumnMap, notes: list[str]) -> str:
@@ -302,25 +299,23 @@ def load_references(
 
     if source.references is None:
         return None
+    name = called(source.references)
     reading, raws = read_as(read(source.references, out, contents, source.encoding), source.references)
     rows = reading.rows(raws)
     head = first_rows(rows, source.references)
     fill_in = complete_made if reading.convert else complete
-    columns = fill_in(source.reference_paths, (), records_of(head), source.references)
+    columns = fill_in(source.reference_paths, (), records_of(head), name)
     columns = replace(columns, slices=source.slices)
     needed: tuple[Key, ...] = ("id", "references") if source.needs_references else ("id",)
     for key in needed:
         if key not in columns.paths:
             names, best = suggested(key, records_of(head), list(columns.paths.values()))
-            raise UserError(
-                f"{_shown(source.references)}: no column for {key} among {names}; "
-                f"name it with --map-references {key}={best}"
-            )
+            raise UserError(f"{name}: no column for {key} among {names}; name it with --map-references {key}={best}")
     notes.append(f"{_name(source.references)}: columns recognised by name: {columns.description}")
     known, rest = ReferenceTable(out), itertools.islice(itertools.chain(head, rows), most)
     with parquet_writer(known.file, _reference_schema()) as writer:
         while batch := list(itertools.islice(rest, _BATCH)):
-            added = (known.add(Reference.of(raw, columns, source.references), raw, source.references) for raw in batch)
+            added = (known.add(Reference.of(raw, columns, name), raw, name) for raw in batch)
             writer.write_table(pa.Table.from_pylist([one.staged() for one in added if one], schema=_reference_schema()))
     return known
 

@@ -181,6 +181,11 @@ def several(source: str) -> list[str]:
     return [one.strip() for one in source.splitlines() if one.strip()]
 
 
+def called(source: str) -> str:
+    """What messages call a source."""
+    return listed([without_secrets(one) for one in several(source)])
+
+
 def files_of(source: str) -> list[str] | None:
     """The files of several sources (one per line), a pattern or a folder, each sorted by name; None of a single one.
 
@@ -237,7 +242,7 @@ def local(source: str, work: Path, contents: Contents | None, encoding: str = ""
         UserError: as `read`; also an error of whoever reads the file then names the source.
     """
     shown, copy = without_secrets(source), None
-    if kind_of(name := source.split("?", 1)[0]) not in _READERS:
+    if kind_of(name := source.split("?", 1)[0] if URL.match(source) else source) not in _READERS:
         ending = Path(name).suffix.lower()
         raise UserError(f"{shown}: {ending or 'no file ending'!r} is not a known kind; give {SUPPORTED}")
     notes = list[str]()

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.load.load import Source, load
 from answerkey.tasks.load.sources import SUPPORTED, Contents, Raw, read
 from answerkey.tasks.warehouse.bucket import BucketStore
 
@@ -239,6 +240,22 @@ def test_a_url(tmp_path: Path, website: tuple[str, Path], name: str) -> None:
     (folder / "a.json").write_text(json.dumps([row]), encoding="utf-8")
     pq.write_table(pa.Table.from_pylist([row]), folder / "a.parquet")
     assert list(read(f"{address}/{name}", tmp_path / "work")) == [Raw(1, row)]
+
+
+def test_the_key_in_a_url_is_in_no_note_and_no_message(tmp_path: Path, website: tuple[str, Path]) -> None:
+    address, folder = website
+    (folder / "a.jsonl").write_text('{"id": 1, "answer": "x", "reference": "x"}\n')
+    (folder / "twice.jsonl").write_text('{"id": 1, "reference": "x"}\n{"id": 1, "reference": "y"}\n')
+    key = "?sig=canary/canary"
+    notes = load(Source(f"{address}/a.jsonl{key}"), tmp_path / "work").notes
+    assert notes[0] == "a.jsonl: columns recognised by name: id, answer, references=reference"
+    with pytest.raises(UserError) as error:
+        load(Source(f"{address}/a.jsonl{key}", f"{address}/twice.jsonl{key}"), tmp_path / "twice")
+    assert str(error.value).startswith(f"{address}/twice.jsonl?…: id '1' comes again in row 2 with other content")
+    with pytest.raises(UserError) as error:
+        both = f"{address}/a.jsonl{key}"
+        load(Source(both, both, reference_paths={"id": "no"}), tmp_path / "no")
+    assert str(error.value).startswith(f"{address}/a.jsonl?…: no column 'no' (for id)")
 
 
 def test_a_url_that_is_not_there(tmp_path: Path, website: tuple[str, Path]) -> None:
