@@ -6,8 +6,19 @@ Its data sets have columns with usual names, and need no format.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
-from answerkey.tasks.load.formats.format import Convert, Format, Record, Row, items, mapping, row
+from answerkey.tasks.load.formats.format import (
+    Convert,
+    Format,
+    Record,
+    Row,
+    Unreadable,
+    each,
+    items,
+    mapping,
+    row,
+)
 
 _LISTS = ("testCases", "test_cases", "testResults", "test_results")
 
@@ -27,17 +38,20 @@ def _of(case: Record, name: str) -> object:
     return case.get(name, case.get(first + "".join(word.title() for word in rest)))
 
 
-def _run(run: Record) -> Iterator[Row]:
-    settings = mapping(run.get("hyperparameters"))
-    for case in _cases(run):
-        yield row(
-            question=case.get("input"),
-            answer=_of(case, "actual_output"),
-            references=_of(case, "expected_output"),
-            context=_of(case, "retrieval_context") or case.get("context"),
-            release=settings.get("model"),
-            extra={**mapping(_of(case, "additional_metadata") or case.get("metadata")), "name": case.get("name")},
-        )
+def _run(run: Record) -> Iterator[Row | Unreadable]:
+    release = mapping(run.get("hyperparameters")).get("model")
+    return each(next(run[name] for name in _LISTS if items(run.get(name))), partial(_case, release=release))
+
+
+def _case(case: Record, release: object) -> Iterator[Row]:
+    yield row(
+        question=case.get("input"),
+        answer=_of(case, "actual_output"),
+        references=_of(case, "expected_output"),
+        context=_of(case, "retrieval_context") or case.get("context"),
+        release=release,
+        extra={**mapping(_of(case, "additional_metadata") or case.get("metadata")), "name": case.get("name")},
+    )
 
 
 DEEPEVAL = Format("deepeval", "a test run of DeepEval", _recognise, "models")

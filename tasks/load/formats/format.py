@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +12,22 @@ from answerkey.tasks.load.columns import usual_names
 Record = Mapping[str, Any]
 Row = dict[str, Any]
 """A record with the columns that `row` gives it."""
-Convert = Callable[[Record], Iterable[Row]]
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """An item of a document that is not what its format has there, and what came of it."""
+
+    item: Any
+    error: Exception
+
+
+Convert = Callable[[Record], Iterable[Row | Unreadable]]
 """From a record of a file, or a whole JSON document, to its rows. Pickled, for it is sent to other processes.
 
-Raises ValueError where the record cannot be read.
+Raises one of `UNREADABLE` where the record cannot be read.
 """
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, IndexError)
 
 
 class Document(dict[str, Any]):
@@ -60,6 +71,23 @@ def row(  # noqa: PLR0913
         "context": context, "facts": facts, "cluster": cluster, "repeat": repeat, "missing_because": missing_because,
         "finish_reason": finish_reason,
     }  # fmt: skip
+
+
+def each(found: Any, convert: Convert) -> Iterator[Row | Unreadable]:
+    """The rows of the items in a document. One that cannot be read takes none of the others with it.
+
+    Raises:
+        TypeError: they are no list.
+    """
+    if not isinstance(found, list | tuple):
+        raise TypeError(f"a {type(found).__name__} is no list")
+    for item in found:
+        try:
+            rows = list(convert(item))
+        except UNREADABLE as error:
+            yield Unreadable(item, error)
+        else:
+            yield from rows
 
 
 def has(record: object, *names: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from answerkey.tasks.load.formats.format import Convert, Format, Record, Row, has, items
+from answerkey.tasks.load.formats.format import Convert, Format, Record, Row, Unreadable, each, has, items
 
 
 def _recognise(records: Sequence[Record]) -> Convert | None:
@@ -12,9 +12,12 @@ def _recognise(records: Sequence[Record]) -> Convert | None:
     return _page if fits else None
 
 
-def _page(page: Record) -> Iterator[Row]:
-    for one in items(page["rows"]):
-        yield dict(one["row"])
+def _page(page: Record) -> Iterator[Row | Unreadable]:
+    return each(page["rows"], _row)
+
+
+def _row(item: Record) -> Iterator[Row]:
+    yield dict(item["row"])
 
 
 HUGGING_FACE = Format("hugging-face", "rows of a data set on Hugging Face", _recognise, "models")

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Any
 
 from answerkey.tasks.load.formats.format import (
     Convert,
     Format,
     Record,
     Row,
+    Unreadable,
     answer_in,
+    each,
     has,
     mapping,
     question_in,
@@ -34,7 +38,7 @@ def _recognise(records: Sequence[Record]) -> Convert | None:
 
 
 def _names(table: Record) -> list[str]:
-    return [name for name in table["columns"] if isinstance(name, str)] if isinstance(table["columns"], list) else []
+    return [str(name) for name in table["columns"]] if isinstance(table["columns"], list) else []
 
 
 def _is_row(record: Record) -> bool:
@@ -48,10 +52,14 @@ def _is_row(record: Record) -> bool:
     )
 
 
-def _table(table: Record) -> Iterator[Row]:
-    names = _names(table)
-    for values in table["data"]:
-        yield from _row(dict(zip(names, values, strict=False)))
+def _table(table: Record) -> Iterator[Row | Unreadable]:
+    return each(table["data"], partial(_listed, names=_names(table)))
+
+
+def _listed(values: Any, names: Sequence[str]) -> Iterator[Row]:
+    if len(values) != len(names):
+        raise ValueError(f"has {len(values)} values, and the table {len(names)} columns")
+    return _row(dict(zip(names, values, strict=True)))
 
 
 def _row(record: Record) -> Iterator[Row]:

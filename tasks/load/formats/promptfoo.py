@@ -8,7 +8,18 @@ from functools import partial
 from typing import Any
 
 from answerkey.tasks.load.columns import usual_names
-from answerkey.tasks.load.formats.format import Convert, Format, Record, Row, has, items, mapping, row
+from answerkey.tasks.load.formats.format import (
+    Convert,
+    Format,
+    Record,
+    Row,
+    Unreadable,
+    each,
+    has,
+    items,
+    mapping,
+    row,
+)
 
 _RIGHT = (
     "equals",
@@ -47,12 +58,10 @@ def _is_document(record: Record) -> bool:
     return has(results, "results", "stats") or (has(record, "results", "stats", "version") and bool(items(results)))
 
 
-def _document(document: Record) -> Iterator[Row]:
+def _document(document: Record) -> Iterator[Row | Unreadable]:
     results = document["results"]
-    results = items(results["results"] if has(results, "results") else results)
-    by_prompt = _several_prompts(results)
-    for result in results:
-        yield from _result(result, by_prompt)
+    results = results["results"] if has(results, "results") else results
+    return each(results, partial(_result, by_prompt=_several_prompts(items(results))))
 
 
 def _several_prompts(results: Sequence[Record]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -14,15 +14,19 @@ from answerkey.tasks.load.columns import usual_names
 from answerkey.tasks.load.formats.braintrust import BRAINTRUST
 from answerkey.tasks.load.formats.deepeval import DEEPEVAL
 from answerkey.tasks.load.formats.format import (
+    UNREADABLE,
     Convert,
     Document,
     Format,
     Record,
     Row,
+    Unreadable,
     answer_in,
     decoded,
+    each,
     has,
     is_chat,
+    items,
     question_in,
 )
 from answerkey.tasks.load.formats.hugging_face import HUGGING_FACE
@@ -36,8 +40,7 @@ from answerkey.tasks.load.formats.opik import OPIK
 from answerkey.tasks.load.formats.promptfoo import PROMPTFOO
 from answerkey.tasks.load.formats.ragas import RAGAS
 from answerkey.tasks.load.formats.squad import SQUAD
-from answerkey.tasks.load.remote import without_secrets
-from answerkey.tasks.load.sources import Raw, item_row
+from answerkey.tasks.load.sources import Raw, called, item_row
 
 
 def _nothing(_records: Sequence[Record]) -> None:
@@ -98,10 +101,13 @@ class Reading:
             return
         try:
             for made in self.convert(record):
-                yield Raw(raw.row, made)
-        except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            why = str(error) if isinstance(error, ValueError) else f"is not what {self.format.title} have in a row"
-            yield Raw(raw.row, None, why, json.dumps(record, ensure_ascii=False, default=str))
+                yield self._refused(raw, made.item, made.error) if isinstance(made, Unreadable) else Raw(raw.row, made)
+        except UNREADABLE as error:
+            yield self._refused(raw, record, error)
+
+    def _refused(self, raw: Raw, item: Any, error: Exception) -> Raw:
+        why = str(error) if isinstance(error, ValueError) else f"is not what is in a row of {self.format.title}"
+        return Raw(raw.row, None, why, json.dumps(item, ensure_ascii=False, default=str))
 
 
 AS_IT_STANDS = Reading(PLAIN)
@@ -143,13 +149,13 @@ def recognise(records: Sequence[Record], source: str, chosen: str = "") -> Readi
     if chosen:
         convert = _fit(FORMATS[chosen], records)
         if convert is None and chosen != PLAIN.name:
-            raise UserError(f"{without_secrets(source)}: this is not {FORMATS[chosen].title}; leave --format out")
+            raise UserError(f"{called(source)}: this is not {FORMATS[chosen].title}; leave --format out")
         return Reading(FORMATS[chosen], convert)
     fitting = [Reading(one, convert) for one in FORMATS.values() if records and (convert := _fit(one, records))]
     if len(fitting) > 1 and len({json.dumps(_first(one, records), default=str) for one in fitting}) > 1:
         titles = " and ".join(one.format.title for one in fitting)
         options = " or ".join(f"--format {one.format.name}" for one in fitting)
-        raise UserError(f"{without_secrets(source)}: fits {titles}; say which with {options}")
+        raise UserError(f"{called(source)}: fits {titles}; say which with {options}")
     return fitting[0] if fitting else replace(AS_IT_STANDS, cells=tuple(_cells(records)))
 
 
@@ -171,16 +177,13 @@ def _fit(format: Format, records: Sequence[Record]) -> Convert | None:
     """How a format reads these records: as they are, or as a document with one list of them."""
     if convert := format.recognise(records):
         return convert
-    inner = _list_in(records[0]) if len(records) == 1 else []
-    convert = (
-        format.recognise(inner[:_LOOK_AHEAD]) if inner and all(isinstance(one, Mapping) for one in inner) else None
-    )
+    inner = items(_list_in(records[0]))[:_LOOK_AHEAD] if len(records) == 1 else []
+    convert = format.recognise(inner) if inner else None
     return partial(_each, convert) if convert else None
 
 
-def _each(convert: Convert, document: Record) -> Iterator[Row]:
-    for item in _list_in(document):
-        yield from convert(item)
+def _each(convert: Convert, document: Record) -> Iterator[Row | Unreadable]:
+    return each(_list_in(document), convert)
 
 
 def _list_in(document: Record) -> list[Any]:

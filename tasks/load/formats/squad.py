@@ -11,7 +11,9 @@ from answerkey.tasks.load.formats.format import (
     Format,
     Record,
     Row,
+    Unreadable,
     decoded,
+    each,
     has,
     items,
     mapping,
@@ -37,12 +39,15 @@ def _is_predictions(record: Record) -> bool:
     return bool(record) and all(isinstance(one, str) for one in record.values()) and not names & record.keys()
 
 
-def _data_set(data_set: Record) -> Iterator[Row]:
-    for article in items(data_set["data"]):
-        for paragraph in items(article.get("paragraphs")):
-            for asked in items(paragraph.get("qas")):
-                texts = [answer["text"] for answer in items(asked.get("answers"))]
-                yield _known(asked, texts, paragraph.get("context"), article.get("title"))
+def _data_set(data_set: Record) -> Iterator[Row | Unreadable]:
+    return each(data_set["data"], _article)
+
+
+def _article(article: Record) -> Iterator[Row]:
+    for paragraph in items(article["paragraphs"]):
+        for asked in items(paragraph.get("qas")):
+            texts = [answer["text"] for answer in items(asked.get("answers"))]
+            yield _known(asked, texts, paragraph.get("context"), article.get("title"))
 
 
 def _row(record: Record) -> Iterator[Row]:

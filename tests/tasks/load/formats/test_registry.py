@@ -10,6 +10,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.formats.registry import AS_IT_STANDS, FORMATS, recognise
 from answerkey.tasks.load.load import Loaded, Source, load
 from answerkey.tasks.load.sources import Raw
+from tests.tasks.staging_help import rows_of
 
 
 def document(folder: Path, content: Any) -> Loaded:
@@ -55,6 +56,30 @@ def test_what_two_formats_read_differently_is_not_guessed() -> None:
     )
     assert recognise(rows, "table.jsonl", "mlflow").format.name == "mlflow"
     assert recognise(rows, "table.jsonl", "plain") == AS_IT_STANDS
+
+
+@pytest.mark.parametrize("broken", [None, {"id": "a", "inputs": {"question": "q"}, "reference_outputs": {}}])
+def test_an_item_of_a_document_that_cannot_be_read_takes_no_other_with_it(tmp_path: Path, broken: Any) -> None:
+    runs: list[Any] = [
+        {"id": n, "inputs": {"question": "q"}, "outputs": {"answer": "a"}, "reference_outputs": {"answer": "r"},
+         "experiment": "e"}
+        for n in range(1, 121)
+    ]  # fmt: skip
+    runs[109] = broken
+    loaded = document(tmp_path, {"runs": runs, "total": 120})
+    assert loaded.n_rows == 120
+    assert [row["row"] for row in rows_of(loaded.staged)] == [n for n in range(1, 121) if n != 110]
+    [refused] = rows_of(loaded.rejects)
+    assert (refused["row"], json.loads(refused["raw"])) == (110, broken)
+    assert refused["reason"] == "is not what is in a row of an export of LangSmith"
+
+
+def test_a_row_of_an_mlflow_table_with_another_number_of_values_is_refused(tmp_path: Path) -> None:
+    table = {"columns": ["inputs", 7, "outputs", "targets", "model"], "data": [["q", 0, "a", "r", "m"], ["q", "a"]]}
+    loaded = document(tmp_path, table)
+    [row] = rows_of(loaded.staged)
+    assert (row["question"], row["answer"], row["references"], row["release"]) == ("q", "a", ["r"], "m")
+    assert [row["reason"] for row in rows_of(loaded.rejects)] == ["has 2 values, and the table 5 columns"]
 
 
 def test_data_without_answers_are_not_scored(tmp_path: Path) -> None:
