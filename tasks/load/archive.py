@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def read_archive(file: Path) -> dict[str, Any]:
             return {**log, "samples": [json.loads(_content(archive, one)) for one in samples]}
     except StopIteration:
         raise ValueError("there is no log of Inspect in it") from None
-    except (zipfile.BadZipFile, EOFError, OSError) as error:
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
         raise ValueError(f"not an archive of Inspect, or a damaged one ({error})") from error
 
 

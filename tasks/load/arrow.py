@@ -32,8 +32,10 @@ def arrow_records(file: Path) -> Iterator[Mapping[str, Any]]:
             if twice := sorted({name for name in names if names.count(name) > 1}):
                 raise UserError(f"{file}: several columns are called {', '.join(twice)}; rename all but one")
             for batch in batches:
+                # Places in a damaged file may lead out of it, and out of the memory of this process.
+                batch.validate(full=True)
                 yield from batch.to_pylist()
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         why = str(error).strip().split("\n", 1)[0]
         raise UserError(f"{file}: no Arrow file, or one that is cut off or damaged ({why}); write it again") from error
 

@@ -6,6 +6,7 @@ import datetime as dt
 import re
 import warnings
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,8 @@ def sheet_rows(file: Path, sheet: str = "") -> Iterator[Row]:
         raise
     except (
         zipfile.BadZipFile,
+        zlib.error,
+        RuntimeError,
         KeyError,
         ValueError,
         TypeError,

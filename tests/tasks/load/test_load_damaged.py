@@ -3,6 +3,8 @@
 import gzip
 import json
 import os
+import random
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +17,7 @@ import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.load import Source, load
+from answerkey.tasks.load.sources import read
 
 ROW = {"id": "1", "answer": "x", "reference": "x"}
 LINE = json.dumps(ROW) + "\n"
@@ -102,6 +105,44 @@ def test_a_damaged_file_is_refused_in_one_line(tmp_path: Path, name: str) -> Non
     said = str(error.value)
     assert said.startswith(str(file)) and message in said and "\n" not in said, said
     assert str(tmp_path / "staged") not in said and file.read_bytes() == before
+
+
+def _eval(file: Path) -> bytes:
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("header.json", json.dumps({"eval": {"model": "m", "task": "t"}}))
+        archive.writestr("samples/1.json", json.dumps({"id": 1, "target": "x", "output": {"completion": "xyz" * 99}}))
+    return file.read_bytes()
+
+
+def _uncompressed_arrow(file: Path) -> bytes:
+    pyarrow.feather.write_feather(pa.Table.from_pylist([ROW] * 50), file, compression="uncompressed")
+    return file.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("a.xlsx", lambda file: _book(file, [*ROW], *([n, f"answer {n}", "x"] for n in range(50)))), ("a.eval", _eval),
+        ("a.arrow", _uncompressed_arrow),
+    ],
+    ids=["workbook", "Inspect", "Arrow"],
+)  # fmt: skip
+def test_bytes_that_were_changed_on_the_way_end_in_one_line(
+    tmp_path: Path, name: str, made: Callable[[Path], bytes]
+) -> None:
+    file, chance = tmp_path / name, random.Random(7)
+    sound, refused = made(file), 0
+    for _ in range(40):
+        content = bytearray(sound)
+        for _ in range(4):
+            content[chance.randrange(len(content))] = chance.randrange(256)
+        file.write_bytes(content)
+        try:
+            list(read(str(file), tmp_path / "work"))
+        except UserError as error:
+            refused += 1
+            assert str(error).startswith(f"{file}: ") and "\n" not in str(error)
+    assert refused > 10
 
 
 def test_a_folder_or_pattern_without_files(tmp_path: Path) -> None:
