@@ -97,14 +97,14 @@ class Data(Form):
     encoding: str = Field(
         "",
         title="Encoding",
-        description="Of files of text that are not UTF-8, for instance windows-1251. Empty: it is found out.",
+        description="Encoding of text files that are not UTF-8, for instance windows-1251. Empty: it is detected.",
     )
 
     format: FormatChoice = Field(
         "",
         title="Format",
-        description="Of the answers, where those of two tools fit; `plain` takes the rows as they stand. Empty: it is "
-        "recognised.",
+        description="Format of the answers, where those of two tools fit; `plain` takes the rows as they stand. Empty: "
+        "it is recognised.",
     )
 
     @field_validator("answers", mode="before")

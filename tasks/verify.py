@@ -1,4 +1,4 @@
-"""Prove that the warehouse says what was measured: hashes of all rows, keys, and every number computed again."""
+"""Check that the warehouse says what was measured: hashes of all rows, keys, and every number computed again."""
 
 from __future__ import annotations
 

@@ -18,7 +18,12 @@ EXAMPLES = Path(answerkey.__file__).parent / "examples"
 _WANTED = (".jsonl", ".yaml", ".py", ".md")
 
 
-def init(folder: Annotated[Path, Parameter(name="FOLDER")] = Path("answerkey-examples"), /) -> int:
+def init(
+    folder: Annotated[Path, Parameter(name="FOLDER", help="Where to put them; nothing is overwritten.")] = Path(
+        "answerkey-examples"
+    ),
+    /,
+) -> int:
     """Copy the example data, a policy, a judge, a metric and rules into a folder, to start from."""
     files = [
         path.relative_to(EXAMPLES)

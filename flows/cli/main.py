@@ -145,10 +145,10 @@ _COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
             "answerkey deploy --pool docker --notify slack-webhook/team",
         ),
         "verify": (
-            "warehouse", "Prove that the warehouse says what was measured.\n\n"
+            "warehouse", "Check that the warehouse says what was measured.\n\n"
             "Hashes every row again, tests keys and checks, and computes every number of every report again from its "
             "scores, corpus BLEU and pass@k included. Names what was changed, added or removed by other means; the "
-            "exit code is 1 then. Whoever wants to write waits meanwhile.",
+            "exit code is 1 then. Writers wait meanwhile.",
             "answerkey verify",
             "answerkey verify --home evaluations --json",
         ),

@@ -24,8 +24,8 @@ _HOME = "a folder, or s3://BUCKET/PREFIX with ANSWERKEY_CATALOG"
 def export(
     folder: Annotated[Path, Parameter(help="A folder that is not there yet, outside of the home.")],
     /,
-    *names: Annotated[str, Parameter(help="Tables and views. None: all tables.")],
-    format: Annotated[Literal["parquet", "csv"], Parameter(help="Of the files.")] = "parquet",
+    *names: Annotated[str, Parameter(help="Tables and views; all tables, if none is named.")],
+    format: Annotated[Literal["parquet", "csv"], Parameter(help="Format of the files.")] = "parquet",
     as_json: AsJson = False,
     home: HomeOption = HOME,
 ) -> int:
@@ -96,7 +96,7 @@ def maintain(
     *,
     older_than: Annotated[
         int,
-        Parameter(help="Also remove reports older than so many days, but for each release's newest. 0: none."),
+        Parameter(help="Also remove reports older than so many days, except the newest of each release. 0: none."),
     ] = 0,
     as_json: AsJson = False,
     home: HomeOption = HOME,

@@ -164,7 +164,7 @@ class JudgeOptions(Validated):
         False,
         title="As a batch",
         description="Send what is not in the ledger as a batch, at about half the price, and wait for it, up to a day. "
-        "For OpenAI, Anthropic and servers with OpenAI's batch endpoints. The same again finds a batch that was left.",
+        "For OpenAI, Anthropic and servers with OpenAI's batch endpoints. The same command finds a batch again.",
     )
     batch_poll_s: float = Field(
         60.0,
