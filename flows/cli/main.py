@@ -295,8 +295,9 @@ def _run(arguments: list[str]) -> int:
         app.help_print([])
         return EXIT_BAD_INPUT
     try:
-        # A dash alone would be taken for an option.
-        return int(app([STANDARD_INPUT if word == "-" else word for word in arguments]) or 0)
+        # A dash alone would be taken for an option. After --json it stands for standard output.
+        pairs = zip(["", *arguments], arguments, strict=False)
+        return int(app([STANDARD_INPUT if word == "-" and before != "--json" else word for before, word in pairs]) or 0)
     except CycloptsError as error:
         return _failed(what_is_wrong(error), EXIT_BAD_INPUT)
 
