@@ -62,7 +62,8 @@ class CutScores:
 def cut_scores(home: Home, committed: Committed, metrics: Sequence[Metric], out: Path) -> CutScores | None:
     """Cut what the reports of a run will have in `scores` into shards; None where they are better inserted.
 
-    `out` is a folder of this run alone, in the scratch folder of the home.
+    `out` is a folder of this run alone, in the scratch folder of the home. A run that was killed and begins again may
+    find parts of its own there, of an older state, so names have the state in them.
     """
     state, n_fields = home.warehouse.snapshot(), sum(len(metric.fields) for metric in metrics)
     n_rows = [release.n_rows * n_fields for release in committed.releases]
@@ -75,7 +76,7 @@ def cut_scores(home: Home, committed: Committed, metrics: Sequence[Metric], out:
         shards += [
             ScoresShard(
                 home.address, committed.dataset, committed.dataset_version, release.release, release.answers_version,
-                asked, share, of, home.shared_name(out / f"scores-{number}-{share}.parquet"),
+                asked, share, of, home.shared_name(out / f"scores-{state}-{number}-{share}.parquet"),
             )
             for share in range(of)
         ]  # fmt: skip

@@ -86,6 +86,19 @@ def test_rows_are_inserted_where_others_have_written_meanwhile(done: tuple[Home,
     assert query(home, counts) == [("skipped", 40)]
 
 
+def test_parts_of_a_run_that_was_killed_are_of_no_use_once_measurements_have_changed(done: tuple[Home, Done]) -> None:
+    home, ran = done
+    before = written(home, ran)
+    with home.warehouse.writing() as warehouse:
+        warehouse.execute("UPDATE measurements SET status = 'skipped' WHERE status = 'failed'")
+    cut = written(home, ran)
+    assert not {shard.part for shard in before.shards} & {shard.part for shard in cut.shards}
+    aggregate(home, ran.committed, create(METRICS), {"run_id": "again"}, cut)
+    assert adopted(home) == 4
+    counts = "SELECT status, count(*) FROM scores WHERE report_id = 'faq/plain/v2' AND metric = 'bleu' GROUP BY status"
+    assert query(home, counts) == [("skipped", 40)]
+
+
 def test_what_is_not_worth_it_is_not_cut(
     done: tuple[Home, Done], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
