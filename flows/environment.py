@@ -99,6 +99,8 @@ def started_here() -> Iterator[None]:
             "starting a temporary Prefect server (10 to 20 seconds; PREFECT_API_URL names one that runs)"
         )
         _keep_server_from_interrupts()
+    # Else Prefect writes the address of the server, with a password that may be in it, where it cannot send a log.
+    logging.raiseExceptions = False
     from prefect import tags
 
     from answerkey.tasks.maintenance import TAG

@@ -31,7 +31,7 @@ from cyclopts.exceptions import (
 
 EXIT_CODES = {
     0: "done; a gate says PASS",
-    1: "doctor, verify, judge, the ledger or the runner has a problem; a gate says FAIL",
+    1: "doctor, verify, judge, the ledger, the runner, the server or the disk has a problem; a gate says FAIL",
     2: "bad input: one line on standard error says what is wrong",
     3: "a gate says INCONCLUSIVE: there are too few samples",
     4: "a gate says INCOMPLETE: something that it needs is missing",
@@ -270,14 +270,14 @@ def _outside(error: BaseException | None) -> str:
         name, text = f"{type(error).__module__}.{type(error).__name__}", str(error)
         if any(full in text for full in ("No space left on device", "Disk quota exceeded", "disk is full")):
             return "the disk is full; free some space and run the same command again: what was scored is kept"
-        if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EROFS):
+        if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EROFS) and error.filename:
             return f"{error.filename}: {error.strerror}"
         if "Failed to reach API at" in text or name.startswith(
             ("httpx.", "httpcore.", "prefect.exceptions.PrefectHTTP")
         ):
             # Without a password that may be in it.
             server = os.environ.get("PREFECT_API_URL", "of your profile").rpartition("@")[2]
-            status = getattr(getattr(error, "response", None), "status_code", None)
+            status = _status(error)
             said = f"answers {status}" if status else "does not answer"
             return (
                 f"the Prefect server {server} {said}; run again once it works (what was scored is kept), or unset "
@@ -287,6 +287,15 @@ def _outside(error: BaseException | None) -> str:
             return "the Prefect server refuses requests; run again once it works: what was scored is kept"
         error = error.__cause__ or error.__context__
     return ""
+
+
+def _status(error: BaseException | None) -> int | None:
+    """What a server answered in place of what was asked for, if that is why."""
+    while error:
+        if status := getattr(getattr(error, "response", None), "status_code", None):
+            return int(status)
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _run(arguments: list[str]) -> int:

@@ -5,9 +5,14 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
+import socket
 import subprocess
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
+from typing import Self
 
 import duckdb
 import pytest
@@ -16,6 +21,7 @@ from answerkey.flows.cli.main import _outside, main
 from answerkey.flows.environment import PrintableLines
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.warehouse.warehouse import SNAPSHOT
+from tests.judge_http import http
 from tests.tasks.staging_help import jsonl, run
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -157,6 +163,90 @@ def test_a_server_that_is_down(bare_cli: Cli, home: Path, answers: Path) -> None
     )
 
 
+class BusyServer:
+    """Passes requests on to a server, one a connection, and answers 503 to those that it does not want to.
+
+    Attributes:
+        answered: the first lines of what came, `GET /api/health` for instance, and whether it was passed on.
+    """
+
+    def __init__(self, url: str, wanted: Callable[[str, list[str]], bool]) -> None:
+        self._port, self._wanted = int(url.rpartition(":")[2].partition("/")[0]), wanted
+        self.answered: list[tuple[str, bool]] = []
+
+    def __enter__(self) -> Self:
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        self.url = f"http://name:secret@127.0.0.1:{self._listener.getsockname()[1]}/api"
+        Thread(target=self._serve, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+    def _serve(self) -> None:
+        with suppress(OSError):
+            while True:
+                Thread(target=self._answer, args=self._listener.accept()[:1], daemon=True).start()
+
+    def _answer(self, client: socket.socket) -> None:
+        with client, suppress(OSError):
+            came = b""
+            while b"\r\n\r\n" not in came:
+                piece = client.recv(65_536)
+                if not piece:
+                    return
+                came += piece
+            head, _, body = came.partition(b"\r\n\r\n")
+            line = head.split(b" HTTP/")[0].decode()
+            live = b"upgrade: websocket" in head.lower()
+            wanted = live or self._wanted(line, [other for other, _ in self.answered])
+            self.answered.append((line, wanted))
+            if not wanted:
+                # What comes after the head is read, since a connection closed before it would be reset.
+                size = re.search(rb"(?i)content-length: *(\d+)", head)
+                while len(body) < int(size[1] if size else 0):
+                    body += client.recv(65_536)
+                client.sendall(http(503, b'{"detail":"busy"}', "Retry-After: 0\r\nConnection: close\r\n"))
+                return
+            if not live:
+                came = re.sub(rb"(?i)\r\nconnection:[^\r]*", b"", head) + b"\r\nConnection: close\r\n\r\n" + body
+            with socket.create_connection(("127.0.0.1", self._port)) as server:
+                server.sendall(came)
+                Thread(target=_pipe, args=(client, server), daemon=True).start()
+                _pipe(server, client)
+
+
+def _pipe(source: socket.socket, to: socket.socket) -> None:
+    with suppress(OSError):
+        while piece := source.recv(65_536):
+            to.sendall(piece)
+        to.shutdown(socket.SHUT_WR)
+
+
+def test_a_server_that_is_busy_at_times_is_asked_again(bare_cli: Cli, server: str, home: Path, answers: Path) -> None:
+    with BusyServer(server, lambda line, before: line in before) as busy:
+        found = bare_cli("evaluate", answers, "--metrics", "exact_match", "--home", home, "--no-page",
+                         PREFECT_API_URL=busy.url)  # fmt: skip
+    assert (found.returncode, "Traceback" in found.stderr) == (0, False), found.stderr
+    refused = {line for line, wanted in busy.answered if not wanted}
+    assert {"POST /api/flow_runs/", "POST /api/flows/"} <= refused
+
+
+@pytest.mark.parametrize("busy_from", ["GET /api/admin/version", "POST /api/artifacts/"])
+def test_a_server_that_is_busy_for_good(bare_cli: Cli, server: str, home: Path, answers: Path, busy_from: str) -> None:
+    with BusyServer(server, lambda line, before: busy_from not in (line, *before)) as busy:
+        found = bare_cli("evaluate", answers, "--metrics", "exact_match", "--home", home, "--no-page",
+                         PREFECT_API_URL=busy.url, PREFECT_CLIENT_MAX_RETRIES="2")  # fmt: skip
+    assert found.returncode == 1, found.stderr
+    assert "Traceback" not in found.stderr and "secret" not in found.stderr
+    assert found.stderr.splitlines()[-1] == (
+        f"answerkey: the Prefect server {busy.url.partition('@')[2]} answers 503; run again once it works (what was "
+        "scored is kept), or unset PREFECT_API_URL"
+    )
+    assert [wanted for line, wanted in busy.answered if line == busy_from] == [False] * 3
+
+
 def test_a_full_disk_and_a_folder_that_nobody_may_write() -> None:
     full = "the disk is full; free some space and run the same command again: what was scored is kept"
     for error in (
@@ -168,4 +258,5 @@ def test_a_full_disk_and_a_folder_that_nobody_may_write() -> None:
         except RuntimeError as outer:
             assert _outside(outer) == full
     assert _outside(PermissionError(errno.EACCES, "Permission denied", "/x")) == "/x: Permission denied"
+    assert _outside(PermissionError(errno.EACCES, "Permission denied")) == ""
     assert _outside(ValueError("a mistake of ours")) == ""
