@@ -63,9 +63,11 @@ class Committed:
 def start_run(home: Home, run_id: str, flow: str, dataset: str, parameters: Mapping[str, Any]) -> None:
     """Write down that a run started; `finish_run` says how it ended."""
     with home.warehouse.writing() as warehouse:
-        warehouse.execute(_SQL["forget_run"], {"run_id": run_id})
         about = {"run_id": run_id, "flow": flow, "dataset": dataset}
-        warehouse.execute(_SQL["start_run"], {**about, "parameters": json.dumps(parameters, ensure_ascii=False)})
+        about["parameters"] = json.dumps(parameters, ensure_ascii=False)
+        # A run that is started again keeps its row: see `seal`.
+        for name in ("start_again", "start_run"):
+            warehouse.execute(_SQL[name], about)
         seal(warehouse, {"runs": [run_id]})
 
 

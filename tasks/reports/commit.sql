@@ -1,9 +1,12 @@
--- name: forget_run
-DELETE FROM runs WHERE run_id = $run_id
+-- name: start_again
+UPDATE runs SET flow = $flow, dataset = $dataset, started_at = now(), finished_at = NULL, status = 'running',
+    message = NULL, parameters = $parameters
+WHERE run_id = $run_id
 
 -- name: start_run
 INSERT INTO runs (run_id, flow, dataset, started_at, status, parameters)
-VALUES ($run_id, $flow, $dataset, now(), 'running', $parameters)
+SELECT $run_id, $flow, $dataset, now(), 'running', $parameters
+WHERE NOT EXISTS (FROM runs WHERE run_id = $run_id)
 
 -- name: finish_run
 UPDATE runs SET finished_at = now(), status = $status, message = $message WHERE run_id = $run_id

@@ -356,10 +356,11 @@ def _set_watermark(warehouse: duckdb.DuckDBPyConnection, run_id: str, prepared: 
         # A trace that claims to come from the future must not make all others late.
         known.append(selection.newest and min(selection.newest, datetime.now(UTC)))
     watermark = max(filter(None, known), default=None)
-    warehouse.execute(_SQL["forget_rule"], {"rule": rule.name})
     about = {"rule": rule.name, "watermark": watermark, "metric": rule.metric, "run_id": run_id}
-    text = json.dumps(content, ensure_ascii=False, default=str)
-    warehouse.execute(_SQL["add_rule"], {**about, "definition": text})
+    about["definition"] = json.dumps(content, ensure_ascii=False, default=str)
+    # A rule keeps its row: see `seal`.
+    for name in ("replace_rule", "add_rule"):
+        warehouse.execute(_SQL[name], about)
     return watermark
 
 

@@ -61,12 +61,15 @@ LEFT JOIN (SELECT trace_id AS sample_id, "row", any_value(file) AS file FROM rea
 -- name: n_quarantined
 SELECT count(*) FROM read_parquet($quarantine)
 
--- name: forget_rule
-DELETE FROM trace_rules WHERE rule = $rule
+-- name: replace_rule
+UPDATE trace_rules SET watermark = $watermark, metric = $metric, definition = $definition, run_id = $run_id,
+    updated_at = now()
+WHERE rule = $rule
 
 -- name: add_rule
 INSERT INTO trace_rules (rule, watermark, metric, definition, run_id, updated_at)
-VALUES ($rule, $watermark, $metric, $definition, $run_id, now())
+SELECT $rule, $watermark, $metric, $definition, $run_id, now()
+WHERE NOT EXISTS (FROM trace_rules WHERE rule = $rule)
 
 -- name: forget_outcomes
 DELETE FROM trace_outcomes

@@ -45,11 +45,17 @@ def seal(connection: duckdb.DuckDBPyConnection, parts: Mapping[str, Collection[s
     A part that has no rows any more has no hash.
     """
     for table, named in parts.items():
-        about = {"table": table, "parts": sorted(named)}
-        connection.execute(_SQL["forget"], about)
-        connection.execute(
-            f"WITH hashed AS ({hashes(table, 'PART IN (SELECT unnest($parts))')}) {_SQL['write']}", about
-        )
+        query = hashes(table, "PART IN (SELECT unnest($parts))")
+        hashed = connection.execute(query, {"parts": sorted(named)}).fetchall() if named else []
+        if gone := sorted(set(named) - {part for part, *_ in hashed}):
+            connection.execute(_SQL["forget"], {"table": table, "parts": gone})
+        if hashed:
+            of_parts, counts, found = (list(column) for column in zip(*hashed, strict=True))
+            about = {"table": table, "parts": of_parts, "counts": counts, "hashes": found}
+            # Not deleted and inserted: where the commit finds the disk full, DuckDB cannot take that back for a row
+            # with a key, and ends the process.
+            for name in ("replace", "add"):
+                connection.execute(_SQL[name], about)
 
 
 def seal_thinned(connection: duckdb.DuckDBPyConnection, table: str) -> None:
