@@ -38,8 +38,7 @@ _SQL = statements(__name__)
 _BUSY_S = 600.0
 """A run whose files nobody has written to for so long is taken to be dead."""
 _LONG = 20
-"""Characters from which a text is looked for within the replies of models; a shorter one must be the whole reply."""
-_TELLING = ("answers", "samples", "scores", "measurements", "judge_calls", "quarantine", "reports", "report_scores")
+"""Characters from which a text is looked for within other texts; a shorter one stands in too many by chance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +90,7 @@ def forget(home: Home, dataset: str, *, sample: str = "", release: str = "", rea
         files = _forget_registered(warehouse, about)
         for name in ("answers", "samples", "quarantine", "scores"):
             if name != "samples" or kind == "sample":
-                given = {**about, "texts": texts, "reports": reports}
+                given = {**about, "texts": sorted(_forms(texts)), "reports": reports}
                 warehouse.execute(_SQL[name], _only(given, name))
         if kind == "release":
             for statement in _SQL["of_reports"].split(";\n"):
@@ -230,16 +229,31 @@ def _forget_calls(home: Home, requests: Sequence[str], texts: Sequence[str]) -> 
     """Remove calls from the ledger: for these requests, and those whose reply is, or quotes, one of the texts."""
     if not ledger_exists(home.ledger):
         return 0
-    long = {form for text in texts if len(text) >= _LONG for form in (text, json.dumps(text)[1:-1])}
-    long |= {json.dumps(text, ensure_ascii=False)[1:-1] for text in texts if len(text) >= _LONG}
-    wanted, short = set(requests), set(texts)
+    heads: dict[str, list[str]] = {}
+    for form in _forms(texts):
+        heads.setdefault(form[:_LONG], []).append(form)
+    wanted, whole = set(requests), set(texts)
     with closing(open_ledger(home.ledger)) as ledger:
         for row in ledger.calls():
             call = dict(zip(COLUMNS, row, strict=True))
             said = f"{call['reply'] or ''}\n{call['message'] or ''}"
-            if call["reply"] in short or any(text in said for text in long):
+            if call["reply"] in whole or _quotes(said, heads):
                 wanted.add(call["request_key"])
         return ledger.forget(sorted(wanted))
+
+
+def _forms(texts: Sequence[str]) -> set[str]:
+    """The long ones of some texts, as they are and as JSON writes them."""
+    long = [text for text in texts if len(text) >= _LONG]
+    return {
+        form for text in long for form in (text, *(json.dumps(text, ensure_ascii=one)[1:-1] for one in (True, False)))
+    }
+
+
+def _quotes(said: str, heads: Mapping[str, Sequence[str]]) -> bool:
+    """Whether one of the texts in `heads`, by how they begin, is in `said`: in one pass, however many they are."""
+    places = range(len(said) - _LONG + 1)
+    return any(said.startswith(tuple(heads.get(said[place : place + _LONG], ())), place) for place in places)
 
 
 def _record(

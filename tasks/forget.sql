@@ -15,6 +15,8 @@ SELECT DISTINCT text FROM (
     UNION ALL SELECT question FROM samples WHERE $whole_sample AND dataset = $dataset AND sample_id = $sample
     UNION ALL SELECT unnest("references") FROM samples WHERE $whole_sample AND dataset = $dataset AND sample_id = $sample
     UNION ALL SELECT unnest(facts) FROM samples WHERE $whole_sample AND dataset = $dataset AND sample_id = $sample
+    UNION ALL SELECT unnest(incorrect_references) FROM samples
+        WHERE $whole_sample AND dataset = $dataset AND sample_id = $sample
 ) WHERE text <> ''
 
 -- name: known
@@ -53,7 +55,7 @@ UPDATE datasets SET n_samples = (
 
 -- name: quarantine
 DELETE FROM quarantine WHERE (dataset = $dataset AND $sample IN ('', sample_id) AND $release IN ('', release))
-    OR list_bool_or([contains(raw, text) OR contains(reason, text) FOR text IN $texts])
+    OR list_bool_or([contains(raw, text) OR contains(reason, text) FOR text IN $texts::VARCHAR[]])
 
 -- name: scores
 DELETE FROM scores WHERE report_id IN (SELECT unnest($reports)) AND $sample IN ('', sample_id)

@@ -1,6 +1,7 @@
 """What is forgotten is in no file of the home, whatever the file is; what is left is as if it had never been there."""
 
 import gzip
+import json
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.forget import forget, forget_older
+from answerkey.tasks.forget import _forms, _quotes, forget, forget_older
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.reports.report import read_reports
@@ -106,6 +107,38 @@ def test_a_forgotten_sample_is_in_no_file(home: Path) -> None:
     assert done.rows["answers"] == 4 and done.rows["samples"] == done.rows["quarantine"] == 1
     removal = query(home, "SELECT removal, kind, reason, n_calls, n_files, reports FROM removals")
     assert removal == [(1, "sample", "asked for", 1, done.files, list(done.reports))]
+
+
+def test_a_row_of_the_quarantine_goes_by_a_long_text_and_not_by_a_short_one(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    wrong = "The heron of Lindholm nests in the reeds."
+    rows = [
+        {"id": "a", "answer": "4", "reference": "5", "incorrect_references": [wrong], "release": "r"},
+        {"id": "b", "answer": "6", "reference": "7", "release": "r"},
+    ]
+    run(home, Source(jsonl(tmp_path / "d.jsonl", rows)), ["exact_match"])
+    kept, gone = '{"answer": "14", "reference": "5"}', f'{{"answer": "she said \\"{wrong}\\""}}'
+    with home.warehouse.writing() as warehouse:
+        for row, raw in enumerate((kept, gone)):
+            line = "INSERT INTO quarantine VALUES ('x', 'other', 'd', ?, ?, 'r', 'broken', 'broken', ?)"
+            warehouse.execute(line, [row, str(row), raw])
+        seal(warehouse, {"quarantine": ["x"]})
+    forget(home, "d", sample="a")
+    assert query(home, "SELECT raw FROM quarantine") == [(kept,)]
+    assert verify(home).findings == ()
+
+
+def test_texts_are_found_in_replies_as_they_are_and_as_json_has_them() -> None:
+    texts = ['"quoted" and long enough', "naïve, and longer than that", "short", "naïve, and longer than this"]
+    forms = _forms(texts)
+    assert "short" not in forms and len(forms) == 3 + 1 + 2
+    heads: dict[str, list[str]] = {}
+    for form in forms:
+        heads.setdefault(form[:20], []).append(form)
+    for text in texts:
+        for said in (f"x{text}", json.dumps({"said": text}), json.dumps({"said": text}, ensure_ascii=False)):
+            assert _quotes(said, heads) == (text != "short")
+    assert not any(_quotes(said, heads) for said in ("", "naïve, and longer than", "x" * 60))
 
 
 def test_reports_are_those_of_what_is_left_and_say_so(home: Path, tmp_path: Path) -> None:
