@@ -10,6 +10,7 @@ from pydantic import Field
 
 from answerkey.flows.parameters import Form
 from answerkey.flows.runs import log
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.forget import forget_older
 from answerkey.tasks.maintenance import close_runs, mark_dead_runs, prune
 from answerkey.tasks.warehouse.home import Home
@@ -79,10 +80,13 @@ def housekeeping(keeping: Keeping = _KEEPING, home: str = ".answerkey") -> None:
     )
     warehouse = Home.parse(home).warehouse
     if keeping.older_than and warehouse.exists():
-        removed = forget_older(Home.parse(home), keeping.older_than)
-        log.info(
-            f"removal {removed.removal}: {sum(removed.rows.values()):,} rows, {removed.calls:,} calls of the ledger"
-        )
+        try:
+            removed = forget_older(Home.parse(home), keeping.older_than)
+            log.info(
+                f"removal {removed.removal}: {sum(removed.rows.values()):,} rows, {removed.calls:,} calls of the ledger"
+            )
+        except UserError as error:
+            log.warning(f"nothing older was removed: {error}")
     if keeping.tables and warehouse.exists():
         done = warehouse.maintain()
         log.info(f"tables: {done.merged} files merged, {done.states} old states given up, {done.removed} files removed")

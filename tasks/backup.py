@@ -12,6 +12,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.sqlite_ledger import FILE as LEDGER
 from answerkey.tasks.export import check_target
 from answerkey.tasks.move import FOLDERS
+from answerkey.tasks.validate.data_docs import FOLDER as EXPECTATIONS
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import UNFINISHED
 from answerkey.tasks.warehouse.warehouse import FILE, WarehouseFile
@@ -52,7 +53,8 @@ def backup(home: Home, folder: Path) -> BackedUp:
     try:
         WarehouseFile(home.place).copy_to(unfinished / FILE)
         calls = _copy_ledger(home.place / LEDGER, unfinished / LEDGER)
-        files = [file.name for name in FOLDERS for file in home.store.files(name) if not file.name.endswith(".lock")]
+        found = [file.name for folder in (*FOLDERS, EXPECTATIONS) for file in home.store.files(folder)]
+        files = [name for name in found if not name.endswith((UNFINISHED, ".lock"))]
         for name in files:
             (unfinished / name).parent.mkdir(parents=True, exist_ok=True)
             # A part that a run has taken in meanwhile is not needed: the next run makes it again.

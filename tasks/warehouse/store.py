@@ -155,10 +155,11 @@ def duplicate(source: Path, target: Path) -> None:
         try:
             while os.copy_file_range(old.fileno(), new.fileno(), 1 << 30):
                 pass
-            return
         except (AttributeError, OSError):
-            # The system, or the file system, knows no such copies.
-            new.truncate(0)
+            pass  # The system, or the file system, knows no such copies.
+        # Some file systems do not say so, and copy nothing.
+        if os.fstat(new.fileno()).st_size == os.fstat(old.fileno()).st_size:
+            return
     shutil.copyfile(source, target)
 
 

@@ -202,6 +202,7 @@ class WarehouseFile:
     def rewrite(self) -> None:
         """See `Warehouse.rewrite`: DuckDB leaves deleted rows in free blocks, so all others move to a new file."""
         with self._locked(fcntl.LOCK_EX), whole(self.file) as fresh:
+            self._settle()
             connection = session(str(fresh))
             try:
                 limited(connection, self.folder).execute("BEGIN")
@@ -232,12 +233,15 @@ class WarehouseFile:
             OSError: the disk has no room for it.
         """
         with self._locked(fcntl.LOCK_EX):
-            if Path(f"{self.file}.wal").exists():
-                # A process was killed: what it had committed is not in the file yet.
-                with self._connected(WAIT_FOR_OTHERS_S, read_only=False) as connection:
-                    connection.execute("CHECKPOINT")
+            self._settle()
             # To read the file while DuckDB has it open would end DuckDB's own lock on it.
             duplicate(self.file, target)
+
+    def _settle(self) -> None:
+        """Bring in what a process that was killed had committed, and only its log has; behind the lock."""
+        if Path(f"{self.file}.wal").exists():
+            with self._connected(WAIT_FOR_OTHERS_S, read_only=False) as connection:
+                connection.execute("CHECKPOINT")
 
     def snapshot(self) -> None:
         """See `Warehouse.snapshot`: a file has its newest state only."""

@@ -24,6 +24,9 @@ def test_a_backup_is_a_home_and_can_be_put_in_place_of_the_other(tmp_path: Path)
     for packed in FIXTURE.glob("*.gz"):
         (folder / packed.stem).write_bytes(gzip.decompress(packed.read_bytes()))
     shutil.copytree(FIXTURE / "registered", folder / "registered")
+    (folder / "great_expectations/gx").mkdir(parents=True)
+    (folder / "great_expectations/gx/great_expectations.yml").write_text("config_version: 4.0", encoding="utf-8")
+    (folder / "registered/unfinished.7.part").touch()
     home, stop = Home(folder), threading.Event()
     newest = latest_run(home)
 
@@ -41,7 +44,9 @@ def test_a_backup_is_a_home_and_can_be_put_in_place_of_the_other(tmp_path: Path)
     finally:
         stop.set()
         writer.join()
-    assert (done.reports, done.files) == (6, 5) and done.calls > 0
+    assert (done.reports, done.files) == (6, 6) and done.calls > 0
+    assert (tmp_path / "backup/great_expectations/gx/great_expectations.yml").exists()
+    assert not list((tmp_path / "backup").rglob("*.part"))
     assert latest_run(Home(tmp_path / "backup")) == newest
     assert verify(Home(tmp_path / "backup")).findings == ()
     assert not list(tmp_path.glob("*.part"))
