@@ -30,10 +30,9 @@ from answerkey.tasks.load.columns import (
 )
 from answerkey.tasks.load.formats.format import Format, Record
 from answerkey.tasks.load.formats.registry import AS_IT_STANDS, PLAIN, Reading, Seen, read_as
-from answerkey.tasks.load.plain import stem_of
 from answerkey.tasks.load.references import Known, Reference, ReferenceTable, sample_fields
 from answerkey.tasks.load.remote import URL
-from answerkey.tasks.load.sources import Contents, Raw, called, fixed_part, listed, quick_to_look_into, read, several
+from answerkey.tasks.load.sources import Contents, Raw, called, listed, quick_to_look_into, read, several, stem
 from answerkey.tasks.warehouse.store import parquet_writer
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def dataset_name(source: Source) -> str:
     if not source.dataset and len(several(given)) > 1:
         raise UserError(f"{_name(given)}: name the data set of several files with --dataset")
     # What a file is called may hold blanks, which report ids cannot.
-    name = source.dataset or re.sub(r"[^\w.-]+", "-", _stem(given)).strip("-") or "data"
+    name = source.dataset or re.sub(r"[^\w.-]+", "-", stem(given)).strip("-") or "data"
     if not re.fullmatch(r"[\w.-]+", name):
         raise UserError(f"--dataset {name!r}: use letters, digits, dots, dashes and underscores")
     return name
@@ -227,17 +226,6 @@ def records_of(rows: Iterable[Raw]) -> list[Mapping[str, Any]]:
     return [raw.record for raw in rows if raw.record is not None]
 
 
-def _stem(source: str) -> str:
-    """The name of a file, URL, table's file or folder without its ending; of a pattern, that of its folder.
-
-    >>> _stem("answers/*.parquet"), _stem("answers/release=*/*.jsonl"), _stem("https://host/nq.csv?token=1")
-    ('answers', 'answers', 'nq')
-    """
-    file = source.split("::", maxsplit=1)[0]
-    file = fixed_part(file) or file
-    return stem_of(file.split("?", maxsplit=1)[0])
-
-
 def _name(source: str) -> str:
     # What follows the question mark of a URL may be a key.
     without_keys = (one.split("?", 1)[0] if URL.match(one) else one for one in several(source))
@@ -247,6 +235,7 @@ def _name(source: str) -> str:
 _WITHOUT: Mapping[Key, str] = {
     "answer": "answers: it goes with --references beside a file of answers, or to `answerkey generate`",
     "references": "right answers: give those with --references FILE",
+    "id": "ids or questions, which tell answers apart",
 }
 
 
@@ -256,6 +245,8 @@ def _require(columns: ColumnMap, records: Sequence[Record], source: Source, join
             f"{_name(source.answers)}: it is not said which release answered ({format.title}); name it with --release"
         )
     needed: tuple[Key, ...] = ("answer", "references") if source.needs_references and not joined else ("answer",)
+    if not joined and columns.paths.keys().isdisjoint(("id", "question", "references")):
+        needed = (*needed, "id")
     for key in needed:
         if key not in columns.paths:
             if format is not PLAIN:
@@ -265,12 +256,6 @@ def _require(columns: ColumnMap, records: Sequence[Record], source: Source, join
                 f"{called(source.answers)}: no column for {key} was recognised among {names}; "
                 f"name it with --map {key}={best}" + (" or give --references FILE" if key == "references" else "")
             )
-    if not joined and columns.paths.keys().isdisjoint(("id", "question", "references")):
-        names, best = suggested("id", records, list(columns.paths.values()))
-        raise UserError(
-            f"{called(source.answers)}: nothing tells the rows apart: no column for id, question or references was "
-            f"recognised among {names}; name it with --map id={best}"
-        )
     if joined and "id" not in columns.paths:
         raise UserError(
             f"{called(source.answers)}: --references are joined by id; name the column with --map id=COLUMN; the "
@@ -286,7 +271,7 @@ def _default_release(source: Source, columns: ColumnMap, notes: list[str]) -> st
             f"{_name(source.answers)}: no column says which release answered; name it with --release, or evaluate the "
             "files of each release on their own"
         )
-    name = _stem(source.answers)
+    name = stem(source.answers)
     notes.append(f"no release column and no --release: the release is called {name!r} after the file")
     return name
 

@@ -21,7 +21,7 @@ from urllib.parse import unquote
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.archive import read_archive
 from answerkey.tasks.load.arrow import arrow_records, dataset_files
-from answerkey.tasks.load.plain import ARROW, CSV, EXCEL, JSON_LINES, PARQUET, kind_of, plain
+from answerkey.tasks.load.plain import ARROW, CSV, EXCEL, JSON_LINES, PARQUET, kind_of, plain, stem_of
 from answerkey.tasks.load.remote import S3, URL, WILDCARD, download, first_line, objects, without_secrets
 from answerkey.tasks.load.workbook import sheet_rows
 from answerkey.tasks.warehouse.sql import statements
@@ -174,6 +174,17 @@ def fixed_part(source: str) -> str:
     if not pattern or Path(source).is_file():
         return ""
     return WILDCARD.split(source, maxsplit=1)[0].rpartition("/")[0]
+
+
+def stem(source: str) -> str:
+    """The name of a file, URL, table's file or folder without its ending; of a pattern, that of its folder.
+
+    >>> stem("answers/*.parquet"), stem("answers/release=*/*.jsonl"), stem("https://host/nq.csv?token=1")
+    ('answers', 'answers', 'nq')
+    """
+    file = source.split("::", maxsplit=1)[0]
+    file = fixed_part(file) or file
+    return stem_of(file.split("?", maxsplit=1)[0])
 
 
 def several(source: str) -> list[str]:

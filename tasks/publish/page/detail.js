@@ -14,6 +14,7 @@ function detail(place) {
     ...turns.flatMap((turn) => [
       h("div", { class: layout }, sides.map((side) => h("div", {}, turned(side, place, turn, answer)))),
       h("div", { class: layout }, sides.map((side) => h("div", {}, turned(side, place, turn, words)))),
+      h("div", { class: layout }, sides.map((side) => h("div", {}, turned(side, place, turn, context)))),
     ]),
     scoreTable(sides, place),
   ];
@@ -48,6 +49,14 @@ function answer(side, slot, which) {
   return [title, ...longText(all[slot], cut[slot])];
 }
 
+/** The passages that an answer was to rest on. */
+function context(side, slot, which) {
+  const passages = samples.answers[side].contexts[slot] || [];
+  if (passages.length === 0) return [];
+  const title = h("h4", {}, `Context ${which}of `, h("strong", {}, isolated(releases[side])));
+  return [title, h("ol", { class: "context" }, passages.map((text) => h("li", {}, longText(text))))];
+}
+
 function scoreTable(sides, place) {
   const head = h("tr", {}, h("th", { scope: "col" }, "metric"));
   for (const side of sides) head.append(h("th", { scope: "col", class: "n" }, isolated(releases[side])));
@@ -72,10 +81,12 @@ function words(side, slot) {
     const failed = (unscored[metric] || {})[slot];
     const reason = (reasons[metric] || {})[slot];
     const found = (evidence[metric] || {})[slot] || {};
-    if (!failed && !reason && !found.facts && !found.votes) continue;
+    if (!failed && !reason && Object.keys(found).length === 0) continue;
     parts.push(h("h4", {}, metric, several ? " on " : "", several ? h("strong", {}, isolated(releases[side])) : null));
     if (failed) parts.push(h("p", {}, `${failed[0]}${failed[1] ? ": " : ""}`, isolated(failed[1])));
     if (reason) parts.push(h("p", {}, isolated(reason), found.rule ? ` (rule: ${visibleText(found.rule)})` : ""));
+    if (found.addresses_judge) parts.push(h("p", {}, "The answer addresses its judge: ", isolated(found.addresses_judge)));
+    if (found.second_opinion) parts.push(h("p", {}, "The offline judge disagrees: ", isolated(found.second_opinion)));
     if (found.facts) parts.push(facts(found.facts));
     if (found.votes) parts.push(votes(found.votes));
   }

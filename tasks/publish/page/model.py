@@ -145,7 +145,9 @@ class Answers:
 
     `correct` is the human label. `values` go by METRIC.FIELD. `unscored`, `reasons` and `evidence` go by metric
     and hold places only where there is something to say: status and reason; the metric's own words; facts, votes and
-    the rule of a judge. `absent` are places that the release does not have, `cut` the whole lengths of cut answers.
+    the rule of a judge, and what the offline judge says against its verdict. `contexts` has the passages that answers
+    were to rest on, those that are too long for the page cut. `absent` are places that the release does not have, `cut`
+    the whole lengths of cut answers.
 
     The first of several answers to a question has the place of the sample, and `more` says by place where the others
     are, behind all places. `values` are then means, and `each` has the numbers of the single answers, by METRIC.FIELD.
@@ -162,6 +164,7 @@ class Answers:
     cut: Mapping[int, int] = field(default_factory=dict)
     more: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     each: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    contexts: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ function controls() {
   const kinds = several
     ? [["all", "all samples"], ["changed", "changed"], ["worse", "worse"], ["better", "better"], ["same", "unchanged"], ["none", "without a score"]]
     : [["all", "all samples"], ["none", "without a score"]];
+  if (anyDisputed) kinds.push(["disputed", "disputed by the offline judge"]);
   parts.push(choice("Show", kinds, state.show, (value) => { state.show = value; }));
   if (labelled) parts.push(choice("Human label", labelChoices(), "all", (value) => { state.label = value; }));
   for (const [name, column] of Object.entries(samples.slices)) parts.push(...sliceChoice(name, column));

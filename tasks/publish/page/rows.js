@@ -30,6 +30,18 @@ function allRows() {
   return rows;
 }
 
+/** Whether the offline judge disagrees with a judge's verdict on an answer to a question. */
+function disputed(release, place) {
+  const { evidence, unscored } = samples.answers[release];
+  return slotsOf(release, place).some(
+    (slot) =>
+      Object.values(evidence).some((found) => slot in found && found[slot].second_opinion) ||
+      Object.values(unscored).some((found) => slot in found && found[slot][1].startsWith("disputed:")),
+  );
+}
+
+const anyDisputed = releases.some((_, release) => samples.ids.some((_, place) => disputed(release, place)));
+
 const SHOWN = {
   all: () => true,
   // A score that is there on one side only has changed too, by an unknown amount.
@@ -38,6 +50,7 @@ const SHOWN = {
   better: (row) => row.change !== null && row.change > 0,
   same: (row) => row.change === 0,
   none: (row) => row.old === null || row.new === null,
+  disputed: (row) => disputed(state.old, row.place) || disputed(state.new, row.place),
 };
 
 /** The table begins with the worst change; if nothing got worse, with the best; if nothing changed, with all samples. */

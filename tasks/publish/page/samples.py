@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from answerkey.metrics_core.judges.votes import ADDRESSES_JUDGE, SECOND_OPINION
 from answerkey.tasks.publish.page.model import Answers, Samples
 from answerkey.tasks.reports.report import Report
 from answerkey.tasks.warehouse.sql import statements
@@ -21,11 +22,13 @@ if TYPE_CHECKING:
 MOST_SAMPLES = 20_000
 MOST_CHARS = 40_000_000
 """Of all answers together: what a browser still opens within seconds."""
+MOST_CONTEXT_CHARS = 10_000_000
+"""Of all passages together."""
 
 _CAPS = (500_000, 100_000, 20_000, 4_000, 1_000, 200)
 _DIGITS = 4
 _SQL = statements(__name__)
-_EVIDENCE = ("rule", "votes", "facts", "abstained")
+_EVIDENCE = ("rule", "votes", "facts", "abstained", ADDRESSES_JUDGE, SECOND_OPINION)
 
 
 def read_samples(
@@ -46,7 +49,7 @@ def read_samples(
         _SQL["samples"], {"reports": ids, "metric": metric, "field": field, "most": most}
     ).fetchall()
     shown = _Shown(warehouse, [row[0] for row in about])
-    cap = _cap(shown, ids)
+    cap, context_cap = _cap(shown, ids, "length", MOST_CHARS), _cap(shown, ids, "context_length", MOST_CONTEXT_CHARS)
     return Samples(
         n_total=n_total,
         ids=tuple(shown.ids),
@@ -55,7 +58,7 @@ def read_samples(
         facts=tuple(tuple(text or "" for text in row[3]) for row in about),
         incorrect_references=tuple(tuple(text or "" for text in row[4]) for row in about),
         slices=_slices(shown, ids),
-        answers=tuple(_answers(shown, report, labels[report.report_id], cap) for report in reports),
+        answers=tuple(_answers(shown, report, labels[report.report_id], cap, context_cap) for report in reports),
     )
 
 
@@ -72,11 +75,11 @@ class _Shown:
         return self.warehouse.execute(f"{_SQL['places']}\n{_SQL[name]}", known).fetchall()
 
 
-def _cap(shown: _Shown, reports: Sequence[str]) -> int:
-    """The largest of `_CAPS` at which all answers fit, or the smallest."""
+def _cap(shown: _Shown, reports: Sequence[str], length: str, most: int) -> int:
+    """The largest of `_CAPS` at which all texts fit, or the smallest; the statement `length` counts characters."""
     for cap in _CAPS:
-        [(chars,)] = shown.rows("length", reports, cap=cap)
-        if chars <= MOST_CHARS:
+        [(chars,)] = shown.rows(length, reports, cap=cap)
+        if chars <= most:
             return cap
     return _CAPS[-1]
 
@@ -88,7 +91,7 @@ def _slices(shown: _Shown, reports: Sequence[str]) -> dict[str, tuple[str | None
     return {name: tuple(columns[name]) for name in sorted(columns)}
 
 
-def _answers(shown: _Shown, report: Report, label: str, cap: int) -> Answers:
+def _answers(shown: _Shown, report: Report, label: str, cap: int, context_cap: int) -> Answers:
     n = len(shown.ids)
     rows = shown.rows("answers", [report.report_id], cap=cap)
     texts: list[str | None] = [None] * max([n, *(row[1] + 1 for row in rows)])
@@ -116,6 +119,7 @@ def _answers(shown: _Shown, report: Report, label: str, cap: int) -> Answers:
         cut=cut,
         more={place: tuple(slots) for place, slots in more.items()},
         each=_each(shown, report) if more else {},
+        contexts={slot: tuple(texts) for slot, texts in shown.rows("contexts", [report.report_id], cap=context_cap)},
     )
 
 
@@ -152,7 +156,7 @@ def _words(shown: _Shown, report: Report) -> tuple[_Reasons, _Unscored]:
 
 
 def _evidence(shown: _Shown, report: Report) -> dict[str, dict[int, dict[str, Any]]]:
-    """What judges wrote down: the rule, the votes, the facts with what became of them."""
+    """What judges wrote down: the rule, the votes, the facts with what became of them, what is said against it."""
     evidence: dict[str, dict[int, dict[str, Any]]] = {}
     signatures = list(report.manifest["signatures"].values())
     for metric, slot, details in shown.rows(

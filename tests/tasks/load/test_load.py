@@ -154,7 +154,7 @@ def test_references_that_no_metric_needs(tmp_path: Path) -> None:
     [row] = rows_of(stage(tmp_path, [{"id": 1, "answer": "x"}], references=asked, needs_references=False).staged)
     assert (row["question"], row["references"]) == ("Q", [])
     # Otherwise all rows would have the same id.
-    message = "nothing tells the rows apart: no column for id, question or references was recognised among answer"
+    message = "no column for id was recognised among answer; name it with --map id=COLUMN"
     with pytest.raises(UserError, match=message):
         stage(tmp_path, [{"answer": "x"}], needs_references=False)
 

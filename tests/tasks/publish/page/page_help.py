@@ -116,6 +116,7 @@ def samples(n: int, names: Sequence[str], say: Callable[[str, int], str]) -> Sam
         questions=tuple(say("question", place) for place in range(n)),
         references=tuple((say("reference", place), say("other reference", place)) for place in range(n)),
         facts=tuple((say("fact", place),) for place in range(n)),
+        incorrect_references=tuple((say("wrong reference", place),) for place in range(n)),
         slices={"lang": tuple(("en", "ru")[place % 2] for place in range(n))},
         answers=tuple(_answers(n, turn, name, say) for turn, name in enumerate(names)),
     )
@@ -134,7 +135,11 @@ def _answers(n: int, turn: int, name: str, say: Callable[[str, int], str]) -> An
         values={name: tuple(value(place) for place in range(n)) for name in FIELDS},
         unscored={"rouge_l": {n - 1: ("failed", say("why", 0))}} if turn else {},
         reasons={"exact_match": {0: say("judge", 0)}},
-        evidence={"rouge_l": {0: {"facts": [{**fact, "fact": say(fact["fact"] or "", 0)} for fact in FACTS]}}},
+        evidence={
+            "rouge_l": {0: {"facts": [{**fact, "fact": say(fact["fact"] or "", 0)} for fact in FACTS]}},
+            "exact_match": {1: {"second_opinion": say("second opinion", 1)}},
+        },
+        contexts={1: (say(f"passage of {name}", 1), say("further passage", 1))},
     )
 
 

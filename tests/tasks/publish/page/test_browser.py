@@ -66,6 +66,21 @@ def test_the_search_looks_at_questions_references_answers_and_ids(show: Open) ->
         assert opened.column("Sample") == ["id 17"]
 
 
+def test_what_the_offline_judge_disputes_is_found_and_shown_with_the_context(show: Open) -> None:
+    opened = show(page(6))
+    opened.choose("Show", "disputed by the offline judge")
+    assert opened.column("Sample") == ["id 1"]
+    opened.page.get_by_role("button", name="Details of id 1").click()
+    detail = opened.page.locator("td.detail")
+    expect(detail.get_by_text("The offline judge disagrees: second opinion 1")).to_have_count(2)
+    passages = [text.strip() for text in detail.locator(".context li").all_inner_texts()]
+    assert passages == ["passage of old 1", "further passage 1", "passage of new 1", "further passage 1"]
+    nothing = page(3)
+    calm = tuple(replace(one, evidence={}, unscored={}) for one in nothing.samples.answers)
+    shown = show(replace(nothing, samples=replace(nothing.samples, answers=calm)))
+    expect(shown.page.get_by_role("option", name="disputed by the offline judge")).to_have_count(0)
+
+
 def test_other_releases_and_scores_can_be_chosen(show: Open) -> None:
     opened = show(page(4, names=("a", "b", "c")))
     assert opened.page.get_by_label("Old release").input_value() == "1"
