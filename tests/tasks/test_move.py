@@ -68,6 +68,8 @@ def same(one: Home, other: Home) -> None:
 
 def test_a_home_goes_to_a_bucket_and_comes_back(source: Home, lake: str, tmp_path: Path) -> None:
     before, target, back = contents(source), Home.parse(lake), Home.parse(tmp_path / "back")
+    # Of the version of now: what an earlier one has left in flight is settled when it is first opened.
+    open_ledger(source.ledger).close()
     with sqlite3.connect(Path(source.ledger) / "judge.sqlite") as ledger:
         # One that was in flight when its process died, and one with a character that PostgreSQL does not have.
         ledger.execute("UPDATE calls SET status = 'sent', reserved = 0.5, reply = NULL WHERE rowid = 1")
@@ -145,7 +147,7 @@ def test_a_table_that_changed_is_copied_again(source: Home, tmp_path: Path) -> N
     target = Home.parse(tmp_path / "target")
     move(source, target)
     with target.warehouse.writing() as connection:
-        connection.execute("UPDATE reports SET version = version + 1")
+        connection.execute("UPDATE reports SET message = 'another'")
     with target.store.whole("moving.json") as mark:
         mark.write_text(f'{{"from": "{source.address}"}}')
     with target.store.whole("pages/faq/страница 1.html") as page:
