@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -346,22 +346,22 @@ print(sorted(folder.iterdir()) == before)
 """
 
 
-def make_readable_by_all(folder: Path) -> None:
-    """Open the way to a folder of pytest's to every user. It stays open: tests beside this one may need it as well."""
-    for path in (folder, *folder.parents):
-        if path != Path(path.anchor) and path.stat().st_uid == os.getuid():
-            path.chmod(path.stat().st_mode | 0o055)
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder to which every user has a way. Each start of pytest closes the one to its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
 
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_ledger_that_may_only_be_read_serves_replies_and_lets_nothing_be_asked(
-    version: int, tmp_path_factory: pytest.TempPathFactory
+    version: int, open_folder: Path
 ) -> None:
-    folder = tmp_path_factory.mktemp("ledger")
+    folder = open_folder / "ledger"
     written(folder, "known", "yes")
     if version == 1:
         first_version(folder)
-    make_readable_by_all(folder)
     command = [sys.executable, "-c", READ_ONLY, str(folder)]
     run = subprocess.run(command, check=False, cwd=ROOT, text=True, capture_output=True)
     assert run.returncode == 0, run.stderr
