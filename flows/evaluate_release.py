@@ -28,7 +28,7 @@ from answerkey.tasks.gate.gate import policy_for
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.load.load import Loaded, Source, dataset_name
 from answerkey.tasks.publish.artifacts import artifact_key
-from answerkey.tasks.publish.text import dollars, price, what_it_costs
+from answerkey.tasks.publish.text import dollars, not_counted, price, what_it_costs
 from answerkey.tasks.releases.provenance import generation_of
 from answerkey.tasks.reports.commit import Committed
 from answerkey.tasks.reports.manifest import manifest
@@ -242,9 +242,13 @@ def _costs(plan: Plan, dataset: str, judge: JudgeOptions) -> list[Cost]:
     rows = [{**asdict(cost), "cost_usd": dollars(cost.cost_usd)} for cost in costs]
     create_table_artifact(rows, key=f"dry-run-{artifact_key(dataset)}", description="What the judges would be asked")
     calls = sum(cost.calls for cost in costs)
-    how = " as a batch" if judge.batch else ""
+    how = f"{' as a batch' if judge.batch else ''}{not_counted(_fallbacks(judge))}"
     log.info(f"dry run: {calls:,} calls, {price(total_usd(costs))}{how}; no judge was asked, and nothing was scored")
     return costs
+
+
+def _fallbacks(judge: JudgeOptions) -> list[str]:
+    return [one.label for one in judge.substitutes()]
 
 
 def _log_validation(loaded: Loaded, checked: Validation) -> None:
@@ -281,7 +285,7 @@ def _data_docs(home: Home, documented: PrefectFuture[Any] | None) -> str:
 def _log_plan(plan: Plan, judge: JudgeOptions) -> None:
     """What is left to score. Naming a judge is consent to ask it; the expected cost is logged before it starts."""
     if any(shard.metric.kind == "judge" for shard in plan.shards) and not judge.offline:
-        log.info(what_it_costs(judge.labels, judge.limits, steps.estimate_costs(plan)))
+        log.info(what_it_costs(judge.labels, judge.limits, steps.estimate_costs(plan), _fallbacks(judge)))
     todo = dict(plan.n_todo)
     log.info(
         "scoring " + ", ".join(f"{metric} ({todo[metric]:,} new, {known:,} known)" for metric, known in plan.n_known)

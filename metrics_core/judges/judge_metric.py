@@ -25,7 +25,7 @@ from answerkey.metrics_core.judges.probes import (
 )  # fmt: skip
 from answerkey.metrics_core.judges.prompt import Prompt
 from answerkey.metrics_core.judges.second_opinion import reviewed
-from answerkey.metrics_core.judges.votes import ANSWERED_BY, SPREAD, Vote, combine, counted_once
+from answerkey.metrics_core.judges.votes import ANSWERED_BY, FALLBACK_VOTED, SPREAD, Vote, combine
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.availability import Unavailable
 from answerkey.metrics_core.llm.client import Asker, Batched, Client
@@ -337,7 +337,9 @@ class _Work:
             return await self._one(Batched(client), sample)
 
         async def answer(probe: Probe, judge: ModelRef, repeat: int) -> Outcome:
-            return (await self._vote(client, probe.sample, judge, repeat, Bill(), ())).outcome
+            seat = _Seat(judge, repeat)
+            await self._ask(client, probe.sample, judge, seat)
+            return seat.result().outcome
 
         judged = await self._one(Examined(Batched(client), examination, answer), sample)
         outcome, _, from_ledger, _ = judged
@@ -347,42 +349,36 @@ class _Work:
 
     async def _one(self, asker: Asker, sample: Sample) -> Judged:
         started = time.perf_counter()
-        bills = [Bill() for _ in self._seats]
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(self._vote(asker, sample, judge, repeat, bill, self._substitutes))
-                for (judge, repeat), bill in zip(self._seats, bills, strict=True)
-            ]
-        main, votes = self._metric.main, counted_once([task.result() for task in tasks])
+        seats = [_Seat(judge, repeat) for judge, repeat in self._seats]
+        await self._fill(asker, sample, [(seat.judge, seat) for seat in seats])
+        for substitute in self._substitutes:
+            await self._fill(asker, sample, [(substitute, seat) for seat in _open_to(substitute, seats)])
+        main, votes = self._metric.main, _votes(seats)
         outcome = combine(votes, self._options.jury, main.name, binary=main.binary)
         self._done += 1
         self._failed += isinstance(outcome, Failed)
-        bill = Bill.total(bills)
+        bill = Bill.total([seat.bill for seat in seats])
         usage = Usage(time.perf_counter() - started, bill.tokens_in, bill.tokens_out, bill.cost_usd)
         known = not bill.calls and not any(isinstance(vote.outcome, Failed | Skipped) for vote in votes)
         return outcome, usage, known, tuple(dict.fromkeys(bill.requests))
 
-    async def _vote(
-        self, asker: Asker, sample: Sample, judge: ModelRef, repeat: int, bill: Bill, substitutes: Sequence[ModelRef]
-    ) -> Vote:
-        """The vote of a judge, or of the first substitute that has one if the judge failed for good or is not there."""
-        failures: list[tuple[ModelRef, NoUsableReply | Unavailable]] = []
-        for asked in (judge, *substitutes):
-            try:
-                outcome = await self._metric.vote(asker, sample, asked, repeat, bill)
-            except (NoUsableReply, Unavailable) as error:
-                failures.append((asked, error))
-                continue
-            except (BudgetUsedUp, JudgeStopped) as error:
-                return Vote(asked.label, repeat, Skipped(str(error)))
-            if asked is not judge and isinstance(outcome, Scored):
-                outcome = replace(outcome, details={**outcome.details, ANSWERED_BY: asked.label})
-            return Vote(asked.label, repeat, outcome)
-        (_, first), *later = failures
-        others = "".join(f"; {asked.label}: {error}" for asked, error in later)
-        if isinstance(first, Unavailable):
-            return Vote(judge.label, repeat, Skipped(f"{first}{others}"))
-        return Vote(judge.label, repeat, Failed(first.code, f"{first.message}{others}", bill.calls))
+    async def _fill(self, asker: Asker, sample: Sample, asked: Sequence[tuple[ModelRef, _Seat]]) -> None:
+        async with asyncio.TaskGroup() as group:
+            for judge, seat in asked:
+                group.create_task(self._ask(asker, sample, judge, seat))
+
+    async def _ask(self, asker: Asker, sample: Sample, judge: ModelRef, seat: _Seat) -> None:
+        """Have a judge, or a substitute for it, vote for a seat."""
+        try:
+            outcome = await self._metric.vote(asker, sample, judge, seat.repeat, seat.bill)
+        except (NoUsableReply, Unavailable) as error:
+            seat.failures.append((judge, error))
+            return
+        except (BudgetUsedUp, JudgeStopped) as error:
+            outcome = Skipped(str(error))
+        if judge is not seat.judge and isinstance(outcome, Scored):
+            outcome = replace(outcome, details={**outcome.details, ANSWERED_BY: judge.label})
+        seat.vote = Vote(judge.label, seat.repeat, outcome)
 
     def say_how_far(self) -> None:
         # Work that waits for its turn has nothing to say.
@@ -393,3 +389,48 @@ class _Work:
             f"{self._metric.name}: {self._done:,}/{self._total:,} samples, {probes}{self._client.tally()}, "
             f"{self._failed:,} failed"
         )
+
+
+@dataclass(slots=True)
+class _Seat:
+    """The place of one vote: a judge, in one of its repeats.
+
+    Attributes:
+        vote: of the judge, or of a fallback where the judge failed for good or is not there.
+        failures: of all that were asked, in this order.
+    """
+
+    judge: ModelRef
+    repeat: int
+    bill: Bill = field(default_factory=Bill)
+    vote: Vote | None = None
+    failures: list[tuple[ModelRef, NoUsableReply | Unavailable]] = field(default_factory=list)
+
+    def result(self) -> Vote:
+        """The vote, or why there is none."""
+        if self.vote is not None:
+            return self.vote
+        (_, first), *later = self.failures
+        others = "".join(f"; {asked.label}: {error}" for asked, error in later)
+        if isinstance(first, Unavailable):
+            return Vote(self.judge.label, self.repeat, Skipped(f"{first}{others}"))
+        return Vote(self.judge.label, self.repeat, Failed(first.code, f"{first.message}{others}", self.bill.calls))
+
+
+def _open_to(fallback: ModelRef, seats: Sequence[_Seat]) -> list[_Seat]:
+    """The seats that a fallback may vote for: the first empty one of each repeat, as it has one reply to each."""
+    heard = {seat.repeat for seat in seats if seat.vote and seat.vote.judge == fallback.label}
+    empty = {seat.repeat: seat for seat in reversed(seats) if seat.vote is None}
+    return [seat for repeat, seat in empty.items() if repeat not in heard]
+
+
+def _votes(seats: Sequence[_Seat]) -> list[Vote]:
+    """The votes of all seats. What is said of one that no fallback was left for is what the first one did instead."""
+    given = {vote.repeat: vote for seat in reversed(seats) if (vote := seat.vote) and vote.judge != seat.judge.label}
+    votes = []
+    for seat in seats:
+        vote = seat.result()
+        if seat.vote is None and (other := given.get(seat.repeat)):
+            vote = replace(other, outcome=FALLBACK_VOTED) if isinstance(other.outcome, Scored) else other
+        votes.append(vote)
+    return votes

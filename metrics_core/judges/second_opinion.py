@@ -55,14 +55,15 @@ def reviewed(
     places = [
         place
         for place, outcome in enumerate(outcomes)
-        if isinstance(outcome, Scored)
-        and (wanted == "always" or place in why)
-        and (place in why or not metric.differs_in_case(samples[place]))
+        if isinstance(outcome, Scored) and (wanted == "always" or place in why)
     ]
-    for place, second in zip(places, _judged(metric, [samples[place] for place in places]), strict=True):
+    # Where only the case of a unit differs, the offline judge has nothing to say: it takes them for the same.
+    asked = [place for place in places if not metric.differs_in_case(samples[place])]
+    seconds = dict(zip(asked, _judged(metric, [samples[place] for place in asked]), strict=True))
+    for place in places:
         outcome = found[place]
         assert isinstance(outcome, Scored)
-        against = metric.disagreement(outcome, second)
+        against = metric.disagreement(outcome, seconds.get(place))
         if against and place in why:
             message = f"the answer addresses its judge ({why[place]}), and the offline judge disagrees: {against}"
             found[place] = Failed(DISPUTED, message)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal
 
@@ -27,8 +27,8 @@ ANSWERED_BY = "answered_by"
 MatchVerdict = Literal["match", "mismatch", "partial", "hedged", "multiple_alternatives", "refusal"]
 """Of a language model or of the offline judge; only `match` is worth 1."""
 
-
-_FALLBACK_VOTED = Failed("fallback_voted", "the fallback has given its vote for another judge")
+FALLBACK_VOTED = Failed("fallback_voted", "the fallback has given its vote for another judge")
+"""In the place of a judge for which no fallback was left: the ledger keeps one reply per model and repeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,29 +51,6 @@ class Vote:
         if isinstance(self.outcome, Failed):
             return {**row, "vote": None, "reason": f"{self.outcome.code}: {self.outcome.message}"}
         return {**row, "vote": None, "reason": self.outcome.reason}
-
-
-def counted_once(votes: Sequence[Vote]) -> list[Vote]:
-    """The votes, where a fallback that was asked for several judges has only the first of its votes.
-
-    The ledger keeps one reply per model and repeat, so the others are the same reply again.
-
-    >>> yes = Scored({"match": 1.0}, "the same")
-    >>> [type(one.outcome).__name__ for one in counted_once([Vote("openai/c", 0, yes), Vote("openai/c", 0, yes)])]
-    ['Scored', 'Failed']
-    """
-    heard: set[tuple[str, int]] = set()
-    counted = []
-    for vote in votes:
-        who = vote.judge, vote.repeat
-        if not isinstance(vote.outcome, Scored):
-            counted.append(vote)
-        elif who in heard:
-            counted.append(replace(vote, outcome=_FALLBACK_VOTED))
-        else:
-            heard.add(who)
-            counted.append(vote)
-    return counted
 
 
 def combine(votes: Sequence[Vote], jury: Jury, main: str, *, binary: bool) -> Outcome:

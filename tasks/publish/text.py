@@ -305,7 +305,9 @@ def spent_on_judges(manifest: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def what_it_costs(models: Sequence[str], limits: CallLimits, estimates: Sequence[Cost]) -> str:
+def what_it_costs(
+    models: Sequence[str], limits: CallLimits, estimates: Sequence[Cost], fallbacks: Sequence[str] = ()
+) -> str:
     """Which models a run will ask, how often, what it may cost, and its limits, in a sentence."""
     calls, known = (sum(getattr(one, name) for one in estimates) for name in ("calls", "in_ledger"))
     limited = [f"{limits.max_calls:,} calls"] if limits.max_calls is not None else []
@@ -315,8 +317,17 @@ def what_it_costs(models: Sequence[str], limits: CallLimits, estimates: Sequence
     how = " as a batch" if limits.batch else ""
     return (
         f"{', '.join(models)} will be asked {calls:,} times ({known:,} replies are in the ledger), about "
-        f"{price(total_usd(estimates))}{how}; limit: {' and '.join(limited) or 'none'}"
+        f"{price(total_usd(estimates))}{how}; limit: {' and '.join(limited) or 'none'}{not_counted(fallbacks)}"
     )
+
+
+def not_counted(fallbacks: Sequence[str]) -> str:
+    """The end of a sentence about what judges cost: nobody knows how often they will fail.
+
+    >>> not_counted(["openai/c"]), not_counted([])
+    ('; asked where a judge fails, and not counted: openai/c', '')
+    """
+    return f"; asked where a judge fails, and not counted: {', '.join(fallbacks)}" if fallbacks else ""
 
 
 def dollars(cost: float | None) -> str:

@@ -159,6 +159,22 @@ def test_the_one_reply_of_a_fallback_is_one_vote(judge_server: Serve, tmp_path: 
     assert asked_of(a, repeats=3).values["match"] == 1.0
 
 
+def test_each_judge_that_is_down_has_a_fallback_of_its_own(judge_server: Serve, tmp_path: Path) -> None:
+    down, other = judge_server(match, faults=always("unauthorized")), judge_server(match)
+    silent, last = judge_server(match, faults=always("content_filter")), judge_server(match)
+    judges, (c, x, e) = [f"openai/{name}@{down.url}" for name in "ab"], (
+        f"openai/{name}@{server.url}" for name, server in (("c", other), ("x", silent), ("e", last))
+    )  # fmt: skip
+    asked = setup(*judges, fallbacks=(c, x, e), ledger=str(tmp_path))
+    for _ in range(2):
+        [found] = ask(samples(1), asked)
+        assert found.values == {"match": 1.0, "spread": 0.0}
+        assert [(vote["judge"].partition("@")[0], vote["vote"]) for vote in found.details["votes"]] == [
+            ("openai/c", 1.0), ("openai/e", 1.0),
+        ]  # fmt: skip
+    assert (other.n_requests, last.n_requests) == (1, 1)
+
+
 @pytest.mark.parametrize("fallbacks", [("openai/a",), ("offline",), ("openai/b", "openai/b")])
 def test_a_fallback_is_another_model(fallbacks: tuple[str, ...]) -> None:
     with pytest.raises(
