@@ -50,12 +50,17 @@ class BatchServer:
             `created`: of those that have made a batch.
         hold: steps at which a request waits until `release`.
         without: whether it has no batch endpoints.
+        show_row: what is shown of a result, by its number and as it should be.
+        show_state: what is shown of a batch, by what should be.
     """
 
     def __init__(
         self, brain: Brain, *, finishes: bool = True, line_fault: LineFault = lambda _number, _body: None,
         fails: dict[str, int] | None = None, hold: frozenset[Step] = frozenset(), without: bool = False,
+        show_row: Callable[[int, dict[str, Any]], Any] = lambda _number, row: row,
+        show_state: Callable[[dict[str, Any]], dict[str, Any]] = lambda shown: shown,
     ) -> None:  # fmt: skip
+        self.show_row, self.show_state = show_row, show_state
         self.brain, self.finishes, self.line_fault = brain, finishes, line_fault
         self.fails, self.hold, self.without = Counter(fails or {}), hold, without
         self.files: dict[str, bytes] = {}
@@ -225,7 +230,7 @@ class BatchServer:
 
     def _look(self, parts: list[str], _query: str, _headers: dict[str, str], _body: bytes) -> Any:
         batch = self.batches[parts[-1]]
-        shown = self._shown(batch, openai=parts[0] == "batches")
+        shown = self.show_state(self._shown(batch, openai=parts[0] == "batches"))
         if self.finishes:
             with self._lock:
                 self._work_on(batch)
@@ -233,14 +238,14 @@ class BatchServer:
 
     def _results(self, parts: list[str], _query: str, _headers: dict[str, str], _body: bytes) -> bytes:
         batch = self.batches[parts[-2].removeprefix("out-").removeprefix("err-")]
-        rows = batch.results
+        rows = list(enumerate(batch.results))
         if parts[0] == "files":
             failed = parts[1].startswith("err-")
-            rows = [row for row in rows if (not self._is_paid(row)) == failed]
+            rows = [(number, row) for number, row in rows if (not self._is_paid(row)) == failed]
         elif batch.status == "in_progress":
             raise KeyError(batch.id)
         # In no order that means anything.
-        return b"".join(json.dumps(row).encode() + b"\n" for row in reversed(rows))
+        return b"".join(json.dumps(self.show_row(number, row)).encode() + b"\n" for number, row in reversed(rows))
 
     def _shown(self, batch: Batch, *, openai: bool) -> dict[str, Any]:
         ended, paid = batch.status != "in_progress", sum(map(self._is_paid, batch.results))

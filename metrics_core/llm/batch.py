@@ -31,6 +31,8 @@ _QUIET_S = 0.5
 """Nobody has joined a batch for so long: then it is sent."""
 _MOST_LINES, _MOST_BYTES = 20_000, 90 * 2**20
 """Less than half of what providers take."""
+NO_LINE = ""
+"""In results, in the place of the id of a call: there are some of which nobody knows to which line they belong."""
 _ATTEMPTS = 3
 _SLICE_S = 1.0
 
@@ -84,7 +86,9 @@ class BatchService(Protocol):
         """How far it is."""
 
     async def results(self, state: BatchState, batch: str) -> dict[str, Answer]:
-        """For each line that was worked on, by its call id, what a call of its own would have been answered."""
+        """For each line that was worked on, by its call id, what a call of its own would have been answered; also
+        `NO_LINE`, where results belong to no line.
+        """
 
     async def reply(self, line: Line, answer: Answer) -> Reply:
         """What a call of its own would have returned, for this answer."""
@@ -200,6 +204,8 @@ class Batches:
             # Thousands get it; without this, each would add its traceback to that of the one before.
             raise results.with_traceback(None)
         if line.call_id not in results:
+            if NO_LINE in results:
+                raise CallError("permanent", "garbled", "the results of its batch cannot be read; it counts as paid")
             raise Unsent("the provider did not work on it: its batch expired or was cancelled")
         service = await self._services(place._batch.model)
         return await service.reply(line, results[line.call_id])
@@ -245,7 +251,7 @@ class Batches:
             raise Unsent("the run was ended before its batch was sent")
         service = await self._services(batch.model)
         if batch.provider_id is None:
-            batch.provider_id = await self._find(batch, service)
+            batch.provider_id = await self._find(batch, service, batch.sent_at or 0.0)
             if batch.provider_id is None:
                 raise Unsent("the run was ended before the provider had its batch")
             await self._ledger.name_batch(batch.name, batch.provider_id)
@@ -263,12 +269,13 @@ class Batches:
         await self._ledger.send_batch(batch.name, batch.model.label)
         batch.sent_at = time.time()
         for attempt in range(_ATTEMPTS):
+            began = time.time()
             try:
                 batch.provider_id = await service.send(batch.name, batch.lines)
             except CallError as error:
                 if error.kind == "trouble":
                     # It may be there although nothing was heard of it.
-                    batch.provider_id = await self._find(batch, service)
+                    batch.provider_id = await self._find(batch, service, began)
                 if batch.provider_id is None:
                     if attempt == _ATTEMPTS - 1 or error.kind not in ("trouble", "limited"):
                         raise Unsent(f"the batch could not be sent: {error.message}") from error
@@ -282,14 +289,14 @@ class Batches:
             "day; if this run ends before, the same with --batch waits for it again, and nothing is paid twice"
         )
 
-    async def _find(self, batch: _Batch, service: BatchService) -> str | None:
-        sent_at = batch.sent_at or 0.0
+    async def _find(self, batch: _Batch, service: BatchService, tried_at: float) -> str | None:
+        """The provider's name of a batch that was last tried to be sent then, if it has it."""
         while True:
-            found, certain = await self._surely(batch, lambda: service.find(batch.name, sent_at))
+            found, certain = await self._surely(batch, lambda: service.find(batch.name, batch.sent_at or 0.0))
             if found:
                 return found
             # A list may be some seconds behind.
-            if certain and time.time() > sent_at + self._poll_s:
+            if certain and time.time() > tried_at + self._poll_s:
                 return None
             await self._pause(batch, self._poll_s)
 
@@ -315,8 +322,11 @@ class Batches:
                 return await ask()
             except CallError as error:
                 if error.code == "http_404":
-                    gone = f"{batch.model.label} has no batch {batch.provider_id} any more; it counts as paid"
+                    name = batch.provider_id or batch.name
+                    gone = f"{batch.model.label} has no batch {name} any more; it counts as paid"
                     raise CallError("permanent", "timeout", gone) from error
+                if error.code == "too_large" and batch.provider_id is not None:
+                    raise
                 if error.kind not in ("trouble", "limited") or not self.wait:
                     raise StillOpen(f"{_goes_on(batch)} ({error.message})") from error
                 if not told:

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
 
-from answerkey.metrics_core.llm.batch import BatchService, BatchState, Line
+from answerkey.metrics_core.llm.batch import NO_LINE, BatchService, BatchState, Line
 from answerkey.metrics_core.llm.http import Answer, exchange
 from answerkey.metrics_core.llm.litellm import error_of, provider_of
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.request import Message
 from answerkey.metrics_core.llm.transport import CallError, Reply, without_secrets
-from answerkey.metrics_core.llm.untrusted import quoted
+from answerkey.metrics_core.llm.untrusted import one_line, quoted
 
 BATCHING = frozenset(("openai", "hosted_vllm", "lm_studio", "llamafile", "anthropic"))
 """The providers, as litellm names them, whose batch endpoints are known here."""
@@ -109,21 +111,19 @@ class _Service:
 
     async def _object(self, method: str, url: str, body: bytes = b"", kind: str = "") -> dict[str, Any]:
         text = await self._asked(method, url, body, kind, _LONG_S if body else _QUICK_S)
-        try:
-            found = json.loads(text)
-        except (ValueError, RecursionError):
-            found = None
+        found = _parsed(text)
         if not isinstance(found, dict):
             said = quoted(without_secrets(text, self._model))
             raise CallError("trouble", "http_500", f"the server's answer is no JSON object: {said}")
         return found
 
     async def _lines(self, url: str) -> list[dict[str, Any]]:
+        """The rows at an address; one that cannot be read is empty."""
         text = await self._asked("GET", url, seconds=_LONG_S)
-        try:
-            return [json.loads(line) for line in text.split("\n") if line.strip()]
-        except (ValueError, RecursionError) as error:
-            raise CallError("trouble", "http_500", "the results of the batch are no JSON lines") from error
+        rows = [_parsed(line) for line in text.split("\n") if line.strip()]
+        if rows and all(row is None for row in rows):
+            raise CallError("trouble", "http_500", "the results of the batch are no JSON lines")
+        return [_mapping(row) for row in rows]
 
 
 class OpenAIBatches(_Service):
@@ -150,26 +150,28 @@ class OpenAIBatches(_Service):
         after = ""
         while True:
             page = await self._object("GET", f"{self._address}/batches?limit={_PAGE}{after}")
-            found = [one for one in page.get("data") or () if isinstance(one, dict)]
+            found = _objects(page.get("data"))
             for one in found:
-                if (one.get("metadata") or {}).get("answerkey") == batch:
+                if _mapping(one.get("metadata")).get("answerkey") == batch:
                     return _id_of(one), True
             # The newest come first.
-            if not found or not page.get("has_more") or float(found[-1].get("created_at") or 0) < sent_at - _EARLY_S:
+            if not found or not page.get("has_more") or _number(found[-1].get("created_at")) < sent_at - _EARLY_S:
                 return "", True
-            after = f"&after={_id_of(found[-1])}"
+            before, after = after, f"&after={_id_of(found[-1])}"
+            if after == before:
+                return "", True
 
     async def look(self, provider_id: str) -> BatchState:
         """See `BatchService`."""
         found = await self._object("GET", f"{self._address}/batches/{provider_id}")
-        said, counts = str(found.get("status")), found.get("request_counts") or {}
-        errors = (found.get("errors") or {}).get("data") or [{}]
-        problem = str(errors[0].get("message") or "it was refused") if said == "failed" else ""
+        said, counts = str(found.get("status")), _mapping(found.get("request_counts"))
+        errors = _objects(_mapping(found.get("errors")).get("data")) or [{}]
+        problem = one_line(str(errors[0].get("message") or "it was refused")) if said == "failed" else ""
         files = [found[name] for name in ("output_file_id", "error_file_id") if found.get(name)]
         return BatchState(
             said,
             said in ("completed", "failed", "expired", "cancelled"),
-            int(counts.get("completed") or 0) + int(counts.get("failed") or 0),
+            int(_number(counts.get("completed")) + _number(counts.get("failed"))),
             without_secrets(problem, self._model),
             tuple(f"{self._address}/files/{file}/content" for file in files),
         )
@@ -180,9 +182,12 @@ class OpenAIBatches(_Service):
         for url in state.results:
             for row in await self._lines(url):
                 response = row.get("response")
+                if not _is_of(batch, row):
+                    answers[NO_LINE] = _answer(0, None)
                 # One that was not worked on in time, or was cancelled, has an error and no response.
-                if isinstance(response, dict) and response.get("status_code"):
-                    answers[_call_id(batch, row)] = _answer(response["status_code"], response.get("body"))
+                elif response is not None:
+                    found = _mapping(response)
+                    answers[_call_id(batch, row)] = _answer(found.get("status_code"), found.get("body"))
         return answers
 
 
@@ -204,7 +209,7 @@ class AnthropicBatches(_Service):
         after, certain = "", True
         while True:
             page = await self._object("GET", f"{self._address}/batches?limit={_PAGE}{after}")
-            found = [one for one in page.get("data") or () if isinstance(one, dict)]
+            found = _objects(page.get("data"))
             for one in found:
                 if not sent_at - _EARLY_S <= _seconds(one.get("created_at")) <= sent_at + _LATE_S:
                     continue
@@ -214,7 +219,9 @@ class AnthropicBatches(_Service):
                     return _id_of(one), True
             if not found or not page.get("has_more") or _seconds(found[-1].get("created_at")) < sent_at - _EARLY_S:
                 return "", certain
-            after = f"&after_id={_id_of(found[-1])}"
+            before, after = after, f"&after_id={_id_of(found[-1])}"
+            if after == before:
+                return "", certain
 
     def _results(self, provider_id: str) -> str:
         # Not the address that the answer names: it may be another server's, and would get the key.
@@ -223,8 +230,8 @@ class AnthropicBatches(_Service):
     async def look(self, provider_id: str) -> BatchState:
         """See `BatchService`."""
         found = await self._object("GET", f"{self._address}/batches/{provider_id}")
-        said, counts = str(found.get("processing_status")), found.get("request_counts") or {}
-        done = sum(int(number or 0) for name, number in counts.items() if name != "processing")
+        said, counts = str(found.get("processing_status")), _mapping(found.get("request_counts"))
+        done = int(sum(_number(number) for name, number in counts.items() if name != "processing"))
         return BatchState(said, said == "ended", done, results=(self._results(provider_id),))
 
     async def results(self, state: BatchState, batch: str) -> dict[str, Answer]:
@@ -232,12 +239,14 @@ class AnthropicBatches(_Service):
         answers = {}
         for url in state.results:
             for row in await self._lines(url):
-                result = row.get("result") or {}
-                if result.get("type") == "succeeded":
+                result = _mapping(row.get("result"))
+                if not _is_of(batch, row):
+                    answers[NO_LINE] = _answer(0, None)
+                elif result.get("type") == "succeeded":
                     answers[_call_id(batch, row)] = _answer(200, result.get("message"))
-                elif result.get("type") == "errored":
-                    error = result.get("error") or {}
-                    kind = (error.get("error") or error).get("type")
+                elif result.get("type") not in ("expired", "canceled"):
+                    error = _mapping(result.get("error"))
+                    kind = (_mapping(error.get("error")) or error).get("type")
                     answers[_call_id(batch, row)] = _answer(_STATUS_OF_ERROR.get(str(kind), 500), error)
         return answers
 
@@ -262,14 +271,36 @@ def _id_of(found: Mapping[str, Any]) -> str:
 
 
 def _answer(status: object, body: object) -> Answer:
-    return Answer(int(str(status)), {"content-type": "application/json"}, json.dumps(body).encode())
+    """An answer with this status; with 500, where it is none."""
+    known = int(status) if isinstance(status, int | str) and re.fullmatch("[1-5][0-9][0-9]", str(status)) else 500
+    return Answer(known, {"content-type": "application/json"}, json.dumps(body).encode())
 
 
 def _seconds(when: object) -> float:
     try:
         return datetime.fromisoformat(str(when)).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         return 0.0
+
+
+def _parsed(text: str) -> object:
+    """The JSON value that a text is; None where it is none."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: object) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _number(value: object) -> float:
+    return value if isinstance(value, int | float) and math.isfinite(value) else 0.0
 
 
 def _form_data(batch: str, lines: bytes) -> tuple[bytes, str]:

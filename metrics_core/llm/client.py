@@ -210,8 +210,7 @@ class Client:
         return await self._known(request.key, _after_thoughts(request, read)) is not None
 
     async def _known(self, key: str, read: Callable[[str], T]) -> tuple[T] | None:
-        reply = await self._ledger.reply(key)
-        if reply is None:
+        if (reply := await self._ledger.reply(key)) is None:
             return None
         try:
             return (read(reply),)
@@ -375,11 +374,12 @@ class Client:
                 raise Unavailable(str(error)) from error
             attempt.calls -= 1
             raise
-        except asyncio.CancelledError as error:
-            outcome = None if place.sent else {**_failure(error), "cost_usd": 0.0}
-            raise
-        except Exception as error:
+        except CallError as error:
             outcome = _failure(error)
+            raise
+        except BaseException as error:
+            # What is at its provider stays there, whatever happened here.
+            outcome = None if place.sent else {**_failure(error), "cost_usd": 0.0}
             raise
         finally:
             # What still waits in its batch has not ended.

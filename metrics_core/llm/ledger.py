@@ -78,9 +78,9 @@ class JudgeSpent:
     reserved_usd: float
 
 
-MAY_BE_PAID = ("timeout", "cancelled", "disconnected", "too_large")
+MAY_BE_PAID = ("timeout", "cancelled", "disconnected", "too_large", "garbled")
 """Codes of calls that the server may have answered, though nothing of it can be used: nobody waited any more, the
-connection broke after all was sent, or it was too long.
+connection broke after all was sent, it was too long, or nobody knows which of a batch it belongs to.
 """
 
 LATEST = 100
@@ -235,8 +235,15 @@ class Ledger(Protocol):
     def budgets(self) -> Iterator[tuple[str, Spent]]:
         """Every run with what it has spent, with the most that its calls in flight may cost; in the order of runs."""
 
-    def take_in(self, calls: Iterable[tuple[Any, ...]], budgets: Iterable[tuple[str, Spent]]) -> None:
-        """Write down calls and budgets of another ledger, all or none. A call that is here already stays as it is."""
+    def sizes(self) -> Iterator[tuple[int, str]]:
+        """The bytes that were sent with each call, where they are known, and its id."""
+
+    def take_in(
+        self, calls: Iterable[tuple[Any, ...]], budgets: Iterable[tuple[str, Spent]], sizes: Iterable[tuple[int, str]]
+    ) -> None:
+        """Write down calls, budgets and sizes of another ledger, all or none. A call that is here already stays as it
+        is.
+        """
 
     def lengths(self, judge: str, prompt: str) -> list[tuple[int, int, int]]:
         """Of the latest calls of a judge with a prompt whose server said how long they were: the bytes that were sent,

@@ -50,7 +50,8 @@ More would only use memory, and keep other processes from requests that are not 
 _REST_S = 3.0
 """For the ledger to learn that this process will stand still."""
 
-_starting = threading.Lock()
+# Held again by a handler of a signal that arrives while it is held.
+_starting = threading.RLock()
 _queues: dict[tuple[ModelRef, str, int, float], Queue] = {}
 _formats: dict[tuple[ModelRef, bool], FormatNegotiation] = {}
 _clients: list[Client] = []

@@ -52,6 +52,7 @@ from answerkey.metrics_core.llm.postgres_statements import (
     SEEN_BACK,
     SEEN_GONE,
     SEND_BATCH,
+    SIZES,
     START,
     START_IN_MONTH,
     USABLE,
@@ -320,7 +321,16 @@ class PostgresLedger(StoredLedger):
         for run, *spent in self._session.rows(query):
             yield run, Spent(*spent)
 
-    def take_in(self, calls: Iterable[tuple[Any, ...]], budgets: Iterable[tuple[str, Spent]]) -> None:
+    def sizes(self) -> Iterator[tuple[int, str]]:
+        """See `Ledger`."""
+        last = 0
+        while page := self._session.rows(SIZES, (last, _PAGE)):
+            yield from ((size, call_id) for size, call_id, _ in page)
+            last = page[-1][-1]
+
+    def take_in(
+        self, calls: Iterable[tuple[Any, ...]], budgets: Iterable[tuple[str, Spent]], sizes: Iterable[tuple[int, str]]
+    ) -> None:
         """See `Ledger`."""
         rows = (with_checksum([_text(value) for value in row]) for row in calls)
         names = (*COLUMNS, "checksum")
@@ -341,6 +351,7 @@ class PostgresLedger(StoredLedger):
                 "unpriced = excluded.unpriced, in_flight = 0, reserved = 0",
                 ((run, spent.calls, spent.cost_usd, spent.unpriced) for run, spent in budgets),
             )
+            cursor.executemany("UPDATE answerkey_calls SET size = %s WHERE call_id = %s AND size IS NULL", sizes)
 
     def lengths(self, judge: str, prompt: str) -> list[tuple[int, int, int]]:
         """See `Ledger`."""

@@ -242,6 +242,9 @@ FORGET = "DELETE FROM answerkey_calls WHERE request_key = ANY(%s) RETURNING call
 EVERY_CALL = (
     f"SELECT {', '.join(COLUMNS)}, checksum, number FROM answerkey_calls WHERE number > %s ORDER BY number LIMIT %s"
 )
+SIZES = """
+SELECT size, call_id, number FROM answerkey_calls WHERE number > %s AND size IS NOT NULL ORDER BY number LIMIT %s
+"""
 LENGTHS = """
 SELECT size, tokens_in, tokens_out FROM answerkey_calls
 WHERE judge = %s AND prompt = %s AND size > 0 AND tokens_in IS NOT NULL AND tokens_out IS NOT NULL

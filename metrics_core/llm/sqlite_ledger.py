@@ -415,7 +415,16 @@ class SQLiteLedger(StoredLedger):
         for run, *spent in self._rows("SELECT run, calls, cost_usd + reserved, unpriced FROM budgets ORDER BY run"):
             yield run, Spent(*spent)
 
-    def take_in(self, calls: Iterable[tuple[Any, ...]], budgets: Iterable[tuple[str, Spent]]) -> None:
+    def sizes(self) -> Iterator[tuple[int, str]]:
+        """See `Ledger`."""
+        with self._translated():
+            # One of an earlier version that may only be read knows none.
+            if self._version() >= VERSION:
+                yield from self._db.execute("SELECT size, call_id FROM calls WHERE size IS NOT NULL ORDER BY rowid")
+
+    def take_in(
+        self, calls: Iterable[tuple[Any, ...]], budgets: Iterable[tuple[str, Spent]], sizes: Iterable[tuple[int, str]]
+    ) -> None:
         """See `Ledger`."""
         self._writing()
         names = (*COLUMNS, "checksum")
@@ -428,6 +437,7 @@ class SQLiteLedger(StoredLedger):
                 "INSERT OR REPLACE INTO budgets (run, calls, cost_usd, unpriced) VALUES (?, ?, ?, ?)",
                 ((run, spent.calls, spent.cost_usd, spent.unpriced) for run, spent in budgets),
             )
+            db.executemany("UPDATE calls SET size = ? WHERE call_id = ? AND size IS NULL", sizes)
 
     def keep_alive(self) -> None:
         """See `Ledger`. A living process keeps its claims; what is done here is to move a long log to the file."""

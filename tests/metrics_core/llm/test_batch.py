@@ -173,6 +173,45 @@ def test_lines_that_fail_are_asked_alone_and_those_that_expire_can_be_asked_late
     assert not costs["http_500"]
 
 
+GARBAGE: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "a list": lambda row: [row],
+    "a word": lambda _row: "done",
+    "another name": lambda row: {**row, "custom_id": "1"},
+    "no name": lambda row: {**row, "custom_id": None},
+}
+
+
+@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@pytest.mark.parametrize("garbage", GARBAGE)
+def test_results_that_belong_to_no_line_are_failures_that_count_as_paid(
+    garbage: str, model: str, tmp_path: Path
+) -> None:
+    with BatchServer(every_third_match, show_row=lambda n, row: GARBAGE[garbage](row) if n == 1 else row) as server:
+        found = ask(samples(3), judge(server, tmp_path, model))
+        assert (server.worked_on, server.direct) == (3, [])
+    assert statuses(found) == ["scored", "failed", "scored"]
+    assert failure(found[1]).message == "the results of its batch cannot be read; it counts as paid"
+    [cost] = [cost for code, cost in rows(tmp_path, "code, cost_usd") if code == "garbled"]
+    assert cost > 0.0
+
+
+@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+@pytest.mark.parametrize("result", [[], "done", {"status_code": "ok", "type": 7}, {"status_code": 10**9, "type": []}])
+def test_a_line_with_a_garbled_result_is_asked_alone(result: Any, model: str, tmp_path: Path) -> None:
+    name = "response" if model == OPENAI else "result"
+    with BatchServer(every_third_match, show_row=lambda n, row: {**row, name: result} if n == 1 else row) as server:
+        assert statuses(ask(samples(3), judge(server, tmp_path, model))) == ["scored"] * 3
+        assert (server.worked_on, len(server.direct)) == (3, 1)
+
+
+@pytest.mark.parametrize("model", [OPENAI, ANTHROPIC])
+def test_a_state_of_a_batch_that_is_garbled_stops_nothing(model: str, tmp_path: Path) -> None:
+    changes = {"request_counts": ["many"], "errors": "none", "metadata": ["a"], "created_at": "0001-01-01"}
+    with BatchServer(every_third_match, show_state=lambda shown: {**shown, **changes}) as server:
+        assert statuses(ask(samples(2), judge(server, tmp_path, model))) == ["scored"] * 2
+    assert (server.worked_on, server.direct) == (2, [])
+
+
 def test_an_unreadable_line_is_sent_back_for_repair_alone(tmp_path: Path) -> None:
     with BatchServer(lambda body: "I cannot say" if len(body["messages"]) < 3 else every_third_match(body)) as server:
         assert statuses(ask(samples(2), judge(server, tmp_path))) == ["scored"] * 2

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from answerkey.metrics_core.llm.ledger import COLUMNS, Budget, CallStatus, JudgeSpent, Ledger, Spent, Verb
-from answerkey.metrics_core.llm.ledger_place import open_ledger
+from answerkey.metrics_core.llm.ledger_place import copy_ledger, open_ledger
 
 FREE = Budget("run")
 
@@ -386,3 +387,16 @@ def test_a_batch_that_never_began_to_be_sent_is_told_from_one_that_did(place: st
     assert sent.sent_at == pytest.approx(time.time(), abs=60)
     assert sent.provider_id is None
     ledger.close()
+
+
+def test_a_copy_knows_how_long_calls_were(place: str, tmp_path: Path) -> None:
+    middle = str(tmp_path / "middle")
+    with closing(open_ledger(place)) as there:
+        for number in range(3):
+            _, call_id = there.start(FREE, {**call(f"k{number}"), "size": 40 + number}, None)
+            there.finish(FREE, call_id, "usable", None, {"reply": "yes", "tokens_in": 10, "tokens_out": number})
+        write(there, "k", "usable", "of unknown size")
+        expected = there.lengths("openai/j", "p@1")
+    assert (copy_ledger(place, middle), copy_ledger(middle, place)) == (4, 4)
+    with closing(open_ledger(middle)) as here:
+        assert here.lengths("openai/j", "p@1") == expected == [(42, 10, 2), (41, 10, 1), (40, 10, 0)]
