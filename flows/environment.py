@@ -67,7 +67,10 @@ def prepare(home: Home) -> None:
 
 def printable(text: str) -> str:
     """Text in which names from data may stand, without what could move the cursor or turn the writing round."""
-    return "".join(char if char.isprintable() else "�" for char in text)
+    # A joiner belongs to the spelling of Persian and of emoji.
+    return "".join(
+        char if char.isprintable() or char in "\u200c\u200d" else " " if char.isspace() else "�" for char in text
+    )
 
 
 class PrintableLines(logging.Formatter):
