@@ -87,7 +87,9 @@ def select(rule: Rule, home: Home, out: Path, window: Window) -> Selection:
                 f"{rule.located.where('where')}: where: not done after {_LIMIT_S:,.0f} s; simplify the condition, or "
                 "split the source"
             ) from error
-        except (duckdb.IOException, duckdb.CatalogException, duckdb.InvalidInputException) as error:
+        except (
+            duckdb.IOException, duckdb.CatalogException, duckdb.InvalidInputException, duckdb.PermissionException
+        ) as error:  # fmt: skip
             said = str(error).strip().splitlines()[0]
             if "maximum_object_size" in said:
                 said += "; no trace is as long, so split or remove that row"

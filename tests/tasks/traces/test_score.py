@@ -337,6 +337,17 @@ def test_a_token_in_the_address_of_a_source_is_in_no_file(tmp_path: Path) -> Non
     assert b"canary" not in (tmp_path / "home" / "answerkey.duckdb").read_bytes()
 
 
+def test_a_view_of_a_duckdb_source_reads_no_other_files(tmp_path: Path) -> None:
+    secret, file = tmp_path / "secret.txt", tmp_path / "logged.duckdb"
+    secret.write_text("the key is 7")
+    with duckdb.connect(str(file)) as connection:
+        connection.execute(f"CREATE VIEW traces AS SELECT 't1' AS id, content AS output FROM read_text('{secret}')")
+    with pytest.raises(UserError) as error:
+        run(tmp_path / "home", rule(tmp_path / "rules", source=f"{file}::traces"))
+    assert str(error.value).startswith(f"{file}::traces: cannot be read: Permission Error: ")
+    assert "key is" not in str(error.value) and "\n" not in str(error.value)
+
+
 def test_nothing_is_half_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log(tmp_path / "log.jsonl", [trace(n) for n in range(5)])
     one, out, run_id = prepared(tmp_path, rule(tmp_path))
