@@ -71,7 +71,10 @@ def _sample(number: int, row: Mapping[str, Any], columns: Mapping[Key, str]) -> 
         if value is None:
             continue
         if field in _LISTS:
-            items = [value] if isinstance(value, str | int | float) else list(value)
+            # The names in an object, and the numbers of bytes, are no texts of it.
+            if isinstance(value, Mapping) and field == "context":
+                continue
+            items = [value] if isinstance(value, str | bytes | int | float | Mapping) else list(value)
             texts[field] = [_text(item, name, number) for item in items if item is not None]
         else:
             texts["sample_id" if field == "id" else field] = _text(value, name, number)

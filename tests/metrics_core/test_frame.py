@@ -50,6 +50,14 @@ def test_numbers_are_texts_and_a_text_is_one_reference() -> None:
             pd.DataFrame({"answer": [{"a": 1}], "reference": ["x"]}), ["contains"],
             r"row 0 of the data frame: answer has a dict, not a text",
         ),
+        (
+            pd.DataFrame({"answer": ["x"], "reference": [{"text": ["x"]}]}), ["contains"],
+            r"row 0 of the data frame: reference has a dict, not a text",
+        ),
+        (
+            pd.DataFrame({"answer": ["x"], "reference": [b"x"]}), ["contains"],
+            r"row 0 of the data frame: reference has a bytes, not a text",
+        ),
         (SAMPLES, "contains", r"metrics is the text 'contains'; give a list: metrics=\['contains'\]"),
         (SAMPLES[0], ["contains"], r"a single sample; give a list of samples, or a data frame"),
         ([{"answer": "x"}], ["contains"], r"to be scored: samples, or a data frame, not dict; see answerkey\.Sample"),
