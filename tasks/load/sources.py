@@ -201,9 +201,11 @@ def files_of(source: str) -> list[str] | None:
     """The files of several sources (one per line), a pattern or a folder, each sorted by name; None of a single one.
 
     Raises:
-        UserError: a folder or a pattern has no file of a known kind.
+        UserError: no file is given, or a folder or a pattern has none of a known kind.
     """
-    if len(given := several(source)) > 1:
+    if not (given := several(source)):
+        raise UserError(f"no file is given; give {SUPPORTED}")
+    if len(given) > 1:
         return [file for one in given for file in files_of(one) or [one]]
     if TABLE.match(source) or SHEET.match(source):
         return None

@@ -158,6 +158,14 @@ def test_a_folder_or_pattern_without_files(tmp_path: Path) -> None:
         assert str(error.value).startswith(f"{tmp_path}/{source}: {message}")
 
 
+@pytest.mark.parametrize("nothing", ["", " \n"])
+def test_no_file_is_not_all_files_of_this_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nothing: str) -> None:
+    (tmp_path / "a.jsonl").write_text(LINE)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match=r"^no file is given; give CSV"):
+        load(Source(nothing), tmp_path / "staged")
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read anything")
 def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
