@@ -57,14 +57,20 @@ class WarmCommand:
         return sys.platform.startswith("linux") and _start_values(environment) == self._start
 
     def run(
-        self, module: str, arguments: list[str], cwd: Path, environment: dict[str, str], timeout: float
+        self,
+        module: str,
+        arguments: list[str],
+        cwd: Path,
+        environment: dict[str, str],
+        timeout: float,
+        standard_input: str | Path = os.devnull,
     ) -> subprocess.CompletedProcess[str]:
-        """As `subprocess.run` with `capture_output` and `text`."""
+        """As `subprocess.run` with `capture_output` and `text`; standard input is a file."""
         with tempfile.TemporaryDirectory(prefix="answerkey-tests-said-") as folder:
             files = [Path(folder) / "out", Path(folder) / "err"]
             self._say({
                 "module": module, "arguments": arguments, "cwd": str(cwd), "environment": environment,
-                "timeout": timeout, "files": [str(file) for file in files],
+                "timeout": timeout, "files": [str(standard_input), *map(str, files)],
             })  # fmt: skip
             code = self._hear()
             out, err = (file.read_text(encoding="utf-8") for file in files)
@@ -139,7 +145,7 @@ def _become(wanted: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(wanted["environment"])
     os.chdir(wanted["cwd"])
-    for number, name in enumerate((os.devnull, *wanted["files"])):
+    for number, name in enumerate(wanted["files"]):
         opened = os.open(name, os.O_RDWR | os.O_CREAT, 0o600)
         os.dup2(opened, number)
         os.close(opened)

@@ -1,6 +1,8 @@
 """Files of other tools through the command: what was recognised is said, and the reports are there."""
 
+import gzip
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.tasks.load.formats.exports import EXPORTS
+from tests.warm_command import WarmCommand
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 BY_NAME = {export.name: export for export in EXPORTS}
@@ -23,6 +26,30 @@ def test_an_export_is_evaluated_without_an_option(name: str, cli: Cli, tmp_path:
     assert done.returncode == 0, done.stderr
     assert export.says in done.stderr
     assert [report["release"] for report in json.loads(done.stdout)] == sorted(export.releases)
+
+
+def test_several_files_of_one_data_set(cli: Cli, tmp_path: Path) -> None:
+    first, second, home = tmp_path / "old.jsonl", tmp_path / "new.csv", tmp_path / "home"
+    first.write_text('{"id": 1, "response": "It is Paris", "reference": "Paris", "release": "old"}\n')
+    second.write_text("id,output,reference,release\n1,Rome,Paris,new\n")
+    done = cli("evaluate", first, second, "--dataset", "d", "--home", home, "--metrics", "contains", "--json")
+    assert done.returncode == 0, done.stderr
+    means = {one["report_id"]: one["scores"][0]["mean"] for one in json.loads(done.stdout)}
+    assert means == {"d/old/v1": 1.0, "d/new/v1": 0.0}
+    assert "old.jsonl, new.csv: columns recognised by name: " in done.stderr
+
+
+def test_standard_input(server: str, warm_command: WarmCommand, tmp_path: Path) -> None:
+    rows = "".join(json.dumps({"id": n, "answer": "x", "reference": "x", "release": "r"}) + "\n" for n in range(3))
+    given, home = tmp_path / "given", tmp_path / "home"
+    given.write_bytes(gzip.compress(rows.encode()))
+    words = ["evaluate", "-", "--dataset", "d", "--home", str(home), "--metrics", "contains", "--json", "--no-page"]
+    environment = {**os.environ, "PREFECT_API_URL": server}
+    done = warm_command.run("answerkey.flows.cli", words, tmp_path, environment, 240, given)
+    assert done.returncode == 0, done.stderr
+    [report] = json.loads(done.stdout)
+    assert (report["report_id"], report["scores"][0]["n_scored"]) == ("d/r/v1", 3)
+    assert "stdin.jsonl: columns recognised by name: id, answer, " in done.stderr
 
 
 def test_a_release_is_asked_for_before_a_server_is_started(bare_cli: Cli, tmp_path: Path) -> None:
