@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.judge_server import JudgeServer, data_of
 from tests.tasks.staging_help import query
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,6 +30,7 @@ SPECS = [
     "custom_metrics:first_letter",
     "offered",
 ]
+RUBRIC = "{name: manners, field: rude, inputs: [answer], criterion: The answer is rude., scale: yes/no}"
 N = 1_800
 
 
@@ -139,12 +141,18 @@ def test_what_cannot_be_is_one_line(bare_cli: Cli, site: Path, tmp_path: Path, s
 
 
 @pytest.fixture
+def judge() -> Iterator[JudgeServer]:
+    with JudgeServer(lambda _body: '{"reason": "So it reads.", "verdict": "no"}') as server:
+        yield server
+
+
+@pytest.fixture
 def served(server: str, site: Path, tmp_path: Path) -> Iterator[None]:
     """The flow on a server, with a process that runs it where the module is installed."""
     entrypoint = "flows/evaluate_release.py:evaluate_release"
     flow = f"prefect.flow.from_source(source={str(ROOT)!r}, entrypoint={entrypoint!r})"
     code = f"import prefect; {flow}.serve(name='own-metrics')"
-    environment = {**os.environ, "PREFECT_API_URL": server, "PYTHONPATH": path_of(site)}
+    environment = {**os.environ, "PREFECT_API_URL": server, "PYTHONPATH": path_of(site), "JUDGE_KEY": "none"}
     with (tmp_path / "serve.log").open("w") as log:
         process = subprocess.Popen(
             [sys.executable, "-c", code], cwd=ROOT, env=environment, stdout=log, stderr=log, start_new_session=True
@@ -155,7 +163,7 @@ def served(server: str, site: Path, tmp_path: Path) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("served")
-def test_the_form_of_a_server_takes_them(server: str, tmp_path: Path) -> None:
+def test_the_form_of_a_server_takes_them(server: str, judge: JudgeServer, tmp_path: Path) -> None:
     def ask(method: str, path: str, body: object = None) -> Any:
         content = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
@@ -173,15 +181,18 @@ def test_the_form_of_a_server_takes_them(server: str, tmp_path: Path) -> None:
 
     named = {"deployments": {"name": {"any_": ["own-metrics"]}}}
     [deployment] = until(lambda: ask("POST", "deployments/filter", named))
-    home = tmp_path / "home"
+    home, rubric = tmp_path / "home", tmp_path / "manners.yaml"
+    rubric.write_text(RUBRIC)
     parameters = {
         "data": {"answers": str(answers_file(tmp_path, 6))},
         "scoring": {
             "metrics": [],
             "own_metrics": [
                 "custom_metrics:Politeness(threshold=.3)", "x=custom_metrics:short", "custom_metrics:first_letter",
+                str(rubric),
             ],
         },
+        "judging": {"judges": [f"openai/m@{judge.url}"], "key_from": "env:JUDGE_KEY"},
         "home": str(home), "page": False,
     }  # fmt: skip
     body = {"parameters": parameters, "enforce_parameter_schema": True, "state": {"type": "SCHEDULED"}}
@@ -194,7 +205,14 @@ def test_the_form_of_a_server_takes_them(server: str, tmp_path: Path) -> None:
     done = until(ended)
     assert done["state_type"] == "COMPLETED", done["state"]["message"]
     fields = query(home, "SELECT DISTINCT metric, field FROM report_scores ORDER BY ALL")
-    assert fields == [("first_letter", "score"), ("politeness", "polite"), ("politeness", "share"), ("x", "score")]
+    assert fields == [
+        ("first_letter", "score"), ("manners", "rude"), ("politeness", "polite"), ("politeness", "share"),
+        ("x", "score"),
+    ]  # fmt: skip
+    assert query(home, "SELECT DISTINCT prompt LIKE 'manners@%' FROM judge_calls") == [(True,)]
+    assert {data_of(request.body)["answer"] for request in judge.requests} == set(
+        said for (said,) in query(home, "SELECT DISTINCT answer FROM answers")
+    )
 
 
 def test_an_option_that_no_chosen_metric_has_is_refused_with_its_name(bare_cli: Cli, tmp_path: Path) -> None:
