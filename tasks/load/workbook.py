@@ -8,6 +8,7 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
+from decimal import ROUND_HALF_UP, Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,10 @@ from answerkey.metrics_core.errors import UserError
 
 Row = tuple[int, Mapping[str, Any] | None, str | None]
 """The number of a row below the header, from 1, and its record, or why it cannot be read."""
+
+
+_DIGITS = Context(prec=400)
+"""Of any number that a cell can hold, with its decimals."""
 
 
 def sheet_rows(file: Path, sheet: str = "") -> Iterator[Row]:
@@ -119,12 +124,16 @@ def _number(value: float, shape: str) -> str:
 
     >>> _number(0.5, "0%"), _number(1.5, "0.00"), _number(0.1 + 0.2, "General"), _number(3.0, "General")
     ('50%', '1.50', '0.3', '3')
+    >>> _number(2.675, "0.00"), _number(0.285, "0%")
+    ('2.68', '29%')
     """
     plain = re.sub(r'"[^"]*"|\\.|\[[^\]]*\]', "", shape)
     percent = "%" in plain
     decimals = re.search(r"[0#?]\.(0+)(?![#?])", plain)
     if not re.search("[Ee]", plain) and (decimals or percent):
-        return f"{value * 100 if percent else value:.{len(decimals[1]) if decimals else 0}f}{'%' if percent else ''}"
+        exact = Decimal(f"{value:.15g}").scaleb(2 if percent else 0)
+        shown = exact.quantize(Decimal(1).scaleb(-len(decimals[1]) if decimals else 0), ROUND_HALF_UP, _DIGITS)
+        return f"{shown:f}{'%' if percent else ''}"
     if float(value).is_integer() and abs(value) < 1e15:
         return str(int(value))
     return f"{value:.15g}"
