@@ -1,5 +1,7 @@
 """Files that other tools export, from the file to a report with no option but the release where they have none."""
 
+import gzip
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -65,6 +67,19 @@ def test_an_export_becomes_a_report(export: Export, loaded: dict[str, Loaded], r
     assert rows_of(one.rejects) == []
     assert any(export.says in note for note in one.notes), one.notes
     assert reports[export.name] == releases
+
+
+TEXTS = [one for one in EXPORTS if one.file.endswith((".json", ".jsonl", ".csv"))]
+
+
+@pytest.mark.parametrize("export", TEXTS[::3], ids=[export.name for export in TEXTS[::3]])
+def test_an_export_in_utf_16_and_compressed_is_the_same(
+    export: Export, loaded: dict[str, Loaded], tmp_path: Path
+) -> None:
+    packed = gzip.compress(export.content.decode().encode("utf-16"))
+    one = load(written(tmp_path, replace(export, file=f"{export.file}.gz", content=packed)), tmp_path / "work")
+    assert rows_of(one.staged) == rows_of(loaded[export.name].staged)
+    assert f"{export.file}.gz: read as UTF-16" in one.notes
 
 
 def test_there_are_forty_exports() -> None:
