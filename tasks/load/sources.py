@@ -11,6 +11,7 @@ import hashlib
 import itertools
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -265,6 +266,8 @@ def local(source: str, work: Path, contents: Contents | None, encoding: str = ""
         if contents is not None:
             contents.add(file)
         with plain(file, work, encoding, notes) as readable:
+            if kind_of(readable.name) in PARQUET:
+                _check_parquet_names(readable)
             if contents is not None:
                 for what in notes:
                     contents.assumed.setdefault(what, []).append(Path(name).name)
@@ -274,6 +277,21 @@ def local(source: str, work: Path, contents: Contents | None, encoding: str = ""
     finally:
         if copy and URL.match(source):
             copy.unlink(missing_ok=True)
+
+
+def _check_parquet_names(file: Path) -> None:
+    """As `_check_names`, of a Parquet file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        names = pq.read_schema(file).names
+    except (pa.ArrowException, OSError, UnicodeDecodeError):
+        # It is said where the rows are read.
+        return
+    alike = Counter(map(str.casefold, names))
+    if twice := [name for name in dict.fromkeys(names) if alike[name.casefold()] > 1]:
+        raise UserError(f"{file}: several columns are called {listed(twice)}; rename all but one")
 
 
 def _read_json_lines(file: Path, _work: Path) -> Iterator[Raw]:
@@ -380,12 +398,15 @@ def _check_names(connection: Any, file: Path) -> None:
         UserError: they do.
     """
     names = [name for (name, *_) in connection.execute("DESCRIBE parsed").fetchall()]
-    renamed = [name for name in names if re.sub(r"_\d+$", "", name) in names and re.search(r"_\d+$", name)]
+    # To DuckDB names that differ in case are one.
+    known = {name.casefold() for name in names}
+    renamed = [name for name in names if re.search(r"_\d+$", name) and re.sub(r"_\d+$", "", name).casefold() in known]
     if not renamed:
         return
-    [(delimiter, quote)] = connection.execute(_SQL["dialect"], [one_file(file)]).fetchall()
+    [(delimiter, quote, n_skipped)] = connection.execute(_SQL["dialect"], [one_file(file)]).fetchall()
     with file.open(encoding="utf-8-sig", newline="") as text:
-        given = next(csv.reader(text, delimiter=delimiter, quotechar=quote if len(quote) == 1 else '"'))
+        head = itertools.islice(text, n_skipped, None)
+        given = next(csv.reader(head, delimiter=delimiter, quotechar=quote if len(quote) == 1 else '"'))
     if twice := [name for name in renamed if name not in map(str.strip, given)]:
         called = listed(list(dict.fromkeys(re.sub(r"_\d+$", "", name) for name in twice)))
         raise UserError(f"{file}: several columns are called {called}; rename all but one")

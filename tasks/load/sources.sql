@@ -7,4 +7,4 @@ SELECT CASE WHEN table_schema = 'main' THEN '' ELSE table_schema || '.' END || t
 FROM information_schema.tables ORDER BY table_schema <> 'main', table_schema, table_name
 
 -- name: dialect
-SELECT Delimiter, Quote FROM sniff_csv(?, header = true, all_varchar = true)
+SELECT Delimiter, Quote, SkipRows FROM sniff_csv(?, header = true, all_varchar = true)

@@ -23,8 +23,8 @@ ROW = {"id": "1", "answer": "x", "reference": "x"}
 LINE = json.dumps(ROW) + "\n"
 
 
-def _parquet(file: Path) -> bytes:
-    pq.write_table(pa.Table.from_pylist([ROW] * 1_000), file)
+def _parquet(file: Path, table: pa.Table | None = None) -> bytes:
+    pq.write_table(table or pa.Table.from_pylist([ROW] * 1_000), file)
     return file.read_bytes()
 
 
@@ -80,6 +80,12 @@ DAMAGED: dict[str, tuple[str, Content, str]] = {
         "a.xlsx", lambda file: _book(file, ["id", "answer", "answer"], [1, 2, 3]), "are called answer; rename all",
     ),
     "CSV with two columns of a name": ("a.csv", b"id,answer,answer\n1,x,y\n", "columns are called answer; rename"),
+    "CSV with columns that differ in case": ("a.csv", b"id,Answer,answer\n1,x,y\n", "are called answer; rename all"),
+    "Parquet with two columns of a name": (
+        "a.parquet",
+        lambda file: _parquet(file, pa.table([["1"], ["x"], ["y"]], ["id", "Answer", "answer"])),
+        "several columns are called Answer, answer; rename all but one",
+    ),
     "CSV of the names alone": ("a.csv", b"id,answer,reference\n", "no rows; it needs at least one"),
     "empty": ("a.jsonl", b"", "the file is empty; it needs at least one row"),
     "blank": ("a.jsonl", b"\n \n", "no rows; it needs at least one"),

@@ -109,6 +109,14 @@ def test_jsonl_lines_keep_their_numbers_past_blank_and_broken_ones(tmp_path: Pat
     ]
 
 
+@pytest.mark.parametrize("before", ["", "\n"])
+def test_columns_with_numbers_at_their_ends_are_as_the_file_has_them(tmp_path: Path, before: str) -> None:
+    assert records(tmp_path, "a.csv", f"{before}id,answer,answer_1\n1,x,y\n2,x,y\n") == [
+        ["1", "x", "y"],
+        ["2", "x", "y"],
+    ]
+
+
 def test_other_line_separators_do_not_end_a_jsonl_line(tmp_path: Path) -> None:
     assert records(tmp_path, "a.ndjson", '{"a": "x\u2028y\u0085z"}\n') == [["x\u2028y\u0085z"]]
 
