@@ -45,11 +45,12 @@ def rerun_report(
         [old] = read_reports(run.home, [report_named(run.home, rerun.report)])
         forms = again(old.manifest, rerun)
         source = steps.export(run.home, old.report_id, run.folder)
+        asked = old.manifest["parameters"]
         parameters = {
-            "data": old.manifest["parameters"]["data"],
+            "data": asked["data"],
             "scoring": forms.scoring.model_dump(),
             "judging": forms.judging.model_dump(),
-            "limits": forms.limits.model_dump(),
+            "limits": forms.limits.model_dump() | {"expectations": asked["limits"].get("expectations", "")},
             "baseline": "",
         }
         provenance = {"rerun_of": old.report_id}

@@ -101,7 +101,10 @@ def again(manifest: Mapping[str, Any], wanted: Rerunning) -> Again:
     old = manifest["parameters"]
     try:
         scoring, judging = Scoring(**old["scoring"]), Judging(**old["judging"])
-        limits = Limits(**old["limits"])
+        # The suite that was checked, wherever its file is now.
+        limits = Limits(
+            **{**old["limits"], **({"expectations": suite} if (suite := manifest.get("expectations")) else {})}
+        )
     except (InvalidValue, KeyError) as error:
         raise UserError(
             f"{wanted.report}: it was made by another version of answerkey, with unknown parameters; "

@@ -68,6 +68,7 @@ def manifest(
         "code": code_revision(),
         "notes": list(loaded.notes),
         "sources": {name: dict(about) for name, about in loaded.contents.items()},
+        **({"expectations": validation.expectations} if validation.expectations else {}),
     }
     asked = any(metric.kind == "judge" for metric in plan.metrics)
     return content | ({"judge": _judge(judge, access)} if asked else {})

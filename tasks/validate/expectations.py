@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError, did_you_mean
-from answerkey.metrics_core.validation import read_yaml
+from answerkey.metrics_core.validation import is_text, read_yaml
 from answerkey.tasks.validate.contract import Severity, reserved
 from answerkey.tasks.validate.suite import great_expectations, problem, validated
 
@@ -65,10 +65,11 @@ class OwnExpectation:
 
 @dataclass(frozen=True, slots=True)
 class OwnSuite:
-    """The expectations of a user, in the order of the file, under the name that they have together."""
+    """The expectations of a user, in the order of the file, under the name that they have together, and its text."""
 
     name: str
     expectations: tuple[OwnExpectation, ...]
+    text: str
 
     def as_suite(self, which: Sequence[int] | None = None) -> gx.ExpectationSuite:
         """Them, or some of them by their places, as a suite of the library, each with its name and its sentence."""
@@ -120,7 +121,9 @@ def read_suite(suite: str, slices: Sequence[str] | None = None) -> OwnSuite:
         raise UserError(f"{where}: more than {MOST} critical expectations about rows; make some of them warnings")
     # It becomes the name of a file; the contract has a suite of its own.
     named = re.sub(r"[^\w.-]+", "-", str(name or Path(where).stem)).strip("-.") or "own"
-    return OwnSuite("own" if named == "contract" else named, own)
+    # With a line break it is a text and no path, however brief it is.
+    kept = suite if is_text(suite) else f"{Path(suite).read_text(encoding='utf-8-sig').rstrip()}\n"
+    return OwnSuite("own" if named == "contract" else named, own, kept)
 
 
 def _expectation(given: Any, where: str) -> OwnExpectation:

@@ -63,7 +63,8 @@ class Check:
 class Validation:
     """Where the rows went: `n_rows` = `n_accepted` + `n_quarantined`, rows that could not be read included.
 
-    `broken` is one line where the contract is broken and nothing may be scored, else None.
+    `broken` is one line where the contract is broken and nothing may be scored, else None. `expectations` is the text
+    of the user's suite, empty if there is none.
     """
 
     accepted: str
@@ -73,6 +74,7 @@ class Validation:
     n_quarantined: int
     checks: tuple[Check, ...]
     broken: str | None
+    expectations: str = ""
 
 
 @dataclass(slots=True)
@@ -128,7 +130,16 @@ def validate(staged: str, rejects: str | None, out_dir: str, contract: Contract)
     )
     critical = [check for check in (*table, *own_whole) if check.severity == "critical" and not check.success]
     stopped = next((check.message for check in critical), None)
-    return Validation(accepted, quarantine, n_rows, n_rows - n_quarantined, n_quarantined, checks, stopped)
+    return Validation(
+        accepted,
+        quarantine,
+        n_rows,
+        n_rows - n_quarantined,
+        n_quarantined,
+        checks,
+        stopped,
+        suite.text if suite else "",
+    )
 
 
 def _lost_releases(accepted: str, quarantine: str) -> Iterator[Check]:

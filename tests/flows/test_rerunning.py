@@ -28,6 +28,13 @@ def test_nothing_changed_but_the_limits_of_the_run(manifest: dict[str, Any]) -> 
     assert forms.limits.min_coverage == 0.5
 
 
+def test_a_suite_of_expectations_is_the_one_that_was_checked(manifest: dict[str, Any]) -> None:
+    manifest["parameters"]["limits"]["expectations"] = "/gone/suite.yaml"
+    text = "expectations: [{type: expect_column_to_exist, kwargs: {column: answer}}]\n"
+    forms = again(manifest | {"expectations": text}, Rerunning(report="r"))
+    assert forms.limits == Limits(min_coverage=0.5, expectations=text)
+
+
 def test_another_judge_brings_its_own_address_and_keeps_the_rest(manifest: dict[str, Any]) -> None:
     forms = again(manifest, Rerunning(report="r", judges=["openai/b"], metrics=["meaning_match"], threshold=0.0))
     assert (forms.judging.judges, forms.judging.api_base, forms.judging.key_from) == (("openai/b",), "", "env:K")

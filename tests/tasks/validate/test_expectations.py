@@ -9,9 +9,14 @@ from typing import Any
 import pytest
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.reports.report import read_reports
 from answerkey.tasks.validate import validate as validation
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.validate.expectations import read_suite
+from answerkey.tasks.warehouse.home import Home
+from tests.tasks.staging_help import jsonl
+from tests.tasks.staging_help import run as evaluated
 from tests.tasks.validate.test_validate import Outcome, rows, run
 
 APOLOGY = {
@@ -170,6 +175,18 @@ def test_a_wrong_suite_is_one_line(tmp_path: Path, text: str, message: str) -> N
         with pytest.raises(UserError) as refused:
             read_suite(given, ())
         assert str(refused.value) == where + message
+
+
+def test_the_text_of_a_file_is_kept_and_is_the_same_suite(tmp_path: Path) -> None:
+    file = tmp_path / "suite.yaml"
+    file.write_text("\ufeff- type: expect_table_row_count_to_be_between\n  kwargs:\n    min_value: 3")
+    given = read_suite(str(file))
+    assert given.text == "- type: expect_table_row_count_to_be_between\n  kwargs:\n    min_value: 3\n"
+    assert read_suite(given.text).expectations == given.expectations
+    source = Source(jsonl(tmp_path / "a.jsonl", [{"id": n, "answer": "a", "reference": "a"} for n in range(3)]))
+    done = evaluated(tmp_path / "home", source, ("exact_match",), contract=Contract(expectations=str(file)))
+    [report] = read_reports(Home(tmp_path / "home"), done.ids)
+    assert report.manifest["expectations"] == given.text
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
