@@ -195,7 +195,7 @@ def test_a_steady_share_of_refusals_does_not_pin_the_run_at_one_call(share: floa
 @pytest.mark.parametrize("hosted", [True, False])
 @pytest.mark.parametrize(("capacity", "most"), [(5, 135.0), (20, 38.0), (50, 17.0)])
 def test_a_capacity_is_still_found(capacity: int, most: float, hosted: bool) -> None:
-    server = Server(about(0.2), refuses=lambda server, _number: server.busy >= capacity)
+    server = Server(about(0.2), refuses=lambda server, _number: server.accepted >= capacity)
     outcome = ask(server, 3_000, hosted=hosted)
     assert (outcome.count(str), server.most_busy) == (3_000, capacity)
     assert outcome.seconds <= most

@@ -77,6 +77,7 @@ class Server:
     refusal_s: float = 0.05
     calls: int = 0
     refused: int = 0
+    accepted: int = 0
     busy: int = 0
     most_busy: int = 0
     answered: int = 0
@@ -97,6 +98,8 @@ class Server:
             self.refused += 1
             await asyncio.sleep(self.refusal_s)
             raise CallError("limited", "http_429", "slow down", None if advice is True else advice)
+        # Counted now: the work begins in a later round of the loop, and the next call may come before.
+        self.accepted += 1
         work = asyncio.ensure_future(self._work())
         try:
             async with asyncio.timeout(timeout_s):
@@ -108,14 +111,17 @@ class Server:
     async def _work(self) -> None:
         if not hasattr(self, "_free"):
             self._free = asyncio.Semaphore(self.slots)
-        async with self._free:
-            self.busy += 1
-            self.most_busy = max(self.most_busy, self.busy)
-            try:
-                await asyncio.sleep(self.seconds())
-                self.answered += 1
-            finally:
-                self.busy -= 1
+        try:
+            async with self._free:
+                self.busy += 1
+                self.most_busy = max(self.most_busy, self.busy)
+                try:
+                    await asyncio.sleep(self.seconds())
+                    self.answered += 1
+                finally:
+                    self.busy -= 1
+        finally:
+            self.accepted -= 1
 
 
 @dataclass(frozen=True)
