@@ -100,7 +100,7 @@ def test_the_command_line_takes_them_and_processes_score_them(
         "invalid value: grade is nan, outside 0.0 to 1.0", "invalid value: values for grad; expected grade",
     }  # fmt: skip
     assert "must not ship" in result.stdout
-    [page] = (home / "pages").rglob("*.html")
+    [page] = (home / "pages").glob("[!_]*/*.html")
     assert "Whether an answer is polite, and how much of it is." in page.read_text(encoding="utf-8")
     listed = bare_cli("metrics", PYTHONPATH=path)
     assert "offered" in listed.stdout

@@ -65,7 +65,7 @@ def test_a_rubric_from_its_file_to_the_gate(cli: Cli, bare_cli: Cli, tmp_path: P
     calls = query(home, "SELECT count(*) FROM judge_calls WHERE prompt LIKE 'manners@%'")
     assert calls == [(N + N // 2,)]
     assert asked >= N + N // 2
-    [page] = (home / "pages").rglob("*.html")
+    [page] = (home / "pages").glob("[!_]*/*.html")
     assert "The answer is polite." in page.read_text(encoding="utf-8")
     # All of this goes on without the file.
     rubric.unlink()
