@@ -398,8 +398,9 @@ def _is_damage(error: Exception) -> bool:
     """Whether DuckDB says of an open file that its content is not what was written."""
     import duckdb
 
+    damages = ("checksum", "Corrupt database", "not read enough bytes")
     return isinstance(error, duckdb.FatalException | duckdb.InternalException | duckdb.SerializationException) or (
-        isinstance(error, duckdb.IOException) and ("checksum" in str(error) or "Corrupt database" in str(error))
+        isinstance(error, duckdb.IOException) and any(damage in str(error) for damage in damages)
     )
 
 

@@ -55,6 +55,17 @@ def test_nothing_is_known_of_a_request_that_was_never_sent(ledger: Ledger) -> No
     assert ledger.reply("k") is None
 
 
+def test_what_was_forgotten_is_asked_again_and_stays_paid(ledger: Ledger) -> None:
+    for key, reply in (("a", "first"), ("a", "second"), ("b", "other")):
+        write(ledger, key, "usable", reply)
+    [(run, spent)] = ledger.budgets()
+    assert (ledger.forget(["a", "never sent"]), ledger.forget([])) == (2, 0)
+    assert (ledger.reply("a"), ledger.reply("b")) == (None, "other")
+    assert [row[COLUMNS.index("request_key")] for row in ledger.calls()] == ["b"]
+    assert (run, spent.calls) == ("run", 3) and list(ledger.budgets()) == [(run, spent)]
+    assert ledger.claim("a")
+
+
 def test_a_usable_reply_is_served_and_the_newest_one(ledger: Ledger) -> None:
     write(ledger, "k", "usable", "first")
     time.sleep(0.002)
