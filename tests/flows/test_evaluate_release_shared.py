@@ -38,12 +38,14 @@ def test_what_one_machine_evaluates_another_one_reads(
     for release, wrong in (("old", 5), ("new", 30)):
         file = jsonl(tmp_path / f"{release}.jsonl", answers(release, wrong))
         on("first", "evaluate", file, "--dataset", "faq", "--metrics", "exact_match")
-    # Nothing is left of the runs but what the warehouse has, and the pages.
+    # Nothing is left of the runs but what the warehouse has, the pages, and Data Docs beside them.
     home = Home.parse(lake)
-    assert {file.name for file in home.store.files("") if not file.name.startswith("data/")} == {
+    left = {file.name for file in home.store.files("") if not file.name.startswith("data/")}
+    assert {name for name in left if not name.startswith("pages/_data-docs/")} == {
         "pages/faq/old-v1.html",
         "pages/faq/new-v1.html",
     }
+    assert "pages/_data-docs/index.html" in left
     assert list((tmp_path / "first" / "scratch").glob("*/runs/*/*.parquet")) == []
     shown = on("second", "report", "new", "--json")
     assert "faq/new/v1" in shown and json.loads(shown)
