@@ -98,11 +98,11 @@ def forget(home: Home, dataset: str, *, sample: str = "", release: str = "", rea
         if kind == "sample":
             warehouse.execute(_SQL["count_samples"], {"dataset": dataset})
         requests = _sweep(warehouse, datetime.now(UTC))
-        left = [] if kind == "release" else reports
-    changed = _again(home, left, sample)
-    files += _files_of(home, dataset, release)
-    calls = _forget_calls(home, requests, texts)
-    return _record(home, kind, reason, before, calls, files, changed)
+        files += _files_of(home, dataset, release)
+        # Before the commit: whoever was stopped here finds it once more, and removes the rest.
+        calls = _remove(home, requests, texts, files)
+    changed = _again(home, [] if kind == "release" else reports, sample)
+    return _record(home, kind, reason, before, calls, len(files), changed)
 
 
 def forget_older(home: Home, days: int, *, reason: str = "") -> Removed:
@@ -127,9 +127,9 @@ def forget_older(home: Home, days: int, *, reason: str = "") -> Removed:
         runs = [one for (one,) in warehouse.execute(_SQL["old_runs"], {"before": moment}).fetchall()]
         for statement in _SQL["of_runs"].split(";\n"):
             warehouse.execute(statement, {"runs": runs})
-    names = [_page_of(home, report_id) for report_id in reports]
-    files = [name for name in names if home.store.exists(name)]
-    return _record(home, "age", reason, before, _forget_calls(home, requests, []), files, [])
+        files = [name for name in (_page_of(home, report_id) for report_id in reports) if home.store.exists(name)]
+        calls = _remove(home, requests, [], files)
+    return _record(home, "age", reason, before, calls, len(files), [])
 
 
 def _only(given: Mapping[str, Any], statement: str) -> dict[str, Any]:
@@ -225,6 +225,13 @@ def _files_of(home: Home, dataset: str, release: str) -> list[str]:
     return names
 
 
+def _remove(home: Home, requests: Sequence[str], texts: Sequence[str], files: Sequence[str]) -> int:
+    """Remove files of the home and calls from the ledger; return the number of calls."""
+    for name in files:
+        home.store.remove(name)
+    return _forget_calls(home, requests, texts)
+
+
 def _forget_calls(home: Home, requests: Sequence[str], texts: Sequence[str]) -> int:
     """Remove calls from the ledger: for these requests, and those whose reply is, or quotes, one of the texts."""
     if not ledger_exists(home.ledger):
@@ -262,17 +269,15 @@ def _record(
     reason: str,
     before: Mapping[str, int],
     calls: int,
-    files: Sequence[str],
+    files: int,
     reports: Sequence[str],
 ) -> Removed:
-    """Remove files, write down that something was removed, hash what is left, and rewrite the file of the tables."""
-    for name in files:
-        home.store.remove(name)
+    """Write down that something was removed, hash what is left, and rewrite the file of the tables."""
     with home.warehouse.writing() as warehouse:
         rows = {table: n - now for table, now in _counts(warehouse).items() if (n := before[table]) > now}
         about = {
             "kind": kind, "reason": reason or None, "tables": list(rows), "counts": list(rows.values()),
-            "n_calls": calls, "n_files": len(files), "reports": list(reports),
+            "n_calls": calls, "n_files": files, "reports": list(reports),
         }  # fmt: skip
         warehouse.execute(_SQL["add_removal"], about)
         [(removal,)] = warehouse.execute("SELECT max(removal) FROM removals").fetchall()
@@ -285,4 +290,4 @@ def _record(
         seal_reports(warehouse, [one for (one,) in warehouse.execute("SELECT report_id FROM reports").fetchall()])
     home.warehouse.rewrite()
     home.warehouse.publish()
-    return Removed(removal, rows, calls, len(files), tuple(reports))
+    return Removed(removal, rows, calls, files, tuple(reports))

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.llm.ledger import LedgerError
 from answerkey.tasks.forget import _forms, _quotes, forget, forget_older
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.reports.commit import finish_run, start_run
@@ -107,6 +108,18 @@ def test_a_forgotten_sample_is_in_no_file(home: Path) -> None:
     assert done.rows["answers"] == 4 and done.rows["samples"] == done.rows["quarantine"] == 1
     removal = query(home, "SELECT removal, kind, reason, n_calls, n_files, reports FROM removals")
     assert removal == [(1, "sample", "asked for", 1, done.files, list(done.reports))]
+
+
+def test_what_was_stopped_on_the_way_is_found_once_more(home: Path) -> None:
+    ledger = home / "judge.sqlite"
+    paid = ledger.read_bytes()
+    ledger.write_bytes(b"SQLite format 3\0" + b"damaged" * 900)
+    with pytest.raises(LedgerError):
+        forget(Home(home), "birds", sample="heron")
+    assert query(home, "SELECT count(*) FROM answers WHERE sample_id = 'heron'") == [(4,)]
+    ledger.write_bytes(paid)
+    assert forget(Home(home), "birds", sample="heron").calls == 1
+    assert holding(home, ANSWER) == holding(home, QUESTION) == set()
 
 
 def test_a_row_of_the_quarantine_goes_by_a_long_text_and_not_by_a_short_one(tmp_path: Path) -> None:
