@@ -373,7 +373,8 @@ def test_housekeeping_finds_what_never_started_and_what_went_silent(deployed: De
         assert mark_dead_runs(timedelta(minutes=5), timedelta(minutes=5), but=[ids["own"]]) == []
         unfinished = deployed.ask("POST", "flow_runs/filter", {"flow_runs": {"name": {"any_": ["evaluate doomed"]}}})
         dead = mark_dead_runs(timedelta(0), timedelta(0), but=[ids["own"], *(run["id"] for run in unfinished)])
-    assert {run.name for run in dead} == {"starting", "silent"}
+    # Other tests leave runs on the server too, of processes that were killed.
+    assert {run.name for run in dead if run.run_id in ids.values()} == {"starting", "silent"}
     states = {name: deployed.run(run_id)["state_type"] for name, run_id in ids.items()}
     assert states == {"starting": "CRASHED", "silent": "CRASHED", "of others": "RUNNING", "own": "RUNNING"}
     assert "its worker is gone; run it again" in deployed.run(ids["starting"])["state"]["message"]
