@@ -5,7 +5,8 @@
 -- What is said here is in the database too: the lines above a table or a view are its comment, those behind a column
 -- the column's. A view has the comments of the tables that it reads, and those of its own in the lines `NAME: ...`.
 -- Lines that begin with a comma are keys and checks. A lake has none, so they are left out there; `answerkey verify`
--- looks whether they hold, and does the same for keys written `--,`, which would slow down every run.
+-- looks whether they hold, and does the same for keys written `--,`, which would slow down every run, or (`reports`) let
+-- an update move rows whose order is that in which they were made.
 
 -- One row: which version of this file the tables have.
 CREATE TABLE IF NOT EXISTS schema_version (
@@ -181,7 +182,7 @@ CREATE TABLE IF NOT EXISTS reports (
     answers_version VARCHAR,                -- as in `answers`
     run_id          VARCHAR,                -- of the run that made it; as in `runs`
     content_hash    VARCHAR                 -- 32 hex digits: of its row, scores, aggregates, answers and samples
-    , PRIMARY KEY (report_id)
+    --, PRIMARY KEY (report_id)
     , CHECK (report_id = concat(dataset, '/', release, '/v', version) AND version >= 1)
     , CHECK (status IN ('COMPLETE', 'PARTIAL'))
 );

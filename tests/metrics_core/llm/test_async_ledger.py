@@ -92,7 +92,7 @@ def test_what_a_cancelled_caller_claimed_or_started_is_given_back(place: str) ->
     async def work() -> None:
         ledger = await AsyncLedger.open(place)
         with locked(place):
-            tasks = [asyncio.create_task(ledger.claim("k")), asyncio.create_task(ledger.start(RUN, CALL, 1.0))]
+            tasks = [asyncio.create_task(ledger.claim("other")), asyncio.create_task(ledger.start(RUN, CALL, 1.0))]
             await asyncio.sleep(0.05)
             for task in tasks:
                 task.cancel()
@@ -102,7 +102,7 @@ def test_what_a_cancelled_caller_claimed_or_started_is_given_back(place: str) ->
         ] * 2
         other = open_ledger(place)
         # Nothing of the dollar is reserved any more.
-        assert other.claim("k")
+        assert other.claim("other")
         assert other.start(RUN, CALL, 1.0)[0] == "go"
         other.close()
         await ledger.close()

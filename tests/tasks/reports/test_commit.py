@@ -61,7 +61,7 @@ def test_what_a_commit_leaves(any_home: Home, tmp_path: Path) -> None:
     assert [(release.release, release.n_rows) for release in done.releases] == [("two", 1), ("one", 1)]
     version = done.dataset_version
     assert query(home, "SELECT * EXCLUDE created_at FROM datasets") == [("answers", version, 1, "source.jsonl")]
-    assert query(home, "SELECT * FROM samples") == [("answers", version, "q0", "Q0", ["a 0 b"], [], None)]
+    assert query(home, "SELECT * FROM samples") == [("answers", version, "q0", "Q0", ["a 0 b"], [], None, [])]
     answers = query(home, "SELECT * EXCLUDE sample_key FROM answers ORDER BY release")
     one, two = (release.answers_version for release in done.releases[::-1])
     assert answers == [
