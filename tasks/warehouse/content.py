@@ -45,7 +45,8 @@ def seal(connection: duckdb.DuckDBPyConnection, parts: Mapping[str, Collection[s
     A part that has no rows any more has no hash.
     """
     for table, named in parts.items():
-        query = hashes(table, "PART IN (SELECT unnest($parts))")
+        # IN (SELECT ...) is a join, and DuckDB would hold the rows that are not committed yet in memory for it.
+        query = hashes(table, "list_contains($parts, PART)")
         hashed = connection.execute(query, {"parts": sorted(named)}).fetchall() if named else []
         if gone := sorted(set(named) - {part for part, *_ in hashed}):
             connection.execute(_SQL["forget"], {"table": table, "parts": gone})
