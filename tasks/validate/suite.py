@@ -170,7 +170,8 @@ def problem(error: Exception) -> str:
 
 def import_beside() -> None:
     """Import the library in a thread, beside what the process does until it needs it."""
-    threading.Thread(target=great_expectations, name="import great_expectations", daemon=True).start()
+    # No daemon: a process that ends in the middle of an import, because its input is bad for instance, could hang.
+    threading.Thread(target=great_expectations, name="import great_expectations").start()
 
 
 def great_expectations() -> ModuleType:
