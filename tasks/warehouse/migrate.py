@@ -23,6 +23,7 @@ VERSION = 7
 
 _FIRST_WITH_KEYS = 6
 _PACKAGE = "answerkey.tasks.warehouse"
+_DOUBLED_REPORTS = "SELECT report_id, count(*) FROM reports GROUP BY ALL HAVING count(*) > 1 ORDER BY ALL LIMIT 1"
 _COLUMNS = "SELECT table_name, column_name FROM information_schema.columns WHERE table_catalog = current_database()"
 
 
@@ -103,12 +104,18 @@ def _make_again(connection: duckdb.DuckDBPyConnection) -> None:
         try:
             connection.execute(f"INSERT INTO {table} BY NAME SELECT * FROM old_{table}")
         except duckdb.ConstraintException as error:
-            why = " ".join(str(error).split())
-            raise UserError(
-                f"the table {table} has rows that contradict themselves, so it cannot become version {VERSION}, and "
-                f"was left as it is: {why}; remove them with DuckDB, or go back to a backup"
-            ) from error
+            raise _contradictory(table, " ".join(str(error).split())) from error
         connection.execute(f"DROP TABLE old_{table}")
+    # DuckDB does not look after their key, and whatever names a report would mean two.
+    for report_id, n in connection.execute(_DOUBLED_REPORTS).fetchall():
+        raise _contradictory("reports", f"{report_id} is there {n} times")
+
+
+def _contradictory(table: str, why: str) -> UserError:
+    return UserError(
+        f"the table {table} has rows that contradict themselves, so it cannot become version {VERSION}, and "
+        f"was left as it is: {why}; remove them with DuckDB, or go back to a backup"
+    )
 
 
 def _migration(number: int) -> str:

@@ -166,7 +166,7 @@ def test_a_migrated_home_has_keys_comments_and_hashes(first: Path) -> None:
     expected = {"answers": 3, "datasets": 1, "measurements": 3, "report_scores": 3, "reports": 1, "samples": 3}
     assert set((expected | {"scores": 9}).items()) <= set(parts)
     for wrong, why in (
-        ("INSERT INTO reports SELECT * FROM reports", "Duplicate key"),
+        ("INSERT INTO report_scores SELECT * FROM report_scores", "Duplicate key"),
         ("UPDATE scores SET status = 'unknown'", "CHECK constraint"),
         ("UPDATE report_scores SET n_total = 5", "CHECK constraint"),
     ):
@@ -174,15 +174,19 @@ def test_a_migrated_home_has_keys_comments_and_hashes(first: Path) -> None:
             warehouse.execute(wrong)
 
 
-def test_rows_that_contradict_themselves_are_named_and_stay(first: Path) -> None:
+@pytest.mark.parametrize(
+    ("table", "why"),
+    [("report_scores", "Constraint Error: "), ("reports", "d/r/v1 is there 2 times; remove them with")],
+)
+def test_rows_that_contradict_themselves_are_named_and_stay(first: Path, table: str, why: str) -> None:
     with duckdb.connect(str(first / FILE)) as connection:
-        connection.execute("INSERT INTO reports SELECT * FROM reports")
+        connection.execute(f"INSERT INTO {table} SELECT * FROM {table}")
     before = state(first)
     with pytest.raises(UserError) as error:
         latest_run(Home(first))
     assert str(error.value).startswith(
-        f"the table reports has rows that contradict themselves, so it cannot become version {VERSION}, and was left "
-        "as it is: Constraint Error: "
+        f"the table {table} has rows that contradict themselves, so it cannot become version {VERSION}, and was left "
+        f"as it is: {why}"
     )
     assert state(first) == before
 
