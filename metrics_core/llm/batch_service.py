@@ -10,7 +10,7 @@ import asyncio
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Protocol
@@ -125,6 +125,25 @@ class _Service:
             raise CallError("trouble", "http_500", "the results of the batch are no JSON lines")
         return [_mapping(row) for row in rows]
 
+    async def _newest(self, cursor: str, since: float) -> AsyncIterator[dict[str, Any]]:
+        """The batches at the provider, the newest first, page by page until a page ends before `since`.
+
+        Args:
+            cursor: the parameter that asks for those after one.
+            since: seconds since 1970.
+        """
+        after = ""
+        while True:
+            page = await self._object("GET", f"{self._address}/batches?limit={_PAGE}{after}")
+            found = _objects(page.get("data"))
+            for one in found:
+                yield one
+            if not found or not page.get("has_more") or _created(found[-1]) < since:
+                return
+            before, after = after, f"&{cursor}={_id_of(found[-1])}"
+            if after == before:
+                return
+
 
 class OpenAIBatches(_Service):
     """Files and batches: a file of requests is uploaded, a batch made of it, and its results are files again."""
@@ -147,19 +166,10 @@ class OpenAIBatches(_Service):
 
     async def find(self, batch: str, sent_at: float) -> tuple[str, bool]:
         """See `BatchService`."""
-        after = ""
-        while True:
-            page = await self._object("GET", f"{self._address}/batches?limit={_PAGE}{after}")
-            found = _objects(page.get("data"))
-            for one in found:
-                if _mapping(one.get("metadata")).get("answerkey") == batch:
-                    return _id_of(one), True
-            # The newest come first.
-            if not found or not page.get("has_more") or _number(found[-1].get("created_at")) < sent_at - _EARLY_S:
-                return "", True
-            before, after = after, f"&after={_id_of(found[-1])}"
-            if after == before:
-                return "", True
+        async for one in self._newest("after", sent_at - _EARLY_S):
+            if _mapping(one.get("metadata")).get("answerkey") == batch:
+                return _id_of(one), True
+        return "", True
 
     async def look(self, provider_id: str) -> BatchState:
         """See `BatchService`."""
@@ -206,22 +216,15 @@ class AnthropicBatches(_Service):
 
     async def find(self, batch: str, sent_at: float) -> tuple[str, bool]:
         """See `BatchService`. A batch has no name here before it has results: until then, none is certain."""
-        after, certain = "", True
-        while True:
-            page = await self._object("GET", f"{self._address}/batches?limit={_PAGE}{after}")
-            found = _objects(page.get("data"))
-            for one in found:
-                if not sent_at - _EARLY_S <= _seconds(one.get("created_at")) <= sent_at + _LATE_S:
-                    continue
-                if one.get("processing_status") != "ended":
-                    certain = False
-                elif any(_is_of(batch, row) for row in await self._lines(self._results(_id_of(one)))):
-                    return _id_of(one), True
-            if not found or not page.get("has_more") or _seconds(found[-1].get("created_at")) < sent_at - _EARLY_S:
-                return "", certain
-            before, after = after, f"&after_id={_id_of(found[-1])}"
-            if after == before:
-                return "", certain
+        certain = True
+        async for one in self._newest("after_id", sent_at - _EARLY_S):
+            if not sent_at - _EARLY_S <= _created(one) <= sent_at + _LATE_S:
+                continue
+            if one.get("processing_status") != "ended":
+                certain = False
+            elif any(_is_of(batch, row) for row in await self._lines(self._results(_id_of(one)))):
+                return _id_of(one), True
+        return "", certain
 
     def _results(self, provider_id: str) -> str:
         # Not the address that the answer names: it may be another server's, and would get the key.
@@ -276,9 +279,13 @@ def _answer(status: object, body: object) -> Answer:
     return Answer(known, {"content-type": "application/json"}, json.dumps(body).encode())
 
 
-def _seconds(when: object) -> float:
+def _created(found: Mapping[str, Any]) -> float:
+    """When a batch was made, in seconds since 1970: given as a number, or as ISO 8601; 0 where it is neither."""
+    when = found.get("created_at")
+    if not isinstance(when, str):
+        return _number(when)
     try:
-        return datetime.fromisoformat(str(when)).timestamp()
+        return datetime.fromisoformat(when).timestamp()
     except (ValueError, OverflowError):
         return 0.0
 

@@ -29,7 +29,7 @@ from answerkey.metrics_core.llm.async_ledger import AsyncLedger
 from answerkey.metrics_core.llm.availability import Availability, Unavailable
 from answerkey.metrics_core.llm.batch import Batches, Line, StillOpen, Unsent
 from answerkey.metrics_core.llm.claims import ClaimLost, Claims
-from answerkey.metrics_core.llm.ledger import BatchedCall, CallStatus, Origin
+from answerkey.metrics_core.llm.ledger import UNSENT, BatchedCall, CallStatus, Origin
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.rate_limit import Queue, Signal, Ticket
 from answerkey.metrics_core.llm.reply import Unreadable, without_thoughts
@@ -369,7 +369,7 @@ class Client:
         except StillOpen as error:
             raise BudgetUsedUp(str(error)) from error
         except Unsent as error:
-            outcome = {"code": "unsent", "message": str(error), "cost_usd": 0.0}
+            outcome = {"code": UNSENT, "message": str(error), "cost_usd": 0.0}
             if left is None:
                 raise Unavailable(str(error)) from error
             attempt.calls -= 1

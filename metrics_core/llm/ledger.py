@@ -83,11 +83,17 @@ MAY_BE_PAID = ("timeout", "cancelled", "disconnected", "too_large", "garbled")
 connection broke after all was sent, it was too long, or nobody knows which of a batch it belongs to.
 """
 
+UNSENT = "unsent"
+"""Code of a call in a batch that the provider did not work on: it costs nothing, and counts as no call."""
+COUNTED = f"count(CASE WHEN code = '{UNSENT}' THEN NULL ELSE 1 END)"
+"""How many of some rows of `calls` count."""
+
 LATEST = 100
 """Calls by which the length of the next one is judged."""
 
 OF_RUN = f"""
-SELECT judge, count(*), coalesce(sum(tokens_in), 0), coalesce(sum(tokens_out), 0), coalesce(sum(cost_usd), 0),
+SELECT judge, {COUNTED}, coalesce(sum(tokens_in), 0),
+       coalesce(sum(tokens_out), 0), coalesce(sum(cost_usd), 0),
        coalesce(sum(CASE WHEN tokens_out IS NULL THEN cost_usd END), 0),
        count(CASE WHEN cost_usd IS NULL
                    AND (reply IS NOT NULL OR status = 'sent' OR code IN {MAY_BE_PAID}) THEN 1 END)
@@ -199,7 +205,9 @@ class Ledger(Protocol):
     def finish(
         self, budget: Budget, call_id: str, status: CallStatus, most_usd: float | None, result: Mapping[str, Any]
     ) -> None:
-        """Write down how a call ended. `result` gives further columns of `calls`."""
+        """Write down how a call ended. `result` gives further columns of `calls`. With the code `UNSENT` the budget has
+        the call back.
+        """
 
     def adopt(self, key: str, run: str) -> BatchedCall | None:
         """The call for a claimed request that was left waiting in a batch, charged to this run from now on; None: there

@@ -18,6 +18,7 @@ from answerkey.metrics_core.llm.ledger import (
     COLUMNS,
     LATEST,
     OF_RUN,
+    UNSENT,
     BatchedCall,
     Budget,
     CallStatus,
@@ -251,6 +252,7 @@ class PostgresLedger(StoredLedger):
         values = {
             **columns, "call_id": call_id, "status": status, "month": month, "paid": result.get("cost_usd") or 0.0,
             "unpriced": int("cost_usd" in result and result["cost_usd"] is None),
+            "unsent": int(result.get("code") == UNSENT),
         }  # fmt: skip
         yield FINISH.format(columns=sets), values
         del self._asked[call_id]

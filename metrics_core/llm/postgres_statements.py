@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from answerkey.metrics_core.llm.ledger import COLUMNS
+from answerkey.metrics_core.llm.ledger import COLUMNS, COUNTED
 
 SCHEMA = """
 -- The tables are those of the file, see sqlite_ledger, but for what is said here.
@@ -179,9 +179,9 @@ counted AS (
        run.calls, run.in_flight, run.cost_usd + run.reserved, m.in_flight
 FROM run, of_month AS m
 """
-NEW_MONTH = """
+NEW_MONTH = f"""
 INSERT INTO answerkey_budgets (run, calls, cost_usd, in_flight, reserved)
-SELECT %(month)s, count(*), coalesce(sum(cost_usd), 0), count(reserved), coalesce(sum(reserved), 0)
+SELECT %(month)s, {COUNTED}, coalesce(sum(cost_usd), 0), count(reserved), coalesce(sum(reserved), 0)
 FROM answerkey_calls WHERE started_at >= %(since)s
 """
 # Only what the budget still holds for this call is given back: a repeated statement, or a call that was given up for
@@ -196,13 +196,15 @@ ended AS (
 of_run AS (
     UPDATE answerkey_budgets AS b
     SET in_flight = b.in_flight - 1, reserved = greatest(0, b.reserved - ended.reserved),
-        cost_usd = b.cost_usd + %(paid)s, unpriced = b.unpriced + %(unpriced)s
+        cost_usd = b.cost_usd + %(paid)s, unpriced = b.unpriced + %(unpriced)s,
+        calls = b.calls - %(unsent)s
     FROM ended WHERE b.run = ended.run AND ended.reserved IS NOT NULL
     RETURNING ended.reserved
 )
 UPDATE answerkey_budgets AS b
 SET in_flight = b.in_flight - 1, reserved = greatest(0, b.reserved - of_run.reserved),
-    cost_usd = b.cost_usd + %(paid)s, unpriced = b.unpriced + %(unpriced)s
+    cost_usd = b.cost_usd + %(paid)s, unpriced = b.unpriced + %(unpriced)s,
+    calls = b.calls - %(unsent)s
 FROM of_run WHERE b.run = %(month)s
 """
 # Moved to the run that asks. Repeated, it moves nothing.

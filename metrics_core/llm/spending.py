@@ -11,7 +11,7 @@ from typing import Any
 
 from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.async_ledger import AsyncLedger
-from answerkey.metrics_core.llm.ledger import MAY_BE_PAID, BatchedCall, Budget, CallStatus
+from answerkey.metrics_core.llm.ledger import MAY_BE_PAID, UNSENT, BatchedCall, Budget, CallStatus
 from answerkey.metrics_core.llm.litellm import abilities
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.request import Message
@@ -263,6 +263,9 @@ class Spending:
             for one in (bill, self.total):
                 one.add(reply, cost)
             paid = {**_columns(reply), "cost_usd": cost}
+        if result.get("code") == UNSENT:
+            for one in (bill, self.total):
+                one.calls -= 1
         await self._ledger.finish(self._budget, call_id, status, most, {**paid, **result})
 
     def _cost(self, purchase: Purchase, reply: Reply | None, most: float | None) -> float | None:

@@ -18,6 +18,7 @@ from answerkey.metrics_core.llm.ledger import (
     COLUMNS,
     LATEST,
     OF_RUN,
+    UNSENT,
     BatchedCall,
     Budget,
     CallStatus,
@@ -239,11 +240,13 @@ class SQLiteLedger(StoredLedger):
             query = "UPDATE calls SET cost_usd = nullif(?, 0), reserved = NULL WHERE call_id = ?"
             db.execute(query, (cost, call_id))
 
-    def _settle_one(self, places: tuple[str, str], most: float, cost: float, unpriced: int = 0) -> None:
+    def _settle_one(
+        self, places: tuple[str, str], most: float, cost: float, *, unpriced: bool = False, unsent: bool = False
+    ) -> None:
         self._db.execute(
             "UPDATE budgets SET in_flight = in_flight - 1, reserved = max(0, reserved - ?), "
-            "cost_usd = cost_usd + ?, unpriced = unpriced + ? WHERE run IN (?, ?)",
-            (most, cost, unpriced, *places),
+            "cost_usd = cost_usd + ?, unpriced = unpriced + ?, calls = calls - ? WHERE run IN (?, ?)",
+            (most, cost, unpriced, unsent, *places),
         )
 
     def release(self, key: str) -> None:
@@ -316,8 +319,8 @@ class SQLiteLedger(StoredLedger):
                 (status, *columns.values(), call_id),
             )
             if in_flight:
-                unpriced = int("cost_usd" in result and cost is None)
-                self._settle_one((budget.run, month), most_usd or 0.0, cost or 0.0, unpriced)
+                unpriced, unsent = "cost_usd" in result and cost is None, result.get("code") == UNSENT
+                self._settle_one((budget.run, month), most_usd or 0.0, cost or 0.0, unpriced=unpriced, unsent=unsent)
         del self._asked[call_id]
 
     def adopt(self, key: str, run: str) -> BatchedCall | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from answerkey.metrics_core.llm.ledger import COUNTED
+
 VERSION = 4
 """Of the tables. A file without a version is of the first."""
 
@@ -57,9 +59,9 @@ CREATE TABLE budgets (
     unpriced INTEGER NOT NULL DEFAULT 0, in_flight INTEGER NOT NULL DEFAULT 0, reserved REAL NOT NULL DEFAULT 0
 ) WITHOUT ROWID;
 """
-NEW_MONTH = """
+NEW_MONTH = f"""
 INSERT INTO budgets (run, calls, cost_usd, in_flight, reserved)
-SELECT ?, count(*), total(cost_usd), count(reserved), total(reserved) FROM calls WHERE started_at >= ?
+SELECT ?, {COUNTED}, total(cost_usd), count(reserved), total(reserved) FROM calls WHERE started_at >= ?
 """
 GIVE_UP = """
 DELETE FROM claims WHERE owner = ? AND NOT EXISTS (

@@ -353,6 +353,25 @@ def test_a_cancelled_run_says_what_goes_on_and_the_next_one_fetches_it(
     assert (len(server.batches), server.worked_on, server.direct) == (1, 3, [])
 
 
+def test_lines_that_were_left_and_not_worked_on_count_as_no_calls(place: str) -> None:
+    stop: list[bool] = []
+    with BatchServer(every_third_match, finishes=False, line_fault=lambda *_: "expired") as server:
+        asked = judge(server, place)
+        stopping = asked._replace(access=_stopped_by(asked, stop))
+        done = in_background(lambda: ask(samples(3), stopping))
+        server.wait_for("look")
+        stop.append(True)
+        done()
+        server.finish("expired")
+        found = ask(samples(3), judge(server, place, batch=False, run="next", max_calls=3))
+        assert statuses(found) == ["scored"] * 3
+        assert (server.worked_on, len(server.direct)) == (0, 3)
+    ledger = open_ledger(place)
+    assert [ledger.spent(run).calls for run in ("run", "next")] == [0, 3]
+    assert [one.calls for one in ledger.spent_by_judge("next")] == [3]
+    ledger.close()
+
+
 def test_a_batch_that_the_provider_has_no_more_counts_as_paid(tmp_path: Path) -> None:
     with BatchServer(every_third_match, finishes=False) as server:
         done = in_background(lambda: ask(samples(1), judge(server, tmp_path)))
