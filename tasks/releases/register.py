@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
+import logging
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
@@ -37,6 +38,8 @@ from answerkey.tasks.warehouse.warehouse import one_file, scratch
 
 FOLDER = "registered"
 _SQL = statements(__name__)
+
+_log = logging.getLogger("answerkey")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,7 @@ def register(home: Home, source: Source) -> Registration:
 
     The same content under the same name is the same registration, however often it comes. Where the answers bring
     no references and the source names none, those of the data set's newest version in the warehouse are kept with it.
+    Where there are none either, the log says so: then only metrics that need no references can score it.
 
     Args:
         source: with the names of the release and of the data set.
@@ -82,7 +86,7 @@ def register(home: Home, source: Source) -> Registration:
     work.mkdir(parents=True)
     try:
         kept = _kept(home, replace(source, dataset=dataset), work)
-        _try(kept, work / "tried")
+        _check(kept, work / "tried")
         store = home.store
         answers, references = _keep(kept.answers, store), kept.references and _keep(kept.references, store)
         keep_manifest(source.answers, store, f"{FOLDER}/{answers}")
@@ -117,13 +121,20 @@ def _brings_references(source: Source, work: Path) -> bool:
     return "references" in fill_in(source.paths, (), records, source.answers).paths
 
 
-def _try(source: Source, work: Path) -> None:
+def _check(source: Source, work: Path) -> None:
     """Find out now whether an evaluation would stop.
 
     Raises:
         UserError: likewise, or the answers are of several releases.
     """
-    loaded = load(replace(source, release=""), work)
+    try:
+        loaded = load(replace(source, release=""), work)
+    except UserError as error:
+        if source.references is not None:
+            raise
+        # Which metrics will score it is not known yet: perhaps they need no references.
+        loaded = load(replace(source, release="", needs_references=False), work)
+        _log.warning(f"registered without references, for metrics that need none: {error}")
     with closing(scratch(work)) as connection:
         rows = connection.execute(
             "SELECT DISTINCT release FROM read_parquet(?) ORDER BY ALL LIMIT 4", [one_file(loaded.staged)]

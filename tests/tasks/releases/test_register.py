@@ -3,15 +3,19 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
 import pytest
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.releases.register import claimed, note_attempt, pending, register, registrations, source_of
+from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.warehouse.home import Home
+from tests.judge_server import JudgeServer
 from tests.tasks.staging_help import jsonl, query, run
 
 QUESTIONS = [
@@ -97,20 +101,41 @@ def test_a_table_is_kept_as_it_was(source: Source, tmp_path: Path) -> None:
     [
         ({"release": " "}, "a registered release needs a name"),
         ({"dataset": "a/b"}, "--dataset 'a/b': use letters"),
-        ({"references": None, "slices": ()}, "no column for references was recognised"),
         ({"slices": ("topic",)}, "no column 'topic' (for slice)"),
     ],
 )
 def test_what_could_not_be_evaluated_is_refused_and_leaves_nothing(
     source: Source, tmp_path: Path, change: dict[str, object], message: str
 ) -> None:
-    from dataclasses import replace
-
     with pytest.raises(UserError) as caught:
         register(Home(tmp_path / "home"), replace(source, **change))  # type: ignore[arg-type]
     assert message in str(caught.value)
     assert pending(Home(tmp_path / "home")) == []
     assert list((tmp_path / "home").glob("registered/*")) == []
+
+
+def test_answers_without_references_are_kept_for_metrics_that_need_none(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    home = Home(tmp_path / "home")
+    answers = jsonl(tmp_path / "new.jsonl", [{"id": "q1", "question": "Capital of France?", "answer": "Paris."}])
+    made = register(home, Source(answers, None, "faq", "gpt-5"))
+    assert "registered without references, for metrics that need none: " in caplog.text
+    assert "no column for references was recognised among" in caplog.text
+    kept = source_of(home, made)
+    with pytest.raises(UserError, match="no column for references was recognised"):
+        run(home, kept, ["contains"])
+    with JudgeServer(lambda _body: '{"reason": "so", "verdict": "yes"}') as server:
+        judge = JudgeOptions(judges=(f"openai/m@{server.url}",), probes="never")
+        unused = Contract(references="unused")
+        run(home, replace(kept, needs_references=False), ["politeness"], contract=unused, options={"judge": judge})
+    assert query(tmp_path / "home", "SELECT release, metric, value FROM scores") == [("gpt-5", "politeness", 1.0)]
+
+
+def test_references_of_a_file_that_lacks_them_are_refused(source: Source, tmp_path: Path) -> None:
+    bare = jsonl(tmp_path / "bare.jsonl", [{"id": "q1", "question": "Capital of France?"}])
+    with pytest.raises(UserError, match=r"bare\.jsonl: no column for references"):
+        register(Home(tmp_path / "home"), replace(source, references=bare))
 
 
 def test_answers_of_several_releases_are_refused(source: Source, tmp_path: Path) -> None:
