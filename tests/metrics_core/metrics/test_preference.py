@@ -8,8 +8,8 @@ from answerkey.metrics_core import Sample, create
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.measurement import Failed, Measurement
-from answerkey.metrics_core.metrics.preference import Preference
-from tests.judge_server import Body, JudgeServer, data_of
+from answerkey.metrics_core.metrics.preference import _PAIRS, Preference
+from tests.judge_server import Body, Brain, JudgeServer, data_of
 from tests.metrics_core.judges.asking import options
 
 RIVALS = {"1": "It is Lyon.", "2": "It is Paris.", "3": "Paris", "4": "", "5": "It is Rome."}
@@ -55,6 +55,31 @@ def test_both_orders_are_asked_and_only_where_there_is_something_to_choose() -> 
     ]  # fmt: skip
     assert dict(found[1].details) == {"verdict": "baseline preferred", "orders": ["first", "second"]}
     assert "|against:abc|blank:zero" in found[0].signature
+
+
+def test_a_judge_that_prefers_the_worse_answers_is_stopped_and_one_that_the_order_sways_is_not() -> None:
+    better = {question: good for _, question, good, _ in _PAIRS}
+
+    def brain(right: str, wrong: str) -> Brain:
+        def choose(body: Body) -> str:
+            data = data_of(body)
+            return say(right if better.get(data["question"], "It is Paris.") == data["first"] else wrong)
+
+        return choose
+
+    with JudgeServer(brain("first", "second")) as server:
+        found = judged(server, SAMPLES[:2], probes="always")
+        assert [one.values["preferred"] for one in found] == [1.0, 0.0]
+        assert server.n_requests == 2 * len(_PAIRS) + 4
+    with JudgeServer(brain("second", "first")) as server:
+        found = judged(server, SAMPLES[:2], probes="always")
+        assert server.n_requests == 2 * len(_PAIRS)
+    for one in found:
+        assert "judge stopped" in str(one.outcome)
+        assert f"was right on 0 of {len(_PAIRS)} probes" in str(one.outcome)
+    with JudgeServer(lambda _body: say("first")) as server:
+        found = judged(server, SAMPLES[:2], probes="always")
+    assert [(one.values["preferred"], one.values["first"]) for one in found] == [(0.5, 1.0)] * 2
 
 
 def test_what_is_set_is_sent() -> None:
