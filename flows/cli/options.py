@@ -282,8 +282,10 @@ def with_files(data: Data) -> Data:
     """
     from answerkey.tasks.load.sources import check_there
 
-    if data.answers == STANDARD_INPUT:
-        data = data.model_copy(update={"answers": _standard_input()})
+    if STANDARD_INPUT in (given := data.answers.split("\n")):
+        taken = _standard_input()
+        files = (taken if one == STANDARD_INPUT else one for one in given)
+        data = data.model_copy(update={"answers": "\n".join(files)})
     for place, file in enumerate(data.answers.split("\n")[1:], start=2):
         # What stands where a file may stand can be a key that was pasted.
         if not (re.search(r"[./:]", file) or HARMLESS.fullmatch(file) or Path(file).exists()):

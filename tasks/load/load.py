@@ -372,6 +372,8 @@ class Stager:
         ).key
         return {
             "row": raw.row,
+            "file": raw.file,
+            "file_row": raw.file_row,
             "sample_id": reference.sample_id,
             "release": self.release or (self.default_release or None if release is None else release),
             "question": question,
@@ -422,7 +424,8 @@ def refused(raw: Raw, reason: str) -> dict[str, Any]:
     """The quarantine row of a raw row that could not be staged."""
     text = raw.text if raw.record is None else json.dumps(raw.record, ensure_ascii=False, default=str)
     return {
-        "row": raw.row,
+        "file": raw.file,
+        "row": raw.row if raw.file_row is None else raw.file_row,
         "sample_id": None,
         "release": None,
         "rule": "unreadable",
@@ -439,7 +442,8 @@ def staged_schema() -> pa.Schema:
     `context` has the passages that the answer was to rest on; empty where none were given.
     `repeat` tells the answers of a release to one question apart: a whole number without a sign, or any text; '1' where
     there is none.
-    `row` is 1-based in the source (the line of a JSONL file, the data row of a table). `label` is the text
+    `row` is 1-based in the source (the line of a JSONL file, the data row of a table), and goes on through all its
+    files; where there are several, `file_row` is 1-based in `file`. `label` is the text
     that the source gave, unparsed; `correct` is the label as validation understood it. `sample_key` hashes
     what a score depends on, `sample_hash` the answer-independent part that the data set version is made of.
     """
@@ -449,6 +453,8 @@ def staged_schema() -> pa.Schema:
     return pa.schema(
         [
             ("row", pa.int64()),
+            ("file", text),
+            ("file_row", pa.int64()),
             ("sample_id", text),
             ("release", text),
             ("question", text),
@@ -471,12 +477,16 @@ def staged_schema() -> pa.Schema:
 
 
 def quarantine_schema() -> pa.Schema:
-    """Columns of a quarantine file: where the row came from, the rule it broke, why, and the row itself."""
+    """Columns of a quarantine file: where the row came from, the rule it broke, why, and the row itself.
+
+    `file` is NULL where the source is one file; `row` is 1-based in the file.
+    """
     import pyarrow as pa
 
     text = pa.string()
     return pa.schema(
         [
+            ("file", text),
             ("row", pa.int64()),
             ("sample_id", text),
             ("release", text),

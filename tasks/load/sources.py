@@ -46,7 +46,8 @@ _NAMED = 5
 class Raw:
     """One row as read: its 1-based number in the source, and the record, or why it could not be read.
 
-    A `document` is the object that a whole JSON file consists of; the rows in it depend on its format.
+    A `document` is the object that a whole JSON file consists of; the rows in it depend on its format. Of several
+    files, `file` is the one that the row is in, and `file_row` its number there.
     """
 
     row: int
@@ -54,6 +55,8 @@ class Raw:
     error: str | None = None
     text: str | None = None
     document: bool = False
+    file: str | None = None
+    file_row: int | None = None
 
 
 @dataclass(slots=True)
@@ -111,11 +114,11 @@ def read(source: str, work: Path, contents: Contents | None = None, encoding: st
 
 def among_others(rows: Iterator[Raw], file_name: str, before: int) -> Iterator[Raw]:
     """The rows of one of several files, after `before` rows of other files, with the columns in its path."""
-    columns = columns_of_path(file_name)
+    columns, shown = columns_of_path(file_name), without_secrets(file_name)
     for raw in rows:
         record = raw.record if raw.record is None else {**columns, **raw.record}
-        error = raw.error and f"{without_secrets(file_name)}: {raw.error}"
-        yield Raw(before + raw.row, record, error, raw.text, raw.document)
+        error = raw.error and f"{shown}: {raw.error}"
+        yield Raw(before + raw.row, record, error, raw.text, raw.document, shown, raw.row)
 
 
 def check_there(source: str) -> None:

@@ -13,7 +13,7 @@ UPDATE runs SET finished_at = now(), status = $status, message = $message WHERE 
 
 -- name: add_quarantine
 INSERT INTO quarantine BY NAME
-SELECT $run_id AS run_id, $dataset AS dataset, $source AS source, * FROM read_parquet($file)
+SELECT $run_id AS run_id, $dataset AS dataset, coalesce(file, $source) AS source, * EXCLUDE file FROM read_parquet($file)
 
 -- name: add_validation
 INSERT INTO validations (run_id, dataset, rule, severity, release, success, n_checked, n_failed, message)

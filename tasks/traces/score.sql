@@ -52,10 +52,10 @@ DELETE FROM quarantine WHERE run_id = $run_id AND dataset = $rule
 
 -- name: add_quarantine
 INSERT INTO quarantine BY NAME
-SELECT $run_id AS run_id, $rule AS dataset, coalesce(file, $source) AS source, q."row", sample_id, NULL AS release,
+SELECT $run_id AS run_id, $rule AS dataset, coalesce(t.file, $source) AS source, q."row", sample_id, NULL AS release,
        q.rule, q.reason, q.raw
 FROM read_parquet($quarantine) q
-LEFT JOIN (SELECT trace_id AS sample_id, "row", any_value(file) AS file FROM read_parquet($taken) GROUP BY ALL)
+LEFT JOIN (SELECT trace_id AS sample_id, "row", any_value(file) AS file FROM read_parquet($taken) GROUP BY ALL) t
     USING (sample_id, "row")
 
 -- name: n_quarantined

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from answerkey.tasks.load.load import quarantine_schema, staged_schema
@@ -77,13 +78,17 @@ class Validation:
     expectations: str = ""
 
 
+Place = tuple[str | None, int]
+"""A file, None where there is but one, and the number of a row in it."""
+
+
 @dataclass(slots=True)
 class Group:
     """Rows in quarantine under one rule: how many, the first row numbers, and what is wrong (one line)."""
 
     rule: str
     count: int
-    rows: list[int]
+    rows: list[Place]
     why: str
 
 
@@ -130,16 +135,8 @@ def validate(staged: str, rejects: str | None, out_dir: str, contract: Contract)
     )
     critical = [check for check in (*table, *own_whole) if check.severity == "critical" and not check.success]
     stopped = next((check.message for check in critical), None)
-    return Validation(
-        accepted,
-        quarantine,
-        n_rows,
-        n_rows - n_quarantined,
-        n_quarantined,
-        checks,
-        stopped,
-        suite.text if suite else "",
-    )
+    own = suite.text if suite else ""
+    return Validation(accepted, quarantine, n_rows, n_rows - n_quarantined, n_quarantined, checks, stopped, own)
 
 
 def _lost_releases(accepted: str, quarantine: str) -> Iterator[Check]:
@@ -183,7 +180,7 @@ class _Broken:
     positions: npt.NDArray[np.int64] | None = None
     tolerated: bool = False
     count: int = 0
-    rows: list[int] = field(default_factory=list)
+    rows: list[Place] = field(default_factory=list)
     details: Counter[int] = field(default_factory=Counter)
 
 
@@ -347,12 +344,17 @@ def _count(n: int, noun: str) -> str:
     return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
-def _places(first: Sequence[int], total: int) -> str:
-    """Where to look: the first row numbers of `total` rows."""
+def _places(first: Sequence[Place], total: int) -> str:
+    """Where to look: the first of `total` rows."""
     if not first:
         return "row numbers unknown"
     more = ", ..." if total > len(first) else ""
-    return f"{'row' if total == 1 else 'rows'} {', '.join(str(row) for row in first)}{more}"
+    named = []
+    for file, places in groupby(first, key=lambda place: place[0]):
+        rows = [str(row) for _, row in places]
+        one = len(rows) == 1 if file else total == 1
+        named.append(f"{file or ''} {'row' if one else 'rows'} {', '.join(rows)}".strip())
+    return f"{', '.join(named)}{more}"
 
 
 def _percent(share: float) -> str:
@@ -373,14 +375,14 @@ def _copy_rejects(rejects: str, out: pq.ParquetWriter) -> dict[str, Group]:
     groups: dict[str, Group] = {}
     for batch in _batches(rejects):
         out.write_batch(batch.select(out.schema.names))
-        columns = (batch[name].to_pylist() for name in ("rule", "row", "reason"))
-        for rule, row, reason in zip(*columns, strict=True):
+        columns = (batch[name].to_pylist() for name in ("rule", "file", "row", "reason"))
+        for rule, file, row, reason in zip(*columns, strict=True):
             if rule not in groups:
                 groups[rule] = Group(rule, 0, [], textwrap.shorten(reason, _WHY_CHARS, placeholder="..."))
             group = groups[rule]
             group.count += 1
             if len(group.rows) < 3 and row is not None:
-                group.rows.append(row)
+                group.rows.append((file, row))
     return groups
 
 
@@ -402,7 +404,7 @@ def _split(
     rules = [one.rule for one in broken if one.rule.reason]
     for batch in _batches(staged):
         marks = measured.next(batch.num_rows)
-        bits = _bits(marks, broken, n_rows)
+        bits = _bits(marks, batch, broken, n_rows)
         n_rows += batch.num_rows
         kept = bits == 0
         labels = marks["label_value"].to_numpy()
@@ -436,13 +438,12 @@ class _Measured:
         return rows
 
 
-def _bits(marks: pa.Table, broken: Sequence[_Broken], start: int) -> npt.NDArray[np.int64]:
-    """For each row from position `start` on the rules that quarantine it: bit i is the i-th of them. What breaks any
-    rule is counted."""
+def _bits(marks: pa.Table, batch: pa.RecordBatch, broken: Sequence[_Broken], start: int) -> npt.NDArray[np.int64]:
+    """For each row of a batch, from position `start` on, the rules that quarantine it: bit i is the i-th of them. What
+    breaks any rule is counted."""
     import numpy as np
 
     bits = np.zeros(marks.num_rows, dtype=np.int64)
-    numbers = marks["row"].to_numpy()
     bit = 0
     for one in broken:
         if one.positions is None:
@@ -452,16 +453,21 @@ def _bits(marks: pa.Table, broken: Sequence[_Broken], start: int) -> npt.NDArray
             first_and_end = np.searchsorted(one.positions, (start, start + marks.num_rows))
             rows = one.positions[slice(*first_and_end)] - start
         one.count += len(rows)
-        one.rows += numbers[rows[: 3 - len(one.rows)]].tolist()
+        one.rows += (_place(batch, row) for row in rows[: 3 - len(one.rows)].tolist())
         if one.rule.detail:
             one.details.update(column[rows].tolist())
         if one.rule.reason:
             first = rows[bits[rows] == 0]
             one.first.count += len(first)
-            one.first.rows += numbers[first[: 3 - len(one.first.rows)]].tolist()
+            one.first.rows += (_place(batch, row) for row in first[: 3 - len(one.first.rows)].tolist())
             bits[rows] |= 1 << bit
             bit += 1
     return bits
+
+
+def _place(batch: pa.RecordBatch, row: int) -> Place:
+    number, file, of_file = (batch[name][row].as_py() for name in ("row", "file", "file_row"))
+    return file, number if file is None else of_file
 
 
 def _line(row: dict[str, Any], marks: dict[Any, Any], bits: int, rules: Sequence[RowExpectation]) -> dict[str, Any]:
@@ -470,8 +476,10 @@ def _line(row: dict[str, Any], marks: dict[Any, Any], bits: int, rules: Sequence
     reasons = [rule.reason(row, marks) for rule in broken if rule.reason]
     also = [f"also {rule.name}: {reason}" for rule, reason in zip(broken[1:], reasons[1:], strict=True)]
     row["slices"] = None if row["slices"] is None else dict(row["slices"])
+    file, of_file = row.pop("file"), row.pop("file_row")
     return {
-        "row": row["row"],
+        "file": file,
+        "row": row["row"] if file is None else of_file,
         "sample_id": row["sample_id"],
         "release": row["release"],
         "rule": broken[0].name,

@@ -88,7 +88,8 @@ class Reading:
             for place, one in enumerate(made):
                 if seen is not None:
                     seen.add(one)
-                yield Raw(number + place * raw.document, one.record, one.error, one.text)
+                of_file = None if raw.file_row is None else raw.file_row + place * raw.document
+                yield Raw(number + place * raw.document, one.record, one.error, one.text, False, raw.file, of_file)
             shift += (max(len(made), 1) - 1) * raw.document
 
     def _decoded(self, record: Record) -> Record:

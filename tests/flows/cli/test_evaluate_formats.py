@@ -41,15 +41,28 @@ def test_several_files_of_one_data_set(cli: Cli, tmp_path: Path) -> None:
 
 def test_standard_input(server: str, warm_command: WarmCommand, tmp_path: Path) -> None:
     rows = "".join(json.dumps({"id": n, "answer": "x", "reference": "x", "release": "r"}) + "\n" for n in range(3))
-    given, home = tmp_path / "given", tmp_path / "home"
+    given, other, home = tmp_path / "given", tmp_path / "other.jsonl", tmp_path / "home"
     given.write_bytes(gzip.compress(rows.encode()))
-    words = ["evaluate", "-", "--dataset", "d", "--home", str(home), "--metrics", "contains", "--json", "--no-page"]
+    other.write_text(json.dumps({"id": 3, "answer": "x", "reference": "x", "release": "r"}))
+    words = [
+        "evaluate",
+        str(other),
+        "-",
+        "--dataset",
+        "d",
+        "--home",
+        str(home),
+        "--metrics",
+        "contains",
+        "--json",
+        "--no-page",
+    ]
     environment = {**os.environ, "PREFECT_API_URL": server}
     done = warm_command.run("answerkey.flows.cli", words, tmp_path, environment, 240, given)
     assert done.returncode == 0, done.stderr
     [report] = json.loads(done.stdout)
-    assert (report["report_id"], report["scores"][0]["n_scored"]) == ("d/r/v1", 3)
-    assert "stdin.jsonl: columns recognised by name: id, answer, " in done.stderr
+    assert (report["report_id"], report["scores"][0]["n_scored"]) == ("d/r/v1", 4)
+    assert "other.jsonl, stdin.jsonl: columns recognised by name: id, answer, " in done.stderr
 
 
 def test_a_release_is_asked_for_before_a_server_is_started(bare_cli: Cli, tmp_path: Path) -> None:

@@ -96,7 +96,8 @@ def test_the_rows_of_several_files_are_numbered_through(tmp_path: Path) -> None:
     assert_same(source, tmp_path, 10_000, 13)
     loaded, _ = in_shards(source, tmp_path / "again", 10_000)
     [refused] = pq.read_table(loaded.rejects).to_pylist()
-    assert refused["row"] == 1201 and refused["reason"].startswith(f"{folder}/lang=l2/2.jsonl: line 401 is not JSON")
+    assert (refused["file"], refused["row"]) == (last := f"{folder}/lang=l2/2.jsonl", 401)
+    assert refused["reason"].startswith(f"{last}: line 401 is not JSON")
 
 
 def test_references_in_a_file_of_their_own(tmp_path: Path) -> None:

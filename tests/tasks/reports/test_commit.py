@@ -15,7 +15,7 @@ from answerkey.metrics_core import Sample
 from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Undefined
 from answerkey.metrics_core.metrics.rouge_l import RougeL
 from answerkey.metrics_core.registry import create
-from answerkey.tasks.load.load import Loaded, Source
+from answerkey.tasks.load.load import Loaded, Source, load
 from answerkey.tasks.reports.commit import Committed, commit, finish_run, record_validation, start_run
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.score.shard import fail_shard, score_shard
@@ -219,6 +219,25 @@ def test_a_validation_is_kept_with_its_rows_and_replaced_by_itself(any_home: Hom
         "SELECT rule, severity, success, n_checked, n_failed, message, release FROM validations WHERE run_id = 'r1'",
     )
     assert sorted(map(str, stored)) == sorted(str(tuple(asdict(check).values())) for check in checked.checks)
+
+
+def test_refused_rows_of_several_files_are_named_by_file_and_row(tmp_path: Path) -> None:
+    home, folder = Home(tmp_path / "home"), tmp_path / "answers"
+    folder.mkdir()
+    lines = [json.dumps({"id": f"a{n}", "answer": "x", "references": "y" if n else ""}) for n in range(3)]
+    (folder / "a.jsonl").write_text("\n".join(["", *lines, "{no json"]))
+    items = [{"id": f"b{n}", "answer": "x", "references": "y" if n % 2 else " "} for n in range(4)]
+    (folder / "b.json").write_text(json.dumps({"rows": items}))
+    (folder / "c.jsonl").write_text(json.dumps({"id": "c", "answer": "x", "references": ""}))
+    loaded = load(Source(str(folder), release="one"), tmp_path / "work")
+    checked = validate(loaded.staged, loaded.rejects, str(tmp_path / "valid"), Contract())
+    record_validation(home, "r1", str(folder), loaded, checked)
+    a, b, c = (str(folder / name) for name in ("a.jsonl", "b.json", "c.jsonl"))
+    found = query(home, 'SELECT source, "row", sample_id FROM quarantine ORDER BY ALL')
+    assert found == [(a, 2, "a0"), (a, 5, None), (b, 1, "b0"), (b, 3, "b2"), (c, 1, "c")]
+    said = {check.rule: check.message for check in checked.checks}
+    assert said["references_present"] == f"4 rows without a reference ({a} row 2, {b} rows 1, 3, ...)"
+    assert said["unreadable"].startswith(f"1 row could not be read ({a} row 5): ")
 
 
 PROCESS = """
