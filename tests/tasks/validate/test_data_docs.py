@@ -10,9 +10,10 @@ import great_expectations as gx
 import pytest
 
 from answerkey.tasks.validate import data_docs
-from answerkey.tasks.validate.contract import row_rules
+from answerkey.tasks.validate.contract import Contract, row_rules
 from answerkey.tasks.validate.data_docs import build_data_docs
 from answerkey.tasks.validate.suite import its_own_project
+from answerkey.tasks.validate.validate import Check, Validation
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.validate.test_expectations import APOLOGY, contract
 from tests.tasks.validate.test_validate import rows, run
@@ -72,6 +73,17 @@ def test_a_user_of_the_library_finds_suites_checkpoint_results_and_docs(
         assert own == (4, 1)
         assert context.variables.analytics_enabled is False
     assert mine.data_sources.all() == {}
+
+
+def test_counts_of_releases_add_up(tmp_path: Path) -> None:
+    home, releases = Home(tmp_path), [("a", 6), ("b", 1), ("c", 0)]
+    checks = tuple(Check("same_samples", "warning", n == 0, 7, n, f"lacks {n}", name) for name, n in releases)
+    many = Check("length_drift", "warning", False, 900, 120, "120 of 900 releases fail this check")
+    checks += (*(Check("length_drift", "warning", False, 1, 1, "longer", name) for name, _ in releases), many)
+    found = Validation("", "", 21, 21, 0, checks, None)
+    shown = _text(home.local / build_data_docs(home, "run", "d", Contract(), found))
+    assert "7 unexpected values found. ≈33.33% of 21 total rows. lacks 6; lacks 1" in shown
+    assert "120 unexpected values found. ≈13.33% of 900 total rows. longer; longer; longer; 120 of 900" in shown
 
 
 def _text(page: Path) -> str:
