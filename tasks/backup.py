@@ -10,7 +10,7 @@ from pathlib import Path
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.sqlite_ledger import FILE as LEDGER
-from answerkey.tasks.export import check_target
+from answerkey.tasks.export import new_folder
 from answerkey.tasks.move import FOLDERS
 from answerkey.tasks.validate.data_docs import FOLDER as EXPECTATIONS
 from answerkey.tasks.warehouse.home import Home
@@ -46,11 +46,7 @@ def backup(home: Home, folder: Path) -> BackedUp:
         )
     if not home.warehouse.exists():
         raise UserError(f"{home}: no warehouse here yet, so there is nothing to back up")
-    check_target(home, folder)
-    unfinished = folder.with_name(f"{folder.name}{UNFINISHED}")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    try:
+    with new_folder(home, folder) as unfinished:
         WarehouseFile(home.place).copy_to(unfinished / FILE)
         calls = _copy_ledger(home.place / LEDGER, unfinished / LEDGER)
         found = [file.name for folder in (*FOLDERS, EXPECTATIONS) for file in home.store.files(folder)]
@@ -64,9 +60,6 @@ def backup(home: Home, folder: Path) -> BackedUp:
             [(reports,)] = warehouse.execute("SELECT count(*) FROM reports").fetchall()
         for lock in unfinished.glob("*.lock"):
             lock.unlink()
-        unfinished.rename(folder)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     return BackedUp(int(reports), calls, len(files), size)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -41,29 +42,29 @@ def export(home: Home, folder: Path, names: Sequence[str] = (), *, format: Forma
     for name in wanted:
         if name not in relations():
             raise UserError(f"{name}: no such table or view{did_you_mean(name, list(relations()))}")
-    check_target(home, folder)
-    unfinished = folder.with_name(f"{folder.name}{UNFINISHED}")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    try:
-        with home.warehouse.reading() as warehouse:
-            rows = {name: _write(warehouse, name, unfinished / f"{name}.{format}", format) for name in wanted}
-        unfinished.rename(folder)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-    return rows
+    with new_folder(home, folder) as unfinished, home.warehouse.reading() as warehouse:
+        return {name: _write(warehouse, name, unfinished / f"{name}.{format}", format) for name in wanted}
 
 
-def check_target(home: Home, folder: Path) -> None:
-    """Check that a folder can be made for what is copied out of a home.
+@contextmanager
+def new_folder(home: Home, folder: Path) -> Iterator[Path]:
+    """A folder to fill with what is copied out of a home, which becomes `folder` when it is whole, or is removed.
 
     Raises:
-        UserError: it is there already, or would be within the home.
+        UserError: `folder` is there already, or would be within the home.
     """
     if folder.exists():
         raise UserError(f"{folder}: this is there already; name a folder that is not")
     if isinstance(home.place, Path) and home.place.resolve() in folder.resolve().parents:
         raise UserError(f"{folder}: name a folder outside of the home {home}: forgetting does not look for copies")
+    unfinished = folder.with_name(f"{folder.name}{UNFINISHED}")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    try:
+        yield unfinished
+        unfinished.rename(folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _write(warehouse: duckdb.DuckDBPyConnection, name: str, file: Path, format: Format) -> int:
