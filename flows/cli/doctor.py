@@ -19,6 +19,7 @@ from answerkey.flows.cli.options import HOME, HomeOption
 from answerkey.flows.cluster import RESOURCES, Cluster, cluster_at, offered, workers_of
 from answerkey.flows.parameters import LOCAL
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.reports.manifest import OF_EXTRAS, versions
 from answerkey.tasks.server import has_server
 from answerkey.tasks.warehouse.home import Home
@@ -194,5 +195,7 @@ def _server() -> DoctorCheck:
     try:
         healthy = httpx.get(f"{url.rstrip('/')}/health", timeout=5.0).status_code == httpx.codes.OK
     except httpx.HTTPError as error:
-        return DoctorCheck("server", False, f"{url} does not answer ({error}); start it, or unset PREFECT_API_URL")
-    return DoctorCheck("server", healthy, f"{url} answers" if healthy else f"{url} answers, but is not healthy")
+        said = without_secrets(f"{url} does not answer ({error}); start it, or unset PREFECT_API_URL")
+        return DoctorCheck("server", False, said)
+    shown = without_secrets(url)
+    return DoctorCheck("server", healthy, f"{shown} answers" if healthy else f"{shown} answers, but is not healthy")

@@ -23,6 +23,7 @@ from cyclopts import Parameter
 
 from answerkey.flows.cli.options import HOME, HomeOption
 from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.server import has_server
 from answerkey.tasks.warehouse.home import Home
 
@@ -103,7 +104,8 @@ def deploy(
     work_pool = make_pool(pool)
     deploy_all(home, dict(os.environ), work_pool)
     made = make_automations(notify)
-    print(f"deployed to {os.environ.get('PREFECT_API_URL', 'the server of your Prefect profile')}; automations:")
+    server = without_secrets(os.environ.get("PREFECT_API_URL", "the server of your Prefect profile"))
+    print(f"deployed to {server}; automations:")
     print("\n".join(f"  {name}" for name in made))
     if not notify:
         print("no notifications; --notify TYPE/NAME names a Prefect block that sends them")

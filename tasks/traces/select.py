@@ -88,7 +88,8 @@ def select(rule: Rule, home: Home, out: Path, window: Window) -> Selection:
                 "split the source"
             ) from error
         except (
-            duckdb.IOException, duckdb.CatalogException, duckdb.InvalidInputException, duckdb.PermissionException
+            duckdb.IOException, duckdb.CatalogException, duckdb.InvalidInputException, duckdb.PermissionException,
+            duckdb.DataError,
         ) as error:  # fmt: skip
             said = str(error).strip().splitlines()[0]
             if "maximum_object_size" in said:

@@ -58,11 +58,12 @@ def test_a_catalog_beside_a_folder_is_a_finding(bare_cli: Cli, tmp_path: Path) -
 
 
 def test_a_server_that_is_down_is_named_with_the_remedy(bare_cli: Cli, tmp_path: Path) -> None:
-    nowhere, judge = "http://127.0.0.1:9/api", "openai/gpt-4o-mini"
+    nowhere, judge = "http://name:secret@127.0.0.1:9/api", "openai/gpt-4o-mini"
     result = bare_cli("doctor", "--home", tmp_path, PREFECT_API_URL=nowhere, ANSWERKEY_JUDGE=judge, OPENAI_API_KEY="k")
     assert result.returncode == 1
     mark, text = findings(result)["server"]
     assert mark == "fail"
-    assert text.startswith("http://127.0.0.1:9/api does not answer")
+    assert text.startswith("http://…@127.0.0.1:9/api does not answer")
+    assert "secret" not in result.stdout + result.stderr
     assert text.endswith("start it, or unset PREFECT_API_URL")
     assert findings(result)["warehouse"][1] == f"none yet in {tmp_path}; the first evaluation makes it"

@@ -348,6 +348,17 @@ def test_a_view_of_a_duckdb_source_reads_no_other_files(tmp_path: Path) -> None:
     assert "key is" not in str(error.value) and "\n" not in str(error.value)
 
 
+def test_a_view_of_a_duckdb_source_whose_values_do_not_fit_is_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "logged.duckdb"
+    with duckdb.connect(str(file)) as connection:
+        connection.execute("CREATE TABLE calls AS SELECT 't1' AS id, 'soon' AS began")
+        connection.execute("CREATE VIEW traces AS SELECT id, began::TIMESTAMP AS start_time FROM calls")
+    with pytest.raises(UserError) as error:
+        run(tmp_path / "home", rule(tmp_path / "rules", source=f"{file}::traces"))
+    assert str(error.value).startswith(f"{file}::traces: cannot be read: Conversion Error: ")
+    assert "\n" not in str(error.value)
+
+
 def test_nothing_is_half_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log(tmp_path / "log.jsonl", [trace(n) for n in range(5)])
     one, out, run_id = prepared(tmp_path, rule(tmp_path))
