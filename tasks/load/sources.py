@@ -310,10 +310,28 @@ def read_lines(file: Path, before: int = 0) -> Iterator[Raw]:
                 yield parse_line(number, line.strip())
 
 
+class _KeyTwice(ValueError):
+    """An object names two values for one key."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        key = next(key for place, (key, _) in enumerate(pairs) if key in dict(pairs[:place]))
+        raise _KeyTwice(f"an object has the key {key[:80]!r} twice; keep one of them")
+    return found
+
+
+_JSON = json.JSONDecoder(object_pairs_hook=_object)
+"""Python would take the last of two values, and drop the other without a word."""
+
+
 def parse_line(number: int, line: str) -> Raw:
     """One line of a JSONL file, counted from 1."""
     try:
-        record = json.loads(line)
+        record = _JSON.decode(line)
+    except _KeyTwice as error:
+        return Raw(number, None, f"line {number}: {error}", line)
     except (ValueError, RecursionError) as error:
         return Raw(number, None, f"line {number} is not JSON: {error}", line)
     if not isinstance(record, dict):
@@ -323,7 +341,9 @@ def parse_line(number: int, line: str) -> Raw:
 
 def _read_json(file: Path, _work: Path) -> Iterator[Raw]:
     try:
-        data = json.loads(file.read_text(encoding="utf-8-sig", errors="replace"))
+        data = _JSON.decode(file.read_text(encoding="utf-8-sig", errors="replace"))
+    except _KeyTwice as error:
+        raise UserError(f"{file}: {error}") from error
     except (ValueError, RecursionError) as error:
         raise UserError(f"{file}: not JSON ({error}); if it has one object per line, name it .jsonl") from error
     if isinstance(data, dict):

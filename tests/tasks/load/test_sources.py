@@ -109,6 +109,19 @@ def test_jsonl_lines_keep_their_numbers_past_blank_and_broken_ones(tmp_path: Pat
     ]
 
 
+def test_a_key_that_an_object_has_twice_is_not_guessed(tmp_path: Path) -> None:
+    lines = [
+        '{"id": 1, "answer": "x", "answer": "y"}',
+        '{"id": 2, "meta": [{"a": 1, "b": {"a": 2}}]}',
+        '{"m": {"a": 1, "a": 1}}',
+    ]
+    found = rows(tmp_path, "a.jsonl", "\n".join(lines))
+    assert [(raw.row, raw.error, raw.text) for raw in found if raw.record is None] == [
+        (1, "line 1: an object has the key 'answer' twice; keep one of them", lines[0]),
+        (3, "line 3: an object has the key 'a' twice; keep one of them", lines[2]),
+    ]
+
+
 @pytest.mark.parametrize("before", ["", "\n"])
 def test_columns_with_numbers_at_their_ends_are_as_the_file_has_them(tmp_path: Path, before: str) -> None:
     assert records(tmp_path, "a.csv", f"{before}id,answer,answer_1\n1,x,y\n2,x,y\n") == [
@@ -296,18 +309,22 @@ def partitioned(folder: Path) -> None:
         (folder / name).write_text(json.dumps(row) + "\n")
 
 
-PARTITIONED = [
-    Raw(1, {"release": "v 2", "lang": None, "id": "3"}),
-    Raw(2, {"release": "v1", "lang": "en", "id": "1"}),
-    Raw(3, {"release": "v1", "lang": "fr", "id": "2"}),
-]
-"""In the order of the names of the files; a column of a row goes before the folder's."""
+def in_order(folder: str) -> list[Raw]:
+    """The rows of `partitioned`, in the order of the names of the files; a column of a row goes before the folder's."""
+    return [
+        Raw(row, {"release": release, "lang": language, "id": id_}, file=f"{folder}/{name}.jsonl", file_row=1)
+        for row, release, language, id_, name in (
+            (1, "v 2", None, "3", "release=v%202/lang=__HIVE_DEFAULT_PARTITION__/0"),
+            (2, "v1", "en", "1", "release=v1/lang=en/0"),
+            (3, "v1", "fr", "2", "release=v1/lang=en/1"),
+        )
+    ]
 
 
 @pytest.mark.parametrize("pattern", ["", "/", "/**/*.jsonl", "/release=*/lang=*/?.jsonl"])
 def test_a_folder_or_pattern_is_all_its_files(tmp_path: Path, pattern: str) -> None:
     partitioned(tmp_path / "answers")
-    assert list(read(f"{tmp_path}/answers{pattern}", tmp_path / "work")) == PARTITIONED
+    assert list(read(f"{tmp_path}/answers{pattern}", tmp_path / "work")) == in_order(f"{tmp_path}/answers")
 
 
 @pytest.mark.parametrize("pattern", ["/", "/**/*.jsonl", "/release=*/lang=*/?.jsonl"])
@@ -319,7 +336,7 @@ def test_files_of_a_bucket(tmp_path: Path, s3: str, pattern: str) -> None:
             with store.whole(file.relative_to(tmp_path).as_posix()) as copy:
                 copy.write_bytes(file.read_bytes())
     contents = Contents()
-    assert list(read(f"{s3}/answers{pattern}", tmp_path / "work", contents)) == PARTITIONED
+    assert list(read(f"{s3}/answers{pattern}", tmp_path / "work", contents)) == in_order(f"{s3}/answers")
     assert contents.about()["files"] == 3
     [one] = read(f"{s3}/answers/release=v1/lang=en/0.jsonl", tmp_path / "work")
     assert one == Raw(1, {"id": "1"})
