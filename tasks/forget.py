@@ -109,7 +109,7 @@ def forget_older(home: Home, days: int, *, reason: str = "") -> Removed:
     """Remove reports older than a number of days, but for the newest of every release, and what only they needed.
 
     Answers, measurements and replies of models that no report is left about go with them, and so do the rows of runs of
-    that age that made no report.
+    that age that made no report, and the copies of the tables that migrations left, which hold them too.
 
     Raises:
         UserError: a run is at work.
@@ -128,6 +128,7 @@ def forget_older(home: Home, days: int, *, reason: str = "") -> Removed:
         for statement in _SQL["of_runs"].split(";\n"):
             warehouse.execute(statement, {"runs": runs})
         files = [name for name in (_page_of(home, report_id) for report_id in reports) if home.store.exists(name)]
+        files += _old_tables(home) if reports or runs else []
         calls = _remove(home, requests, [], files)
     return _record(home, "age", reason, before, calls, len(files), [])
 
@@ -220,9 +221,13 @@ def _files_of(home: Home, dataset: str, release: str) -> list[str]:
     names += [file.name for file in home.store.files("parts")]
     for folder in home.scratch.iterdir() if home.scratch.is_dir() else ():
         shutil.rmtree(folder, ignore_errors=True)
-    if isinstance(home.place, Path):
-        names += [file.name for file in home.place.glob("answerkey.version-*.duckdb*")]
-    return names
+    return names + _old_tables(home)
+
+
+def _old_tables(home: Home) -> list[str]:
+    """The copies that migrations left of the tables as they were."""
+    place = home.place
+    return [file.name for file in place.glob("answerkey.version-*.duckdb*")] if isinstance(place, Path) else []
 
 
 def _remove(home: Home, requests: Sequence[str], texts: Sequence[str], files: Sequence[str]) -> int:

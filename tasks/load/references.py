@@ -41,9 +41,9 @@ class ReferenceTable:
             self.sliced.update(path for path, text in reference.slices if text is not None)
             return reference
         if self.get(reference.sample_id) != reference:
+            place, row = (source, raw.row) if raw.file is None else (raw.file, raw.file_row)
             raise UserError(
-                f"{source}: id {reference.sample_id!r} comes again in row {raw.row} with other content; "
-                "keep one row per id"
+                f"{place}: id {reference.sample_id!r} comes again in row {row} with other content; keep one row per id"
             )
         return None
 
