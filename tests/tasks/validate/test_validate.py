@@ -561,7 +561,7 @@ def test_rows_that_could_not_be_read_count(tmp_path: Path) -> None:
     found = run(tmp_path, rows({}, {"references": []}), rejects=refused)
     assert (found.validation.n_rows, found.validation.n_accepted) == (7, 1)
     assert [line["row"] for line in found.quarantine] == [2, 5, 9, 11, None, 2]
-    assert found.quarantine[0] == refused[0] | {"sample_id": None, "release": None}
+    assert found.quarantine[0] == refused[0] | dict.fromkeys(("file", "sample_id", "release"))
     check = found.check("unreadable")
     assert (check.severity, check.success, check.n_checked, check.n_failed) == ("critical", False, 7, 4)
     assert check.message == "4 rows could not be read (rows 2, 5, 9, ...): line 2 is not JSON"
