@@ -1,12 +1,15 @@
 """The forms offer what the library has, and pass it on unchanged."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, get_args
 
 import pytest
 from pydantic import create_model
 
+from answerkey.flows.evaluate_release import evaluate_release
 from answerkey.flows.parameters import METRIC_OPTIONS, Data, Form, Limits, Scoring, metric_options
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
@@ -15,9 +18,20 @@ from answerkey.metrics_core.metrics.continuous_eval import PROFILES
 from answerkey.metrics_core.registry import ASKED, METRICS, create
 from answerkey.metrics_core.sample import Sample
 from answerkey.metrics_core.validation import InvalidValue
-from answerkey.tasks.load.load import Source
+from answerkey.tasks.load.load import Source, load
 from answerkey.tasks.validate.contract import Contract
+from answerkey.tasks.validate.data_docs import build_data_docs
+from answerkey.tasks.validate.validate import validate
+from answerkey.tasks.warehouse.home import Home
 
+SUITE = """
+expectations:
+  - type: expect_column_values_to_not_match_regex
+    kwargs: {column: answer, regex: sorry}
+    description: No answer says sorry
+    meta: {name: no_apology}
+"""
+"""As it is typed into the form."""
 FOUR = ["answer_correctness", "semantic_similarity", "meaning_match", "ground_truth_similarity"]
 
 
@@ -35,6 +49,23 @@ def test_four_metrics_are_the_default() -> None:
     assert Scoring().asks_judges
     assert not Scoring(metrics=["contains"]).asks_judges
     assert Scoring(metrics=["contains", "meaning_match"]).asks_judges
+
+
+def test_a_suite_typed_into_the_form_is_checked_and_documented(tmp_path: Path) -> None:
+    rows = [{"id": str(n), "answer": "sorry" if n == 2 else "Paris", "reference": "Paris"} for n in range(9)]
+    (tmp_path / "a.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    sent = {"data": {"answers": f"{tmp_path}/a.jsonl"}, "limits": {"expectations": SUITE}}
+    form = evaluate_release.validate_parameters(sent)
+    contract = form["limits"].contract()
+    loaded = load(form["data"].source(), tmp_path / "work")
+    checked = validate(loaded.staged, loaded.rejects, str(tmp_path / "valid"), contract)
+    assert (checked.n_accepted, checked.expectations) == (8, SUITE)
+    [said] = [check.message for check in checked.checks if check.rule == "no_apology"]
+    assert said == "1 row in breach of `no_apology`: No answer says sorry (row 3)"
+    home = Home(tmp_path / "home")
+    build_data_docs(home, "run", "a", contract, checked)
+    [page] = (home.local / "pages/_data-docs/validations/expectations").rglob("*.html")
+    assert "No answer says sorry" in page.read_text()
 
 
 def test_untouched_forms_are_the_library_s_defaults() -> None:
