@@ -73,6 +73,10 @@ cli-reference: $(RUNTIME) ## write docs/cli.md from the commands, and docs/schem
 	@$(BIN)/python docs/make_cli.py
 	@$(BIN)/python docs/make_schema.py
 
+.PHONY: docs
+docs: $(DEV) ## write the documentation as a site to build/site; a link that leads nowhere is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build -q
+
 .PHONY: setup
 setup: $(DEV) ## install everything into .venv (the other targets do it by themselves)
 	@echo "$(VENV) is ready"
@@ -95,5 +99,5 @@ $(RUNTIME): pyproject.toml constraints.txt
 
 $(DEV): $(RUNTIME)
 	@echo "installing the tools for tests and lint into $(VENV) (once)"
-	@$(PIP_INSTALL) -e '.[cluster,dev,sentence-transformers]'
+	@$(PIP_INSTALL) -e '.[cluster,dev,docs,sentence-transformers]'
 	@touch $@

@@ -66,7 +66,10 @@ def metric(
         function: the function, where the decorator is used without arguments.
         name: as users write it; by default the name of the function.
         fields: the fields, or their names if all are from 0 to 1; by default one called `score`.
-        summary, version, kind, needs: as for `Metric`.
+        summary: as for `Metric`, and so are the next three.
+        version: part of the signature.
+        kind: how it is scored.
+        needs: the parts of a sample that it reads.
 
     Raises:
         TypeError: the function does not take an answer and references.

@@ -98,7 +98,8 @@ def option(
 
     Args:
         default: without one, the option must be given.
-        title, description: for the form, the help and the documentation.
+        title: for the form, the help and the documentation.
+        description: as `title`.
         signed: whether the option changes numbers and so belongs in the signature.
         limits: pydantic's `ge`, `gt`, `le`, `lt`, `min_length`, `max_length` and `pattern`.
     """

@@ -72,6 +72,15 @@ _ToHtml = Annotated[
     Path | None,
     Parameter("--html", group=OUTPUT, metavar="FILE", help="Write a page about both reports, with the verdict on top."),
 ]
+_ToMarkdown = Annotated[
+    str | None,
+    Parameter(
+        "--markdown",
+        group=OUTPUT,
+        metavar="FILE",
+        help="Write the verdict, what it rests on and both reports as Markdown to this file: the summary of a CI job.",
+    ),
+]
 _SelfTest = Annotated[
     bool,
     Parameter(
@@ -96,6 +105,7 @@ def gate(  # noqa: PLR0913
     to_json: _ToJson = None,
     junit: _ToJunit = None,
     html: _ToHtml = None,
+    markdown: _ToMarkdown = None,
     self_test: _SelfTest = False,
     seed: Annotated[int, Parameter("--seed", group=OUTPUT, metavar="N", help="Seed of the self-test.")] = 0,
     home: HomeOption = HOME,
@@ -109,7 +119,7 @@ def gate(  # noqa: PLR0913
     from answerkey.tasks.gate.verdicts import junit as as_junit
 
     if self_test:
-        for option, file in (("--junit", junit), ("--html", html)):
+        for option, file in (("--junit", junit), ("--html", html), ("--markdown", markdown)):
             if file:
                 raise UserError(f"{option}: a self-test has no verdict to write; leave one of the two out")
         tested = gate_self_test(home, old, new, rules, dataset, seed=seed)
@@ -119,21 +129,27 @@ def gate(  # noqa: PLR0913
     gated = decide(home, old, new, rules, dataset)
     if junit:
         _write(junit, as_junit(gated))
-    if html:
-        _write_page(home, gated, html)
+    if html or markdown:
+        _write_pages(home, gated, html, markdown)
     if not _written_as_json(to_json, gated.as_dict()):
         print_verdict(gated)
     return EXIT_CODES[gated.verdict.outcome]
 
 
-def _write_page(home: Home, gated: ReleaseVerdict, file: Path) -> None:
+def _write_pages(home: Home, gated: ReleaseVerdict, html: Path | None, markdown: str | None) -> None:
     """About both reports; where there is no baseline, about the new one alone."""
     from answerkey.tasks.compare.compare import compare, primary_field
+    from answerkey.tasks.publish.page.build import build_page
+    from answerkey.tasks.publish.page.markdown import as_markdown
     from answerkey.tasks.reports.report import is_known
 
     ids = [one for one in (gated.old, gated.new) if is_known(home, one)]
     pairs = [compare(home, *ids, primary=primary_field(home, ids, gated.primary))] if len(ids) > 1 else []
-    write_page(home, ids, file, pairs, [gated])
+    if html:
+        write_page(home, ids, html, pairs, [gated])
+    if markdown:
+        page = build_page(home, ids, comparisons=pairs, gates=[gated], most_samples=0)
+        _write(markdown, as_markdown(page))
 
 
 def _policy(policy: str, primary: str | None, margin: float | None, looks: Looks | None, rules: list[str]) -> Policy:

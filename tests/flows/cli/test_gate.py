@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 from answerkey.tasks.load.load import Source
+from answerkey.tasks.publish.text import literal
 from tests.tasks.comparing_help import LENIENT, answer, release
 from tests.tasks.gating_help import Made, warehouse
 from tests.tasks.staging_help import Row, jsonl, query, run
@@ -154,13 +155,17 @@ def test_changed_references_are_another_data_set(bare_cli: Cli, cheats: Path) ->
 def test_the_exit_code_is_the_verdict(
     bare_cli: Cli, home: Path, tmp_path: Path, new: str, margin: float, code: int, outcome: str
 ) -> None:
-    xml = tmp_path / "gate.xml"
+    xml, summary = tmp_path / "gate.xml", tmp_path / "summary.md"
     result = bare_cli(
-        "gate", "old", new, "--primary", FIELD, "--margin", margin, "--home", home, "--json", "-", "--junit", xml
-    )
+        "gate", "old", new, "--primary", FIELD, "--margin", margin, "--home", home, "--json", "-", "--junit", xml,
+        "--markdown", summary,
+    )  # fmt: skip
     assert result.returncode == code, result.stderr
     content = json.loads(result.stdout)
     assert (content["outcome"], content["exit_code"], content["old"]) == (outcome, code, "faq/old/v1")
+    lines = summary.read_text().splitlines()
+    assert (lines[0], lines[lines.index(f"## {outcome}") + 2]) == ("# faq", f"**{literal(content['sentence'])}**")
+    assert f"| {literal(content['rules'][0]['rule'])} | {content['rules'][0]['outcome']} |" in summary.read_text()
     [suite] = ElementTree.parse(xml).getroot()
     assert [case.get("name") for case in suite.findall("testcase")] == content["policy"]
     assert int(suite.get("failures", "")) + int(suite.get("errors", "")) == sum(
@@ -240,6 +245,7 @@ def test_the_self_test_prints_rates_with_their_errors(bare_cli: Cli, home: Path)
             "options: rule 'coverage >= 0': this demands no number at all; write a share above 0",
         ),
         (["--primary", FIELD, "--margin", "0.02", "--junit", "no/such/folder"], "no/such/folder: cannot be written"),
+        (["--primary", FIELD, "--margin", "0.02", "--markdown", "no/such/file"], "no/such/file: cannot be written"),
     ],
 )
 def test_bad_input_is_one_line_and_2(bare_cli: Cli, home: Path, arguments: list[str], line: str) -> None:
@@ -296,8 +302,15 @@ def test_the_verdict_stands_on_top_of_a_page(bare_cli: Cli, tmp_path: Path) -> N
         release(home, name, [answer(i, "yes" if i < right else "no") for i in range(60)])
     policy.write_text("primary: exact_match.match\nmargin: 0.05\n")
     options = ("--policy", policy, "--home", home)
-    result = bare_cli("gate", "old", "new", *options, "--html", tmp_path / "gate.html")
+    summary = tmp_path / "summary.md"
+    result = bare_cli("gate", "old", "new", *options, "--html", tmp_path / "gate.html", "--markdown", summary)
     assert result.returncode == 1, result.stderr
+    lines = summary.read_text(encoding="utf-8").splitlines()
+    assert lines[0] == "# d"
+    assert lines[lines.index("## FAIL") + 2].startswith(
+        "new must not ship in place of old: exact\\_match.match went from 0.833 to 0.333"
+    )
+    assert any(line.startswith("| exact\\_match.match \\>= -0.05 | FAIL | -0.500 [") for line in lines)
     page = (tmp_path / "gate.html").read_text(encoding="utf-8")
     assert "<title>d: FAIL, new</title>" in page
     assert "new must not ship in place of old: exact_match.match went from 0.833 to 0.333" in page
@@ -315,6 +328,7 @@ def test_the_verdict_stands_on_top_of_a_page(bare_cli: Cli, tmp_path: Path) -> N
     assert "<title>d: INCOMPLETE, new</title>" in (tmp_path / "none.html").read_text(encoding="utf-8")
     for arguments, line in (
         (("gate", "old", "new", *options, "--html", "x", "--self-test"), "--html: a self-test has no verdict to write"),
+        (("gate", "old", "new", *options, "--markdown", "no/x"), "no/x: cannot be written: No such file or directory"),
         (("report", "old", "--baseline", "old", *options), "--baseline old: this is d/old/v1 itself; name a report"),
         (("report", "new", "--policy", policy, "--home", home), "--policy: a gate needs a release to compare with"),
     ):

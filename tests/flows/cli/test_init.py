@@ -12,8 +12,8 @@ from tests.conftest import ROOT
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 FILES = [
-    "README.md", "answers.jsonl", "gate.yaml", "judges/directness.yaml", "own_metrics.py", "questions.jsonl",
-    "rules/faq.yaml", "traces.jsonl",
+    "README.md", "answers.jsonl", "gate.yaml", "judges/directness.yaml", "museum.csv", "own_metrics.py",
+    "questions.jsonl", "rules/faq.yaml", "traces.jsonl",
 ]  # fmt: skip
 
 
