@@ -1,16 +1,29 @@
-"""The flow that compares a metric or judge with human labels."""
+"""The flow that compares a metric or judge with human labels, or has a rubric learn from them."""
 
 from __future__ import annotations
 
-from prefect import flow
+from dataclasses import asdict
+from typing import TYPE_CHECKING
 
+from prefect import flow
+from prefect.artifacts import create_markdown_artifact, create_table_artifact
+
+from answerkey.flows.parameters import Judging, preflight
+from answerkey.flows.runs import log, started
+from answerkey.metrics_core.llm.cost import Cost
 from answerkey.tasks import steps
 from answerkey.tasks.gate.calibrate import Calibration
+from answerkey.tasks.gate.learn import Learning
 from answerkey.tasks.publish.artifacts import artifact_key
+from answerkey.tasks.publish.text import dollars, literal, price, what_it_learned
 from answerkey.tasks.warehouse.home import Home
+
+if TYPE_CHECKING:
+    from answerkey.metrics_core.judges.learning import Learned
 
 _NEWEST: list[str] = []
 _USUAL: list[str] = []
+_JUDGING = Judging()
 
 
 @flow(
@@ -18,15 +31,20 @@ _USUAL: list[str] = []
     description="How well does a metric or a judge agree with human labels?",
     flow_run_name="calibrate {metric}",
 )
-def calibrate_judge(
+def calibrate_judge(  # noqa: PLR0913
     metric: str,
     reports: list[str] = _NEWEST,
     labels: str = "",
     columns: list[str] = _USUAL,
     home: str = ".answerkey",
     seed: int = 0,
-) -> str:
-    """Calibrate METRIC.FIELD, keep the result in the warehouse, and show it.
+    *,
+    learn: int = 0,
+    rubric: str = "",
+    out: str = "",
+    judging: Judging = _JUDGING,
+) -> str | list[Cost]:
+    """Calibrate METRIC.FIELD, keep the result in the warehouse, and show it; or learn examples for a rubric.
 
     Args:
         metric: METRIC.FIELD, for instance meaning_match.match.
@@ -36,19 +54,51 @@ def calibrate_judge(
             annotator. Common names are recognised without it.
         home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
         seed: Of the bootstrap.
+        learn: Choose so many examples for the rubric below from these labels, and show what they change. 0: compare
+            the scores of the reports with the labels, and ask no judge.
+        rubric: The file of the rubric that learns.
+        out: Where the rubric is written, on the machine that runs this. Empty: it is only shown.
+        judging: Which judge learns, where the key is, and what it may cost.
 
     Returns:
-        The signature that the calibration is bound to.
+        The signature that the calibration is bound to; the text of the rubric that has learned; or, in a dry run, what
+        that would cost at most.
     """
-    found = steps.calibrate(Home.parse(home), metric, reports=reports, labels=labels, mapping=columns, seed=seed)
-    steps.store_calibration(Home.parse(home), found)
+    if learn:
+        asked = Learning(metric, rubric, learn, reports, labels, columns, seed, out, judging.key_from)
+        return _learn(home, asked, judging)
+    place = Home.parse(home)
+    found = steps.calibrate(place, metric, reports=reports, labels=labels, mapping=columns, seed=seed)
+    steps.store_calibration(place, found)
     _show(found)
     return found.signature
 
 
-def _show(found: Calibration) -> None:
-    from prefect.artifacts import create_table_artifact
+def _learn(home: str, asked: Learning, judging: Judging) -> str | list[Cost]:
+    with started(home) as run:
+        asked.check()
+        options = judging.options()
+        preflight(options, judging.key_from)
+        if not judging.dry_run:
+            learned = steps.learn(run.home, asked, options, run.id)
+            _show_learned(asked, learned)
+            return learned.rubric.text
+        cost = steps.estimate_learning(run.home, asked, options)
+        log.info(f"dry run: {cost.calls:,} calls at most, {price(cost.cost_usd)}; no judge was asked")
+        rows = [{**asdict(cost), "cost_usd": dollars(cost.cost_usd)}]
+        create_table_artifact(
+            rows, key=f"dry-run-{artifact_key(asked.name)}", description="What would be asked at most"
+        )
+        return [cost]
 
+
+def _show_learned(asked: Learning, learned: Learned) -> None:
+    text = f"{literal(what_it_learned(learned))}\n\n```yaml\n{learned.rubric.text}```\n"
+    create_markdown_artifact(text, key=f"learned-{artifact_key(asked.name)}", description=learned.rubric.name)
+    log.info(what_it_learned(learned))
+
+
+def _show(found: Calibration) -> None:
     from answerkey.tasks.gate.calibrate import columns_of
 
     rows = [

@@ -17,6 +17,7 @@ from answerkey.metrics_core.llm.loop import Stopped
 from answerkey.tasks.compare import compare as comparing
 from answerkey.tasks.gate import calibrate as calibrating
 from answerkey.tasks.gate import gate as gating
+from answerkey.tasks.gate import learn as learning
 from answerkey.tasks.load import load as loading
 from answerkey.tasks.load import shard as source_shards
 from answerkey.tasks.publish import artifacts, events
@@ -94,6 +95,8 @@ register = _step("register", generating.register_generated)
 
 calibrate = _step("calibrate", calibrating.calibrate, "calibrate {name}")
 store_calibration = _step("keep calibration", calibrating.store_calibration)
+estimate_learning = _step("estimate costs", learning.estimate_learning)
+learn = _step("learn examples", learning.learn, "learn {asked.most} examples for {asked.rubric}", **RETRIED)
 
 prepare_traces = _step("prepare", traces.prepare, "prepare {rule.name}")
 preview_traces = _step("preview", traces.preview, "preview {prepared.rule.name}")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import uuid
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -15,6 +13,9 @@ from answerkey.flows.parameters import Judging
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.home import Home
 
+if TYPE_CHECKING:
+    from answerkey.tasks.gate.learn import Learning
+
 
 @command
 def calibrate(  # noqa: PLR0913
@@ -22,7 +23,7 @@ def calibrate(  # noqa: PLR0913
         str, Parameter(metavar="METRIC.FIELD", help="What to calibrate, for instance meaning_match.match.")
     ],
     /,
-    judging: Annotated[Judging, Flags("Judge (with --learn)", JUDGING.names, omit=("dry_run",), prefix="judge")],
+    judging: Annotated[Judging, Flags("Judge (with --learn)", JUDGING.names, prefix="judge")],
     *,
     report: Annotated[
         list[str] | None,
@@ -62,12 +63,16 @@ def calibrate(  # noqa: PLR0913
     if mapping and not labels:
         raise UserError("--map names columns of a labels file; give --labels FILE as well")
     if learn:
-        of = {"reports": report or [], "labels": labels, "mapping": mapping or [], "seed": seed}
-        return _learn(name, rubric, learn, judging, home, out, as_json=as_json, **of)
+        from answerkey.tasks.gate.learn import Learning
+
+        asked = Learning(name, rubric, learn, report or [], labels, mapping or [], seed, out, judging.key_from)
+        return _learn(home, asked, judging, as_json=as_json)
     if rubric or out:
         raise UserError("--rubric and --out go with --learn N: how many examples to choose")
-    if judging.judges or judging.cascade:
-        raise UserError("--judge goes with --learn: without it, scores of reports are compared, and no judge is asked")
+    if judging.judges or judging.cascade or judging.dry_run:
+        raise UserError(
+            "--judge and --dry-run go with --learn: without it, scores of reports are compared, and no judge is asked"
+        )
     return _calibrate(home, name, report or [], labels, mapping or [], seed, as_json=as_json)
 
 
@@ -90,28 +95,17 @@ def _calibrate(
     return 0
 
 
-def _learn(
-    name: str, rubric: str, most: int, judging: Judging, home: Home, out: str, *, as_json: bool, **labels: Any
-) -> int:
+def _learn(home: Home, asked: Learning, judging: Judging, *, as_json: bool) -> int:
     from answerkey.flows.cli.comparison_tables import print_learned
-    from answerkey.metrics_core.judges.rubric import MOST_EXAMPLES
-    from answerkey.metrics_core.llm.access import Access
-    from answerkey.tasks.gate.learn import learn
-    from answerkey.tasks.score.keys import key
+    from answerkey.flows.cli.tables import print_estimates
+    from answerkey.flows.parameters import preflight
+    from answerkey.tasks.gate.learn import estimate_learning, learn
 
-    if not rubric or not 1 <= most <= MOST_EXAMPLES:
-        raise UserError(
-            f"--learn N: how many examples to choose, 1 to {MOST_EXAMPLES}, for the rubric that --rubric names"
-        )
-    if out and not os.access(Path(out).absolute().parent, os.W_OK):
-        raise UserError(f"{out}: cannot be written: its folder is missing or read-only")
+    asked.check()
     options = judging.options()
-    access = Access(None if options.offline else key(judging.key_from), ledger=home.ledger, run=uuid.uuid4().hex)
-    learned = learn(home, name, rubric, most, options, access, **labels)
-    if out:
-        try:
-            Path(out).write_text(learned.rubric.text, encoding="utf-8")
-        except OSError as error:
-            raise UserError(f"{out}: cannot be written: {error.strerror or error}") from error
-    print_learned(learned, out, as_json=as_json)
+    preflight(options, judging.key_from)
+    if judging.dry_run:
+        print_estimates([estimate_learning(home, asked, options)], as_json=as_json, at_most=True)
+    else:
+        print_learned(learn(home, asked, options, uuid.uuid4().hex), asked.out, as_json=as_json)
     return 0

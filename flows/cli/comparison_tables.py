@@ -32,6 +32,7 @@ from answerkey.tasks.publish.text import (
     signed,
     table,
     undetectable,
+    what_it_learned,
 )
 from answerkey.tasks.reports.report import Moment
 from answerkey.tasks.traces.score import Preview
@@ -486,11 +487,5 @@ def print_learned(learned: Learned, out: str, *, as_json: bool) -> None:
         about["rubric"] = rubric.text
         print(json.dumps(about, indent=2, ensure_ascii=False, allow_nan=False))
         return
-    within = "" if low is None or high is None else f" (95 % interval {low:+.3f} to {high:+.3f})"
-    shown = "" if low is not None and low > 0 else ". That is no gain that these labels show"
-    print(
-        f"{rubric.name}: {learned.n:,} labelled answers; the judge got {learned.corrected:,} of them wrong. On answers "
-        f"that were not used to choose examples, it agrees with people on {gain.old:.1%} without the new examples and "
-        f"on {gain.new:.1%} with them: {gain.difference:+.3f}{within}{shown}."
-    )
+    print(what_it_learned(learned))
     print(f"The rubric is in {out}." if out else f"\n{rubric.text}")

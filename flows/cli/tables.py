@@ -249,8 +249,10 @@ def print_metrics(catalogue: Sequence[tuple[str, Metric]]) -> None:
     show(*grid("", head, rows, left=head, wrapped={"what it is": 24, "fields": 24, "needs": 11}))
 
 
-def print_estimates(estimates: Sequence[Cost], *, as_json: bool, models: str = "the judges") -> None:
-    """A dry run: one line per metric, and the total."""
+def print_estimates(
+    estimates: Sequence[Cost], *, as_json: bool, models: str = "the judges", at_most: bool = False
+) -> None:
+    """A dry run: one line per metric, and the total; `at_most`: how many calls depends on replies."""
     if as_json:
         print(json.dumps([asdict(estimate) for estimate in estimates], indent=2))
         return
@@ -268,7 +270,8 @@ def print_estimates(estimates: Sequence[Cost], *, as_json: bool, models: str = "
     rows.append(("total", "", f"{calls:,}", f"{known:,}", tokens, dollars(total_usd(estimates))))
     decided = [f"{one.metric}: the offline judge decides {one.offline:,}" for one in estimates if one.offline]
     decided += [f"{one.metric}: {one.probes:,} of the calls test the judges" for one in estimates if one.probes]
-    page = grid(f"dry run: what {models} would be asked", head, rows, groups=[*("metric" for _ in estimates), "total"])
+    title = f"dry run: what {models} would be asked{' at most' if at_most else ''}"
+    page = grid(title, head, rows, groups=[*("metric" for _ in estimates), "total"])
     show(*page, *decided, "no model was asked; reply tokens are estimated, and failed calls come on top")
 
 

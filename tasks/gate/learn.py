@@ -2,52 +2,131 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.judges.estimate import estimate_cost
 from answerkey.metrics_core.judges.learning import LabelledSample, Learned
 from answerkey.metrics_core.judges.learning import learn as choose
 from answerkey.metrics_core.judges.options import JudgeOptions
-from answerkey.metrics_core.judges.rubric import Rubric, fits, read_rubric
-from answerkey.metrics_core.judges.rubric_metric import metric_of
+from answerkey.metrics_core.judges.rubric import MOST_EXAMPLES, Rubric, fits, read_rubric
+from answerkey.metrics_core.judges.rubric_metric import RubricMetric, metric_of
 from answerkey.metrics_core.llm.access import Access
+from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.sample import Sample
 from answerkey.tasks.gate.calibrate import labelled_scores
 from answerkey.tasks.gate.labels import read_labels
+from answerkey.tasks.score.keys import key
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
 _SQL = statements(__name__)
 
 
-def learn(  # noqa: PLR0913
-    home: Home,
-    name: str,
-    rubric: str,
-    most: int,
-    judge: JudgeOptions,
-    access: Access,
-    *,
-    reports: Sequence[str] = (),
-    labels: str = "",
-    mapping: Sequence[str] = (),
-    seed: int = 0,
-) -> Learned:
-    """Choose `most` examples for a rubric from the labelled answers of reports; see `learning.learn`.
+@dataclass(frozen=True, slots=True)
+class Learning:
+    """What to learn, and from which labels.
 
-    Args:
+    Attributes:
         name: METRIC.FIELD of the reports, as for `calibrate`, whose labelled answers are meant.
         rubric: its path, or the name of one of this package; its scale must have two verdicts, worth 0 and 1.
+        most: how many examples to choose.
+        reports, labels, mapping, seed: as for `calibrate`.
+        out: where the rubric is written; empty: nowhere.
+        key_from: where the key of the judge is.
+    """
+
+    name: str
+    rubric: str
+    most: int
+    reports: Sequence[str] = ()
+    labels: str = ""
+    mapping: Sequence[str] = ()
+    seed: int = 0
+    out: str = ""
+    key_from: str = ""
+
+    def check(self) -> None:
+        """Find out what can be known before anything is read.
+
+        Raises:
+            UserError: no rubric is named, too many examples or none are asked for, or `out` cannot be written.
+        """
+        if not self.rubric or not 1 <= self.most <= MOST_EXAMPLES:
+            raise UserError(
+                f"--learn N: how many examples to choose, 1 to {MOST_EXAMPLES}, for the rubric that --rubric names"
+            )
+        if self.out and not os.access(Path(self.out).absolute().parent, os.W_OK):
+            raise UserError(f"{self.out}: cannot be written: its folder is missing or read-only")
+
+
+def learn(home: Home, asked: Learning, judge: JudgeOptions, run: str) -> Learned:
+    """Choose examples for a rubric from the labelled answers of reports, and write it; see `learning.learn`.
+
+    Args:
+        run: what the calls are counted for.
 
     Raises:
-        UserError: the rubric cannot be used, no judge is named, or too few answers have a label.
+        UserError: the rubric cannot be used or written, no judge is named, or too few answers have a label.
     """
-    given = read_rubric(rubric)
+    given, rows = _labelled(home, asked, judge)
+    access = Access(key(asked.key_from), ledger=home.ledger, run=run)
+
+    def verdicts(tried: Rubric, samples: Sequence[Sample]) -> list[str | None]:
+        return [one.details.get("verdict") for one in _metric(tried, judge, access).measure(samples)]
+
+    learned = choose(given, rows, verdicts, asked.most, seed=asked.seed)
+    learned = replace(learned, rubric=replace(learned.rubric, version=given.version + (learned.rubric != given)))
+    if asked.out:
+        try:
+            Path(asked.out).write_text(learned.rubric.text, encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"{asked.out}: cannot be written: {error.strerror or error}") from error
+    return learned
+
+
+def estimate_learning(home: Home, asked: Learning, judge: JudgeOptions) -> Cost:
+    """What `learn` will ask and cost at most. No call is made.
+
+    Which examples are tried depends on verdicts. This is for a judge that is wrong about every answer until it is shown
+    examples: then as many answers as possible are judged again.
+
+    Raises:
+        UserError: as `learn`.
+    """
+    given, rows = _labelled(home, asked, judge)
+    right = {id(row.sample): row.verdict for row in rows}
+    passes: list[Cost] = []
+    access = Access(ledger=home.ledger)
+
+    def verdicts(tried: Rubric, samples: Sequence[Sample]) -> list[str | None]:
+        passes.append(estimate_cost(_metric(tried, judge, access), samples))
+        return ["" if tried is given else right[id(sample)] for sample in samples]
+
+    choose(given, rows, verdicts, asked.most, seed=asked.seed)
+    calls, known, tokens_in, tokens_out = (
+        sum(getattr(one, name) for one in passes) for name in ("calls", "in_ledger", "tokens_in", "tokens_out")
+    )
+    return Cost(given.name, len(rows), calls, known, tokens_in, tokens_out, total_usd(passes))
+
+
+def _metric(rubric: Rubric, judge: JudgeOptions, access: Access) -> RubricMetric:
+    """Probes are made from examples, and which these are is the question here."""
+    return metric_of(rubric)(judge=judge.model_copy(update={"probes": "never"}), access=access)
+
+
+def _labelled(home: Home, asked: Learning, judge: JudgeOptions) -> tuple[Rubric, list[LabelledSample]]:
+    """The rubric, and the labelled answers that it can judge."""
+    asked.check()
+    given = read_rubric(asked.rubric)
     right, wrong = _ends(given)
-    metric_of(given)(judge=judge).check()
-    rows = read_labels(labels, mapping)[0] if labels else []
-    found, _, scores = labelled_scores(home, name, reports, labels, rows)
+    metric = metric_of(given)(judge=judge)
+    metric.check()
+    rows = read_labels(asked.labels, asked.mapping)[0] if asked.labels else []
+    found, _, scores = labelled_scores(home, asked.name, asked.reports, asked.labels, rows)
     known = {(row.release, row.sample_id, row.repeat): row for row in scores if row.correct is not None}
     with home.warehouse.reading() as warehouse:
         texts = warehouse.execute(_SQL["texts"], {"reports": [report.report_id for report in found]}).fetchall()
@@ -55,16 +134,9 @@ def learn(  # noqa: PLR0913
     for release, sample_id, repeat, question, answer, references, context in texts:
         if (row := known.get((release, sample_id, repeat))) is not None:
             sample = Sample(sample_id, answer, references or (), question, context=context or ())
-            if fits(given, sample) and metric_of(given)(judge=judge).without_judge(sample) is None:
+            if fits(given, sample) and metric.without_judge(sample) is None:
                 labelled.append(LabelledSample(sample, right if row.correct else wrong, row.cluster))
-    unprobed = judge.model_copy(update={"probes": "never"})
-
-    def verdicts(tried: Rubric, samples: Sequence[Sample]) -> list[str | None]:
-        measured = metric_of(tried)(judge=unprobed, access=access).measure(samples)
-        return [one.details.get("verdict") for one in measured]
-
-    learned = choose(given, labelled, verdicts, most, seed=seed)
-    return replace(learned, rubric=replace(learned.rubric, version=given.version + (learned.rubric != given)))
+    return given, labelled
 
 
 def _ends(rubric: Rubric) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from answerkey.metrics_core.statistics.intervals import LEVEL
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.gate.gate import Verdict
+    from answerkey.metrics_core.judges.learning import Learned
     from answerkey.metrics_core.llm.access import CallLimits
     from answerkey.tasks.reports.report import Report
 
@@ -278,6 +279,18 @@ def bleu_note(report: Report) -> str | None:
 def literal(text: str) -> str:
     """Text from data, as markdown shows it literally."""
     return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", text.replace("\n", " "))
+
+
+def what_it_learned(learned: Learned) -> str:
+    """What examples from labels change in how far a judge agrees with people."""
+    gain, interval = learned.gain, learned.gain.interval
+    within = f" (95 % interval {interval.low:+.3f} to {interval.high:+.3f})" if interval else ""
+    shown = "" if interval and interval.low > 0 else ". That is no gain that these labels show"
+    return (
+        f"{learned.rubric.name}: {learned.n:,} labelled answers; the judge got {learned.corrected:,} of them wrong. On "
+        f"answers that were not used to choose examples, it agrees with people on {gain.old:.1%} without the new "
+        f"examples and on {gain.new:.1%} with them: {gain.difference:+.3f}{within}{shown}."
+    )
 
 
 def price(cost: float | None) -> str:

@@ -1,7 +1,9 @@
 """Judges of a user's own on a real Prefect server: a rubric from its file to the gate, and a preference run."""
 
 import json
+import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +22,7 @@ examples:
   - {question: Q, answer: Gladly., verdict: yes}
 """
 N = 40
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def brain(body: Body) -> str:
@@ -136,22 +139,48 @@ def learning_brain(body: Body) -> str:
     return json.dumps({"reason": "So it reads.", "verdict": "no" if rude else "yes"})
 
 
-def test_a_rubric_learns_examples_from_labels(cli: Cli, bare_cli: Cli, tmp_path: Path) -> None:
+def test_a_rubric_learns_examples_from_labels(
+    cli: Cli, bare_cli: Cli, server: str, ask: Callable[[str, object], list[dict[str, object]]], tmp_path: Path
+) -> None:
     rubric, home, better = tmp_path / "manners.yaml", tmp_path / "home", tmp_path / "better.yaml"
     rubric.write_text(RUBRIC.partition("examples")[0])
-    with JudgeServer(learning_brain) as server:
-        judge = ("--judge", "openai/m", "--judge-base", server.url, "--home", home)
+    with JudgeServer(learning_brain) as mind:
+        judge = ("--judge", "openai/m", "--judge-base", mind.url, "--home", home)
         evaluated = cli("evaluate", answers(tmp_path), "--metrics", rubric, "--map", "label=label", *judge)
         assert evaluated.returncode == 0, evaluated.stderr
         asked = ("calibrate", "manners.polite", "--rubric", rubric, "--learn", "2", "--out", better)
+        paid = mind.n_requests
+        dry = bare_cli(*asked, "--dry-run", "--json", *judge)
+        assert dry.returncode == 0, dry.stderr
+        [most] = json.loads(dry.stdout)
+        assert (mind.n_requests, better.exists(), most["samples"]) == (paid, False, 2 * N)
         found = bare_cli(*asked, "--json", *judge)
         assert found.returncode == 0, found.stderr
-        told, paid = json.loads(found.stdout), server.n_requests
+        assert 0 < mind.n_requests - paid <= most["calls"] <= 11 * 2 * N
+        told, paid = json.loads(found.stdout), mind.n_requests
         assert (told["n"], told["corrected"], told["before"], told["after"]) == (2 * N, N // 2, 0.75, 1.0)
         assert told["gain_low"] > 0.1
         # Asked again, the ledger has it all.
         words = bare_cli(*asked, *judge)
-        assert server.n_requests == paid
+        given = {"learn": 2, "rubric": str(rubric), "home": str(home)}
+        code = (
+            "from answerkey.flows.calibrate_judge import calibrate_judge as f\n"
+            "from answerkey.flows.parameters import Judging\n"
+            f"given, form = {given}, dict(judges=['openai/m'], api_base={mind.url!r})\n"
+            "print(f('manners.polite', **given, judging=Judging(**form, dry_run=True))[0].calls)\n"
+            "print(f('manners.polite', **given, judging=Judging(**form)))"
+        )
+        environment = {**os.environ, "PREFECT_API_URL": server}
+        flow = subprocess.run(
+            [sys.executable, "-c", code], check=True, cwd=ROOT, env=environment, capture_output=True, text=True,
+            timeout=240,
+        )  # fmt: skip
+        assert mind.n_requests == paid
+    estimated, _, text = flow.stdout.partition("\n")
+    assert 0 < int(estimated) <= most["calls"]
+    assert text.strip() == better.read_text().strip()
+    shown = ask("artifacts/filter", {"artifacts": {"key": {"any_": ["learned-manners-polite"]}}})
+    assert any("on 100.0% with them" in str(one["data"]) for one in shown)
     assert "it agrees with people on 75.0% without the new examples and on 100.0% with them" in words.stdout
     assert "version: 2" in better.read_text()
     assert "fool" in better.read_text()
@@ -160,7 +189,7 @@ def test_a_rubric_learns_examples_from_labels(cli: Cli, bare_cli: Cli, tmp_path:
     for refused, message in (
         (("--learn", "51", "--rubric", rubric), "how many examples to choose, 1 to 50, for the rubric"),
         (("--learn", "2", "--rubric", rubric, "--out", tmp_path / "none" / "b.yaml"), "its folder is missing"),
-        (("--judge", "openai/m"), "--judge goes with --learn"),
+        (("--judge", "openai/m"), "--judge and --dry-run go with --learn"),
     ):
         found = bare_cli("calibrate", "manners.polite", *refused, "--home", home)
         assert (found.returncode, message in found.stderr) == (2, True), found.stderr
