@@ -1,9 +1,9 @@
 """Replies of the loopback server of `judge_rivals.py`: equal for equal prompts, in the format that is asked for.
 
 A prompt is recognised by its structure: by the title of the JSON schema that ragas writes into it, by the headings that
-DeepEval puts over its data, by the fields in answerkey's fence. Statements are sentences, and one counts as supported
-when at least half of its words are on the other side. Whether that judges well does not matter: what is compared is
-how a judge is asked.
+DeepEval puts over its data, by the marks of Inspect around it, by the fields in answerkey's fence. Statements are
+sentences, and one counts as supported when at least half of its words are on the other side. Whether that judges well
+does not matter: what is compared is how a judge is asked.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ _STEPS = [
     "Check that nothing in the actual output contradicts the expected output.",
     "Take points off for every fact of the expected output that is missing.",
 ]
+_GRADED = re.compile(r"\n\[Expert\]: (.*?)\n\*+\n\[Submission\]: (.*?)\n\*+\n\[END DATA\]\n", re.DOTALL)
 _TEST_CASE = re.compile(r"\nTest Case:\n.*\nActual Output:\n(.*?) \n\nExpected Output:\n(.*?) \n\n", re.DOTALL)
 
 
@@ -36,6 +37,9 @@ def answer(body: Body) -> str:
     """
     # The first user message: where a client asks for the same again, it adds messages behind it.
     prompt = message_text(next(message for message in body["messages"] if message["role"] == "user"))
+    if graded := _GRADED.search(prompt):
+        expert, submission = graded.groups()
+        return f"By its words.\n\nGRADE: {'C' if _supported(expert, [submission]) else 'I'}"
     said = _rival(prompt)
     return json.dumps(_own(data_of(body)) if said is None else said, ensure_ascii=False)
 

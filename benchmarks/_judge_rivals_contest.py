@@ -3,7 +3,7 @@
     python _judge_rivals_contest.py NAME URL ROWS RESULT
 
 It runs in the interpreter where the contestant is installed, so nothing of this project is imported before it is
-answerkey's turn. RESULT gets `{"seconds": ..., "scores": [...]}`, null for a row without a score.
+answerkey's turn. RESULT gets `{"seconds": ..., "cpu": ..., "scores": [...]}`, null for a row without a score.
 """
 
 # mypy: disable-error-code="import-not-found"
@@ -113,11 +113,47 @@ def _deepeval(rows: list[Row], url: str) -> Callable[[], Scores]:
     return run
 
 
+def _inspect(rows: list[Row], url: str) -> Callable[[], Scores]:
+    from inspect_ai import Task
+    from inspect_ai import eval as evaluate
+    from inspect_ai.dataset import MemoryDataset, Sample
+    from inspect_ai.model import ModelOutput, get_model
+    from inspect_ai.scorer import model_graded_fact
+    from inspect_ai.solver import solver
+
+    @solver  # type: ignore[untyped-decorator]
+    def given() -> Any:
+        """Each answer is there already."""
+
+        async def solve(state: Any, _generate: Any) -> Any:
+            state.output = ModelOutput.from_content("given", state.metadata["given"])
+            return state
+
+        return solve
+
+    samples = [
+        Sample(id=i, input=r.question, target=r.reference, metadata={"given": r.answer}) for i, r in enumerate(rows)
+    ]
+    model = get_model(f"openai/{MODEL}", base_url=url, api_key=KEY)
+    task = Task(MemoryDataset(samples), solver=given(), scorer=model_graded_fact(model=model))
+
+    def run() -> Scores:
+        [log] = evaluate(task, model="mockllm/model", display="none", log_dir="logs", fail_on_error=False)
+        scores: Scores = [None] * len(rows)
+        for sample in log.samples or ():
+            for score in (sample.scores or {}).values():
+                scores[int(sample.id)] = float(score.value == "C")
+        return scores
+
+    return run
+
+
 CONTESTANTS: dict[str, Contestant] = {
     "answerkey meaning_match": _answerkey("meaning_match", "match"),
     "answerkey ground_truth_similarity": _answerkey("ground_truth_similarity", "similarity"),
     "ragas AnswerCorrectness": _ragas,
     "DeepEval GEval": _deepeval,
+    "inspect-ai model_graded_fact": _inspect,
 }
 
 
@@ -132,9 +168,10 @@ def main(name: str, url: str, rows_file: str, result_file: str) -> None:
     sys.addaudithook(_stay_on_loopback)
     run = CONTESTANTS[name](rows, url)
     start = time.perf_counter()
+    cpu = time.process_time()
     scores = run()
-    seconds = time.perf_counter() - start
-    Path(result_file).write_text(json.dumps({"seconds": seconds, "scores": scores}), encoding="utf-8")
+    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
+    Path(result_file).write_text(json.dumps({"seconds": seconds, "cpu": cpu, "scores": scores}), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,18 +1,17 @@
-"""answerkey's judges beside ragas and DeepEval: the same samples, the same server on loopback, with and without faults.
+"""answerkey's judges beside ragas, DeepEval and Inspect: the same samples, one server on loopback, also with faults.
 
     python benchmarks/judge_rivals.py [--rows 500] [--rivals-python PATH]
 
-The two libraries are no dependencies of this project: what PATH (or RIVALS_PYTHON, or else this interpreter) cannot
-import is left out. In a virtual environment of their own these work together:
+The libraries are no dependencies of this project: what PATH (or RIVALS_PYTHON, or else this interpreter) cannot import
+is left out, and `--install FOLDER` makes an environment for them there.
 
-    pip install ragas==0.4.3 deepeval==4.3.1 "langchain-community<0.4.2" "instructor>=1.10"
-
-A sample has a question, an answer and one reference, made from the examples; blank answers are left out, since the
-other two do not take them. Every contestant is a fresh process with its own defaults for concurrency and retries
+A sample has a question, an answer and one reference, made from the examples; blank answers are left out, since ragas
+and DeepEval do not take them. Every contestant is a fresh process with its own defaults for concurrency and retries
 (ragas without the embedding part of its score, DeepEval without the file that it rewrites after every sample), and
 the clock does not run while it imports. Calls are what the server counts, tokens what it reports: a quarter of the
-characters. A row that is "changed" by faults has another score than without them: the server says the same to the
-same, so a bad reply was taken for a good one. Telemetry is off, and connections beyond loopback are refused.
+characters; CPU is that of the contestant's process. A row that is "changed" by faults has another score than without
+them: the server says the same to the same, so a bad reply was taken for a good one. Telemetry is off, and connections
+beyond loopback are refused.
 """
 
 from __future__ import annotations
@@ -23,6 +22,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import venv
 from dataclasses import asdict, dataclass
 from itertools import count, islice
 from pathlib import Path
@@ -40,6 +40,7 @@ LATENCY = 0.05
 RATES = (0.0, 0.1)
 KINDS = ("rate_limit", "error_500", "error_503", "empty", "prose", "cut_off")
 LONGEST = 300.0
+RIVALS = ("ragas==0.4.3", "deepeval==4.3.1", "langchain-community<0.4.2", "instructor>=1.10", "inspect-ai", "openai")
 ENVIRONMENT = {
     "RAGAS_DO_NOT_TRACK": "true",
     "DEEPEVAL_TELEMETRY_OPT_OUT": "1",
@@ -56,6 +57,7 @@ class Outcome:
     tokens: int
     at_once: int
     seconds: float
+    cpu: float
     scores: Scores | None
 
 
@@ -85,11 +87,12 @@ def outcome(name: str, python: str, rows: list[Row], rate: float) -> Outcome:
                 command, env=environment, cwd=folder, timeout=LONGEST, capture_output=True, text=True, check=False
             )
         except subprocess.TimeoutExpired:
-            return Outcome(server.n_requests, sum(tokens), server.max_in_flight, LONGEST, None)
+            return Outcome(server.n_requests, sum(tokens), server.max_in_flight, LONGEST, 0.0, None)
         if done.returncode:
             raise RuntimeError(done.stderr.strip().rpartition("\n")[2] or f"exit code {done.returncode}")
         found = json.loads(result.read_text(encoding="utf-8"))
-        return Outcome(server.n_requests, sum(tokens), server.max_in_flight, found["seconds"], found["scores"])
+        used = found["seconds"], found["cpu"], found["scores"]
+        return Outcome(server.n_requests, sum(tokens), server.max_in_flight, *used)
 
 
 def example_rows(number: int) -> list[Row]:
@@ -115,6 +118,17 @@ def installed(distribution: str, python: str) -> str | None:
     return done.stdout.strip() or None
 
 
+def environment_in(folder: str) -> str:
+    """Make a virtual environment with the other libraries, as far as they can be installed; return its interpreter."""
+    venv.create(folder, with_pip=True)
+    python = str(Path(folder, "bin", "python"))
+    for names in (RIVALS[:4], RIVALS[4:]):
+        done = subprocess.run([python, "-m", "pip", "install", "-q", *names], check=False)
+        if done.returncode:
+            print(f"{' '.join(names)} cannot be installed")
+    return python
+
+
 def line(rate: float, got: Outcome, without: Outcome) -> str:
     """Figures of one run; `without` is that without faults."""
     head = f"{rate:6.0%} {got.calls:6d} {got.tokens:9d} {got.at_once:8d}"
@@ -123,17 +137,21 @@ def line(rate: float, got: Outcome, without: Outcome) -> str:
     missing = got.scores.count(None)
     pairs = zip(got.scores, without.scores, strict=True)
     changed = sum(a != b for a, b in pairs if a is not None and b is not None)
-    return f"{head} {got.seconds:8.1f} {missing:9d} {changed:8d}"
+    each = 1e3 * got.cpu / max(got.calls, 1)
+    return f"{head} {got.seconds:8.1f} {each:11.1f} {missing:9d} {changed:8d}"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="answerkey, ragas and DeepEval against the same loopback server")
+    parser = argparse.ArgumentParser(description="answerkey and others against the same loopback server")
     parser.add_argument("--rows", type=int, default=500, help="samples (default 500)")
     parser.add_argument("--rivals-python", default=os.environ.get("RIVALS_PYTHON", sys.executable), metavar="PATH")
+    parser.add_argument("--install", metavar="FOLDER", help="make an environment with the other libraries there")
     arguments = parser.parse_args()
+    if arguments.install:
+        arguments.rivals_python = environment_in(arguments.install)
     rows = example_rows(arguments.rows)
     print(f"{len(rows)} samples, {LATENCY:g} s a reply; faults are {', '.join(KINDS)}")
-    print(f"{'':40} faults  calls    tokens  at once  seconds  no score  changed")
+    print(f"{'':40} faults  calls    tokens  at once  seconds  CPU ms/call  no score  changed")
     for name in CONTESTANTS:
         distribution = name.partition(" ")[0].lower()
         python = sys.executable if distribution == "answerkey" else arguments.rivals_python
