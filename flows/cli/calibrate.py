@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from answerkey.flows.cli.main import print_json
 from answerkey.flows.cli.options import HOME, JUDGING, AsJson, Flags, HomeOption, command
 from answerkey.flows.parameters import Judging
 from answerkey.metrics_core.errors import UserError
@@ -89,7 +89,7 @@ def _calibrate(
         about: dict[str, Any] = {"metric": result.name, "signature": result.signature, "reports": result.report_ids}
         about |= {"labels": result.labels, "n_without_score": result.n_without_score}
         about["calibrations"] = [columns_of(result, part) for part in result.parts]
-        print(json.dumps(about, indent=2, ensure_ascii=False, allow_nan=False))
+        print_json(about)
     else:
         print_calibration(result)
     return 0

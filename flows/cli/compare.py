@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from answerkey.flows.cli.main import print_json
 from answerkey.flows.cli.options import (
     HOME,
     OUTPUT,
@@ -72,14 +72,16 @@ def report(  # noqa: PLR0913
     if not ids:
         raise UserError(f"{home}: no reports yet; run `answerkey evaluate` first")
     if not (html or baseline or policy):
-        print_reports(read_reports(home, ids), as_json=as_json, with_checks=True, by=by, all_fields=all_fields)
+        print_reports(
+            read_reports(home, ids), as_json=as_json, with_checks=True, by=by, all_fields=all_fields, home=home
+        )
         return 0
     ids, pairs, gates = _against(home, ids, baseline, policy, all_fields=all_fields)
     if html:
         write_page(home, ids, html, pairs, gates, by)
         print(html)
     else:
-        _print_against(read_reports(home, ids), pairs, gates, as_json=as_json, by=by, all_fields=all_fields)
+        _print_against(home, read_reports(home, ids), pairs, gates, as_json=as_json, by=by, all_fields=all_fields)
     return exit_code(gates)
 
 
@@ -120,7 +122,7 @@ def compare(
         from dataclasses import asdict
 
         content = {**pair_json(pair), **({"samples": [asdict(one) for one in changed]} if samples else {})}
-        print(json.dumps(content, indent=2, ensure_ascii=False))
+        print_json(content)
     else:
         print_pairs([pair], by_slice=by_slice, samples=changed)
     return 0
@@ -258,11 +260,12 @@ def print_compared_reports(
         both = [(pair.old, pair.new) for pair in pairs]
         candidates = max(pair.n_candidates for pair in pairs)
         pairs = compare_all(home, both, all_fields=True, primary=pairs[0].primary, candidates=candidates)
-    _print_against(read_reports(home, report_ids), pairs, gates, as_json=as_json, all_fields=all_fields)
+    _print_against(home, read_reports(home, report_ids), pairs, gates, as_json=as_json, all_fields=all_fields)
     return exit_code(gates, asked=gated)
 
 
 def _print_against(
+    home: Home,
     reports: Sequence[Report],
     pairs: Sequence[Comparison],
     gates: Sequence[ReleaseVerdict],
@@ -283,9 +286,9 @@ def _print_against(
             "comparisons": [pair_json(pair) for pair in pairs],
             "verdicts": [gated.as_dict() for gated in gates],
         }
-        print(json.dumps(content, indent=2, ensure_ascii=False))
+        print_json(content)
         return
-    print_reports(reports, as_json=False, by=by, all_fields=all_fields)
+    print_reports(reports, as_json=False, by=by, all_fields=all_fields, home=home)
     print()
     print_pairs(pairs, by_slice=False)
     for gated in gates:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -12,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from answerkey.flows.cli.layout import Cell, fits, grid, show, title_line
+from answerkey.flows.cli.main import print_json
 from answerkey.flows.environment import printable
 from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison, Finding
 from answerkey.metrics_core.llm.untrusted import cut, one_line
@@ -127,7 +127,7 @@ def _text(text: str) -> str:
 def print_difference(found: Difference, *, as_json: bool) -> None:
     """Why a number moved: what differs between two reports, and by how much each cause moved each mean."""
     if as_json:
-        print(json.dumps(asdict(found), indent=2, ensure_ascii=False))
+        print_json(asdict(found))
         return
     show(f"{escape(found.old)} → {escape(found.new)}", *_what(found), "", *_moved(found.movements))
 
@@ -187,7 +187,7 @@ def print_history(
         rows = {dataset: [asdict(moment) for moment in moments] for dataset, moments in found.items()}
         for dataset, (*_, newest) in rows.items():
             newest |= {"drift": asdict(drifts[dataset]), "looks": [asdict(one) for one in looks[dataset]]}
-        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        print_json(rows)
         return
     for place, (dataset, moments) in enumerate(found.items()):
         show(*([""] if place else []), *_history(f"{name} on {dataset}", moments))
@@ -385,7 +385,7 @@ _LONGEST = 60
 def print_funnels(funnels: Sequence[Funnel], *, as_json: bool) -> None:
     """A column a rule: how many traces were seen, and where each of them ended."""
     if as_json:
-        print(json.dumps([asdict(funnel) for funnel in funnels], indent=2, ensure_ascii=False))
+        print_json([asdict(funnel) for funnel in funnels])
         return
     shown = [
         (bucket, what)
@@ -418,7 +418,7 @@ def _rules(rules: Sequence[str], rows: Sequence[Sequence[str]], groups: Sequence
 def print_previews(previews: Sequence[Preview], *, as_json: bool) -> None:
     """What a run would do: a column a rule, then the first traces that each would score."""
     if as_json:
-        print(json.dumps([asdict(one) for one in previews], indent=2, ensure_ascii=False))
+        print_json([asdict(one) for one in previews])
         return
     about = {
         "seen": "",
@@ -460,7 +460,7 @@ def print_over_time(rule: str, name: str, periods: Sequence[Period], drift: Drif
         found = [asdict(one) for one in periods]
         for newest in found[-1:]:
             newest["drift"] = asdict(drift)
-        print(json.dumps({rule: {name: found}}, indent=2, ensure_ascii=False))
+        print_json({rule: {name: found}})
         return
     axis = Axis.of(periods)
     several = any(one.methods > 1 for one in periods)
@@ -485,7 +485,7 @@ def print_learned(learned: Learned, out: str, *, as_json: bool) -> None:
         about: dict[str, object] = {"n": learned.n, "corrected": learned.corrected}
         about |= {"before": gain.old, "after": gain.new, "gain": gain.difference, "gain_low": low, "gain_high": high}
         about["rubric"] = rubric.text
-        print(json.dumps(about, indent=2, ensure_ascii=False, allow_nan=False))
+        print_json(about)
         return
-    print(what_it_learned(learned))
-    print(f"The rubric is in {out}." if out else f"\n{rubric.text}")
+    print(printable(what_it_learned(learned)))
+    print(f"The rubric is in {out}." if out else "\n".join(map(printable, f"\n{rubric.text}".split("\n"))))

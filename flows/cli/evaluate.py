@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from cyclopts import Parameter
 
+from answerkey.flows.cli.main import print_json
 from answerkey.flows.cli.options import (
     DATA,
     HOME,
@@ -26,6 +26,7 @@ from answerkey.flows.cli.options import (
     Quiet,
     absolute,
     command,
+    pasted,
     with_files,
 )
 from answerkey.flows.environment import prepare_run, started_here
@@ -177,11 +178,44 @@ def print_result(
 
     if dry_run:
         print_estimates(cast("list[Cost]", result), as_json=as_json)
-    elif result and compared:
-        return print_compared_reports(home, result, as_json=as_json, gated=gated, all_fields=all_fields)
+        return 0
+    code = 0
+    if result and compared:
+        code = print_compared_reports(home, result, as_json=as_json, gated=gated, all_fields=all_fields)
     elif result or as_json:
-        print_reports(read_reports(home, result) if result else [], as_json=as_json, all_fields=all_fields)
-    return 0
+        print_reports(read_reports(home, result) if result else [], as_json=as_json, all_fields=all_fields, home=home)
+    if result and not as_json:
+        _print_next(home, result, compared=compared, gated=gated)
+    return code
+
+
+def _print_next(home: Home, report_ids: Sequence[str], *, compared: bool, gated: bool) -> None:
+    """The commands that go on from these reports, as they can be pasted."""
+    from answerkey.flows.cli.layout import show
+    from answerkey.tasks.reports.headline import primary
+    from answerkey.tasks.reports.report import newest_others, read_reports
+
+    reports = read_reports(home, report_ids)
+    newest = reports[-1]
+    # Of one release, the last one that was evaluated before it on the same data set; of several, the first.
+    others = [one.report_id for one in reports[:-1]] or newest_others(home, newest.report_id)
+    failed = [one.report_id for one in reports if any(score.n_failed for score in one.overall)]
+    commands = [("what failed is tried again", pasted(home, "rerun", one, "--only-failed")) for one in failed[:1]]
+    if others and not compared:
+        pair = (others[0], newest.report_id)
+        rule = ("--primary", primary(reports[-1:]), "--margin", "0.02")
+        commands += [("is it better?", pasted(home, "compare", *pair, "--samples", "5"))]
+        commands += [] if gated else [("may it ship?", pasted(home, "gate", *pair, *rule))]
+    commands.append(
+        ("the samples behind the numbers, for a browser", pasted(home, "report", *report_ids, "--html", "report.html"))
+    )
+    if any(line for _, line in commands):
+        show("", "next:")
+    for why, line in commands:
+        if line:
+            show(f"  [dim]# {why}[/dim]")
+            # Whatever the width: a command that is broken over lines would be several when it is pasted.
+            print(f"  {line}")
 
 
 def metrics(*, as_json: AsJson = False) -> int:
@@ -210,5 +244,5 @@ def metrics(*, as_json: AsJson = False) -> int:
         }
         for name, metric in catalogue
     ]
-    print(json.dumps(rows, indent=2, ensure_ascii=False))
+    print_json(rows)
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter
 
 from answerkey.flows.cli.compare import NewReport, OldReport, write_page
-from answerkey.flows.cli.main import heading
+from answerkey.flows.cli.main import heading, json_text, print_json
 from answerkey.flows.cli.options import HOME, OUTPUT, Dataset, HomeOption
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.policy import Looks
@@ -172,11 +171,10 @@ def _written_as_json(where: str | None, content: dict[str, Any]) -> bool:
     """Write `content` where an option asks for it. Returns whether it replaces the printed text."""
     if where is None:
         return False
-    text = json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
     if where == "-":
-        print(text)
+        print_json(content)
         return True
-    _write(where, text + "\n")
+    _write(where, json_text(content, indent=2) + "\n")
     return False
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -13,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from answerkey.flows.cli.layout import grid, show
+from answerkey.flows.cli.main import print_json
 from answerkey.flows.cli.options import HOME, JUDGING, AsJson, Flags, HomeOption, command, listed
 from answerkey.flows.parameters import Judging
 from answerkey.metrics_core.errors import UserError
@@ -122,7 +122,7 @@ def _measure(name: str, sample: Sample, options: JudgeOptions, access: Access, h
 def _print(trials: Sequence[Trial], references: Sequence[str], *, as_json: bool) -> None:
     """What judges said about one sample, metric by metric."""
     if as_json:
-        print(json.dumps([_as_json(trial) for trial in trials], indent=2, ensure_ascii=False))
+        print_json([_as_json(trial) for trial in trials])
         return
     for place, trial in enumerate(trials):
         show(*([""] if place else []), *_page(trial, references))

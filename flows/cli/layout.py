@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
@@ -12,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from answerkey.flows.environment import printable
 from answerkey.metrics_core.llm.untrusted import one_line
 
 _PLAIN_WIDTH = 200
@@ -20,6 +22,9 @@ _GAP = 3
 """Columns from one cell of a table to the next."""
 _HARD = "\ue000"
 """Holds the parts of a number together while a line is wrapped; rich would break a line at a no-break space."""
+
+_LEAD = re.compile(r" *([-!] )?")
+"""What stands before the first word of a line."""
 
 _FIELDS = ("field", "metric")
 """Heads of a first column of METRIC.FIELD."""
@@ -48,12 +53,22 @@ def show(*renderables: Table | str) -> None:
         for renderable in renderables:
             if isinstance(renderable, str):
                 # What has no spaces to wrap at, a path for instance, is left to the terminal, so that it can be copied.
-                plain = Text.from_markup(renderable).plain
-                soft = not made.is_terminal or _longest_word(plain) > made.width
-                made.print(renderable.replace(" %", f"{_HARD}%"), soft_wrap=soft)
+                text = Text.from_markup(renderable)
+                text.plain = "\n".join(map(printable, text.plain.split("\n"))).replace(" %", f"{_HARD}%")
+                soft = not made.is_terminal or _longest_word(text.plain) > made.width
+                made.print(text if soft else _hanging(text, made), soft_wrap=soft)
             else:
                 made.print(renderable)
     print("\n".join(line.rstrip() for line in captured.get().replace(_HARD, " ").splitlines()))
+
+
+def _hanging(text: Text, on: Console) -> Text:
+    """The text in lines that all begin where its first word does."""
+    indent = _LEAD.match(text.plain).end()  # type: ignore[union-attr]
+    if not indent or "\n" in text.plain:
+        return text
+    first, *others = text[indent:].wrap(on, on.width - indent)
+    return Text("\n").join([text[:indent] + first, *(Text(" " * indent) + line for line in others)])
 
 
 def title_line(text: str) -> str:
@@ -81,6 +96,8 @@ def grid(
     """
     if title:
         yield title_line(title)
+    # Releases give columns their names.
+    head = [name if name.isprintable() else one_line(name) for name in head]
     cells = [[_text(cell) for cell in row] for row in rows]
     least = {
         name: max(width, _longest_word(" ".join((name, *(row[head.index(name)].plain for row in cells)))))

@@ -10,6 +10,7 @@ import difflib
 import errno
 import functools
 import io
+import itertools
 import json
 import os
 import re
@@ -236,13 +237,34 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 codecs.register_error("json_escapes", _escaped)
 
 
+def print_json(content: object) -> None:
+    """Print JSON: with line breaks for a reader at a terminal, elsewhere compact."""
+    print(json_text(content, indent=2 if sys.stdout.isatty() else None))
+
+
+def json_text(content: object, *, indent: int | None = None) -> str:
+    """The content as JSON. What could steer a terminal is escaped in it, wherever it came from.
+
+    >>> json_text({"id": "\\x9b2J Größe"})
+    '{"id":"\\\\u009b2J Größe"}'
+    """
+    separators = None if indent else (",", ":")
+    text = json.dumps(content, indent=indent, separators=separators, ensure_ascii=False, allow_nan=False)
+    return _STEERING.sub(lambda found: found[0] if found[0].isprintable() else json.dumps(found[0])[1:-1], text)
+
+
+_STEERING = re.compile(r"[^\n -~]")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code, one of `EXIT_CODES`."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="json_escapes")
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = _asks_for_json(words)
     try:
-        return _run(list(sys.argv[1:] if arguments is None else arguments))
+        return _run(words, as_json=as_json)
     except BrokenPipeError:
         # The reader of our output has gone (`| head`).
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -250,7 +272,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt as error:
         # With the number of the signal, if it was not Ctrl-C.
         number = error.args[0] if error.args else signal.SIGINT
-        return _failed("stopped; what was scored so far is kept, run the same command again", 128 + number)
+        stopped = "stopped; what was scored so far is kept, run the same command again"
+        return _failed(stopped, 128 + number, as_json=as_json)
     except Exception as error:
         # Only here, since a help page needs neither.
         from answerkey.metrics_core.errors import UserError
@@ -258,10 +281,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from answerkey.tasks.warehouse.store import Unreachable
 
         if isinstance(error, UserError | LedgerError | Unreachable):
-            return _failed(error, EXIT_BAD_INPUT if isinstance(error, UserError) else 1)
+            return _failed(error, EXIT_BAD_INPUT if isinstance(error, UserError) else 1, as_json=as_json)
         if outside := _outside(error):
-            return _failed(outside, 1)
+            return _failed(outside, 1, as_json=as_json)
         raise
+
+
+def _asks_for_json(words: Sequence[str]) -> bool:
+    """Whether standard output is to be JSON: of `gate`, --json has the name of a file, and only `-` is printed."""
+    if words[:1] == ["gate"]:
+        return "--json=-" in words or ("--json", "-") in itertools.pairwise(words)
+    return "--json" in words
 
 
 def _outside(error: BaseException | None) -> str:
@@ -298,7 +328,7 @@ def _status(error: BaseException | None) -> int | None:
     return None
 
 
-def _run(arguments: list[str]) -> int:
+def _run(arguments: list[str], *, as_json: bool) -> int:
     app = make_app()
     if not arguments:
         app.help_print([])
@@ -308,12 +338,15 @@ def _run(arguments: list[str]) -> int:
         pairs = zip(["", *arguments], arguments, strict=False)
         return int(app([STANDARD_INPUT if word == "-" and before != "--json" else word for before, word in pairs]) or 0)
     except CycloptsError as error:
-        return _failed(what_is_wrong(error), EXIT_BAD_INPUT)
+        return _failed(what_is_wrong(error), EXIT_BAD_INPUT, as_json=as_json)
 
 
-def _failed(message: object, code: int) -> int:
+def _failed(message: object, code: int, *, as_json: bool) -> int:
+    """Say what is wrong on standard error and, where standard output is to be JSON, there as well."""
     from answerkey.flows.environment import printable
 
+    if as_json:
+        print_json({"error": {"message": str(message), "exit_code": code}})
     print("\n".join(map(printable, f"answerkey: {message}".split("\n"))), file=sys.stderr)
     return code
 

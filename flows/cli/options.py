@@ -11,6 +11,7 @@ import functools
 import inspect
 import os
 import re
+import shlex
 import shutil
 import sys
 import tempfile
@@ -265,6 +266,19 @@ def listed(text: str) -> list[str]:
     """A list as it is written on the command line: with commas, which within brackets do not count."""
     parts = re.split(r",(?![^(]*\))", text)
     return [part.strip() for part in parts if part.strip()]
+
+
+def pasted(home: Home, *words: str) -> str:
+    """A command of answerkey as a shell takes it, with the home where it is not the one that is used without --home.
+
+    Empty where a name, as no terminal shows it and no shell takes it, would make another command of it.
+
+    >>> pasted(HOME, "compare", "faq/my model/v1", "faq/gpt-5/v1")
+    "answerkey compare 'faq/my model/v1' faq/gpt-5/v1"
+    """
+    usual = Home.parse(os.environ.get("ANSWERKEY_HOME") or str(HOME))
+    text = shlex.join(["answerkey", *words, *([] if home.address == usual.address else ["--home", str(home)])])
+    return text if text.isprintable() else ""
 
 
 def absolute(source: str) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from typing import Annotated
 
 from answerkey.flows.cli.evaluate import RunnerOption, check_runner, prepare, print_result, with_suite
+from answerkey.flows.cli.main import print_json
 from answerkey.flows.cli.options import (
     DATA,
     HOME,
@@ -22,9 +22,10 @@ from answerkey.flows.cli.options import (
     PolicyOption,
     Quiet,
     command,
+    pasted,
     with_files,
 )
-from answerkey.flows.environment import prepare_run, started_here
+from answerkey.flows.environment import prepare_run, printable, started_here
 from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, Scoring, Waiting
 from answerkey.flows.rerunning import Rerunning, again
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE
@@ -62,12 +63,13 @@ def register_release(
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     made = register(home, data.source())
     if as_json:
-        print(json.dumps(asdict(made), indent=2, ensure_ascii=False))
+        print_json(asdict(made))
         return 0
     state = f"has the report {made.report_id}" if made.report_id else "waits for its evaluation"
-    print(f"{made.name} is registered as {made.registration} and {state}")
-    if not made.report_id and not has_server():
-        print(f"evaluate it with: answerkey evaluate-registered {made.name} --home {home}")
+    print(printable(f"{made.name} is registered as {made.registration} and {state}"))
+    how = pasted(home, "evaluate-registered", made.name)
+    if how and not made.report_id and not has_server():
+        print(f"evaluate it with: {how}")
     return 0
 
 

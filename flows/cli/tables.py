@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,8 @@ from rich.table import Table
 from rich.text import Text
 
 from answerkey.flows.cli.layout import fits, grid, show, title_line
+from answerkey.flows.cli.main import print_json
+from answerkey.flows.cli.options import HOME, pasted
 from answerkey.metrics_core.comparison import ALL
 from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.judges.options import OFFLINE
@@ -27,6 +28,7 @@ from answerkey.tasks.reports.report import LABEL, Report, Score
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.metric import Metric
+    from answerkey.tasks.warehouse.home import Home
 
 
 def print_reports(
@@ -36,17 +38,19 @@ def print_reports(
     with_checks: bool = False,
     by: str | None = None,
     all_fields: bool = False,
+    home: Home = HOME,
 ) -> None:
     """One release: metric, mean, interval, scored/total. Several: one column each. Then the slices, if any.
 
     There is one field per metric, with `all_fields` there are all. `with_checks` adds what validation found; a run has
     said so already while it worked. `by` names the METRIC.FIELD that the slices show, by default the primary field.
+    `home` is where a command finds the reports.
 
     Raises:
         UserError: no report has the field `by`.
     """
     if as_json:
-        print(json.dumps([asdict(report) for report in reports], indent=2, ensure_ascii=False))
+        print_json([asdict(report) for report in reports])
         return
     every = fields_of(reports)
     names = every if all_fields else [*_with_passes(headlines(reports), every)]
@@ -54,7 +58,8 @@ def print_reports(
     tables = [*scores, *_slices(reports, by)]
     found = {message: None for report in reports for _, _, ok, message in report.checks if not ok}
     more = len(every) - len(names)
-    about = [f"[dim]{more} more field{'s' if more > 1 else ''}: answerkey report --all-fields[/dim]"] if more else []
+    rest = pasted(home, "report", *(report.report_id for report in reports), "--all-fields")
+    about = [f"[dim]{more} more field{'s' if more > 1 else ''}: {escape(rest)}[/dim]"] if more and rest else []
     about += [line for report in reports for line in _about(report, names)]
     show(*tables, *about, *_spent(reports), *(escape(f"- {message}") for message in found if with_checks))
 
@@ -88,10 +93,13 @@ def _spent(reports: Sequence[Report]) -> Iterator[str]:
     runs: dict[str, list[Report]] = {}
     for report in reports:
         runs.setdefault(report.run_id, []).append(report)
+    said = []
     for of_run in runs.values():
         if judge := of_run[0].manifest.get("judge"):
-            yield from (f"  {escape(line)}" for line in spent_on_judges(of_run[0].manifest))
-            yield escape(_judged(judge, list(filter(None, (saved(report.manifest) for report in of_run)))))
+            said += [f"  {line}" for line in spent_on_judges(of_run[0].manifest)]
+            said.append(_judged(judge, list(filter(None, (saved(report.manifest) for report in of_run)))))
+    # Runs with the free judge have the same line.
+    yield from map(escape, dict.fromkeys(said) if all(line.endswith("; free") for line in said) else said)
 
 
 def _judged(judge: Mapping[str, Any], cascades: Sequence[tuple[int, int]]) -> str:
@@ -234,7 +242,7 @@ def print_list(rows: Sequence[tuple[str, str, str, str]], *, as_json: bool) -> N
     """Reports, one per line."""
     names = ("report", "data set version", "made (UTC)", "status")
     if as_json:
-        print(json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=2, ensure_ascii=False))
+        print_json([dict(zip(names, row, strict=True)) for row in rows])
         return
     show(*grid("", names, rows, left=names))
 
@@ -254,7 +262,7 @@ def print_estimates(
 ) -> None:
     """A dry run: one line per metric, and the total; `at_most`: how many calls depends on replies."""
     if as_json:
-        print(json.dumps([asdict(estimate) for estimate in estimates], indent=2))
+        print_json([asdict(estimate) for estimate in estimates])
         return
     head = ("metric", "samples", "calls", "ledger", "tokens in/out", "cost")
     rows = [
@@ -286,7 +294,7 @@ def _rough(tokens: int) -> str:
 def print_generated(made: Generated, registration: Registration, *, as_json: bool) -> None:
     """The answers of a release: what came of the questions, where they are, and how to go on."""
     if as_json:
-        print(json.dumps({**asdict(made), "registration": asdict(registration)}, indent=2, ensure_ascii=False))
+        print_json({**asdict(made), "registration": asdict(registration)})
         return
     (unit, total), *parts = counts(made)
     rows = [(what, f"{n:,}") for what, n in (*parts, ("all", total))]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from dataclasses import asdict
@@ -11,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from answerkey.flows.cli.main import print_json
 from answerkey.flows.cli.options import HOME, AsJson, HomeOption, Quiet
+from answerkey.flows.environment import printable
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.home import Home
 
@@ -34,7 +35,7 @@ def export(
 
     rows = exporting(home, folder, names, format=format)
     if as_json:
-        print(json.dumps(rows, indent=2))
+        print_json(rows)
         return 0
     print(f"{folder}: {len(rows):,} {format} files, {sum(rows.values()):,} rows")
     return 0
@@ -52,7 +53,7 @@ def backup(
 
     done = backing_up(home, folder)
     if as_json:
-        print(json.dumps(asdict(done), indent=2))
+        print_json(asdict(done))
         return 0
     print(
         f"{folder} has {home} as it was: {done.reports:,} reports, {done.calls:,} paid calls, {done.files:,} other "
@@ -81,12 +82,12 @@ def forget(
 
 def _say_removed(done: Removed, home: Home, *, as_json: bool) -> int:
     if as_json:
-        print(json.dumps(asdict(done), indent=2))
+        print_json(asdict(done))
         return 0
     rows = ", ".join(f"{n:,} of {table}" for table, n in done.rows.items()) or "none"
     print(f"{home}: removal {done.removal}: rows: {rows}; {done.calls:,} calls of the ledger, {done.files:,} files")
     if done.reports:
-        print(f"computed again from what is left: {', '.join(done.reports)}")
+        print(f"computed again from what is left: {printable(', '.join(done.reports))}")
     if home.shared:
         print("earlier states of the lake keep the rows for 30 days; `answerkey warehouse maintain` gives them up then")
     return 0
@@ -116,7 +117,7 @@ def maintain(
     done = home.warehouse.maintain()
     place, size = home.warehouse.size()
     if as_json:
-        print(json.dumps({**asdict(done), "size": size}, indent=2))
+        print_json({**asdict(done), "size": size})
         return 0
     print(
         f"{place}: {done.merged:,} files merged, {done.states:,} old states given up, {done.removed:,} files removed; "
@@ -131,10 +132,10 @@ def verify(*, as_json: AsJson = False, home: HomeOption = HOME) -> int:
 
     done = verifying(home)
     if as_json:
-        print(json.dumps(asdict(done), indent=2))
+        print_json(asdict(done))
         return int(bool(done.findings))
     for finding in done.findings:
-        print(finding)
+        print(printable(str(finding)))
     print(
         f"{home}: {done.parts:,} parts of tables hashed again, {done.numbers:,} numbers of {done.reports:,} reports "
         f"computed again: {f'{len(done.findings):,} findings' if done.findings else 'nothing was changed'}"
@@ -161,7 +162,7 @@ def move(
     old, new = Home.parse(source), Home.parse(target)
     moved = moving(old, new)
     if as_json:
-        print(json.dumps(asdict(moved), indent=2))
+        print_json(asdict(moved))
         return 0
     print(
         f"{new} has what {old} has, compared by content: {sum(moved.tables.values()):,} rows of {len(moved.tables)} "

@@ -170,9 +170,11 @@ def named(manifest: Mapping[str, Any]) -> str:
 
 
 def depth_warnings(manifest: Mapping[str, Any]) -> list[str]:
-    """For each metric in which the offline judge was out of its depth, a sentence."""
-    found = (manifest.get("judge") or {}).get("out_of_depth") or {}
-    return [_sentence(metric, counts) for metric, counts in found.items()]
+    """In which metrics the offline judge was out of its depth: a sentence for those that are alike."""
+    alike: dict[str, list[str]] = {}
+    for metric, counts in ((manifest.get("judge") or {}).get("out_of_depth") or {}).items():
+        alike.setdefault(_out_of_depth(counts), []).append(metric)
+    return [f"{', '.join(metrics)}: {sentence}" for sentence, metrics in alike.items()]
 
 
 def second_opinions(manifest: Mapping[str, Any]) -> list[str]:
@@ -244,10 +246,10 @@ def answered(manifest: Mapping[str, Any]) -> Mapping[str, Mapping[str, Mapping[s
     return noted
 
 
-def _sentence(metric: str, counts: Mapping[str, Any]) -> str:
+def _out_of_depth(counts: Mapping[str, Any]) -> str:
     why = most_frequent(sorted(counts["why"].items(), key=lambda pair: (-pair[1], pair[0])))
     n = sum(counts["why"].values())
-    return f"{metric}: the offline judge is out of its depth on {n:,} of {counts['of']:,} answers: {why}"
+    return f"the offline judge is out of its depth on {n:,} of {counts['of']:,} answers: {why}"
 
 
 def most_frequent(reasons: Sequence[tuple[str, int]]) -> str:

@@ -182,6 +182,13 @@ def list_reports(home: Home, prefix: str = "") -> list[tuple[str, str, str, str]
     return [(str(a), str(b), str(c), str(d)) for a, b, c, d in rows]
 
 
+def newest_others(home: Home, report_id: str) -> list[str]:
+    """The newest report of every other release on the same data set, the one that was made last first."""
+    with home.warehouse.reading() as warehouse:
+        rows = warehouse.execute(_SQL["newest_others"], {"report_id": report_id}).fetchall()
+    return [str(row[0]) for row in rows]
+
+
 def latest_run(home: Home) -> list[str]:
     """Ids of the reports that the newest run made."""
     with home.warehouse.reading() as warehouse:

@@ -6,6 +6,11 @@ WHERE starts_with(report_id, $prefix) ORDER BY created_at, rowid
 SELECT report_id FROM reports
 WHERE run_id = (SELECT run_id FROM reports ORDER BY created_at DESC LIMIT 1) ORDER BY rowid
 
+-- name: newest_others
+SELECT max_by(o.report_id, o.version) FROM reports o JOIN reports r USING (dataset)
+WHERE r.report_id = $report_id AND o.release <> r.release
+GROUP BY o.release ORDER BY max(o.created_at) DESC, o.release
+
 -- name: report
 SELECT dataset, dataset_version, release, version, strftime(created_at, '%Y-%m-%d %H:%M:%S UTC'), status, message,
        answers_version, run_id, manifest

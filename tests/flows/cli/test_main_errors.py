@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import logging
 import os
 import re
@@ -64,6 +65,37 @@ def said(capsys: pytest.CaptureFixture[str], code: int, *arguments: object) -> s
     assert printed.out == ""
     [line] = printed.err.splitlines()
     return line.removeprefix("answerkey: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["report", "nope"], "nope: no such report or release in {home}; `answerkey report --list` shows them"),
+        (["report", "--lst"], "--lst: there is no such option; did you mean --list?"),
+        (["evaluate", "no\x1b[2J.csv"], None),
+    ],
+)
+def test_an_error_is_json_where_json_is_asked_for(
+    home: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str | None
+) -> None:
+    code = main([*arguments, "--home", str(home), "--json"])
+    printed = capsys.readouterr()
+    error = json.loads(printed.out)["error"]
+    assert error["exit_code"] == code == 2
+    if message:
+        assert error["message"] == message.format(home=home)
+    assert "\x1b" not in printed.out + printed.err
+    # Whoever reads standard error finds the line there as before.
+    assert len(printed.err.splitlines()) == 1
+
+
+def test_gate_prints_an_error_as_json_only_where_the_verdict_is_printed(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = ["gate", "old", "nope", "--primary", "rouge_l.f1", "--margin", "0.1", "--home", str(home)]
+    for words, printed in (["--json", "-"], True), (["--json=-"], True), (["--json", str(tmp_path / "v.json")], False):
+        assert main([*rules, *words]) == 2
+        assert capsys.readouterr().out.startswith('{"error":{"message":"nope: ') == printed
 
 
 def zeroed(content: bytes, start: int, size: int) -> bytes:

@@ -8,12 +8,13 @@ import pytest
 
 from answerkey.flows.cli import layout
 from answerkey.flows.cli.comparison_tables import print_history, print_pairs, print_self_test, print_verdict
-from answerkey.flows.cli.tables import print_reports
+from answerkey.flows.cli.tables import print_list, print_reports
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.gate.gate import RuleOutcome, Verdict
 from answerkey.metrics_core.gate.simulate import OperatingPoint, SelfTest
 from answerkey.metrics_core.statistics.intervals import Estimate, Interval
 from answerkey.tasks.compare.drift import Drift
+from answerkey.tasks.compare.examples import LargestChange
 from answerkey.tasks.gate.verdicts import LooksTaken, ReleaseVerdict
 from answerkey.tasks.reports.report import Moment, Report
 from tests.tasks.publish.page.page_help import FIELDS, field_comparison, report
@@ -102,6 +103,42 @@ def test_five_releases_stand_side_by_side_where_they_fit_and_else_in_lines(
     whole = "".join(lines)
     assert "0.500 [0.400, 0.600]" in whole if not stacked else "0.500  0.400 to 0.600" in whole
     assert all(name in whole for name in RELEASES)
+
+
+STEERING = "a\x1b[2Jb\x1b]0;owned\x07\x9b31m\u202egpt\u2066"
+"""Clears the screen, sets the title of the window, colours, and turns the writing round."""
+
+
+@pytest.mark.parametrize("width", [60, 200])
+def test_nothing_from_data_steers_the_terminal(
+    shown: Shown, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    made = reports(2)[1]
+    scores = [replace(score, slice=score.slice if score.slice == "all" else f"x={STEERING}") for score in made.scores]
+    manifest = {**made.manifest, "judge": {"judges": ["m"], "calls": 1, "cost_usd": 1.0, "about": STEERING}}
+    hostile = replace(
+        made, release=STEERING, dataset=STEERING, report_id=f"d/{STEERING}/v1", message=f"rouge_l: {STEERING}",
+        scores=tuple(scores), checks=(("rule", "warn", False, f"release {STEERING}"),), manifest=manifest,
+    )  # fmt: skip
+    change = LargestChange(
+        STEERING, STEERING, (STEERING,), STEERING, STEERING, 0.0, 1.0, 1.0, STEERING, STEERING
+    )  # fmt: skip
+    pair = replace(compared(), old=STEERING, new=f"[red]{STEERING}", warnings=(STEERING,))
+    rule = replace(VERDICT.verdict.rules[0], rule=STEERING, sentence=STEERING)
+    verdict = replace(VERDICT, verdict=replace(VERDICT.verdict, sentence=STEERING, rules=(rule,)))
+    everything: list[Callable[[], None]] = [
+        lambda: print_reports([hostile], as_json=False, with_checks=True),
+        lambda: print_reports([made, hostile], as_json=False, with_checks=True),
+        lambda: print_reports([hostile], as_json=True),
+        lambda: print_list([(STEERING, STEERING, STEERING, STEERING)], as_json=False),
+        lambda: print_pairs([pair], by_slice=True, samples=[change]),
+        lambda: print_verdict(verdict),
+    ]
+    for print_ in everything:
+        lines = shown(width, print_)
+        assert "owned" in "".join(lines)
+        assert [line for line in lines if not line.isprintable()] == []
 
 
 def test_two_releases_side_by_side(shown: Shown) -> None:
