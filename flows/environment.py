@@ -83,12 +83,15 @@ class PrintableLines(logging.Formatter):
 
 def prepare_run(home: Home, *, quiet: bool) -> None:
     """Give Prefect a home for a run that is started here, and show progress on standard error unless `quiet`."""
+    from answerkey.metrics_core.progress import is_news
+
     prepare(home)
     # Our own lines say what happens; Prefect's go to its server, where they belong.
     os.environ.setdefault("PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL", "CRITICAL")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(PrintableLines("%(message)s"))
     handler.setLevel(logging.WARNING if quiet else logging.INFO)
+    handler.addFilter(is_news)
     logger = logging.getLogger("answerkey")
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)

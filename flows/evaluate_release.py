@@ -22,6 +22,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.policy import Policy
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.cost import Cost, total_usd
+from answerkey.metrics_core.progress import Advance, tell
 from answerkey.tasks import steps
 from answerkey.tasks.compare.compare import primary_field
 from answerkey.tasks.gate.gate import policy_for
@@ -142,8 +143,10 @@ def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
     import_beside()
     # Nobody has looked yet whether the workers can be used for a dry run.
     loaded = load(OnThisMachine() if asked.judging.dry_run else runner, home, source, run.folder)
+    tell(Advance("validate", 0, loaded.n_rows, unit="rows"))
     checked = steps.validate(loaded.staged, loaded.rejects, str(run.folder), asked.contract)
     steps.record_validation(home, run.id, source.answers, loaded, checked)
+    tell(Advance("validate", loaded.n_rows, loaded.n_rows))
     _log_validation(loaded, checked)
     documented = _documented(run, asked, loaded.dataset, checked)
     if checked.broken:
@@ -162,6 +165,7 @@ def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
     _log_plan(plan, judge)
     parts = fan_out(runner, plan.shards, lambda _shard: asked.judging.key_from, remedy="run again with --only-failed")
 
+    tell(Advance("report"))
     committed = steps.commit(home, run.id, source.answers, loaded, checked.accepted, list(parts.values()))
     releases = [release.release for release in committed.releases]
     run.rename(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from answerkey.flows.runs import log
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.metric import Metric
+from answerkey.metrics_core.progress import HOW_FAR, Advance, tell
 from answerkey.tasks import steps
 from answerkey.tasks.load.load import Loaded, Source
 from answerkey.tasks.load.remote import without_secrets
@@ -141,6 +143,7 @@ def load(runner: Runner, home: Home, source: Source, folder: Path) -> Loaded:
             ) from outcome
         if isinstance(outcome, Exception):
             raise outcome
+        tell(Advance("load", done, len(cut.shards), unit="shards"))
         _tell("loaded", done, len(cut.shards))
     return steps.gather(cut, home, folder)
 
@@ -162,7 +165,15 @@ def fan_out(
     # The type allows for a coroutine, which only asynchronous flows get.
     progress = cast(uuid.UUID, create_progress_artifact(0.0, key="scoring", description="Shards scored"))
     parts: dict[str, str] = {}
+    todo: Counter[str] = Counter()
+    for shard in shards:
+        todo[shard.name] += shard.n_rows
+    scored = Counter(dict.fromkeys(todo, 0))
+    for name in todo:
+        tell(Advance(name, 0, todo[name]))
     for done, (shard, outcome) in enumerate(runner.run(shards, key_from), start=1):
+        scored[shard.name] += shard.n_rows
+        tell(Advance(shard.name, scored[shard.name], todo[shard.name]))
         parts[shard.part] = outcome if isinstance(outcome, str) else _failed(shard, outcome, remedy)
         if _tell("scored", done, len(shards)):
             update_progress_artifact(progress, 100 * done / len(shards))
@@ -191,7 +202,7 @@ def _tell(did: str, done: int, of: int) -> bool:
     """Log how far a run is, where it is time to."""
     due = done % -(-of // _LINES) == 0 or done == of
     if due:
-        log.info(f"{did} {done}/{of} shards")
+        log.info(f"{did} {done}/{of} shards", extra=HOW_FAR)
     return due
 
 

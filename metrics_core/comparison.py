@@ -6,10 +6,16 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
+
+from answerkey.metrics_core.chart import Bar, Chart, number, table_html, to_frame
+from answerkey.metrics_core.statistics.clustered import Codes, Floats
 from answerkey.metrics_core.statistics.intervals import LEVEL
 from answerkey.metrics_core.statistics.multiple_testing import benjamini_hochberg, holm
+from answerkey.metrics_core.statistics.paired import PairedDifference, paired_difference, sign_flip
+from answerkey.metrics_core.statistics.power import minimum_detectable, needed_to_show, undetectable
 
 Finding = Literal["better", "worse", "not shown to differ"]
 ALL = "all"
@@ -144,6 +150,33 @@ class Comparison:
         """The rows about all samples, without slices."""
         return tuple(row for row in self.rows if row.slice == ALL)
 
+    def to_pandas(self) -> Any:
+        """A row for each field and slice: the attributes of `FieldComparison`, and the `finding`.
+
+        Returns:
+            pandas.DataFrame: in the order of `rows`.
+        """
+        names = ["metric", "field", "slice", "finding", "old", "new", "difference", "low", "high", "p", "p_adjusted"]
+        names += ["n_common", "n_clusters", "mde", "needed", "fixed", "broken", "test", "note"]
+        return to_frame({name: [getattr(row, name) for row in self.rows] for name in names})
+
+    def plot(self) -> Chart:
+        """The difference in every field with its interval, as a drawing (SVG) that notebooks show."""
+        bars = [Bar(row.name, row.difference, row.low, row.high) for row in self.overall if row.difference is not None]
+        return Chart(f"{self.new} - {self.old}: difference and interval", bars, differences=True)
+
+    def _repr_html_(self) -> str:
+        head = ("", "old", "new", "difference", "from", "to", "p adjusted", "finding", "samples")
+        rows = [
+            (
+                row.name if row.slice == ALL else f"{row.name} [{row.slice}]", number(row.old), number(row.new),
+                *(number(one, sign=True) for one in (row.difference, row.low, row.high)), number(row.p_adjusted),
+                row.finding or f"not compared: {row.note}", f"{row.n_common:,}",
+            )
+            for row in self.rows
+        ]  # fmt: skip
+        return table_html(f"{self.old} → {self.new}: {self.n_common:,} samples in both", head, rows, self.warnings)
+
 
 def adjust(comparisons: Sequence[Comparison], candidates: int = 0) -> tuple[Comparison, ...]:
     """Comparisons that are read together, with p-values that allow for all of them.
@@ -176,3 +209,127 @@ def adjust(comparisons: Sequence[Comparison], candidates: int = 0) -> tuple[Comp
         adjusted |= dict(zip(raw, found, strict=True))
     corrected = (replace(row, p_adjusted=adjusted.get(place)) for place, row in enumerate(rows))
     return tuple(replace(one, rows=tuple(islice(corrected, len(one.rows))), n_candidates=n) for one in comparisons)
+
+
+_UNITS, _SLICE_UNITS = 10_000, 2_000
+"""What a test exchanges at most, on all samples and on a slice; more rows are put into so many random groups."""
+_LEAST, _MOST = 999, 9_999
+"""Exchanges that a test tries: as many as if there were always as many units as allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What all fields that are compared together share.
+
+    Attributes:
+        seed: of the permutation tests and the bootstrap.
+        level: of the intervals, 0 to 1.
+        n_tests: how many p-values are adjusted together.
+    """
+
+    seed: int = 0
+    level: float = LEVEL
+    n_tests: int = 1
+
+    def difference(
+        self, old: Floats, new: Floats, clusters: Codes | None, *, span: float | None, slice_: str = ALL
+    ) -> PairedDifference:
+        """Of the means of two releases on the same rows, in the same order.
+
+        Args:
+            old: (rows,): scores of the old release; `new`: of the new one; `clusters`: codes of what is not
+                independent.
+            span: length of the range that scores lie in; None: they are 0 or 1.
+            slice_: with fewer exchanges than `ALL`, since there are many slices.
+        """
+        most = _UNITS if slice_ == ALL else _SLICE_UNITS
+        of_row = groups(len(old), clusters, most, self.seed)
+        permutations = self._permutations(int(of_row.max()) + 1, most)
+        found = paired_difference(
+            old,
+            new,
+            binary=span is None,
+            clusters=None if clusters is None else clusters.tolist(),
+            span=span or 1.0,
+            seed=self.seed,
+            permutations=permutations if len(old) <= most else 1,
+            level=self.level,
+        )
+        if len(old) <= most or found.test == "mcnemar":
+            return found
+        sums = np.bincount(of_row, weights=new - old).astype(np.float64)
+        return replace(found, p=sign_flip(sums, seed=self.seed, permutations=permutations))
+
+    def with_unanswered(
+        self,
+        row: FieldComparison,
+        old: Floats,
+        new: Floats,
+        clusters: Codes | None,
+        *,
+        n: int,
+        range_: tuple[float, float],
+    ) -> FieldComparison:
+        """The row, with what is left of the difference if answers that the new release did not give score lowest.
+
+        Args:
+            old: (rows,): scores of the rows in both releases, and of those that the new one did not answer; `new`:
+                likewise, with the lowest score where there is no answer.
+            n: how many were not answered; where there are none, the row stays as it is.
+            range_: the lowest and the highest score.
+        """
+        if not n:
+            return row
+        low, high = range_
+        binary = range_ == (0.0, 1.0) and all(np.isin(side, (0, 1)).all() for side in (old, new))
+        found = self.difference(old, new, clusters, span=None if binary else high - low, slice_=row.slice)
+        least = found.interval.low if found.interval else low - high
+        # Where the interval contains 0 anyway, p keeps its plain meaning.
+        p = max(row.p or 0.0, found.p) if least > 0 else row.p
+        return replace(row, n_unanswered=n, low_with_unanswered=least, p=p)
+
+    def _permutations(self, units: int, most_units: int) -> int:
+        """Exchanges to try: enough for the smallest p to survive the correction, and more where units are few."""
+        return max(_LEAST, 40 * self.n_tests, min(_MOST, _LEAST * most_units // units))
+
+
+def groups(rows: int, clusters: Codes | None, most: int, seed: int) -> Codes:
+    """What may be resampled or exchanged as one: rows, or whole clusters; past `most` of them, random groups of them.
+
+    The variance of a sum over independent groups is the same, so the answer is; and a million rows take no longer
+    than `most`. The groups depend on the order of the rows and on the seed.
+    """
+    codes = np.arange(rows) if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    count = int(codes.max()) + 1
+    return codes if count <= most else (np.random.default_rng(seed).permutation(count) % most)[codes]
+
+
+def not_compared(metric: str, field: str, slice_: str, note: str) -> FieldComparison:
+    """A comparison that could not be made, with the reason."""
+    return FieldComparison(
+        metric, field, slice_, n_common=0, n_only_old=0, n_only_new=0, old=None, new=None, difference=None, low=None,
+        high=None, p=None, p_adjusted=None, mde=None, fixed=None, broken=None, test="", note=note,
+    )  # fmt: skip
+
+
+def field_comparison(
+    metric: str,
+    field: str,
+    slice_: str,
+    found: PairedDifference | None,
+    about: dict[str, Any],
+    settings: Settings,
+    family: int,
+) -> FieldComparison:
+    """What a difference says, without adjusted p; `about` is what is known of the rows, `family` corrected together."""
+    if found is None:
+        return replace(not_compared(metric, field, slice_, "no sample has a number in both reports"), **about)
+    low, high, _ = found.interval or (None, None, None)
+    mde = minimum_detectable(found, family=family, level=settings.level)
+    too_small = slice_ == ALL and (mde is None or abs(found.difference) < mde)
+    return FieldComparison(
+        metric, field, slice_, **about, old=found.old, new=found.new, difference=found.difference, low=low, high=high,
+        p=found.p, p_adjusted=None, mde=mde, fixed=found.fixed, broken=found.broken, test=found.test,
+        needed=needed_to_show(found, family=family, level=settings.level) if too_small else None, level=settings.level,
+        mde_note=undetectable(found, family=family, level=settings.level),
+    )  # fmt: skip

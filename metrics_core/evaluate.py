@@ -20,6 +20,7 @@ from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.measurement import Measurement
 from answerkey.metrics_core.metric import Metric, measured
 from answerkey.metrics_core.registry import DEFAULT_METRICS, MetricLike, create
+from answerkey.metrics_core.result import Result
 from answerkey.metrics_core.sample import Sample
 
 
@@ -29,7 +30,7 @@ def evaluate(
     *,
     workers: int = 1,
     **options: object,
-) -> list[Measurement]:
+) -> Result:
     """Score every sample with every metric.
 
     Args:
@@ -44,7 +45,8 @@ def evaluate(
             `profile="continuous_eval_v0_3"` or `judge=JudgeOptions(judges=["openai/gpt-4o-mini"])`.
 
     Returns:
-        One measurement per metric and sample, metric by metric, in the order of `metrics` and `samples`.
+        One measurement per metric and sample, metric by metric, in the order of `metrics` and `samples`: a list that
+        also has `summary()`, `to_pandas()`, `worst()`, `compare(baseline)` and `plot()`.
 
     Raises:
         UserError: a data frame has no such columns, a metric is not known, an option is not known or out of its range,
@@ -61,8 +63,8 @@ def evaluate(
     run = uuid.uuid4().hex
     chosen = [_of_run(metric, run) for metric in create(DEFAULT_METRICS if metrics is None else metrics, **options)]
     if workers > 1 and len(samples) > 1:
-        return _in_processes(samples, chosen, workers)
-    return [measurement for metric in chosen for measurement in measured(metric, samples)]
+        return Result(_in_processes(samples, chosen, workers), samples, chosen)
+    return Result((measurement for metric in chosen for measurement in measured(metric, samples)), samples, chosen)
 
 
 def _samples(given: Any) -> list[Sample]:

@@ -1,5 +1,6 @@
 """The example data is what its README says: counted in the files, row by row."""
 
+import ast
 import json
 import re
 import unicodedata
@@ -285,3 +286,27 @@ def test_the_command_of_the_readme_names_the_files() -> None:
         "--map release=release --map label=correct --slice kind --slice lang"
     )
     assert README.splitlines().count(command) == 1
+
+
+def test_the_notebook_runs_and_shows_what_it_says(capsys: pytest.CaptureFixture[str]) -> None:
+    cells = json.loads((EXAMPLES / "releases.ipynb").read_text(encoding="utf-8"))["cells"]
+    assert all(cell.get("outputs", []) == [] for cell in cells)
+    names: dict[str, Any] = {}
+    shown = []
+    for cell in cells:
+        if cell["cell_type"] == "code":
+            # As a notebook does: the value of the last line is shown.
+            *body, last = ast.parse("".join(cell["source"])).body
+            exec(compile(ast.Module(body, []), "releases.ipynb", "exec"), names)
+            if isinstance(last, ast.Expr):
+                value = eval(compile(ast.Expression(last.value), "releases.ipynb", "eval"), names)
+                shown.append(value._repr_svg_() if hasattr(value, "_repr_svg_") else value._repr_html_())
+            else:
+                exec(compile(ast.Module([last], []), "releases.ipynb", "exec"), names)
+    assert capsys.readouterr().out == ""
+    assert len(shown) == 6
+    new, comparison = names["new"], names["comparison"]
+    assert new.summary().loc["meaning_match.match", "mean"] > names["old"].summary().loc["meaning_match.match", "mean"]
+    assert comparison.rows[0].name == "meaning_match.match"
+    assert comparison.rows[0].finding == "not shown to differ"
+    assert list(names["old"].worst(3)["id"]) == ["q2", "q3", "q4"]

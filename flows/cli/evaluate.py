@@ -63,27 +63,43 @@ def evaluate(  # noqa: PLR0913
     runner: RunnerOption = LOCAL,
 ) -> int:
     """Run the flow and print the reports, or what the judges would cost."""
+    from answerkey.flows.cli.progress import bars
     from answerkey.tasks.load.load import check_columns, dataset_name
 
     data = with_files(data)
     dataset_name(data.source())
-    limits = with_suite(limits, data.slices)
-    with tempfile.TemporaryDirectory(prefix="answerkey-") as work:
+    with bars(quiet=quiet), tempfile.TemporaryDirectory(prefix="answerkey-") as work:
+        limits = with_suite(limits, data.slices)
         check_columns(replace(data.source(), needs_references=scoring.needs_references), Path(work))
-    policy = prepare(home, scoring, judging, policy, baseline, quiet=quiet, runner=runner)
+        policy = prepare(home, scoring, judging, policy, baseline, quiet=quiet, runner=runner)
+        found = _evaluated(data, scoring, judging, limits, home, baseline, policy, page=not no_page, runner=runner)
+    return print_result(
+        found, home, dry_run=judging.dry_run, as_json=as_json, compared=bool(baseline), gated=bool(policy),
+        all_fields=all_fields,
+    )  # fmt: skip
+
+
+def _evaluated(  # noqa: PLR0913
+    data: Data,
+    scoring: Scoring,
+    judging: Judging,
+    limits: Limits,
+    home: Home,
+    baseline: str,
+    policy: str,
+    *,
+    page: bool,
+    runner: str,
+) -> Any:
     with started_here():
         from answerkey.flows.evaluate_release import evaluate_release
         from answerkey.tasks.validate.suite import import_beside
 
         # The server takes longer to start.
         import_beside()
-        found = evaluate_release(
-            data, scoring, judging, limits, str(home), baseline, policy, page=not no_page, runner=runner
+        return evaluate_release(
+            data, scoring, judging, limits, str(home), baseline, policy, page=page, runner=runner
         )  # fmt: skip
-    return print_result(
-        found, home, dry_run=judging.dry_run, as_json=as_json, compared=bool(baseline), gated=bool(policy),
-        all_fields=all_fields,
-    )  # fmt: skip
 
 
 def prepare(

@@ -59,6 +59,7 @@ def generate(  # noqa: PLR0913
     Replies are kept in the ledger, so that no question is paid for twice. With --evaluate the release is evaluated at
     once, with the options for scoring, judges and limits.
     """
+    from answerkey.flows.cli.progress import bars
     from answerkey.flows.cli.tables import print_estimates, print_generated
     from answerkey.metrics_core.llm.cost import Cost
     from answerkey.tasks.releases.register import registrations
@@ -72,7 +73,7 @@ def generate(  # noqa: PLR0913
     policy = prepare(home, scoring, judging, afterwards.policy, afterwards.baseline, quiet=quiet)
     afterwards = afterwards.model_copy(update={"policy": policy})
     _check(home, questions, generating)
-    with started_here():
+    with bars(quiet=quiet), started_here():
         from answerkey.flows.generate_answers import generate_answers
 
         made = generate_answers(questions, generating, afterwards, scoring, judging, limits, str(home))

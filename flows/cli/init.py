@@ -15,7 +15,7 @@ from answerkey.flows.cli.layout import show
 from answerkey.metrics_core.errors import UserError
 
 EXAMPLES = Path(answerkey.__file__).parent / "examples"
-_WANTED = (".csv", ".jsonl", ".yaml", ".py", ".md")
+_WANTED = (".csv", ".jsonl", ".yaml", ".py", ".md", ".ipynb")
 
 
 def init(

@@ -90,12 +90,13 @@ def evaluate_registered(  # noqa: PLR0913
     runner: RunnerOption = LOCAL,
 ) -> int:
     """Evaluate every registered release that has no report yet. A second time does nothing."""
+    from answerkey.flows.cli.progress import bars
     from answerkey.tasks.releases.register import pending
 
     limits = with_suite(limits)
     policy = prepare(home, scoring, judging, policy, baseline, quiet=quiet, runner=runner)
     pending(home, waiting.release)
-    with started_here():
+    with bars(quiet=quiet), started_here():
         from answerkey.flows.evaluate_registered import evaluate_registered as flow
 
         result = flow(waiting, scoring, judging, limits, str(home), baseline, policy, page=not no_page, runner=runner)
@@ -115,6 +116,7 @@ def rerun(
     runner: RunnerOption = LOCAL,
 ) -> int:
     """Make the next version of a report from the same answers. What is not given stays as in the report."""
+    from answerkey.flows.cli.progress import bars
     from answerkey.tasks.reports.report import read_reports, report_named
 
     prepare_run(home, quiet=quiet)
@@ -125,7 +127,7 @@ def rerun(
         judge = forms.judging.options() if forms.scoring.asks_judges else OFFLINE_JUDGE
         needs = ((metric, forms.judging.key_from) for metric in forms.scoring.create(judge=judge))
         check_runner(runner, home, needs)
-    with started_here():
+    with bars(quiet=quiet), started_here():
         from answerkey.flows.rerun_report import rerun_report
 
         result = rerun_report(rerunning, str(home), runner=runner)

@@ -37,6 +37,7 @@ from answerkey.metrics_core.llm.spending import Bill, BudgetUsedUp
 from answerkey.metrics_core.llm.untrusted import fenced
 from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Usage
 from answerkey.metrics_core.metric import Field, Kind, Metric, degenerate, identical_reference, option
+from answerkey.metrics_core.progress import HOW_FAR, Advance, tell
 from answerkey.metrics_core.sample import Sample
 from answerkey.metrics_core.text import differ_in_case, normal_reference, normalise
 
@@ -359,6 +360,7 @@ class _Work:
         self._failed += isinstance(outcome, Failed)
         bill = Bill.total([seat.bill for seat in seats])
         usage = Usage(time.perf_counter() - started, bill.tokens_in, bill.tokens_out, bill.cost_usd)
+        tell(Advance(self._metric.name, more=1, cost_usd=bill.cost_usd or 0.0))
         known = not bill.calls and not any(isinstance(vote.outcome, Failed | Skipped) for vote in votes)
         return outcome, usage, known, tuple(dict.fromkeys(bill.requests))
 
@@ -387,7 +389,8 @@ class _Work:
         probes = f"{self._examination.tally()}, " if self._examination else ""
         _log.info(
             f"{self._metric.name}: {self._done:,}/{self._total:,} samples, {probes}{self._client.tally()}, "
-            f"{self._failed:,} failed"
+            f"{self._failed:,} failed",
+            extra=HOW_FAR,
         )
 
 

@@ -5,19 +5,28 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.comparison import ALL, ALL_FIELDS, HEADLINES, Comparison, FieldComparison, adjust
+from answerkey.metrics_core.comparison import (
+    ALL,
+    ALL_FIELDS,
+    HEADLINES,
+    Comparison,
+    FieldComparison,
+    Settings,
+    adjust,
+    field_comparison,
+    not_compared,
+)
 from answerkey.metrics_core.errors import UserError, did_you_mean
 from answerkey.metrics_core.judges.votes import SPREAD
 from answerkey.metrics_core.statistics.clustered import Mask
 from answerkey.metrics_core.statistics.intervals import LEVEL
-from answerkey.metrics_core.statistics.paired import PairedDifference, paired_difference, sign_flip
-from answerkey.metrics_core.statistics.power import minimum_detectable, needed_to_show, undetectable
+from answerkey.metrics_core.statistics.paired import PairedDifference
 from answerkey.metrics_core.statistics.ppi import ppi_difference
 from answerkey.tasks.compare.paired_samples import (
     CORPUS_BLEU,
@@ -26,7 +35,6 @@ from answerkey.tasks.compare.paired_samples import (
     FieldScores,
     PairedSamples,
     Unscored,
-    groups,
     pair_samples,
 )
 from answerkey.tasks.compare.warnings import comparison_warnings, differing_methods, unanswered_warnings
@@ -37,10 +45,6 @@ from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 
 _SQL = statements(__name__)
-_UNITS, _SLICE_UNITS = 10_000, 2_000
-"""What a test exchanges at most, on all samples and on a slice; more rows are put into so many random groups."""
-_LEAST, _MOST = 999, 9_999
-"""Exchanges that a test tries: as many as if there were always as many units as allowed."""
 
 _OF_PAIR = {
     "old": "old_report",
@@ -122,7 +126,7 @@ def compare_all(
         raise UserError(_unknown(primary, _known(*reports[0])))
     wanted = [_wanted(*pair, fields, one, all_fields=all_fields) for pair, one in zip(reports, declared, strict=True)]
     n_tests = math.ceil(sum(map(len, wanted)) * max(1.0, candidates / len(pairs))) if pairs else 0
-    settings = _Settings(seed, level, n_tests)
+    settings = Settings(seed, level, n_tests)
     family = ", ".join(fields) if fields else ALL_FIELDS if all_fields else HEADLINES
     compared = [_compare(home, *pair, names, settings, family) for pair, names in zip(reports, wanted, strict=True)]
     comparisons = adjust(compared, candidates)
@@ -132,7 +136,7 @@ def compare_all(
 
 
 def _compare(
-    home: Home, old: Report, new: Report, wanted: Sequence[str], settings: _Settings, family: str
+    home: Home, old: Report, new: Report, wanted: Sequence[str], settings: Settings, family: str
 ) -> Comparison:
     """The fields `wanted` of two reports, without adjusted p."""
     differ = differing_methods(old, new)
@@ -143,7 +147,7 @@ def _compare(
     rows: list[FieldComparison] = []
     for metric, _, field in (name.partition(".") for name in wanted):
         if note := differ.get(metric) or _only_in_one(old, new, f"{metric}.{field}"):
-            rows.append(_not_compared(metric, field, ALL, note))
+            rows.append(not_compared(metric, field, ALL, note))
         else:
             rows += _compare_field(samples, metric, field, settings, labels)
     return Comparison(
@@ -208,29 +212,8 @@ def _nothing(wanted: Sequence[str], differ: Mapping[str, str]) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Settings:
-    """What all fields share: the seed, the level of intervals (0 to 1), and how many p-values are adjusted together."""
-
-    seed: int
-    level: float
-    n_tests: int
-
-    def permutations(self, units: int, most_units: int) -> int:
-        """Exchanges to try: enough for the smallest p to survive the correction, and more where units are few."""
-        return max(_LEAST, 40 * self.n_tests, min(_MOST, _LEAST * most_units // units))
-
-
-def _not_compared(metric: str, field: str, slice_: str, note: str) -> FieldComparison:
-    """A comparison that could not be made, with the reason."""
-    return FieldComparison(
-        metric, field, slice_, n_common=0, n_only_old=0, n_only_new=0, old=None, new=None, difference=None, low=None,
-        high=None, p=None, p_adjusted=None, mde=None, fixed=None, broken=None, test="", note=note,
-    )  # fmt: skip
-
-
 def _compare_field(
-    samples: PairedSamples, metric: str, field: str, settings: _Settings, labels: FieldScores | None = None
+    samples: PairedSamples, metric: str, field: str, settings: Settings, labels: FieldScores | None = None
 ) -> Iterator[FieldComparison]:
     """The field on 'all', then on the slices, without adjusted p. Only its own columns are in memory.
 
@@ -261,47 +244,22 @@ def _compare_field(
         if common.any() and bleu:
             difference = bleu.difference(common, samples.clusters, settings.seed, settings.level)
         elif common.any():
-            difference = _difference(samples, scores, common, range_, settings, slice_)
-        row = _field_comparison(metric, field, slice_, difference, about, settings, family)
+            difference = settings.difference(
+                scores.old[common], scores.new[common], samples.codes(common), span=range_, slice_=slice_
+            )
+        row = field_comparison(metric, field, slice_, difference, about, settings, family)
         if row.n_only_old and not bleu and row.difference is not None and row.difference > 0:
             unscored = unscored or samples.unscored(metric, field)
             asked = common | (before & same_sample)
-            row = _with_unanswered(row, samples, scores, unscored, (asked, common), (low, high), settings)
+            unanswered = np.zeros(len(common), bool)
+            for mask in unscored.by_release.values():
+                unanswered |= mask & asked & ~common
+            rows = common | unanswered
+            filled = (scores.old[rows], np.where(unanswered, low, scores.new)[rows], samples.codes(rows))
+            row = settings.with_unanswered(row, *filled, n=int(unanswered.sum()), range_=(low, high))
         if labels and slice_ == ALL and not bleu and metric != LABEL:
             row = replace(row, **_people(samples, scores, labels, common, high - low, settings.level))
         yield row
-
-
-def _with_unanswered(
-    row: FieldComparison,
-    samples: PairedSamples,
-    scores: FieldScores,
-    unscored: Unscored,
-    masks: tuple[Mask, Mask],
-    range_: tuple[float, float],
-    settings: _Settings,
-) -> FieldComparison:
-    """The row, with what is left of the difference if answers that the new release did not give have the lowest score.
-
-    Args:
-        masks: the samples that the old release has a number for, and those that both have.
-        range_: the lowest and the highest score.
-    """
-    asked, common = masks
-    unanswered = np.zeros(len(common), bool)
-    for mask in unscored.by_release.values():
-        unanswered |= mask & asked & ~common
-    if not unanswered.any():
-        return row
-    low, high = range_
-    filled = replace(scores, new=np.where(unanswered, low, scores.new))
-    rows = common | unanswered
-    binary = range_ == (0.0, 1.0) and all(np.isin(side[rows], (0, 1)).all() for side in (filled.old, filled.new))
-    found = _difference(samples, filled, rows, None if binary else high - low, settings, row.slice)
-    least = found.interval.low if found.interval else low - high
-    # Where the interval contains 0 anyway, p keeps its plain meaning.
-    p = max(row.p or 0.0, found.p) if least > 0 else row.p
-    return replace(row, n_unanswered=int(unanswered.sum()), low_with_unanswered=least, p=p)
 
 
 def _people(
@@ -325,58 +283,11 @@ def _people(
     return {"people": predicted.value, "people_low": low, "people_high": high, "n_labelled": n_labelled}
 
 
-def _difference(
-    samples: PairedSamples, scores: FieldScores, common: Mask, range_: float | None, settings: _Settings, slice_: str
-) -> PairedDifference:
-    """Of means; `range_` is None for fields that are 0 or 1."""
-    clusters = None if samples.clusters is None else samples.clusters[common]
-    old, new = scores.old[common], scores.new[common]
-    most = _UNITS if slice_ == ALL else _SLICE_UNITS
-    of_row = groups(len(old), clusters, most, settings.seed)
-    permutations = settings.permutations(int(of_row.max()) + 1, most)
-    difference = paired_difference(
-        old,
-        new,
-        binary=range_ is None,
-        clusters=None if clusters is None else clusters.tolist(),
-        span=range_ or 1.0,
-        seed=settings.seed,
-        permutations=permutations if len(old) <= most else 1,
-        level=settings.level,
-    )
-    if len(old) <= most or difference.test == "mcnemar":
-        return difference
-    sums = np.bincount(of_row, weights=new - old).astype(np.float64)
-    return replace(difference, p=sign_flip(sums, seed=settings.seed, permutations=permutations))
-
-
 def _missing(statuses: npt.NDArray[np.int8]) -> dict[str, int]:
     """Why rows have no number here: a row that does have one is in another slice here."""
     counts = np.bincount(statuses, minlength=len(STATUSES))
     names = ["other slice" if name == "scored" else name for name in STATUSES]
     return {name: int(n) for name, n in zip(names, counts, strict=True) if n}
-
-
-def _field_comparison(
-    metric: str,
-    field: str,
-    slice_: str,
-    found: PairedDifference | None,
-    about: dict[str, Any],
-    settings: _Settings,
-    family: int,
-) -> FieldComparison:
-    if found is None:
-        return replace(_not_compared(metric, field, slice_, "no sample has a number in both reports"), **about)
-    low, high, _ = found.interval or (None, None, None)
-    mde = minimum_detectable(found, family=family, level=settings.level)
-    too_small = slice_ == ALL and (mde is None or abs(found.difference) < mde)
-    return FieldComparison(
-        metric, field, slice_, **about, old=found.old, new=found.new, difference=found.difference, low=low, high=high,
-        p=found.p, p_adjusted=None, mde=mde, fixed=found.fixed, broken=found.broken, test=found.test,
-        needed=needed_to_show(found, family=family, level=settings.level) if too_small else None, level=settings.level,
-        mde_note=undetectable(found, family=family, level=settings.level),
-    )  # fmt: skip
 
 
 def _store(home: Home, comparison: Comparison, *, seed: int) -> None:

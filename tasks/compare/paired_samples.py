@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.comparison import ALL
+from answerkey.metrics_core.comparison import ALL, groups
 from answerkey.metrics_core.metric import NO_QUESTION, NO_REFERENCE
 from answerkey.metrics_core.metrics.bleu import bleu_extremes, corpus_bleu
 from answerkey.metrics_core.statistics.clustered import Codes, Mask
@@ -104,17 +104,6 @@ def _sums(counts: npt.NDArray[np.int32], of_row: Codes) -> npt.NDArray[np.float6
     return sums
 
 
-def groups(rows: int, clusters: npt.NDArray[np.int64] | None, most: int, seed: int) -> Codes:
-    """What may be resampled or exchanged as one: rows, or whole clusters; past `most` of them, random groups of them.
-
-    The variance of a sum over independent groups is the same, so the answer is; and a million rows take no longer
-    than `most`. The groups depend on the order of the rows and on the seed.
-    """
-    codes = np.arange(rows) if clusters is None else np.unique(clusters, return_inverse=True)[1]
-    count = int(codes.max()) + 1
-    return codes if count <= most else (np.random.default_rng(seed).permutation(count) % most)[codes]
-
-
 @dataclass(frozen=True, slots=True)
 class PairedSamples:
     """The samples of either report, in the order of their ids; all columns have the shape (samples,).
@@ -159,6 +148,10 @@ class PairedSamples:
             found["old_status"].astype(np.int8),
             found["new_status"].astype(np.int8),
         )
+
+    def codes(self, rows: Mask) -> Codes | None:
+        """The clusters of these samples, where the data have any."""
+        return None if self.clusters is None else self.clusters[rows]
 
     def unscored(self, metric: str, field: str) -> Unscored:
         """Why the new report has no number for some samples; both reports have the field."""

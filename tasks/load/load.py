@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.frame import Key
+from answerkey.metrics_core.progress import Advance, tell
 from answerkey.metrics_core.sample import Sample, content_hash
 from answerkey.metrics_core.text import is_blank
 from answerkey.tasks.load.columns import (
@@ -313,6 +314,7 @@ def stage_rows(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path)
     with parquet_writer(rejects, quarantine_schema()) as bad, parquet_writer(staged, staged_schema()) as good:
         while batch := list(itertools.islice(rows, _BATCH)):
             n_rows += len(batch)
+            tell(Advance("load", n_rows, unit="rows"))
             taken, rejected = [], []
             for raw in batch:
                 try:

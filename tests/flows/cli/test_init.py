@@ -13,7 +13,7 @@ from tests.conftest import ROOT
 Cli = Callable[..., subprocess.CompletedProcess[str]]
 FILES = [
     "README.md", "answers.jsonl", "gate.yaml", "judges/directness.yaml", "museum.csv", "own_metrics.py",
-    "questions.jsonl", "rules/faq.yaml", "traces.jsonl",
+    "questions.jsonl", "releases.ipynb", "rules/faq.yaml", "traces.jsonl",
 ]  # fmt: skip
 
 

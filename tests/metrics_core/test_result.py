@@ -1,0 +1,176 @@
+"""What evaluate returns: its numbers are those of a report, and its comparison is that of the command line."""
+
+import asyncio
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from answerkey import Result, Sample, evaluate
+from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.compare.compare import compare
+from answerkey.tasks.load.load import Source
+from answerkey.tasks.reports.report import read_reports
+from answerkey.tasks.warehouse.home import Home
+from tests.judge_server import JudgeServer
+from tests.metrics_core.judges.asking import match, options
+from tests.tasks.staging_help import jsonl, run
+
+METRICS = ("exact_match", "token_overlap")
+N = 40
+
+
+def frame(right: Callable[[int], bool], rows: int = N, **columns: list[Any]) -> pd.DataFrame:
+    """Answers to questions, one of which nobody can answer, in groups of two."""
+    made: dict[str, Any] = {
+        "id": [f"q{n}" for n in range(rows)],
+        "question": [f"Question {n}?" for n in range(rows)],
+        "answer": [None if n == 7 else f"city {n}" if right(n) else "no idea" for n in range(rows)],
+        "reference": [f"City {n}" for n in range(rows)],
+    }
+    return pd.DataFrame({**made, **columns})
+
+
+OLD, NEW = frame(lambda n: n % 3 == 0), frame(lambda n: n % 3 != 1)
+
+
+@pytest.fixture(scope="module")
+def results() -> tuple[Result, Result]:
+    return evaluate(OLD, METRICS), evaluate(NEW, METRICS)
+
+
+@pytest.mark.parametrize("clusters", [False, True])
+def test_the_numbers_are_those_of_a_report_and_of_its_comparison(tmp_path: Path, clusters: bool) -> None:
+    groups = {"cluster": [f"c{n // 2}" for n in range(N)]} if clusters else {}
+    frames = [one.assign(**groups) for one in (OLD, NEW)]
+    # Without a word, a release has no answer; the command line takes a row without one for a blank answer.
+    for name, one in zip(("old", "new"), frames, strict=True):
+        file = jsonl(tmp_path / f"{name}.jsonl", one.to_dict("records"))
+        run(tmp_path / "home", Source(file, dataset="d", release=name), METRICS)
+    old, new = (evaluate(one, METRICS) for one in frames)
+    [report] = read_reports(Home(tmp_path / "home"), ["d/new/v1"])
+    summary = new.summary()
+    for score in report.overall:
+        mean, low, high, scored, total = summary.loc[score.name]
+        assert (scored, total) == (score.n_scored, score.n_total)
+        assert (mean, low, high) == pytest.approx((score.mean, score.ci_low, score.ci_high), abs=1e-6)
+    there = compare(Home(tmp_path / "home"), "d/old/v1", "d/new/v1")
+    here = new.compare(old)
+    assert [row.name for row in here.rows] == [row.name for row in there.overall]
+    for ours, theirs in zip(here.rows, there.overall, strict=True):
+        for name in ("n_common", "n_clusters", "fixed", "broken", "test", "finding", "needed", "note"):
+            assert getattr(ours, name) == getattr(theirs, name), name
+        for name in ("old", "new", "difference", "low", "high", "p", "p_adjusted", "mde"):
+            assert getattr(ours, name) == pytest.approx(getattr(theirs, name), abs=1e-9), name
+
+
+def test_a_row_for_each_sample(results: tuple[Result, Result]) -> None:
+    made = results[1].to_pandas()
+    assert list(made.columns[:5]) == ["id", "question", "answer", "references", "exact_match.match"]
+    assert made.shape[0] == N
+    assert made["exact_match.match"].mean() == pytest.approx(results[1].summary().loc["exact_match.match", "mean"])
+    assert list(made["references"][3]) == ["City 3"]
+    assert made.loc[7, ["answer", "exact_match.match", "exact_match.status"]].tolist() == [None, 0.0, "scored"]
+    undefined = evaluate(frame(lambda _: True, 9), METRICS, blank_answer="undefined").to_pandas()
+    assert np.isnan(undefined["exact_match.match"][7])
+    assert undefined["exact_match.reason"][7] == "blank answer"
+
+
+def test_the_worst_come_first_and_nothing_without_a_number(results: tuple[Result, Result]) -> None:
+    worst = results[1].worst(3)
+    assert list(worst["id"]) == ["q1", "q4", "q7"]
+    assert list(worst["exact_match.match"]) == [0.0, 0.0, 0.0]
+    assert len(results[1].worst(10_000, "token_overlap.f1")) == N
+    undefined = evaluate(frame(lambda _: True, 9), METRICS, blank_answer="undefined")
+    assert "q7" not in set(undefined.worst(9)["id"])
+
+
+def test_answers_to_one_question_are_not_independent() -> None:
+    samples = [Sample(f"q{n % 5}", "a" if n % 5 < 3 else "b", ["a"]) for n in range(50)]
+    [one] = evaluate(samples, ["exact_match"]).means(["exact_match.match"])
+    [few] = evaluate(samples[:5], ["exact_match"]).means(["exact_match.match"])
+    assert one.mean == few.mean == 0.6
+    assert (one.low, one.high) == pytest.approx((few.low, few.high), abs=0.01)
+
+
+def test_what_is_left_out_does_not_make_a_result_better() -> None:
+    old, new = evaluate(frame(lambda n: n < 20), METRICS[:1]), evaluate(frame(lambda n: n < 20).iloc[:20], METRICS[:1])
+    [row] = new.compare(old).rows
+    assert (row.n_common, row.n_only_old, row.missing_new) == (20, 20, {"absent": 20})
+    better = evaluate(frame(lambda n: True).iloc[:30], METRICS[:1]).compare(old).rows[0]
+    assert better.n_unanswered == 10
+    assert better.low is not None and better.low_with_unanswered is not None
+    assert better.low_with_unanswered < better.low
+
+
+def test_another_question_is_another_sample(results: tuple[Result, Result]) -> None:
+    changed = NEW.assign(question=["Another?"] * 5 + list(NEW["question"][5:]))
+    found = evaluate(changed, METRICS).compare(results[0])
+    assert (found.n_common, found.n_changed, found.rows[0].n_common) == (N, 5, N - 5)
+    assert found.warnings == ("5 samples have another question or other references, and are left out",)
+
+
+def test_a_field_that_is_computed_otherwise_is_not_compared(results: tuple[Result, Result]) -> None:
+    found = evaluate(NEW, METRICS[:1], blank_answer="undefined").compare(results[0])
+    assert found.rows[0].note == found.not_comparable == "computed in another way: the signatures differ"
+    assert found.rows[0].finding is None
+
+
+def test_a_comparison_as_a_frame_and_drawn(results: tuple[Result, Result]) -> None:
+    found = results[1].compare(results[0], all_fields=True)
+    table = found.to_pandas()
+    assert list(table["field"]) == ["match", "recall", "precision", "f1"]
+    assert set(table["finding"]) == {"better"}
+    assert str(found.plot()).count("<circle") == 4
+    assert "better" in found._repr_html_()
+    assert "+0.325" in found._repr_html_()
+
+
+def test_a_notebook_shows_texts_and_never_markup() -> None:
+    samples = [Sample("<script>alert(1)</script>", "<b>", ["<b>"])]
+    result = evaluate(samples, ["exact_match"])
+    assert "<script" not in result._repr_html_() + str(result.plot()) + result.worst()._repr_html_()
+    assert "exact_match.match" in result._repr_html_()
+    assert result.plot()._repr_svg_().startswith("<svg")
+    assert repr(result).splitlines()[1] == "exact_match.match  1.000  1/1"
+    assert evaluate([], ["exact_match"])._repr_html_().count("–") == 3
+    assert repr(evaluate(samples, [])) == "1 samples: mean [95 % interval], scored/total"
+
+
+def test_it_is_a_list_and_goes_to_other_processes(results: tuple[Result, Result]) -> None:
+    again = pickle.loads(pickle.dumps(results[0]))
+    assert again == results[0] == list(results[0])
+    assert again.compare(results[0]).rows[0].difference == 0
+    assert len(results[0]) == 2 * N
+
+
+@pytest.mark.parametrize(
+    ("mistake", "message"),
+    [
+        (lambda one: one.compare(OLD), "compare takes what evaluate returned for the baseline, not DataFrame"),
+        (lambda one: one.compare(one, "exact_match.match"), "fields is the text 'exact_match.match'; give a list: "),
+        (lambda one: one.compare(one, ["exact_match.mach"]), "exact_match.mach: these results have .*did you mean"),
+        (lambda one: one.worst("exact_match.match"), "n is 'exact_match.match'; give a count, and name a field"),
+        (lambda one: one.worst(3, "recall"), "recall: this result has exact_match.match, "),
+        (lambda one: one.worst(-1), "n is -1; give a count"),
+        (lambda one: one.compare(evaluate([Sample("a", "x", ["x"])] * 2, METRICS)), "the baseline has several samples"),
+        (lambda one: evaluate([], []).worst(), "this result has no metrics"),
+    ],
+)
+def test_usual_mistakes(results: tuple[Result, Result], mistake: Callable[[Result], object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        mistake(results[0])
+
+
+def test_judges_are_asked_from_within_a_running_event_loop() -> None:
+    async def in_a_notebook() -> Result:
+        return evaluate(frame(lambda _: False, 6), ["meaning_match"], **options(server)._asdict())
+
+    with JudgeServer(match) as server:
+        found = asyncio.run(in_a_notebook())
+        assert len(server.requests) > 0
+    assert found.summary().loc["meaning_match.match", "scored"] == 6
