@@ -11,7 +11,8 @@ from typing import Any, Literal
 import numpy as np
 
 from answerkey.metrics_core.chart import Bar, Chart, number, table_html, to_frame
-from answerkey.metrics_core.statistics.clustered import Codes, Floats
+from answerkey.metrics_core.statistics.bounded_mean import Floats
+from answerkey.metrics_core.statistics.clustered import Codes
 from answerkey.metrics_core.statistics.intervals import LEVEL
 from answerkey.metrics_core.statistics.multiple_testing import benjamini_hochberg, holm
 from answerkey.metrics_core.statistics.paired import PairedDifference, paired_difference, sign_flip

@@ -13,7 +13,8 @@ from answerkey.metrics_core.sample import Sample
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.comparison import Comparison
-    from answerkey.metrics_core.statistics.clustered import Codes, Floats, Mask
+    from answerkey.metrics_core.statistics.bounded_mean import Floats
+    from answerkey.metrics_core.statistics.clustered import Codes, Mask
 
 _MATCH = "meaning_match.match"
 
@@ -122,7 +123,7 @@ class Result(list[Measurement]):
         """
         import numpy as np
 
-        if isinstance(n, str) or n < 0:
+        if not (isinstance(n, int) and n >= 0):
             raise UserError(f"n is {n!r}; give a count, and name a field with field=")
         name, scores = self._known(field), self.scores(field)
         order = [int(place) for place in np.argsort(scores, kind="stable") if not np.isnan(scores[place])][:n]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -16,18 +16,35 @@ from answerkey.metrics_core.comparison import (
     not_compared,
 )
 from answerkey.metrics_core.errors import UserError
-from answerkey.metrics_core.statistics.clustered import Codes, Floats, Mask, codes_of
+from answerkey.metrics_core.measurement import Measurement
+from answerkey.metrics_core.metric import Field, Metric
+from answerkey.metrics_core.sample import Sample
+from answerkey.metrics_core.statistics.bounded_mean import Floats
+from answerkey.metrics_core.statistics.clustered import Codes, Mask, codes_of
 from answerkey.metrics_core.text import is_blank
 
-if TYPE_CHECKING:
-    from answerkey.metrics_core.result import Result
-    from answerkey.metrics_core.sample import Sample
+
+class Side(Protocol):
+    """What is asked of a result."""
+
+    samples: list[Sample]
+    metrics: list[Metric]
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        """What every METRIC.FIELD is."""
+
+    def scores(self, field: str = "") -> Floats:
+        """The numbers of METRIC.FIELD: shape (samples,), NaN where there is none."""
+
+    def of(self, metric: str) -> list[Measurement]:
+        """The measurements of one metric, in the order of the samples."""
 
 
 class ResultPair:
     """The samples of two results: those of the old one in their order, then those that only the new one has."""
 
-    def __init__(self, old: Result, new: Result) -> None:
+    def __init__(self, old: Side, new: Side) -> None:
         self.old, self.new = self._results = old, new
         self.places = [_by_id(old, "the baseline"), _by_id(new, "the result")]
         self.ids = list(dict.fromkeys([*self.places[0], *self.places[1]]))
@@ -145,7 +162,7 @@ class ResultPair:
         return new is None or is_blank(new.answer)
 
 
-def _by_id(result: Result, what: str) -> dict[str, int]:
+def _by_id(result: Side, what: str) -> dict[str, int]:
     places: dict[str, int] = {}
     for place, sample in enumerate(result.samples):
         if places.setdefault(sample.sample_id, place) != place:
