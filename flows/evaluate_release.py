@@ -143,10 +143,9 @@ def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
     import_beside()
     # Nobody has looked yet whether the workers can be used for a dry run.
     loaded = load(OnThisMachine() if asked.judging.dry_run else runner, home, source, run.folder)
-    tell(Advance("validate", 0, loaded.n_rows, unit="rows"))
+    tell(Advance("validate"))
     checked = steps.validate(loaded.staged, loaded.rejects, str(run.folder), asked.contract)
     steps.record_validation(home, run.id, source.answers, loaded, checked)
-    tell(Advance("validate", loaded.n_rows, loaded.n_rows))
     _log_validation(loaded, checked)
     documented = _documented(run, asked, loaded.dataset, checked)
     if checked.broken:

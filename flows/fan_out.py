@@ -143,7 +143,7 @@ def load(runner: Runner, home: Home, source: Source, folder: Path) -> Loaded:
             ) from outcome
         if isinstance(outcome, Exception):
             raise outcome
-        tell(Advance("load", done, len(cut.shards), unit="shards"))
+        tell(Advance("load shards", done, len(cut.shards)))
         _tell("loaded", done, len(cut.shards))
     return steps.gather(cut, home, folder)
 

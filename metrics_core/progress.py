@@ -22,7 +22,6 @@ class Advance:
     Attributes:
         done: how much of `total` is done by now; None: `more` is done than before.
         total: how much there is, where that is known.
-        unit: what is counted.
         cost_usd: what was spent on it since the last one.
     """
 
@@ -30,7 +29,6 @@ class Advance:
     done: int | None = None
     total: int | None = None
     more: int = 0
-    unit: str = "answers"
     cost_usd: float = 0.0
 
 

@@ -19,7 +19,6 @@ from answerkey.flows.environment import printable
 from answerkey.metrics_core.progress import LOGGER, Advance
 from answerkey.tasks.publish.text import dollars
 
-_START = "start"
 _WIDE, _NARROW = 100, 80
 """Columns of a terminal from which on there is room for long names, and below which there is none for bars."""
 
@@ -62,7 +61,7 @@ class Bars(logging.Handler):
         self._shown = shown
         self._tasks: dict[str, Task] = {}
         self._guard = threading.Lock()
-        self._task(_START)
+        self._task("start")
 
     def emit(self, record: logging.LogRecord) -> None:
         """See logging."""
@@ -70,13 +69,21 @@ class Bars(logging.Handler):
         if not isinstance(told, Advance):
             return
         with self._guard:
-            if start := self._tasks.pop(_START, None):
-                self._shown.remove_task(start.id)
+            if told.what not in self._tasks:
+                self._end_open()
             task = self._task(told.what)
             # Of several shards at once, one that ends says less than its neighbours have done of theirs.
             done = max(task.completed, task.completed + told.more if told.done is None else told.done)
             cost = task.fields["cost"] + told.cost_usd
             self._shown.update(task.id, completed=done, total=told.total or task.total, cost=cost)
+
+    def _end_open(self) -> None:
+        """What said of no total ends when something else begins; if it counted nothing, it is shown no longer."""
+        for what, task in list(self._tasks.items()):
+            if task.total is None and task.completed:
+                self._shown.update(task.id, total=task.completed)
+            elif task.total is None:
+                self._shown.remove_task(self._tasks.pop(what).id)
 
     def _task(self, what: str) -> Task:
         if what not in self._tasks:

@@ -314,7 +314,7 @@ def stage_rows(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path)
     with parquet_writer(rejects, quarantine_schema()) as bad, parquet_writer(staged, staged_schema()) as good:
         while batch := list(itertools.islice(rows, _BATCH)):
             n_rows += len(batch)
-            tell(Advance("load", n_rows, unit="rows"))
+            tell(Advance("load rows", n_rows))
             taken, rejected = [], []
             for raw in batch:
                 try:

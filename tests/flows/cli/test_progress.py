@@ -24,7 +24,8 @@ with bars(quiet="--quiet" in sys.argv):
     log = logging.getLogger("answerkey")
     log.addHandler(handler)
     log.setLevel(logging.INFO)
-    tell(Advance("load", 10, 40, unit="shards"))
+    tell(Advance("validate"))
+    tell(Advance("load shards", 10, 40))
     log.info("loaded 10/40 shards", extra=HOW_FAR)
     log.info("a note that is longer than any line of the narrow terminal, as a path may be: " + "x" * 80)
     tell(Advance("answer_correctness", 90_000, 405_184))
@@ -77,7 +78,7 @@ def test_bars_fit_and_every_number_is_whole(width: int) -> None:
     assert ("22 %" if width < 80 else "90,000/405,184") in last
     assert ("70/405,184" in last) == (width >= 80)
     assert "$0.1230" in last
-    assert "load" in last and "…" not in last
+    assert "load shards" in last and "validate" not in last and "…" not in last
     # The bars say how far it is; other lines stay, before and after.
     assert "loaded 10/40 shards" not in written
     assert shown[-2:] == ["after", "result"]
