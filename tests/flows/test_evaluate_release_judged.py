@@ -100,7 +100,7 @@ def test_dry_run_then_little_money_then_enough_then_none_needed(
     little = evaluate("--max-calls", "4")
     assert little.returncode == 0, little.stderr
     assert judge.n_requests == 4
-    assert little.stdout.splitlines()[-1].startswith("judge: 4 calls, $0.00")
+    assert little.stdout.partition("\nnext:\n")[0].splitlines()[-1].startswith("judge: 4 calls, $0.00")
     assert little.stdout.count("PARTIAL") == 2
     assert "budget used up: 4 calls (max_calls)" in little.stdout
     skipped = query(home, "SELECT count(*) FROM measurements WHERE status = 'skipped'")
@@ -121,7 +121,7 @@ def test_dry_run_then_little_money_then_enough_then_none_needed(
     _progress_in_terminal_and_ui(enough, home, ask)
     again = evaluate()
     assert "meaning_match (0 new, 8 known), ground_truth_similarity (0 new, 8 known)" in again.stderr
-    assert again.stdout.splitlines()[-1] == "judge: 0 calls, $0.0000"
+    assert again.stdout.partition("\nnext:\n")[0].splitlines()[-1] == "judge: 0 calls, $0.0000"
     assert judge.n_requests == N_MATCH + N_SIMILARITY
     spent = json.loads(enough.stdout)[0]["manifest"]["judge"]
     assert (spent["calls"], spent["max_calls"]) == (N_MATCH + N_SIMILARITY - 4, 20)

@@ -74,7 +74,8 @@ def test_a_row_for_each_sample(results: tuple[Result, Result]) -> None:
     assert made.shape[0] == N
     assert made["exact_match.match"].mean() == pytest.approx(results[1].summary().loc["exact_match.match", "mean"])
     assert list(made["references"][3]) == ["City 3"]
-    assert made.loc[7, ["answer", "exact_match.match", "exact_match.status"]].tolist() == [None, 0.0, "scored"]
+    assert made.loc[7, ["exact_match.match", "exact_match.status"]].tolist() == [0.0, "scored"]
+    assert pd.isna(made["answer"][7])
     undefined = evaluate(frame(lambda _: True, 9), METRICS, blank_answer="undefined").to_pandas()
     assert np.isnan(undefined["exact_match.match"][7])
     assert undefined["exact_match.reason"][7] == "blank answer"
