@@ -41,7 +41,6 @@ def register_release(
             DATA.names,
             {"release": "NAME"},
             repeated=DATA.repeated,
-            omit=("format",),
             required=("release", "dataset"),
         ),
     ],

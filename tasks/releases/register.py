@@ -22,7 +22,7 @@ from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.frame import Key
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.columns import complete, complete_made, parse_map
-from answerkey.tasks.load.formats.registry import read_as
+from answerkey.tasks.load.formats.registry import PLAIN, read_as
 from answerkey.tasks.load.load import LOOK_AHEAD, Source, dataset_name, load, records_of
 from answerkey.tasks.load.plain import COMPRESSED, kind_of
 from answerkey.tasks.load.remote import URL
@@ -102,10 +102,14 @@ def register(home: Home, source: Source) -> Registration:
 
 
 def _kept(home: Home, source: Source, work: Path) -> Source:
-    """The source as files that can be kept."""
-    answers = _as_file(source.answers, work, "answers", source.encoding, source.chosen)
-    references = _as_file(source.references, work, "references", source.encoding) if source.references else None
-    kept = replace(source, answers=answers, references=references, encoding="")
+    """The source as files that can be kept, and need nothing said about them but their columns."""
+    if source.format == PLAIN.name and source.chosen != replace(source, format="").chosen:
+        raise UserError("--format plain is not kept; name the columns instead: --map answer=COLUMN")
+    answers = _as_file(source, work)
+    references = (
+        _as_file(Source(source.references, encoding=source.encoding), work, "references") if source.references else None
+    )
+    kept = replace(source, answers=answers, references=references, encoding="", format="")
     if references or not home.warehouse.exists() or _brings_references(kept, work):
         return kept
     file = work / "known.jsonl"
@@ -147,13 +151,17 @@ def _check(source: Source, work: Path) -> None:
         )
 
 
-def _as_file(source: str, work: Path, name: str, encoding: str, chosen: str = "") -> str:
-    """A file as it is; a table, a URL or several files as one of JSON Lines, because their content may change later."""
-    if not encoding and "\n" not in source and not URL.match(source) and Path(source).is_file():
-        return source
-    file = work / f"{name}.jsonl"
+def _as_file(source: Source, work: Path, name: str = "answers") -> str:
+    """A file of rows as it is; a table, a URL or several files as one of JSON Lines, because their content may change.
+
+    So is a file that is to be read in another way than as it stands: an export of a tool, or one in a given encoding.
+    """
+    answers, file = source.answers, work / f"{name}.jsonl"
+    reading, raws = read_as(read(answers, work, encoding=source.encoding), answers, source.chosen)
+    one = "\n" not in answers and not URL.match(answers) and Path(answers).is_file()
+    if one and not source.encoding and reading.convert is None:
+        return answers
     with file.open("w", encoding="utf-8") as out:
-        reading, raws = read_as(read(source, work, encoding=encoding), source, chosen)
         for raw in reading.rows(raws):
             # A row that could not be read stays one, so that its place and text are in the quarantine.
             out.write((raw.text or "" if raw.record is None else json.dumps(raw.record, default=str)) + "\n")

@@ -60,6 +60,24 @@ def test_the_same_again_changes_nothing_and_other_answers_are_another_registrati
     assert {one.report_id for one in registrations(Home(home))} == {"faq/gpt-5/v1", None}
 
 
+def test_an_export_is_kept_as_its_format_or_the_chosen_one_reads_it(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    said = {"outputs": {"answer": "Paris"}, "reference_outputs": {"answer": "Paris"}}
+    rows = [{"id": one["id"], "inputs": {"question": one["question"]}, **said} for one in QUESTIONS]
+    given = Source(jsonl(tmp_path / "runs.jsonl", rows), dataset="faq", release="gpt-5")
+    made = register(home, given)
+    assert register(home, replace(given, format="langsmith")) == made
+    assert run(home, source_of(home, made), ["contains"]).ids == ["faq/gpt-5/v1"]
+    assert query(tmp_path / "home", "SELECT sample_id, answer FROM answers ORDER BY ALL") == [
+        ("q1", "Paris"),
+        ("q2", "Paris"),
+    ]
+    with pytest.raises(UserError, match=r"runs\.jsonl: this is not promptfoo results; leave --format out"):
+        register(home, replace(given, format="promptfoo"))
+    with pytest.raises(UserError, match="--format plain is not kept; name the columns instead"):
+        register(home, replace(given, format="plain"))
+
+
 def test_rows_that_were_tried_least_come_first(source: Source, tmp_path: Path) -> None:
     home = tmp_path / "home"
     broken = register(Home(home), source)
