@@ -6,7 +6,6 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from prefect import flow
-from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
 from answerkey.flows.parameters import Judging, preflight
 from answerkey.flows.runs import log, started
@@ -14,7 +13,7 @@ from answerkey.metrics_core.llm.cost import Cost
 from answerkey.tasks import steps
 from answerkey.tasks.gate.calibrate import Calibration
 from answerkey.tasks.gate.learn import Learning
-from answerkey.tasks.publish.artifacts import artifact_key
+from answerkey.tasks.publish.artifacts import artifact_key, show_markdown, show_table
 from answerkey.tasks.publish.text import dollars, literal, price, what_it_learned
 from answerkey.tasks.warehouse.home import Home
 
@@ -86,15 +85,13 @@ def _learn(home: str, asked: Learning, judging: Judging) -> str | list[Cost]:
         cost = steps.estimate_learning(run.home, asked, options)
         log.info(f"dry run: {cost.calls:,} calls at most, {price(cost.cost_usd)}; no judge was asked")
         rows = [{**asdict(cost), "cost_usd": dollars(cost.cost_usd)}]
-        create_table_artifact(
-            rows, key=f"dry-run-{artifact_key(asked.name)}", description="What would be asked at most"
-        )
+        show_table(rows, artifact_key("dry-run", asked.name), "What would be asked at most")
         return [cost]
 
 
 def _show_learned(asked: Learning, learned: Learned) -> None:
     text = f"{literal(what_it_learned(learned))}\n\n```yaml\n{learned.rubric.text}```\n"
-    create_markdown_artifact(text, key=f"learned-{artifact_key(asked.name)}", description=learned.rubric.name)
+    show_markdown(text, artifact_key("learned", asked.name), learned.rubric.name)
     log.info(what_it_learned(learned))
 
 
@@ -105,4 +102,4 @@ def _show(found: Calibration) -> None:
         {"release": row["release"] or "all", **{k: row[k] for k in ("n", "kappa", "kappa_low", "kappa_high", "bias")}}
         for row in (columns_of(found, part) for part in found.parts)
     ]
-    create_table_artifact(rows, key=f"calibration-{artifact_key(found.name)}", description=found.signature)
+    show_table(rows, artifact_key("calibration", found.name), found.signature)

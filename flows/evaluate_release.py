@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from prefect import flow
-from prefect.artifacts import create_table_artifact
 from prefect.client.schemas.objects import State
 from prefect.futures import PrefectFuture
 from prefect.runtime import flow_run
@@ -28,7 +27,7 @@ from answerkey.tasks.compare.compare import primary_field
 from answerkey.tasks.gate.gate import policy_for
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.load.load import Loaded, Source, dataset_name
-from answerkey.tasks.publish.artifacts import artifact_key
+from answerkey.tasks.publish.artifacts import artifact_key, show_table
 from answerkey.tasks.publish.text import dollars, not_counted, price, what_it_costs
 from answerkey.tasks.releases.provenance import generation_of
 from answerkey.tasks.reports.commit import Committed
@@ -243,7 +242,7 @@ def _provenance(source: Source) -> dict[str, Any]:
 def _costs(plan: Plan, dataset: str, judge: JudgeOptions) -> list[Cost]:
     costs = list(steps.estimate_costs(plan))
     rows = [{**asdict(cost), "cost_usd": dollars(cost.cost_usd)} for cost in costs]
-    create_table_artifact(rows, key=f"dry-run-{artifact_key(dataset)}", description="What the judges would be asked")
+    show_table(rows, artifact_key("dry-run", dataset), "What the judges would be asked")
     calls = sum(cost.calls for cost in costs)
     how = f"{' as a batch' if judge.batch else ''}{not_counted(_fallbacks(judge))}"
     log.info(f"dry run: {calls:,} calls, {price(total_usd(costs))}{how}; no judge was asked, and nothing was scored")

@@ -25,6 +25,7 @@ from answerkey.tasks import steps
 from answerkey.tasks.load.load import Loaded, Source
 from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.load.shard import SourceShard, shard_bytes
+from answerkey.tasks.publish.artifacts import tell_server
 from answerkey.tasks.reports.commit import Committed
 from answerkey.tasks.reports.scores import CutScores, ScoresShard
 from answerkey.tasks.score.plan import MAX_SHARDS
@@ -163,7 +164,9 @@ def fan_out(
     if not shards:
         return {}
     # The type allows for a coroutine, which only asynchronous flows get.
-    progress = cast(uuid.UUID, create_progress_artifact(0.0, key="scoring", description="Shards scored"))
+    progress = tell_server(
+        "its progress", lambda: cast(uuid.UUID, create_progress_artifact(0.0, "scoring", "Shards scored"))
+    )
     parts: dict[str, str] = {}
     todo: Counter[str] = Counter()
     for shard in shards:
@@ -175,8 +178,8 @@ def fan_out(
         scored[shard.name] += shard.n_rows
         tell(Advance(shard.name, scored[shard.name], todo[shard.name]))
         parts[shard.part] = outcome if isinstance(outcome, str) else _failed(shard, outcome, remedy)
-        if _tell("scored", done, len(shards)):
-            update_progress_artifact(progress, 100 * done / len(shards))
+        if _tell("scored", done, len(shards)) and progress:
+            tell_server("its progress", partial(update_progress_artifact, progress, 100 * done / len(shards)))
     return parts
 
 

@@ -6,7 +6,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from prefect import flow
-from prefect.artifacts import create_table_artifact
 from prefect.runtime import flow_run
 
 from answerkey.flows.evaluate_registered import evaluate_registered
@@ -17,7 +16,7 @@ from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.llm.litellm import check
 from answerkey.tasks import steps
 from answerkey.tasks.gate.gate import policy_for
-from answerkey.tasks.publish.artifacts import artifact_key
+from answerkey.tasks.publish.artifacts import artifact_key, show_table
 from answerkey.tasks.publish.text import dollars, price, what_it_costs
 from answerkey.tasks.releases.generate import Asking, Generated, check_answered, check_release, counts, tally
 from answerkey.tasks.releases.questions import QuestionSet
@@ -104,8 +103,7 @@ def _generate(run: Run, found: QuestionSet, asking: Asking, form: Generating) ->
     estimate = steps.estimate_answers(found, asking, run.folder)
     if form.dry_run:
         row = {**asdict(estimate), "cost_usd": dollars(estimate.cost_usd)}
-        key = f"dry-run-{artifact_key(found.dataset)}"
-        create_table_artifact([row], key=key, description="What the model would be asked")
+        show_table([row], artifact_key("dry-run", found.dataset), "What the model would be asked")
         log.info(f"dry run: {estimate.calls:,} calls, {price(total_usd([estimate]))}; the model was not asked")
         return estimate
     log.info(what_it_costs([asking.model.label], asking.limits, [estimate]))
@@ -123,5 +121,4 @@ def _show(made: Generated) -> None:
     log.info(tally(made))
     rows: list[dict[str, Any]] = [{"what": name, "questions": n} for name, n in counts(made)]
     rows += [{"what": f"without an answer: {reason}", "questions": n} for reason, n in made.reasons]
-    key = f"generated-{artifact_key(f'{made.dataset}-{made.release}')}"
-    create_table_artifact(rows, key=key, description=tally(made))
+    show_table(rows, artifact_key("generated", made.dataset, made.release), tally(made))

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.loop import stop as stop_asking
+from answerkey.tasks.publish.artifacts import tell_server
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import Unreachable
@@ -76,8 +78,12 @@ class Run:
     def rename(self, name: str) -> None:
         """Give the flow run a name that is known only once the data are read."""
         if flow_run.id:
-            with get_client(sync_client=True) as client:
-                client.update_flow_run(uuid.UUID(self.id), name=name)
+            tell_server(f"the name of this run, {name}", partial(_rename, uuid.UUID(self.id), name))
+
+
+def _rename(run: uuid.UUID, name: str) -> None:
+    with get_client(sync_client=True) as client:
+        client.update_flow_run(run, name=name)
 
 
 @contextmanager

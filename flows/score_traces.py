@@ -7,7 +7,6 @@ from dataclasses import asdict
 from pathlib import Path
 
 from prefect import flow
-from prefect.artifacts import create_table_artifact
 from prefect.runtime import flow_run
 
 from answerkey.flows.fan_out import Runner, fan_out, runner_at
@@ -17,6 +16,7 @@ from answerkey.flows.tracing import Job, Tracing, jobs
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.cost import total_usd
 from answerkey.tasks import steps
+from answerkey.tasks.publish.artifacts import show_table
 from answerkey.tasks.publish.text import dollars, price
 from answerkey.tasks.score.plan import MAX_SHARDS
 from answerkey.tasks.traces.score import Prepared, Preview, alone
@@ -115,7 +115,7 @@ def _preview(todo: Sequence[Job], run: Run, window: Window) -> list[Preview]:
         {**asdict(one), "estimate": dollars(one.estimate.cost_usd) if one.estimate else "–", "traces": len(one.traces)}
         for one in previews
     ]
-    create_table_artifact(rows, key="dry-run-score-traces", description="Which traces the rules would score")
+    show_table(rows, "dry-run-score-traces", "Which traces the rules would score")
     calls = sum(one.calls for one in estimates)
     log.info(f"dry run: {calls:,} calls, {price(total_usd(estimates))}; no judge was asked, and nothing was scored")
     if problems:

@@ -5,11 +5,13 @@ The warehouse stays the record. The page itself is a file beside it; the UI has 
 
 from __future__ import annotations
 
+import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from answerkey.metrics_core.comparison import Comparison
@@ -33,14 +35,72 @@ PAGES = "ANSWERKEY_PAGES"
 _LONGEST_NAME = 80
 """In bytes: two names and their versions make one name of a file, which may have 255."""
 
+_log = logging.getLogger("answerkey")
+T = TypeVar("T")
+
+
+class _Server:
+    """Whether the server had the last thing that it was told."""
+
+    answers = True
+
+
+def tell_server(what: str, do: Callable[[], T]) -> T | None:
+    """Tell the Prefect server something that no run depends on; None where that failed, which is logged.
+
+    After the retries of Prefect's client have found no server, each thing is tried once, without waiting, until the
+    server answers again; this is logged once.
+    """
+    try:
+        with nullcontext() if _Server.answers else _without_retries():
+            told = do()
+    except Exception as error:
+        # One that is refused says nothing about the next.
+        unreachable = _is_away(error)
+        if _Server.answers or not unreachable:
+            more = ", and whatever else it would be told until it answers again" if unreachable else ""
+            _log.warning(
+                f"the Prefect server was not told {what}{more} ({type(error).__name__}: {error}); the run goes on"
+            )
+        _Server.answers = not unreachable
+        return None
+    _Server.answers = True
+    return told
+
+
+def _is_away(error: Exception) -> bool:
+    import httpx
+
+    if isinstance(error, httpx.HTTPStatusError):
+        return error.response.status_code >= httpx.codes.INTERNAL_SERVER_ERROR
+    return isinstance(error, httpx.TransportError)
+
+
+def _without_retries() -> AbstractContextManager[object]:
+    from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+
+    return temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0})
+
+
+def show_table(rows: list[dict[str, Any]], key: str, description: str) -> None:
+    """Make a table artifact, if the server can be told."""
+    from prefect.artifacts import create_table_artifact
+
+    tell_server(f"the artifact {key}", lambda: create_table_artifact(rows, key=key, description=description))
+
+
+def show_markdown(text: str, key: str, description: str) -> None:
+    """Make a markdown artifact, if the server can be told."""
+    from prefect.artifacts import create_markdown_artifact
+
+    tell_server(f"the artifact {key}", lambda: create_markdown_artifact(text, key=key, description=description))
+
 
 def publish_scores(home: Home, reports: Sequence[ReportRef]) -> None:
     """Make a table artifact of every report. The warehouse stays the record."""
-    from prefect.artifacts import create_table_artifact
-
     for report in read_reports(home, [ref.report_id for ref in reports]):
-        key = artifact_key(f"{report.dataset}-{report.release}")
-        create_table_artifact(table_rows(report), key=f"scores-{key}", description=f"Scores of {report.report_id}")
+        key = artifact_key("scores", report.dataset, report.release)
+        show_table(table_rows(report), key, f"Scores of {report.report_id}")
 
 
 def table_rows(report: Report) -> list[dict[str, Any]]:
@@ -62,16 +122,15 @@ def table_rows(report: Report) -> list[dict[str, Any]]:
 
 def publish_comparison(comparison: Comparison) -> None:
     """Make a table artifact of the comparison in the Prefect UI. The warehouse stays the record."""
-    from prefect.artifacts import create_table_artifact
-
-    key = artifact_key(f"{_unversioned(comparison.old)}-{_unversioned(comparison.new)}")
     head, cells = table(comparison.overall)
     rows = [dict(zip(head, row, strict=True)) for row in cells]
-    create_table_artifact(rows, key=f"differences-{key}", description=f"{comparison.old} against {comparison.new}")
+    key = artifact_key("differences", *_unversioned(comparison.old), *_unversioned(comparison.new))
+    show_table(rows, key, f"{comparison.old} against {comparison.new}")
 
 
-def _unversioned(report_id: str) -> str:
-    return report_id.rpartition("/")[0]
+def _unversioned(report_id: str) -> list[str]:
+    """Data set and release of a report; a release may have slashes in its name."""
+    return (report_id.rpartition("/")[0] or report_id).split("/", 1)
 
 
 def publish_run(
@@ -86,7 +145,8 @@ def publish_run(
     """One page about the reports of a run, and about the baseline that it was compared with.
 
     Args:
-        report_ids: the baseline first, if there is one; the last one names the page.
+        report_ids: the baseline first, if there is one; the last one names the page. The artifact is named by the
+            release, or by the data set alone where there are several beside the baseline.
         drawn: write the file; without it there is the markdown alone.
         docs: the name of the page of the Data Docs in the store; empty if there is none.
 
@@ -95,7 +155,8 @@ def publish_run(
     """
     last = read_reports(home, report_ids[-1:])[0]
     file = f"{file_name(last.dataset)}/{_named(last)}.html"
-    key = artifact_key(f"report-{last.dataset}-{last.release}")
+    old = {one.old for one in comparisons} | {one.old for one in gates}
+    key = artifact_key("report", last.dataset, *([last.release] if len(set(report_ids) - old) == 1 else []))
     return _publish(home, report_ids, comparisons, gates, file if drawn else None, key, docs)
 
 
@@ -105,7 +166,7 @@ def publish_pair(
     """One page about two reports that were compared. Returns as `publish_run`."""
     old, new = read_reports(home, [comparison.old, comparison.new])
     file = f"{file_name(new.dataset)}/{_named(new)}-against-{_named(old)}.html"
-    key = artifact_key(f"comparison-{old.dataset}-{old.release}-{new.dataset}-{new.release}")
+    key = artifact_key("comparison", old.dataset, old.release, new.dataset, new.release)
     return _publish(home, [comparison.old, comparison.new], [comparison], gates, file if drawn else None, key)
 
 
@@ -118,8 +179,6 @@ def _publish(
     key: str,
     docs: str = "",
 ) -> str:
-    from prefect.artifacts import create_markdown_artifact
-
     for gated in gates:
         _publish_verdict(gated)
     # The samples are on the page alone.
@@ -128,7 +187,7 @@ def _publish(
     page = replace(page, data_docs=docs and quote(f"../{docs.removeprefix(f'{FOLDER}/')}"))
     path = _write(home, page, f"{FOLDER}/{file}") if file else ""
     link = _link(file) if file else ""
-    create_markdown_artifact(as_markdown(page, path, link), key=key, description=path or ", ".join(report_ids))
+    show_markdown(as_markdown(page, path, link), key, path or ", ".join(report_ids))
     return path
 
 
@@ -147,12 +206,10 @@ def _link(file: str) -> str:
 
 
 def _publish_verdict(gated: ReleaseVerdict) -> None:
-    from prefect.artifacts import create_markdown_artifact
-
     said = gated.verdict
     text = f"# {said.outcome}\n\n**{literal(said.sentence)}**\n\n{rules_table(said.rules)}\n"
-    releases = "-".join(report_id.rpartition("/")[0] or report_id for report_id in (gated.old, gated.new))
-    create_markdown_artifact(text, key=artifact_key(f"verdict-{releases}"), description=f"{said.outcome}: {gated.new}")
+    key = artifact_key("verdict", *_unversioned(gated.old), *_unversioned(gated.new))
+    show_markdown(text, key, f"{said.outcome}: {gated.new}")
 
 
 def _named(report: Report) -> str:
@@ -166,6 +223,18 @@ def file_name(name: str) -> str:
     return kept if kept and kept == name else f"{kept}-{content_hash(name)[:6]}".lstrip("-")
 
 
-def artifact_key(name: str) -> str:
-    """A name as Prefect's artifact keys must be: lower-case letters, digits and single dashes."""
-    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "unnamed"
+def artifact_key(kind: str, *names: str) -> str:
+    """The key of an artifact: the same for the same names, and another for others.
+
+    Prefect's keys have only a to z, digits and dashes. Where names hold anything else, or it could not be told where
+    one ends, a hash of them follows.
+
+    >>> artifact_key("scores", "faq", "gpt-4")
+    'scores-faq-gpt-4'
+    >>> artifact_key("scores", "faq", "gpt-4.1")
+    'scores-faq-gpt-4-1-0d5390'
+    """
+    readable = [re.sub(r"[^a-z0-9]+", "-", name.lower())[:_LONGEST_NAME].strip("-") for name in names]
+    as_they_are = readable == list(names) and all(readable) and not any("-" in name for name in names[:-1])
+    parts = [kind, *filter(None, readable), *([] if as_they_are else [content_hash(names)[:6]])]
+    return "-".join(parts)

@@ -22,7 +22,7 @@ from answerkey.metrics_core.statistics.intervals import (
     percent,
 )
 from answerkey.tasks.compare.drift import LEAST_TRAILING, MOST_TRAILING, Drift, Shift
-from answerkey.tasks.publish.artifacts import artifact_key
+from answerkey.tasks.publish.artifacts import artifact_key, show_markdown, show_table
 from answerkey.tasks.publish.text import ends, literal, number
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
@@ -233,14 +233,10 @@ def _estimate(values: Floats, field: Field | None) -> Estimate:
 
 def publish(home: Home, funnels: Sequence[Funnel]) -> None:
     """Make a table artifact of the run's funnels, and a markdown artifact of every rule with its days."""
-    from prefect.artifacts import create_markdown_artifact, create_table_artifact
-
-    create_table_artifact(table_rows(funnels), key="score-traces", description="How many traces came how far")
+    show_table(table_rows(funnels), "score-traces", "How many traces came how far")
     for funnel in funnels:
         name, days = over_time(home, funnel.rule)
-        create_markdown_artifact(
-            markdown(funnel, name, days[-_DAYS:]), key=f"rule-{artifact_key(funnel.rule)}", description=funnel.rule
-        )
+        show_markdown(markdown(funnel, name, days[-_DAYS:]), artifact_key("rule", funnel.rule), funnel.rule)
 
 
 def table_rows(funnels: Sequence[Funnel]) -> list[dict[str, Any]]:

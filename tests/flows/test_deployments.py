@@ -174,9 +174,9 @@ def test_two_evaluations_at_once_on_one_home(
     assert counts == [("bleu", 300), ("contains", 452), ("meaning_match", 152)]
     assert query(deployed.home, "SELECT status FROM measurements GROUP BY ALL") == [("scored",)]
     artifacts = deployed.artifacts(first)
-    assert {"scoring", "scores-examples-aurora-1", "report-examples-aurora-2"} <= set(artifacts)
+    assert {"scoring", "scores-examples-aurora-1", "report-examples"} <= set(artifacts)
     assert "meaning_match.match" in artifacts["scores-examples-aurora-2"]["data"]
-    report = artifacts["report-examples-aurora-2"]["data"]
+    report = artifacts["report-examples"]["data"]
     assert report.startswith("# examples")
     assert f"[Open the whole page]({PAGES}/examples/aurora-2-v1.html)" in report
     assert "judge-openai" in [tag for run in _task_runs(deployed, first) for tag in run["tags"]]

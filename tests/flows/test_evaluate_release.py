@@ -82,12 +82,12 @@ def _shown_in_the_ui(ask: Any, home: Path) -> None:
     names = [run["name"] for run in ask("task_runs/filter", of_run)]
     assert "score bleu, 8 rows" in names
     artifacts = {a["key"]: a for a in ask("artifacts/filter", of_run)}
-    assert {"scores-faq-old", "scores-faq-new", "report-faq-new", "scoring"} <= set(artifacts)
+    assert {"scores-faq-old", "scores-faq-new", "report-faq", "scoring"} <= set(artifacts)
     table = json.loads(artifacts["scores-faq-new"]["data"])
     assert {"metric": "exact_match.match", "mean": "0.500", "scored": "4/4"}.items() <= {
         k: v for row in table if row["metric"] == "exact_match.match" for k, v in row.items()
     }.items()
-    page = artifacts["report-faq-new"]["data"]
+    page = artifacts["report-faq"]["data"]
     assert page.startswith("# faq\n\n**old**, **new**. Made ")
     file = home / "pages/faq/new-v1.html"
     [linked] = re.findall(r'href="\.\./(_data-docs/validations/contract/[^"]*)"', file.read_text())
@@ -98,6 +98,22 @@ def _shown_in_the_ui(ask: Any, home: Path) -> None:
     assert artifacts["scoring"]["data"] in (100, 100.0)
     logs = [line["message"] for line in ask("logs/filter", {"logs": {"flow_run_id": {"any_": [run["id"]]}}})]
     assert "faq: 8 rows read, 8 accepted, 0 quarantined" in logs
+
+
+def test_every_release_has_artifacts_of_its_own(cli: Cli, tmp_path: Path, ask: Any) -> None:
+    file = tmp_path / "faqru.jsonl"
+    for release in ("модель-а", "модель-б"):
+        file.write_text(json.dumps({"id": "1", "response": "да", "reference": "да", "release": release}))
+        assert cli("evaluate", file, "--metrics", "exact_match", "--home", tmp_path / "home").returncode == 0
+    like = {"artifacts": {"key": {"like_": "%-faqru-%"}}}
+    latest = {one["key"].split("-")[0]: [] for one in ask("artifacts/latest/filter", like)}
+    for one in ask("artifacts/latest/filter", like):
+        latest[one["key"].split("-")[0]].append(one["description"])
+    about = ["faqru/модель-а/v1", "faqru/модель-б/v1"]
+    assert {kind: sorted(found) for kind, found in latest.items()} == {
+        "scores": [f"Scores of {one}" for one in about],
+        "report": about,
+    }
 
 
 def test_one_release_prints_the_table_people_want_first(cli: Cli, answers: Path, tmp_path: Path, ask: Any) -> None:

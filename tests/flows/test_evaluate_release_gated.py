@@ -55,11 +55,11 @@ def test_the_gate_is_the_last_step_of_a_run(cli: Cli, file: str, tmp_path: Path,
 
 def _artifacts_say_it(ask: Any, run: str, home: Path) -> None:
     artifacts = {one["key"]: one for one in ask("artifacts/filter", {"flow_runs": {"id": {"any_": [run]}}})}
-    verdict = artifacts["verdict-gated-gated-a-gated-gated-b"]
+    verdict = artifacts["verdict-gated-gated-a-gated-gated-b-d78a73"]
     assert verdict["data"].startswith("# FAIL\n\n**gated-b must not ship in place of gated-a: ")
     assert "| level exact\\_match.match \\>= 0.5 | FAIL | 0.333 [" in verdict["data"]
     assert verdict["description"] == "FAIL: gated/gated-b/v1"
-    page = artifacts["report-gated-gated-c"]["data"]
+    page = artifacts["report-gated"]["data"]
     assert [line for line in page.splitlines() if line.startswith("## ")] == [
         "## INCONCLUSIVE: gated-c", "## FAIL: gated-b", "## Scores", "## gated-a → gated-c", "## gated-a → gated-b",
         "## Coverage and failures", "## Validation and quarantine", "## Methods", "## Reproduction",
@@ -175,5 +175,5 @@ def test_without_a_page_the_artifact_is_all(cli: Cli, file: str, tmp_path: Path,
     result = cli("evaluate", file, "--metrics", "exact_match", "--home", home, "--dataset", "bare")
     assert result.returncode == 0, result.stderr
     assert not (home / "pages").exists()
-    [artifact] = ask("artifacts/filter", {"artifacts": {"key": {"any_": ["report-bare-gated-c"]}}})
+    [artifact] = ask("artifacts/filter", {"artifacts": {"key": {"any_": ["report-bare"]}}})
     assert "The whole page" not in artifact["data"] and "## Scores" in artifact["data"]

@@ -292,7 +292,7 @@ def test_the_flow_keeps_a_calibration_and_shows_it(
     assert [row[:2] for row in query(home, "SELECT release, n FROM calibrations ORDER BY release NULLS FIRST")] == [
         (None, 90), ("a", 90),
     ]  # fmt: skip
-    [artifact] = ask("artifacts/filter", {"artifacts": {"key": {"any_": ["calibration-judge-match"]}}})
+    [artifact] = ask("artifacts/filter", {"artifacts": {"key": {"any_": ["calibration-judge-match-ab0e3f"]}}})
     assert [row["release"] for row in json.loads(str(artifact["data"]))] == ["all", "a"]
 
 

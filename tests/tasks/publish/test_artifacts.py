@@ -1,10 +1,16 @@
-"""The tables of scores in Prefect, and where a page is put."""
+"""The tables of scores in Prefect, what happens where it cannot be told, and where a page is put."""
 
+import logging
+import re
+import unicodedata
 from dataclasses import replace
 
+import httpx
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from answerkey.tasks.publish.artifacts import file_name, table_rows
+from answerkey.tasks.publish.artifacts import artifact_key, file_name, table_rows, tell_server
 from tests.tasks.publish.page.page_help import report
 
 
@@ -51,3 +57,40 @@ def test_no_name_leaves_the_folder_or_is_that_of_another() -> None:
     assert len(set(found)) == len(odd)
     assert all(name and "/" not in name and "\x00" not in name and len(name.encode()) < 100 for name in found)
     assert not any(name.startswith(".") for name in found)
+
+
+def test_no_artifact_is_that_of_another_release() -> None:
+    named = [
+        ("faqru", "модель-а"), ("faqru", "модель-б"), ("faqru", unicodedata.normalize("NFD", "модель-й")),
+        ("faqru", "модель-й"), ("faq", "gpt-4.1"), ("faq", "gpt-4-1"), ("faq", "GPT-4-1"), ("faq", "gpt-4-1-"),
+        ("faq-gpt", "4-1"), ("faq", ""), ("faq",), ("", "faq"), ("faq", "模型"), ("faq", "x" * 300), ("faq", "x" * 301),
+    ]  # fmt: skip
+    keys = [artifact_key("scores", *names) for names in named]
+    assert len(set(keys)) == len(named)
+    assert all(re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", key) and len(key) < 120 for key in keys)
+    assert (keys[5], keys[10]) == ("scores-faq-gpt-4-1", "scores-faq")
+
+
+@given(st.lists(st.lists(st.text("аб-.aA ", max_size=4), min_size=1, max_size=3), unique_by=tuple, min_size=2))
+def test_names_have_one_key_and_keys_one_list_of_names(named: list[list[str]]) -> None:
+    assert len({artifact_key("k", *names) for names in named}) == len(named)
+
+
+def test_a_server_that_is_away_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    def refused() -> None:
+        httpx.get("http://127.0.0.1:9/api", trust_env=False)
+
+    with caplog.at_level(logging.WARNING, logger="answerkey"):
+        assert [tell_server("of a", refused), tell_server("of b", refused), tell_server("of c", lambda: 3)] == [
+            None,
+            None,
+            3,
+        ]
+        assert tell_server("of d", refused) is None
+        # It is there, but does not take this.
+        assert tell_server("of e", lambda: {}["e"]) is None
+    assert [line.split(" (")[0] for line in caplog.messages] == [
+        "the Prefect server was not told of a, and whatever else it would be told until it answers again",
+        "the Prefect server was not told of d, and whatever else it would be told until it answers again",
+        "the Prefect server was not told of e",
+    ]
