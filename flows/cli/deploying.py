@@ -7,12 +7,20 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from answerkey.flows.cli.settings import (
+    Merged,
+    Record,
+    as_deployment,
+    of_automation,
+    of_project,
+    of_server,
+    put_schedules,
+)
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.maintenance import TAG
 from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
@@ -30,6 +38,8 @@ _IS_CHECKOUT = (_ROOT / "pyproject.toml").is_file()
 
 _NOTIFY = "00000000-0000-0000-0000-000000000000"
 """Stands in deployments/automations for the block that notifies people."""
+_EVALUATE_NEW = "00000000-0000-0000-0000-000000000001"
+"""Stands there for the deployment evaluate-new."""
 
 
 def project_folder() -> Path:
@@ -38,27 +48,66 @@ def project_folder() -> Path:
     return _ROOT if _IS_CHECKOUT else Path.cwd()
 
 
-def deploy_all(home: Home, environment: Mapping[str, str], pool: str = POOL) -> None:
+def deploy_all(home: Home, environment: Mapping[str, str], pool: str = POOL, reset: Collection[str] = ()) -> list[str]:
     """Make every deployment of deployments/prefect.yaml, for the work pool `pool` and with `home` as its default home.
 
-    Schedules that the server already has stay switched on or off.
+    What was set by hand on the server stays so, except of the deployments that `reset` names.
+
+    Returns:
+        A line for each deployment of which something stayed.
 
     Raises:
         UserError: Prefect refused; its words are in the message.
     """
-    import yaml
+    from prefect.client.orchestration import get_client
 
     content = _read("prefect.yaml")
-    switches = _switches()
-    for deployment in content["deployments"]:
-        for schedule in deployment.get("schedules", ()):
-            schedule["active"] = switches.get((deployment["name"], schedule["slug"]), schedule["active"])
-        deployment["parameters"] = {**deployment.get("parameters", {}), "home": home.address}
-        deployment["work_pool"] = {**deployment["work_pool"], "name": pool}
-        if not _IS_CHECKOUT:
-            # Files there would be loaded beside packages of the user's own that are called `flows` and `tasks` too.
-            module, function = deployment["entrypoint"].split(".py:")
-            deployment["entrypoint"] = f"answerkey.{module.replace('/', '.')}.{function}"
+    with get_client(sync_client=True) as client:
+        present, record = _deployments(client), Record(client, reset)
+        merged: dict[str, Merged] = {}
+        for place, deployment in enumerate(content["deployments"]):
+            complete = _completed(deployment, home, pool)
+            found = present.get(_function(complete))
+            merged[complete["name"]] = one = record.merge(
+                complete["name"], of_project(complete), of_server(found) if found else None
+            )
+            content["deployments"][place] = as_deployment(complete, one.settings) if found else complete
+        _prefect_deploy(content, environment)
+        for deployment in content["deployments"]:
+            if found := present.get(_function(deployment)):
+                put_schedules(client, found, merged[deployment["name"]].settings)
+        record.write()
+    return [f"{name}: {', '.join(one.kept)}" for name, one in merged.items() if one.kept]
+
+
+def _completed(deployment: dict[str, Any], home: Home, pool: str) -> dict[str, Any]:
+    entrypoint = deployment["entrypoint"]
+    if not _IS_CHECKOUT:
+        # Files there would be loaded beside packages of the user's own that are called `flows` and `tasks` too.
+        module, function = entrypoint.split(".py:")
+        entrypoint = f"answerkey.{module.replace('/', '.')}.{function}"
+    return {
+        **deployment,
+        "parameters": {**deployment.get("parameters", {}), "home": home.address},
+        "work_pool": {**deployment["work_pool"], "name": pool},
+        "entrypoint": entrypoint,
+    }
+
+
+def _deployments(client: SyncPrefectClient) -> dict[tuple[str, str], dict[str, Any]]:
+    """What the server has under the names of ours, by name and function: others may have such names too."""
+    names = [one["name"] for one in _read("prefect.yaml")["deployments"]]
+    reply = client.request("POST", "/deployments/filter", json={"deployments": {"name": {"any_": names}}})
+    return {_function(one): one for one in reply.json()}
+
+
+def _function(deployment: Mapping[str, Any]) -> tuple[str, str]:
+    return deployment["name"], re.split(r"[:.]", deployment["entrypoint"] or "")[-1]
+
+
+def _prefect_deploy(content: dict[str, Any], environment: Mapping[str, str]) -> None:
+    import yaml
+
     folder = project_folder()
     path = os.pathsep.join(filter(None, (str(folder), environment.get("PYTHONPATH"))))
     with tempfile.NamedTemporaryFile("w", suffix=".yaml", encoding="utf-8") as file:
@@ -93,33 +142,47 @@ def make_pool(kind: PoolKind = "process") -> str:
     return pool.name
 
 
-def make_automations(notify: str = "") -> list[str]:
+def make_automations(notify: str = "", reset: Collection[str] = ()) -> tuple[list[str], list[str]]:
     """Make the automations of deployments/automations, or bring those of the same name up to date.
+
+    What was set by hand on the server stays so, except of the automations that `reset` names.
 
     Args:
         notify: TYPE/NAME of the Prefect block that sends notifications. Empty: automations that need one are left out.
 
     Returns:
-        The names of those that are there now.
+        The names of those that are there now, and a line for each of which something stayed.
 
     Raises:
         UserError: there is no such block.
     """
     from prefect.client.orchestration import get_client
 
-    made = []
+    made, kept = [], []
     with get_client(sync_client=True) as client:
-        block = _block(client, notify) if notify else None
+        record = Record(client, reset)
+        deployments = {name: one["id"] for (name, _), one in _deployments(client).items()}
+        ids = {_NOTIFY: str(_block(client, notify)) if notify else None, _EVALUATE_NEW: deployments["evaluate-new"]}
         for file in sorted((_ROOT / "deployments" / "automations").glob("*.yaml")):
             for content in _read(f"automations/{file.name}")["automations"]:
-                needs_block = any(action.get("block_document_id") == _NOTIFY for action in content["actions"])
-                if needs_block and block is None:
+                if not _with_ids(content["actions"], ids):
                     continue
-                for action in content["actions"] if needs_block else []:
-                    action["block_document_id"] = str(block)
-                _put(client, content)
+                if stays := _put(client, record, content):
+                    kept.append(f"{content['name']}: {', '.join(stays)}")
                 made.append(str(content["name"]))
-    return made
+        record.write()
+    return made, kept
+
+
+def _with_ids(actions: list[dict[str, Any]], ids: Mapping[str, str | None]) -> bool:
+    """Put the ids of the server into actions; false where there is none for one of them."""
+    for action in actions:
+        for key in ("block_document_id", "deployment_id"):
+            if key in action:
+                action[key] = ids[action[key]]
+                if action[key] is None:
+                    return False
+    return True
 
 
 def _read(name: str) -> dict[str, Any]:
@@ -132,16 +195,6 @@ def _read(name: str) -> dict[str, Any]:
     return content
 
 
-def _switches() -> dict[tuple[str, str], bool]:
-    """Which schedules are switched on, by the names of the deployment and of the schedule."""
-    from prefect.client.orchestration import get_client
-
-    with get_client(sync_client=True) as client:
-        ours = {"deployments": {"tags": {"all_": [TAG]}}}
-        deployments = client.request("POST", "/deployments/filter", json=ours).json()
-    return {(one["name"], schedule["slug"]): schedule["active"] for one in deployments for schedule in one["schedules"]}
-
-
 def _block(client: SyncPrefectClient, name: str) -> UUID:
     from prefect.exceptions import ObjectNotFound
 
@@ -152,10 +205,24 @@ def _block(client: SyncPrefectClient, name: str) -> UUID:
         raise UserError(f"--notify {name}: no such block in Prefect; give the TYPE/NAME of an existing one") from error
 
 
-def _put(client: SyncPrefectClient, content: dict[str, Any]) -> None:
+def _put(client: SyncPrefectClient, record: Record, content: dict[str, Any]) -> tuple[str, ...]:
+    """Make an automation, or bring it up to date; returns what stays as it was set on the server."""
     wanted = {"automations": {"name": {"any_": [content["name"]]}}}
     found = client.request("POST", "/automations/filter", json=wanted).json()
-    if found:
-        client.request("PUT", "/automations/{id}", path_params={"id": found[0]["id"]}, json=content)
-    else:
+    ours = of_automation(content)
+    present = of_automation(found[0], like=ours) if found else None
+    merged = record.merge(content["name"], ours, present)
+    if not found:
         client.request("POST", "/automations/", json=content)
+    elif merged.settings != present:
+        new = {"name": content["name"], **found[0], **merged.settings}
+        client.request("PUT", "/automations/{id}", path_params={"id": found[0]["id"]}, json=_writable(new))
+    return merged.kept
+
+
+def _writable(automation: dict[str, Any]) -> dict[str, Any]:
+    return {
+        key: value
+        for key, value in automation.items()
+        if key not in ("id", "created", "updated", "account", "workspace")
+    }

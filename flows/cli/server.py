@@ -33,6 +33,18 @@ _PATIENCE_S = 20.0
 """For a child to end by itself, a run that it works on included, before it is killed."""
 
 
+ResetOption = Annotated[
+    tuple[str, ...],
+    Parameter(
+        "--reset",
+        metavar="NAME",
+        negative="",
+        help="A deployment or automation to bring back to what answerkey deploys, whatever was set on the server. May "
+        "be repeated.",
+    ),
+]
+
+
 class Stopped(Exception):
     """Ctrl-C, or a signal to end."""
 
@@ -40,6 +52,7 @@ class Stopped(Exception):
 def serve(
     *,
     port: Annotated[int, Parameter("--port", help="Port of the server; the next one is for the pages.")] = 4200,
+    reset: ResetOption = (),
     home: HomeOption = HOME,
 ) -> int:
     """Start a Prefect server on this machine, deploy all flows, and run what is started there, until Ctrl-C."""
@@ -47,14 +60,14 @@ def serve(
     environment = server_environment(home, port)
     try:
         with stopping_on_signals():
-            _serve(home, port, environment)
+            _serve(home, port, environment, reset)
     except Stopped:
         print("stopped; reports, runs and schedules are kept", flush=True)
         return 0
     return 1
 
 
-def _serve(home: Home, port: int, environment: dict[str, str]) -> None:
+def _serve(home: Home, port: int, environment: dict[str, str], reset: Sequence[str]) -> None:
     print(f"starting a Prefect server on port {port} (the first time takes half a minute)", flush=True)
     with server(home, port, environment) as prefect:
         # Prefect reads them when it is imported, which is now.
@@ -62,8 +75,8 @@ def _serve(home: Home, port: int, environment: dict[str, str]) -> None:
         from answerkey.flows.cli.deploying import POOL, deploy_all, make_automations, make_pool, project_folder
 
         make_pool()
-        deploy_all(home, environment)
-        make_automations()
+        kept = deploy_all(home, environment, reset=reset)
+        _report(kept + make_automations(reset=reset)[1])
         log = home.local / "prefect" / "worker.log"
         command = ["-m", "prefect", "worker", "start", "--pool", POOL, "--type", "process"]
         with (
@@ -94,6 +107,7 @@ def deploy(
             "Kubernetes.",
         ),
     ] = "process",
+    reset: ResetOption = (),
     home: HomeOption = HOME,
 ) -> int:
     """Make the work pool, the deployments and the automations, or bring them up to date."""
@@ -102,15 +116,22 @@ def deploy(
     from answerkey.flows.cli.deploying import deploy_all, make_automations, make_pool
 
     work_pool = make_pool(pool)
-    deploy_all(home, dict(os.environ), work_pool)
-    made = make_automations(notify)
+    kept = deploy_all(home, dict(os.environ), work_pool, reset)
+    made, kept_too = make_automations(notify, reset)
     server = without_secrets(os.environ.get("PREFECT_API_URL", "the server of your Prefect profile"))
     print(f"deployed to {server}; automations:")
     print("\n".join(f"  {name}" for name in made))
     if not notify:
         print("no notifications; --notify TYPE/NAME names a Prefect block that sends them")
+    _report(kept + kept_too)
     print(f"start a worker with: prefect worker start --pool {work_pool}")
     return 0
+
+
+def _report(kept: Sequence[str]) -> None:
+    if kept:
+        print("set on the server by hand, and kept (--reset NAME takes that of answerkey):")
+        print("\n".join(f"  {line}" for line in kept), flush=True)
 
 
 @contextmanager

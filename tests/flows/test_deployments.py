@@ -25,6 +25,10 @@ from tests.tasks.staging_help import jsonl, query
 KEY = "sk-canary-form-0123456789abcdef"
 LEXICAL = {"metrics": ["contains", "bleu"]}
 
+SILENT = "answerkey - a run without a heartbeat has crashed"
+MOST_SILENT_S = 300
+"""By the automation of the project: for a test too long."""
+
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -33,7 +37,8 @@ def deployed(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """The server with everything from deployments/ on it, and two workers, called one and two."""
     folder = tmp_path_factory.mktemp("deployed")
     found = Deployed(server, folder / "home")
-    assert "a run without a heartbeat has crashed" in found.cli("deploy")
+    assert SILENT in found.cli("deploy")
+    _not_silent_for(found, 90)
     with ExitStack() as stack:
         for name in ("one", "two"):
             stack.enter_context(worker(server, name, folder / f"{name}.log"))
@@ -116,9 +121,11 @@ def test_deploying_again_changes_nothing(deployed: Deployed) -> None:
     path = f"deployments/{deployed.deployment('housekeeping')['id']}/schedules/{hourly['id']}"
     deployed.ask("PATCH", path, {"active": False})
     with _pointed_at(deployed):
-        made = make_automations(f"custom-webhook/{block}")
-        assert made == make_automations(f"custom-webhook/{block}")
-        deploy_all(Home(deployed.home), {**os.environ, "PREFECT_API_URL": deployed.url})
+        made, kept = make_automations(f"custom-webhook/{block}")
+        assert (made, kept) == make_automations(f"custom-webhook/{block}")
+        assert kept == [f"{SILENT}: trigger"]
+        kept = deploy_all(Home(deployed.home), {**os.environ, "PREFECT_API_URL": deployed.url})
+    assert kept == ["housekeeping: schedule hourly: switch"]
     assert sorted(one["name"] for one in deployed.ask("POST", "automations/filter", {})) == sorted(
         {*names, *made, "answerkey - a release failed its gate", "answerkey - a run is incomplete"}
     )
@@ -127,6 +134,55 @@ def test_deploying_again_changes_nothing(deployed: Deployed) -> None:
     for name in ("evaluate", "evaluate-new"):
         # As on a machine with more cores than the file expects.
         deployed.ask("PATCH", f"deployments/{deployed.deployment(name)['id']}", {"concurrency_limit": 2})
+
+
+def test_what_was_set_in_the_ui_stays_until_it_is_reset(deployed: Deployed) -> None:
+    from answerkey.flows.cli.deploying import deploy_all, make_automations
+
+    name, automation = "score-traces", "answerkey - a registered release is evaluated"
+    settings = "description", "tags", "paused", "parameters", "schedules"
+
+    def state() -> Run:
+        found = {key: deployed.deployment(name)[key] for key in settings}
+        found["tags"] = sorted(found["tags"])
+        found["schedules"] = [{key: one[key] for key in ("slug", "schedule", "active", "parameters")}
+                              for one in sorted(found["schedules"], key=lambda one: one["slug"] or "")]  # fmt: skip
+        return found
+
+    def deploy_again(*reset: str) -> list[str]:
+        with _pointed_at(deployed):
+            environment = {**os.environ, "PREFECT_API_URL": deployed.url}
+            return deploy_all(Home(deployed.home), environment, reset=reset) + make_automations(reset=reset)[1]
+
+    before = state()
+    path = f"deployments/{deployed.deployment(name)['id']}"
+    # As the pages of the deployment and of the automation do.
+    deployed.ask("PATCH", path, {"description": "ours", "tags": ["team"], "parameters": {"home": "/elsewhere"}})
+    deployed.ask("POST", f"{path}/pause_deployment", {})
+    [hourly] = deployed.deployment(name)["schedules"]
+    at_noon = {"schedule": {"cron": "0 12 * * *", "timezone": "Europe/Berlin"}, "active": True}
+    deployed.ask("PATCH", f"{path}/schedules/{hourly['id']}", {**at_noon, "parameters": {"traces": {"at_most": 7}}})
+    deployed.ask("POST", f"{path}/schedules", [{"schedule": {"interval": 86_400}, "active": False}])
+    [found] = deployed.ask("POST", "automations/filter", {"automations": {"name": {"any_": [automation]}}})
+    deployed.ask("PATCH", f"automations/{found['id']}", {"enabled": False})
+    set_by_hand = state()
+    kept = deploy_again()
+    assert state() == set_by_hand
+    assert f"{automation}: enabled" in kept
+    assert (
+        f"{name}: description, parameter home, parameter traces, paused, schedule hourly: parameters, "
+        "schedule hourly: switch, schedule hourly: time, tags"
+    ) in kept
+    kept = deploy_again(name, automation)
+    assert not any(line.startswith((name, automation)) for line in kept)
+    reset = state()
+    # One that somebody has added is nobody else's.
+    assert [one["slug"] for one in reset["schedules"]] == [None, "hourly"]
+    assert {**reset, "schedules": reset["schedules"][1:]} == before
+    [found] = deployed.ask("POST", "automations/filter", {"automations": {"name": {"any_": [automation]}}})
+    assert found["enabled"]
+    [added] = [one for one in deployed.deployment(name)["schedules"] if not one["slug"]]
+    deployed.ask("DELETE", f"{path}/schedules/{added['id']}")
 
 
 def test_a_pool_of_containers_takes_the_deployments(deployed: Deployed) -> None:
@@ -385,13 +441,22 @@ def test_a_run_without_a_heartbeat_is_marked_by_the_automation(deployed: Deploye
     runs = deployed.ask("POST", "flow_runs/filter", {"flow_runs": {"name": {"any_": ["evaluate doomed"]}}})
     [run] = [deployed.wait(run["id"]) for run in runs]
     assert run["state_type"] == "CRASHED"
-    assert run["state"]["message"].startswith("no heartbeat for 90 seconds")
+    assert run["state"]["message"].startswith("no heartbeat for 5 minutes")
     assert deployed.wait(tidying)["state_type"] == "COMPLETED"
 
     def said() -> bool | None:
         return True if any("runs closed in the warehouse" in line for line in deployed.messages(tidying)) else None
 
     until(said, 100, "what the tidying did")
+
+
+def _not_silent_for(deployed: Deployed, seconds: int) -> None:
+    """Change the automation as its page in the UI does."""
+    [found] = deployed.ask("POST", "automations/filter", {"automations": {"name": {"any_": [SILENT]}}})
+    assert found["trigger"]["within"] == MOST_SILENT_S
+    found["trigger"]["within"] = seconds
+    kept = {key: value for key, value in found.items() if key not in ("id", "created", "updated")}
+    deployed.ask("PUT", f"automations/{found['id']}", kept)
 
 
 def _schedule(deployed: Deployed, name: str) -> Run:
