@@ -179,7 +179,7 @@ def test_a_rubric_learns_examples_from_labels(
     estimated, _, text = flow.stdout.partition("\n")
     assert 0 < int(estimated) <= most["calls"]
     assert text.strip() == better.read_text().strip()
-    shown = ask("artifacts/filter", {"artifacts": {"key": {"any_": ["learned-manners-polite"]}}})
+    shown = ask("artifacts/filter", {"artifacts": {"key": {"any_": ["learned-manners-polite-8d221d"]}}})
     assert any("on 100.0% with them" in str(one["data"]) for one in shown)
     assert "it agrees with people on 75.0% without the new examples and on 100.0% with them" in words.stdout
     assert "version: 2" in better.read_text()
