@@ -63,7 +63,11 @@ class Sample:
     @property
     def usable_references(self) -> tuple[tuple[int, str], ...]:
         """The non-blank references with their index in `references`."""
-        return tuple((i, text) for i, text in enumerate(self.references) if not is_blank(text))
+        # Every metric asks: texts in ASCII are looked at here.
+        texts = enumerate(self.references)
+        return tuple(
+            [(i, text) for i, text in texts if (text and not text.isspace() if text.isascii() else not is_blank(text))]
+        )
 
     @property
     def usable_incorrect_references(self) -> tuple[tuple[int, str], ...]:

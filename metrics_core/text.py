@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
+from itertools import chain
 
 import regex
 
@@ -19,15 +20,17 @@ _LOOKALIKES = str.maketrans(
     {
         "‘": "'", "’": "'", "‚": "'", "‛": "'", "ʼ": "'", "“": '"', "”": '"', "„": '"', "«": '"', "»": '"',
         "‐": "-", "‑": "-", "‒": "-", "–": "-", "−": "-", "٫": ".", "٬": ",", "٪": "%", "؉": "‰",
-        # Russian spelling uses these two interchangeably.
-        "ё": "е",
     }
 )  # fmt: skip
+_LOOKALIKE = re.compile(f"[{''.join(map(chr, _LOOKALIKES))}]")
+# By far not all, but most texts have one.
+_VISIBLE = re.compile("[!-~À-ʯЀ-ҁ一-鿿]")
 _INVISIBLE = regex.compile(r"[\p{Default_Ignorable_Code_Point}]")
 _FOREIGN_DIGIT = regex.compile(r"(?![0-9])\p{Nd}")
 # Compatibility forms fold away (full width, ligatures), but not where that would make another number:
 # NFKC turns 10² into 102 and 1½ into 11⁄2. After a letter there is no number to change: m² is m2, CO₂ is CO2.
 _MEANINGFUL_FORM = regex.compile(r"((?<=[\p{Nd}²³¹⁰⁴-⁹₀-₉⁺⁻₊₋])[²³¹⁰⁴-⁹₀-₉]|[¼-¾⅐-⅟↉])")
+_OTHER_NUMBER = re.compile("[²³¹⁰⁴-⁹₀-₉¼-¾⅐-⅟↉]")
 
 _UNSPACED = r"\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}"
 _LETTER = rf"[[\p{{L}}\p{{M}}\p{{N}}]--[{_UNSPACED}]]"
@@ -48,8 +51,23 @@ _WORD = regex.compile(
     rf"|[[\p{{So}}\p{{Sc}}\p{{Sm}}%‰‱#]--[|~⁄]]|!=|{_SIGN}(?=[\p{{Sc}}\p{{N}}∞√])",
     regex.V1,
 )
+# What each ASCII character is to `_has_marks`: a letter a (or what else ends a word before a sign), a digit 0, a stop
+# or comma, a sign -, a mark that is a word by itself #.
+_KINDS = bytes(
+    0x30 if 0x30 <= code <= 0x39 else 0x61 if chr(code).isalnum() or chr(code) in "_)]" else 0x2E if chr(code) in ".,"
+    else 0x2D if chr(code) == "-" else 0x23 if chr(code) in "$%+<=>#" else 0x20
+    for code in range(128)
+).ljust(256)  # fmt: skip
+_SIGN_OF_NUMBER = re.compile(rb"(?<![a0])-0")
+_ONLY_LETTERS_AND_DIGITS = bytes(ord(chr(code).lower()) if chr(code).isalnum() else 0x20 for code in range(128)).ljust(
+    256
+)
+_LETTERS_AND_DIGITS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
+_ASCII_PUNCTUATION = " \"'()*,.:;?![]_{}"
 _CASED_WORD = regex.compile(r"(\d[ \u00a0-]?)?(\p{L}+)")
 _LONGEST_ABBREVIATION, _LONGEST_UNIT = 4, 2
+_SHORT = 64
+_LONGEST_KEPT_PIECE, _MOST_KEPT_PIECES = 40, 65_536
 _POINTED_NUMBER = re.compile(r"[.,]\d")
 _THOUSANDS = re.compile(r"-?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?", re.ASCII)
 # In every script, but no mark that changes what a number or a name is (5 %, C#, § 5), nor the start of ".5" or "!=".
@@ -71,7 +89,11 @@ def normalise(text: str) -> str:
     """
     if not text.isascii():
         text = _fold_unicode(text)
-    return " ".join(text.lower().split())
+    text = text.lower()
+    # Of all white space, only the space is printable.
+    if text.isprintable() and "  " not in text:
+        return text.strip(" ")
+    return " ".join(text.split())
 
 
 def differ_in_case(text: str, other: str) -> bool:
@@ -104,6 +126,8 @@ def composed(text: str) -> str:
     """One Unicode form of a text, that of `normalise`, with its case and its white space as they are."""
     if text.isascii():
         return text
+    if not _OTHER_NUMBER.search(text):
+        return unicodedata.normalize("NFKC", text)
     pieces = _MEANINGFUL_FORM.split(unicodedata.normalize("NFC", text))
     pieces[::2] = [unicodedata.normalize("NFKC", piece) for piece in pieces[::2]]
     return "".join(pieces)
@@ -112,7 +136,10 @@ def composed(text: str) -> str:
 def _fold_unicode(text: str) -> str:
     # Folding case can undo a normal form, so the order is: form, case, form again.
     text = unicodedata.normalize("NFC", composed(text).casefold())
-    text = _INVISIBLE.sub("", text).translate(_LOOKALIKES)
+    # Russian spelling uses ё and е interchangeably.
+    text = _INVISIBLE.sub("", text).replace("ё", "е")
+    if _LOOKALIKE.search(text):
+        text = text.translate(_LOOKALIKES)
     # `regex` may know digits of a later Unicode than Python does: they stay as they are.
     folded: str = _FOREIGN_DIGIT.sub(lambda match: str(unicodedata.decimal(match[0], match[0])), text)
     return folded
@@ -127,7 +154,40 @@ def words(text: str) -> tuple[str, ...]:
     >>> words("It is -5 °C, not 1,000.5!")
     ('it', 'is', '-5', '°', 'c', 'not', '1000.5')
     """
-    return words_of_normalised(normalise(text))
+    if text.isascii():
+        if len(text) < _SHORT and text.replace(" ", "").isalnum():
+            return tuple(text.lower().split())
+        raw = text.encode()
+        if not _has_marks(raw):
+            return tuple(raw.translate(_ONLY_LETTERS_AND_DIGITS).decode().split())
+    elif not _is_nearly_ascii(text):
+        return words_of_normalised(normalise(text))
+    return tuple(chain.from_iterable(map(_words_of_piece.__getitem__, text.split())))
+
+
+def _has_marks(raw: bytes) -> bool:
+    """Whether an ASCII text may have words of anything else than letters and digits: numbers with signs or points."""
+    kinds = raw.translate(_KINDS)
+    return b".0" in kinds or b"#" in kinds or (b"-0" in kinds and _SIGN_OF_NUMBER.search(kinds) is not None)
+
+
+def _is_nearly_ascii(text: str) -> bool:
+    return 10 * (len(text.encode("utf-8", "surrogatepass")) - len(text)) < len(text)
+
+
+class _WordsOfPiece(dict[str, tuple[str, ...]]):
+    """The words of pieces of text without white space. No rule of `normalise` or `words` looks across white space."""
+
+    def __missing__(self, piece: str) -> tuple[str, ...]:
+        found = words_of_normalised(normalise(piece))
+        if len(piece) <= _LONGEST_KEPT_PIECE:
+            if len(self) >= _MOST_KEPT_PIECES:
+                self.clear()
+            self[piece] = found
+        return found
+
+
+_words_of_piece = _WordsOfPiece()
 
 
 def words_of_normalised(text: str) -> tuple[str, ...]:
@@ -147,13 +207,27 @@ normal_reference = lru_cache(maxsize=16_384)(normalise)
 
 def is_blank(text: str | None) -> bool:
     """Nothing to see: no text, white space, or invisible characters only."""
-    return not text or text.isspace() or (not text.isascii() and not normalise(text))
+    if not text or _VISIBLE.match(text):
+        return not text
+    return text.isspace() or (not text.isascii() and not _VISIBLE.search(text) and not normalise(text))
 
 
 def trimmed(text: str) -> str:
     """A normalised text without the punctuation and brackets around it: `"paris."` is `paris`."""
-    bare: str = _PUNCTUATION_AROUND.sub("", normalise(text))
-    return bare
+    return trimmed_of_normalised(normalise(text))
+
+
+def trimmed_of_normalised(text: str) -> str:
+    """`trimmed` for a text that `normalise` returned."""
+    if text[:1] in _LETTERS_AND_DIGITS and text[-1:] in _LETTERS_AND_DIGITS:
+        return text
+    if text.isascii():
+        bare = text.strip(_ASCII_PUNCTUATION)
+        # A stop or an exclamation mark before the rest may belong to it.
+        if bare == text or not bare or text[text.index(bare) - 1 : text.index(bare)] not in (".", "!"):
+            return bare
+    bare_text: str = _PUNCTUATION_AROUND.sub("", text)
+    return bare_text
 
 
 def _canonical_number(token: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 from answerkey.metrics_core.measurement import Outcome, Scored
@@ -16,7 +17,7 @@ from answerkey.metrics_core.text import (
     normal_reference,
     normalise,
     reference_words,
-    words_of_normalised,
+    words,
 )
 
 References = Sequence[tuple[int, str]]
@@ -71,12 +72,12 @@ class OverlapMetric(LexicalMetric):
 
     def compare(self, answer: str, references: References) -> Scored:
         """The answer's words against those of each reference."""
-        text = normalise(answer)
-        same = identical(text, references)
+        cut = words(answer)
+        same = identical_by_words(answer, cut, references)
         if same is not None:
             return PERFECT.scored(same)
-        texts = (reference_words(reference) for _, reference in references)
-        return best(zip((i for i, _ in references), self.overlaps(words_of_normalised(text), texts), strict=True))
+        texts = [reference_words(reference) for _, reference in references]
+        return best(zip([i for i, _ in references], self.overlaps(cut, texts), strict=True))
 
 
 def identical(normalised: str, references: References) -> int | None:
@@ -87,6 +88,14 @@ def identical(normalised: str, references: References) -> int | None:
     """
     for i, reference in references:
         if normal_reference(reference) == normalised:
+            return i
+    return None
+
+
+def identical_by_words(answer: str, cut: Words, references: References) -> int | None:
+    """`identical` for an answer that is cut into words: it is normalised only if a reference has the same words."""
+    for i, reference in references:
+        if reference_words(reference) == cut and normal_reference(reference) == normalise(answer):
             return i
     return None
 
@@ -125,7 +134,14 @@ class PrecisionRecall(NamedTuple):
 
     def scored(self, reference: int) -> Scored:
         """As an outcome with the fields `P_R_F1` and the index of the reference."""
-        return Scored(self._asdict(), details={"reference": reference})
+        return _overlap(self, reference)
+
+
+@lru_cache(maxsize=4096)
+def _overlap(values: PrecisionRecall, reference: int) -> Scored:
+    # Many short texts have the same few fractions.
+    precision, recall, f1 = values
+    return Scored({"precision": precision, "recall": recall, "f1": f1}, details={"reference": reference})
 
 
 PERFECT = PrecisionRecall(1.0, 1.0, 1.0)
@@ -133,10 +149,14 @@ PERFECT = PrecisionRecall(1.0, 1.0, 1.0)
 
 def best(compared: Iterable[tuple[int, PrecisionRecall]]) -> Scored:
     """The outcome for the one reference with the best F1; of equal ones the first."""
-    index, values = max(compared, key=lambda pair: pair[1].rank)
+    [(index, values), *others] = compared
+    for place, other in others:
+        if other.rank > values.rank:
+            index, values = place, other
     return values.scored(index)
 
 
+@lru_cache(maxsize=4096)
 def matched(reference: int | None) -> Scored:
     """1 where a reference matched, with its index."""
     details = {} if reference is None else {"reference": reference}

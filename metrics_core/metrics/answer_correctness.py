@@ -17,11 +17,11 @@ from answerkey.metrics_core.metrics._lexical import (
     LexicalMetric,
     PrecisionRecall,
     References,
-    identical,
+    identical_by_words,
 )
 from answerkey.metrics_core.metrics.rouge_l import rouge_l
 from answerkey.metrics_core.metrics.token_overlap import token_overlap
-from answerkey.metrics_core.text import TOKENIZER_ID, normalise, reference_words, words_of_normalised
+from answerkey.metrics_core.text import TOKENIZER_ID, normalise, reference_words, words
 
 FIELDS = (
     Field("rouge_l_precision", "longest common subsequence / answer length"),
@@ -85,16 +85,15 @@ class AnswerCorrectness(LexicalMetric):
         """The seven fields of one answer; see the module."""
         if self.profile:
             return _by_profile(self.profile, answer, references)
-        text = normalise(answer)
-        same = identical(text, references)
+        cut = words(answer)
+        same = identical_by_words(answer, cut, references)
         if same is not None:
             return _basket([(same, PERFECT, PERFECT, 1.0)])
-        words = words_of_normalised(text)
         texts = [reference_words(reference) for _, reference in references]
-        tokens = bleu.bleu_tokens(text)
+        tokens = bleu.bleu_tokens(normalise(answer))
         bleus = (bleu.bleu_score(bleu.bleu_stats(tokens, [bleu.reference_tokens(one)])) for _, one in references)
         places = (place for place, _ in references)
-        return _basket(list(zip(places, rouge_l(words, texts), token_overlap(words, texts), bleus, strict=True)))
+        return _basket(list(zip(places, rouge_l(cut, texts), token_overlap(cut, texts), bleus, strict=True)))
 
 
 def _basket(rows: Sequence[_Overlap]) -> Scored:

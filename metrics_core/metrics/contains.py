@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from answerkey.metrics_core.measurement import Scored
-from answerkey.metrics_core.metrics._lexical import MATCH, LexicalMetric, References, identical, matched
-from answerkey.metrics_core.text import TOKENIZER_ID, normalise, reference_words, words_of_normalised
+from answerkey.metrics_core.metrics._lexical import MATCH, LexicalMetric, References, identical_by_words, matched
+from answerkey.metrics_core.text import TOKENIZER_ID, reference_words, words
 
 
 @dataclass(frozen=True)
@@ -25,13 +25,13 @@ class Contains(LexicalMetric):
 
     def compare(self, answer: str, references: References) -> Scored:
         """The answer's words against those of each reference."""
-        normalised = normalise(answer)
-        same = identical(normalised, references)
+        cut = words(answer)
+        same = identical_by_words(answer, cut, references)
         if same is not None:
             return matched(same)
-        text = f" {' '.join(words_of_normalised(normalised))} "
+        text = f" {' '.join(cut)} "
         for i, reference in references:
-            words = reference_words(reference)
-            if words and f" {' '.join(words)} " in text:
+            expected = reference_words(reference)
+            if expected and f" {' '.join(expected)} " in text:
                 return matched(i)
         return matched(None)

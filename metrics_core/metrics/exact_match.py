@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from answerkey.metrics_core.measurement import Scored
 from answerkey.metrics_core.metrics._lexical import MATCH, LexicalMetric, References, identical, matched
-from answerkey.metrics_core.text import TOKENIZER_ID, normalise, trimmed
+from answerkey.metrics_core.text import TOKENIZER_ID, normal_reference, normalise, trimmed_of_normalised
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,12 @@ class ExactMatch(LexicalMetric):
 
     def compare(self, answer: str, references: References) -> Scored:
         """The answer against each reference, as they are first, and without outer punctuation then."""
-        same = identical(normalise(answer), references)
+        normalised = normalise(answer)
+        same = identical(normalised, references)
         if same is not None:
             return matched(same)
-        text = trimmed(answer)
-        return matched(next((i for i, reference in references if text and trimmed(reference) == text), None))
+        text = trimmed_of_normalised(normalised)
+        for i, reference in references:
+            if text and trimmed_of_normalised(normal_reference(reference)) == text:
+                return matched(i)
+        return matched(None)

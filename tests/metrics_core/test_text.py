@@ -249,6 +249,23 @@ def test_ascii_takes_a_shorter_way_to_the_same_words(text: str) -> None:
     assert words(f"{text} ж") == (*words(text), "ж")
 
 
+PIECE = st.text(
+    st.sampled_from("aA1.,-$%!=()_é£ё\u0301\u200b²５－–’日ﾞ") | st.characters(exclude_categories=()), max_size=5
+)
+
+
+@given(st.lists(PIECE | st.sampled_from(["the", "city", "£20-25", "1,000", "-5", ".5", "well-known"]), max_size=12))
+def test_text_that_is_nearly_ascii_is_cut_piece_by_piece_into_the_same_words(pieces: list[str]) -> None:
+    # The look-behind of a sign and the composition of letters must end at white space for this to hold.
+    for text in (" ".join(pieces), "plain words all around it " * 9 + "\t".join(pieces)):
+        assert words(text) == words_of_normalised(normalise(text))
+
+
+@given(*[st.text(st.sampled_from('ab5.!=?_-#%) "\t') | st.characters(max_codepoint=127), max_size=6)] * 2)
+def test_ascii_is_trimmed_as_any_text(head: str, tail: str) -> None:
+    assert trimmed(f"{head}e{tail}") == trimmed(f"{head}é{tail}").replace("é", "e")
+
+
 @given(st.text(st.characters(exclude_categories=()), max_size=30))
 def test_words_are_not_empty_and_hold_no_white_space(text: str) -> None:
     assert all(word and not any(map(str.isspace, word)) for word in words(text))
