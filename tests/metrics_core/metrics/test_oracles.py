@@ -183,3 +183,13 @@ def test_chrf_is_sacrebleus(case: tuple[str, list[str]]) -> None:
     if answer.isascii() and all(map(str.isascii, references)) and oracle < 1:
         raw = CHRF(lowercase=True).sentence_score(answer, references).score / 100
         assert value("chrf", answer, references)["chrf"] == pytest.approx(raw, **exactly)
+
+
+@pytest.mark.parametrize("alphabet", ["ab ", "abcdef gh", "aж日é "])
+def test_chrf_of_many_long_and_repetitive_references_is_sacrebleus_to_the_last_bit(alphabet: str) -> None:
+    rng = random.Random(alphabet)
+    for size in (5, 60, 700):
+        texts = [normalise("".join(rng.choices(alphabet, k=size))) for _ in range(6)]
+        texts[1] = normalise(texts[0][: size // 2] + texts[1])
+        oracle = CHRF().sentence_score(texts[0], texts[1:]).score / 100
+        assert value("chrf", texts[0], texts[1:])["chrf"] == min(1.0, oracle) or texts[0] in texts[1:]
