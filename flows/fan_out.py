@@ -136,6 +136,7 @@ def load(runner: Runner, home: Home, source: Source, folder: Path) -> Loaded:
     size = shard_bytes(source, runner.most_shards)
     if not size:
         return steps.load(source, folder)
+    tell(Advance("cut into shards"))
     cut = steps.cut(source, home, folder, size)
     for done, (_, outcome) in enumerate(runner.run(cut.shards, lambda _shard: ""), start=1):
         if isinstance(outcome, WorkersDied | NoWorker):
