@@ -50,8 +50,9 @@ FROM picked
 """About seven words an answer, two references, every row its own."""
 STAGED = """
 SELECT row_number() OVER () AS "row", id AS sample_id, 'made' AS release, NULL::VARCHAR AS question, answer,
-       NULL::VARCHAR AS missing_because, '1' AS repeat, "references", []::VARCHAR[] AS facts,
-       []::VARCHAR[] AS context, NULL::VARCHAR AS "cluster",
+       NULL::VARCHAR AS missing_because, NULL::VARCHAR AS finish_reason, '1' AS repeat, "references",
+       []::VARCHAR[] AS facts, []::VARCHAR[] AS context, []::VARCHAR[] AS incorrect_references,
+       NULL::VARCHAR AS "cluster",
        NULL::VARCHAR AS label, NULL::BOOLEAN AS correct, MAP {}::MAP(VARCHAR, VARCHAR) AS slices,
        md5(id) AS sample_key, md5(concat('sample ', id)) AS sample_hash
 FROM read_parquet($source)

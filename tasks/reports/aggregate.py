@@ -65,15 +65,14 @@ def aggregate(
     """
     fields = {(metric.name, field.name): field for metric in metrics for field in metric.fields}
     signatures = {metric.name: metric.signature for metric in metrics}
-    taken_in = [shard.part for shard in scores.shards] if scores else []
-    with home.warehouse.writing(taken_in=taken_in) as warehouse:
+    with home.warehouse.writing(taken_in=scores.files if scores else ()) as warehouse:
         if labelled := _has_labels(warehouse, committed):
             fields = {(LABEL, LABEL_FIELD.name): LABEL_FIELD} | fields
             signatures = {LABEL: LABEL_SIGNATURE} | signatures
         # Of a lake: the state that the report was made from, which nobody else changes while this session is open.
         state = {} if (snapshot := home.warehouse.snapshot()) is None else {"snapshot": snapshot}
         reports = _add_reports(warehouse, committed, {**manifest, **state, "signatures": signatures})
-        add_scores(warehouse, home, committed, reports, metrics, scores)
+        hashed = add_scores(warehouse, home, committed, reports, metrics, scores)
         if labelled:
             _add_labels(warehouse, reports)
         summarise(warehouse, committed, reports, fields, signatures)
@@ -81,7 +80,7 @@ def aggregate(
         _note_judges(warehouse, reports, signatures)
         _note_second_opinions(warehouse, reports, signatures)
         _note_models(warehouse, reports, signatures)
-        seal_reports(warehouse, reports)
+        seal_reports(warehouse, reports, hashed)
         return tuple(ReportRef(*row) for row in warehouse.execute(_SQL["made"], {"reports": reports}).fetchall())
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
 from answerkey.metrics_core.metric import Kind, Metric
 from answerkey.tasks.reports.commit import Committed
+from answerkey.tasks.warehouse.content import HashedScores, Sums, sums_of_file
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
-from answerkey.tasks.warehouse.warehouse import write_parquet
+from answerkey.tasks.warehouse.warehouse import one_file, write_parquet
 
 if TYPE_CHECKING:
     import duckdb
@@ -33,6 +35,8 @@ _SQL = statements(__name__)
 class ScoresShard:
     """One of `of` shares of the rows of a release, numbered from 0, and the file in the store that they become.
 
+    `hashed` is another file in the store, with the `Sums` of the rows as JSON.
+
     `metrics` has the name, the signature and the fields of each metric. It is sent to other processes and machines,
     which read answers and measurements from the warehouse of the home at the address `home`.
     """
@@ -46,6 +50,7 @@ class ScoresShard:
     share: int
     of: int
     part: str
+    hashed: str
 
     workload: ClassVar[Kind] = "lexical"
     name: ClassVar[str] = "scores"
@@ -57,6 +62,11 @@ class CutScores:
 
     state: int
     shards: tuple[ScoresShard, ...]
+
+    @property
+    def files(self) -> list[str]:
+        """What there is in the store of it, once it is written."""
+        return [file for shard in self.shards for file in (shard.part, shard.hashed)]
 
 
 def cut_scores(home: Home, committed: Committed, metrics: Sequence[Metric], out: Path) -> CutScores | None:
@@ -76,9 +86,10 @@ def cut_scores(home: Home, committed: Committed, metrics: Sequence[Metric], out:
         shards += [
             ScoresShard(
                 home.address, committed.dataset, committed.dataset_version, release.release, release.answers_version,
-                asked, share, of, home.shared_name(out / f"scores-{state}-{number}-{share}.parquet"),
+                asked, share, of, home.shared_name(out / f"{name}.parquet"), home.shared_name(out / f"{name}.json"),
             )
             for share in range(of)
+            for name in [f"scores-{state}-{number}-{share}"]
         ]  # fmt: skip
     return CutScores(state, tuple(shards))
 
@@ -92,6 +103,9 @@ def write_scores(shard: ScoresShard) -> str:
         rows = f"SELECT * EXCLUDE (report_id) FROM ({_SQL['of_a_release']}{_SQL['rows']})"
         with home.warehouse.reading() as warehouse, home.store.whole(shard.part) as file:
             write_parquet(warehouse, rows, file, about)
+            # Whoever finds the part finds the sums too: they are published first.
+            with home.store.whole(shard.hashed) as hashed:
+                hashed.write_text(json.dumps(asdict(sums_of_file(warehouse, "scores", one_file(file)))))
     return shard.part
 
 
@@ -102,22 +116,30 @@ def add_scores(
     reports: Sequence[str],
     metrics: Sequence[Metric],
     cut: CutScores | None,
-) -> None:
+) -> HashedScores | None:
     """Bring the rows of new reports in, within the caller's transaction.
 
     Args:
         reports: their ids, in the order of the releases.
         cut: shards that have all been written. They are adopted, unless anybody has changed what they were made from.
+
+    Returns:
+        What is hashed of them already.
     """
     if cut and _adoptable(warehouse, home, reports, cut):
+        sums = dict.fromkeys(reports, Sums())
         for report_id, release in zip(reports, committed.releases, strict=True):
-            parts = [shard.part for shard in cut.shards if shard.release == release.release]
-            home.warehouse.adopt(warehouse, "scores", parts, {"report_id": report_id})
-        return
+            shards = [shard for shard in cut.shards if shard.release == release.release]
+            home.warehouse.adopt(warehouse, "scores", [shard.part for shard in shards], {"report_id": report_id})
+            for shard in shards:
+                with home.store.read(shard.hashed) as file:
+                    sums[report_id] += Sums(**json.loads(file.read()))
+        return HashedScores(tuple(f"{metric.name}.{field.name}" for metric in metrics for field in metric.fields), sums)
     asked = [(metric.name, metric.signature, [field.name for field in metric.fields]) for metric in metrics]
     about = _about(committed.dataset, committed.dataset_version, asked) | {"reports": list(reports)}
     rows = f"{_SQL['of_reports']}{_SQL['rows']}"
     warehouse.execute(f"INSERT INTO scores BY NAME {rows}", {**about, "share": 0, "of": 1})
+    return None
 
 
 def _adoptable(warehouse: duckdb.DuckDBPyConnection, home: Home, reports: Sequence[str], cut: CutScores) -> bool:

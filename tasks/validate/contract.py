@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
@@ -124,6 +125,26 @@ def table_rules(contract: Contract) -> tuple[Expectation, Expectation]:
             sentence=f"at most {100 * allowed:.4g} % of the rows are in quarantine",
         ),
     )  # fmt: skip
+
+
+def quarantined(
+    row: dict[str, Any], marks: Mapping[Any, Any], bits: int, rules: Sequence[RowExpectation]
+) -> dict[str, Any]:
+    """A row of the quarantine file, of a staged row: bit i of `bits` says that it breaks the i-th of the rules."""
+    broken = [rule for bit, rule in enumerate(rules) if bits >> bit & 1]
+    reasons = [rule.reason(row, marks) for rule in broken if rule.reason]
+    also = [f"also {rule.name}: {reason}" for rule, reason in zip(broken[1:], reasons[1:], strict=True)]
+    row["slices"] = None if row["slices"] is None else dict(row["slices"])
+    file, of_file = row.pop("file"), row.pop("file_row")
+    return {
+        "file": file,
+        "row": row["row"] if file is None else of_file,
+        "sample_id": row["sample_id"],
+        "release": row["release"],
+        "rule": broken[0].name,
+        "reason": "; ".join([reasons[0], *also]),
+        "raw": json.dumps(row, ensure_ascii=False),
+    }
 
 
 def release_rules(contract: Contract) -> tuple[Expectation, Expectation]:

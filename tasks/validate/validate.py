@@ -6,20 +6,27 @@ rules of `contract.py`, and the rows are then split in one pass over the file, a
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import tempfile
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from answerkey.tasks.load.load import quarantine_schema, staged_schema
-from answerkey.tasks.validate.contract import Contract, RowExpectation, Severity, release_rules, row_rules, table_rules
+from answerkey.tasks.validate.contract import (
+    Contract,
+    RowExpectation,
+    Severity,
+    quarantined,
+    release_rules,
+    row_rules,
+    table_rules,
+)
 from answerkey.tasks.validate.expectations import Found, OwnExpectation, OwnSuite, check_rows, read_suite
 from answerkey.tasks.validate.suite import Number, breaking
 from answerkey.tasks.warehouse.sql import statements, text
@@ -80,6 +87,7 @@ class Validation:
 
 Place = tuple[str | None, int]
 """A file, None where there is but one, and the number of a row in it."""
+_PLACE = ("row", "file", "file_row")
 
 
 @dataclass(slots=True)
@@ -94,6 +102,8 @@ class Group:
 
 def validate(staged: str, rejects: str | None, out_dir: str, contract: Contract) -> Validation:
     """Split the rows of `staged` into `accepted.parquet` and `quarantine.parquet` under `out_dir`.
+
+    Where every row is accepted as it is, the accepted rows are `staged` itself.
 
     Args:
         staged: Parquet file with the columns of `staged_schema()`.
@@ -117,9 +127,12 @@ def validate(staged: str, rejects: str | None, out_dir: str, contract: Contract)
         releases = db.execute(_SQL["releases"]).df()
         broken, off = _breaking(db, releases, _counts(staged, rejects), contract)
         broken += own_rows
-        with parquet_writer(quarantine, quarantine_schema()) as out, parquet_writer(accepted, staged_schema()) as good:
+        with parquet_writer(quarantine, quarantine_schema()) as out:
             unread = _copy_rejects(rejects, out) if rejects else {}
-            n_read = _split(staged, db, broken, good, out)
+            stays = _stays(staged, db, broken)
+            with nullcontext() if stays else parquet_writer(accepted, staged_schema()) as good:
+                n_read = _split(staged, db, broken, good, out)
+            accepted = staged if stays else accepted
 
     n_rows = n_read + sum(group.count for group in unread.values())
     groups = [*unread.values(), *(one.first for one in broken if one.first.count)]
@@ -131,7 +144,7 @@ def validate(staged: str, rejects: str | None, out_dir: str, contract: Contract)
         *(_row_check(one, n_read) for one in broken),
         *own_whole,
         *_release_checks(releases, off, contract),
-        *_lost_releases(accepted, quarantine),
+        *(_lost_releases(accepted, quarantine) if n_quarantined else ()),
     )
     critical = [check for check in (*table, *own_whole) if check.severity == "critical" and not check.success]
     stopped = next((check.message for check in critical), None)
@@ -140,7 +153,11 @@ def validate(staged: str, rejects: str | None, out_dir: str, contract: Contract)
 
 
 def _lost_releases(accepted: str, quarantine: str) -> Iterator[Check]:
-    for release, count in _releases_without_rows(accepted, quarantine):
+    """Releases of which every row is in quarantine: they will have no report."""
+    with session() as db:
+        files = {"quarantine": one_file(quarantine), "accepted": one_file(accepted)}
+        lost = db.execute(_SQL["releases_without_rows"], files).fetchall()
+    for release, count in lost:
         message = f"release {release!r}: all its rows ({count:,}) are in quarantine, so it gets no report"
         yield Check("release_scored", "warning", False, count, count, message, release)
 
@@ -154,11 +171,9 @@ def _measured(staged: str, scratch: str) -> Iterator[duckdb.DuckDBPyConnection]:
     memory = 256 * 2**20 + 8 * threads * _VECTOR_ROWS * row_bytes(staged)
     with tempfile.TemporaryDirectory(dir=scratch, prefix="duckdb-") as spill:
         limits = {
-            "memory_limit": f"{memory // 2**20}MiB",
-            "threads": threads,
-            "temp_directory": spill,
+            "memory_limit": f"{memory // 2**20}MiB", "threads": threads, "temp_directory": spill,
             "autoinstall_known_extensions": False,
-        }
+        }  # fmt: skip
         with session(config=limits) as db:
             db.read_parquet(one_file(staged), file_row_number=True).create_view("staged_file")
             db.execute(sql)
@@ -361,13 +376,13 @@ def _percent(share: float) -> str:
     return f"{100 * share:.4g} %"
 
 
-def _batches(path: str) -> Iterator[pa.RecordBatch]:
+def _batches(path: str, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
     """The rows in their order, in batches of a bounded number of bytes."""
     import pyarrow.parquet as pq
 
     rows = min(max(_BATCH_BYTES // row_bytes(path), 64), _MAX_BATCH_ROWS)
     with pq.ParquetFile(path, pre_buffer=False, buffer_size=2**20) as file:
-        yield from file.iter_batches(batch_size=rows, use_threads=False)
+        yield from file.iter_batches(batch_size=rows, columns=columns, use_threads=False)
 
 
 def _copy_rejects(rejects: str, out: pq.ParquetWriter) -> dict[str, Group]:
@@ -386,26 +401,38 @@ def _copy_rejects(rejects: str, out: pq.ParquetWriter) -> dict[str, Group]:
     return groups
 
 
+def _stays(staged: str, db: duckdb.DuckDBPyConnection, broken: Sequence[_Broken]) -> bool:
+    """Whether every row is accepted as it is: nothing puts one into quarantine, and there is no label to understand."""
+    import pyarrow.parquet as pq
+
+    if any(len(one.numbers) or (one.positions is not None and len(one.positions)) for one in broken if one.rule.reason):
+        return False
+    [(labelled,)] = db.execute("SELECT count(*) > 0 FROM frame WHERE label_value >= 0").fetchall()
+    return not labelled and bool(pq.read_schema(staged).equals(staged_schema()))
+
+
 def _split(
     staged: str,
     db: duckdb.DuckDBPyConnection,
     broken: Sequence[_Broken],
-    good: pq.ParquetWriter,
+    good: pq.ParquetWriter | None,
     out: pq.ParquetWriter,
 ) -> int:
     """Write each staged row to `good` or, with its first rule and all its reasons, to `out`; return their number.
 
-    `correct` is filled from what the label was understood as.
+    `correct` is filled from what the label was understood as. Without `good` they are only counted.
     """
     import numpy as np
     import pyarrow as pa
 
     measured, n_rows = _Measured(db), 0
     rules = [one.rule for one in broken if one.rule.reason]
-    for batch in _batches(staged):
+    for batch in _batches(staged, None if good else _PLACE):
         marks = measured.next(batch.num_rows)
         bits = _bits(marks, batch, broken, n_rows)
         n_rows += batch.num_rows
+        if good is None:
+            continue
         kept = bits == 0
         labels = marks["label_value"].to_numpy()
         rows = batch.select(good.schema.names)
@@ -417,7 +444,7 @@ def _split(
         for some in (refused[i : i + _REFUSED_ROWS] for i in range(0, len(refused), _REFUSED_ROWS)):
             fields = batch.take(pa.array(some)).to_pylist()
             of_rows = marks.take(pa.array(some)).to_pylist()
-            lines = [_line(*line, rules) for line in zip(fields, of_rows, bits[some].tolist(), strict=True)]
+            lines = [quarantined(*line, rules) for line in zip(fields, of_rows, bits[some].tolist(), strict=True)]
             out.write_batch(pa.RecordBatch.from_pylist(lines, schema=out.schema))
     return n_rows
 
@@ -466,31 +493,5 @@ def _bits(marks: pa.Table, batch: pa.RecordBatch, broken: Sequence[_Broken], sta
 
 
 def _place(batch: pa.RecordBatch, row: int) -> Place:
-    number, file, of_file = (batch[name][row].as_py() for name in ("row", "file", "file_row"))
+    number, file, of_file = (batch[name][row].as_py() for name in _PLACE)
     return file, number if file is None else of_file
-
-
-def _line(row: dict[str, Any], marks: dict[Any, Any], bits: int, rules: Sequence[RowExpectation]) -> dict[str, Any]:
-    """A row of the quarantine file."""
-    broken = [rule for bit, rule in enumerate(rules) if bits >> bit & 1]
-    reasons = [rule.reason(row, marks) for rule in broken if rule.reason]
-    also = [f"also {rule.name}: {reason}" for rule, reason in zip(broken[1:], reasons[1:], strict=True)]
-    row["slices"] = None if row["slices"] is None else dict(row["slices"])
-    file, of_file = row.pop("file"), row.pop("file_row")
-    return {
-        "file": file,
-        "row": row["row"] if file is None else of_file,
-        "sample_id": row["sample_id"],
-        "release": row["release"],
-        "rule": broken[0].name,
-        "reason": "; ".join([reasons[0], *also]),
-        "raw": json.dumps(row, ensure_ascii=False),
-    }
-
-
-def _releases_without_rows(accepted: str, quarantine: str) -> list[tuple[str, int]]:
-    """Releases of which every row is in quarantine, with the number of rows: they will have no report."""
-    with session() as db:
-        files = {"quarantine": one_file(quarantine), "accepted": one_file(accepted)}
-        lost = db.execute(_SQL["releases_without_rows"], files).fetchall()
-    return [(str(release), int(count)) for release, count in lost]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from answerkey.tasks.warehouse.schema import relations
 from answerkey.tasks.warehouse.sql import statements
@@ -36,7 +37,38 @@ PARTS: Mapping[str, str] = {
 }
 """What tells the parts of each table that are hashed, in SQL: rows that are written together."""
 
-_UNHASHED = {"reports": ("content_hash",)}
+_UNHASHED = {"reports": ("content_hash",), "scores": ("report_id",)}
+"""Columns that are in no hash: a report's own, and of scores what names their part: workers, who hash them, cannot know
+the id of the report yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """What a content hash is made of. Those of rows that were hashed apart add up to that of all of them.
+
+    >>> (Sums(1, 0b01, 2**64 - 1) + Sums(2, 0b11, 2)).content_hash
+    '00000000000000020000000000000001'
+    """
+
+    n_rows: int = 0
+    low: int = 0
+    high: int = 0
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(self.n_rows + other.n_rows, self.low ^ other.low, (self.high + other.high) % 2**64)
+
+    @property
+    def content_hash(self) -> str:
+        """32 hex digits, as the statement `hashes` makes them."""
+        return f"{self.low:016x}{self.high:016x}"
+
+
+@dataclass(frozen=True, slots=True)
+class HashedScores:
+    """The sums of those rows of `scores` that are hashed already, by report: all of some fields (`metric.field`)."""
+
+    fields: tuple[str, ...]
+    sums: Mapping[str, Sums]
 
 
 def seal(connection: duckdb.DuckDBPyConnection, parts: Mapping[str, Collection[str]]) -> None:
@@ -50,13 +82,19 @@ def seal(connection: duckdb.DuckDBPyConnection, parts: Mapping[str, Collection[s
         hashed = connection.execute(query, {"parts": sorted(named)}).fetchall() if named else []
         if gone := sorted(set(named) - {part for part, *_ in hashed}):
             connection.execute(_SQL["forget"], {"table": table, "parts": gone})
-        if hashed:
-            of_parts, counts, found = (list(column) for column in zip(*hashed, strict=True))
-            about = {"table": table, "parts": of_parts, "counts": counts, "hashes": found}
-            # Not deleted and inserted: where the commit finds the disk full, DuckDB cannot take that back for a row
-            # with a key, and ends the process.
-            for name in ("replace", "add"):
-                connection.execute(_SQL[name], about)
+        _write_down(connection, table, hashed)
+
+
+def _write_down(connection: duckdb.DuckDBPyConnection, table: str, hashed: Sequence[tuple[Any, ...]]) -> None:
+    """Keep the hashes of parts: each its name, the number of its rows, and its content hash."""
+    if not hashed:
+        return
+    of_parts, counts, found = (list(column) for column in zip(*hashed, strict=True))
+    about = {"table": table, "parts": of_parts, "counts": counts, "hashes": found}
+    # Not deleted and inserted: where the commit finds the disk full, DuckDB cannot take that back for a row with a
+    # key, and ends the process.
+    for name in ("replace", "add"):
+        connection.execute(_SQL[name], about)
 
 
 def seal_thinned(connection: duckdb.DuckDBPyConnection, table: str) -> None:
@@ -65,17 +103,43 @@ def seal_thinned(connection: duckdb.DuckDBPyConnection, table: str) -> None:
     seal(connection, {table: [part for (part,) in connection.execute(query, {"table": table}).fetchall()]})
 
 
-def seal_reports(connection: duckdb.DuckDBPyConnection, report_ids: Sequence[str]) -> None:
-    """The same of new reports, whose samples and answers are sealed already."""
-    seal(connection, dict.fromkeys(("reports", "scores", "report_scores"), report_ids))
-    sign = _SQL["sign"].replace("REPORT_HASHES", _SQL["report_hashes"])
+def seal_reports(
+    connection: duckdb.DuckDBPyConnection, report_ids: Sequence[str], scores: HashedScores | None = None
+) -> None:
+    """The same of new reports, whose samples and answers are sealed already, and perhaps some of their `scores`."""
+    seal(connection, dict.fromkeys(("reports", "report_scores"), report_ids))
+    if scores is None:
+        seal(connection, {"scores": report_ids})
+    else:
+        _seal_scores(connection, scores)
+    sign = _SQL["sign"].replace("REPORT_HASHES", _report_hashes("report_id IN (SELECT unnest($reports))"))
     connection.execute(sign, {"reports": list(report_ids)})
+
+
+def _seal_scores(connection: duckdb.DuckDBPyConnection, scores: HashedScores) -> None:
+    """Hash the rows of the other fields, and add them up."""
+    others = "list_contains($parts, PART) AND NOT list_contains($fields, concat_ws('.', metric, field))"
+    found = connection.execute(_sums("scores", others), {"parts": list(scores.sums), "fields": list(scores.fields)})
+    rest = {part: Sums(*of_part) for part, *of_part in found.fetchall()}
+    whole = {report_id: sums + rest.get(report_id, Sums()) for report_id, sums in scores.sums.items()}
+    _write_down(connection, "scores", [(one, sums.n_rows, sums.content_hash) for one, sums in whole.items()])
+
+
+def sums_of_file(connection: duckdb.DuckDBPyConnection, table: str, file: str) -> Sums:
+    """Of rows of a table in a Parquet file, all of one part. `file` is escaped, as `one_file` does it."""
+    query = _sums(table, "true", "read_parquet($file)", "''")
+    found = connection.execute(query, {"file": file}).fetchall()
+    return Sums(*found[0][1:]) if found else Sums()
 
 
 def wrongly_signed(connection: duckdb.DuckDBPyConnection) -> list[str]:
     """The reports whose content hash is not that of their parts."""
-    query = _SQL["wrongly_signed"].replace("REPORT_HASHES", _SQL["report_hashes"])
+    query = _SQL["wrongly_signed"].replace("REPORT_HASHES", _report_hashes("true"))
     return [report_id for (report_id,) in connection.execute(query).fetchall()]
+
+
+def _report_hashes(condition: str) -> str:
+    return _SQL["report_hashes"].replace("IN_QUESTION", condition)
 
 
 def seal_all(connection: duckdb.DuckDBPyConnection) -> None:
@@ -91,10 +155,13 @@ def hashes(table: str, condition: str = "true") -> str:
 
     Only rows for which the SQL `condition` holds are read, in which PART is the part that a row belongs to.
     """
+    return _SQL["hashes"].replace("SUMS", _sums(table, condition))
+
+
+def _sums(table: str, condition: str, rows: str = "", part: str = "") -> str:
+    """The query for the `Sums` of the parts of a table, or of such `rows`, of which `part` says what they are of."""
     columns = sorted(column for column in relations()[table].columns if column not in _UNHASHED.get(table, ()))
     # Columns are named: another order of them is no other content.
     named = ", ".join(f'"{column}" := "{column}"' for column in columns)
-    query = (
-        _SQL["hashes"].replace("IN_QUESTION", condition).replace("PART", PARTS[table]).replace("COLUMNS_BY_NAME", named)
-    )
-    return query.replace("HASHED_TABLE", table)
+    query = _SQL["sums"].replace("IN_QUESTION", condition).replace("PART", part or PARTS[table])
+    return query.replace("COLUMNS_BY_NAME", named).replace("HASHED_ROWS", rows or table)

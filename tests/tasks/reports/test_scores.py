@@ -11,6 +11,7 @@ from answerkey.tasks.reports import scores
 from answerkey.tasks.reports.aggregate import aggregate
 from answerkey.tasks.reports.commit import start_run
 from answerkey.tasks.reports.scores import CutScores, cut_scores, write_scores
+from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.lake import Lake
 from tests.tasks.staging_help import Done, jsonl, query, run
@@ -19,11 +20,8 @@ METRICS = ("rouge_l", "bleu")
 ODD = "NULL/a=b?ü %2F"
 
 
-@pytest.fixture
-def done(lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Home, Done]:
-    """A run on a lake, one of whose metrics has failed: two releases, one with labels and a blank answer."""
-    monkeypatch.setattr(scores, "LARGE", 1)
-    monkeypatch.setattr(scores, "SHARD_ROWS", 60)
+def faq(folder: Path) -> Source:
+    """Two releases, one with labels and a blank answer."""
     rows: list[dict[str, Any]] = [
         {"id": f"{i}", "release": release, "answer": f"It is {i * n}.", "reference": f"{i * 7}", "topic": f"{i % 3}"}
         | ({"correct": i % n == 0} if release == "plain" else {})
@@ -31,8 +29,15 @@ def done(lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Ho
         for i in range(40)
     ]
     rows[3]["answer"] = None
-    source = Source(jsonl(tmp_path / "faq.jsonl", rows), paths={"label": "correct"}, slices=("topic",))
-    return Home.parse(lake), run(Home.parse(lake), source, METRICS, failing=["bleu"])
+    return Source(jsonl(folder / "faq.jsonl", rows), paths={"label": "correct"}, slices=("topic",))
+
+
+@pytest.fixture
+def done(lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Home, Done]:
+    """A run on a lake, one of whose metrics has failed."""
+    monkeypatch.setattr(scores, "LARGE", 1)
+    monkeypatch.setattr(scores, "SHARD_ROWS", 60)
+    return Home.parse(lake), run(Home.parse(lake), faq(tmp_path), METRICS, failing=["bleu"])
 
 
 def written(home: Home, done: Done) -> CutScores:
@@ -67,8 +72,26 @@ def test_adopted_rows_are_those_of_an_insert(done: tuple[Home, Done]) -> None:
     assert [report.message for report in reports] == [report.message for report in ran.reports]
     assert adopted(home) == 4 and list(home.store.files("runs/run")) == []
     assert content(home, 2) == content(home, 1) and len(content(home, 2)) > 2 * 160
+    # Hashed where they were written, but for the labels, which workers do not write.
+    hashes = "SELECT n_rows, content_hash FROM content_hashes WHERE table_name = 'scores' AND part LIKE ? ORDER BY part"
+    assert query(home, hashes, ["%/v2"]) == query(home, hashes, ["%/v1"])
+    assert [n_rows for n_rows, _ in query(home, hashes, ["%/v2"])] == [200, 200]
+    assert not verify(home).findings
     statuses = query(home, "SELECT DISTINCT status FROM scores ORDER BY ALL")
     assert statuses == [("failed",), ("scored",), ("undefined",)]
+
+
+def test_what_workers_write_on_a_lake_is_hashed_as_in_a_folder(done: tuple[Home, Done], tmp_path: Path) -> None:
+    home, ran = done
+    aggregate(home, ran.committed, create(METRICS), {"run_id": "again"}, written(home, ran))
+    folder = Home(tmp_path / "home")
+    run(folder, faq(tmp_path), METRICS, failing=["bleu"])
+    hashes = """
+        SELECT table_name, replace(part, '/v2', '/v1'), n_rows, content_hash FROM content_hashes
+        WHERE table_name IN ('samples', 'answers', 'scores') AND (table_name <> 'scores' OR part LIKE ?) ORDER BY ALL
+    """
+    assert len(query(folder, hashes, ["%/v1"])) == 5
+    assert query(home, hashes, ["%/v2"]) == query(folder, hashes, ["%/v1"])
 
 
 def test_rows_are_inserted_where_others_have_written_meanwhile(done: tuple[Home, Done]) -> None:

@@ -88,7 +88,9 @@ def run(
         refused = str(folder / "rejects.parquet")
         pq.write_table(pa.Table.from_pylist(list(rejects), schema=quarantine_schema()), refused)
     found = Outcome(validate(stage(folder / "staged.parquet", staged), refused, str(folder / "out"), contract))
-    assert sorted(os.listdir(folder / "out")) == ["accepted.parquet", "quarantine.parquet"]
+    # Rows that are all accepted as they are stay where they were staged.
+    files = {"quarantine.parquet"} | {Path(found.validation.accepted).name} - {"staged.parquet"}
+    assert set(os.listdir(folder / "out")) == files
     assert found.validation.n_rows == found.validation.n_accepted + found.validation.n_quarantined
     assert found.validation.n_accepted == len(found.accepted)
     assert found.validation.n_quarantined == len(found.quarantine)
@@ -146,6 +148,22 @@ ONE_ROW: list[tuple[dict[str, Any], str, str]] = [
     ({"label": "2"}, "label_boolean", "the label '2' is neither true nor false"),
     ({"label": "x" * 60}, "label_boolean", f"the label '{'x' * 40}...' is neither true nor false"),
 ]
+
+
+def test_rows_that_are_all_accepted_as_they_are_are_not_written_again(tmp_path: Path) -> None:
+    clean: list[dict[str, Any]] = [{"label": None, "answer": f"In Moscow {i}."} for i in range(3)]
+    warned = {"label": None, "answer": "In Moscow.[1]"}
+    odd = {"label": None, "release": " "}
+    written = {"clean": clean, "warned": [*clean, warned], "labelled": [*clean, {"label": "no"}], "odd": [*clean, odd]}
+    for name, each in written.items():
+        (tmp_path / name).mkdir()
+        found = run(tmp_path / name, rows(*each))
+        as_staged = found.validation.accepted == str(tmp_path / name / "staged.parquet")
+        assert as_staged == (name in ("clean", "warned"))
+        assert found.kept == list(range(1, len(each) + (name != "odd")))
+        assert [one["correct"] for one in found.accepted][3:] == {"labelled": [False], "warned": [None]}.get(name, [])
+        # What is only warned of is counted all the same.
+        assert found.check("citation_mark").n_failed == (name == "warned")
 
 
 def test_the_rules_of_one_row(tmp_path: Path) -> None:
