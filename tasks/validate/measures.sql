@@ -19,16 +19,19 @@ CREATE TEMP MACRO is_damaged(t) AS
     regexp_matches(coalesce(t, ''), '[\x{FFFD}\x{00}-\x{08}\x{0B}\x{0C}\x{0E}-\x{1F}\x{7F}-\x{9F}]');
 
 -- UTF-8 that was read as Latin-1 or Windows-1252 (Western, typographic and Cyrillic letters, emoji) or as
--- Windows-1251 (Cyrillic), and byte order marks inside a text. One odd pair is normal Cyrillic or Spanish.
-CREATE TEMP MACRO is_misread(t) AS
-    regexp_matches(
+-- Windows-1251 (Cyrillic), and byte order marks inside a text. One odd pair is normal Cyrillic or Spanish. There is none
+-- of it in ASCII, which has as many bytes as characters.
+CREATE TEMP MACRO is_misread(t) AS CASE
+    WHEN strlen(t) > length(t) THEN regexp_matches(
         t,
         'Ã[\x{80}-\x{BF}€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]|Â[\x{A0}-\x{BF}]|â€|ðŸ|ï»¿|\x{FEFF}'
         || '|(?:[ÐÑ][\x{80}-\x{BF}€‚ƒ„…†‡ˆ‰Š‹ŒŽ‘’“”•–—˜™š›œžŸ]){2}'
         || '|(?:[РС][ЂЃѓЉЊЌЋЏђљњќћџЎўЈҐЁЄЇІіґёєјЅѕї‚„…†‡€‰‹‘’“”•–—™›\x{A0}¤¦§©«¬\x{AD}®°±µ¶·№»]){3}'
-    );
+    )
+    ELSE false
+END;
 
--- The CASE of the next three is for speed: a cheap look first, and the rest only for the few that pass it.
+-- The CASE of the next three, as above, is for speed: a cheap look first, and the rest only for the few that pass it.
 
 -- "null" glued to a letter, unless every such word is a word or an identifier that really has it.
 CREATE TEMP MACRO has_null_in_word(t) AS CASE
@@ -133,19 +136,18 @@ SELECT
     coalesce(regexp_matches(answer, '(?i)</?think'), false)::TINYINT AS thinks,
     has_null_in_word(everything)::TINYINT AS null_in_word,
     (CASE WHEN len("references") = 1 THEN is_joined("references"[1]) ELSE false END)::TINYINT AS joined,
-    coalesce(list_has_any(
+    (CASE WHEN len(incorrect_references) > 0 THEN coalesce(list_has_any(
         list_transform("references", lambda t: bare(t)), list_transform(incorrect_references, lambda t: bare(t))
-    ), false)::TINYINT AS right_and_wrong,
+    ), false) ELSE false END)::TINYINT AS right_and_wrong,
     contains(everything, '\\')::TINYINT AS doubled_backslash,
     is_cited(answer)::TINYINT AS cited,
     (CASE WHEN is_error(answer) THEN NOT is_error(array_to_string("references", ' ')) ELSE false END)::TINYINT
         AS failed_call,
     is_cut(answer, finish_reason)::TINYINT AS cut,
     -- A long answer that ends within a sentence.
-    coalesce(
-        length(answer) BETWEEN 400 AND 20000 AND regexp_matches(answer, '[\p{L}\d,;(-]\s*$') AND NOT is_cut(answer, finish_reason), false
-    )::TINYINT
-        AS unfinished,
+    (CASE WHEN length(answer) BETWEEN 400 AND 20000
+        THEN regexp_matches(answer, '[\p{L}\d,;(-]\s*$') AND NOT is_cut(answer, finish_reason)
+        ELSE false END)::TINYINT AS unfinished,
     -- Which of the texts it is that stand for nothing, counted from 1.
     (CASE WHEN length(answer) > 20 OR list_contains("references", answer) THEN 0 ELSE nothing(answer) END)::TINYINT
         AS answer_nothing,
@@ -169,7 +171,7 @@ WHERE id_blank = 0 AND release_blank = 0
 GROUP BY release, sample_id, repeat
 HAVING count(*) > 1;
 
-CREATE TEMP TABLE marked AS
+CREATE TEMP VIEW marked AS
 SELECT
     measured.*,
     coalesce(n, 1)::INTEGER AS same_id,
@@ -178,7 +180,6 @@ SELECT
     CASE WHEN n IS NULL OR (identical AND position = first_position) THEN 0 WHEN identical THEN 1 ELSE 2 END::TINYINT
         AS id_clash
 FROM measured LEFT JOIN repeated USING (release, sample_id, repeat);
-DROP TABLE measured;
 
 -- Ids whose question, references, facts, cluster or known wrong answers are not the same everywhere. Rows that are out already for
 -- a repeated id have no vote on which variant is right.
