@@ -49,7 +49,7 @@ FROM picked
 """
 """About seven words an answer, two references, every row its own."""
 STAGED = """
-SELECT row_number() OVER () AS "row", id AS sample_id, 'made' AS release, NULL::VARCHAR AS question, answer,
+SELECT row_number() OVER () AS "row", NULL::VARCHAR AS file, NULL::BIGINT AS file_row, id AS sample_id, 'made' AS release, NULL::VARCHAR AS question, answer,
        NULL::VARCHAR AS missing_because, NULL::VARCHAR AS finish_reason, '1' AS repeat, "references",
        []::VARCHAR[] AS facts, []::VARCHAR[] AS context, []::VARCHAR[] AS incorrect_references,
        NULL::VARCHAR AS "cluster",
@@ -58,7 +58,7 @@ SELECT row_number() OVER () AS "row", id AS sample_id, 'made' AS release, NULL::
 FROM read_parquet($source)
 """
 REJECTS = """
-SELECT 0::BIGINT AS "row", '' AS sample_id, '' AS release, '' AS rule, '' AS reason, '' AS raw LIMIT 0
+SELECT NULL::VARCHAR AS file, 0::BIGINT AS "row", '' AS sample_id, '' AS release, '' AS rule, '' AS reason, '' AS raw LIMIT 0
 """
 PART = """
 SELECT sample_key, $signature AS signature, $metric AS metric, 'scored' AS status,
