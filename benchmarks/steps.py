@@ -49,8 +49,9 @@ FROM picked
 """
 """About seven words an answer, two references, every row its own."""
 STAGED = """
-SELECT row_number() OVER () AS "row", NULL::VARCHAR AS file, NULL::BIGINT AS file_row, id AS sample_id, 'made' AS release, NULL::VARCHAR AS question, answer,
-       NULL::VARCHAR AS missing_because, NULL::VARCHAR AS finish_reason, '1' AS repeat, "references",
+SELECT row_number() OVER () AS "row", NULL::VARCHAR AS file, NULL::BIGINT AS file_row, id AS sample_id,
+       'made' AS release, NULL::VARCHAR AS question, answer, NULL::VARCHAR AS missing_because,
+       NULL::VARCHAR AS finish_reason, '1' AS repeat, "references",
        []::VARCHAR[] AS facts, []::VARCHAR[] AS context, []::VARCHAR[] AS incorrect_references,
        NULL::VARCHAR AS "cluster",
        NULL::VARCHAR AS label, NULL::BOOLEAN AS correct, MAP {}::MAP(VARCHAR, VARCHAR) AS slices,
@@ -58,7 +59,8 @@ SELECT row_number() OVER () AS "row", NULL::VARCHAR AS file, NULL::BIGINT AS fil
 FROM read_parquet($source)
 """
 REJECTS = """
-SELECT NULL::VARCHAR AS file, 0::BIGINT AS "row", '' AS sample_id, '' AS release, '' AS rule, '' AS reason, '' AS raw LIMIT 0
+SELECT NULL::VARCHAR AS file, 0::BIGINT AS "row", '' AS sample_id, '' AS release, '' AS rule, '' AS reason, '' AS raw
+LIMIT 0
 """
 PART = """
 SELECT sample_key, $signature AS signature, $metric AS metric, 'scored' AS status,
