@@ -45,6 +45,8 @@ def test_answers_and_references_of_two_files(tmp_path: Path) -> None:
     first, blank, other, unknown = rows_of(loaded.staged)
     assert first == {
         "row": 1,
+        "file": None,
+        "file_row": None,
         "sample_id": "q1",
         "release": "one",
         "question": "Capital of France?",
