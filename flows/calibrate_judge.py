@@ -15,6 +15,7 @@ from answerkey.tasks.gate.calibrate import Calibration
 from answerkey.tasks.gate.learn import Learning
 from answerkey.tasks.publish.artifacts import artifact_key, show_markdown, show_table
 from answerkey.tasks.publish.text import dollars, literal, price, what_it_learned
+from answerkey.tasks.reports.commit import publish
 from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
@@ -69,6 +70,7 @@ def calibrate_judge(  # noqa: PLR0913
     place = Home.parse(home)
     found = steps.calibrate(place, metric, reports=reports, labels=labels, mapping=columns, seed=seed)
     steps.store_calibration(place, found)
+    publish(place)
     _show(found)
     return found.signature
 

@@ -12,6 +12,7 @@ from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks import steps
 from answerkey.tasks.compare.compare import primary_field
 from answerkey.tasks.gate.gate import read_policy
+from answerkey.tasks.reports.commit import publish
 from answerkey.tasks.reports.report import pair_named
 from answerkey.tasks.warehouse.home import Home
 
@@ -59,4 +60,5 @@ def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str
     gates = [decide(place, old, new, rules)] if rules else []
     log_page(steps.publish_pair(place, pair, gates, drawn=page, return_state=True))
     steps.announce(place, [], gates)
+    publish(place)
     return pair

@@ -1,4 +1,4 @@
-"""The pages of reports over HTTP, from the folder or the bucket where runs keep them.
+"""The pages of a home over HTTP: the overview, every report, and the Data Docs; nothing can be changed through it.
 
 `python -m answerkey.flows.pages HOME --port 4201` serves them until it is ended. A browser opens no file from a page of
 Prefect's, and none from a bucket.
@@ -7,75 +7,105 @@ Prefect's, and none from a bucket.
 from __future__ import annotations
 
 import argparse
-import html
 import mimetypes
+import re
 from collections.abc import Sequence
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
-from answerkey.tasks.publish.artifacts import FOLDER
-from answerkey.tasks.validate.data_docs import SITE
+from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.publish.site import INDEX, Site
 from answerkey.tasks.warehouse.home import Home
-from answerkey.tasks.warehouse.store import Store, Unreachable
+from answerkey.tasks.warehouse.store import Unreachable
+
+LOOPBACK = "127.0.0.1"
+_OURS = re.compile(r"(localhost|127\.0\.0\.1|\[::1\])(:[0-9]+)?", re.IGNORECASE)
+_HEADERS = {
+    # Pages bring a stricter policy of their own; the Data Docs need their styles and scripts, as far as they are here.
+    "Content-Security-Policy": "default-src 'self' data: blob: 'unsafe-inline'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'; object-src 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
 
 
 class _Pages(BaseHTTPRequestHandler):
-    """Each page under its name in the store, and a list of all of them."""
+    """Each page under its name."""
 
-    def __init__(self, store: Store, *given: Any) -> None:
-        self._store = store
+    server_version = "answerkey"
+    sys_version = ""
+
+    def __init__(self, site: Site, loopback: bool, *given: Any) -> None:
+        self._site, self._loopback = site, loopback
         super().__init__(*given)
 
     def do_GET(self) -> None:
-        """Send a page, or the list."""
-        name = unquote(urlsplit(self.path).path).lstrip("/")
+        """Send a page."""
+        # A page of another server whose name turns into this address may not read anything: DNS rebinding.
+        if self._loopback and not _OURS.fullmatch(self.headers.get("Host", "")):
+            self._say(HTTPStatus.MISDIRECTED_REQUEST, "this server answers to localhost and 127.0.0.1 only")
+            return
+        name = unquote(urlsplit(self.path).path).lstrip("/") or INDEX
         try:
-            if not name:
-                self._send(HTTPStatus.OK, "text/html; charset=utf-8", _listing(self._store).encode())
-            elif ".." in name.split("/") or not self._store.exists(f"{FOLDER}/{name}"):
-                self.send_error(HTTPStatus.NOT_FOUND)
-            else:
-                with self._store.read(f"{FOLDER}/{name}") as file:
-                    content = file.read()
-                kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-                self._send(HTTPStatus.OK, f"{kind}; charset=utf-8" if kind.startswith("text/") else kind, content)
+            content = self._site.read(name)
+        except FileNotFoundError:
+            self._say(HTTPStatus.NOT_FOUND, "there is no such page")
         except Unreachable as error:
-            self._send(HTTPStatus.BAD_GATEWAY, "text/plain; charset=utf-8", f"{error}\n".encode())
+            self._say(HTTPStatus.BAD_GATEWAY, str(error))
+        except UserError as error:
+            self._say(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+        else:
+            kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+            self._send(HTTPStatus.OK, f"{kind}; charset=utf-8" if kind.startswith("text/") else kind, content)
+
+    do_HEAD = do_GET
+
+    def _say(self, status: HTTPStatus, message: str) -> None:
+        self._send(status, "text/plain; charset=utf-8", f"{message}\n".encode())
 
     def _send(self, status: HTTPStatus, kind: str, content: bytes) -> None:
         self.send_response(status)
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(content)))
+        for name, value in _HEADERS.items():
+            self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(content)
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Nothing: who looks at what is nobody's business."""
 
 
-def _listing(store: Store) -> str:
-    names = sorted(file.name.removeprefix(f"{FOLDER}/") for file in store.files(FOLDER))
-    # What the Data Docs are made of is listed in their own index.
-    docs = f"{SITE.removeprefix(f'{FOLDER}/')}/"
-    names = [name for name in names if not name.startswith(docs) or name == f"{docs}index.html"]
-    lines = "".join(f'<li><a href="/{quote(name)}">{html.escape(name)}</a></li>' for name in names)
-    return f"<!doctype html><meta charset=utf-8><title>Pages</title><h1>Pages</h1><ul>{lines}</ul>"
+def page_server(home: Home, port: int, host: str = LOOPBACK) -> ThreadingHTTPServer:
+    """A server of the pages of a home that listens; `serve_forever` answers.
 
-
-def serve_pages(home: Home, port: int, host: str = "127.0.0.1") -> None:
-    """Serve the pages of a home until the process ends."""
-    with ThreadingHTTPServer((host, port), partial(_Pages, home.store)) as server:
-        server.serve_forever()
+    Raises:
+        UserError: the port is not available.
+    """
+    try:
+        loopback = host == "localhost" or ip_address(host).is_loopback
+        return ThreadingHTTPServer((host, port), partial(_Pages, Site(home), loopback))
+    except (OSError, OverflowError) as error:
+        raise UserError(f"--port {port}: not available ({error}); choose another one") from error
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line of this module."""
-    parser = argparse.ArgumentParser(description=serve_pages.__doc__)
+    parser = argparse.ArgumentParser(description="Serve the pages of a home until the process ends.")
     parser.add_argument("home", help="a folder, or s3://BUCKET/PREFIX")
     parser.add_argument("--port", type=int, default=4201)
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
+    parser.add_argument("--host", default=LOOPBACK, help="address to listen on")
     given = parser.parse_args(arguments)
-    serve_pages(Home.parse(given.home), given.port, given.host)
+    with page_server(Home.parse(given.home), given.port, given.host) as server:
+        server.serve_forever()
 
 
 if __name__ == "__main__":

@@ -68,6 +68,7 @@ WHOLE = {
     "tasks/publish/page/test_hostile.py": "the page in a browser: hostile data",
     "tasks/publish/page/test_real.py": "the page in a browser: real releases",
     "tasks/publish/page/test_screens.py": "the page in a browser: screens, keyboard, print",
+    "tasks/publish/page/test_viewer.py": "all pages of a home in a browser: overview, reports, accessibility",
     "tasks/test_facts.py": "facts from the file to the page",
     "tasks/test_judged.py": "judged runs from the plan to the report",
 }

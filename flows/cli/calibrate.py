@@ -82,9 +82,11 @@ def _calibrate(
     from answerkey.flows.cli.comparison_tables import print_calibration
     from answerkey.tasks.gate.calibrate import calibrate as calibrate_metric
     from answerkey.tasks.gate.calibrate import columns_of, store_calibration
+    from answerkey.tasks.reports.commit import publish
 
     result = calibrate_metric(home, name, reports=reports, labels=labels, mapping=mapping, seed=seed)
     store_calibration(home, result)
+    publish(home)
     if as_json:
         about: dict[str, Any] = {"metric": result.name, "signature": result.signature, "reports": result.report_ids}
         about |= {"labels": result.labels, "n_without_score": result.n_without_score}

@@ -107,6 +107,7 @@ def compare(
     from answerkey.flows.cli.comparison_tables import pair_json, print_pairs
     from answerkey.tasks.compare.compare import compare as compare_reports
     from answerkey.tasks.compare.examples import largest_changes
+    from answerkey.tasks.reports.commit import publish
     from answerkey.tasks.reports.report import pair_named
 
     if samples < 0:
@@ -117,6 +118,7 @@ def compare(
         seed=comparing.seed, level=comparing.level,
     )  # fmt: skip
     shown = next((row.name for row in pair.overall if row.difference is not None), "")
+    publish(home)
     changed = largest_changes(home, *ids, shown, direction=moved, limit=samples if shown else 0)
     if as_json:
         from dataclasses import asdict

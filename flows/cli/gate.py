@@ -116,6 +116,7 @@ def gate(  # noqa: PLR0913
     from answerkey.tasks.gate.gate import gate_self_test
     from answerkey.tasks.gate.verdicts import EXIT_CODES
     from answerkey.tasks.gate.verdicts import junit as as_junit
+    from answerkey.tasks.reports.commit import publish
 
     if self_test:
         for option, file in (("--junit", junit), ("--html", html), ("--markdown", markdown)):
@@ -126,6 +127,7 @@ def gate(  # noqa: PLR0913
             print_self_test(tested)
         return 0
     gated = decide(home, old, new, rules, dataset)
+    publish(home)
     if junit:
         _write(junit, as_junit(gated))
     if html or markdown:

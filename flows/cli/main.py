@@ -83,6 +83,14 @@ _COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
             "answerkey report --list",
             "answerkey report gpt-5 --baseline gpt-4 --html page.html",
         ),
+        "view": (
+            "view", "Look at everything in a browser: data sets, releases over time, verdicts, reports, spend.\n\n"
+            "Serves the home read-only on this machine until Ctrl-C, or writes the same pages as files. They are made "
+            "from the snapshot, so no run waits for them.",
+            "answerkey view",
+            "answerkey view --home evaluations --port 4300",
+            "answerkey view --to site",
+        ),
         "compare": (
             "compare", "Is the new release better or worse than the old one?\n\n"
             "Compares two reports, sample by sample, on the samples that both have a score for.",

@@ -105,7 +105,8 @@ def compare_all(
     the signatures of its metric differ. The p-values are adjusted for all that is compared, in all pairs together; see
     `adjust`.
 
-    The result also replaces what the table `comparisons` has about each pair and the same family of fields.
+    The result also replaces what the table `comparisons` has about each pair and the same family of fields. A
+    home that is only read keeps nothing (`Home.as_published`).
 
     Args:
         pairs: ids of an old and a new report; several where several new releases are compared with one baseline.
@@ -130,7 +131,7 @@ def compare_all(
     family = ", ".join(fields) if fields else ALL_FIELDS if all_fields else HEADLINES
     compared = [_compare(home, *pair, names, settings, family) for pair, names in zip(reports, wanted, strict=True)]
     comparisons = adjust(compared, candidates)
-    for comparison in comparisons:
+    for comparison in comparisons if not home.published else ():
         _store(home, comparison, seed=seed)
     return comparisons
 

@@ -154,7 +154,7 @@ def publish_run(
         The absolute path of the file, empty if none was written.
     """
     last = read_reports(home, report_ids[-1:])[0]
-    file = f"{file_name(last.dataset)}/{_named(last)}.html"
+    file = report_file(last.dataset, last.release, last.version)
     old = {one.old for one in comparisons} | {one.old for one in gates}
     key = artifact_key("report", last.dataset, *([last.release] if len(set(report_ids) - old) == 1 else []))
     return _publish(home, report_ids, comparisons, gates, file if drawn else None, key, docs)
@@ -165,7 +165,8 @@ def publish_pair(
 ) -> str:
     """One page about two reports that were compared. Returns as `publish_run`."""
     old, new = read_reports(home, [comparison.old, comparison.new])
-    file = f"{file_name(new.dataset)}/{_named(new)}-against-{_named(old)}.html"
+    against = f"{file_name(old.release)}-v{old.version}"
+    file = f"{report_file(new.dataset, new.release, new.version).removesuffix('.html')}-against-{against}.html"
     key = artifact_key("comparison", old.dataset, old.release, new.dataset, new.release)
     return _publish(home, [comparison.old, comparison.new], [comparison], gates, file if drawn else None, key)
 
@@ -212,8 +213,9 @@ def _publish_verdict(gated: ReleaseVerdict) -> None:
     show_markdown(text, key, f"{said.outcome}: {gated.new}")
 
 
-def _named(report: Report) -> str:
-    return f"{file_name(report.release)}-v{report.version}"
+def report_file(dataset: str, release: str, version: int) -> str:
+    """The name of the page of a report in the folder of the pages."""
+    return f"{file_name(dataset)}/{file_name(release)}-v{version}.html"
 
 
 def file_name(name: str) -> str:

@@ -76,6 +76,11 @@ def finish_run(home: Home, run_id: str, status: str, message: str | None = None)
     with home.warehouse.writing() as warehouse:
         warehouse.execute(_SQL["finish_run"], {"run_id": run_id, "status": status, "message": message})
         seal(warehouse, {"runs": [run_id]})
+    publish(home)
+
+
+def publish(home: Home) -> None:
+    """Let programs that keep the tables open see what was committed; without room for it, they see what was before."""
     try:
         home.warehouse.publish()
     except OSError as error:

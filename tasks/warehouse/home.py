@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from answerkey.metrics_core.errors import UserError
@@ -29,6 +29,8 @@ class Home:
 
     place: Path | str
     """A folder on a disk of this machine; or, as text, the address s3://BUCKET/PREFIX, which machines share."""
+    published: bool = False
+    """Whether the tables are read from the snapshot, if there is one: as they were when the last run published it."""
 
     @classmethod
     def parse(cls, place: str | Path) -> Home:
@@ -61,6 +63,10 @@ class Home:
         """Whether other machines can use it too."""
         return not isinstance(self.place, Path)
 
+    def as_published(self) -> Home:
+        """The same home for who only reads and must keep no run waiting."""
+        return replace(self, published=True)
+
     @property
     def warning(self) -> str:
         """What is set in the environment beside this home and has no effect on it, in one line; empty: nothing."""
@@ -79,7 +85,9 @@ class Home:
     @property
     def warehouse(self) -> Warehouse:
         """The tables."""
-        return WarehouseFile(self.place) if isinstance(self.place, Path) else Lake(self.place, self.local)
+        if isinstance(self.place, Path):
+            return WarehouseFile(self.place, published=self.published)
+        return Lake(self.place, self.local)
 
     @property
     def store(self) -> Store:

@@ -110,6 +110,8 @@ class WarehouseFile:
     """The tables of a home, in one DuckDB file in its folder."""
 
     folder: Path
+    published: bool = False
+    """Whether to read the snapshot, where there is one with the tables of this version."""
     adopts_from: ClassVar[int | None] = None
 
     @property
@@ -159,6 +161,13 @@ class WarehouseFile:
         """
         if not self.exists():
             raise nothing_here(self.folder)
+        snapshot = self.folder / SNAPSHOT
+        if self.published and snapshot.exists():
+            # Nobody writes to it: a newer one takes its name, and who has this one open keeps it.
+            with self._connected(wait_s, read_only=True, file=snapshot) as connection:
+                if version_of(connection) == VERSION:
+                    yield connection
+                    return
         with self._locked(fcntl.LOCK_SH), self._connected(wait_s, read_only=True) as connection:
             if version_of(connection) == VERSION:
                 yield connection
@@ -277,14 +286,17 @@ class WarehouseFile:
             yield connection
 
     @contextmanager
-    def _connected(self, wait_s: float, *, read_only: bool) -> Iterator[duckdb.DuckDBPyConnection]:
-        connection = _connect(self.file, wait_s, read_only=read_only)
+    def _connected(
+        self, wait_s: float, *, read_only: bool, file: Path | None = None
+    ) -> Iterator[duckdb.DuckDBPyConnection]:
+        file = file or self.file
+        connection = _connect(file, wait_s, read_only=read_only)
         try:
             check_version(self.folder, version_of(limited(connection, self.folder)))
             yield connection
         except Exception as error:
             if _is_damage(error):
-                raise _unusable(self.file, error) from error
+                raise _unusable(file, error) from error
             raise
         finally:
             connection.close()

@@ -1,7 +1,9 @@
 """The pages of a home in a browser: from a folder, and from a bucket that this machine has never seen."""
 
+import http.client
 import subprocess
 import sys
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -9,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from answerkey.flows.pages import page_server
+from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import dies_with_its_parent
 from tests.flows.conftest import free_port
@@ -43,11 +47,61 @@ def get(any_home: Home) -> Iterator[Get]:
 
 
 def test_a_page_is_read_from_the_store_and_nothing_else_is(any_home: Home, get: Get) -> None:
-    assert get("")[2].count(b"<li>") == 0
+    assert b"There are no reports yet" in get("")[2]
     for name in ("pages/faq & co/gpt-v1.html", "registered/secret.jsonl"):
         with any_home.store.whole(name) as file:
             Path(file).write_text("<p>é")
     assert get("faq%20%26%20co/gpt-v1.html") == (200, "text/html; charset=utf-8", "<p>é".encode())
-    assert b'<a href="/faq%20%26%20co/gpt-v1.html">faq &amp; co/gpt-v1.html</a>' in get("")[2]
-    for hidden in ("../registered/secret.jsonl", "%2e%2e/registered/secret.jsonl", "faq", "//etc/passwd", "nothing"):
+    assert b'<a href="faq%20%26%20co/gpt-v1.html"><bdi dir="auto">faq &amp; co/gpt-v1.html</bdi></a>' in get("")[2]
+    for hidden in (
+        "../registered/secret.jsonl", "%2e%2e/registered/secret.jsonl", "faq", "//etc/passwd", "nothing", "a%00b",
+        "x%2f..%2f..%2fregistered/secret.jsonl", "..%5cregistered%5csecret.jsonl",
+    ):  # fmt: skip
         assert get(hidden)[0] == 404, hidden
+
+
+@pytest.fixture
+def port(tmp_path: Path) -> Iterator[int]:
+    """Of a server in this process."""
+    with page_server(Home(tmp_path), 0) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
+
+
+def ask(port: int, method: str, host: str, body: bytes | None = None) -> http.client.HTTPResponse:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=100)
+    connection.request(method, "/", body, {"Host": host})
+    reply = connection.getresponse()
+    reply.read()
+    connection.close()
+    return reply
+
+
+def test_only_names_of_this_machine_are_answered(port: int) -> None:
+    """A page from elsewhere whose name has come to mean 127.0.0.1 sends its own name."""
+    hosts = ("127.0.0.1", f"localhost:{port}", "LOCALHOST", "[::1]:80", "evil.example", f"evil.example:{port}", "",
+             "127.0.0.1.evil.example", "localhost@evil.example", "0.0.0.0")  # fmt: skip
+    assert {host: ask(port, "GET", host).status for host in hosts} == dict.fromkeys(hosts[:4], 200) | dict.fromkeys(
+        hosts[4:], 421
+    )
+
+
+def test_nothing_is_written_framed_or_asked_for_elsewhere(port: int, tmp_path: Path) -> None:
+    assert {method: ask(port, method, "localhost", b"x").status for method in ("POST", "PUT", "DELETE", "PATCH")} == (
+        dict.fromkeys(("POST", "PUT", "DELETE", "PATCH"), 501)
+    )
+    reply = ask(port, "GET", "localhost")
+    policy = reply.headers["Content-Security-Policy"]
+    assert policy.startswith("default-src 'self'") and "http" not in policy and "frame-ancestors 'none'" in policy
+    assert reply.headers["Cross-Origin-Resource-Policy"] == "same-origin"
+    assert (reply.headers["X-Content-Type-Options"], reply.headers["Referrer-Policy"]) == ("nosniff", "no-referrer")
+    assert ask(port, "HEAD", "localhost").headers["Content-Length"] == reply.headers["Content-Length"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_port_that_is_taken_is_one_line(port: int, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=f"--port {port}: not available"):
+        page_server(Home(tmp_path), port)

@@ -17,6 +17,7 @@ from answerkey.metrics_core.comparison import Comparison
 from answerkey.tasks.publish.page.model import Distribution, Page
 from answerkey.tasks.publish.page.text import typeset, visible
 from answerkey.tasks.publish.text import number, percent, signed
+from answerkey.tasks.reports.report import Moment
 
 WIDE, NARROW = 1000, 290
 """Widths of a plot without its margins, in pixels, so that its text is about as large as the page's own."""
@@ -39,6 +40,8 @@ _ROW, _BIN_ROW, _TALLEST_BIN, _SLICE_ROW, _HISTORY = 42, 50, 28, 13, 170
 _VALUE = 46
 """Room for a value to the right of the intervals, where no interval reaches."""
 _PAD, _AXIS = 4, 22
+_NAME = 15
+"""Room for a slanted name below a mark."""
 _TONES: Mapping[str | None, str] = {"better": "var(--better)", "worse": "var(--worse)"}
 
 
@@ -72,9 +75,9 @@ def plots(page: Page) -> Plots:
         differences=[_two(partial(difference_plot, comparison, page.headlines)) for comparison in page.comparisons],
         slices=_named((name, _two(partial(slice_plot, page, name))) for name in small),
         history=_named(
-            (name, _two(partial(history_plot, page, name)))
+            (name, _two(partial(history_plot, page.history, name)))
             if name == page.primary
-            else (name, _one(history_plot(page, name, NARROW)))
+            else (name, _one(history_plot(page.history, name, NARROW)))
             for name in page.headlines
         ),
     )
@@ -236,9 +239,9 @@ def _missing(one: Distribution) -> str:
     return f"{one.n_missing:,} without a score" if one.n_missing else ""
 
 
-def history_plot(page: Page, name: str, width: int) -> Markup | None:
-    """One METRIC.FIELD over the reports of the data set, oldest first; the shape changes with the signature."""
-    moments = [one for one in page.history if one.field == name and one.mean is not None]
+def history_plot(history: Sequence[Moment], name: str, width: int) -> Markup | None:
+    """One METRIC.FIELD over the reports of a data set, oldest first; the shape changes with the signature."""
+    moments = [one for one in history if one.field == name and one.mean is not None]
     if len(moments) < 2:
         return None
     shapes_of = list(SHAPES)
@@ -252,6 +255,8 @@ def history_plot(page: Page, name: str, width: int) -> Markup | None:
     domain, left = _domain([row.ends for row in rows]), 44
     y, step = _scale(domain, -_HISTORY, _HISTORY), (width - left) / len(rows)
     slanted = len(rows) * 130 > width
+    # Of very many the names would lie on each other: every second one is named, or fewer, and always the newest.
+    every = math.ceil(_NAME * len(rows) / (width - left)) if slanted else 1
     at = [left + step * (turn + 0.5) for turn in range(len(rows))]
     shapes = []
     for value in _ticks(*domain, 4):
@@ -259,11 +264,15 @@ def history_plot(page: Page, name: str, width: int) -> Markup | None:
         shapes.append(_text(left - 8, y(value) + 4, _plain(value), "end", muted=True))
     path = "L".join(f"{_px(x)},{_px(y(row.mean))}" for x, row in zip(at, rows, strict=True))
     shapes.append(Markup('<path d="M{}" fill="none" stroke="var(--line)" stroke-width="1.5"/>').format(path))
-    for x, row in zip(at, rows, strict=True):
+    for turn, (x, row) in enumerate(zip(at, rows, strict=True), 1):
         shapes.append(_line(x, y(row.ends[0]), x, y(row.ends[1]), row.tone, 2))
         shapes.append(_mark(row, x, y(row.mean), 4.3))
-        shapes.append(_text(x, _HISTORY + 18, row.name, "end" if slanted else "middle", muted=True, slanted=slanted))
-    title = f"{name} over the reports of {page.dataset}, with 95 % intervals"
+        if (len(rows) - turn) % every == 0:
+            shapes.append(
+                _text(x, _HISTORY + 18, row.name, "end" if slanted else "middle", muted=True, slanted=slanted)
+            )
+    dataset = moments[0].report_id.partition("/")[0]
+    title = f"{name} over the reports of {dataset}, with 95 % intervals"
     return _svg(title, width, _HISTORY + (86 if slanted else 28), shapes)
 
 

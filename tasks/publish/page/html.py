@@ -33,7 +33,7 @@ from answerkey.tasks.warehouse.store import whole
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-_SCRIPTS = ("text.js", "rows.js", "detail.js", "table.js", "page.js")
+_SCRIPTS = ("text.js", "rows.js", "detail.js", "table.js", "page.js", "stack.js")
 """In this order: each uses those before it."""
 
 
@@ -46,7 +46,7 @@ def write(page: Page, path: Path) -> Path:
 
 def render(page: Page) -> str:
     """The page as HTML. Text from data is escaped by the template, and in the script's data by `for_script`."""
-    style, script = _file("page.css"), "".join(["(() => {\n", '"use strict";\n', *map(_file, _SCRIPTS), "})();\n"])
+    style, script = code("page.css"), code(*_SCRIPTS)
     templates = environment()
     templates.globals |= {
         function.__name__: function
@@ -60,7 +60,7 @@ def render(page: Page) -> str:
         style=Markup(style),
         script=Markup(script),
         data=Markup(for_script(_data(page))),
-        policy=_policy(style, script),
+        policy=policy(style, script),
         plots=charts.plots(page),
         colors=[(f"c{turn}", shape) for turn, shape in enumerate(charts.SHAPES, 1)],
     )
@@ -92,7 +92,7 @@ def _data(page: Page) -> dict[str, Any]:
     }
 
 
-def _policy(style: str, script: str) -> str:
+def policy(style: str, script: str) -> str:
     """A Content Security Policy: this style, this script, and nothing from anywhere."""
     rules = [
         "default-src 'none'",
@@ -131,8 +131,11 @@ def _typeset(show: Callable[..., str]) -> Callable[..., str]:
     return lambda *values: typeset(show(*values))
 
 
-def _file(name: str) -> str:
-    return resources.files("answerkey.tasks.publish.page").joinpath(name).read_text(encoding="utf-8")
+def code(*names: str) -> str:
+    """A style sheet, or scripts together as one, each of which uses those before it."""
+    folder = resources.files("answerkey.tasks.publish.page")
+    text = "".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
+    return f'(() => {{\n"use strict";\n{text}}})();\n' if names[0].endswith(".js") else text
 
 
 def rule_number(rule: RuleOutcome) -> Callable[[float | None], str]:

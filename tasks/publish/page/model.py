@@ -225,7 +225,8 @@ class Page:
     `primary` is the METRIC.FIELD that decides, and `why_primary` says why, where the policy does not; `headlines` has
     one field of every metric, the primary one first. In `comparisons` and `gates` reports go by the labels of the
     releases. `history_notes` are sentences about the history.
-    `data_docs` is the address of the Data Docs of the run, relative to the page; empty if there are none.
+    `data_docs` is the address of the Data Docs of the run, and `overview` that of the overview of the home, relative to
+    the page; empty if there are none.
     """
 
     dataset: str
@@ -250,6 +251,7 @@ class Page:
     samples: Samples
     history_notes: tuple[str, ...] = ()
     data_docs: str = ""
+    overview: str = ""
 
     @property
     def headline(self) -> str:

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import resources
 
 from playwright.sync_api import Locator, Page
 
@@ -54,3 +56,20 @@ def compared(n: int = 40) -> Content:
     return replace(
         page(n), comparisons=(Comparison("old", "new", (field_comparison(),), margin=0.02),), gates=(VERDICT,)
     )
+
+
+@cache
+def _axe() -> str:
+    return resources.files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
+
+
+def barriers(page: Page) -> list[str]:
+    """What axe-core finds on a page that is a serious or critical barrier to somebody: rule and element."""
+    page.evaluate(f"() => {{ {_axe()} }}")
+    found = page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
+    return [
+        f"{one['id']}: {node['html'][:200]} {node['failureSummary']}"
+        for one in found["violations"]
+        if one["impact"] in ("serious", "critical")
+        for node in one["nodes"]
+    ]

@@ -54,7 +54,7 @@ def test_colours_come_from_the_page() -> None:
         charts.interval_plot(made, FIELDS[0]),
         charts.distribution_plot(made, FIELDS[0]),
         charts.slice_plot(made, "lang", 300),
-        charts.history_plot(made, FIELDS[0], 300),
+        charts.history_plot(made.history, FIELDS[0], 300),
     ):
         assert set(fills(drawing)) <= {
             f"var(--{name})" for name in ("ink", "muted", "rule", "line", "accent", "bar")
@@ -119,15 +119,15 @@ def test_history_needs_two_reports_and_names_them_in_their_order() -> None:
         )
         return replace(page(), history=found)
 
-    shown = texts(charts.history_plot(moments(0.5, 0.6, 0.7), FIELDS[0], 600))
+    shown = texts(charts.history_plot(moments(0.5, 0.6, 0.7).history, FIELDS[0], 600))
     assert [text for text in shown if text.startswith("r v")] == ["r v1", "r v2", "r v3"]
-    assert charts.history_plot(moments(0.5), FIELDS[0], 600) is None
-    assert charts.history_plot(moments(0.5, None), FIELDS[0], 600) is None
+    assert charts.history_plot(moments(0.5).history, FIELDS[0], 600) is None
+    assert charts.history_plot(moments(0.5, None).history, FIELDS[0], 600) is None
 
 
 def test_names_from_data_stay_text() -> None:
     made = page(names=(HOSTILE, "new"))
-    for drawing in (charts.interval_plot(made, FIELDS[0]), charts.history_plot(made, FIELDS[0], 600)):
+    for drawing in (charts.interval_plot(made, FIELDS[0]), charts.history_plot(made.history, FIELDS[0], 600)):
         assert drawing is not None
         assert "<script" not in drawing and "\u202e" not in drawing
         tags = {element.tag.partition("}")[2] for element in ElementTree.fromstring(drawing).iter()}

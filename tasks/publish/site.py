@@ -1,0 +1,119 @@
+"""All pages of a home as one site: the overview, a page for every report, and what runs have put beside them.
+
+Everything is made from the state that the last run published, and nothing is written. Links are relative, so a web
+server in this process, another one, and an object store show the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from threading import Lock
+from urllib.parse import quote
+
+from answerkey.metrics_core.comparison import Comparison
+from answerkey.metrics_core.errors import UserError
+from answerkey.tasks.compare.compare import compare_all, primary_field, stored_comparisons
+from answerkey.tasks.gate.verdicts import stored_verdicts
+from answerkey.tasks.publish.artifacts import FOLDER
+from answerkey.tasks.publish.overview import build_overview, read_made_together, read_pages, read_state, render_overview
+from answerkey.tasks.publish.page.build import build_page
+from answerkey.tasks.publish.page.html import render
+from answerkey.tasks.publish.page.model import Page
+from answerkey.tasks.reports.report import is_known
+from answerkey.tasks.validate.data_docs import SITE
+from answerkey.tasks.warehouse.home import Home
+
+INDEX = "index.html"
+DOCS = f"{SITE.removeprefix(f'{FOLDER}/')}/{INDEX}"
+"""The first page of the Data Docs, relative to the pages."""
+_MOST_KEPT = 4
+"""Pages kept in memory: one may take a hundred megabytes."""
+
+
+@dataclass
+class Site:
+    """The pages of a home by their names, for instance `index.html` and `faq/gpt-4-v2.html`.
+
+    A page that was made is kept for as long as nothing in the home changes that may be on it.
+    """
+
+    home: Home
+    _made: dict[str, bytes] = field(default_factory=dict)
+    _state: tuple[object, ...] = ()
+    _lock: Lock = field(default_factory=Lock)
+
+    def __post_init__(self) -> None:
+        self.home = self.home.as_published()
+
+    def names(self) -> Iterator[str]:
+        """Of all pages and files."""
+        yield INDEX
+        made = read_pages(self.home) if self.home.warehouse.exists() else {}
+        yield from made
+        yield from (name for name in self._stored() if name not in made and name != INDEX)
+
+    def read(self, name: str) -> bytes:
+        """The content of a page or file.
+
+        Raises:
+            FileNotFoundError: there is none of this name.
+        """
+        if not name.isprintable() or "\\" in name or ".." in name.split("/"):
+            raise FileNotFoundError(name)
+        if name == INDEX or name.endswith(".html"):
+            # One at a time, since each takes what memory a session may have.
+            with self._lock:
+                if (page := self._page(name)) is not None:
+                    return page
+        if not self.home.store.exists(f"{FOLDER}/{name}"):
+            raise FileNotFoundError(name)
+        with self.home.store.read(f"{FOLDER}/{name}") as file:
+            return file.read()
+
+    def _stored(self) -> Iterator[str]:
+        return (file.name.removeprefix(f"{FOLDER}/") for file in self.home.store.files(FOLDER))
+
+    def _page(self, name: str) -> bytes | None:
+        """A page that is made from the tables; None if there is none of this name."""
+        if not self.home.warehouse.exists():
+            return self._overview() if name == INDEX else None
+        if (state := read_state(self.home)) != self._state:
+            self._state, self._made = state, {}
+        if name == INDEX:
+            return self._overview()
+        if name not in self._made:
+            report_id = read_pages(self.home).get(name)
+            if report_id is None:
+                return None
+            made = render(report_page(self.home, report_id)).encode("utf-8", "replace")
+            self._made = dict([*self._made.items(), (name, made)][-_MOST_KEPT:])
+        return self._made[name]
+
+    def _overview(self) -> bytes:
+        overview = build_overview(self.home)
+        known = {report.file for dataset in overview.datasets for report in dataset.reports}
+        stored = [quote(name) for name in self._stored()]
+        others = [name for name in stored if name not in known and not name.startswith(f"{DOCS.partition('/')[0]}/")]
+        return render_overview(overview, others, DOCS if DOCS in stored else "").encode("utf-8", "replace")
+
+
+def report_page(home: Home, report_id: str) -> Page:
+    """The page of a report: what it was compared with, and what the gate said last; else what was made with it."""
+    gates = stored_verdicts(home, [report_id])
+    pairs = list(stored_comparisons(home, [report_id]))
+    known = {(pair.old, pair.new) for pair in pairs}
+    for gated in gates:
+        if (gated.old, gated.new) not in known and is_known(home, gated.old):
+            pairs += _compared(home, gated.old, gated.new, gated.primary)
+    olds = [pair.old for pair in pairs] or [one for one in read_made_together(home, report_id) if one != report_id]
+    page = build_page(home, [*olds, report_id], comparisons=pairs, gates=gates)
+    return replace(page, overview=f"../{INDEX}")
+
+
+def _compared(home: Home, old: str, new: str, primary: str) -> tuple[Comparison, ...]:
+    """Two reports that a gate has decided about, which nobody has compared; nothing where they cannot be."""
+    try:
+        return compare_all(home, [(old, new)], primary=primary_field(home, [old, new], primary))
+    except UserError:
+        return ()

@@ -1,0 +1,52 @@
+"""`answerkey view`: the pages as files, the server, and what is refused."""
+
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+from answerkey.tasks.publish.site import Site
+from tests.cluster_servers import dies_with_its_parent
+from tests.tasks.publish.site_help import made_home
+
+Cli = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_the_files_are_what_is_served_until_a_signal(bare_cli: Cli, tmp_path: Path) -> None:
+    home = made_home(tmp_path)
+    done = bare_cli("view", "--to", tmp_path / "site", "--home", home)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"4 files in {tmp_path}/site; open {tmp_path}/site/index.html\n"
+    written = {path.relative_to(tmp_path / "site").as_posix() for path in (tmp_path / "site").rglob("*.html")}
+    assert written == set(Site(home).names())
+    command = [sys.executable, "-m", "answerkey.flows.cli", "view", "--port", "0", "--home", str(home)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env=dict(os.environ), preexec_fn=dies_with_its_parent()  # noqa: PLW1509
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        address, _, said = process.stdout.readline().partition(" ")
+        assert said.strip() == f"(home {home}, read-only; Ctrl-C stops it)"
+        with urllib.request.urlopen(address, timeout=100) as reply:
+            assert b"Judges and spend" in reply.read()
+        process.send_signal(signal.SIGINT)
+        assert (process.stdout.read(), process.wait(100)) == ("stopped\n", 0)
+
+
+def test_no_home_and_a_folder_that_will_not_do_are_one_line(bare_cli: Cli, tmp_path: Path) -> None:
+    none = bare_cli("view", "--home", tmp_path / "none")
+    assert (none.returncode, none.stdout) == (2, "")
+    assert none.stderr == (
+        f"answerkey: {tmp_path}/none: no warehouse here yet; run `answerkey evaluate` first, or give --home\n"
+    )
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "answerkey.duckdb").touch()
+    for to, why in (
+        (home / "site", "this is in the home; give a folder outside of it"),
+        (home / "answerkey.duckdb", "this is a file; give a folder"),
+    ):
+        done = bare_cli("view", "--to", to, "--home", home)
+        assert (done.returncode, done.stderr) == (2, f"answerkey: --to {to}: {why}\n")

@@ -1,0 +1,58 @@
+"""The overview: numbers of the warehouse, the newest first, and what judges cost."""
+
+import re
+
+import pytest
+
+from answerkey.tasks.publish.overview import Overview, build_overview, render_overview
+from answerkey.tasks.warehouse.home import Home
+from tests.tasks.publish.site_help import HOSTILE, decide, made_home
+from tests.tasks.staging_help import query
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    made = made_home(tmp_path_factory.mktemp("overview"))
+    decide(made)
+    return made
+
+
+@pytest.fixture(scope="module")
+def overview(home: Home) -> Overview:
+    return build_overview(home)
+
+
+def test_data_sets_and_reports_come_newest_first_with_the_numbers_of_the_warehouse(
+    home: Home, overview: Overview
+) -> None:
+    assert [(one.name, one.n_samples, one.n_releases) for one in overview.datasets] == [("other", 1, 1), ("faq", 6, 2)]
+    faq = overview.datasets[1]
+    assert faq.headlines == ("exact_match.match", "token_overlap.recall")
+    stored = query(
+        home,
+        "SELECT release, mean, ci_low, ci_high FROM report_scores WHERE slice = 'all' AND field = 'match' "
+        "AND report_id LIKE 'faq/%' ORDER BY mean DESC",
+    )
+    assert [(one.release, one.mean, one.low, one.high) for one in faq.reports] == stored
+    assert [one.release for one in faq.reports] == [HOSTILE, "old"]
+    assert [one.outcome for one in faq.reports] == [overview.verdicts[0].outcome, ""]
+    assert [(one.release, one.mean) for one in faq.history if one.field == "exact_match.match"] == [
+        ("old", 0.5), (HOSTILE, stored[0][1])
+    ]  # fmt: skip
+
+
+def test_spend_is_by_judge_and_calls_without_a_price_are_counted_apart(overview: Overview) -> None:
+    assert [(one.judge, one.calls, one.errors, one.tokens_in, one.usd, one.unpriced) for one in overview.judges] == [
+        ("local/own", 2, 0, 200, None, 2),
+        ("openai/small", 3, 1, 300, 1.5, 0),
+    ]
+    assert (overview.spent, overview.unpriced) == (1.5, 2)
+    html = render_overview(overview)
+    assert "<p>$1.50 in all, and 2 calls whose price is not known.</p>" in html
+
+
+def test_the_page_loads_nothing_and_names_its_style_and_script_by_their_hashes(overview: Overview) -> None:
+    html = render_overview(overview)
+    assert re.findall(r"(?:src|href)=\"(?!#|data:|faq/|other/)([^\"]*)\"", html) == []
+    assert len(re.findall(r"sha256-", html)) == 2
+    assert html.count("<svg") == 2  # a data set with one report has no line over time

@@ -1,0 +1,79 @@
+"""All pages of a home: what there is, that it is read from the snapshot, and that nothing is written."""
+
+from pathlib import Path
+
+import pytest
+
+from answerkey.tasks.publish.site import Site, report_page
+from answerkey.tasks.warehouse.home import Home
+from tests.tasks.publish.site_help import HOSTILE, NEW, decide, made_home
+from tests.tasks.staging_help import query
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return made_home(tmp_path)
+
+
+def files(home: Home) -> dict[str, int]:
+    return {
+        path.as_posix(): path.stat().st_mtime_ns for path in home.local.rglob("*") if path.suffix not in (".lock", "")
+    }
+
+
+def test_every_report_has_a_page_and_reading_writes_nothing(home: Home) -> None:
+    with home.store.whole("pages/_data-docs/index.html") as file:
+        file.write_text("docs")
+    before = files(home)
+    site = Site(home)
+    names = list(site.names())
+    hostile = next(name for name in names if "new" in name)
+    assert names == ["index.html", "other/only-v1.html", hostile, "faq/old-v1.html", "_data-docs/index.html"]
+    pages = {name: site.read(name).decode() for name in names}
+    assert all(f'href="{name}"' in pages["index.html"] for name in names[1:])
+    assert all('<a href="../index.html">All reports</a>' in pages[name] for name in names[1:4])
+    assert pages["_data-docs/index.html"] == "docs"
+    assert HOSTILE not in pages["index.html"] and "&lt;b&gt;new&lt;/b&gt; &amp; co" in pages["index.html"]
+    assert files(home) == before
+    for name in (
+        "nothing.html",
+        "faq/old-v2.html",
+        "answerkey.duckdb",
+        "../snapshot.duckdb",
+        "a\\b.html",
+        "a\0.html",
+        "",
+    ):
+        with pytest.raises(FileNotFoundError):
+            site.read(name)
+
+
+def test_pages_show_what_was_published_and_keep_no_writer_waiting(home: Home) -> None:
+    site = Site(home)
+    new = next(name for name in site.names() if "new" in name)
+    assert b'class="verdict open"' in site.read(new)
+    outcome = decide(home)
+    assert b'class="verdict open"' in site.read(new)
+    with home.warehouse.writing():
+        # Whoever reads the tables themselves would wait until this is committed.
+        assert b"Newest verdicts" not in site.read("index.html")
+    home.warehouse.publish()
+    assert f'class="verdict {outcome.lower()}"'.encode() in site.read(new)
+    assert b"Newest verdicts" in site.read("index.html")
+
+
+def test_a_report_is_shown_with_what_it_was_compared_with_or_made_with(home: Home) -> None:
+    page = report_page(home.as_published(), NEW)
+    assert [release.report.report_id for release in page.releases] == ["faq/old/v1", NEW]
+    assert [(pair.old, pair.new) for pair in page.comparisons] == [("old", HOSTILE)]
+    assert [release.label for release in report_page(home.as_published(), "faq/old/v1").releases] == ["old"]
+
+
+def test_a_verdict_without_a_comparison_gets_one_that_is_not_kept(home: Home) -> None:
+    with home.warehouse.writing() as warehouse:
+        warehouse.execute("DELETE FROM comparisons")
+    decide(home)
+    home.warehouse.publish()
+    page = report_page(home.as_published(), NEW)
+    assert page.comparisons[0].overall[0].name == page.gates[0].primary == "exact_match.match"
+    assert query(home, "SELECT count(*) FROM comparisons") == [(0,)]
