@@ -123,7 +123,9 @@ def build_overview(home: Home) -> Overview:
         free = warehouse.execute(_SQL["free_judges"]).fetchall()
     shown = {name: _headlines(home, *newest[name]) for name, *_ in datasets}
     with home.warehouse.reading() as warehouse:
-        summaries = tuple(_summary(warehouse, *about, shown[about[0]]) for about in datasets)
+        summaries = tuple(
+            _summary(warehouse, name, n_samples, n_releases, shown[name]) for name, n_samples, n_releases in datasets
+        )
     return Overview(
         str(home),
         made_at,
