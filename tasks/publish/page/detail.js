@@ -4,7 +4,9 @@ function detail(place) {
   const sides = several && state.old !== state.new ? [state.old, state.new] : [state.new];
   const layout = sides.length > 1 ? "two" : "one";
   const turns = Array.from({ length: Math.max(...sides.map((side) => slotsOf(side, place).length)) }, (_, turn) => turn);
+  const differ = turns.map((turn) => differencesOf(sides, place, turn));
   return [
+    h("p", { class: "link" }, h("a", { href: `#sample=${encodeURIComponent(samples.ids[place])}` }, "Link to this sample")),
     h("h4", {}, "Question"),
     ...(samples.questions[place] === null ? [h("p", { class: "muted" }, "none")] : longText(samples.questions[place])),
     ...texts(samples.references[place].length === 1 ? "Reference" : "References", samples.references[place]),
@@ -12,7 +14,7 @@ function detail(place) {
     ...texts("Answers known to be wrong", samples.incorrect_references[place]),
     ...tags(place),
     ...turns.flatMap((turn) => [
-      h("div", { class: layout }, sides.map((side) => h("div", {}, turned(side, place, turn, answer)))),
+      h("div", { class: layout }, sides.map((side, which) => h("div", {}, turned(side, place, turn, answer, differ[turn][which])))),
       h("div", { class: layout }, sides.map((side) => h("div", {}, turned(side, place, turn, words)))),
       h("div", { class: layout }, sides.map((side) => h("div", {}, turned(side, place, turn, context)))),
     ]),
@@ -33,12 +35,20 @@ function tags(place) {
 }
 
 /** What `show` says of one of the answers to a question; nothing where the release gave fewer. */
-function turned(side, place, turn, show) {
+function turned(side, place, turn, show, marks) {
   const slots = slotsOf(side, place);
-  return turn < slots.length ? show(side, slots[turn], slots.length > 1 ? `${turn + 1} of ${slots.length} ` : "") : [];
+  const which = slots.length > 1 ? `${turn + 1} of ${slots.length} ` : "";
+  return turn < slots.length ? show(side, slots[turn], which, marks) : [];
 }
 
-function answer(side, slot, which) {
+/** Of each of two answers, what the other one does not have; empty where there are no two, or too little in common. */
+function differencesOf(sides, place, turn) {
+  const [old, now] = sides.map((side) => samples.answers[side].texts[slotsOf(side, place)[turn]]);
+  const found = old && now && old !== now ? differences(old, now) : null;
+  return found ? [{ tag: "del", ranges: found[0] }, { tag: "ins", ranges: found[1] }] : [];
+}
+
+function answer(side, slot, which, marks) {
   const { texts: all, correct, cut, each } = samples.answers[side];
   const label = correct[slot] === null ? "" : `, ${LABELS[correct[slot]]} by the human label`;
   const score = which ? (each[state.field] || {})[slot] : undefined;
@@ -46,7 +56,7 @@ function answer(side, slot, which) {
   const title = h("h4", {}, `Answer ${which}of `, h("strong", {}, isolated(releases[side])), label, scored);
   if (absent[side].has(slot)) return [title, h("p", { class: "muted" }, "not in this release")];
   if (all[slot] === null || all[slot] === "") return [title, h("p", { class: "muted" }, "no answer")];
-  return [title, ...longText(all[slot], cut[slot])];
+  return [title, ...longText(all[slot], cut[slot], marks)];
 }
 
 /** The passages that an answer was to rest on. */

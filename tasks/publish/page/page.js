@@ -4,13 +4,23 @@
 const narrow = matchMedia("(max-width: 44rem)").matches;
 let choices = 0;
 
-function choice(title, options, value, onchange) {
+/** What each filter does to let all samples through. */
+const resets = [];
+
+/** `neutral` is the option that lets all samples through, if this is a filter. */
+function choice(title, options, value, onchange, neutral) {
   const id = `choice-${++choices}`;
   const select = h("select", { id }, options.map(([key, text]) => h("option", { value: key, selected: key === value }, visibleText(text))));
   select.addEventListener("change", () => {
     onchange(select.value);
     update(false);
   });
+  if (neutral !== undefined) {
+    resets.push(() => {
+      select.value = neutral;
+      onchange(neutral);
+    });
+  }
   return h("div", {}, h("label", { for: id }, title), select);
 }
 
@@ -23,6 +33,9 @@ function searchField() {
       state.query = input.value;
       update(false);
     }, 150);
+  });
+  resets.push(() => {
+    input.value = state.query = "";
   });
   const label = h("label", { for: "search" }, "Search in questions, references, answers and ids");
   return h("div", { class: "search" }, label, input);
@@ -41,8 +54,8 @@ function controls() {
     ? [["all", "all samples"], ["changed", "changed"], ["worse", "worse"], ["better", "better"], ["same", "unchanged"], ["none", "without a score"]]
     : [["all", "all samples"], ["none", "without a score"]];
   if (anyDisputed) kinds.push(["disputed", "disputed by the offline judge"]);
-  parts.push(choice("Show", kinds, state.show, (value) => { state.show = value; }));
-  if (labelled) parts.push(choice("Human label", labelChoices(), "all", (value) => { state.label = value; }));
+  parts.push(choice("Show", kinds, state.show, (value) => { state.show = value; }, "all"));
+  if (labelled) parts.push(choice("Human label", labelChoices(), "all", (value) => { state.label = value; }, "all"));
   for (const [name, column] of Object.entries(samples.slices)) parts.push(...sliceChoice(name, column));
   parts.push(h("div", { class: "sort-by" }, sortChoice()));
   const filters = h("details", { class: "filters", open: !narrow }, h("summary", {}, "Filters"), h("div", { class: "controls" }, parts));
@@ -62,7 +75,7 @@ function sliceChoice(name, column) {
   if (values.length < 2 || values.length > 200) return [];
   const options = [["", "any"], ...values.map((value, place) => [String(place), value])];
   const title = visibleText(name);
-  return [choice(title, options, "", (value) => { state.slices[name] = value === "" ? null : values[Number(value)]; })];
+  return [choice(title, options, "", (value) => { state.slices[name] = value === "" ? null : values[Number(value)]; }, "")];
 }
 
 /** On narrow screens, where the heads of the columns are not shown. */
@@ -106,6 +119,48 @@ function chooseSliceField() {
   });
 }
 
+/** Go where the address says: to a sample (#sample=ID), whatever the filters are, or to a section, which is opened. */
+function follow() {
+  const [, name] = /^#sample=(.*)$/s.exec(location.hash) || [];
+  if (name === undefined) return openSection(location.hash);
+  const id = decoded(name);
+  const place = samples.ids.indexOf(id);
+  if (!shown.some((row) => row.place === place)) {
+    for (const reset of resets) reset();
+    update(false);
+  }
+  const at = shown.findIndex((row) => row.place === place);
+  if (at < 0) {
+    status.textContent = `Sample ${visibleText(id)} is not on this page`;
+    return heading.scrollIntoView();
+  }
+  const row = () => body.querySelector(`[data-place="${place}"]`);
+  if (!row()) {
+    state.page = Math.floor(at / state.size);
+    draw();
+  }
+  const toggle = row().querySelector(".toggle");
+  if (toggle.getAttribute("aria-expanded") === "false") toggle.click();
+  toggle.focus({ preventScroll: true });
+  row().scrollIntoView();
+}
+
+function decoded(name) {
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
+}
+
+function openSection(hash) {
+  const section = hash && document.getElementById(decoded(hash.slice(1)));
+  const folded = section && section.querySelector(":scope > .folded");
+  if (!folded || folded.open) return;
+  folded.open = true;
+  section.scrollIntoView();
+}
+
 const closed = [];
 addEventListener("beforeprint", () => {
   const found = [...document.querySelectorAll("details:not([open])")];
@@ -119,3 +174,6 @@ addEventListener("afterprint", () => {
 if (narrow) for (const one of document.querySelectorAll(".comparison[open]")) one.open = false;
 build();
 chooseSliceField();
+for (const link of document.querySelectorAll("nav a")) link.addEventListener("click", () => openSection(link.hash));
+addEventListener("hashchange", follow);
+follow();

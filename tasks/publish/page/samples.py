@@ -19,7 +19,7 @@ from answerkey.tasks.warehouse.sql import statements
 if TYPE_CHECKING:
     import duckdb
 
-MOST_SAMPLES = 20_000
+MOST_SAMPLES = 50_000
 MOST_CHARS = 40_000_000
 """Of all answers together: what a browser still opens within seconds."""
 MOST_CONTEXT_CHARS = 10_000_000

@@ -72,7 +72,7 @@ function rowElement(row) {
   const about = `Details of ${visibleText(samples.ids[place])}`;
   const toggle = h("button", { type: "button", class: "toggle", "aria-expanded": "false", "aria-label": about });
   const cells = COLUMNS.map((column) => cellElement(column, row));
-  const element = h("tr", { class: "row", role: "row" }, h("td", { role: "cell", class: "open" }, toggle), cells);
+  const element = h("tr", { class: "row", role: "row", "data-place": place }, h("td", { role: "cell", class: "open" }, toggle), cells);
   const flip = () => {
     const open = toggle.getAttribute("aria-expanded") === "true";
     toggle.setAttribute("aria-expanded", String(!open));

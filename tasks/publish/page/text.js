@@ -47,10 +47,85 @@ function isolated(text) {
   return h("bdi", { dir: "auto" }, visible(text));
 }
 
+const MOST_WORD_PAIRS = 4_000_000;
+const MOST_CHARACTERS = 200_000;
+const LEAST_IN_COMMON = 0.2;
+const segmenter = new Intl.Segmenter(undefined, { granularity: "word" });
+
+/** The words and signs of a text with their places, in all scripts. */
+function wordsOf(text) {
+  return [...segmenter.segment(text)].filter(({ segment }) => segment.trim());
+}
+
+/**
+ * Where two texts differ: of each the [start, end] of what is not in the longest common sequence of words. Null where
+ * the texts are too long to compare, or have so little in common that nearly all would be marked.
+ */
+function differences(old, now) {
+  if (old.length + now.length > MOST_CHARACTERS) return null;
+  let [a, b] = [wordsOf(old), wordsOf(now)];
+  const longest = Math.max(a.length, b.length);
+  const same = (i, j) => a[i].segment === b[j].segment;
+  let start = 0;
+  while (start < a.length && start < b.length && same(start, start)) start++;
+  let end = 0;
+  while (end < Math.min(a.length, b.length) - start && same(a.length - 1 - end, b.length - 1 - end)) end++;
+  [a, b] = [a.slice(start, a.length - end), b.slice(start, b.length - end)];
+  if ((a.length + 1) * (b.length + 1) > MOST_WORD_PAIRS) return null;
+  const [lostPlaces, newPlaces] = unmatched(a, b, same);
+  if (longest - Math.max(lostPlaces.length, newPlaces.length) < LEAST_IN_COMMON * longest) return null;
+  return [ranges(a, lostPlaces), ranges(b, newPlaces)];
+}
+
+/** Places in two lists of words that their longest common sequence leaves out. */
+function unmatched(a, b, same) {
+  const width = b.length + 1;
+  const common = new Uint32Array((a.length + 1) * width);
+  for (let i = a.length - 1; i >= 0; i--) {
+    for (let j = b.length - 1; j >= 0; j--) {
+      const next = (i + 1) * width + j;
+      common[i * width + j] = same(i, j) ? common[next + 1] + 1 : Math.max(common[next], common[i * width + j + 1]);
+    }
+  }
+  const [lost, found] = [[], []];
+  let [i, j] = [0, 0];
+  while (i < a.length || j < b.length) {
+    if (i < a.length && j < b.length && same(i, j)) [i, j] = [i + 1, j + 1];
+    else if (j === b.length || (i < a.length && common[(i + 1) * width + j] >= common[i * width + j + 1])) lost.push(i++);
+    else found.push(j++);
+  }
+  return [lost, found];
+}
+
+/** Words at `places` as ranges of characters; words that follow each other are one. */
+function ranges(words, places) {
+  const found = [];
+  let before = -2;
+  for (const place of places) {
+    const end = words[place].index + words[place].segment.length;
+    if (place === before + 1) found[found.length - 1][1] = end;
+    else found.push([words[place].index, end]);
+    before = place;
+  }
+  return found;
+}
+
+/** As `visible`, with the ranges of `marks` in elements of their kind. */
+function marked(text, marks) {
+  const nodes = [];
+  let from = 0;
+  for (const [start, end] of marks ? marks.ranges : []) {
+    if (start >= text.length) break;
+    nodes.push(...visible(text.slice(from, start)), h(marks.tag, {}, visible(text.slice(start, end))));
+    from = end;
+  }
+  return [...nodes, ...visible(text.slice(from))];
+}
+
 /** A long text, shortened until its button is pressed. `whole` is its length before the page cut it. */
-function longText(text, whole) {
+function longText(text, whole, marks) {
   const box = h("p", { class: "text", dir: "auto" });
-  const show = (short) => box.replaceChildren(...visible(short ? cutAt(text, SHORT) + " …" : text));
+  const show = (short) => box.replaceChildren(...(short ? [...marked(cutAt(text, SHORT), marks), " …"] : marked(text, marks)));
   const parts = [box];
   if (text.length > SHORT * 1.25) {
     show(true);

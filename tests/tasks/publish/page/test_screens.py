@@ -8,7 +8,7 @@ from playwright.sync_api import Browser, expect
 
 from answerkey.metrics_core.comparison import Comparison
 from tests.tasks.publish.page.browser_help import Open, compared, html
-from tests.tasks.publish.page.page_help import VERDICT, field_comparison, page
+from tests.tasks.publish.page.page_help import VERDICT, field_comparison, page, score
 
 
 def test_the_verdict_is_on_the_first_screen_with_the_warnings(show: Open) -> None:
@@ -116,5 +116,24 @@ def test_everything_but_the_table_is_there_without_javascript(browser: Browser, 
     opened = context.new_page()
     opened.goto(file.as_uri())
     expect(opened.get_by_text("This table needs JavaScript.")).to_be_visible()
+    opened.get_by_role("heading", name="The releases side by side").click()
     expect(opened.get_by_role("region", name="Scores", exact=True)).to_be_visible()
     context.close()
+
+
+def test_a_phone_shows_a_line_for_each_metric(show: Open) -> None:
+    made = compared()
+    names = ("answer_correctness.token_overlap_recall", "ground_truth_similarity.similarity", "exact_match.match")
+    fields = tuple(replace(field, name=name) for field, name in zip(made.fields, names, strict=True))
+    scores = tuple(
+        replace(one, report=replace(one.report, scores=tuple(score(name, 0.5) for name in names)))
+        for one in made.releases
+    )
+    opened = show(replace(made, fields=fields, releases=scores, headlines=names), 390)
+    opened.page.get_by_role("link", name="Scores").click()
+    region = opened.page.get_by_role("region", name="Scores", exact=True)
+    for name in names:
+        cells = region.get_by_role("row", name=name).get_by_role("cell")
+        tops = {box["y"] for box in map(lambda cell: cell.bounding_box(), cells.all()) if box}
+        assert (cells.count(), len(tops)) == (2, 1)
+    assert region.evaluate("one => one.scrollWidth <= one.clientWidth")
