@@ -35,6 +35,7 @@ function searchField() {
     }, 150);
   });
   resets.push(() => {
+    clearTimeout(waiting);
     input.value = state.query = "";
   });
   const label = h("label", { for: "search" }, "Search in questions, references, answers and ids");
