@@ -215,7 +215,12 @@ def answers(old: str, new: str) -> Content:
     [
         ("born in Warsaw in 1866.", "born in Warsaw in 1867, they say.", ["1866"], ["1867, they say"]),
         ("He is a cat", "He is a very old cat", [], ["very old"]),
-        ("\u5317\u4eac\u662f\u9996\u90fd\u3002", "\u4e0a\u6d77\u662f\u9996\u90fd\u3002", ["\u5317\u4eac"], ["\u4e0a\u6d77"]),
+        (
+            "\u5317\u4eac\u662f\u9996\u90fd\u3002",
+            "\u4e0a\u6d77\u662f\u9996\u90fd\u3002",
+            ["\u5317\u4eac"],
+            ["\u4e0a\u6d77"],
+        ),
         ("the same", "the same", [], []),
         ("alpha beta gamma", "one two three", [], []),
         ("a <b>word</b>\u202e", "a <i>word</i>\u202e", ["b", "b"], ["i", "i"]),
