@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from rapidfuzz.distance import LCSseq
 from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.tokenizers import DefaultTokenizer, Tokenizer
 from sacrebleu.metrics import BLEU, CHRF
@@ -13,6 +14,7 @@ from sacrebleu.tokenizers.tokenizer_13a import Tokenizer13a
 
 from answerkey.metrics_core import Sample, evaluate
 from answerkey.metrics_core.metrics.bleu import bleu_words
+from answerkey.metrics_core.metrics.rouge_l import rouge_l
 from answerkey.metrics_core.text import normalise, words
 
 many = settings(max_examples=300)
@@ -101,6 +103,14 @@ def test_rouge_l_of_long_texts(alphabet: int) -> None:
         assert value("rouge_l", answer, [reference]) == pytest.approx(
             rouge_scores(answer, [reference], OurTokenizer()), **exactly
         )
+
+
+@pytest.mark.parametrize("vocabulary", [3, 20_000])
+def test_rouge_l_of_texts_that_are_too_long_for_the_library(vocabulary: int) -> None:
+    rng = random.Random(vocabulary)
+    answer, reference = ([f"w{int(rng.paretovariate(0.9)) % vocabulary}" for _ in range(k)] for k in (60_001, 61_000))
+    [found] = rouge_l(answer, [reference])
+    assert found.precision == LCSseq.similarity(answer, reference) / 60_001
 
 
 def overlap(answer: str, reference: str) -> tuple[float, float, float]:
