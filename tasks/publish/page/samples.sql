@@ -27,7 +27,7 @@ FROM chosen LEFT JOIN samples s USING (dataset, dataset_version, sample_id) ORDE
 -- name: places
 -- The answers to the samples $ids, with the place of each sample. A slot is the place of the sample, or for its further
 -- answers a number after all places. The beginning of the statements below.
-WITH places AS (SELECT unnest($ids) AS sample_id, unnest(range(len($ids))) AS place),
+WITH places AS (SELECT unnest($ids::VARCHAR[]) AS sample_id, unnest(range(len($ids))) AS place),
 counted AS (
     SELECT p.place, r.report_id, list_position($reports, r.report_id) AS turn,
            a.sample_id, a.sample_key, a.answer, a.correct, a.slices, a.repeat, a.context,

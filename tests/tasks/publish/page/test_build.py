@@ -164,6 +164,12 @@ def test_many_samples_are_cut_to_those_that_move_most(home: Path, done: Done) ->
     assert len(made.samples.answers[0].texts) == 2
 
 
+def test_a_page_without_samples_has_ids_of_any_kind(tmp_path: Path) -> None:
+    rows = [{"id": "q", "answer": "a", "reference": "a", "release": "late"}]
+    done = run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", rows)), ["exact_match"])
+    assert build_page(Home(tmp_path), done.ids, most_samples=0).samples.ids == ()
+
+
 def test_long_texts_are_cut_when_all_of_them_do_not_fit(
     home: Path, done: Done, monkeypatch: pytest.MonkeyPatch
 ) -> None:
