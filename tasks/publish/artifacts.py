@@ -59,9 +59,9 @@ def tell_server(what: str, do: Callable[[], T]) -> T | None:
         unreachable = _is_away(error)
         if _Server.answers or not unreachable:
             more = ", and whatever else it would be told until it answers again" if unreachable else ""
-            _log.warning(
-                f"the Prefect server was not told {what}{more} ({type(error).__name__}: {error}); the run goes on"
-            )
+            # The address may have a password in it.
+            why = re.sub(r"//[^/\s@]*@", "//", f"{type(error).__name__}: {error}")
+            _log.warning(f"the Prefect server was not told {what}{more} ({why}); the run goes on")
         _Server.answers = not unreachable
         return None
     _Server.answers = True
