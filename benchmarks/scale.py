@@ -2,9 +2,8 @@
 
     python benchmarks/scale.py [--rows 100000 300000 1000000]
 
-Memory is the sum over the command and every process that it started (its temporary Prefect server too), as
-proportional set size, so that shared pages count once. Seconds are without the start of that server; CPU is of all of
-them, with it.
+Memory is the sum over the command and every process that it started, as proportional set size, so that shared pages
+count once; CPU is of all of them.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 
 Two rules count words (half of the traces, and a fifth of the others), one asks a scripted judge on this machine about
 one in a hundred, with 0.2 s a call. Seconds are those between the first and the last entry of a run in the
-warehouse: without the start and the end of the process and of its temporary Prefect server.
+warehouse: without the start and the end of the process.
 """
 
 from __future__ import annotations

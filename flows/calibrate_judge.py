@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from prefect import flow
-
+from answerkey.flows import steps
+from answerkey.flows.orchestration import flow
 from answerkey.flows.parameters import Judging, preflight
 from answerkey.flows.runs import log, started
 from answerkey.metrics_core.llm.cost import Cost
-from answerkey.tasks import steps
 from answerkey.tasks.gate.calibrate import Calibration
 from answerkey.tasks.gate.learn import Learning
 from answerkey.tasks.publish.artifacts import artifact_key, show_markdown, show_table
@@ -29,7 +28,7 @@ _JUDGING = Judging()
 @flow(
     name="calibrate-judge",
     description="How well does a metric or a judge agree with human labels?",
-    flow_run_name="calibrate {metric}",
+    run_name=lambda parameters: f"calibrate {parameters['metric']}",
 )
 def calibrate_judge(  # noqa: PLR0913
     metric: str,

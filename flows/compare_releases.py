@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from prefect import flow
-from prefect.logging import get_run_logger
-from prefect.runtime import flow_run
+from collections.abc import Mapping
+from typing import Any
 
+from answerkey.flows import steps
 from answerkey.flows.evaluate_release import decide, log_page
+from answerkey.flows.orchestration import flow
 from answerkey.flows.parameters import Comparing
+from answerkey.flows.runs import log
 from answerkey.metrics_core.comparison import Comparison
-from answerkey.tasks import steps
 from answerkey.tasks.compare.compare import primary_field
 from answerkey.tasks.gate.gate import read_policy
 from answerkey.tasks.reports.commit import publish
@@ -17,8 +18,8 @@ from answerkey.tasks.reports.report import pair_named
 from answerkey.tasks.warehouse.home import Home
 
 
-def _run_name() -> str:
-    given = flow_run.parameters["comparing"]
+def _run_name(parameters: Mapping[str, Any]) -> str:
+    given = parameters["comparing"]
     form = given if isinstance(given, Comparing) else Comparing(**given)
     return f"compare {form.new} with {form.old}"
 
@@ -26,10 +27,7 @@ def _run_name() -> str:
 @flow(
     name="compare-releases",
     description="Is the new release better or worse than the old one, on the samples that both have?",
-    flow_run_name=_run_name,
-    retries=0,
-    persist_result=False,
-    validate_parameters=True,
+    run_name=_run_name,
 )
 def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str = "", page: bool = True) -> Comparison:
     """Compare two reports, keep what is found in the warehouse, and show it.
@@ -55,10 +53,10 @@ def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str
         level=comparing.level,
     )
     for warning in pair.warnings:
-        get_run_logger().warning(warning)
+        log.warning(warning)
     steps.publish_comparison(pair)
     gates = [decide(place, old, new, rules)] if rules else []
-    log_page(steps.publish_pair(place, pair, gates, drawn=page, return_state=True))
+    log_page(lambda: steps.publish_pair(place, pair, gates, drawn=page))
     steps.announce(place, [], gates)
     publish(place)
     return pair

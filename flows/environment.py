@@ -5,15 +5,13 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from answerkey.tasks.server import has_server
+from answerkey.tasks.server import has_server, kept_server
 
 if TYPE_CHECKING:
     from answerkey.tasks.warehouse.home import Home
@@ -36,8 +34,6 @@ _QUIET = {
     "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": "http://127.0.0.1:4200",
     # A heartbeat, so that a run that died silently can be recognised.
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
-    # The first start of a temporary server creates its database.
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "180",
 }
 
 
@@ -51,18 +47,20 @@ def quiet() -> None:
 
 
 def prepare(home: Home) -> None:
-    """Give Prefect a home. Call before Prefect is imported.
+    """Use the Prefect server that `answerkey serve` keeps for this home, unless the user has named one.
 
-    Without a server of the user's own, Prefect's temporary one keeps its files under `home`, not in the
-    user's home folder, where other projects would share its database.
+    Call before Prefect is imported. Without a server nothing of Prefect takes part.
+
+    Raises:
+        UserError: the folder of the home cannot be made.
     """
-    if not has_server():
-        folder = Path(os.environ.setdefault("PREFECT_HOME", str(home.local.resolve() / "prefect")))
-        from answerkey.tasks.warehouse.warehouse import made
+    if has_server():
+        return
+    from answerkey.tasks.warehouse.warehouse import made
 
-        made(home.local)
-        # Prefect makes the last folder only, and its server dies without.
-        made(folder)
+    made(home.local)
+    if address := kept_server(home.local):
+        os.environ["PREFECT_API_URL"] = address
 
 
 def printable(text: str) -> str:
@@ -82,7 +80,7 @@ class PrintableLines(logging.Formatter):
 
 
 def prepare_run(home: Home, *, quiet: bool) -> None:
-    """Give Prefect a home for a run that is started here, and show progress on standard error unless `quiet`."""
+    """Set up a run that is started here: its server, and its progress on standard error unless `quiet`."""
     from answerkey.metrics_core.progress import is_news
 
     prepare(home)
@@ -99,37 +97,13 @@ def prepare_run(home: Home, *, quiet: bool) -> None:
 
 @contextmanager
 def started_here() -> Iterator[None]:
-    """Around the call of a flow: says what takes long, and gives the run the tag by which housekeeping knows it."""
-    if not has_server():
-        logging.getLogger("answerkey").info(
-            "starting a temporary Prefect server (10 to 20 seconds; PREFECT_API_URL names one that runs)"
-        )
-        _keep_server_from_interrupts()
+    """Around the import and the call of a flow: heeds signals, and on a server tags the run."""
+    from answerkey.flows.orchestration import tagged
+
     # Else Prefect writes the address of the server, with a password that may be in it, where it cannot send a log.
-    logging.raiseExceptions = False
-    from prefect import tags
-
-    from answerkey.tasks.maintenance import TAG
-
-    with tags(TAG), _signals():
+    logging.raiseExceptions = not has_server()
+    with tagged(), _signals():
         yield
-
-
-def _keep_server_from_interrupts() -> None:
-    """Ctrl-C reaches all that the terminal runs; without its server, a run could not even say that it was stopped."""
-    from prefect.server.api.server import SubprocessASGIServer
-
-    class Server(SubprocessASGIServer):
-        def _run_uvicorn_command(self) -> subprocess.Popen[Any]:
-            # Blocked signals stay so in a new process.
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-            try:
-                return super()._run_uvicorn_command()
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-    # From now on this is the one for which Prefect asks.
-    Server()
 
 
 @contextmanager

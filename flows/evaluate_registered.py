@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from prefect import State, flow, tags
-from prefect.runtime import flow_run
+from collections.abc import Mapping
+from typing import Any
 
 from answerkey.flows.evaluate_release import evaluate_release
+from answerkey.flows.orchestration import flow, tagged
 from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, RunnerAddress, Scoring, Waiting
 from answerkey.flows.runs import log
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.cost import Cost
-from answerkey.tasks.maintenance import TAG
 from answerkey.tasks.releases.register import Registration, claimed, note_attempt, pending, source_of
 from answerkey.tasks.warehouse.home import Home
 
 _WAITING, _SCORING, _JUDGING, _LIMITS = Waiting(), Scoring(), Judging(), Limits()
 
 
-def _run_name() -> str:
-    given = flow_run.parameters["waiting"]
+def _run_name(parameters: Mapping[str, Any]) -> str:
+    given = parameters["waiting"]
     release = given.get("release") if isinstance(given, dict) else given.release
     return f"evaluate registered {release}" if release else "evaluate what is registered"
 
@@ -26,10 +26,7 @@ def _run_name() -> str:
 @flow(
     name="evaluate-registered",
     description="Evaluate every registered release that has no report yet.",
-    flow_run_name=_run_name,
-    retries=0,
-    persist_result=False,
-    validate_parameters=True,
+    run_name=_run_name,
 )
 def evaluate_registered(  # noqa: PLR0913
     waiting: Waiting = _WAITING,
@@ -74,14 +71,17 @@ def evaluate_registered(  # noqa: PLR0913
                 log.info(f"{mine.name}: has the report {mine.report_id}")
                 continue
             candidates = sum(one.dataset == mine.dataset for one in todo)
-            # A run within a run does not get its tags by itself, and housekeeping goes by them.
-            with tags(TAG):
-                state: State[list[str] | list[Cost]] = evaluate_release(
-                    _data(place, mine), scoring, judging, limits, home, baseline, policy, page, runner=runner,
-                    candidates=candidates, return_state=True,
-                )  # fmt: skip
-            problem = None if state.is_completed() else state.message or state.name
-            made = [] if problem else state.result()
+            made: list[str] | list[Cost] = []
+            problem = None
+            try:
+                # A run within a run does not get its tags by itself.
+                with tagged():
+                    made = evaluate_release(
+                        _data(place, mine), scoring, judging, limits, home, baseline, policy, page, runner=runner,
+                        candidates=candidates,
+                    )  # fmt: skip
+            except Exception as error:
+                problem = f"Flow run encountered an exception: {type(error).__name__}: {error}"
             if not judging.dry_run:
                 report = str(made[0]) if made else None
                 note_attempt(place, mine, report_id=report, message=problem)

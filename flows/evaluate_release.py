@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from prefect import flow
-from prefect.client.schemas.objects import State
-from prefect.futures import PrefectFuture
-from prefect.runtime import flow_run
-
+from answerkey.flows import steps
 from answerkey.flows.fan_out import OnThisMachine, fan_out, load, runner_at, write_scores
+from answerkey.flows.orchestration import Submitted, flow
 from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, RunnerAddress, Scoring, preflight
-from answerkey.flows.runs import Run, log, scoring_threads, started
+from answerkey.flows.runs import Run, log, started
 from answerkey.metrics_core.comparison import Comparison
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.gate.policy import Policy
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.progress import Advance, tell
-from answerkey.tasks import steps
 from answerkey.tasks.compare.compare import primary_field
 from answerkey.tasks.gate.gate import policy_for
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
@@ -36,15 +32,14 @@ from answerkey.tasks.reports.report import check_baseline, report_named
 from answerkey.tasks.score.plan import Plan
 from answerkey.tasks.score.rivals import check_rivals, with_rivals
 from answerkey.tasks.validate.contract import Contract
-from answerkey.tasks.validate.suite import import_beside
 from answerkey.tasks.validate.validate import Validation
 from answerkey.tasks.warehouse.home import Home
 
 _SCORING, _JUDGING, _LIMITS = Scoring(), Judging(), Limits()
 
 
-def _run_name() -> str:
-    data = flow_run.parameters["data"]
+def _run_name(parameters: Mapping[str, Any]) -> str:
+    data = parameters["data"]
     answers = data["answers"] if isinstance(data, dict) else data.answers
     release = data["release"] if isinstance(data, dict) else data.release
     return f"evaluate {release or Path(answers.split(chr(10))[0]).stem}"
@@ -53,11 +48,7 @@ def _run_name() -> str:
 @flow(
     name="evaluate-release",
     description="Score the answers of one or more releases against known answers, and report.",
-    flow_run_name=_run_name,
-    retries=0,
-    persist_result=False,
-    validate_parameters=True,
-    task_runner=scoring_threads(),
+    run_name=_run_name,
 )
 def evaluate_release(  # noqa: PLR0913
     data: Data,
@@ -139,7 +130,6 @@ def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
     if not asked.judging.dry_run:
         runner.check(home, [(metric, asked.judging.key_from) for metric in metrics])
 
-    import_beside()
     # Nobody has looked yet whether the workers can be used for a dry run.
     loaded = load(OnThisMachine() if asked.judging.dry_run else runner, home, source, run.folder)
     tell(Advance("validate"))
@@ -185,7 +175,7 @@ def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
     verdicts = [decide(home, old, one, policy, candidates=candidates) for one in new] if old and policy else []
     shown = [old, *new] if old else new
     docs = _data_docs(home, documented)
-    log_page(steps.publish_run(home, shown, comparisons, verdicts, drawn=asked.page, docs=docs, return_state=True))
+    log_page(lambda: steps.publish_run(home, shown, comparisons, verdicts, drawn=asked.page, docs=docs))
     steps.announce(home, report_ids, verdicts)
     return report_ids
 
@@ -210,12 +200,14 @@ def decide(home: Home, old: str, new: str, policy: Policy, *, candidates: int = 
     return gated
 
 
-def log_page(state: State[str]) -> None:
+def log_page(publish: Callable[[], str]) -> None:
     """Log where the page is. If it could not be written, nothing is lost: everything on it is in the warehouse."""
-    page: object = state.result(raise_on_failure=False)
-    if not isinstance(page, str):
-        log.warning(f"the page could not be made: {page}; `answerkey report --html FILE` makes it again")
-    elif page:
+    try:
+        page = publish()
+    except Exception as error:
+        log.warning(f"the page could not be made: {error}; `answerkey report --html FILE` makes it again")
+        return
+    if page:
         log.info(f"page: {page}")
 
 
@@ -265,18 +257,18 @@ def _log_validation(loaded: Loaded, checked: Validation) -> None:
             log.warning(check.message)
 
 
-def _documented(run: Run, asked: Evaluation, dataset: str, checked: Validation) -> PrefectFuture[Any] | None:
+def _documented(run: Run, asked: Evaluation, dataset: str, checked: Validation) -> Submitted[str] | None:
     """Begin to write the Data Docs, beside the scoring; None where the run writes no pages."""
     if not asked.page or asked.judging.dry_run:
         return None
     return steps.build_data_docs.submit(run.home, run.id, dataset, asked.contract, checked)
 
 
-def _data_docs(home: Home, documented: PrefectFuture[Any] | None) -> str:
+def _data_docs(home: Home, documented: Submitted[str] | None) -> str:
     """The name of the page of the Data Docs in the store, once it is written. Without it, nothing is lost."""
     if documented is None:
         return ""
-    page = documented.result(raise_on_failure=False)
+    page = documented.outcome()
     if isinstance(page, str):
         log.info(f"data docs: {home.store.address(page)}")
         return page

@@ -9,19 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
 
-from prefect import task
-from prefect.artifacts import create_progress_artifact, update_progress_artifact
-from prefect.cache_policies import NO_CACHE
-from prefect.futures import PrefectFuture, as_completed
-
+from answerkey.flows import steps
 from answerkey.flows.cluster import Cluster, NoWorker, S, WorkersDied, cluster_at
 from answerkey.flows.cluster_worker import AnyShard
+from answerkey.flows.orchestration import Step, Submitted, as_completed
 from answerkey.flows.runs import log
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.progress import HOW_FAR, Advance, tell
-from answerkey.tasks import steps
 from answerkey.tasks.load.load import Loaded, Source
 from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.load.shard import SourceShard, shard_bytes
@@ -65,7 +61,7 @@ class Runner(Protocol):
 
 
 class OnThisMachine:
-    """Each shard in a Prefect task of its own, with retries, on threads and processes of this machine."""
+    """Each shard in a task of its own, with retries, on threads and processes of this machine."""
 
     most_shards, elsewhere = MAX_SHARDS, False
 
@@ -75,12 +71,9 @@ class OnThisMachine:
     def run(self, shards: Sequence[S], key_from: Callable[[S], str]) -> Outcomes[S]:
         """See the class."""
         spawn = worth_spawning(shard for shard in shards if isinstance(shard, Shard))
-        futures: dict[PrefectFuture[str], S] = {
-            _submitted(shard, spawn, key_from(shard)): shard for shard in in_good_order(shards)
-        }
-        for future in as_completed(list(futures)):
-            # An error comes back as the result, which the declared type does not say.
-            yield futures[future], cast("str | Exception", future.result(raise_on_failure=False))
+        submitted = {_submitted(shard, spawn, key_from(shard)): shard for shard in in_good_order(shards)}
+        for one in as_completed(submitted):
+            yield submitted[one], one.outcome()
 
 
 class OnCluster:
@@ -100,20 +93,22 @@ class OnCluster:
         # Prefect would look into every shard.
         run = partial(self._cluster.run, shards, key_from)
         does = {SourceShard: "load", ScoresShard: "write scores"}.get(type(shards[0]), "score")
-        return cast("Outcomes[S]", _on_cluster(run, does, self._cluster.address))
+        return _on_cluster(run, does, self._cluster.address)
 
 
-@task(name="work on a cluster", task_run_name="{does} on {address}", cache_policy=NO_CACHE)
-def _on_cluster(run: Callable[[], Outcomes[S]], does: str, address: str) -> Any:
+def _run(run: Callable[[], Outcomes[Any]], does: str, address: str) -> Outcomes[Any]:
     yield from run()
 
 
-def _submitted(shard: AnyShard, spawn: bool, key_from: str) -> PrefectFuture[str]:
+_on_cluster = Step("work on a cluster", _run, "{does} on {address}")
+
+
+def _submitted(shard: AnyShard, spawn: bool, key_from: str) -> Submitted[str]:
     if isinstance(shard, SourceShard):
         return steps.stage.submit(shard)
     if isinstance(shard, ScoresShard):
         return steps.write_scores.submit(shard)
-    return steps.score.with_options(tags=_tags(shard)).submit(shard, spawn=spawn, key_from=key_from)
+    return steps.score.tagged(_tags(shard)).submit(shard, spawn=spawn, key_from=key_from)
 
 
 def runner_at(address: str) -> Runner:
@@ -164,10 +159,7 @@ def fan_out(
     """
     if not shards:
         return {}
-    # The type allows for a coroutine, which only asynchronous flows get.
-    progress = tell_server(
-        "its progress", lambda: cast(uuid.UUID, create_progress_artifact(0.0, "scoring", "Shards scored"))
-    )
+    progress = tell_server("its progress", _begin_progress)
     parts: dict[str, str] = {}
     todo: Counter[str] = Counter()
     for shard in shards:
@@ -180,8 +172,21 @@ def fan_out(
         tell(Advance(shard.name, scored[shard.name], todo[shard.name]))
         parts[shard.part] = outcome if isinstance(outcome, str) else _failed(shard, outcome, remedy)
         if _tell("scored", done, len(shards)) and progress:
-            tell_server("its progress", partial(update_progress_artifact, progress, 100 * done / len(shards)))
+            tell_server("its progress", partial(_show_progress, progress, 100 * done / len(shards)))
     return parts
+
+
+def _begin_progress() -> uuid.UUID:
+    from prefect.artifacts import create_progress_artifact
+
+    # The type allows for a coroutine, which only asynchronous flows get.
+    return cast(uuid.UUID, create_progress_artifact(0.0, "scoring", "Shards scored"))
+
+
+def _show_progress(progress: uuid.UUID, percent: float) -> None:
+    from prefect.artifacts import update_progress_artifact
+
+    update_progress_artifact(progress, percent)
 
 
 def write_scores(

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from prefect import flow
-from prefect.runtime import flow_run
-
+from answerkey.flows import steps
 from answerkey.flows.evaluate_registered import evaluate_registered
 from answerkey.flows.generating import Afterwards, Generating, Questions
+from answerkey.flows.orchestration import flow
 from answerkey.flows.parameters import Judging, Limits, Scoring, Waiting, preflight
 from answerkey.flows.runs import Run, log, started
 from answerkey.metrics_core.llm.cost import Cost, total_usd
 from answerkey.metrics_core.llm.litellm import check
-from answerkey.tasks import steps
 from answerkey.tasks.gate.gate import policy_for
 from answerkey.tasks.publish.artifacts import artifact_key, show_table
 from answerkey.tasks.publish.text import dollars, price, what_it_costs
@@ -33,18 +32,15 @@ class Made:
     report_ids: tuple[str, ...] = ()
 
 
-def _run_name() -> str:
-    given = flow_run.parameters["generating"]
+def _run_name(parameters: Mapping[str, Any]) -> str:
+    given = parameters["generating"]
     return f"generate {given['release'] if isinstance(given, dict) else given.release}"
 
 
 @flow(
     name="generate-answers",
     description="Ask a model all questions of a data set, register the answers as a release, and evaluate it.",
-    flow_run_name=_run_name,
-    retries=0,
-    persist_result=False,
-    validate_parameters=True,
+    run_name=_run_name,
 )
 def generate_answers(
     questions: Questions,
@@ -109,7 +105,7 @@ def _generate(run: Run, found: QuestionSet, asking: Asking, form: Generating) ->
     log.info(what_it_costs([asking.model.label], asking.limits, [estimate]))
     # A concurrency limit of that name holds the asking back, as it does for judges.
     tags = [f"model-{form.model.partition('/')[0]}"]
-    generated = steps.generate.with_options(tags=tags)(run.home, found, asking, form.release, run.folder)
+    generated = steps.generate.tagged(tags)(run.home, found, asking, form.release, run.folder)
     _show(generated)
     check_answered(generated, form.min_answered)
     registration = steps.register(run.home, found, generated)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from prefect import flow
-from prefect.runtime import flow_run
 from pydantic import Field
 
+from answerkey.flows.orchestration import flow, run_id
 from answerkey.flows.parameters import Form
 from answerkey.flows.runs import log
 from answerkey.metrics_core.errors import UserError
@@ -56,10 +55,7 @@ _KEEPING = Keeping()
 @flow(
     name="housekeeping",
     description="Mark runs that died silently as crashed, and remove what they left behind.",
-    flow_run_name="housekeeping",
-    retries=0,
-    persist_result=False,
-    validate_parameters=True,
+    run_name=lambda _parameters: "housekeeping",
 )
 def housekeeping(keeping: Keeping = _KEEPING, home: str = ".answerkey") -> None:
     """Mark runs that died silently as crashed, and remove what they left behind.
@@ -68,9 +64,8 @@ def housekeeping(keeping: Keeping = _KEEPING, home: str = ".answerkey") -> None:
         keeping: What counts as dead, and how long things are kept.
         home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
     """
-    own = str(flow_run.id)
     silent, starting = timedelta(minutes=keeping.silent_minutes), timedelta(minutes=keeping.starting_minutes)
-    for dead in mark_dead_runs(silent, starting, but=[own]):
+    for dead in mark_dead_runs(silent, starting, but=[run_id()]):
         log.warning(f"{dead.name}: marked as crashed: {dead.reason}")
     closed = close_runs(Home.parse(home))
     gone = prune(Home.parse(home), keeping.days)

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from prefect import flow
-from prefect.runtime import flow_run
+from collections.abc import Mapping
+from typing import Any
 
+from answerkey.flows import steps
 from answerkey.flows.evaluate_release import Evaluation
+from answerkey.flows.orchestration import flow
 from answerkey.flows.parameters import LOCAL, RunnerAddress
 from answerkey.flows.rerunning import Rerunning, again
-from answerkey.flows.runs import scoring_threads, started
+from answerkey.flows.runs import started
 from answerkey.metrics_core.llm.cost import Cost
-from answerkey.tasks import steps
 from answerkey.tasks.reports.report import read_reports, report_named
 
 
-def _run_name() -> str:
-    given = flow_run.parameters["rerun"]
+def _run_name(parameters: Mapping[str, Any]) -> str:
+    given = parameters["rerun"]
     return f"rerun {given['report'] if isinstance(given, dict) else given.report}"
 
 
 @flow(
     name="rerun-report",
     description="Make a report again: with another judge or threshold, with other metrics, or only what failed.",
-    flow_run_name=_run_name,
-    retries=0,
-    persist_result=False,
-    validate_parameters=True,
-    task_runner=scoring_threads(),
+    run_name=_run_name,
 )
 def rerun_report(
     rerun: Rerunning, home: str = ".answerkey", page: bool = True, *, runner: RunnerAddress = LOCAL

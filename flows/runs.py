@@ -1,9 +1,8 @@
-"""A run of a flow: its folder, its row in the warehouse, what it logs, and the threads of its scoring tasks."""
+"""A run of a flow: its folder, its row in the warehouse, and what it logs."""
 
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
@@ -13,12 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from prefect.client.orchestration import get_client
-from prefect.futures import PrefectFuture
-from prefect.logging.handlers import APILogHandler
-from prefect.runtime import flow_run
-from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
-
+from answerkey.flows.orchestration import run_id
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.loop import stop as stop_asking
@@ -32,7 +26,6 @@ log = logging.getLogger("answerkey")
 
 # A worker has set up its logging before it imports this.
 log.setLevel(logging.INFO)
-log.addHandler(APILogHandler())
 
 
 def _in_one_line(record: logging.LogRecord) -> bool:
@@ -77,11 +70,12 @@ class Run:
 
     def rename(self, name: str) -> None:
         """Give the flow run a name that is known only once the data are read."""
-        if flow_run.id:
-            tell_server(f"the name of this run, {name}", partial(_rename, uuid.UUID(self.id), name))
+        tell_server(f"the name of this run, {name}", partial(_rename, uuid.UUID(self.id), name))
 
 
 def _rename(run: uuid.UUID, name: str) -> None:
+    from prefect.client.orchestration import get_client
+
     with get_client(sync_client=True) as client:
         client.update_flow_run(run, name=name)
 
@@ -92,7 +86,7 @@ def started(home: str) -> Iterator[Run]:
 
     One that is interrupted, cancelled or told to end stops asking models within seconds.
     """
-    run = Run(Home.parse(home), str(flow_run.id or uuid.uuid4()))
+    run = Run(Home.parse(home), run_id())
     if run.home.warning:
         log.warning(run.home.warning)
     try:
@@ -108,8 +102,3 @@ def started(home: str) -> Iterator[Run]:
         # Of a bucket that is gone, the run's own error says more.
         with suppress(Unreachable):
             run.home.store.remove(run.home.shared_name(run.folder))
-
-
-def scoring_threads() -> TaskRunner[PrefectFuture[Any]]:
-    """Threads for the scoring tasks: they mostly wait for processes and models; two more than cores keep both busy."""
-    return ThreadPoolTaskRunner(max_workers=2 + (os.cpu_count() or 1))  # type: ignore[return-value]

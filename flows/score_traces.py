@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from prefect import flow
-from prefect.runtime import flow_run
-
+from answerkey.flows import steps
 from answerkey.flows.fan_out import Runner, fan_out, runner_at
+from answerkey.flows.orchestration import flow
 from answerkey.flows.parameters import LOCAL, RunnerAddress
-from answerkey.flows.runs import Run, log, scoring_threads, started
+from answerkey.flows.runs import Run, log, started
 from answerkey.flows.tracing import Job, Tracing, jobs
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.cost import total_usd
-from answerkey.tasks import steps
 from answerkey.tasks.publish.artifacts import show_table
 from answerkey.tasks.publish.text import dollars, price
 from answerkey.tasks.score.plan import MAX_SHARDS
@@ -26,8 +25,8 @@ from answerkey.tasks.traces.summary import BUCKETS, Funnel
 _TRACING = Tracing()
 
 
-def _run_name() -> str:
-    given = flow_run.parameters["traces"]
+def _run_name(parameters: Mapping[str, Any]) -> str:
+    given = parameters["traces"]
     form = given if isinstance(given, Tracing) else Tracing(**given)
     return f"score traces: {', '.join(form.only or (Path(place).stem for place in form.rules))}"
 
@@ -35,11 +34,7 @@ def _run_name() -> str:
 @flow(
     name="score-traces",
     description="Score new logged traces by rules: a condition, a sample, a metric.",
-    flow_run_name=_run_name,
-    retries=0,
-    persist_result=False,
-    validate_parameters=True,
-    task_runner=scoring_threads(),
+    run_name=_run_name,
 )
 def score_traces(
     traces: Tracing = _TRACING, home: str = ".answerkey", *, runner: RunnerAddress = LOCAL

@@ -1,9 +1,13 @@
-"""Whether a Prefect server is configured, found out without importing Prefect, which takes a second."""
+"""Whether Prefect takes part in what is done here, found out without importing Prefect, which takes a second."""
 
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
+
+NOTE = "prefect/address"
+"""In the folder of a home: the API address of the server that `answerkey serve` keeps for it."""
 
 
 def has_server() -> bool:
@@ -13,3 +17,38 @@ def has_server() -> bool:
     folder = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect")
     profiles = folder / "profiles.toml"
     return profiles.is_file() and "PREFECT_API_URL" in profiles.read_text(encoding="utf-8")
+
+
+def kept_server(folder: Path) -> str:
+    """The API address of the server that `answerkey serve` keeps for the home in `folder`; empty where none answers."""
+    note = folder / NOTE
+    if not note.is_file():
+        return ""
+    import httpx
+
+    address = note.read_text(encoding="utf-8").strip()
+    try:
+        # Of another server on that port, or of one that wants a password, nothing is expected.
+        told = httpx.get(f"{address}/admin/settings", timeout=5.0, trust_env=False)
+        keeps = told.status_code == httpx.codes.OK and told.json()["home"] == str(note.parent.resolve())
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError):
+        keeps = False
+    return address if keeps else ""
+
+
+def within_run() -> bool:
+    """Whether this is part of a run of Prefect, which has a server, if only a temporary one."""
+    if "prefect.context" not in sys.modules:
+        return False
+    from prefect.context import FlowRunContext, TaskRunContext
+
+    return bool(FlowRunContext.get() or TaskRunContext.get())
+
+
+def on_server() -> bool:
+    """Whether a server is configured, or this is part of a run. Else whatever asks Prefect would start a server."""
+    if "prefect" not in sys.modules and not has_server():
+        return False
+    from prefect.settings import get_current_settings
+
+    return bool(get_current_settings().api.url) or within_run()

@@ -185,9 +185,7 @@ def _cluster(cluster: Cluster, home: Home) -> Iterator[DoctorCheck]:
 
 def _server() -> DoctorCheck:
     if not has_server():
-        return DoctorCheck(
-            "server", True, "none set; each run starts a temporary one (PREFECT_API_URL names a lasting one)"
-        )
+        return DoctorCheck("server", True, "none, and none is needed (`answerkey serve` starts one)")
     import httpx
     from prefect.settings import get_current_settings
 

@@ -93,10 +93,7 @@ def _evaluated(  # noqa: PLR0913
 ) -> Any:
     with started_here():
         from answerkey.flows.evaluate_release import evaluate_release
-        from answerkey.tasks.validate.suite import import_beside
 
-        # The server takes longer to start.
-        import_beside()
         return evaluate_release(
             data, scoring, judging, limits, str(home), baseline, policy, page=page, runner=runner
         )  # fmt: skip

@@ -24,7 +24,7 @@ from cyclopts import Parameter
 from answerkey.flows.cli.options import HOME, HomeOption
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.remote import without_secrets
-from answerkey.tasks.server import has_server
+from answerkey.tasks.server import NOTE, has_server
 from answerkey.tasks.warehouse.home import Home
 
 _HOST = "127.0.0.1"
@@ -159,7 +159,7 @@ def server_environment(home: Home, port: int) -> dict[str, str]:
 
     return {
         **os.environ,
-        "PREFECT_HOME": str(home.local / "prefect"),
+        "PREFECT_HOME": str((home.local / "prefect").resolve()),
         "PREFECT_API_URL": f"http://{_HOST}:{port}/api",
         # Else the page calls port 4200, wherever it came from.
         "PREFECT_UI_API_URL": "/api",
@@ -188,6 +188,9 @@ def server(home: Home, port: int, environment: Mapping[str, str]) -> Iterator[su
         arguments = ["-m", "prefect", "server", "start", "--host", _HOST, "--port", str(port)]
         child = stack.enter_context(running(arguments, environment, log))
         _wait_until_it_answers(child, f"http://{_HOST}:{port}/api/health", log)
+        note = home.local / NOTE
+        note.write_text(f"http://{_HOST}:{port}/api\n", encoding="utf-8")
+        stack.callback(note.unlink, missing_ok=True)
         yield child
 
 

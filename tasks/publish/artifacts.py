@@ -26,6 +26,7 @@ from answerkey.tasks.publish.text import ends, literal, number, table
 from answerkey.tasks.reports.aggregate import ReportRef
 from answerkey.tasks.reports.headline import fields_of
 from answerkey.tasks.reports.report import Report, read_reports
+from answerkey.tasks.server import within_run
 from answerkey.tasks.warehouse.home import Home
 
 FOLDER = "pages"
@@ -46,11 +47,14 @@ class _Server:
 
 
 def tell_server(what: str, do: Callable[[], T]) -> T | None:
-    """Tell the Prefect server something that no run depends on; None where that failed, which is logged.
+    """Tell the Prefect server something that no run depends on; None where that failed, which is logged, and where
+    this is no run of Prefect.
 
     After the retries of Prefect's client have found no server, each thing is tried once, without waiting, until the
     server answers again; this is logged once.
     """
+    if not within_run():
+        return None
     try:
         with nullcontext() if _Server.answers else _without_retries():
             told = do()
@@ -84,16 +88,24 @@ def _without_retries() -> AbstractContextManager[object]:
 
 def show_table(rows: list[dict[str, Any]], key: str, description: str) -> None:
     """Make a table artifact, if the server can be told."""
-    from prefect.artifacts import create_table_artifact
 
-    tell_server(f"the artifact {key}", lambda: create_table_artifact(rows, key=key, description=description))
+    def make() -> None:
+        from prefect.artifacts import create_table_artifact
+
+        create_table_artifact(rows, key=key, description=description)
+
+    tell_server(f"the artifact {key}", make)
 
 
 def show_markdown(text: str, key: str, description: str) -> None:
     """Make a markdown artifact, if the server can be told."""
-    from prefect.artifacts import create_markdown_artifact
 
-    tell_server(f"the artifact {key}", lambda: create_markdown_artifact(text, key=key, description=description))
+    def make() -> None:
+        from prefect.artifacts import create_markdown_artifact
+
+        create_markdown_artifact(text, key=key, description=description)
+
+    tell_server(f"the artifact {key}", make)
 
 
 def publish_scores(home: Home, reports: Sequence[ReportRef]) -> None:

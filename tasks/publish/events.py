@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from answerkey.tasks.reports.report import Report, read_reports
-from answerkey.tasks.server import has_server
+from answerkey.tasks.server import on_server
 from answerkey.tasks.warehouse.home import Home
 
 if TYPE_CHECKING:
@@ -38,17 +37,12 @@ def emit(event: str, resource_id: str, payload: Mapping[str, object]) -> bool:
         resource_id: what it is about, for instance `answerkey.release.faq.gpt-5`.
         payload: what automations may use as parameters. It holds no answers and no keys.
     """
-    # Within a run Prefect knows its server, which may be a temporary one.
-    if "prefect" not in sys.modules and not has_server():
+    if not on_server():
         return False
     import httpx
     from prefect.client.orchestration import get_client
-    from prefect.context import FlowRunContext
     from prefect.events.schemas.events import Event
-    from prefect.settings import get_current_settings
 
-    if not get_current_settings().api.url and FlowRunContext.get() is None:
-        return False
     content = Event(event=event, resource={"prefect.resource.id": resource_id}, payload=dict(payload))
     try:
         # Not through Prefect's queue, which a short command would have to wait for at its end.

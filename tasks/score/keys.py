@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from answerkey.metrics_core.errors import UserError
-from answerkey.tasks.server import has_server
+from answerkey.tasks.server import on_server
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
@@ -80,7 +79,7 @@ def key(key_from: str, of: KeyPlaces = JUDGES) -> str | None:
         UserError: `key_from` is malformed, or there is no key in that place.
     """
     if not key_from:
-        return _environment(of.variable) or (_secret(of.block) if _can_ask() else None)
+        return _environment(of.variable) or (_secret(of.block) if on_server() else None)
     if not _PLACE.fullmatch(key_from):
         # Not repeated: it may be the key itself.
         raise UserError(
@@ -90,7 +89,7 @@ def key(key_from: str, of: KeyPlaces = JUDGES) -> str | None:
     kind, _, name = key_from.partition(":")
     if kind == "env":
         return _environment(name) or _not_there(of, key_from, f"export {name}=... where the run starts")
-    if not _can_ask():
+    if not on_server():
         _not_there(of, key_from, "there is no Prefect server: set PREFECT_API_URL, or use env:NAME")
     if kind == "secret":
         return _secret(name) or _not_there(of, key_from, f"save a Secret block called {name} in Prefect")
@@ -105,17 +104,6 @@ def _not_there(of: KeyPlaces, key_from: str, remedy: str) -> NoReturn:
 
 def _environment(name: str) -> str | None:
     return os.environ.get(name, "").strip() or None
-
-
-def _can_ask() -> bool:
-    """Whether a server is configured or this is part of a run. Otherwise a look-up would start a server."""
-    # A run has imported Prefect.
-    if "prefect" not in sys.modules and not has_server():
-        return False
-    from prefect.context import FlowRunContext, TaskRunContext
-    from prefect.settings import get_current_settings
-
-    return bool(get_current_settings().api.url or FlowRunContext.get() or TaskRunContext.get())
 
 
 @contextmanager
@@ -134,7 +122,7 @@ def _client() -> Iterator[SyncPrefectClient]:
 
 
 def _variable(name: str) -> Any:
-    if not _can_ask():
+    if not on_server():
         return None
     with _client() as client:
         variable = client.read_variable_by_name(name)

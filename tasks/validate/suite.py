@@ -168,12 +168,6 @@ def problem(error: Exception) -> str:
     return " ".join(str(error).split())[:300]
 
 
-def import_beside() -> None:
-    """Import the library in a thread, beside what the process does until it needs it."""
-    # No daemon: a process that ends in the middle of an import, because its input is bad for instance, could hang.
-    threading.Thread(target=great_expectations, name="import great_expectations").start()
-
-
 def great_expectations() -> ModuleType:
     """The library, imported late (2 s of CPU, 160 MB), silent, and with its usage statistics off."""
     os.environ["GX_ANALYTICS_ENABLED"] = "false"

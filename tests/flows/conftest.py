@@ -1,4 +1,4 @@
-"""A real Prefect server for all flow tests, and the command line as its users start it."""
+"""A real Prefect server, started by the first test that needs it, and the command line as its users start it."""
 
 import json
 import os
@@ -128,12 +128,16 @@ def bare_cli(warm_command: WarmCommand) -> Cli:
 
 
 @pytest.fixture
-def cli(server: str, bare_cli: Cli) -> Cli:
-    """The command line against the running server; without the page of the run, which takes seconds, unless wanted."""
+def cli(request: pytest.FixtureRequest, bare_cli: Cli) -> Cli:
+    """The command line, on the running server where a test has anything to do with it, and without one elsewhere.
+
+    Without the page of the run, which takes seconds, unless wanted.
+    """
+    on = {"PREFECT_API_URL": request.getfixturevalue("server")} if "server" in request.fixturenames else {}
 
     def run(*arguments: object, page: bool = False, **changes: str) -> subprocess.CompletedProcess[str]:
         bare = ["--no-page"] if arguments[0] == "evaluate" and not page else []
-        return bare_cli(*arguments, *bare, PREFECT_API_URL=server, **changes)
+        return bare_cli(*arguments, *bare, **on, **changes)
 
     return run
 

@@ -14,11 +14,11 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.task_runners import ThreadPoolTaskRunner
 from prefect.variables import Variable
 
+from answerkey.flows import steps
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.registry import create
-from answerkey.tasks import steps
 from answerkey.tasks.score.keys import key, settings
 from answerkey.tasks.score.plan import plan
 from answerkey.tasks.warehouse.home import Home
@@ -103,7 +103,7 @@ def test_a_task_looks_its_key_up_and_shows_it_nowhere(tmp_path: Path, ask: Any) 
             estimates = steps.estimate_costs(made)
             assert [(one.metric, one.calls) for one in estimates] == [("meaning_match", 3)]
             shards = [steps.score.submit(shard, spawn=False, key_from="secret:my-judge") for shard in made.shards]
-            return [shard.result() for shard in shards]
+            return [shard.outcome() for shard in shards]
 
         [part] = judged()
         assert [request.headers["authorization"] for request in judge.requests] == [f"Bearer {KEY}"] * 3

@@ -1,0 +1,272 @@
+"""Flows and their steps: run by Prefect where it has a server, and called as plain functions where it has none.
+
+On a server, a flow is a Prefect flow and each of its steps a task. Without one nothing of Prefect is imported: the same
+functions are called in the same order, retried as often after the same delays, and submitted to as many threads.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import functools
+import logging
+import os
+import sys
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
+
+from pydantic import ConfigDict, validate_call
+
+from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.llm.loop import Stopped
+from answerkey.tasks.server import on_server, within_run
+
+if TYPE_CHECKING:
+    import prefect
+    from prefect.client.schemas.objects import State, TaskRun
+    from prefect.futures import PrefectFuture
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_DELAYS_S = (1, 10)
+"""Before the second and the third attempt at a step that is retried."""
+_THREADS = 2 + (os.cpu_count() or 1)
+"""Steps that are submitted mostly wait for processes and models; two more than cores keep both busy."""
+
+
+def _worth_retrying(error: object) -> bool:
+    """A wrong input stays wrong, and a run that was stopped stays so; everything else may have been the machine."""
+    return not isinstance(error, UserError | Stopped)
+
+
+class _Threads:
+    """What the submitted steps of a run without a server work on."""
+
+    def __init__(self) -> None:
+        self.pool = concurrent.futures.ThreadPoolExecutor(_THREADS)
+        self.ended = threading.Event()
+
+    def end(self) -> None:
+        """Begin no step and no attempt any more, and wait for those that work."""
+        self.ended.set()
+        self.pool.shutdown(cancel_futures=True)
+
+
+_threads: ContextVar[_Threads] = ContextVar("_threads")
+
+
+@contextmanager
+def _own_threads() -> Iterator[None]:
+    threads = _Threads()
+    before = _threads.set(threads)
+    try:
+        yield
+    finally:
+        _threads.reset(before)
+        threads.end()
+
+
+class Flow(Generic[P, R]):
+    """A function that is run as a Prefect flow on a server, and else called as it is, with its parameters validated.
+
+    Whatever else Prefect's flows can do, such as `serve`, this one can do as well.
+    """
+
+    def __init__(self, function: Callable[P, R], on_prefect: Callable[[], prefect.Flow[P, R]]) -> None:
+        functools.update_wrapper(self, function)
+        self._on_prefect = functools.cache(on_prefect)
+        self._validated = validate_call(config=_STRICT)(function)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Run it."""
+        if on_server():
+            return self._on_prefect()(*args, **kwargs)
+        with _own_threads():
+            return self._validated(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        """As Prefect has it."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._on_prefect(), name)
+
+
+# Values may be secrets that were typed into the wrong field.
+_STRICT = ConfigDict(arbitrary_types_allowed=True, hide_input_in_errors=True)
+
+
+def flow(
+    name: str, description: str, run_name: Callable[[Mapping[str, Any]], str]
+) -> Callable[[Callable[P, R]], Flow[P, R]]:
+    """Make a function a flow. `run_name` names a run on a server by its parameters.
+
+    Where Prefect is imported already, as in its workers, it is one of Prefect's own flows.
+    """
+
+    def of(function: Callable[P, R]) -> Flow[P, R]:
+        def on_prefect() -> prefect.Flow[P, R]:
+            return _prefect_flow(plain, function, name, description, run_name)
+
+        plain = Flow(function, on_prefect)
+        return cast("Flow[P, R]", on_prefect()) if "prefect" in sys.modules else plain
+
+    return of
+
+
+def _prefect_flow(
+    plain: Flow[P, R],
+    function: Callable[P, R],
+    name: str,
+    description: str,
+    run_name: Callable[[Mapping[str, Any]], str],
+) -> prefect.Flow[P, R]:
+    import prefect
+    from prefect.runtime import flow_run
+    from prefect.task_runners import ThreadPoolTaskRunner
+
+    class OnServer(prefect.Flow[P, R]):
+        def __call__(self, *args: Any, **kwargs: Any) -> Any:
+            return super().__call__(*args, **kwargs) if on_server() else plain(*args, **kwargs)
+
+    _log_to_server()
+    return OnServer(
+        function,
+        name=name,
+        description=description,
+        flow_run_name=lambda: run_name(flow_run.parameters),
+        retries=0,
+        persist_result=False,
+        validate_parameters=True,
+        task_runner=ThreadPoolTaskRunner(max_workers=_THREADS),  # type: ignore[arg-type]
+    )
+
+
+@functools.cache
+def _log_to_server() -> None:
+    """Show on the page of a run in the Prefect UI what runs say about themselves."""
+    from prefect.logging.handlers import APILogHandler
+
+    handler = APILogHandler()
+    handler.addFilter(lambda _record: within_run())
+    logging.getLogger("answerkey").addHandler(handler)
+
+
+class Step(Generic[P, R]):
+    """A function that is a task of Prefect within a run of Prefect, and else called as it is.
+
+    Args:
+        run_name: what a task run is called, with parameters in braces; as the step without it.
+        retried: try twice more, unless the input is wrong or the run is stopped.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[P, R],
+        run_name: str = "",
+        *,
+        retried: bool = False,
+        tags: Iterable[str] = (),
+    ) -> None:
+        self._name, self._function, self._run_name = name, function, run_name or name
+        self._delays, self._tags = _DELAYS_S if retried else (), tuple(tags)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Carry it out."""
+        return self._task(*args, **kwargs) if within_run() else self._attempted(*args, **kwargs)
+
+    def submit(self, *args: P.args, **kwargs: P.kwargs) -> Submitted[R]:
+        """Carry it out beside what follows, on a thread of the run."""
+        if within_run():
+            return Submitted(self._task.submit(*args, **kwargs))
+        attempted = functools.partial(self._attempted, *args, **kwargs)
+        return Submitted(_threads.get().pool.submit(copy_context().run, attempted))
+
+    def tagged(self, tags: Iterable[str]) -> Step[P, R]:
+        """The same with tags; on a server, a concurrency limit of that name holds it back."""
+        return Step(self._name, self._function, self._run_name, retried=bool(self._delays), tags=tags)
+
+    def _attempted(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        for delay in self._delays:
+            try:
+                return self._function(*args, **kwargs)
+            except Exception as error:
+                if not _worth_retrying(error) or _threads.get().ended.wait(delay):
+                    raise
+        return self._function(*args, **kwargs)
+
+    @functools.cached_property
+    def _task(self) -> prefect.Task[P, R]:
+        from prefect import Task
+        from prefect.cache_policies import NO_CACHE
+
+        def retry(_task: Any, _run: TaskRun, state: State[Any]) -> bool:
+            return _worth_retrying(state.result(raise_on_failure=False))
+
+        return Task(
+            self._function,
+            name=self._name,
+            task_run_name=self._run_name,
+            tags=self._tags,
+            cache_policy=NO_CACHE,
+            retries=len(self._delays) or None,
+            retry_delay_seconds=list(self._delays) or None,
+            retry_condition_fn=retry if self._delays else None,
+        )
+
+
+class Submitted(Generic[R]):
+    """A step that was submitted."""
+
+    def __init__(self, future: PrefectFuture[R] | concurrent.futures.Future[R]) -> None:
+        self.future = future
+
+    def outcome(self) -> R | Exception:
+        """What it returned, or the error of its last attempt; waits for it."""
+        if not isinstance(self.future, concurrent.futures.Future):
+            # An error comes back as the result, which the declared type does not say.
+            return cast("R | Exception", self.future.result(raise_on_failure=False))
+        try:
+            return self.future.result()
+        except Exception as error:
+            return error
+
+
+def as_completed(submitted: Iterable[Submitted[R]]) -> Iterator[Submitted[R]]:
+    """Each as it ends."""
+    by_future: dict[Any, Submitted[R]] = {one.future: one for one in submitted}
+    ended: Callable[[list[Any]], Iterator[Any]] = concurrent.futures.as_completed
+    if within_run():
+        from prefect import futures
+
+        ended = futures.as_completed
+    for future in ended(list(by_future)):
+        yield by_future[future]
+
+
+def run_id() -> str:
+    """The id of the flow run that this is part of; without a server a new one."""
+    if within_run():
+        from prefect.runtime import flow_run
+
+        if flow_run.id:
+            return str(flow_run.id)
+    return str(uuid.uuid4())
+
+
+@contextmanager
+def tagged() -> Iterator[None]:
+    """Gives runs on a server the tag by which housekeeping knows those of this product."""
+    if not on_server():
+        yield
+        return
+    from prefect import tags
+
+    from answerkey.tasks.maintenance import TAG
+
+    with tags(TAG):
+        yield

@@ -1,0 +1,156 @@
+"""The same flow on a Prefect server and without one: its steps in the same order, tried as often, beside each other."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+from prefect.client.orchestration import get_client
+from prefect.logging.handlers import APILogWorker
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from answerkey.flows import orchestration
+from answerkey.flows.orchestration import Step, as_completed, flow, run_id
+from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.llm.loop import Stopped
+from answerkey.tasks.server import on_server, within_run
+
+WAIT_S = 100.0
+
+
+@pytest.fixture(params=["with a server", "without"])
+def on_prefect(request: pytest.FixtureRequest) -> Iterator[bool]:
+    """Whether there is a server."""
+    if request.param == "without":
+        yield False
+        return
+    with temporary_settings({PREFECT_API_URL: request.getfixturevalue("server")}):
+        yield True
+        # What is still to be sent would wait for the server when it is gone.
+        APILogWorker.drain_all()
+
+
+def a_flow(function: Callable[[], list[object]]) -> Callable[[], list[object]]:
+    return flow("a-flow", "For a test.", lambda _: "one of a test")(function)
+
+
+@pytest.mark.parametrize(
+    ("errors", "attempts"),
+    [
+        ([OSError("a"), OSError("b")], 3),
+        ([OSError("a"), OSError("b"), OSError("c")], 3),
+        ([UserError("a")], 1),
+        ([OSError("a"), Stopped()], 2),
+    ],
+)
+def test_a_step_is_tried_as_often(
+    on_prefect: bool, errors: list[Exception], attempts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(orchestration, "_DELAYS_S", (0.01, 0.01))
+    tried = []
+
+    def work(name: str) -> str:
+        assert within_run() == on_prefect
+        tried.append(name)
+        if len(tried) <= len(errors):
+            raise errors[len(tried) - 1]
+        return f"{name} is done"
+
+    step = Step("work", work, "work on {name}", retried=True)
+
+    @a_flow
+    def run() -> list[object]:
+        return [step.submit("one").outcome()]
+
+    [outcome] = run()
+    assert tried == ["one"] * attempts
+    assert outcome == "one is done" if attempts > len(errors) else outcome is errors[attempts - 1]
+
+
+def test_what_is_not_retried_fails_at_once_and_its_error_ends_the_flow(on_prefect: bool) -> None:
+    tried = []
+
+    def work() -> None:
+        tried.append(1)
+        raise OSError("broken")
+
+    step = Step("work", work)
+
+    @a_flow
+    def run() -> list[object]:
+        step()
+        return []
+
+    with pytest.raises(OSError, match="broken"):
+        run()
+    assert tried == [1]
+
+
+def test_steps_come_in_their_order_and_those_submitted_as_they_end(on_prefect: bool) -> None:
+    second_began, order = threading.Event(), []
+
+    def work(name: str) -> str:
+        order.append(name)
+        if name == "second":
+            second_began.set()
+        elif name == "first":
+            # Only beside another thread does this end.
+            assert second_began.wait(WAIT_S)
+        return name
+
+    step = Step("work", work, "work on {name}")
+
+    @a_flow
+    def run() -> list[object]:
+        found: list[object] = [step("before")]
+        submitted = [step.submit("first"), step.tagged(["tagged"]).submit("second")]
+        found += sorted(str(one.outcome()) for one in as_completed(submitted))
+        return [*found, step("after"), run_id()]
+
+    *found, run_of = run()
+    assert found == ["before", "first", "second", "after"]
+    assert (order[0], order[-1], len(order)) == ("before", "after", 4)
+    if on_prefect:
+        with get_client(sync_client=True) as client:
+            assert client.read_flow_run(str(run_of)).name == "one of a test"
+    assert not on_prefect or on_server()
+
+
+def test_a_flow_that_is_interrupted_begins_nothing_more_and_waits_for_no_attempt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(orchestration, "_DELAYS_S", (10 * WAIT_S,))
+    monkeypatch.setattr(orchestration, "_THREADS", 1)
+    failed, began = threading.Event(), []
+
+    def work(name: str) -> None:
+        began.append(name)
+        failed.set()
+        raise OSError("broken")
+
+    step = Step("work", work, retried=True)
+
+    @a_flow
+    def run() -> list[object]:
+        submitted = [step.submit(name) for name in ("first", "second")]
+        assert failed.wait(WAIT_S)
+        if submitted:
+            raise KeyboardInterrupt
+        return []
+
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert began == ["first"]
+
+
+def test_parameters_are_validated_and_none_is_repeated(on_prefect: bool) -> None:
+    @flow("a-flow", "For a test.", lambda _: "one of a test")
+    def double(number: int) -> int:
+        return 2 * number
+
+    given: object = "21"
+    assert double(given) == 42  # type: ignore[arg-type]
+    with pytest.raises(Exception, match="unable to parse") as error:
+        double(number="sk-secret")  # type: ignore[arg-type]
+    assert on_prefect or "sk-secret" not in str(error.value)
