@@ -220,13 +220,12 @@ FLOW = '''"""Count the reports of a home."""
 
 from __future__ import annotations
 
-from prefect import flow
-
+from answerkey.flows.orchestration import flow
 from answerkey.tasks.reports.report import list_reports
 from answerkey.tasks.warehouse.home import Home
 
 
-@flow(name="count-reports")
+@flow(name="count-reports", description="How many reports there are.", run_name=lambda _: "count")
 def count_reports(home: str = ".answerkey") -> int:
     """How many reports there are in a home."""
     place = Home.parse(home)

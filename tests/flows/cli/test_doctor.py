@@ -17,7 +17,7 @@ def findings(result: subprocess.CompletedProcess[str]) -> dict[str, tuple[str, s
     return {rest[:22].strip(): (mark, rest[22:].strip()) for mark, rest in rows}
 
 
-def test_all_is_well(cli: Cli, tmp_path: Path) -> None:
+def test_all_is_well(cli: Cli, server: str, tmp_path: Path) -> None:
     with Home(tmp_path).warehouse.writing():
         pass
     result = cli("doctor", "--home", tmp_path)
@@ -32,7 +32,7 @@ def test_all_is_well(cli: Cli, tmp_path: Path) -> None:
         "--judge names another"
     )
     assert found["warehouse"][1].endswith("0 reports on 0 data sets")
-    assert found["server"][1].endswith("/api answers")
+    assert found["server"][1] == f"{server} answers"
     assert "duckdb 1.5" in found["versions"][1]
 
 
@@ -40,6 +40,7 @@ def test_a_shared_home_is_tried(bare_cli: Cli, lake: str, monkeypatch: pytest.Mo
     result = bare_cli("doctor", "--home", lake)
     found = findings(result)
     assert result.returncode == 0
+    assert found["server"] == ("ok", "none, and none is needed (`answerkey serve` starts one)")
     assert found["warehouse"] == ("ok", f"none yet in {lake}; the first evaluation makes it")
     assert (found["lock"], found["files"]) == (("ok", "taken and given back"), ("ok", "written, read and removed"))
     assert found["clock"][0] == "ok"

@@ -1,0 +1,74 @@
+"""What each command imports of what is heavy: every package that is not named here stays out."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = (
+    "altair", "distributed", "duckdb", "great_expectations", "litellm", "numpy", "pandas", "prefect", "pyarrow",
+    "scipy", "sentence_transformers", "sqlalchemy", "torch", "transformers",
+)  # fmt: skip
+TABLES = {"duckdb", "numpy", "pandas", "pyarrow", "scipy"}
+VALIDATION = {"altair", "great_expectations", "sqlalchemy"}
+
+
+CODE = f"""
+import sys
+from answerkey.flows.cli.main import main
+code = main(sys.argv[1:])
+print(*sorted(set(sys.modules) & set({HEAVY})))
+sys.exit(code)
+"""
+
+
+def imports(folder: Path, *arguments: object) -> set[str]:
+    """What a new process that runs this command has imported at its end."""
+    environment = {**os.environ, "ANSWERKEY_HOME": str(folder / "home")}
+    done = subprocess.run(
+        [sys.executable, "-c", CODE, *map(str, arguments)],
+        cwd=folder, env=environment, capture_output=True, text=True, timeout=250, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.splitlines()[-1].split())
+
+
+@pytest.fixture(scope="module")
+def evaluated(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, set[str]]:
+    """A folder with the home of two releases, and what their evaluation imported."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    rows = (
+        "id,release,answer,reference",
+        "1,old,Paris,Paris",
+        "2,old,Rome,Oslo",
+        "1,new,Paris,Paris",
+        "2,new,Oslo,Oslo",
+    )
+    (folder / "faq.csv").write_text("\n".join(rows) + "\n")
+    return folder, imports(folder, "evaluate", "faq.csv", "--metrics", "exact_match,rouge_l", "--quiet")
+
+
+def test_a_run_without_a_server_imports_no_prefect_and_no_model(evaluated: tuple[Path, set[str]]) -> None:
+    _, imported = evaluated
+    assert imported <= TABLES | VALIDATION
+    assert "great_expectations" in imported
+
+
+@pytest.mark.parametrize(
+    ("arguments", "most"),
+    [
+        (("--help",), set()),
+        (("evaluate", "--help"), set()),
+        (("report", "new"), TABLES),
+        (("compare", "old", "new"), TABLES),
+        (("history", "exact_match.match"), TABLES),
+        (("metrics",), TABLES),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_command_imports_no_more_than_it_needs(
+    arguments: tuple[str, ...], most: set[str], evaluated: tuple[Path, set[str]]
+) -> None:
+    assert imports(evaluated[0], *arguments) <= most
