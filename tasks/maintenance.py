@@ -75,7 +75,7 @@ def close_runs(home: Home) -> int:
             try:
                 state = client.read_flow_run(run_id).state
             except ObjectNotFound:
-                # A run of a temporary server, or one without any.
+                # A run of another server, or one without any.
                 continue
             if state and state.is_final():
                 ended.append((f"{state.name}: {state.message or 'the process ended without a word'}", run_id))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from prefect.client.orchestration import get_client
@@ -15,8 +17,39 @@ from answerkey.flows.orchestration import Step, as_completed, flow, run_id
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.loop import Stopped
 from answerkey.tasks.server import on_server, within_run
+from answerkey.tasks.warehouse.home import Home
 
 WAIT_S = 100.0
+OF_THE_RUN = ("run_id", "created_at", "started_at", "finished_at", "manifest", "content_hash", "parameters", "seconds")
+"""Columns that differ between any two runs."""
+
+
+def rows(home: Path) -> dict[str, list[str]]:
+    """What a run has written, as text."""
+    found = {}
+    with Home(home).warehouse.reading() as warehouse:
+        for table in ("runs", "samples", "answers", "validations", "measurements", "reports", "scores", "comparisons"):
+            columns = [name for name, *_ in warehouse.execute(f"DESCRIBE {table}").fetchall() if name not in OF_THE_RUN]
+            chosen = ", ".join(f'"{name}"' for name in columns)
+            found[table] = sorted(map(repr, warehouse.execute(f"SELECT {chosen} FROM {table}").fetchall()))
+    return found
+
+
+def test_a_run_writes_the_same_rows_and_says_the_same(
+    bare_cli: Callable[..., subprocess.CompletedProcess[str]], server: str, answers: Path, tmp_path: Path
+) -> None:
+    said = {}
+    for name, address in (("with", server), ("without", "")):
+        home = tmp_path / name
+        done = bare_cli(
+            "evaluate", answers, "--metrics", "exact_match,contains,rouge_l", "--baseline", "old", "--home", home,
+            PREFECT_API_URL=address,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        lines = [line for line in done.stderr.splitlines() if not line.startswith("data docs:")]
+        said[name] = done.stdout, [line.replace(str(home), "HOME") for line in lines]
+    assert said["without"] == said["with"]
+    assert rows(tmp_path / "without") == rows(tmp_path / "with")
 
 
 @pytest.fixture(params=["with a server", "without"])
