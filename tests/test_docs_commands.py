@@ -23,7 +23,8 @@ NOT_RUN = {
     "make": "`make evaluate` is what the fixture does; `make serve` does not end",
     ". .venv/bin/activate": "the commands run in that environment",
     "export": "the fixture sets a key",
-    "answerkey serve": "does not end; tests/flows/test_serve*.py start it",
+    "answerkey serve": "does not end; the tests of deployments start it",
+    "answerkey view": "does not end; tests/flows/cli/test_view.py starts it",
     "answerkey evaluate evouna_nq_dev.jsonl": "a public data set, for which the page says where it is",
     "answerkey calibrate bem.match": "verdicts of another judge on that data set",
 }
