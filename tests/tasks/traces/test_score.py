@@ -99,9 +99,10 @@ def test_rows_that_only_one_of_two_parsers_can_read_fail_no_run(tmp_path: Path) 
         whole.replace("t0", "t4")[:-1] + ', "id": "t5", "output": "twice"}',
     ])  # fmt: skip
     funnel = run(tmp_path, rule(tmp_path))
-    assert (funnel.seen, funnel.quarantined, funnel.scored) == (5, 2, 3)
+    assert (funnel.seen, funnel.quarantined, funnel.scored) == (5, 3, 2)
     kept = dict(query(tmp_path, 'SELECT "row", reason FROM quarantine'))
     assert "maximum recursion depth exceeded" in kept[2] and "integer string conversion" in kept[3]
+    assert "line 5: an object has the key 'id' twice; keep one of them" in kept[5]
 
 
 def test_only_what_is_new_is_looked_at_however_late_it_comes(tmp_path: Path) -> None:
