@@ -12,7 +12,6 @@ from xml.etree import ElementTree
 import pytest
 
 from answerkey.tasks.load.load import Source
-from answerkey.tasks.publish.text import literal
 from tests.tasks.comparing_help import LENIENT, answer, release
 from tests.tasks.gating_help import Made, warehouse
 from tests.tasks.staging_help import Row, jsonl, query, run
@@ -155,17 +154,13 @@ def test_changed_references_are_another_data_set(bare_cli: Cli, cheats: Path) ->
 def test_the_exit_code_is_the_verdict(
     bare_cli: Cli, home: Path, tmp_path: Path, new: str, margin: float, code: int, outcome: str
 ) -> None:
-    xml, summary = tmp_path / "gate.xml", tmp_path / "summary.md"
+    xml = tmp_path / "gate.xml"
     result = bare_cli(
-        "gate", "old", new, "--primary", FIELD, "--margin", margin, "--home", home, "--json", "-", "--junit", xml,
-        "--markdown", summary,
-    )  # fmt: skip
+        "gate", "old", new, "--primary", FIELD, "--margin", margin, "--home", home, "--json", "-", "--junit", xml
+    )
     assert result.returncode == code, result.stderr
     content = json.loads(result.stdout)
     assert (content["outcome"], content["exit_code"], content["old"]) == (outcome, code, "faq/old/v1")
-    lines = summary.read_text().splitlines()
-    assert (lines[0], lines[lines.index(f"## {outcome}") + 2]) == ("# faq", f"**{literal(content['sentence'])}**")
-    assert f"| {literal(content['rules'][0]['rule'])} | {content['rules'][0]['outcome']} |" in summary.read_text()
     [suite] = ElementTree.parse(xml).getroot()
     assert [case.get("name") for case in suite.findall("testcase")] == content["policy"]
     assert int(suite.get("failures", "")) + int(suite.get("errors", "")) == sum(
@@ -245,7 +240,6 @@ def test_the_self_test_prints_rates_with_their_errors(bare_cli: Cli, home: Path)
             "options: rule 'coverage >= 0': this demands no number at all; write a share above 0",
         ),
         (["--primary", FIELD, "--margin", "0.02", "--junit", "no/such/folder"], "no/such/folder: cannot be written"),
-        (["--primary", FIELD, "--margin", "0.02", "--markdown", "no/such/file"], "no/such/file: cannot be written"),
     ],
 )
 def test_bad_input_is_one_line_and_2(bare_cli: Cli, home: Path, arguments: list[str], line: str) -> None:

@@ -70,7 +70,7 @@ def test_it_serves_on_any_port_and_leaves_nothing_behind(served: subprocess.Pope
     preflight = urllib.request.Request(f"http://127.0.0.1:{port}/api/flow_runs/", headers=asked, method="OPTIONS")
     with pytest.raises(urllib.error.HTTPError, match="400"):
         urllib.request.urlopen(preflight, timeout=100)
-    assert "<h1>Pages</h1>" in _get(f"http://127.0.0.1:{port + 1}/")
+    assert "<h1>0 data sets</h1>" in _get(f"http://127.0.0.1:{port + 1}/")
     assert (home / "prefect/prefect.db").is_file()
     # A second one on the same home would take the first one's database.
     again = subprocess.run(
