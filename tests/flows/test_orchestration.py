@@ -38,7 +38,7 @@ def rows(home: Path) -> dict[str, list[str]]:
 def test_a_run_writes_the_same_rows_and_says_the_same(
     bare_cli: Callable[..., subprocess.CompletedProcess[str]], server: str, answers: Path, tmp_path: Path
 ) -> None:
-    said = {}
+    said: dict[str, list[str]] = {}
     for name, address in (("with", server), ("without", "")):
         home = tmp_path / name
         done = bare_cli(
@@ -47,7 +47,7 @@ def test_a_run_writes_the_same_rows_and_says_the_same(
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         lines = [line for line in done.stderr.splitlines() if not line.startswith("data docs:")]
-        said[name] = done.stdout, [line.replace(str(home), "HOME") for line in lines]
+        said[name] = [line.replace(str(home), "HOME") for line in (*done.stdout.splitlines(), *lines)]
     assert said["without"] == said["with"]
     assert rows(tmp_path / "without") == rows(tmp_path / "with")
 
