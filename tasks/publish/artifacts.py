@@ -238,10 +238,10 @@ def file_name(name: str) -> str:
 
 
 def artifact_key(kind: str, *names: str) -> str:
-    """The key of an artifact: the same for the same names, and another for others.
+    """The key of an artifact: the same for the same names, and another for others of its kind.
 
-    Prefect's keys have only a to z, digits and dashes. Where names hold anything else, or it could not be told where
-    one ends, a hash of them follows.
+    A kind always has as many names, or one or two. Prefect's keys have only a to z, digits and dashes. Where names hold
+    anything else, or it could not be told where one ends, a hash of them follows.
 
     >>> artifact_key("scores", "faq", "gpt-4")
     'scores-faq-gpt-4'
@@ -249,6 +249,6 @@ def artifact_key(kind: str, *names: str) -> str:
     'scores-faq-gpt-4-1-0d5390'
     """
     readable = [re.sub(r"[^a-z0-9]+", "-", name.lower())[:_LONGEST_NAME].strip("-") for name in names]
-    as_they_are = readable == list(names) and all(readable) and not any("-" in name for name in names[:-1])
+    as_they_are = readable == list(names) and all(readable) and not any("-" in name for name in names[:-1] or names)
     parts = [kind, *filter(None, readable), *([] if as_they_are else [content_hash(names)[:6]])]
     return "-".join(parts)
