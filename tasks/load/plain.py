@@ -323,5 +323,5 @@ def _ending_of(text: str) -> str:
         return ".csv"
     try:
         return ".jsonl" if isinstance(json.loads(text.split("\n", 1)[0]), dict) else ".json"
-    except ValueError:
+    except (ValueError, RecursionError):
         return ".json"

@@ -108,7 +108,8 @@ def read(source: str, work: Path, contents: Contents | None = None, encoding: st
     for file_name in files:
         before = last
         for raw in among_others(_read_one(file_name, work, contents, encoding), file_name, before):
-            last = raw.row
+            # The rows of a CSV that could not be parsed come after all others.
+            last = max(last, raw.row)
             yield raw
 
 
@@ -317,7 +318,7 @@ class _KeyTwice(ValueError):
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        key = next(key for place, (key, _) in enumerate(pairs) if key in dict(pairs[:place]))
+        key = next(key for key, n in Counter(key for key, _ in pairs).items() if n > 1)
         raise _KeyTwice(f"an object has the key {key[:80]!r} twice; keep one of them")
     return found
 

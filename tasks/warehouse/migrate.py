@@ -18,7 +18,7 @@ from answerkey.tasks.warehouse.schema import comments, definitions, relations
 if TYPE_CHECKING:
     import duckdb
 
-VERSION = 7
+VERSION = 8
 """Of the tables as in `schema.sql`. Any change of that file needs the next one, and a migration to it."""
 
 _FIRST_WITH_KEYS = 6

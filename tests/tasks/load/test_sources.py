@@ -122,6 +122,21 @@ def test_a_key_that_an_object_has_twice_is_not_guessed(tmp_path: Path) -> None:
     ]
 
 
+def test_a_key_twice_in_a_large_object_is_found_in_one_pass(tmp_path: Path) -> None:
+    keys = ", ".join(f'"{n}": 0' for n in range(100_000))
+    [raw] = rows(tmp_path, "a.jsonl", f'{{{keys}, "last": 1, "last": 2}}')
+    assert raw.error == "line 1: an object has the key 'last' twice; keep one of them"
+
+
+def test_rows_of_several_files_are_numbered_through_past_rows_that_a_csv_gives_last(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,answer\n1,x,too many\n2,y\n3,z\n", encoding="utf-8")
+    (tmp_path / "b.csv").write_text("id,answer\n4,x\n", encoding="utf-8")
+    found = list(read(str(tmp_path), tmp_path / "work"))
+    assert [(raw.row, Path(raw.file or "").name, raw.file_row) for raw in found] == [
+        (2, "a.csv", 2), (3, "a.csv", 3), (1, "a.csv", 1), (4, "b.csv", 1),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("before", ["", "\n"])
 def test_columns_with_numbers_at_their_ends_are_as_the_file_has_them(tmp_path: Path, before: str) -> None:
     assert records(tmp_path, "a.csv", f"{before}id,answer,answer_1\n1,x,y\n2,x,y\n") == [

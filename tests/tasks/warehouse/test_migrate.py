@@ -13,6 +13,7 @@ import pytest
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.load import Source
 from answerkey.tasks.reports.report import latest_run, list_reports, read_reports
+from answerkey.tasks.verify import verify
 from answerkey.tasks.warehouse import migrate
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.migrate import VERSION, version_of
@@ -200,6 +201,15 @@ def test_one_copy_and_no_second_migration(first: Path) -> None:
     assert not (first / COPY).exists()
 
 
+def test_hashes_of_scores_that_had_the_id_of_the_report_in_them_are_made_again(tmp_path: Path) -> None:
+    run(tmp_path, Source(jsonl(tmp_path / "d.jsonl", ROWS)), ["rouge_l"])
+    with duckdb.connect(str(tmp_path / FILE)) as connection:
+        connection.execute("UPDATE content_hashes SET content_hash = md5(part) WHERE table_name = 'scores'")
+        connection.execute("UPDATE schema_version SET version = 7")
+    assert verify(Home(tmp_path)).findings == ()
+    assert version(tmp_path) == VERSION
+
+
 def test_a_migration_that_fails_leaves_the_home_as_it_was(first: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = state(first)
     monkeypatch.setattr(migrate, "_migration", lambda number: "ALTER TABLE reports ADD COLUMN x INT; SELECT nothing")
@@ -253,7 +263,7 @@ def test_a_home_of_a_newer_version_is_refused(first: Path) -> None:
 def test_a_change_of_the_tables_needs_a_new_version() -> None:
     statements = re.sub(r"\s*--.*", "", text("answerkey.tasks.warehouse", "schema.sql"))
     digest = hashlib.sha256(" ".join(statements.split()).encode()).hexdigest()
-    assert (VERSION, digest[:16]) == (7, "8bf06fa5bdbecd0c")
+    assert (VERSION, digest[:16]) == (8, "8bf06fa5bdbecd0c")
 
 
 @pytest.mark.parametrize("failing", [set(), {"rouge_l"}])
