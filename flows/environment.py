@@ -47,7 +47,8 @@ def quiet() -> None:
 
 
 def prepare(home: Home) -> None:
-    """Use the Prefect server that `answerkey serve` keeps for this home, unless the user has named one.
+    """Make the folder of the home, and use the Prefect server that `answerkey serve` keeps for it, unless the user has
+    named one.
 
     Call before Prefect is imported. Without a server nothing of Prefect takes part.
 
@@ -59,7 +60,12 @@ def prepare(home: Home) -> None:
     from answerkey.tasks.warehouse.warehouse import made
 
     made(home.local)
-    if address := kept_server(home.local):
+    use_kept_server(home)
+
+
+def use_kept_server(home: Home) -> None:
+    """As `prepare`, and make nothing: for commands that ask the server, and start no run."""
+    if not has_server() and (address := kept_server(home.local)):
         os.environ["PREFECT_API_URL"] = address
 
 

@@ -10,12 +10,15 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from answerkey.tasks.releases.register import FOLDER
+from answerkey.tasks.server import on_server
 from answerkey.tasks.warehouse.content import seal
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
@@ -23,13 +26,15 @@ from answerkey.tasks.warehouse.store import UNFINISHED, StoredFile
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
-    from prefect.client.schemas.objects import FlowRun
+    from prefect.client.schemas.objects import FlowRun, State
 
 TAG = "answerkey"
 """What every flow run of this product has; no others are looked at."""
 
 _SQL = statements(__name__)
 _PAGE = 200
+_LONGEST_DAYS = 30
+"""No run takes longer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +49,13 @@ class DeadRun:
 def mark_dead_runs(silent: timedelta, starting: timedelta, *, but: Collection[str] = ()) -> list[DeadRun]:
     """Mark as crashed what has run without a heartbeat for `silent`, or has been starting for longer than `starting`.
 
+    Without a server there is nothing to mark.
+
     Args:
         but: ids of flow runs to leave alone, such as the caller's.
     """
+    if not on_server():
+        return []
     from prefect.client.orchestration import get_client
     from prefect.states import Crashed
 
@@ -61,29 +70,43 @@ def mark_dead_runs(silent: timedelta, starting: timedelta, *, but: Collection[st
 
 
 def close_runs(home: Home) -> int:
-    """Close the rows of `runs` that still say running while the server knows better; return how many."""
+    """Close the rows of `runs` that still say running while the server knows better; return how many.
+
+    A run that no server knows is closed 30 days after its start: nobody else can tell whether it was killed.
+    """
     if not home.warehouse.exists():
         return 0
-    from prefect.client.orchestration import get_client
-    from prefect.exceptions import ObjectNotFound
-
     with home.warehouse.writing() as warehouse:
-        rows = warehouse.execute(_SQL["running"]).fetchall()
+        rows = warehouse.execute(_SQL["unfinished"], {"days": _LONGEST_DAYS}).fetchall()
+    states = _states([run_id for run_id, _ in rows])
     ended: list[tuple[str, str]] = []
-    with get_client(sync_client=True) as client:
-        for (run_id,) in rows:
-            try:
-                state = client.read_flow_run(run_id).state
-            except ObjectNotFound:
-                # A run of another server, or one without any.
-                continue
-            if state and state.is_final():
-                ended.append((f"{state.name}: {state.message or 'the process ended without a word'}", run_id))
+    for run_id, long_ago in rows:
+        state = states.get(run_id)
+        if state and state.is_final():
+            ended.append((f"{state.name}: {state.message or 'the process ended without a word'}", run_id))
+        elif run_id not in states and long_ago:
+            ended.append((f"no word for {_LONGEST_DAYS} days, and no server knows it: its process is gone", run_id))
     with home.warehouse.writing() as warehouse:
         for message, run_id in ended:
             warehouse.execute(_SQL["stop"], {"message": message, "run_id": run_id})
         seal(warehouse, {"runs": [run_id for _, run_id in ended]})
     return len(ended)
+
+
+def _states(run_ids: Collection[str]) -> dict[str, State[Any] | None]:
+    """The states of the flow runs that the server knows; none without a server."""
+    if not on_server():
+        return {}
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import ObjectNotFound
+
+    found: dict[str, State[Any] | None] = {}
+    with get_client(sync_client=True) as client:
+        for run_id in run_ids:
+            # A run of another server, or one without any.
+            with suppress(ObjectNotFound):
+                found[run_id] = client.read_flow_run(UUID(run_id)).state
+    return found
 
 
 def _unfinished(client: SyncPrefectClient) -> list[FlowRun]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
 
 NOTE = "prefect/address"
 """In the folder of a home: the API address of the server that `answerkey serve` keeps for it."""
+
+_LOOPBACK = re.compile(r"http://127\.0\.0\.1:[0-9]{1,5}/api")
 
 
 def has_server() -> bool:
@@ -22,16 +25,22 @@ def has_server() -> bool:
 def kept_server(folder: Path) -> str:
     """The API address of the server that `answerkey serve` keeps for the home in `folder`; empty where none answers."""
     note = folder / NOTE
-    if not note.is_file():
+    try:
+        # In a shared home, others could name a server of theirs, and by its variables a judge.
+        if note.stat().st_uid != os.getuid():
+            return ""
+        address = note.read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        return ""
+    if not _LOOPBACK.fullmatch(address):
         return ""
     import httpx
 
-    address = note.read_text(encoding="utf-8").strip()
     try:
         # Of another server on that port, or of one that wants a password, nothing is expected.
         told = httpx.get(f"{address}/admin/settings", timeout=5.0, trust_env=False)
         keeps = told.status_code == httpx.codes.OK and told.json()["home"] == str(note.parent.resolve())
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError):
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, LookupError, TypeError):
         keeps = False
     return address if keeps else ""
 

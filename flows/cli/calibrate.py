@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from answerkey.flows.cli.main import print_json
 from answerkey.flows.cli.options import HOME, JUDGING, AsJson, Flags, HomeOption, command
+from answerkey.flows.environment import use_kept_server
 from answerkey.flows.parameters import Judging
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.home import Home
@@ -104,6 +105,7 @@ def _learn(home: Home, asked: Learning, judging: Judging, *, as_json: bool) -> i
     from answerkey.tasks.gate.learn import estimate_learning, learn
 
     asked.check()
+    use_kept_server(home)
     options = judging.options()
     preflight(options, judging.key_from)
     if judging.dry_run:

@@ -48,6 +48,21 @@ def project_folder() -> Path:
     return _ROOT if _IS_CHECKOUT else Path.cwd()
 
 
+def check_reset(names: Collection[str]) -> None:
+    """Raise UserError for the name of something that is not deployed from deployments/."""
+    automations = [one for file in _automation_files() for one in _read(file)["automations"]]
+    known = [str(one["name"]) for one in [*_read("prefect.yaml")["deployments"], *automations]]
+    for name in names:
+        if name not in known:
+            raise UserError(
+                f"--reset {name}: there is no such deployment or automation; choose from {'; '.join(known)}"
+            )
+
+
+def _automation_files() -> list[str]:
+    return [f"automations/{file.name}" for file in sorted((_ROOT / "deployments" / "automations").glob("*.yaml"))]
+
+
 def deploy_all(home: Home, environment: Mapping[str, str], pool: str = POOL, reset: Collection[str] = ()) -> list[str]:
     """Make every deployment of deployments/prefect.yaml, for the work pool `pool` and with `home` as its default home.
 
@@ -163,8 +178,8 @@ def make_automations(notify: str = "", reset: Collection[str] = ()) -> tuple[lis
         record = Record(client, reset)
         deployments = {name: one["id"] for (name, _), one in _deployments(client).items()}
         ids = {_NOTIFY: str(_block(client, notify)) if notify else None, _EVALUATE_NEW: deployments["evaluate-new"]}
-        for file in sorted((_ROOT / "deployments" / "automations").glob("*.yaml")):
-            for content in _read(f"automations/{file.name}")["automations"]:
+        for file in _automation_files():
+            for content in _read(file)["automations"]:
                 if not _with_ids(content["actions"], ids):
                     continue
                 if stays := _put(client, record, content):

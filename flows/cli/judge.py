@@ -14,6 +14,7 @@ from rich.table import Table
 from answerkey.flows.cli.layout import grid, show
 from answerkey.flows.cli.main import print_json
 from answerkey.flows.cli.options import HOME, JUDGING, AsJson, Flags, HomeOption, command, listed
+from answerkey.flows.environment import use_kept_server
 from answerkey.flows.parameters import Judging
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
@@ -75,6 +76,7 @@ def judge(  # noqa: PLR0913
     texts = [reference, *(references or ())]
     if rubric and metric:
         raise UserError("--rubric: give it, or --metric, and not both")
+    use_kept_server(home)
     sample = Sample("1", answer, texts, question or None, context=context or (), incorrect_references=incorrect or ())
     trials = ask_about(sample, [rubric] if rubric else metrics_of(metric), judging, home)
     _print(trials, texts, as_json=as_json)

@@ -25,7 +25,7 @@ from answerkey.flows.cli.options import (
     pasted,
     with_files,
 )
-from answerkey.flows.environment import prepare_run, printable, started_here
+from answerkey.flows.environment import prepare_run, printable, started_here, use_kept_server
 from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, Scoring, Waiting
 from answerkey.flows.rerunning import Rerunning, again
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE
@@ -60,6 +60,7 @@ def register_release(
 
     data = with_files(data)
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    use_kept_server(home)
     made = register(home, data.source())
     if as_json:
         print_json(asdict(made))

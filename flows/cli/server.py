@@ -56,6 +56,9 @@ def serve(
     home: HomeOption = HOME,
 ) -> int:
     """Start a Prefect server on this machine, deploy all flows, and run what is started there, until Ctrl-C."""
+    from answerkey.flows.cli.deploying import check_reset
+
+    check_reset(reset)
     home = Home.parse(home.address)
     environment = server_environment(home, port)
     try:
@@ -113,8 +116,9 @@ def deploy(
     """Make the work pool, the deployments and the automations, or bring them up to date."""
     if not has_server():
         raise UserError("no Prefect server is named: set PREFECT_API_URL, or use `answerkey serve`")
-    from answerkey.flows.cli.deploying import deploy_all, make_automations, make_pool
+    from answerkey.flows.cli.deploying import check_reset, deploy_all, make_automations, make_pool
 
+    check_reset(reset)
     work_pool = make_pool(pool)
     kept = deploy_all(home, dict(os.environ), work_pool, reset)
     made, kept_too = make_automations(notify, reset)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import md5
@@ -86,20 +86,6 @@ def publish(home: Home) -> None:
     except OSError as error:
         # What was committed is safe.
         log.warning(f"the snapshot for readers is that of an earlier run: {error.strerror or error}")
-
-
-@contextmanager
-def recorded(
-    home: Home, run_id: str, flow: str, dataset: str, parameters: Mapping[str, Any], *, dry_run: bool
-) -> Iterator[None]:
-    """Around the work of a run: the row in `runs` that says when it started, and how it ended."""
-    start_run(home, run_id, flow, dataset, parameters)
-    try:
-        yield
-    except BaseException as error:
-        finish_run(home, run_id, "stopped", f"{type(error).__name__}: {error}")
-        raise
-    finish_run(home, run_id, "complete", "dry run" if dry_run else None)
 
 
 def record_validation(home: Home, run_id: str, source: str, loaded: Loaded, validation: Validation) -> None:

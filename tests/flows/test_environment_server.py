@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,9 @@ import pytest
 
 from answerkey.tasks.server import NOTE, kept_server
 from answerkey.tasks.warehouse.home import Home
+from tests.flows.deployed_help import until
+
+WAIT_S = 100.0
 
 
 @pytest.fixture
@@ -35,6 +41,23 @@ def test_a_run_is_on_the_server_of_its_home(
     assert found["name"] == "evaluate 2 releases on faq"
 
 
+def test_a_release_that_is_registered_is_announced_to_the_server_of_its_home(
+    served_home: Path, bare_cli: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, ask: Any
+) -> None:
+    rows = tmp_path / "new.csv"
+    rows.write_text("id,answer,reference\nq1,Paris,Paris\n")
+    done = bare_cli("register-release", "new", "--dataset", "faq", "--answers", rows, "--home", served_home)
+    assert done.returncode == 0, done.stderr
+    assert "evaluate it with" not in done.stdout
+    wanted = {"event": {"name": ["answerkey.release.registered"]}, "order": "DESC"}
+
+    def announced() -> bool:
+        found: Any = ask("events/filter", {"filter": wanted, "limit": 50})
+        return any(one["payload"]["home"] == str(served_home) for one in found["events"])
+
+    until(lambda: announced() or None, WAIT_S, "the event")
+
+
 def test_a_server_of_another_home_and_one_that_is_gone_are_not_used(
     served_home: Path, server: str, tmp_path: Path
 ) -> None:
@@ -45,3 +68,37 @@ def test_a_server_of_another_home_and_one_that_is_gone_are_not_used(
     for address in (server, "http://127.0.0.1:9/api", "nonsense"):
         other.write_text(address)
         assert kept_server(tmp_path / "other") == ""
+
+
+@pytest.mark.parametrize("reply", ["null", "[]", '"/home"', '{"home": 1}', "", "no JSON"])
+def test_what_answers_like_no_server_of_prefect_is_not_used(reply: str, tmp_path: Path) -> None:
+    class Reply(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(reply.encode())
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    note = tmp_path / NOTE
+    note.parent.mkdir()
+    with HTTPServer(("127.0.0.1", 0), Reply) as other:
+        threading.Thread(target=other.handle_request, daemon=True).start()
+        note.write_text(f"http://127.0.0.1:{other.server_port}/api")
+        assert kept_server(tmp_path) == ""
+
+
+def test_an_address_that_others_have_written_or_that_is_elsewhere_is_not_used(
+    served_home: Path, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = served_home / NOTE
+    note.write_text(server.replace("127.0.0.1", "localhost"))
+    assert kept_server(served_home) == ""
+    note.write_bytes(b"\xff")
+    assert kept_server(served_home) == ""
+    note.write_text(server)
+    assert kept_server(served_home) == server
+    ours = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: ours + 1)
+    assert kept_server(served_home) == ""

@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 
 from answerkey.tasks.load.load import Source
-from answerkey.tasks.maintenance import prune
+from answerkey.tasks.maintenance import close_runs, prune
 from answerkey.tasks.releases.register import register
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.warehouse.home import Home
@@ -54,3 +54,20 @@ def test_only_what_is_old_and_unused_goes(tmp_path: Path) -> None:
     assert not (tmp_path / "parts" / "a").exists()
     assert [file for file in stays if not file.exists()] == []
     assert prune(Home(tmp_path / "nowhere"), 7).files == 0
+
+
+def test_a_run_that_no_server_knows_is_closed_after_a_month(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    for run in ("killed", "works", "done"):
+        start_run(home, run, "evaluate-release", "faq", {})
+    finish_run(home, "done", "complete")
+    with home.warehouse.writing() as warehouse:
+        warehouse.execute("UPDATE runs SET started_at = now() - to_days(31) WHERE run_id <> 'works'")
+    assert (close_runs(home), close_runs(home)) == (1, 0)
+    with home.warehouse.reading() as warehouse:
+        rows = dict(warehouse.execute("SELECT run_id, status FROM runs").fetchall())
+        [(message,)] = warehouse.execute("SELECT message FROM runs WHERE run_id = 'killed'").fetchall()
+    assert rows == {"killed": "stopped", "works": "running", "done": "complete"}
+    assert message == "no word for 30 days, and no server knows it: its process is gone"
+    folder = aged(tmp_path / "runs" / "killed" / "staged.parquet", 9).parent
+    assert (prune(home, 7).folders, folder.exists()) == (1, False)

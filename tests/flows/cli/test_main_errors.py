@@ -294,3 +294,14 @@ def test_a_full_disk_and_a_folder_that_nobody_may_write() -> None:
     assert _outside(PermissionError(errno.EACCES, "Permission denied", "/x")) == "/x: Permission denied"
     assert _outside(PermissionError(errno.EACCES, "Permission denied")) == ""
     assert _outside(ValueError("a mistake of ours")) == ""
+
+
+@pytest.mark.parametrize("command", ["serve", "deploy"])
+def test_only_what_is_deployed_can_be_reset(
+    command: str, home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    line = said(capsys, 2, command, "--reset", "compare", "--reset", "evaluate-nwe", "--home", home)
+    assert line.startswith("--reset evaluate-nwe: there is no such deployment or automation; choose from evaluate; ")
+    assert "; answerkey - a registered release is evaluated" in line
+    assert not (home / "prefect").exists()
