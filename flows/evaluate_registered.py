@@ -70,7 +70,6 @@ def evaluate_registered(  # noqa: PLR0913
             if mine.report_id:
                 log.info(f"{mine.name}: has the report {mine.report_id}")
                 continue
-            candidates = sum(one.dataset == mine.dataset for one in todo)
             made: list[str] | list[Cost] = []
             problem = None
             try:
@@ -78,13 +77,12 @@ def evaluate_registered(  # noqa: PLR0913
                 with tagged():
                     made = evaluate_release(
                         _data(place, mine), scoring, judging, limits, home, baseline, policy, page, runner=runner,
-                        candidates=candidates,
+                        candidates=sum(one.dataset == mine.dataset for one in todo),
                     )  # fmt: skip
             except Exception as error:
                 problem = f"Flow run encountered an exception: {type(error).__name__}: {error}"
             if not judging.dry_run:
-                report = str(made[0]) if made else None
-                note_attempt(place, mine, report_id=report, message=problem)
+                note_attempt(place, mine, report_id=str(made[0]) if made else None, message=problem)
             found = [*found, *made]
             problems += [f"{mine.name}: {problem}"] if problem else []
     if problems:
