@@ -555,17 +555,24 @@ CREATE OR REPLACE VIEW latest_verdicts AS
 SELECT * FROM verdicts
 QUALIFY row_number() OVER (PARTITION BY old_report, new_report ORDER BY created_at DESC) = 1;
 
--- What the calls behind the measurements have cost: one row per run that paid, judge and prompt.
+-- What the calls behind the measurements have cost: one row per run that paid, judge and prompt. A line of a batch that
+-- the provider did not work on is no call.
 --   calls: calls that were sent
 --   errors: calls that got no usable reply
 --   usd: dollars of the calls whose price is known
---   unpriced: calls whose price is not known
+--   unpriced: calls that may have cost something, and whose price is not known
 --   first_at: when the first of them was sent
 --   last_at: when the last of them was sent
 CREATE OR REPLACE VIEW judge_costs AS
 SELECT
     run, judge, prompt, count(*) AS calls, count(*) FILTER (status <> 'usable') AS errors,
     sum(tokens_in)::BIGINT AS tokens_in, sum(tokens_out)::BIGINT AS tokens_out, sum(cost_usd) AS usd,
-    count(*) FILTER (cost_usd IS NULL) AS unpriced, min(started_at) AS first_at, max(started_at) AS last_at
-FROM judge_calls GROUP BY run, judge, prompt;
+    count(*) FILTER (
+        cost_usd IS NULL AND (
+            status <> 'error' OR reply IS NOT NULL
+            OR code IN ('timeout', 'cancelled', 'disconnected', 'too_large', 'garbled')
+        )
+    ) AS unpriced,
+    min(started_at) AS first_at, max(started_at) AS last_at
+FROM judge_calls WHERE code IS DISTINCT FROM 'unsent' GROUP BY run, judge, prompt;
 

@@ -1,9 +1,11 @@
 """The overview: numbers of the warehouse, the newest first, and what judges cost."""
 
 import re
+from pathlib import Path
 
 import pytest
 
+from answerkey.metrics_core.llm.ledger import MAY_BE_PAID, UNSENT
 from answerkey.tasks.publish.overview import Overview, build_overview, render_overview
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.publish.site_help import HOSTILE, decide, made_home
@@ -49,6 +51,26 @@ def test_spend_is_by_judge_and_calls_without_a_price_are_counted_apart(overview:
     assert (overview.spent, overview.unpriced) == (1.5, 2)
     html = render_overview(overview)
     assert "<p>$1.50 in all, and 2 calls whose price is not known.</p>" in html
+
+
+def test_calls_that_cost_nothing_have_no_unknown_price_and_lines_that_nobody_worked_on_are_no_calls(
+    tmp_path: Path,
+) -> None:
+    home = made_home(tmp_path)
+    codes = [*MAY_BE_PAID, "http_500", "http_500", UNSENT, UNSENT]
+    with home.warehouse.writing() as warehouse:
+        warehouse.execute("DELETE FROM judge_calls")
+        warehouse.execute(
+            "INSERT INTO judge_calls (call_id, request_key, judge, prompt, run, kind, attempt, format, status, "
+            "started_at, code) "
+            "SELECT c, c, 'local/own', 'meaning_match v1', 'run', 'ask', 1, 'text', 'error', now(), c "
+            "FROM unnest($codes) t(c)",
+            {"codes": codes},
+        )
+    home.warehouse.publish()
+    [found] = build_overview(home.as_published()).judges
+    n_paid = len(MAY_BE_PAID)
+    assert (found.calls, found.errors, found.usd, found.unpriced) == (n_paid + 2, n_paid + 2, None, n_paid)
 
 
 def test_the_page_loads_nothing_and_names_its_style_and_script_by_their_hashes(overview: Overview) -> None:
