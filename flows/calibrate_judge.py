@@ -13,7 +13,7 @@ from answerkey.metrics_core.llm.cost import Cost
 from answerkey.tasks.gate.calibrate import Calibration
 from answerkey.tasks.gate.learn import Learning
 from answerkey.tasks.publish.artifacts import artifact_key, show_markdown, show_table
-from answerkey.tasks.publish.text import dollars, literal, price, what_it_learned
+from answerkey.tasks.publish.text import code_block, dollars, literal, price, what_it_learned
 from answerkey.tasks.reports.commit import publish
 from answerkey.tasks.warehouse.home import Home
 
@@ -91,7 +91,7 @@ def _learn(home: str, asked: Learning, judging: Judging) -> str | list[Cost]:
 
 
 def _show_learned(asked: Learning, learned: Learned) -> None:
-    text = f"{literal(what_it_learned(learned))}\n\n```yaml\n{learned.rubric.text}```\n"
+    text = f"{literal(what_it_learned(learned))}\n\n{code_block(learned.rubric.text, 'yaml')}\n"
     show_markdown(text, artifact_key("learned", asked.name), learned.rubric.name)
     log.info(what_it_learned(learned))
 

@@ -10,12 +10,13 @@ import argparse
 import mimetypes
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import ip_address
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.publish.site import INDEX, Site
@@ -46,13 +47,18 @@ class _Pages(BaseHTTPRequestHandler):
         self._site, self._loopback = site, loopback
         super().__init__(*given)
 
+    def handle(self) -> None:
+        """Answer what is asked. Browsers break off when somebody goes on to another page."""
+        with suppress(ConnectionError):
+            super().handle()
+
     def do_GET(self) -> None:
         """Send a page."""
         # A page of another server whose name turns into this address may not read anything: DNS rebinding.
         if self._loopback and not _OURS.fullmatch(self.headers.get("Host", "")):
             self._say(HTTPStatus.MISDIRECTED_REQUEST, "this server answers to localhost and 127.0.0.1 only")
             return
-        name = unquote(urlsplit(self.path).path).lstrip("/") or INDEX
+        name = unquote(re.split("[?#]", self.path, maxsplit=1)[0]).lstrip("/") or INDEX
         try:
             content = self._site.read(name)
         except FileNotFoundError:
@@ -61,6 +67,8 @@ class _Pages(BaseHTTPRequestHandler):
             self._say(HTTPStatus.BAD_GATEWAY, str(error))
         except UserError as error:
             self._say(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+        except OSError as error:
+            self._say(HTTPStatus.SERVICE_UNAVAILABLE, f"the page cannot be read: {error.strerror or error}")
         else:
             kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
             self._send(HTTPStatus.OK, f"{kind}; charset=utf-8" if kind.startswith("text/") else kind, content)

@@ -47,10 +47,10 @@ def bars(*, quiet: bool) -> Iterator[None]:
         with shown:
             yield
     finally:
-        sys.stderr.flush()
-        sys.stderr = stderr
+        above, sys.stderr = sys.stderr, stderr
         LOGGER.removeHandler(handler)
         LOGGER.setLevel(level)
+        above.flush()
 
 
 class Bars(logging.Handler):
@@ -151,20 +151,24 @@ class _Above(io.TextIOBase):
 
     def __init__(self, stream: TextIO, console: Console) -> None:
         self._stream, self._console, self._begun = stream, console, ""
+        # Of its own: threads log meanwhile, and one that is writing may be told something by a signal.
+        self._guard = threading.RLock()
 
     def write(self, text: str) -> int:
         """See io."""
-        *lines, self._begun = (self._begun + text).split("\n")
-        for line in lines:
-            self._console.print(Text(line), soft_wrap=True)
+        with self._guard:
+            *lines, self._begun = (self._begun + text).split("\n")
+            for line in lines:
+                self._console.print(Text(line), soft_wrap=True)
         return len(text)
 
     def flush(self) -> None:
         """See io."""
-        if self._begun:
-            self._console.print(Text(self._begun), soft_wrap=True, end="")
-            self._begun = ""
-        self._stream.flush()
+        with self._guard:
+            if self._begun:
+                self._console.print(Text(self._begun), soft_wrap=True, end="")
+                self._begun = ""
+            self._stream.flush()
 
     def isatty(self) -> bool:
         """See io."""

@@ -55,11 +55,16 @@ def _write(home: Home, folder: Path) -> int:
     if isinstance(home.place, Path) and home.place.resolve() in (folder.resolve(), *folder.resolve().parents):
         raise UserError(f"--to {folder}: this is in the home; give a folder outside of it")
     site, n = Site(home), 0
-    try:
-        for name in site.names():
+    for name in site.names():
+        try:
+            content = site.read(name)
+        except FileNotFoundError:
+            # Removed since its name was read.
+            continue
+        try:
             with whole(folder / name) as unfinished:
-                unfinished.write_bytes(site.read(name))
-            n += 1
-    except OSError as error:
-        raise UserError(f"--to {folder}: cannot be written: {error.strerror or error}") from error
+                unfinished.write_bytes(content)
+        except OSError as error:
+            raise UserError(f"--to {folder}: cannot be written: {error.strerror or error}") from error
+        n += 1
     return n

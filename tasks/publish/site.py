@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from threading import Lock
 from urllib.parse import quote
 
@@ -59,7 +60,7 @@ class Site:
         Raises:
             FileNotFoundError: there is none of this name.
         """
-        if not name.isprintable() or "\\" in name or ".." in name.split("/"):
+        if not self._is_ours(name):
             raise FileNotFoundError(name)
         if name == INDEX or name.endswith(".html"):
             # One at a time, since each takes what memory a session may have.
@@ -72,7 +73,17 @@ class Site:
             return file.read()
 
     def _stored(self) -> Iterator[str]:
-        return (file.name.removeprefix(f"{FOLDER}/") for file in self.home.store.files(FOLDER))
+        names = (file.name.removeprefix(f"{FOLDER}/") for file in self.home.store.files(FOLDER))
+        return filter(self._is_ours, names)
+
+    def _is_ours(self, name: str) -> bool:
+        """Whether this can be the name of a page. A link to a file elsewhere is none: it would be shown to anybody."""
+        if not name.isprintable() or "\\" in name or ".." in name.split("/"):
+            return False
+        if not isinstance(self.home.place, Path):
+            return True
+        pages = self.home.place / FOLDER
+        return (pages / name).resolve().is_relative_to(pages.resolve())
 
     def _page(self, name: str) -> bytes | None:
         """A page that is made from the tables; None if there is none of this name."""

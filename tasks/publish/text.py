@@ -281,6 +281,18 @@ def literal(text: str) -> str:
     return re.sub(r"([\\`*_{}\[\]<>#|])", r"\\\1", text.replace("\n", " "))
 
 
+def code_block(text: str, language: str = "") -> str:
+    """Lines of text as Markdown that is shown as it is, whatever stands in it.
+
+    >>> print(code_block("a: '```'\\n", "yaml"))
+    ````yaml
+    a: '```'
+    ````
+    """
+    fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`*", text)))
+    return f"{fence}{language}\n{text}{fence}"
+
+
 def what_it_learned(learned: Learned) -> str:
     """What examples from labels change in how far a judge agrees with people."""
     gain, interval = learned.gain, learned.gain.interval

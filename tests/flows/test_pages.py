@@ -1,6 +1,8 @@
 """The pages of a home in a browser: from a folder, and from a bucket that this machine has never seen."""
 
 import http.client
+import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -71,9 +73,9 @@ def port(tmp_path: Path) -> Iterator[int]:
         thread.join()
 
 
-def ask(port: int, method: str, host: str, body: bytes | None = None) -> http.client.HTTPResponse:
+def ask(port: int, method: str, host: str, body: bytes | None = None, path: str = "/") -> http.client.HTTPResponse:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=100)
-    connection.request(method, "/", body, {"Host": host})
+    connection.request(method, path, body, {"Host": host})
     reply = connection.getresponse()
     reply.read()
     connection.close()
@@ -100,6 +102,30 @@ def test_nothing_is_written_framed_or_asked_for_elsewhere(port: int, tmp_path: P
     assert (reply.headers["X-Content-Type-Options"], reply.headers["Referrer-Policy"]) == ("nosniff", "no-referrer")
     assert ask(port, "HEAD", "localhost").headers["Content-Length"] == reply.headers["Content-Length"]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_read_is_refused_and_a_browser_that_breaks_off_is_no_error(
+    port: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "secret.txt").write_text("secret")
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    (pages / "large.txt").write_bytes(b"x" * 50_000_000)
+    (pages / "link.txt").symlink_to(tmp_path / "secret.txt")
+    (pages / "own.txt").symlink_to(pages / "large.txt")
+    assert {path: ask(port, "HEAD", "localhost", path=path).status for path in (
+        "/large.txt?x#y", "/own.txt", "/link.txt", "/" + "a" * 300, "http://[x/", "/a%0Ab",
+    )} == {"/large.txt?x#y": 200, "/own.txt": 200, "/link.txt": 404, "/" + "a" * 300: 503, "http://[x/": 404,
+           "/a%0Ab": 404}  # fmt: skip
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        # Closed at once with data unread: the server's next write is refused.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.sendall(b"GET /large.txt HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        assert connection.recv(8) == b"HTTP/1.0"
+    others = [thread for thread in threading.enumerate() if "process_request_thread" in thread.name]
+    for thread in others:
+        thread.join(100)
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_port_that_is_taken_is_one_line(port: int, tmp_path: Path) -> None:

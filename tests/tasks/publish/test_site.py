@@ -77,3 +77,20 @@ def test_a_verdict_without_a_comparison_gets_one_that_is_not_kept(home: Home) ->
     page = report_page(home.as_published(), NEW)
     assert page.comparisons[0].overall[0].name == page.gates[0].primary == "exact_match.match"
     assert query(home, "SELECT count(*) FROM comparisons") == [(0,)]
+
+
+def test_a_link_that_leads_out_of_the_folder_and_names_that_no_page_has_are_left_out(tmp_path: Path) -> None:
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    (tmp_path / "secret.html").write_text("secret")
+    (pages / "own.html").write_text("own")
+    (pages / "a\nb.html").write_text("no name of a page")
+    (pages / "link.html").symlink_to(tmp_path / "secret.html")
+    (pages / "folder").symlink_to(tmp_path)
+    site = Site(Home(tmp_path))
+    assert list(site.names()) == ["index.html", "own.html"]
+    assert site.read("own.html") == b"own"
+    for name in ("link.html", "folder/secret.html", "a\nb.html"):
+        with pytest.raises(FileNotFoundError):
+            site.read(name)
+    assert b"link.html" not in site.read("index.html")
