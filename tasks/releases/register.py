@@ -26,7 +26,7 @@ from answerkey.tasks.load.formats.registry import PLAIN, read_as
 from answerkey.tasks.load.load import LOOK_AHEAD, Source, dataset_name, load, records_of
 from answerkey.tasks.load.plain import COMPRESSED, kind_of
 from answerkey.tasks.load.remote import URL
-from answerkey.tasks.load.sources import read
+from answerkey.tasks.load.sources import Raw, read
 from answerkey.tasks.publish.events import RELEASE_REGISTERED, emit
 from answerkey.tasks.releases.export import stored_references
 from answerkey.tasks.releases.provenance import keep_manifest, manifest_file
@@ -161,11 +161,20 @@ def _as_file(source: Source, work: Path, name: str = "answers") -> str:
     one = "\n" not in answers and not URL.match(answers) and Path(answers).is_file()
     if one and not source.encoding and reading.convert is None:
         return answers
+    made = reading.convert is not None
     with file.open("w", encoding="utf-8") as out:
         for raw in reading.rows(raws):
-            # A row that could not be read stays one, so that its place and text are in the quarantine.
-            out.write((raw.text or "" if raw.record is None else json.dumps(raw.record, default=str)) + "\n")
+            out.write(_line(raw, made=made) + "\n")
     return str(file)
+
+
+def _line(raw: Raw, *, made: bool) -> str:
+    """A row as a line of JSON Lines; one that could not be read stays one, so that its text is in the quarantine."""
+    if not made:
+        return raw.text or "" if raw.record is None else json.dumps(raw.record, default=str)
+    # Its text may be an object, and is in no format any more. What a format has not found is no column either.
+    kept = [raw.text] if raw.record is None else {key: one for key, one in raw.record.items() if one is not None}
+    return json.dumps(kept, default=str)
 
 
 def _keep(file: str, store: Store) -> str:

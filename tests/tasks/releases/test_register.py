@@ -11,12 +11,12 @@ import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
-from answerkey.tasks.load.load import Source
+from answerkey.tasks.load.load import Source, load
 from answerkey.tasks.releases.register import claimed, note_attempt, pending, register, registrations, source_of
 from answerkey.tasks.validate.contract import Contract
 from answerkey.tasks.warehouse.home import Home
 from tests.judge_server import JudgeServer
-from tests.tasks.staging_help import jsonl, query, run
+from tests.tasks.staging_help import jsonl, query, rows_of, run
 
 QUESTIONS = [
     {"id": "q1", "question": "Capital of France?", "reference": "Paris", "lang": "en"},
@@ -76,6 +76,18 @@ def test_an_export_is_kept_as_its_format_or_the_chosen_one_reads_it(tmp_path: Pa
         register(home, replace(given, format="promptfoo"))
     with pytest.raises(UserError, match="--format plain is not kept; name the columns instead"):
         register(home, replace(given, format="plain"))
+
+
+def test_an_export_without_ids_has_those_that_its_questions_give(tmp_path: Path) -> None:
+    home = Home(tmp_path / "home")
+    rows = [{"inputs": {"question": one["question"]}, "outputs": {"answer": "Paris"}} for one in QUESTIONS]
+    rows = [{**row, "reference_outputs": {"answer": "Paris"}} for row in rows]
+    given = Source(jsonl(tmp_path / "runs.jsonl", rows), dataset="faq", release="gpt-5", format="langsmith")
+    loaded = load(given, tmp_path / "work")
+    kept = load(source_of(home, register(home, given)), tmp_path / "kept")
+    ids = [row["sample_id"] for row in rows_of(loaded.staged)]
+    assert None not in ids
+    assert [row["sample_id"] for row in rows_of(kept.staged)] == ids
 
 
 def test_rows_that_were_tried_least_come_first(source: Source, tmp_path: Path) -> None:
