@@ -26,7 +26,6 @@ from answerkey.tasks.load.load import Loaded, Source, dataset_name
 from answerkey.tasks.publish.artifacts import artifact_key, show_table
 from answerkey.tasks.publish.text import dollars, not_counted, price, what_it_costs
 from answerkey.tasks.releases.provenance import generation_of
-from answerkey.tasks.reports.commit import Committed
 from answerkey.tasks.reports.manifest import manifest
 from answerkey.tasks.reports.report import check_baseline, report_named
 from answerkey.tasks.score.plan import Plan
@@ -209,12 +208,6 @@ def log_page(publish: Callable[[], str]) -> None:
         return
     if page:
         log.info(f"page: {page}")
-
-
-def _what(committed: Committed) -> str:
-    releases = committed.releases
-    what = releases[0].release if len(releases) == 1 else f"{len(releases)} releases"
-    return f"evaluate {what} on {committed.dataset}"
 
 
 def _judge(asked: Evaluation) -> JudgeOptions:

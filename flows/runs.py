@@ -64,6 +64,9 @@ class Run:
         try:
             yield
         except BaseException as error:
+            if not isinstance(error, Exception):
+                # Judges would be asked, and paid, for as long as another run holds the warehouse.
+                stop_asking(self.id)
             finish_run(self.home, self.id, "stopped", f"{type(error).__name__}: {error}")
             raise
         finish_run(self.home, self.id, "complete", "dry run" if dry_run else None)

@@ -84,7 +84,7 @@ def run(work: Coroutine[Any, Any, T], tick: Callable[[], None], run_id: str = ""
     Raises:
         Stopped: the run was stopped, by `stop`.
     """
-    this = _Work(run_id, stopped=run_id in _stopped_runs)
+    this = _Work(run_id, stopped=_is_stopped(run_id))
 
     async def watched() -> T:
         _work.set(this)
@@ -112,9 +112,13 @@ def run(work: Coroutine[Any, Any, T], tick: Callable[[], None], run_id: str = ""
 
 
 def stop(run_id: str) -> None:
-    """Ask nothing more for a run, in whatever threads it asks, and end what is asked for it within seconds."""
+    """Ask nothing more for a run and its parts, RUN/PART, in whatever threads, and end what is asked within seconds."""
     _stopped_runs.add(run_id)
-    _end([one for one in list(_works) if one.run == run_id])
+    _end([one for one in list(_works) if _is_stopped(one.run)])
+
+
+def _is_stopped(run_id: str) -> bool:
+    return not _stopped_runs.isdisjoint((run_id, run_id.partition("/")[0]))
 
 
 def _end(works: Sequence[_Work]) -> None:

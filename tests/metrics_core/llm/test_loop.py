@@ -226,11 +226,12 @@ def test_a_process_that_stands_still_keeps_nothing_from_others_and_pays_for_noth
         assert database.execute("SELECT in_flight FROM budgets WHERE run = 'run'").fetchall() == [(0,)]
 
 
+@pytest.mark.parametrize("asking", ["a run that is stopped", "one of several rules/whose run is stopped"])
 def test_what_a_run_asks_in_any_thread_ends_when_it_is_stopped(
-    judge_server: Callable[..., JudgeServer], tmp_path: Path
+    asking: str, judge_server: Callable[..., JudgeServer], tmp_path: Path
 ) -> None:
     server = judge_server(match, holds=lambda _server: True)
-    asked = options(server, ledger=str(tmp_path), run="a run that is stopped", timeout_s=1_000.0)
+    asked = options(server, ledger=str(tmp_path), run=asking, timeout_s=1_000.0)
     ended: list[Exception] = []
 
     def evaluate(what: str) -> None:
@@ -244,7 +245,7 @@ def test_what_a_run_asks_in_any_thread_ends_when_it_is_stopped(
         thread.start()
     while server.n_requests < 2:
         time.sleep(0.02)
-    runtime.stop("a run that is stopped")
+    runtime.stop(asking.partition("/")[0])
     for thread in threads:
         thread.join()
     with pytest.raises(runtime.Stopped):
