@@ -20,7 +20,7 @@ from tests.flows.cli.test_server import two_free_ports
 
 FOLDERS = ("answerkey", "flows", "tasks", "metrics_core", "deployments", "examples")
 FILES = ("pyproject.toml", "README.md", "LICENSE")
-SUFFIXES = {".py", ".typed", ".sql", ".md", ".json", ".jsonl", ".yaml", ".yml", ".j2", ".css", ".js"}
+SUFFIXES = {".csv", ".ipynb", ".py", ".typed", ".sql", ".md", ".json", ".jsonl", ".yaml", ".yml", ".j2", ".css", ".js"}
 WITHOUT_EXTRAS = """
 import sys
 
