@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 NOTE = "prefect/address"
@@ -14,12 +15,17 @@ _LOOPBACK = re.compile(r"http://127\.0\.0\.1:[0-9]{1,5}/api")
 
 
 def has_server() -> bool:
-    """Whether the environment, or the user's Prefect profile, names a server."""
+    """Whether the environment, or the active one of the user's Prefect profiles, names a server."""
     if os.environ.get("PREFECT_API_URL"):
         return True
     folder = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect")
-    profiles = folder / "profiles.toml"
-    return profiles.is_file() and "PREFECT_API_URL" in profiles.read_text(encoding="utf-8")
+    try:
+        found = tomllib.loads((folder / "profiles.toml").read_text(encoding="utf-8"))
+        active = found["profiles"][os.environ.get("PREFECT_PROFILE") or found["active"]]
+        return bool(active.get("PREFECT_API_URL"))
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        # None, or none that Prefect could use.
+        return False
 
 
 def kept_server(folder: Path) -> str:

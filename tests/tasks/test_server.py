@@ -1,0 +1,54 @@
+"""Whether a user's Prefect profile names a server, told without Prefect, and as Prefect itself tells it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from prefect.settings import Settings
+
+from answerkey.tasks.server import has_server
+
+PROFILES = """
+active = "away"
+
+[profiles.away]
+PREFECT_API_URL = "http://127.0.0.1:9/api"
+
+[profiles.alone]
+# PREFECT_API_URL = "http://127.0.0.1:9/api"
+PREFECT_LOGGING_LEVEL = "INFO"
+"""
+
+
+@pytest.mark.parametrize(
+    ("content", "chosen", "expected"),
+    [
+        (PROFILES, "", True),
+        (PROFILES, "alone", False),
+        (PROFILES.replace('"away"', '"alone"'), "", False),
+        (PROFILES.replace('"away"', '"alone"'), "away", True),
+        (PROFILES, "nowhere", False),
+        ("", "", False),
+        (None, "away", False),
+    ],
+)
+def test_the_active_profile_decides(
+    content: str | None, chosen: str, expected: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    monkeypatch.setenv("PREFECT_PROFILE", chosen)
+    if content is not None:
+        (tmp_path / "profiles.toml").write_text(content)
+    assert has_server() == expected
+    # Prefect has profiles of its own where the user has none.
+    assert content is None or bool(Settings().api.url) == expected
+
+
+@pytest.mark.parametrize("content", ["no TOML [", "active = 1", "profiles = 1", 'active = "a"\nprofiles.a = 1'])
+def test_what_is_no_profile_names_no_server(content: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
+    (tmp_path / "profiles.toml").write_text(content)
+    assert not has_server()
