@@ -107,7 +107,8 @@ class Measurement:
     @property
     def values(self) -> Mapping[str, float]:
         """Field name to number; empty unless scored."""
-        return self.outcome.values if isinstance(self.outcome, Scored) else {}
+        # A copy: one outcome may be that of many samples.
+        return dict(self.outcome.values) if isinstance(self.outcome, Scored) else {}
 
     @property
     def reason(self) -> str | None:
@@ -119,4 +120,4 @@ class Measurement:
     @property
     def details(self) -> Mapping[str, Any]:
         """Evidence beside the numbers, as JSON-able values; empty unless scored."""
-        return self.outcome.details if isinstance(self.outcome, Scored) else {}
+        return dict(self.outcome.details) if isinstance(self.outcome, Scored) else {}

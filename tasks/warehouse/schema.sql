@@ -419,7 +419,7 @@ CREATE TABLE IF NOT EXISTS content_hashes (
     table_name   VARCHAR NOT NULL,      -- of the table
     part         VARCHAR NOT NULL,      -- which of its rows: those of a report, of a version, of a run
     n_rows       BIGINT NOT NULL,       -- how many there are
-    content_hash VARCHAR NOT NULL,      -- 32 hex digits, of all columns; the order of the rows is all one
+    content_hash VARCHAR NOT NULL,      -- 32 hex digits; not of report_id in `scores`; the order of the rows is all one
     created_at   TIMESTAMPTZ NOT NULL   -- when that was computed: with the rows, or by a migration
     , PRIMARY KEY (table_name, part)
 );

@@ -4,7 +4,7 @@ import pickle
 
 import pytest
 
-from answerkey.metrics_core import Failed, Measurement, Sample, Scored, Skipped, Undefined, Usage
+from answerkey.metrics_core import Failed, Measurement, Sample, Scored, Skipped, Undefined, Usage, create
 from answerkey.metrics_core.measurement import Outcome
 from answerkey.metrics_core.metric import Field, degenerate
 
@@ -77,3 +77,15 @@ def test_a_blank_answer_gets_the_lowest_value_of_each_field_and_not_less_than_ze
     assert degenerate(Sample("1", " ", [" "]), fields, "zero") == Undefined(
         "no reference: every reference is missing or blank"
     )
+
+
+def test_who_changes_the_values_of_a_measurement_changes_no_other() -> None:
+    for name in ("contains", "token_overlap"):
+        samples = [Sample("1", "It is Paris now.", ["Paris"]), Sample("2", "It is Paris now.", ["Paris"])]
+        [metric] = create([name])
+        one, other = metric.measure(samples)
+        before = dict(one.values), dict(one.details)
+        for mine in (one.values, one.details):
+            mine["mine"] = 1.0  # type: ignore[index]
+        assert (other.values, other.details) == (one.values, one.details) == before
+        assert metric.measure(samples)[0].values == before[0]
