@@ -176,7 +176,9 @@ class Comparison:
             )
             for row in self.rows
         ]  # fmt: skip
-        return table_html(f"{self.old} → {self.new}: {self.n_common:,} samples in both", head, rows, self.warnings)
+        caption = f"{self.old} → {self.new}: {self.n_common - self.n_changed:,} samples in both"
+        notes = [*([self.not_comparable] if self.not_comparable else []), *self.warnings]
+        return table_html(caption, head, rows, notes)
 
 
 def adjust(comparisons: Sequence[Comparison], candidates: int = 0) -> tuple[Comparison, ...]:
@@ -211,6 +213,9 @@ def adjust(comparisons: Sequence[Comparison], candidates: int = 0) -> tuple[Comp
     corrected = (replace(row, p_adjusted=adjusted.get(place)) for place, row in enumerate(rows))
     return tuple(replace(one, rows=tuple(islice(corrected, len(one.rows))), n_candidates=n) for one in comparisons)
 
+
+USES_FACTS = ("ground_truth_similarity",)
+"""Metrics for which a sample with other facts is another sample."""
 
 _UNITS, _SLICE_UNITS = 10_000, 2_000
 """What a test exchanges at most, on all samples and on a slice; more rows are put into so many random groups."""

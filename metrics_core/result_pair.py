@@ -9,6 +9,7 @@ import numpy as np
 
 from answerkey.metrics_core.comparison import (
     ALL,
+    USES_FACTS,
     Comparison,
     FieldComparison,
     Settings,
@@ -61,6 +62,16 @@ class ResultPair:
         return np.array([self._differs(one) for one in self.ids], np.bool_)
 
     @cached_property
+    def facts_changed(self) -> Mask:
+        """Which samples both have, with other facts."""
+        pairs = ((self._sample(0, one), self._sample(1, one)) for one in self.ids)
+        return np.array([bool(old and new and sorted(old.facts) != sorted(new.facts)) for old, new in pairs], np.bool_)
+
+    def changed_for(self, metric: str) -> Mask:
+        """Which samples are not the same for `metric`, which may read the facts."""
+        return self.changed | self.facts_changed if metric in USES_FACTS else self.changed
+
+    @cached_property
     def unanswered(self) -> Mask:
         """Which samples of the old result the new one has no answer to."""
         return np.array([self._unanswered(one) for one in self.ids], np.bool_)
@@ -78,7 +89,8 @@ class ResultPair:
             return not_compared(metric, field, ALL, note)
         old, new = self._scores(0, name), self._scores(1, name)
         before, after = ~np.isnan(old), ~np.isnan(new)
-        common = before & after & ~self.changed
+        same = ~self.changed_for(metric)
+        common = before & after & same
         codes = self.clusters
         declared = self.new.fields[name]
         binary = all(np.isin(side[common], (0, 1)).all() for side in (old, new))
@@ -97,7 +109,7 @@ class ResultPair:
         row = field_comparison(metric, field, ALL, found, about, settings, settings.n_tests)
         if row.difference is None or row.difference <= 0:
             return row
-        unanswered = self.unanswered & before & ~after & ~self.changed
+        unanswered = self.unanswered & before & ~after & same
         rows = common | unanswered
         filled = np.where(unanswered, declared.low, new)
         sides = (old[rows], filled[rows], _chosen(codes, rows))
@@ -106,15 +118,20 @@ class ResultPair:
     def comparison(self, rows: tuple[FieldComparison, ...], family: str) -> Comparison:
         """The whole, without adjusted p."""
         in_old, in_new = self.there
-        notes = {row.note: None for row in rows if row.note}
+        notes = [row.note for row in rows if row.note]
+        nothing = "; ".join(dict.fromkeys(notes)) or "the two results have no metric in common"
         n_changed = int(self.changed.sum())
-        changed = f"{n_changed:,} samples have another question or other references, and are left out"
+        readers = [name for name in USES_FACTS if any(row.metric == name and not row.note for row in rows)]
+        n_facts = int((self.facts_changed & ~self.changed).sum()) if readers else 0
         return Comparison(
             "baseline",
             "result",
             rows,
-            (changed,) if n_changed else (),
-            not_comparable="; ".join(notes) if rows and all(row.note for row in rows) else None,
+            (
+                *_left_out(n_changed, "another question or other references"),
+                *_left_out(n_facts, "other facts", f" of {', '.join(readers)}"),
+            ),
+            not_comparable=nothing if len(notes) == len(rows) else None,
             n_common=int((in_old & in_new).sum()),
             n_only_old=int((in_old & ~in_new).sum()),
             n_only_new=int((in_new & ~in_old).sum()),
@@ -168,6 +185,12 @@ def _by_id(result: Side, what: str) -> dict[str, int]:
         if places.setdefault(sample.sample_id, place) != place:
             raise UserError(f"{what} has several samples with the id {sample.sample_id!r}; to compare, ids must differ")
     return places
+
+
+def _left_out(n: int, other: str, of: str = "") -> list[str]:
+    """What is said of samples that are not the same in both; nothing where there are none."""
+    have, are = ("sample has", "is") if n == 1 else ("samples have", "are")
+    return [f"{n:,} {have} {other}, and {are} left out{of}"] if n else []
 
 
 def _chosen(codes: Codes | None, rows: Mask) -> Codes | None:

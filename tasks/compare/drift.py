@@ -13,13 +13,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from answerkey.metrics_core.comparison import USES_FACTS
 from answerkey.metrics_core.llm.untrusted import cut, one_line
 from answerkey.metrics_core.statistics.bounded_mean import Floats
 from answerkey.metrics_core.statistics.clustered import Codes, mean
 from answerkey.metrics_core.statistics.intervals import LEVEL, percent
 from answerkey.metrics_core.statistics.paired import difference_interval
 from answerkey.tasks.compare.attribution import signature_changes
-from answerkey.tasks.compare.paired_samples import CORPUS_BLEU, USES_FACTS, floats
+from answerkey.tasks.compare.paired_samples import CORPUS_BLEU, floats
 from answerkey.tasks.reports.report import Moment, Report, read_reports
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.comparison import ALL, groups
+from answerkey.metrics_core.comparison import ALL, USES_FACTS, groups
 from answerkey.metrics_core.metric import NO_QUESTION, NO_REFERENCE
 from answerkey.metrics_core.metrics.bleu import bleu_extremes, corpus_bleu
 from answerkey.metrics_core.statistics.clustered import Codes, Mask
@@ -29,8 +29,6 @@ STATUSES = ("absent", "scored", "failed", "undefined", "skipped")
 """What a sample can be in a report, by its code in `FieldScores`."""
 SCORED = STATUSES.index("scored")
 CORPUS_BLEU = ("bleu", "corpus_bleu")
-USES_FACTS = ("ground_truth_similarity",)
-"""Metrics for which a sample with other facts is another sample."""
 
 _SQL = statements(__name__)
 _OF_THE_DATA = [NO_REFERENCE.reason, NO_QUESTION.reason, NOT_LABELLED]

@@ -113,6 +113,24 @@ def test_another_question_is_another_sample(results: tuple[Result, Result]) -> N
     found = evaluate(changed, METRICS).compare(results[0])
     assert (found.n_common, found.n_changed, found.rows[0].n_common) == (N, 5, N - 5)
     assert found.warnings == ("5 samples have another question or other references, and are left out",)
+    assert f"{N - 5} samples in both" in found._repr_html_()
+
+
+def test_other_facts_are_another_sample_to_the_metric_that_reads_them() -> None:
+    def scored(facts: str) -> Result:
+        samples = [Sample("q0", "Paris", ["Paris"], "?", [facts]), Sample("q1", "Paris", ["Paris"], "?", ["Paris"])]
+        return evaluate(samples, ["ground_truth_similarity", "exact_match"])
+
+    found = scored("It is Paris").compare(scored("Paris"))
+    assert {row.metric: row.n_common for row in found.rows} == {"ground_truth_similarity": 1, "exact_match": 2}
+    assert found.warnings == ("1 sample has other facts, and is left out of ground_truth_similarity",)
+
+
+def test_results_without_a_metric_in_common_say_so() -> None:
+    samples = [Sample("q0", "Paris", ["Paris"], "?")]
+    found = evaluate(samples, ["exact_match"]).compare(evaluate(samples, ["rouge_l"]))
+    assert (found.rows, found.not_comparable) == ((), "the two results have no metric in common")
+    assert "no metric in common" in found._repr_html_()
 
 
 def test_a_field_that_is_computed_otherwise_is_not_compared(results: tuple[Result, Result]) -> None:
