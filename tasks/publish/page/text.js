@@ -50,7 +50,8 @@ function isolated(text) {
 const MOST_WORD_PAIRS = 4_000_000;
 const MOST_CHARACTERS = 200_000;
 const LEAST_IN_COMMON = 0.2;
-const segmenter = new Intl.Segmenter(undefined, { granularity: "word" });
+/** Browsers of before 2024 may have none, and mark no differences. */
+const segmenter = Intl.Segmenter && new Intl.Segmenter(undefined, { granularity: "word" });
 
 /** The words and signs of a text with their places, in all scripts. */
 function wordsOf(text) {
@@ -59,10 +60,11 @@ function wordsOf(text) {
 
 /**
  * Where two texts differ: of each the [start, end] of what is not in the longest common sequence of words. Null where
- * the texts are too long to compare, or have so little in common that nearly all would be marked.
+ * the texts are too long to compare, or have so little in common that nearly all would be marked, or the browser knows no
+ * words.
  */
 function differences(old, now) {
-  if (old.length + now.length > MOST_CHARACTERS) return null;
+  if (!segmenter || old.length + now.length > MOST_CHARACTERS) return null;
   let [a, b] = [wordsOf(old), wordsOf(now)];
   const longest = Math.max(a.length, b.length);
   const same = (i, j) => a[i].segment === b[j].segment;

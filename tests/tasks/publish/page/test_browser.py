@@ -251,6 +251,16 @@ def test_long_answers_are_marked_where_they_can_be_compared(show: Open) -> None:
     expect(far.page.locator("td.detail del")).to_have_count(0)
 
 
+def test_a_browser_that_knows_no_words_marks_nothing_and_shows_all_the_rest(show: Open) -> None:
+    opened = show(answers("the old answer", "the new answer"))
+    opened.page.add_init_script("delete Intl.Segmenter")
+    opened.page.reload()
+    opened.page.locator(".toggle").first.click()
+    detail = opened.page.locator("td.detail")
+    assert detail.locator(".two").first.locator(".text").all_inner_texts() == ["the old answer", "the new answer"]
+    expect(detail.locator("del, ins")).to_have_count(0)
+
+
 def test_a_link_to_a_sample_opens_it_whatever_the_filters_are(show: Open) -> None:
     opened = show(page(60, text=lambda kind, place: f"{kind}/{place} & \u00e9"))
     opened.page.get_by_role("button", name="Details of id/40").click()
