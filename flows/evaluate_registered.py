@@ -80,7 +80,7 @@ def evaluate_registered(  # noqa: PLR0913
                         candidates=sum(one.dataset == mine.dataset for one in todo),
                     )  # fmt: skip
             except Exception as error:
-                problem = f"Flow run encountered an exception: {type(error).__name__}: {error}"
+                problem = f"{type(error).__name__}: {error}"
             if not judging.dry_run:
                 note_attempt(place, mine, report_id=str(made[0]) if made else None, message=problem)
             found = [*found, *made]
