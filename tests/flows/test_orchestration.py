@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import prefect
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.logging.handlers import APILogWorker
@@ -175,6 +177,27 @@ def test_a_flow_that_is_interrupted_begins_nothing_more_and_waits_for_no_attempt
     with pytest.raises(KeyboardInterrupt):
         run()
     assert began == ["first"]
+
+
+def test_in_a_flow_of_ones_own_it_is_a_part_of_that_run(server: str) -> None:
+    step = Step("work", within_run)
+
+    @a_flow
+    def run() -> list[object]:
+        return [run_id(), step(), step.submit().outcome()]
+
+    @prefect.flow
+    def own() -> list[object]:
+        return run()
+
+    with temporary_settings({PREFECT_API_URL: server}):
+        part, *on_prefect = own()
+        with get_client(sync_client=True) as client:
+            found = client.read_flow_run(uuid.UUID(str(part)))
+        APILogWorker.drain_all()
+    assert on_prefect == [True, True]
+    assert found.parent_task_run_id
+    assert found.state_name == "Completed"
 
 
 def test_parameters_are_validated_and_none_is_repeated(on_prefect: bool) -> None:
