@@ -98,15 +98,27 @@ def table_html(caption: str, head: Sequence[str], rows: Sequence[Sequence[str]],
 
 
 def to_frame(columns: Mapping[str, Any], index: str = "") -> Any:
-    """Columns of one length as a data frame of pandas.
+    """Columns of one length as a data frame of pandas. Half a character, as cut-off JSON may end with, becomes `?`.
 
     Args:
         index: the column whose values name the rows.
     """
     import pyarrow as pa
 
-    frame = pa.table({name: pa.array(list(values)) for name, values in columns.items()}).to_pandas()
+    def array(values: list[Any]) -> Any:
+        try:
+            return pa.array(values)
+        except UnicodeEncodeError:
+            return pa.array([_encodable(value) for value in values])
+
+    frame = pa.table({name: array(list(values)) for name, values in columns.items()}).to_pandas()
     return frame.set_index(index) if index else frame
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_encodable(one) for one in value]
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def _style(place: int) -> str:

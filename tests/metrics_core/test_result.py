@@ -160,6 +160,12 @@ def test_a_notebook_shows_texts_and_never_markup() -> None:
     assert repr(evaluate(samples, [])) == "1 samples: mean [95 % interval], scored/total"
 
 
+def test_half_a_character_is_no_reason_to_show_nothing() -> None:
+    result = evaluate([Sample("q0", "Paris \ud83d", ["Paris \ud83d"], "?")], ["exact_match"])
+    assert list(result.to_pandas()["answer"]) == list(result.worst()["answer"]) == ["Paris ?"]
+    assert [list(one) for one in result.to_pandas()["references"]] == [["Paris ?"]]
+
+
 def test_it_is_a_list_and_goes_to_other_processes(results: tuple[Result, Result]) -> None:
     again = pickle.loads(pickle.dumps(results[0]))
     assert again == results[0] == list(results[0])
