@@ -6,6 +6,7 @@ server in this process, another one, and an object store show the same.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -83,7 +84,8 @@ class Site:
         if not isinstance(self.home.place, Path):
             return True
         pages = self.home.place / FOLDER
-        return (pages / name).resolve().is_relative_to(pages.resolve())
+        # Path.resolve raises where links go round.
+        return Path(os.path.realpath(pages / name)).is_relative_to(os.path.realpath(pages))
 
     def _page(self, name: str) -> bytes | None:
         """A page that is made from the tables; None if there is none of this name."""

@@ -87,10 +87,11 @@ def test_a_link_that_leads_out_of_the_folder_and_names_that_no_page_has_are_left
     (pages / "a\nb.html").write_text("no name of a page")
     (pages / "link.html").symlink_to(tmp_path / "secret.html")
     (pages / "folder").symlink_to(tmp_path)
+    (pages / "round.html").symlink_to(pages / "round.html")
     site = Site(Home(tmp_path))
     assert list(site.names()) == ["index.html", "own.html"]
     assert site.read("own.html") == b"own"
-    for name in ("link.html", "folder/secret.html", "a\nb.html"):
+    for name in ("link.html", "folder/secret.html", "round.html", "a\nb.html"):
         with pytest.raises(FileNotFoundError):
             site.read(name)
     assert b"link.html" not in site.read("index.html")
