@@ -23,6 +23,7 @@ from answerkey.tasks.compare.compare import primary_field
 from answerkey.tasks.gate.gate import policy_for
 from answerkey.tasks.gate.verdicts import ReleaseVerdict
 from answerkey.tasks.load.load import Loaded, Source, dataset_name
+from answerkey.tasks.load.sources import called
 from answerkey.tasks.publish.artifacts import artifact_key, show_table
 from answerkey.tasks.publish.text import dollars, not_counted, price, what_it_costs
 from answerkey.tasks.releases.provenance import generation_of
@@ -138,7 +139,7 @@ def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
     documented = _documented(run, asked, loaded.dataset, checked)
     if checked.broken:
         _data_docs(home, documented)
-        raise UserError(f"{source.answers}: {checked.broken}")
+        raise UserError(f"{called(source.answers)}: {checked.broken}")
     if asked.baseline:
         check_baseline(home, asked.baseline, loaded.dataset, checked.accepted)
 

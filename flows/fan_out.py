@@ -19,8 +19,8 @@ from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.progress import HOW_FAR, Advance, tell
 from answerkey.tasks.load.load import Loaded, Source
-from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.load.shard import SourceShard, shard_bytes
+from answerkey.tasks.load.sources import called
 from answerkey.tasks.publish.artifacts import tell_server
 from answerkey.tasks.reports.commit import Committed
 from answerkey.tasks.reports.scores import CutScores, ScoresShard
@@ -136,7 +136,7 @@ def load(runner: Runner, home: Home, source: Source, folder: Path) -> Loaded:
     for done, (_, outcome) in enumerate(runner.run(cut.shards, lambda _shard: ""), start=1):
         if isinstance(outcome, WorkersDied | NoWorker):
             raise Unreachable(
-                f"{without_secrets(source.answers)}: not all of it could be loaded ({outcome}); run the same again"
+                f"{called(source.answers)}: not all of it could be loaded ({outcome}); run the same again"
             ) from outcome
         if isinstance(outcome, Exception):
             raise outcome

@@ -313,6 +313,8 @@ def _standard_input() -> str:
     """What comes from standard input, as a file with the ending of its kind."""
     from answerkey.tasks.load.plain import with_ending
 
+    if sys.stdin is None:
+        raise UserError("-: standard input is closed; send the answers to it, or name a file")
     folder = Path(tempfile.mkdtemp(prefix="answerkey-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     file = folder / "stdin"

@@ -26,7 +26,7 @@ from answerkey.tasks.load.formats.registry import PLAIN, read_as
 from answerkey.tasks.load.load import LOOK_AHEAD, Source, dataset_name, load, records_of
 from answerkey.tasks.load.plain import COMPRESSED, kind_of
 from answerkey.tasks.load.remote import URL
-from answerkey.tasks.load.sources import Raw, read
+from answerkey.tasks.load.sources import Raw, called, read
 from answerkey.tasks.publish.events import RELEASE_REGISTERED, emit
 from answerkey.tasks.releases.export import stored_references
 from answerkey.tasks.releases.provenance import keep_manifest, manifest_file
@@ -146,8 +146,8 @@ def _check(source: Source, work: Path) -> None:
     if len(rows) > 1:
         names = ", ".join(str(name) for (name,) in rows[:3]) + (", ..." if len(rows) > 3 else "")
         raise UserError(
-            f"{source.answers}: these are answers of several releases ({names}); give each a file of its own, or name "
-            "another release column with --map release=COLUMN"
+            f"{called(source.answers)}: these are answers of several releases ({names}); give each a file of its own, "
+            "or name another release column with --map release=COLUMN"
         )
 
 

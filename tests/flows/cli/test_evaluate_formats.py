@@ -4,11 +4,16 @@ import gzip
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from answerkey.flows.cli.main import STANDARD_INPUT
+from answerkey.flows.cli.options import with_files
+from answerkey.flows.parameters import Data
+from answerkey.metrics_core.errors import UserError
 from tests.tasks.load.formats.exports import EXPORTS
 from tests.warm_command import WarmCommand
 
@@ -63,6 +68,22 @@ def test_standard_input(server: str, warm_command: WarmCommand, tmp_path: Path) 
     [report] = json.loads(done.stdout)
     assert (report["report_id"], report["scores"][0]["n_scored"]) == ("d/r/v1", 4)
     assert "other.jsonl, stdin.jsonl: columns recognised by name: id, answer, " in done.stderr
+
+
+def test_several_files_that_cannot_be_used_are_named_in_one_line(bare_cli: Cli, tmp_path: Path) -> None:
+    files = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"]
+    for n, file in enumerate(files):
+        file.write_text(json.dumps({"id": n, "answer": "x", "reference": "", "release": "r"}))
+    done = bare_cli("evaluate", *files, "--dataset", "d", "--home", tmp_path / "home", PREFECT_API_URL="")
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith(f"answerkey: {files[0]}, {files[1]}: 100 % of the rows (2 of 2) are in quarantine, "), last
+
+
+def test_standard_input_that_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(UserError, match=r"^-: standard input is closed; send the answers to it, or name a file$"):
+        with_files(Data(answers=STANDARD_INPUT))
 
 
 def test_a_release_is_asked_for_before_a_server_is_started(bare_cli: Cli, tmp_path: Path) -> None:
