@@ -86,7 +86,11 @@ def register(home: Home, source: Source) -> Registration:
     work.mkdir(parents=True)
     try:
         kept = _kept(home, replace(source, dataset=dataset), work)
-        _check(kept, work / "tried")
+        try:
+            _check(kept, work / "tried")
+        except UserError as error:
+            # What is kept may be a copy, which is gone.
+            raise UserError(str(error).replace(kept.answers, called(source.answers))) from error
         store = home.store
         answers, references = _keep(kept.answers, store), kept.references and _keep(kept.references, store)
         keep_manifest(source.answers, store, f"{FOLDER}/{answers}")
@@ -138,7 +142,8 @@ def _check(source: Source, work: Path) -> None:
             raise
         # Which metrics will score it is not known yet: perhaps they need no references.
         loaded = load(replace(source, release="", needs_references=False), work)
-        _log.warning(f"registered without references, for metrics that need none: {error}")
+        why = str(error).replace(source.answers, source.dataset)
+        _log.warning(f"registered without references, for metrics that need none: {why}")
     with closing(scratch(work)) as connection:
         rows = connection.execute(
             "SELECT DISTINCT release FROM read_parquet(?) ORDER BY ALL LIMIT 4", [one_file(loaded.staged)]
@@ -146,7 +151,7 @@ def _check(source: Source, work: Path) -> None:
     if len(rows) > 1:
         names = ", ".join(str(name) for (name,) in rows[:3]) + (", ..." if len(rows) > 3 else "")
         raise UserError(
-            f"{called(source.answers)}: these are answers of several releases ({names}); give each a file of its own, "
+            f"{source.answers}: these are answers of several releases ({names}); give each a file of its own, "
             "or name another release column with --map release=COLUMN"
         )
 

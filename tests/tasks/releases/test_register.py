@@ -74,6 +74,9 @@ def test_an_export_is_kept_as_its_format_or_the_chosen_one_reads_it(tmp_path: Pa
     ]
     with pytest.raises(UserError, match=r"runs\.jsonl: this is not promptfoo results; leave --format out"):
         register(home, replace(given, format="promptfoo"))
+    with pytest.raises(UserError) as error:
+        register(home, replace(given, slices=("topic",)))
+    assert str(error.value).startswith(f"{tmp_path / 'runs.jsonl'}: no column 'topic' (for slice)")
     with pytest.raises(UserError, match="--format plain is not kept; name the columns instead"):
         register(home, replace(given, format="plain"))
 
