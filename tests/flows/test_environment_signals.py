@@ -30,6 +30,11 @@ WHOLE_S = 250.0
 """For a start, or a whole run."""
 
 
+def _heeds_ctrl_c() -> None:
+    """As from a terminal: where pytest itself was started in the background, what it starts ignores SIGINT."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Evaluation:
     """The command on these rows, in a group of processes of its own, as a shell starts it."""
 
@@ -55,6 +60,7 @@ class Evaluation:
             stderr=subprocess.STDOUT,
             text=True,
             process_group=0,
+            preexec_fn=_heeds_ctrl_c,  # noqa: PLW1509
         )
 
     def wait_until_held(self) -> None:
