@@ -83,6 +83,7 @@ def place(evaluated: Path, tmp_path: Path) -> Path:
 
 def check(answerkey: Run, folder: Path, line: str) -> str:
     """Run a line; a gate may say what it likes, all others succeed. Returns what it printed."""
+    line = line.replace("/backups/", f"{folder}-backups/")
     if not line.startswith("answerkey "):
         return subprocess.run(["bash", "-ec", line], cwd=folder, check=True, capture_output=True, text=True).stdout
     done = answerkey(folder, shlex.split(line)[1:])
