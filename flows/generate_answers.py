@@ -13,7 +13,9 @@ from answerkey.flows.orchestration import flow
 from answerkey.flows.parameters import Judging, Limits, Scoring, Waiting, preflight
 from answerkey.flows.runs import Run, log, started
 from answerkey.metrics_core.llm.cost import Cost, total_usd
+from answerkey.metrics_core.llm.generate import ANSWERS
 from answerkey.metrics_core.llm.litellm import check
+from answerkey.metrics_core.progress import Advance, tell
 from answerkey.tasks.gate.gate import policy_for
 from answerkey.tasks.publish.artifacts import artifact_key, show_table
 from answerkey.tasks.publish.text import dollars, price, what_it_costs
@@ -96,6 +98,7 @@ def _generate(run: Run, found: QuestionSet, asking: Asking, form: Generating) ->
     check_release(run.home, found.dataset, form.release, asking)
     if form.repeats > 1 and not form.temperature:
         log.warning(f"{form.repeats} answers per question at temperature 0: they will be alike; set --temperature")
+    tell(Advance("count questions"))
     estimate = steps.estimate_answers(found, asking, run.folder)
     if form.dry_run:
         row = {**asdict(estimate), "cost_usd": dollars(estimate.cost_usd)}
@@ -103,6 +106,7 @@ def _generate(run: Run, found: QuestionSet, asking: Asking, form: Generating) ->
         log.info(f"dry run: {estimate.calls:,} calls, {price(total_usd([estimate]))}; the model was not asked")
         return estimate
     log.info(what_it_costs([asking.model.label], asking.limits, [estimate]))
+    tell(Advance(ANSWERS, 0, estimate.samples))
     # A concurrency limit of that name holds the asking back, as it does for judges.
     tags = [f"model-{form.model.partition('/')[0]}"]
     generated = steps.generate.tagged(tags)(run.home, found, asking, form.release, run.folder)

@@ -15,6 +15,7 @@ from answerkey.flows.runs import Run, log, started
 from answerkey.flows.tracing import Job, Tracing, jobs
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.cost import total_usd
+from answerkey.metrics_core.progress import Advance, tell
 from answerkey.tasks.publish.artifacts import show_table
 from answerkey.tasks.publish.text import dollars, price
 from answerkey.tasks.score.plan import MAX_SHARDS
@@ -65,6 +66,7 @@ def _score(todo: Sequence[Job], run: Run, window: Window, runner: Runner) -> lis
     shards = [shard for one in prepared if one.plan for shard in one.plan.shards]
     parts = fan_out(runner, shards, lambda shard: key_from[shard.part], remedy="the next run tries again")
     funnels = []
+    tell(Advance("commit"))
     for one in prepared:
         own = [parts[shard.part] for shard in (one.plan.shards if one.plan else ())]
         funnels.append(steps.commit_traces(run.home, run.id, one, own, run.folder / one.rule.name))
@@ -83,6 +85,7 @@ def _prepared(
     most = max(1, most_shards // len(todo))
     prepared, problems = [], []
     for job in todo:
+        tell(Advance(f"select {job.rule.name}"))
         try:
             one = steps.prepare_traces(job.rule, job.metric, run.home, run.folder / job.rule.name, window, most=most)
         except UserError as error:

@@ -12,7 +12,6 @@ HOW_FAR = {"how_far": True}
 """Marks a line of the log that only says how far the work is."""
 
 LOGGER.propagate = False
-LOGGER.setLevel(logging.WARNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ class Advance:
 
 def tell(advance: Advance) -> None:
     """Say it to whoever listens."""
-    if LOGGER.isEnabledFor(logging.INFO):
+    if LOGGER.handlers:
         LOGGER.info(advance)
 
 
@@ -43,4 +42,4 @@ def is_news(record: logging.LogRecord) -> bool:
 
     Records about that alone have `how_far` (`log.info(..., extra=HOW_FAR)`).
     """
-    return not (getattr(record, "how_far", False) and LOGGER.isEnabledFor(logging.INFO))
+    return not (getattr(record, "how_far", False) and LOGGER.handlers)

@@ -27,6 +27,7 @@ from answerkey.metrics_core.errors import UserError
 if TYPE_CHECKING:
     from answerkey.metrics_core.comparison import Comparison
     from answerkey.tasks.gate.verdicts import ReleaseVerdict
+    from answerkey.tasks.publish.page.model import Page
     from answerkey.tasks.reports.report import Report
     from answerkey.tasks.warehouse.home import Home
 
@@ -48,9 +49,15 @@ def report(  # noqa: PLR0913
     by: Annotated[
         str | None,
         Parameter(
-            "--by", metavar="METRIC.FIELD", help="The field whose slices are shown. Without it: the primary field."
+            "--by",
+            metavar="METRIC.FIELD",
+            help="The field whose slices, and lowest scores, are shown. Without it: the primary field.",
         ),
     ] = None,
+    samples: Annotated[
+        int,
+        Parameter("--samples", group=OUTPUT, help="Show this many samples of each report: those that score lowest."),
+    ] = 0,
     all_fields: AllFields = False,
     baseline: Baseline = "",
     policy: PolicyOption = "",
@@ -65,6 +72,13 @@ def report(  # noqa: PLR0913
     from answerkey.tasks.gate.verdicts import exit_code
     from answerkey.tasks.reports.report import latest_run, list_reports, read_reports, report_named
 
+    _check_samples(samples)
+    if samples and (html or baseline or policy):
+        raise UserError(
+            "--samples: without --html (the page has all samples), --baseline (see `answerkey compare "
+            "OLD NEW --samples N`) and --policy"
+        )
+    check_folder(html)
     if listed:
         print_list([row for prefix in report_ids or [""] for row in list_reports(home, prefix)], as_json=as_json)
         return 0
@@ -73,16 +87,24 @@ def report(  # noqa: PLR0913
         raise UserError(f"{home}: no reports yet; run `answerkey evaluate` first")
     if not (html or baseline or policy):
         print_reports(
-            read_reports(home, ids), as_json=as_json, with_checks=True, by=by, all_fields=all_fields, home=home
-        )
+            read_reports(home, ids), as_json=as_json, with_checks=True, by=by, all_fields=all_fields, home=home,
+            samples=samples,
+        )  # fmt: skip
         return 0
     ids, pairs, gates = _against(home, ids, baseline, policy, all_fields=all_fields)
     if html:
-        write_page(home, ids, html, pairs, gates, by)
+        from answerkey.tasks.publish.page.build import build_page
+
+        write_page(build_page(home, ids, comparisons=pairs, gates=gates, primary=by), html)
         print(html)
     else:
         _print_against(home, read_reports(home, ids), pairs, gates, as_json=as_json, by=by, all_fields=all_fields)
     return exit_code(gates)
+
+
+def _check_samples(samples: int) -> None:
+    if samples < 0:
+        raise UserError(f"--samples {samples}: give a count")
 
 
 @command
@@ -110,8 +132,7 @@ def compare(
     from answerkey.tasks.reports.commit import publish
     from answerkey.tasks.reports.report import pair_named
 
-    if samples < 0:
-        raise UserError(f"--samples {samples}: give a count")
+    _check_samples(samples)
     ids = pair_named(home, comparing.old, comparing.new, comparing.dataset)
     pair = compare_reports(
         home, *ids, fields=comparing.fields, all_fields=comparing.all_fields, primary=comparing.primary,
@@ -220,25 +241,24 @@ def _against(
     return [old, *news], pairs, [gate(home, old, new, rules, candidates=len(news)) for new in news] if rules else []
 
 
-def write_page(
-    home: Home,
-    report_ids: Sequence[str],
-    file: Path,
-    pairs: Sequence[Comparison],
-    gates: Sequence[ReleaseVerdict],
-    primary: str | None = None,
-) -> None:
+def check_folder(html: Path | None) -> None:
+    """Find out before a page is made whether there is a folder for it.
+
+    Raises:
+        UserError: there is none.
+    """
+    if html and not html.absolute().parent.is_dir():
+        raise UserError(f"--html {html}: there is no folder {html.parent}")
+
+
+def write_page(page: Page, file: Path) -> None:
     """Write a page for the browser.
 
     Raises:
         UserError: it cannot be written there.
     """
-    from answerkey.tasks.publish.page.build import build_page
     from answerkey.tasks.publish.page.html import write
 
-    if not file.absolute().parent.is_dir():
-        raise UserError(f"--html {file}: there is no folder {file.parent}")
-    page = build_page(home, report_ids, comparisons=pairs, gates=gates, primary=primary)
     try:
         write(page, file)
     except OSError as error:

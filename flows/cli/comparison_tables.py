@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from answerkey.flows.cli.layout import Cell, fits, grid, show, title_line
+from answerkey.flows.cli.layout import Cell, brief, fits, grid, show, title_line
 from answerkey.flows.cli.main import print_json
 from answerkey.flows.environment import printable
 from answerkey.metrics_core.comparison import ALL, Comparison, FieldComparison, Finding
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from answerkey.tasks.gate.verdicts import LooksTaken, ReleaseVerdict
 
 
-_LONGEST_TEXT = 400
 _COLORS: Mapping[Finding | None, str] = {"better": "green", "worse": "red", None: "dim"}
 _KINDS = {
     "judge": "judge",
@@ -106,7 +105,7 @@ def _table(title: str, rows: Sequence[FieldComparison]) -> Iterator[Table | str]
 def _samples(samples: Sequence[LargestChange]) -> Iterator[str]:
     for sample in samples:
         yield (
-            f"[bold]{_text(sample.sample_id)}[/bold]  {number(sample.old)} → {number(sample.new)} "
+            f"[bold]{brief(sample.sample_id)}[/bold]  {number(sample.old)} → {number(sample.new)} "
             f"({signed(sample.difference)})"
         )
         texts = {
@@ -117,11 +116,7 @@ def _samples(samples: Sequence[LargestChange]) -> Iterator[str]:
             "old reason": sample.old_reason,
             "new reason": sample.new_reason,
         }
-        yield from (f"  [dim]{name:<10}[/dim]  {_text(text)}" for name, text in texts.items() if text)
-
-
-def _text(text: str) -> str:
-    return escape(cut(one_line(text), _LONGEST_TEXT))
+        yield from (f"  [dim]{name:<10}[/dim]  {brief(text)}" for name, text in texts.items() if text)
 
 
 def print_difference(found: Difference, *, as_json: bool) -> None:
@@ -145,7 +140,7 @@ def _what(found: Difference) -> Iterator[str]:
     yield f"samples: {found.n_common:,} in both; {changes or 'nothing differs'}"
     for kind, name in _KINDS.items():
         for one in (changed for changed in found.changed if changed.kind == kind):
-            yield f"{name}: {_text(one.what)}: {_text(one.old or 'none')} → {_text(one.new or 'none')}"
+            yield f"{name}: {brief(one.what)}: {brief(one.old or 'none')} → {brief(one.new or 'none')}"
     same = [name for kind, name in _KINDS.items() if all(changed.kind != kind for changed in found.changed)]
     if same:
         yield f"[dim]the same: {', '.join(same)}[/dim]"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from answerkey.flows.cli.compare import NewReport, OldReport, write_page
+from answerkey.flows.cli.compare import NewReport, OldReport, check_folder, write_page
 from answerkey.flows.cli.main import heading, json_text, print_json
 from answerkey.flows.cli.options import HOME, OUTPUT, Dataset, HomeOption
 from answerkey.metrics_core.errors import UserError
@@ -126,6 +126,7 @@ def gate(  # noqa: PLR0913
         if not _written_as_json(to_json, asdict(tested)):
             print_self_test(tested)
         return 0
+    check_folder(html)
     gated = decide(home, old, new, rules, dataset)
     publish(home)
     if junit:
@@ -142,14 +143,15 @@ def _write_pages(home: Home, gated: ReleaseVerdict, html: Path | None, markdown:
     from answerkey.tasks.compare.compare import compare, primary_field
     from answerkey.tasks.publish.page.build import build_page
     from answerkey.tasks.publish.page.markdown import as_markdown
+    from answerkey.tasks.publish.page.samples import MOST_SAMPLES
     from answerkey.tasks.reports.report import is_known
 
     ids = [one for one in (gated.old, gated.new) if is_known(home, one)]
     pairs = [compare(home, *ids, primary=primary_field(home, ids, gated.primary))] if len(ids) > 1 else []
+    page = build_page(home, ids, comparisons=pairs, gates=[gated], most_samples=MOST_SAMPLES if html else 0)
     if html:
-        write_page(home, ids, html, pairs, [gated])
+        write_page(page, html)
     if markdown:
-        page = build_page(home, ids, comparisons=pairs, gates=[gated], most_samples=0)
         _write(markdown, as_markdown(page))
 
 

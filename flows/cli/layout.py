@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from answerkey.flows.environment import printable
-from answerkey.metrics_core.llm.untrusted import one_line
+from answerkey.metrics_core.llm.untrusted import cut, one_line
 
 _PLAIN_WIDTH = 200
 """Columns where there is no terminal to measure: a file or a pipe does not wrap."""
@@ -30,6 +30,8 @@ _FIELDS = ("field", "metric")
 """Heads of a first column of METRIC.FIELD."""
 _SHORT = 40
 """The longest cell that is kept on one line, in columns."""
+
+_LONGEST_TEXT = 400
 
 Cell = str | Text
 """Text as it is, or styled. Both are shown literally, without what could steer the terminal."""
@@ -151,6 +153,11 @@ def _lines(head: Sequence[str], rows: Sequence[Sequence[Text]]) -> Iterator[str]
         if rest:
             yield f"[dim]{escape(indented('; '.join(rest)))}[/dim]"
     yield ""
+
+
+def brief(text: str) -> str:
+    """A text from data on one line, cut where it is long, as markup shows it."""
+    return escape(cut(one_line(text), _LONGEST_TEXT))
 
 
 def indented(text: str) -> str:

@@ -19,6 +19,7 @@ import signal
 import sys
 import types
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, get_args
 
 from cyclopts import App, Group, Parameter
@@ -217,6 +218,9 @@ _COMMANDS: dict[str, dict[str, tuple[str, ...]]] = {
 }  # fmt: skip
 """Command: the module that has it, what it does, and examples."""
 
+_AT_WORK = ("evaluate", "rerun", "generate", "score-traces", "evaluate-registered")
+"""Commands that show how far they are, from their start on: what they import takes a second on a slow machine."""
+
 _PARENTS = {"warehouse": "Look after the tables, or move them to another place."}
 """What is said of the first word of a command with two."""
 
@@ -347,9 +351,19 @@ def _run(arguments: list[str], *, as_json: bool) -> int:
     try:
         # A dash alone would be taken for an option. After --json it stands for standard output.
         pairs = zip(["", *arguments], arguments, strict=False)
-        return int(app([STANDARD_INPUT if word == "-" and before != "--json" else word for before, word in pairs]) or 0)
+        with _shown_at_work(arguments):
+            words = [STANDARD_INPUT if word == "-" and before != "--json" else word for before, word in pairs]
+            return int(app(words) or 0)
     except CycloptsError as error:
         return _failed(what_is_wrong(error), EXIT_BAD_INPUT, as_json=as_json)
+
+
+def _shown_at_work(arguments: Sequence[str]) -> AbstractContextManager[None]:
+    if arguments[0] not in _AT_WORK or {"--quiet", "--help", "-h"} & set(arguments):
+        return nullcontext()
+    from answerkey.flows.cli.progress import begun
+
+    return begun()
 
 
 def _failed(message: object, code: int, *, as_json: bool) -> int:

@@ -1,4 +1,8 @@
-"""Bars on a terminal while a run works: what it does, how far it is, how fast, how long it takes, what it costs."""
+"""Bars on a terminal while a run works: what it does, how far it is, how fast, how long it takes, what it costs.
+
+They stand there before what works is imported, which takes longer than the first of its work. So this imports nothing
+of it either: `metrics_core` and `tasks.publish` only where something was told, by when they are there.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import logging
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import TextIO
 
 from rich.console import Console
@@ -16,11 +20,27 @@ from rich.table import Column
 from rich.text import Text
 
 from answerkey.flows.environment import printable
-from answerkey.metrics_core.progress import LOGGER, Advance
-from answerkey.tasks.publish.text import dollars
 
 _WIDE, _NARROW = 100, 80
 """Columns of a terminal from which on there is room for long names, and below which there is none for bars."""
+
+_LOGGER = logging.getLogger("answerkey.progress")
+"""That of `answerkey.metrics_core.progress`."""
+
+_begun: list[ExitStack] = []
+"""What `begun` shows, until `bars` goes on with it."""
+
+
+@contextmanager
+def begun() -> Iterator[None]:
+    """Show progress until the first `bars` has come to its end; at the latest, until the context is closed."""
+    with ExitStack() as stack:
+        stack.enter_context(_shown())
+        _begun.append(stack)
+        try:
+            yield
+        finally:
+            _begun.clear()
 
 
 @contextmanager
@@ -30,17 +50,23 @@ def bars(*, quiet: bool) -> Iterator[None]:
     What else is written to standard error stands above the bars meanwhile; lines that only say how far the run is are
     left out (see `answerkey.metrics_core.progress.is_news`).
     """
+    with _begun.pop().pop_all() if _begun else nullcontext() if quiet else _shown():
+        yield
+
+
+@contextmanager
+def _shown() -> Iterator[None]:
     console = Console(file=sys.stderr, highlight=False)
-    if quiet or not console.is_terminal or console.is_dumb_terminal:
+    if not console.is_terminal or console.is_dumb_terminal:
         yield
         return
     wide, narrow = console.width >= _WIDE, console.width < _NARROW
     drawn = () if narrow else (BarColumn(bar_width=30 if wide else 8),)
     columns = (SpinnerColumn(), _Name(24 if wide else 18), *drawn, _Count(short=narrow), _Speed(), _Time(), _Cost())
     shown = Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False)
-    handler, level, stderr = Bars(shown), LOGGER.level, sys.stderr
-    LOGGER.addHandler(handler)
-    LOGGER.setLevel(logging.INFO)
+    handler, level, stderr = Bars(shown), _LOGGER.level, sys.stderr
+    _LOGGER.addHandler(handler)
+    _LOGGER.setLevel(logging.INFO)
     # Handlers that are made meanwhile keep it, so it works afterwards as well.
     sys.stderr = _Above(stderr, console)
     try:
@@ -48,8 +74,8 @@ def bars(*, quiet: bool) -> Iterator[None]:
             yield
     finally:
         above, sys.stderr = sys.stderr, stderr
-        LOGGER.removeHandler(handler)
-        LOGGER.setLevel(level)
+        _LOGGER.removeHandler(handler)
+        _LOGGER.setLevel(level)
         above.flush()
 
 
@@ -65,6 +91,8 @@ class Bars(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """See logging."""
+        from answerkey.metrics_core.progress import Advance
+
         told = record.msg
         if not isinstance(told, Advance):
             return
@@ -137,7 +165,11 @@ class _Time(_Right):
 class _Cost(_Right):
     def render(self, task: Task) -> Text:
         cost = task.fields["cost"]
-        return Text(dollars(cost) if cost else "")
+        if not cost:
+            return Text()
+        from answerkey.tasks.publish.text import dollars
+
+        return Text(dollars(cost))
 
 
 def _clock(seconds: float) -> str:

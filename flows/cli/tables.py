@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from answerkey.flows.cli.layout import fits, grid, show, title_line
+from answerkey.flows.cli.layout import brief, fits, grid, show, title_line
 from answerkey.flows.cli.main import print_json
 from answerkey.flows.cli.options import HOME, pasted
 from answerkey.metrics_core.comparison import ALL
@@ -28,6 +28,7 @@ from answerkey.tasks.reports.report import LABEL, Report, Score
 
 if TYPE_CHECKING:
     from answerkey.metrics_core.metric import Metric
+    from answerkey.tasks.compare.examples import LowestScore
     from answerkey.tasks.warehouse.home import Home
 
 
@@ -39,18 +40,22 @@ def print_reports(
     by: str | None = None,
     all_fields: bool = False,
     home: Home = HOME,
+    samples: int = 0,
 ) -> None:
     """One release: metric, mean, interval, scored/total. Several: one column each. Then the slices, if any.
 
     There is one field per metric, with `all_fields` there are all. `with_checks` adds what validation found; a run has
     said so already while it worked. `by` names the METRIC.FIELD that the slices show, by default the primary field.
-    `home` is where a command finds the reports.
+    `home` is where a command finds the reports. `samples`: how many of the lowest scores of each report are shown, in
+    the same field as the slices.
 
     Raises:
         UserError: no report has the field `by`.
     """
     if as_json:
-        print_json([asdict(report) for report in reports])
+        lowest = [_lowest(home, report, by, samples) for report in reports]
+        more = [{"samples": [asdict(one) for one in some]} if samples else {} for some in lowest]
+        print_json([{**asdict(report), **own} for report, own in zip(reports, more, strict=True)])
         return
     every = fields_of(reports)
     names = every if all_fields else [*_with_passes(headlines(reports), every)]
@@ -62,6 +67,28 @@ def print_reports(
     about = [f"[dim]{more} more field{'s' if more > 1 else ''}: {escape(rest)}[/dim]"] if more and rest else []
     about += [line for report in reports for line in _about(report, names)]
     show(*tables, *about, *_spent(reports), *(escape(f"- {message}") for message in found if with_checks))
+    for report in reports if samples else ():
+        show("", *_samples(report, _lowest(home, report, by, samples)))
+
+
+def _lowest(home: Home, report: Report, by: str | None, samples: int) -> tuple[LowestScore, ...]:
+    from answerkey.tasks.compare.examples import lowest_scores
+
+    return lowest_scores(home, report.report_id, primary([report], by or ""), samples) if samples else ()
+
+
+def _samples(report: Report, samples: Sequence[LowestScore]) -> Iterator[str]:
+    what = f"the samples with the lowest {samples[0].field}" if samples else "no sample has a number"
+    yield title_line(f"{report.release}: {what}")
+    for sample in samples:
+        yield f"[bold]{brief(sample.sample_id)}[/bold]  {number(sample.value)}"
+        texts = {
+            "question": sample.question,
+            "reference": " | ".join(sample.references),
+            "answer": sample.answer,
+            "reason": sample.reason,
+        }
+        yield from (f"  [dim]{name:<9}[/dim]  {brief(text)}" for name, text in texts.items() if text)
 
 
 def _with_passes(names: Sequence[str], every: Sequence[str]) -> Iterator[str]:

@@ -27,18 +27,20 @@ def score_traces(
 ) -> int:
     """Score the logged traces that rules take: a source, a condition, a sample, a metric, a judge."""
     from answerkey.flows.cli.comparison_tables import print_funnels, print_previews
+    from answerkey.flows.cli.progress import bars
 
-    prepare_run(home, quiet=quiet)
     traces = traces.model_copy(update={"rules": [absolute(place) for place in traces.rules]})
     traces.window()
-    # Before Prefect is imported: what is wrong with a rule is said at once.
-    todo = jobs(traces, home, "")
-    if not traces.dry_run:
-        check_runner(runner, home, ((job.metric, job.key_from) for job in todo))
-    with started_here():
-        from answerkey.flows.score_traces import score_traces as run
+    with bars(quiet=quiet):
+        prepare_run(home, quiet=quiet)
+        # Before a server is told: what is wrong with a rule is said at once.
+        todo = jobs(traces, home, "")
+        if not traces.dry_run:
+            check_runner(runner, home, ((job.metric, job.key_from) for job in todo))
+        with started_here():
+            from answerkey.flows.score_traces import score_traces as run
 
-        result = run(traces, str(home), runner=runner)
+            result = run(traces, str(home), runner=runner)
     if traces.dry_run:
         print_previews(cast("list[Preview]", result), as_json=as_json)
     else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +12,10 @@ from cyclopts import Parameter
 from answerkey.flows.cli.options import HOME, HomeOption
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.home import Home
+from answerkey.tasks.warehouse.store import whole
+
+_LIST = ".answerkey-pages"
+"""Names what `--to` has written into a folder. Nothing else in it is ever removed."""
 
 
 def view(
@@ -20,7 +26,8 @@ def view(
         Parameter(
             "--to",
             metavar="FOLDER",
-            help="Write all pages as files into this folder, for a web server or an object store, and serve nothing.",
+            help="Write all pages as files into this folder, for a web server or an object store, and serve nothing. "
+            "Pages that an earlier call has written there, and that are none any more, are removed.",
         ),
     ] = None,
     home: HomeOption = HOME,
@@ -46,25 +53,59 @@ def view(
 
 
 def _write(home: Home, folder: Path) -> int:
-    """Write the site into a folder, each file whole or not at all. Returns how many files it has."""
+    """Write the site into a folder, each file whole or not at all, and remove what an earlier call has left of others.
+
+    Returns how many files it has.
+    """
     from answerkey.tasks.publish.site import Site
-    from answerkey.tasks.warehouse.store import whole
 
     if folder.is_file():
         raise UserError(f"--to {folder}: this is a file; give a folder")
     if isinstance(home.place, Path) and home.place.resolve() in (folder.resolve(), *folder.resolve().parents):
         raise UserError(f"--to {folder}: this is in the home; give a folder outside of it")
-    site, n = Site(home), 0
-    for name in site.names():
-        try:
-            content = site.read(name)
-        except FileNotFoundError:
-            # Removed since its name was read.
-            continue
-        try:
+    site, written = Site(home), list[str]()
+    try:
+        names, before = list(site.names()), _written_before(folder)
+        # Ahead, so that what a kill leaves behind is known as well.
+        _note(folder, dict.fromkeys([*before, *names]))
+        for name in names:
+            try:
+                content = site.read(name)
+            except FileNotFoundError:
+                # Removed since its name was read.
+                continue
             with whole(folder / name) as unfinished:
                 unfinished.write_bytes(content)
-        except OSError as error:
-            raise UserError(f"--to {folder}: cannot be written: {error.strerror or error}") from error
-        n += 1
-    return n
+            written.append(name)
+        for name in {*before, *names} - {*written}:
+            _remove(folder, name)
+        _note(folder, written)
+    except OSError as error:
+        raise UserError(f"--to {folder}: cannot be written: {error.strerror or error}") from error
+    return len(written)
+
+
+def _written_before(folder: Path) -> list[str]:
+    """What the last call has written there and may remove: nothing that a link, or an edited list, has elsewhere."""
+    try:
+        names = (folder / _LIST).read_text(encoding="utf-8").splitlines()
+    except (FileNotFoundError, UnicodeDecodeError):
+        return []
+    top = folder.resolve()
+    return [name for name in names if name != _LIST and (top / name).parent.resolve().is_relative_to(top)]
+
+
+def _note(folder: Path, names: Iterable[str]) -> None:
+    with whole(folder / _LIST) as unfinished:
+        unfinished.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+
+
+def _remove(folder: Path, name: str) -> None:
+    """A file that is a page no longer, and the folders that are empty without it."""
+    file = folder / name
+    if file.is_dir():
+        return
+    file.unlink(missing_ok=True)
+    for parent in file.parents[: len(Path(name).parts) - 1]:
+        with suppress(OSError):
+            parent.rmdir()

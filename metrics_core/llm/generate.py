@@ -25,8 +25,11 @@ from answerkey.metrics_core.llm.reply import Unreadable
 from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.llm.response import NoUsableReply
 from answerkey.metrics_core.llm.spending import Bill, BudgetUsedUp
+from answerkey.metrics_core.progress import HOW_FAR, Advance, tell
 from answerkey.metrics_core.text import is_blank
 
+ANSWERS = "answers"
+"""What is told of how far `generate` is."""
 PROMPT = "answer@1"
 """Stands in the ledger as the prompt; the words themselves are the user's."""
 
@@ -151,7 +154,7 @@ def estimate_cost(requests: Iterable[Request], model: ModelRef, ledger: str | No
         for request in requests:
             count += 1
             counter.add(ExpectedCall(model, request, min(request.max_tokens, _GUESSED_TOKENS)))
-        return counter.cost("answers", count)
+        return counter.cost(ANSWERS, count)
 
 
 def left_out(model: ModelRef) -> tuple[str, ...]:
@@ -196,12 +199,16 @@ class _Work:
             status: Literal["generated", "from_ledger"] = "generated" if bill.calls else "from_ledger"
             answer = Answer(text, status, None, bill, await client.origin(request))
         self._done += 1
+        tell(Advance(ANSWERS, more=1, cost_usd=bill.cost_usd or 0.0))
         return answer
 
     def say_how_far(self) -> None:
         if self._client is None or not (self._done or self._client.calls):
             return
-        _log.info(f"answers: {self._done:,}/{self._total:,} questions, {self._client.tally()}, {self._failed:,} failed")
+        _log.info(
+            f"answers: {self._done:,}/{self._total:,} questions, {self._client.tally()}, {self._failed:,} failed",
+            extra=HOW_FAR,
+        )
 
 
 def _read(reply: str) -> str:

@@ -1,4 +1,4 @@
-"""The samples whose score moved most between two reports, with both answers."""
+"""The samples behind a number: those that moved most between two reports, and those that score lowest in one."""
 
 from __future__ import annotations
 
@@ -27,6 +27,19 @@ class LargestChange:
     new_reason: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class LowestScore:
+    """One sample in a report. `value` is its number in `field` (METRIC.FIELD); the reason is the metric's own words."""
+
+    sample_id: str
+    field: str
+    value: float
+    question: str | None
+    references: tuple[str, ...]
+    answer: str | None
+    reason: str | None
+
+
 _SIGN = {"both": 0, "better": 1, "worse": -1}
 
 
@@ -45,3 +58,15 @@ def largest_changes(
             statements(__name__)["largest"], {**parameters, "sign": _SIGN[direction], "limit": limit}
         ).fetchall()
     return tuple(LargestChange(row[0], row[1], tuple(row[2] or ()), *row[3:]) for row in rows)
+
+
+def lowest_scores(home: Home, report_id: str, name: str, limit: int) -> tuple[LowestScore, ...]:
+    """The `limit` samples with the lowest numbers in field `name` (METRIC.FIELD); those without a number are left out.
+
+    Samples with the same number come in the order of their ids.
+    """
+    metric, _, field = name.partition(".")
+    parameters = {"report": report_id, "metric": metric, "field": field, "limit": limit}
+    with home.warehouse.reading() as warehouse:
+        rows = warehouse.execute(statements(__name__)["lowest"], parameters).fetchall()
+    return tuple(LowestScore(row[0], name, row[1], row[2], tuple(row[3] or ()), *row[4:]) for row in rows)

@@ -88,6 +88,20 @@ def test_samples_that_changed_with_both_answers(bare_cli: Cli, home: Path) -> No
     ][-8:]  # fmt: skip
 
 
+def test_a_report_has_the_lowest_samples_where_they_are_asked_for(bare_cli: Cli, home: Path) -> None:
+    result = bare_cli("report", "d/old/v1", "--samples", "1", "--by", "exact_match.match", "--home", home)
+    assert result.stdout.splitlines()[-5:] == [
+        "old: the samples with the lowest exact_match.match",
+        "q020  0.000", "  question   Question 20?", "  reference  yes", "  answer     no",
+    ]  # fmt: skip
+    [one] = json.loads(bare_cli("report", "d/old/v1", "--samples", "2", "--json", "--home", home).stdout)
+    assert [(row["sample_id"], row["field"], row["value"]) for row in one["samples"]] == [
+        ("q020", "label.correct", 0.0), ("q021", "label.correct", 0.0),
+    ]  # fmt: skip
+    compact = bare_cli("report", "d/old/v1", "--json", "--home", home).stdout
+    assert "samples" not in json.loads(compact)[0] and "Question" not in compact
+
+
 def test_why_a_number_moved(bare_cli: Cli, home: Path) -> None:
     lines = lines_of(bare_cli("diff", "d/old/v1", "new", "--home", home))
     assert lines[:3] == [
@@ -124,6 +138,9 @@ def test_history_is_drawn(bare_cli: Cli, home: Path) -> None:
         (("compare", "old", "new", "--fields", "f"), "f: these reports have label.correct, exact_match.match, cont"),
         (("compare", "old", "new", "--level", "2"), "--level 2.0: must be less than 1"),
         (("compare", "old", "new", "--samples", "-1"), "--samples -1: give a count"),
+        (("report", "--samples", "-1"), "--samples -1: give a count"),
+        (("report", "new", "--samples", "1", "--baseline", "old"), "--samples: without --html (the page has all"),
+        (("report", "new", "--html", "no/folder.html"), "--html no/folder.html: there is no folder no"),
         (("diff", "new", "new"), "d/new/v1: a report cannot be compared with itself"),
         (("history", "label"), "label: the reports in "),
     ],

@@ -1,6 +1,8 @@
 """Progress on a terminal: it fits any width with every number whole, and is nowhere else."""
 
 import fcntl
+import json
+import logging
 import os
 import pty
 import re
@@ -8,9 +10,18 @@ import struct
 import subprocess
 import sys
 import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from answerkey.flows.generate_answers import generate_answers
+from answerkey.flows.generating import Generating, Questions
+from answerkey.flows.score_traces import score_traces
+from answerkey.flows.tracing import Tracing
+from answerkey.metrics_core.progress import LOGGER, Advance
+from tests.judge_server import JudgeServer
 
 ROOT = Path(__file__).resolve().parents[3]
 WORK = """
@@ -40,14 +51,12 @@ print("result")
 
 
 def on_a_terminal(width: int, *arguments: str) -> str:
-    """All that is written to a terminal of a width, with its control sequences."""
+    """All that `python ARGUMENTS` writes to a terminal of a width, with its control sequences."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color"}
     environment.pop("COLUMNS", None)
-    with subprocess.Popen(
-        [sys.executable, "-c", WORK, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment
-    ):
+    with subprocess.Popen([sys.executable, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=environment):
         os.close(theirs)
         written = b""
         try:
@@ -68,7 +77,7 @@ def lines(written: str) -> list[str]:
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_bars_fit_and_every_number_is_whole(width: int) -> None:
-    written = on_a_terminal(width)
+    written = on_a_terminal(width, "-c", WORK)
     shown = lines(written)
     note = next(line for line in shown if line.startswith("a note"))
     assert note.endswith("x" * 80)
@@ -86,7 +95,7 @@ def test_bars_fit_and_every_number_is_whole(width: int) -> None:
 
 
 def test_nothing_with_quiet_or_without_a_terminal() -> None:
-    quiet = on_a_terminal(80, "--quiet")
+    quiet = on_a_terminal(80, "-c", WORK, "--quiet")
     assert "\x1b" not in quiet and "answer_correctness" not in quiet
     assert "loaded 10/40 shards" in quiet
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -94,3 +103,77 @@ def test_nothing_with_quiet_or_without_a_terminal() -> None:
     assert done.stdout == "result\n"
     assert done.stderr.splitlines()[0] == "loaded 10/40 shards"
     assert "\x1b" not in done.stderr
+
+
+COMMAND = ("-X", "importtime", "-m", "answerkey.flows.cli")
+"""Says on standard error, where the frames are drawn too, what it imports, in this order."""
+
+
+@pytest.mark.parametrize("command", ["evaluate", "score-traces"])
+def test_the_first_frame_is_there_before_what_works_is_imported(command: str, tmp_path: Path) -> None:
+    written = on_a_terminal(80, *COMMAND, command, "none", "--home", str(tmp_path / "home"))
+    before, frame, after = written.partition(" start ")
+    assert frame
+    imported = set(re.findall(r"\| +(answerkey\S*|\w+)\r?$", before, re.MULTILINE))
+    assert {one for one in imported if one.startswith("answerkey.")} == {
+        "answerkey.flows", "answerkey.flows.environment", "answerkey.flows.cli", "answerkey.flows.cli.main",
+        "answerkey.flows.cli.progress", "answerkey.tasks", "answerkey.tasks.server",
+    }  # fmt: skip
+    assert imported & {"pydantic", "numpy", "duckdb", "pyarrow", "pandas", "prefect"} == set()
+    assert re.search(r"\| +answerkey\.metrics_core\r?$", after, re.MULTILINE)
+    # Nothing is left of it where the command fails.
+    assert "\x1b[2K" in after and "answerkey: " in lines(after)[-1]
+
+
+@pytest.mark.parametrize("arguments", [("evaluate", "none.csv", "--quiet"), ("evaluate", "--help")])
+def test_no_frame_where_none_is_wanted(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    written = on_a_terminal(80, "-m", "answerkey.flows.cli", *arguments, "--home", str(tmp_path / "home"))
+    assert " start " not in written and "\x1b[2K" not in written
+
+
+class Listener(logging.Handler):
+    """Keeps what is told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told: list[Advance] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See logging."""
+        assert isinstance(record.msg, Advance)
+        self.told.append(record.msg)
+
+
+@contextmanager
+def listening() -> Iterator[list[Advance]]:
+    """What is told meanwhile of how far the work is."""
+    listener, level = Listener(), LOGGER.level
+    LOGGER.addHandler(listener)
+    LOGGER.setLevel(logging.INFO)
+    try:
+        yield listener.told
+    finally:
+        LOGGER.removeHandler(listener)
+        LOGGER.setLevel(level)
+
+
+def test_generating_tells_how_many_questions_have_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    rows = [{"id": str(n), "question": f"Number {n}?", "reference": str(n)} for n in range(5)]
+    file = tmp_path / "numbers.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    with JudgeServer(lambda _body: "It is five.") as model, listening() as told:
+        asked = Generating(release="new", model=f"openai/gpt-4o-mini@{model.url}")
+        generate_answers(Questions(dataset=str(file)), asked, home=str(tmp_path / "home"))
+    assert told[:2] == [Advance("count questions"), Advance("answers", 0, 5)]
+    assert [(one.what, one.more) for one in told[2:7]] == [("answers", 1)] * 5
+    assert [one.what for one in told[7:]] == ["load rows"]
+    assert sum(one.cost_usd for one in told) > 0
+
+
+def test_scoring_traces_tells_which_rule_is_at_work(tmp_path: Path) -> None:
+    with listening() as told:
+        score_traces(Tracing(rules=[str(ROOT / "examples/rules")], only=["faq-words"]), str(tmp_path / "home"))
+    assert [one.what for one in told] == ["select faq-words", "token_overlap", "token_overlap", "commit"]
+    first, last = told[1:3]
+    assert (first.done, last.done) == (0, last.total) and last.total

@@ -50,3 +50,30 @@ def test_no_home_and_a_folder_that_will_not_do_are_one_line(bare_cli: Cli, tmp_p
     ):
         done = bare_cli("view", "--to", to, "--home", home)
         assert (done.returncode, done.stderr) == (2, f"answerkey: --to {to}: {why}\n")
+
+
+def test_pages_that_are_none_any_more_are_removed_and_nothing_else(bare_cli: Cli, tmp_path: Path) -> None:
+    home, site = made_home(tmp_path), tmp_path / "site"
+    site.mkdir()
+    outside = tmp_path / "kept.html"
+    for own in (site / "robots.txt", site / "faq" / "notes.html", outside):
+        own.parent.mkdir(exist_ok=True)
+        own.write_text("mine", encoding="utf-8")
+    assert bare_cli("view", "--to", site, "--home", home).returncode == 0
+    pages = set((site / ".answerkey-pages").read_text(encoding="utf-8").splitlines())
+    assert pages == set(Site(home).names())
+    # As if the home had had other pages, and somebody had written paths into the list that lead elsewhere.
+    (site / "old" / "deep").mkdir(parents=True)
+    for gone in ("old/deep/gone-v1.html", "faq/gone-v1.html"):
+        (site / gone).parent.mkdir(exist_ok=True)
+        (site / gone).write_text("old", encoding="utf-8")
+    (site / "away").symlink_to(tmp_path)
+    listed = [*pages, "old/deep/gone-v1.html", "faq/gone-v1.html", "../kept.html", str(outside), "away/kept.html", ""]
+    (site / ".answerkey-pages").write_text("\n".join(listed), encoding="utf-8")
+    done = bare_cli("view", "--to", site, "--home", home)
+    assert done.stdout == f"{len(pages)} files in {site}; open {site}/index.html\n"
+    there = {path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file()}
+    assert there >= pages | {"robots.txt", "faq/notes.html"}
+    assert not (site / "old").exists() and not (site / "faq/gone-v1.html").exists()
+    assert outside.read_text(encoding="utf-8") == "mine"
+    assert set((site / ".answerkey-pages").read_text(encoding="utf-8").splitlines()) == pages

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from answerkey.tasks.compare.examples import LargestChange, largest_changes
+from answerkey.tasks.compare.examples import LargestChange, LowestScore, largest_changes, lowest_scores
 from answerkey.tasks.warehouse.home import Home
 from tests.tasks.comparing_help import answer, release
 
@@ -37,3 +37,10 @@ def test_the_largest_moves_come_first(home: Path) -> None:
 def test_a_sample_has_both_answers(home: Path) -> None:
     [first] = largest_changes(Home(home), "d/old/v1", "d/new/v1", "token_overlap.recall", limit=1)
     assert first == LargestChange("q000", "Question 0?", ("yes",), "no", "yes", 0.0, 1.0, 1.0, None, None)
+
+
+def test_the_lowest_scores_come_first(home: Path) -> None:
+    found = lowest_scores(Home(home), "d/old/v1", "token_overlap.precision", 3)
+    assert found[0] == LowestScore("q000", "token_overlap.precision", 0.0, "Question 0?", ("yes",), "no", None)
+    assert [(one.sample_id, one.value) for one in found] == [("q000", 0.0), ("q004", 0.0), ("q003", 0.5)]
+    assert lowest_scores(Home(home), "d/old/v1", "token_overlap.none", 3) == ()
