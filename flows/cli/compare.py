@@ -35,6 +35,8 @@ OLD_OR_NEW = "A report (faq/gpt-4/v2), or a release (gpt-4), which stands for it
 OldReport = Annotated[str, Parameter(metavar="OLD", help=OLD_OR_NEW)]
 NewReport = Annotated[str, Parameter(metavar="NEW", help="The report or release that is compared with the old one.")]
 
+_LOWEST = Parameter("--samples", group=OUTPUT, help="Show this many samples of each report: those that score lowest.")
+
 
 def report(  # noqa: PLR0913
     report_ids: Annotated[
@@ -54,10 +56,7 @@ def report(  # noqa: PLR0913
             help="The field whose slices, and lowest scores, are shown. Without it: the primary field.",
         ),
     ] = None,
-    samples: Annotated[
-        int,
-        Parameter("--samples", group=OUTPUT, help="Show this many samples of each report: those that score lowest."),
-    ] = 0,
+    samples: Annotated[int, _LOWEST] = 0,
     all_fields: AllFields = False,
     baseline: Baseline = "",
     policy: PolicyOption = "",
@@ -72,12 +71,7 @@ def report(  # noqa: PLR0913
     from answerkey.tasks.gate.verdicts import exit_code
     from answerkey.tasks.reports.report import latest_run, list_reports, read_reports, report_named
 
-    _check_samples(samples)
-    if samples and (html or baseline or policy):
-        raise UserError(
-            "--samples: without --html (the page has all samples), --baseline (see `answerkey compare "
-            "OLD NEW --samples N`) and --policy"
-        )
+    _check_samples(samples, elsewhere=bool(html or baseline or policy))
     check_folder(html)
     if listed:
         print_list([row for prefix in report_ids or [""] for row in list_reports(home, prefix)], as_json=as_json)
@@ -102,9 +96,15 @@ def report(  # noqa: PLR0913
     return exit_code(gates)
 
 
-def _check_samples(samples: int) -> None:
+def _check_samples(samples: int, *, elsewhere: bool = False) -> None:
+    """`elsewhere`: whether what is asked for shows samples in another place."""
     if samples < 0:
         raise UserError(f"--samples {samples}: give a count")
+    if samples and elsewhere:
+        raise UserError(
+            "--samples: not with --html, whose page has all samples, nor with --baseline and --policy; of two "
+            "releases, `answerkey compare OLD NEW --samples N` shows what changed most"
+        )
 
 
 @command
