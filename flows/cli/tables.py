@@ -54,8 +54,8 @@ def print_reports(
     """
     if as_json:
         lowest = [_lowest(home, report, by, samples) for report in reports]
-        more = [{"samples": [asdict(one) for one in some]} if samples else {} for some in lowest]
-        print_json([{**asdict(report), **own} for report, own in zip(reports, more, strict=True)])
+        asked = [{"samples": [asdict(one) for one in some]} if samples else {} for some in lowest]
+        print_json([{**asdict(report), **own} for report, own in zip(reports, asked, strict=True)])
         return
     every = fields_of(reports)
     names = every if all_fields else [*_with_passes(headlines(reports), every)]
