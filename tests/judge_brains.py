@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
@@ -16,7 +17,8 @@ Body = dict[str, Any]
 class Reply:
     """What a brain says. Token counts that are None are the texts' lengths // 4; `model` None is the one asked for.
 
-    `usage`, in place of the token counts, is sent as it is; None: it is left out.
+    `usage`, in place of the token counts, is sent as it is; None: it is left out. `logprobs` are sent where they are
+    asked for, see `spelled`.
     """
 
     text: str | None
@@ -25,6 +27,7 @@ class Reply:
     completion_tokens: int | None = None
     model: str | None = None
     usage: dict[str, Any] | str | None = "counted"
+    logprobs: dict[str, Any] | None = None
 
 
 Brain = Callable[[Body], "str | Reply"]
@@ -50,6 +53,23 @@ def data_of(body: Body) -> dict[str, Any]:
             fields: dict[str, Any] = json.loads(fence[2])
             return fields
     raise ValueError("no user message has a fence with a line of JSON")
+
+
+def spelled(text: str, instead: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
+    """A reply's `logprobs` as OpenAI's API has them: a word is a token, and so is every other character.
+
+    Args:
+        instead: for tokens of the reply, the probabilities of all that might have been there.
+    """
+    content = []
+    for token in re.findall(r"\w+|\W", text):
+        shares = {token: 1.0 - 1e-9, **instead.get(token, {" ": 1e-9})}
+        said = [
+            {"token": one, "logprob": math.log(share) if share else -9999.0, "bytes": list(one.encode())}
+            for one, share in sorted(shares.items(), key=lambda item: -item[1])
+        ]
+        content.append({**next(one for one in said if one["token"] == token), "top_logprobs": said})
+    return {"content": content, "refusal": None}
 
 
 def sentences(text: str) -> list[str]:

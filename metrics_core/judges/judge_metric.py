@@ -25,14 +25,15 @@ from answerkey.metrics_core.judges.probes import (
 )  # fmt: skip
 from answerkey.metrics_core.judges.prompt import Prompt
 from answerkey.metrics_core.judges.second_opinion import reviewed
-from answerkey.metrics_core.judges.votes import ANSWERED_BY, FALLBACK_VOTED, SPREAD, Vote, combine
+from answerkey.metrics_core.judges.votes import ANSWERED_BY, FALLBACK_VOTED, SPREAD, WEIGHTS, Vote, combine
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.llm.availability import Unavailable
 from answerkey.metrics_core.llm.client import Asker, Batched, Client
 from answerkey.metrics_core.llm.cost import ExpectedCall, Replies
+from answerkey.metrics_core.llm.log_probabilities import probabilities
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.request import Request
-from answerkey.metrics_core.llm.response import NoUsableReply
+from answerkey.metrics_core.llm.response import NO_WEIGHTS, NoUsableReply
 from answerkey.metrics_core.llm.spending import Bill, BudgetUsedUp
 from answerkey.metrics_core.llm.untrusted import fenced
 from answerkey.metrics_core.measurement import Failed, Measurement, Outcome, Scored, Skipped, Usage
@@ -47,6 +48,7 @@ PARSER = 1
 Judged = tuple[Outcome, Usage, bool, tuple[str, ...]]
 """The parts of a measurement that judging gives: outcome, usage, whether all came from the ledger, the requests."""
 
+_LEAST_SHOWN = 0.0005
 _log = logging.getLogger("answerkey")
 
 
@@ -87,10 +89,22 @@ class JudgeMetric(Metric):
     def fields(self) -> tuple[Field, ...]:
         """The main number, those beside it, and the spread of several votes."""
         main, votes = self.main, len(self.judge.judges) * self.judge.repeats
-        if votes > 1 and self.judge.jury == "mean":
+        if self.weighed:
+            main = replace(main, binary=False, description=f"{main.description}; as the judge's probabilities weigh it")
+        elif votes > 1 and self.judge.jury == "mean":
             main = replace(main, binary=False)
         spread = Field(SPREAD, "highest vote less the lowest: 0 where all agree")
         return (main, *self.others, *((spread,) if votes > 1 else ()))
+
+    @property
+    def labels(self) -> Mapping[str, float]:
+        """What a model can say as its `verdict`, with what that is worth; empty: its verdicts cannot be weighed."""
+        return {}
+
+    @property
+    def weighed(self) -> bool:
+        """Whether the main number is what a model's verdict is worth on average, by its log-probabilities."""
+        return self.judge.log_probabilities and bool(self.labels)
 
     @property
     def probes(self) -> tuple[Probe, ...]:
@@ -133,8 +147,8 @@ class JudgeMetric(Metric):
         prompts = ",".join(prompt.version for prompt in self.prompts)
         jury = f"|jury:{self.judge.jury}|repeats:{self.judge.repeats}" if votes > 1 else ""
         first = f"|first:{self.offline_signature()}|cascade:{self.accepted_error:g}" if self.accepted_error else ""
-        sampling, sent = _sampling(self.judge), _sent(self.judge)
-        return f"{judges}|prompt:{prompts}|parser:{PARSER}{sampling}{sent}{jury}{first}"
+        sampling, sent, weighed = _sampling(self.judge), _sent(self.judge), "|verdicts:weighed" * self.weighed
+        return f"{judges}|prompt:{prompts}|parser:{PARSER}{sampling}{sent}{weighed}{jury}{first}"
 
     @property
     def accepted_error(self) -> float:
@@ -218,6 +232,34 @@ class JudgeMetric(Metric):
             NoUsableReply, BudgetUsedUp, Unavailable, LedgerError: as `Client.ask`.
         """
 
+    async def weigh(self, client: Asker, asked: Request, verdict: Scored) -> Scored:
+        """The outcome of a vote: the verdict in the reply, or what it is worth by its log-probabilities.
+
+        Raises:
+            NoUsableReply: they say nothing of it.
+            LedgerError: the ledger cannot be used.
+        """
+        if not asked.weighed:
+            return verdict
+        found = probabilities((await client.origin(asked)).weights or "[]", self.labels)
+        if not found:
+            raise NoUsableReply(NO_WEIGHTS, "the log-probabilities of the reply say nothing of its verdict")
+        worth = sum(self.labels[label] * share for label, share in found.items())
+        weights = {label: round(share, 4) for label, share in found.items() if share >= _LEAST_SHOWN}
+        return replace(
+            verdict,
+            values={**verdict.values, self.main.name: min(max(worth, self.main.low), self.main.high)},
+            details={**verdict.details, WEIGHTS: weights},
+        )
+
+    def rounded(self, outcome: Outcome) -> Outcome:
+        """An outcome with the nearest verdict that there is in the place of a weighed one; of two, the better."""
+        if not (self.weighed and isinstance(outcome, Scored)):
+            return outcome
+        worth = outcome.values[self.main.name]
+        nearest = min(self.labels.values(), key=lambda one: (abs(one - worth), -one))
+        return replace(outcome, values={**outcome.values, self.main.name: nearest})
+
     @abstractmethod
     def expected_calls(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[ExpectedCall]:
         """The calls that `vote` makes, including those that the ledger answers."""
@@ -245,8 +287,14 @@ def _sent(options: JudgeOptions) -> str:
     return f"{tokens}{effort}{f'|else:{fallbacks}' if fallbacks else ''}"
 
 
-def request(prompt: Prompt, fields: dict[str, object], judge: ModelRef, repeat: int, options: JudgeOptions) -> Request:
+def request(
+    prompt: Prompt, fields: dict[str, object], judge: ModelRef, repeat: int, options: JudgeOptions, *,
+    weighed: bool = False,
+) -> Request:  # fmt: skip
     """What `judge` is asked about `fields`. Repeats differ in their seed, so that they are drawn anew.
+
+    Args:
+        weighed: whether its `verdict` is to come with log-probabilities.
 
     >>> from answerkey.metrics_core.judges.prompt import load_prompt
     >>> options = JudgeOptions(judges=["openai/m"], temperature=0.7, repeats=2)
@@ -259,7 +307,7 @@ def request(prompt: Prompt, fields: dict[str, object], judge: ModelRef, repeat: 
     effort = "" if options.reasoning_effort == "default" else options.reasoning_effort
     return Request(
         judge.label, named, prompt.text, user, prompt.schema_text, options.temperature, repeat, options.max_tokens,
-        repeat, effort,
+        repeat, effort, "verdict" if weighed else "",
     )  # fmt: skip
 
 
@@ -295,6 +343,11 @@ def check(options: JudgeOptions, api_key: str | None = None) -> None:
             raise UserError(f"judge {judge.label} takes no temperature; leave it at 0")
         if options.reasoning_effort != "default" and "reasoning_effort" not in abilities(judge.model).parameters:
             raise UserError(f"judge {judge.label} takes no reasoning effort; leave it at default")
+        if options.log_probabilities and not {"logprobs", "top_logprobs"} <= abilities(judge.model).parameters:
+            raise UserError(
+                f"judge {judge.label} sends no log-probabilities, so its verdicts cannot be weighed; leave "
+                "--log-probabilities out"
+            )
 
 
 class _Work:
@@ -340,7 +393,7 @@ class _Work:
         async def answer(probe: Probe, judge: ModelRef, repeat: int) -> Outcome:
             seat = _Seat(judge, repeat)
             await self._ask(client, probe.sample, judge, seat)
-            return seat.result().outcome
+            return self._metric.rounded(seat.result().outcome)
 
         judged = await self._one(Examined(Batched(client), examination, answer), sample)
         outcome, _, from_ledger, _ = judged
@@ -354,7 +407,7 @@ class _Work:
         await self._fill(asker, sample, [(seat.judge, seat) for seat in seats])
         for substitute in self._substitutes:
             await self._fill(asker, sample, [(substitute, seat) for seat in _open_to(substitute, seats)])
-        main, votes = self._metric.main, _votes(seats)
+        main, votes = self._metric.fields[0], _votes(seats)
         outcome = combine(votes, self._options.jury, main.name, binary=main.binary)
         self._done += 1
         self._failed += isinstance(outcome, Failed)

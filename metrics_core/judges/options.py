@@ -141,6 +141,12 @@ class JudgeOptions(Validated):
         title="Reasoning effort",
         description="How much the judge thinks before it replies. default: what its provider thinks best.",
     )
+    log_probabilities: bool = Field(
+        False,
+        title="Weigh verdicts",
+        description="Score meaning_match and own judges with the probability of the verdict, by the log-probabilities "
+        "of its tokens, instead of 0 or 1. For judges that send them.",
+    )
     concurrency: int = Field(
         64,
         ge=1,
@@ -193,6 +199,8 @@ class JudgeOptions(Validated):
             raise ValueError("a fallback is a language model that is not a judge already, and is named once")
         if self.offline and self.repeats > 1:
             raise ValueError("the offline judge always gives the same verdict; leave `repeats` at 1")
+        if self.offline and self.log_probabilities:
+            raise ValueError("the offline judge sends no log-probabilities; its details have its probability already")
         if self.offline and self.batch:
             raise ValueError("the offline judge costs nothing and takes no batch; leave `batch` out")
         if self.offline and self.cascade:

@@ -23,6 +23,7 @@ from functools import lru_cache
 from typing import TypeVar, get_args
 
 from answerkey.metrics_core.llm.client import Batched
+from answerkey.metrics_core.llm.ledger import Origin
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.reply import Code
 from answerkey.metrics_core.llm.request import Request
@@ -208,6 +209,10 @@ class Examined:
         if not self._examination.passed and not await self._client.knows(request, read):
             await self._examination.begin(self._answer)
         return await self._client.ask(model, request, read, bill)
+
+    async def origin(self, request: Request) -> Origin:
+        """See `Client.origin`."""
+        return await self._client.origin(request)
 
 
 @lru_cache(maxsize=128)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from typing import ClassVar
@@ -24,6 +24,7 @@ from answerkey.metrics_core.sample import Sample
 _TOKENS_OUT = 60
 """Of a usual reply, for estimates."""
 _LONGEST_DESCRIPTION = 100
+_SPELLED = {"true": "yes", "false": "no"}
 
 
 @dataclass(frozen=True)
@@ -63,21 +64,29 @@ class RubricMetric(ModelMetric):
             for one in self.rubric.examples
         )
 
+    @property
+    def labels(self) -> Mapping[str, float]:
+        """The scale. Some models say true for yes."""
+        values = dict(self.rubric.scale)
+        return {**values, **{word: values[label] for word, label in _SPELLED.items() if label in values}}
+
     def without_judge(self, sample: Sample) -> Outcome | None:
         """The outcome of a sample that lacks what the rubric is about."""
         return self.without_score(sample)
 
     async def vote(self, client: Asker, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """One call."""
-        label, value, reason = await client.ask(judge, self._request(sample, judge, repeat), self.rubric.read, bill)
-        return Scored({self.main.name: value}, reason, {"verdict": label})
+        asked = self._request(sample, judge, repeat)
+        label, value, reason = await client.ask(judge, asked, self.rubric.read, bill)
+        return await self.weigh(client, asked, Scored({self.main.name: value}, reason, {"verdict": label}))
 
     def expected_calls(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[ExpectedCall]:
         """The one call."""
         return [ExpectedCall(judge, self._request(sample, judge, repeat), _TOKENS_OUT)]
 
     def _request(self, sample: Sample, judge: ModelRef, repeat: int) -> Request:
-        return request(self.rubric.prompt(sample), self.rubric.shown(sample), judge, repeat, self.judge)
+        prompt, shown = self.rubric.prompt(sample), self.rubric.shown(sample)
+        return request(prompt, shown, judge, repeat, self.judge, weighed=self.weighed)
 
     def __reduce__(self) -> tuple[Callable[..., Metric], tuple[object, ...]]:
         # With the rubric itself: where it is scored, the file need not be.

@@ -24,6 +24,9 @@ DECIDED_BY = "decided_by"
 ANSWERED_BY = "answered_by"
 """In the details: the fallback judge that gave the verdict, because the named one had failed."""
 
+WEIGHTS = "weights"
+"""In the details: the probability of each verdict by the judge's log-probabilities, but for those under .0005."""
+
 MatchVerdict = Literal["match", "mismatch", "partial", "hedged", "multiple_alternatives", "refusal"]
 """Of a language model or of the offline judge; only `match` is worth 1."""
 

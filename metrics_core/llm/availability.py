@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from answerkey.metrics_core.llm.rate_limit import Queue
+from answerkey.metrics_core.llm.response import NO_LOG_PROBABILITIES
 from answerkey.metrics_core.llm.transport import CallError
 
 _ENOUGH_LOST = 10
@@ -18,7 +19,8 @@ _ENOUGH_REFUSED = 3
 _LONGEST_REFUSED_S = 300.0
 _LONGEST_SILENCE_S = 600.0
 
-_MAYBE_A_FILTER = ("http_403", "http_404")
+_MAYBE_OF_ONE = ("http_403", "http_404", NO_LOG_PROBABILITIES)
+"""Codes that concern one question where others have had their replies."""
 
 
 class Unavailable(Exception):
@@ -69,9 +71,10 @@ class Availability:
         if error.code == "quota":
             self._leave(f"the {self.noun}'s quota is used up, and its server does not say until when", error)
             return
-        if error.kind == "fatal" and not (error.code in _MAYBE_A_FILTER and self.replied):
+        if error.kind == "fatal" and not (error.code in _MAYBE_OF_ONE and self.replied):
             # A model that replies has the right address and name: then it was a filter, and about this text.
-            self.given_up = error.code, f"not asked, since the {self.noun} refuses every call: {error.message}"
+            why = "is of no use here" if error.code == NO_LOG_PROBABILITIES else "refuses every call"
+            self.given_up = error.code, f"not asked, since the {self.noun} {why}: {error.message}"
             return
         if error.kind not in ("limited", "trouble"):
             return

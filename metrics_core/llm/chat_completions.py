@@ -148,4 +148,5 @@ def _read(answer: Answer, model: ModelRef, provider: str, timeout_s: float) -> R
         usage if isinstance(usage, dict) else {},
         (named, body.get("system_fingerprint")),
         model,
+        choice.get("logprobs"),
     )

@@ -34,7 +34,7 @@ from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.rate_limit import Queue, Signal, Ticket
 from answerkey.metrics_core.llm.reply import Unreadable, without_thoughts
 from answerkey.metrics_core.llm.request import Message, Request, repair
-from answerkey.metrics_core.llm.response import NoUsableReply, Response, parse, remedy
+from answerkey.metrics_core.llm.response import NoUsableReply, Response, failure, parse, remedy
 from answerkey.metrics_core.llm.response_format import FormatNegotiation, ResponseFormat
 from answerkey.metrics_core.llm.spans import span_of
 from answerkey.metrics_core.llm.spending import Bill, BudgetUsedUp, Purchase, Spending
@@ -91,6 +91,9 @@ class Asker(Protocol):
 
     async def ask(self, model: ModelRef, request: Request, read: Callable[[str], T], bill: Bill) -> T:
         """See `Client.ask`."""
+
+    async def origin(self, request: Request) -> Origin:
+        """See `Client.origin`."""
 
 
 class Client:
@@ -315,12 +318,12 @@ class Client:
             timeout_s = max(0.001, min(self._limits.timeout_s, self._seconds_left(attempt)))
             try:
                 reply = await self._send(attempt, transport, timeout_s)
-                response, signal = parse(reply, read, plain=not attempt.request.schema), "ok"
+                response, signal = parse(reply, read, attempt.request), "ok"
                 model.reply()
-                status, outcome = _success(response)
+                status, outcome = response.ending
                 return response
             except BaseException as error:
-                status, outcome = "error", _failure(error)
+                status, outcome = "error", failure(error)
                 if isinstance(error, CallError):
                     signal, wait = self._signal(error, timeout_s), error.retry_after
                     if model.hopeless(error):
@@ -362,9 +365,9 @@ class Client:
         outcome: Mapping[str, Any] | None = None
         try:
             reply = await batches.reply(place, line)
-            response = parse(reply, read, plain=not attempt.request.schema)
+            response = parse(reply, read, attempt.request)
             model.reply()
-            status, outcome = _success(response)
+            status, outcome = response.ending
             return response
         except StillOpen as error:
             raise BudgetUsedUp(str(error)) from error
@@ -375,11 +378,11 @@ class Client:
             attempt.calls -= 1
             raise
         except CallError as error:
-            outcome = _failure(error)
+            outcome = failure(error)
             raise
         except BaseException as error:
             # What is at its provider stays there, whatever happened here.
-            outcome = None if place.sent else {**_failure(error), "cost_usd": 0.0}
+            outcome = None if place.sent else {**failure(error), "cost_usd": 0.0}
             raise
         finally:
             # What still waits in its batch has not ended.
@@ -459,6 +462,10 @@ class Batched:
         """See `Client.knows`."""
         return await self.client.knows(request, read)
 
+    async def origin(self, request: Request) -> Origin:
+        """See `Client.origin`."""
+        return await self.client.origin(request)
+
 
 def _after_thoughts(request: Request, read: Callable[[str], T]) -> Callable[[str], T]:
     """Reads what follows the thoughts of a reply, where the reply is to be an object."""
@@ -480,20 +487,6 @@ def _described(attempt: Attempt) -> dict[str, Any]:
 
 def _now() -> float:
     return asyncio.get_running_loop().time()
-
-
-def _failure(error: BaseException) -> dict[str, Any]:
-    code, message = ("cancelled", "the run was stopped")
-    if isinstance(error, CallError):
-        code, message = error.code, error.message
-    elif not isinstance(error, asyncio.CancelledError):
-        code, message = "defect", f"{type(error).__name__}: {error}"
-    return {"code": code, "message": message}
-
-
-def _success(response: Response[Any]) -> tuple[CallStatus, dict[str, Any]]:
-    problem = response.problem
-    return ("usable", {}) if problem is None else ("unreadable", {"code": problem.code, "message": problem.message})
 
 
 def _last_of(attempt: Attempt, error: CallError) -> str:

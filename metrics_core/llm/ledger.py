@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import count
 from typing import Any, Literal, Protocol
@@ -31,6 +31,10 @@ words of the prompt alone."""
 Permit = Literal["go", "wait", "max_calls", "max_cost", "max_cost_total"]
 
 _log = logging.getLogger("answerkey")
+
+
+RestOfCall = tuple[int | None, str | None, str]
+"""Of one call: columns of `calls` that are not in `COLUMNS`, and its id."""
 
 
 class LedgerError(OSError):
@@ -124,7 +128,7 @@ def beginning_of(month: str) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What the ledger knows of a reply: columns of `calls`."""
+    """What the ledger knows of a reply: columns of `calls`. `weights` as `weights_of` gives them; None: none came."""
 
     model: str
     fingerprint: str
@@ -132,6 +136,7 @@ class Origin:
     tokens_in: int | None
     tokens_out: int | None
     cost_usd: float | None
+    weights: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,14 +248,16 @@ class Ledger(Protocol):
     def budgets(self) -> Iterator[tuple[str, Spent]]:
         """Every run with what it has spent, with the most that its calls in flight may cost; in the order of runs."""
 
-    def sizes(self) -> Iterator[tuple[int, str]]:
-        """The bytes that were sent with each call, where they are known, and its id."""
+    def rest_of_calls(self) -> Iterator[RestOfCall]:
+        """What else is known of calls, where anything is: the bytes that were sent, the weights as they are stored, and
+        the id.
+        """
 
     def take_in(
-        self, calls: Iterable[tuple[Any, ...]], budgets: Iterable[tuple[str, Spent]], sizes: Iterable[tuple[int, str]]
+        self, calls: Iterable[tuple[Any, ...]], budgets: Iterable[tuple[str, Spent]], rest: Iterable[RestOfCall]
     ) -> None:
-        """Write down calls, budgets and sizes of another ledger, all or none. A call that is here already stays as it
-        is.
+        """Write down calls, budgets and the rest of calls of another ledger, all or none. A call that is here already
+        stays as it is.
         """
 
     def lengths(self, judge: str, prompt: str) -> list[tuple[int, int, int]]:
@@ -283,6 +290,21 @@ def checksum(key: str, reply: str | None) -> str | None:
     return None if reply is None else content_hash([key, reply])
 
 
+def sealed(key: str, weights: str) -> str:
+    """Weights as they are stored: with a checksum before them, so that others in their place are noticed.
+
+    >>> unsealed("a key", sealed("a key", "[]")), unsealed("another key", sealed("a key", "[]"))
+    ('[]', None)
+    """
+    return f"{content_hash([key, weights])} {weights}"
+
+
+def unsealed(key: str, stored: str) -> str | None:
+    """The weights in what is stored; None: they are damaged."""
+    weights = stored.partition(" ")[2]
+    return weights if _is_text(stored) and sealed(key, weights) == stored else None
+
+
 class StoredLedger(ABC):
     """What the ledgers in a database have in common: how a reply is found and known to be the one written down."""
 
@@ -295,7 +317,9 @@ class StoredLedger(ABC):
 
     @abstractmethod
     def _usable(self, key: str) -> Sequence[tuple[Any, ...]]:
-        """The usable replies to a request, newest first: the reply, its checksum, and what `Origin` has."""
+        """The usable replies to a request, newest first: the reply, its checksum, and what `Origin` has, with the
+        weights as they are stored.
+        """
 
     @abstractmethod
     def _of_run(self, run: str) -> Sequence[tuple[Any, ...]]:
@@ -333,10 +357,10 @@ class StoredLedger(ABC):
     def _origin(self, key: str, usable: Sequence[tuple[Any, ...]]) -> Origin:
         row = self._newest(key, usable)
         assert row is not None, f"no reply to {key}"
-        return Origin(*row[2:])
+        return replace(Origin(*row[2:-1]), weights=None if row[-1] is None else unsealed(key, row[-1]))
 
     def _newest(self, key: str, usable: Sequence[tuple[Any, ...]]) -> tuple[Any, ...] | None:
-        return next((row for row in usable if self._intact(key, row[0], row[1])), None)
+        return next((row for row in usable if self._intact(key, row[0], row[1], row[-1])), None)
 
 
 class Intact:
@@ -346,9 +370,12 @@ class Intact:
         self._where = where
         self._reported: set[str] = set()
 
-    def __call__(self, key: str, reply: str, expected: str | None) -> bool:
-        """Whether a reply is intact. One from before there were checksums has none, and need only be text."""
-        if _is_text(reply) and (expected is None or checksum(key, reply) == expected):
+    def __call__(self, key: str, reply: str, expected: str | None, weights: str | None = None) -> bool:
+        """Whether a reply is intact, and its stored weights. One from before there were checksums has none, and need
+        only be text.
+        """
+        whole = weights is None or unsealed(key, weights) is not None
+        if whole and _is_text(reply) and (expected is None or checksum(key, reply) == expected):
             return True
         if key not in self._reported:
             self._reported.add(key)

@@ -69,7 +69,7 @@ def copy_ledger(source: str, target: str) -> int:
                 f"{waiting:,} calls in the ledger wait in batches at their provider: run again what asked them, with "
                 "--batch, so that their replies are here; then copy it"
             )
-        here.take_in(there.calls(), there.budgets(), there.sizes())
+        here.take_in(there.calls(), there.budgets(), there.rest_of_calls())
         calls = 0
         for mine, theirs in zip_longest(there.calls(), here.calls()):
             if _comparable(mine) != _comparable(theirs):

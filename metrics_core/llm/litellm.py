@@ -32,7 +32,7 @@ _FORMAT_WORDS = re.compile(r"response_format|json_schema|json_object|structured.
 _BROKEN = frozenset(("ConnectError", "ReadError", "WriteError", "CloseError", "RemoteProtocolError"))
 """As httpx names them, whose classes are not imported for this."""
 _NOT_CONNECTED = frozenset(("ConnectError", "ConnectTimeout"))
-_DROPPABLE = ("temperature", "seed")
+_DROPPABLE = ("temperature", "seed", "logprobs")
 
 KEYLESS = "no-key-needed"
 NO_CHOICES = CallError("trouble", "no_choices", "the server's answer has no choices")
@@ -158,13 +158,14 @@ def _reply(response: Any, model: ModelRef) -> Reply:
     choice = response.choices[0] if getattr(response, "choices", None) else None
     if choice is None:
         raise NO_CHOICES
-    usage = getattr(response, "usage", None)
+    usage, weights = getattr(response, "usage", None), getattr(choice, "logprobs", None)
     return reply_of(
         choice.message.model_dump(),
         choice.finish_reason,
         usage.model_dump() if usage else {},
         (response.model, getattr(response, "system_fingerprint", None)),
         model,
+        weights.model_dump() if weights else None,
     )
 
 
@@ -255,7 +256,7 @@ def _by_status(error: Exception, status: int, message: str, timeout_s: float) ->
     if status in _TRANSIENT:
         return CallError("trouble", code, message)
     if status in (400, 422):
-        parameter = next((name for name in _DROPPABLE if re.search(rf"\b{name}\b", message)), None)
+        parameter = next((name for name in _DROPPABLE if re.search(rf"\b(?:top_)?{name}\b", message)), None)
         return CallError("refused", code, message, None, parameter, bool(_FORMAT_WORDS.search(message)))
     return CallError("fatal" if status in _FATAL else "permanent", code, message)
 

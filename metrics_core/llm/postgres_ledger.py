@@ -25,12 +25,14 @@ from answerkey.metrics_core.llm.ledger import (
     LedgerError,
     Origin,
     Permit,
+    RestOfCall,
     Spent,
     StoredLedger,
     Verb,
     beginning_of,
     checksum,
     month_of,
+    sealed,
     with_checksum,
 )
 from answerkey.metrics_core.llm.postgres_session import Rows, Session, Statement, connected
@@ -49,11 +51,11 @@ from answerkey.metrics_core.llm.postgres_statements import (
     NEW_MONTH,
     RELEASE,
     REST,
+    REST_OF_CALLS,
     SCHEMA,
     SEEN_BACK,
     SEEN_GONE,
     SEND_BATCH,
-    SIZES,
     START,
     START_IN_MONTH,
     USABLE,
@@ -64,7 +66,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-VERSION = 4
+VERSION = 5
 """Of the tables. It counts with that of the file."""
 
 _GRACE_SECONDS = 5.0
@@ -248,6 +250,8 @@ class PostgresLedger(StoredLedger):
         columns = {name: _text(value) for name, value in result.items()}
         key, month = self._asked[call_id]
         columns["checksum"] = checksum(key, columns.get("reply"))
+        if "weights" in columns:
+            columns["weights"] = sealed(key, columns["weights"])
         sets = ", ".join(f"{name} = %({name})s" for name in columns)
         values = {
             **columns, "call_id": call_id, "status": status, "month": month, "paid": result.get("cost_usd") or 0.0,
@@ -323,15 +327,15 @@ class PostgresLedger(StoredLedger):
         for run, *spent in self._session.rows(query):
             yield run, Spent(*spent)
 
-    def sizes(self) -> Iterator[tuple[int, str]]:
+    def rest_of_calls(self) -> Iterator[RestOfCall]:
         """See `Ledger`."""
         last = 0
-        while page := self._session.rows(SIZES, (last, _PAGE)):
-            yield from ((size, call_id) for size, call_id, _ in page)
+        while page := self._session.rows(REST_OF_CALLS, (last, _PAGE)):
+            yield from ((size, weights, call_id) for size, weights, call_id, _ in page)
             last = page[-1][-1]
 
     def take_in(
-        self, calls: Iterable[tuple[Any, ...]], budgets: Iterable[tuple[str, Spent]], sizes: Iterable[tuple[int, str]]
+        self, calls: Iterable[tuple[Any, ...]], budgets: Iterable[tuple[str, Spent]], rest: Iterable[RestOfCall]
     ) -> None:
         """See `Ledger`."""
         rows = (with_checksum([_text(value) for value in row]) for row in calls)
@@ -353,7 +357,9 @@ class PostgresLedger(StoredLedger):
                 "unpriced = excluded.unpriced, in_flight = 0, reserved = 0",
                 ((run, spent.calls, spent.cost_usd, spent.unpriced) for run, spent in budgets),
             )
-            cursor.executemany("UPDATE answerkey_calls SET size = %s WHERE call_id = %s AND size IS NULL", sizes)
+            cursor.executemany(
+                "UPDATE answerkey_calls SET size = %s, weights = %s WHERE call_id = %s AND size IS NULL", rest
+            )
 
     def lengths(self, judge: str, prompt: str) -> list[tuple[int, int, int]]:
         """See `Ledger`."""

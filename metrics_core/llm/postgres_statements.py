@@ -7,7 +7,7 @@ from answerkey.metrics_core.llm.ledger import COLUMNS, COUNTED
 SCHEMA = """
 -- The tables are those of the file, see sqlite_ledger, but for what is said here.
 CREATE TABLE answerkey_ledger (version integer NOT NULL);
-INSERT INTO answerkey_ledger VALUES (4);
+INSERT INTO answerkey_ledger VALUES (5);
 CREATE SEQUENCE answerkey_owners AS integer CYCLE;
 CREATE TABLE answerkey_calls (
     number bigint GENERATED ALWAYS AS IDENTITY,     -- in the order in which they were sent
@@ -19,7 +19,8 @@ CREATE TABLE answerkey_calls (
     reserved double precision,
     started_at double precision NOT NULL, seconds double precision,
     tokens_in bigint, tokens_out bigint, cost_usd double precision,
-    model text, fingerprint text, finish_reason text, reply text, checksum text, batch text, size bigint
+    model text, fingerprint text, finish_reason text, reply text, checksum text, batch text, size bigint,
+    weights text
 );
 CREATE INDEX answerkey_calls_by_request ON answerkey_calls (request_key, status);
 CREATE INDEX answerkey_calls_by_run ON answerkey_calls (run);
@@ -79,6 +80,10 @@ ALTER TABLE answerkey_calls ADD COLUMN size bigint;
 CREATE INDEX answerkey_calls_by_prompt ON answerkey_calls (judge, prompt, number);
 WITH {_SETTLED.format(which="request_key NOT IN (SELECT request_key FROM answerkey_claims)")} SELECT;
 UPDATE answerkey_ledger SET version = 4;
+""",
+    4: """
+ALTER TABLE answerkey_calls ADD COLUMN weights text;
+UPDATE answerkey_ledger SET version = 5;
 """,
 }
 """What makes the next version of each. Before the fourth, claims of calls that had not ended were given up, and nobody
@@ -236,7 +241,7 @@ SEND_BATCH = """
 INSERT INTO answerkey_batches (batch, judge, sent_at) VALUES (%s, %s, %s) ON CONFLICT (batch) DO NOTHING
 """
 USABLE = """
-SELECT reply, checksum, model, fingerprint, finish_reason, tokens_in, tokens_out, cost_usd
+SELECT reply, checksum, model, fingerprint, finish_reason, tokens_in, tokens_out, cost_usd, weights
 FROM answerkey_calls WHERE request_key = %s AND status = 'usable' ORDER BY number DESC
 """
 CALLS = f"SELECT {', '.join(COLUMNS)}, checksum FROM answerkey_calls WHERE request_key = ANY(%s) ORDER BY number"
@@ -244,8 +249,9 @@ FORGET = "DELETE FROM answerkey_calls WHERE request_key = ANY(%s) RETURNING call
 EVERY_CALL = (
     f"SELECT {', '.join(COLUMNS)}, checksum, number FROM answerkey_calls WHERE number > %s ORDER BY number LIMIT %s"
 )
-SIZES = """
-SELECT size, call_id, number FROM answerkey_calls WHERE number > %s AND size IS NOT NULL ORDER BY number LIMIT %s
+REST_OF_CALLS = """
+SELECT size, weights, call_id, number FROM answerkey_calls
+WHERE number > %s AND size IS NOT NULL ORDER BY number LIMIT %s
 """
 LENGTHS = """
 SELECT size, tokens_in, tokens_out FROM answerkey_calls

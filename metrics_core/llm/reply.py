@@ -25,6 +25,7 @@ _TOP = re.compile(r"[{}]|\[(?=\s*+\{)")
 _INSIDE = re.compile(r'["{}\[\]]')
 _IN_STRING = re.compile(r'\\.|"', re.DOTALL)
 _CLOSER = {"{": "}", "[": "]"}
+_PLAIN_VALUE = re.compile(r'\s*:\s*(?:"(?P<text>(?:\\.|[^"\\])*)"|(?P<word>[^\s"{}\[\],]+))', re.DOTALL)
 _FENCE_LANGUAGE = re.compile(r"\A\w*\s")
 _THOUGHTS = ("<think>", "</think>")
 _TAG_OF_THOUGHTS = re.compile(r"(?:\\u[0-9a-f]{4}|[^\w\s.,;:!?'\"()*-])\s*/?\s*think", re.IGNORECASE)
@@ -199,6 +200,43 @@ def reason_of(reply_object: Mapping[str, Any]) -> str:
     if isinstance(reason, list):
         reason = ", ".join(part.strip() for part in reason if isinstance(part, str))
     return cut(one_line(reason), LONGEST_REASON) if isinstance(reason, str) else ""
+
+
+def value_of(text: str, key: str) -> tuple[int, int] | None:
+    """Where the value of a key begins and ends in the last whole JSON object of a reply, without its quotes; None where
+    the object has no such key, or a list or an object under it. The reply is one that `read_object` can read.
+
+    >>> text = 'So: {"reason": "not \\\\"verdict\\\\": 1", "verdict": "no"}'
+    >>> start, end = value_of(text, "verdict")
+    >>> text[start:end]
+    'no'
+    """
+    span, position = None, 0
+    while opener := _TOP.search(text, position):
+        position = opener.end()
+        if opener[0] == "}":
+            continue
+        try:
+            end = _end(text, opener.start())
+        except Unreadable:
+            continue
+        span, position = _value(text, opener.end(), end, key), end
+    return span
+
+
+def _value(text: str, position: int, end: int, key: str) -> tuple[int, int] | None:
+    """See `value_of`, for the object that goes on at `position`."""
+    found, depth = None, 0
+    while (mark := _INSIDE.search(text, position)) and mark.end() < end:
+        position = mark.end()
+        if mark[0] != '"':
+            depth += 1 if mark[0] in _CLOSER else -1
+            continue
+        position = _after_string(text, position)
+        if depth == 0 and text[mark.end() : position - 1] == key and (value := _PLAIN_VALUE.match(text, position)):
+            found = value.span("text" if value["text"] is not None else "word")
+            position = value.end()
+    return found
 
 
 def load(text: str) -> Any:

@@ -34,6 +34,7 @@ class Request:
         temperature, seed, max_tokens: as the provider is asked; the seed counts the repeats.
         repeat: which of several identical questions.
         reasoning_effort: as the provider is asked; empty: it is not.
+        weighed: the key of the reply whose value comes with log-probabilities; empty: none does.
 
     >>> Request("openai/m", "p@1", "", "Hi", "").key == Request("openai/m", "p@1", "", "Hi", "", repeat=1).key
     False
@@ -49,13 +50,16 @@ class Request:
     max_tokens: int = 1_024
     repeat: int = 0
     reasoning_effort: str = ""
+    weighed: str = ""
 
     @cached_property
     def key(self) -> str:
         """128-bit hash of all fields, hex."""
         values = [getattr(self, one.name) for one in fields(self)]
-        # The keys of requests from before there was an effort.
-        return content_hash(values if self.reasoning_effort else values[:-1])
+        # The keys of requests from before there was an effort, and from before a value could be weighed.
+        while values[-1] == "":
+            values.pop()
+        return content_hash(values)
 
     @property
     def messages(self) -> tuple[Message, ...]:

@@ -5,13 +5,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
+from answerkey.metrics_core.llm.ledger import CallStatus
+from answerkey.metrics_core.llm.log_probabilities import weights_of
 from answerkey.metrics_core.llm.reply import Code, Unreadable
+from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.llm.transport import CallError, Reply
 from answerkey.metrics_core.llm.untrusted import cut, one_line
 
 T = TypeVar("T")
+
+NO_LOG_PROBABILITIES = "no_log_probabilities"
+"""Code of calls to a server that sends none, though it was asked for them."""
+NO_WEIGHTS = "no_weights"
+"""Code of replies whose log-probabilities say nothing of the verdict."""
 
 _LONGEST_SHOWN = 300
 _NO_ANSWER: Mapping[str, tuple[Code, str]] = {
@@ -35,24 +43,58 @@ class NoUsableReply(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Response(Generic[T]):
-    """A reply, and either what it says or why it cannot be read."""
+    """A reply, and either what it says or why it cannot be read.
+
+    `weights`: of the value that is weighed, as `weights_of` gives them.
+    """
 
     reply: Reply
     value: T | None
     problem: Unreadable | None
+    weights: str | None = None
+
+    @property
+    def ending(self) -> tuple[CallStatus, dict[str, Any]]:
+        """How its call ended: the status, and columns of the ledger."""
+        if self.problem is not None:
+            return "unreadable", {"code": self.problem.code, "message": self.problem.message}
+        return "usable", {} if self.weights is None else {"weights": self.weights}
 
 
-def parse(reply: Reply, read: Callable[[str], T], *, plain: bool = False) -> Response[T]:
-    """What `read` makes of a reply; `plain`: of one that is any text, which may end wherever its room did.
+def failure(error: BaseException) -> dict[str, Any]:
+    """How a call ended that raised: columns of the ledger."""
+    code, message = ("cancelled", "the run was stopped")
+    if isinstance(error, CallError):
+        code, message = error.code, error.message
+    elif not isinstance(error, asyncio.CancelledError):
+        code, message = "defect", f"{type(error).__name__}: {error}"
+    return {"code": code, "message": message}
+
+
+def parse(reply: Reply, read: Callable[[str], T], request: Request) -> Response[T]:
+    """What `read` makes of the reply to a request. One that is any text may end wherever its room did.
 
     Raises:
-        CallError: there is nothing to read.
+        CallError: there is nothing to read, or nothing that says how sure the model is where that was asked for.
 
     >>> reply = Reply('{"score": 1', "length", 10, 5, "m", "")
     >>> from answerkey.metrics_core.llm.reply import read_object
-    >>> parse(reply, read_object).problem.code
+    >>> parse(reply, read_object, Request("openai/m", "p@1", "", "Hi", "{}")).problem.code
     'truncated'
     """
+    response = _read(reply, read, plain=not request.schema)
+    if not request.weighed or response.problem is not None:
+        return response
+    if not any(token.others for token in reply.tokens):
+        raise CallError("fatal", NO_LOG_PROBABILITIES, "its replies come without the log-probabilities of tokens")
+    weights = weights_of(reply.tokens, request.weighed)
+    if weights is None:
+        said = f"the log-probabilities of the reply are not those of its {request.weighed}"
+        raise CallError("permanent", NO_WEIGHTS, said)
+    return replace(response, weights=weights)
+
+
+def _read(reply: Reply, read: Callable[[str], T], *, plain: bool) -> Response[T]:
     if reply.finish_reason == "content_filter":
         raise CallError("permanent", "content_filter", "the provider's filter stopped the reply")
     said = cut(one_line(reply.text), _LONGEST_SHOWN)
@@ -64,7 +106,7 @@ def parse(reply: Reply, read: Callable[[str], T], *, plain: bool = False) -> Res
             return Response(reply, None, problem)
         if reply.finish_reason != "length":
             raise CallError("permanent", problem.code, problem.message)
-        return parse(replace(reply, text="", kind="text"), read, plain=True)
+        return _read(replace(reply, text="", kind="text"), read, plain=True)
     if not reply.text.strip() and reply.finish_reason != "length":
         raise CallError("trouble", "empty_reply", "the reply is empty")
     try:

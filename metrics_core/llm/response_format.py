@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any, get_args
 
 from answerkey.metrics_core.llm.ledger import Format
+from answerkey.metrics_core.llm.log_probabilities import ALTERNATIVES
 from answerkey.metrics_core.llm.request import Request
 from answerkey.metrics_core.llm.transport import CallError
 
@@ -30,6 +31,8 @@ class ResponseFormat:
         given: dict[str, Any] = {"temperature": request.temperature, "seed": request.seed, "max_tokens": max_tokens}
         if request.reasoning_effort:
             given["reasoning_effort"] = request.reasoning_effort
+        if request.weighed and "logprobs" not in self.without:
+            given |= {"logprobs": True, "top_logprobs": ALTERNATIVES}
         if self.format == "json_object":
             given["response_format"] = {"type": "json_object"}
         elif self.format == "json_schema":

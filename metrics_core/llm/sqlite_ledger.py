@@ -25,11 +25,13 @@ from answerkey.metrics_core.llm.ledger import (
     LedgerBusy,
     LedgerError,
     Permit,
+    RestOfCall,
     Spent,
     StoredLedger,
     beginning_of,
     checksum,
     month_of,
+    sealed,
     with_checksum,
 )
 from answerkey.metrics_core.llm.sqlite_file import (
@@ -90,7 +92,7 @@ class SQLiteLedger(StoredLedger):
     def __init__(self, folder: Path | None) -> None:
         super().__init__(str(folder / FILE) if folder else ":memory:")
         self._folder = folder
-        self._checksum = "checksum"
+        self._checksum, self._weights = "checksum", "weights"
         self._read_only = False
         self._patient = True
         self._mover: sqlite3.Connection | None = None
@@ -117,6 +119,7 @@ class SQLiteLedger(StoredLedger):
         found = self._version()
         if self._read_only:
             self._checksum = "checksum" if found > 1 else "NULL"
+            self._weights = "weights" if found > 4 else "NULL"
             return
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
@@ -209,8 +212,8 @@ class SQLiteLedger(StoredLedger):
     def _usable(self, key: str) -> list[tuple[Any, ...]]:
         # By rowid: the clock of a machine can run backwards.
         return self._rows(
-            f"SELECT reply, {self._checksum}, model, fingerprint, finish_reason, tokens_in, tokens_out, cost_usd "
-            "FROM calls WHERE request_key = ? AND status = 'usable' ORDER BY rowid DESC",
+            f"SELECT reply, {self._checksum}, model, fingerprint, finish_reason, tokens_in, tokens_out, "
+            f"cost_usd, {self._weights} FROM calls WHERE request_key = ? AND status = 'usable' ORDER BY rowid DESC",
             key,
         )
 
@@ -311,6 +314,8 @@ class SQLiteLedger(StoredLedger):
         with self._transaction() as db:
             key, month = self._asked[call_id]
             columns = {**result, "checksum": checksum(key, result.get("reply"))}
+            if "weights" in columns:
+                columns["weights"] = sealed(key, columns["weights"])
             sets = "".join(f", {name} = ?" for name in columns)
             # One that was given up for dead is settled, and counts as it did then.
             in_flight = db.execute("SELECT reserved FROM calls WHERE call_id = ?", (call_id,)).fetchone() != (None,)
@@ -351,7 +356,8 @@ class SQLiteLedger(StoredLedger):
 
     def in_batches(self) -> int:
         """See `Ledger`."""
-        if self._version() < VERSION:
+        # One of an earlier version that may only be read.
+        if self._version() < 3:
             return 0
         [(found,)] = self._rows("SELECT count(*) FROM calls WHERE status = 'sent' AND batch IS NOT NULL")
         return int(found)
@@ -418,15 +424,17 @@ class SQLiteLedger(StoredLedger):
         for run, *spent in self._rows("SELECT run, calls, cost_usd + reserved, unpriced FROM budgets ORDER BY run"):
             yield run, Spent(*spent)
 
-    def sizes(self) -> Iterator[tuple[int, str]]:
+    def rest_of_calls(self) -> Iterator[RestOfCall]:
         """See `Ledger`."""
         with self._translated():
             # One of an earlier version that may only be read knows none.
-            if self._version() >= VERSION:
-                yield from self._db.execute("SELECT size, call_id FROM calls WHERE size IS NOT NULL ORDER BY rowid")
+            if self._version() > 3:
+                yield from self._db.execute(
+                    f"SELECT size, {self._weights}, call_id FROM calls WHERE size IS NOT NULL ORDER BY rowid"
+                )
 
     def take_in(
-        self, calls: Iterable[tuple[Any, ...]], budgets: Iterable[tuple[str, Spent]], sizes: Iterable[tuple[int, str]]
+        self, calls: Iterable[tuple[Any, ...]], budgets: Iterable[tuple[str, Spent]], rest: Iterable[RestOfCall]
     ) -> None:
         """See `Ledger`."""
         self._writing()
@@ -440,7 +448,7 @@ class SQLiteLedger(StoredLedger):
                 "INSERT OR REPLACE INTO budgets (run, calls, cost_usd, unpriced) VALUES (?, ?, ?, ?)",
                 ((run, spent.calls, spent.cost_usd, spent.unpriced) for run, spent in budgets),
             )
-            db.executemany("UPDATE calls SET size = ? WHERE call_id = ? AND size IS NULL", sizes)
+            db.executemany("UPDATE calls SET size = ?, weights = ? WHERE call_id = ? AND size IS NULL", rest)
 
     def keep_alive(self) -> None:
         """See `Ledger`. A living process keeps its claims; what is done here is to move a long log to the file."""

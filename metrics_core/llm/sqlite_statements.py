@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from answerkey.metrics_core.llm.ledger import COUNTED
 
-VERSION = 4
+VERSION = 5
 """Of the tables. A file without a version is of the first."""
 
 _BATCHES = """
@@ -20,6 +20,7 @@ MIGRATIONS = {
     1: ("ALTER TABLE calls ADD COLUMN checksum TEXT",),
     2: ("ALTER TABLE calls ADD COLUMN batch TEXT", _BY_RUN, _BATCHES),
     3: ("ALTER TABLE calls ADD COLUMN size INTEGER", _BY_PROMPT),
+    4: ("ALTER TABLE calls ADD COLUMN weights TEXT",),
 }
 """What makes the next version of each."""
 
@@ -44,7 +45,8 @@ CREATE TABLE calls (
     finish_reason TEXT, reply TEXT,
     checksum TEXT,                  -- of request_key and reply; NULL: written before version 2
     batch TEXT,                     -- what it was sent in; NULL: on its own
-    size INTEGER                    -- bytes of what was sent; NULL: written before version 4
+    size INTEGER,                   -- bytes of what was sent; NULL: written before version 4
+    weights TEXT                    -- a checksum, and the log-probabilities of its verdict; NULL: not asked for
 );
 CREATE INDEX calls_by_request ON calls (request_key, status);
 {_BY_RUN};

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any, Literal, Protocol
 
+from answerkey.metrics_core.llm.log_probabilities import Token, tokens_of
 from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.request import Message
 from answerkey.metrics_core.llm.untrusted import storable
@@ -44,6 +45,7 @@ class Reply:
         tokens_in, tokens_out: as the server counts them; None where it does not say, or not believably.
         model: the one that answered, as the server names it.
         cached_tokens: those of `tokens_in` that the provider had in its cache.
+        tokens: of the text, with their log-probabilities, where the server sends them.
     """
 
     text: str
@@ -54,6 +56,7 @@ class Reply:
     fingerprint: str
     cached_tokens: int | None = None
     kind: ReplyKind = "text"
+    tokens: tuple[Token, ...] = ()
 
 
 class CallError(Exception):
@@ -96,11 +99,12 @@ def reply_of(
     usage: Mapping[str, Any],
     named: Sequence[object],
     model: ModelRef,
+    logprobs: object = None,
 ) -> Reply:
     """A reply from the parts of an answer in the format of OpenAI, whatever they hold.
 
     Args:
-        message, usage: as in the answer.
+        message, usage, logprobs: as in the answer.
         named: the model and the fingerprint.
         model: the one that was asked; its key is kept out of the reply.
 
@@ -127,6 +131,7 @@ def reply_of(
         fingerprint=fingerprint,
         cached_tokens=_token_count(details.get("cached_tokens")) if isinstance(details, Mapping) else None,
         kind=kind,
+        tokens=tokens_of(logprobs),
     )
 
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, request
 from answerkey.metrics_core.judges.known_answers import MEANINGS
-from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.judges.probes import Probe
 from answerkey.metrics_core.judges.prompt import Prompt, extended, load_prompt
 from answerkey.metrics_core.judges.votes import DECIDED_BY, OUT_OF_DEPTH, SPREAD, MatchVerdict
@@ -64,6 +63,7 @@ have them have keys of their own, and any change of this prompt has to go with o
 
 _TOKENS_OUT = 80
 """Of a usual reply, for estimates."""
+_WORTH = {verdict: float(verdict == "match") for verdict in get_args(MatchVerdict)}
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,11 @@ class MeaningMatch(JudgeMetric):
         return outcomes
 
     @property
+    def labels(self) -> Mapping[str, float]:
+        """Only `match` is worth anything."""
+        return _WORTH
+
+    @property
     def probes(self) -> tuple[Probe, ...]:
         """Twelve, in several languages."""
         return MEANINGS
@@ -164,15 +169,20 @@ class MeaningMatch(JudgeMetric):
     async def vote(self, client: Asker, sample: Sample, judge: ModelRef, repeat: int, bill: Bill) -> Outcome:
         """One call: all references at once."""
         usable = sample.usable_references
-        asked = _request(sample, judge, repeat, self.judge)
+        asked = self._request(sample, judge, repeat)
         judgement = await client.ask(judge, asked, lambda reply: read_verdict(reply, len(usable)), bill)
         index = None if judgement.reference is None else usable[judgement.reference][0]
         details = {"verdict": judgement.verdict, "rule": judgement.rule, "reference": index}
-        return Scored({"match": float(judgement.verdict == "match")}, judgement.reason, details)
+        return await self.weigh(client, asked, Scored({"match": _WORTH[judgement.verdict]}, judgement.reason, details))
 
     def expected_calls(self, sample: Sample, judge: ModelRef, repeat: int, replies: Replies) -> list[ExpectedCall]:
         """The one call."""
-        return [ExpectedCall(judge, _request(sample, judge, repeat, self.judge), _TOKENS_OUT)]
+        return [ExpectedCall(judge, self._request(sample, judge, repeat), _TOKENS_OUT)]
+
+    def _request(self, sample: Sample, judge: ModelRef, repeat: int) -> Request:
+        """The one question; without known wrong answers it is, byte for byte, what it was before there were any."""
+        prompt = PROMPT_WITH_WRONG if sample.usable_incorrect_references else PROMPT
+        return request(prompt, _fields(sample), judge, repeat, self.judge, weighed=self.weighed)
 
 
 def _scored(match: Match, sample: Sample) -> Scored:
@@ -201,12 +211,6 @@ def _fields(sample: Sample) -> dict[str, object]:
     fields: dict[str, object] = {"question": sample.question, "references": references, "answer": sample.answer}
     wrong = [text for _, text in sample.usable_incorrect_references]
     return {**fields, "incorrect_references": wrong} if wrong else fields
-
-
-def _request(sample: Sample, judge: ModelRef, repeat: int, options: JudgeOptions) -> Request:
-    """The one question; without known wrong answers it is, byte for byte, what it was before there were any."""
-    prompt = PROMPT_WITH_WRONG if sample.usable_incorrect_references else PROMPT
-    return request(prompt, _fields(sample), judge, repeat, options)
 
 
 @dataclass(frozen=True, slots=True)

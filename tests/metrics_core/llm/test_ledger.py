@@ -400,6 +400,17 @@ def test_a_batch_that_never_began_to_be_sent_is_told_from_one_that_did(place: st
     ledger.close()
 
 
+def test_a_copy_has_the_weights_of_verdicts(place: str, tmp_path: Path) -> None:
+    with closing(open_ledger(place)) as there:
+        _, call_id = there.start(FREE, {**call("k"), "size": 40}, None)
+        there.finish(FREE, call_id, "usable", None, {"reply": "yes", "weights": '[[["yes", -0.5]]]'})
+        expected = there.origin("k")
+        assert expected.weights == '[[["yes", -0.5]]]'
+    assert copy_ledger(place, str(tmp_path / "middle")) == 1
+    with closing(open_ledger(str(tmp_path / "middle"))) as here:
+        assert (here.reply("k"), here.origin("k")) == ("yes", expected)
+
+
 def test_a_copy_knows_how_long_calls_were(place: str, tmp_path: Path) -> None:
     middle = str(tmp_path / "middle")
     with closing(open_ledger(place)) as there:

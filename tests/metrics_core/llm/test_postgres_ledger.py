@@ -14,7 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -320,8 +320,8 @@ def test_of_many_that_open_at_once_one_makes_the_tables(place: str) -> None:
 
 def test_another_version_is_refused(place: str, postgres: str) -> None:
     open_ledger(place).close()
-    seen(postgres, "UPDATE answerkey_ledger SET version = 5")
-    with pytest.raises(LedgerError, match="was made by another answerkey: its version is 5, and this one needs 4"):
+    seen(postgres, "UPDATE answerkey_ledger SET version = 6")
+    with pytest.raises(LedgerError, match="was made by another answerkey: its version is 6, and this one needs 5"):
         open_ledger(place)
 
 
@@ -335,13 +335,31 @@ def test_the_version_before_is_brought_up_to_date(place: str, postgres: str) -> 
     for change in (
         "ALTER TABLE answerkey_calls DROP COLUMN batch", "DROP INDEX answerkey_calls_by_run",
         "DROP TABLE answerkey_batches", "ALTER TABLE answerkey_calls DROP COLUMN size",
-        "DROP INDEX answerkey_calls_by_prompt", "UPDATE answerkey_ledger SET version = 2",
+        "ALTER TABLE answerkey_calls DROP COLUMN weights", "DROP INDEX answerkey_calls_by_prompt",
+        "UPDATE answerkey_ledger SET version = 2",
     ):  # fmt: skip
         seen(postgres, change)
     ledger = open_ledger(place)
     assert (ledger.reply("k"), ledger.in_batches()) == ("yes", 0)
     ledger.close()
-    assert seen(postgres, "SELECT version FROM answerkey_ledger") == [(4,)]
+    assert seen(postgres, "SELECT version FROM answerkey_ledger") == [(5,)]
+
+
+def test_weights_have_a_column_where_the_version_before_had_none(place: str, postgres: str) -> None:
+    ask = {**CALL, "kind": "ask", "size": 9}
+    with closing(open_ledger(place)) as ledger:
+        ledger.claim("old")
+        _, call_id = ledger.start(Budget("run"), {**ask, "request_key": "old"}, None)
+        ledger.finish(Budget("run"), call_id, "usable", None, {"reply": "yes"})
+    seen(postgres, "ALTER TABLE answerkey_calls DROP COLUMN weights")
+    seen(postgres, "UPDATE answerkey_ledger SET version = 4")
+    with closing(open_ledger(place)) as ledger:
+        _, call_id = ledger.start(Budget("run"), {**ask, "request_key": "new"}, None)
+        ledger.finish(Budget("run"), call_id, "usable", None, {"reply": "no", "weights": "[]"})
+        assert [(ledger.reply(key), ledger.origin(key).weights) for key in ("old", "new")] == [
+            ("yes", None), ("no", "[]"),
+        ]  # fmt: skip
+    assert seen(postgres, "SELECT version FROM answerkey_ledger") == [(5,)]
 
 
 def test_a_call_that_an_older_version_left_in_flight_is_settled(place: str, postgres: str) -> None:
@@ -354,7 +372,8 @@ def test_a_call_that_an_older_version_left_in_flight_is_settled(place: str, post
             ledger.finish(month, call_id, "usable", 0.5, {"reply": "yes", "cost_usd": cost, "tokens_out": 5})
     seen(postgres, "DELETE FROM answerkey_claims WHERE request_key = 'left'")
     seen(postgres, "DROP INDEX answerkey_calls_by_prompt")
-    seen(postgres, "ALTER TABLE answerkey_calls DROP COLUMN size")
+    for column in ("size", "weights"):
+        seen(postgres, f"ALTER TABLE answerkey_calls DROP COLUMN {column}")
     seen(postgres, "UPDATE answerkey_ledger SET version = 3")
     open_ledger(place).close()
     query = "SELECT request_key, cost_usd, reserved FROM answerkey_calls ORDER BY number"

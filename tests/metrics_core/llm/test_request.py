@@ -53,6 +53,7 @@ def test_text_cannot_move_from_one_field_to_the_next_unseen(first: str, second: 
 def test_keys_stay_what_they_are() -> None:
     """A different key means that everything is paid for again: change this line only on purpose."""
     assert PLAIN.key == "a826556b529f30e3056800e481d08f01"
+    assert replace(PLAIN, reasoning_effort="low").key == "8b04a7a6449b6f679ca21382534d39a5"
     assert replace(PLAIN, seed=1, repeat=1).key != PLAIN.key
 
 

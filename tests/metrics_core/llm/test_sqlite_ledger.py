@@ -11,12 +11,13 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
 
-from answerkey.metrics_core.llm.ledger import COLUMNS, Budget, LedgerError, Spent
+from answerkey.metrics_core.llm.ledger import COLUMNS, Budget, LedgerError, Origin, Spent
+from answerkey.metrics_core.llm.sqlite_file import make
 from answerkey.metrics_core.llm.sqlite_ledger import FILE, SQLiteLedger
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -61,7 +62,7 @@ def first_version(folder: Path) -> None:
     SQLiteLedger(folder).close()
     with changed(folder) as database:
         database.execute("ALTER TABLE calls DROP COLUMN checksum")
-        for column in ("batch", "size"):
+        for column in ("batch", "size", "weights"):
             database.execute(f"ALTER TABLE calls DROP COLUMN {column}")
         for index in ("calls_by_run", "calls_by_prompt"):
             database.execute(f"DROP INDEX {index}")
@@ -354,7 +355,7 @@ def open_folder() -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 4, 5])
 def test_a_ledger_that_may_only_be_read_serves_replies_and_lets_nothing_be_asked(
     version: int, open_folder: Path
 ) -> None:
@@ -362,6 +363,10 @@ def test_a_ledger_that_may_only_be_read_serves_replies_and_lets_nothing_be_asked
     written(folder, "known", "yes")
     if version == 1:
         first_version(folder)
+    if version == 4:
+        with changed(folder) as database:
+            database.execute("ALTER TABLE calls DROP COLUMN weights")
+            database.execute("PRAGMA user_version = 4")
     command = [sys.executable, "-c", READ_ONLY, str(folder)]
     run = subprocess.run(command, check=False, cwd=ROOT, text=True, capture_output=True)
     assert run.returncode == 0, run.stderr
@@ -403,7 +408,7 @@ def test_a_ledger_of_the_first_version_is_taken_over_with_its_replies(tmp_path: 
     ledger.close()
     written(tmp_path, "c", "reply c")
     with changed(tmp_path) as database:
-        assert database.execute("PRAGMA user_version").fetchone() == (4,)
+        assert database.execute("PRAGMA user_version").fetchone() == (5,)
         found = database.execute("SELECT reply, checksum IS NULL FROM calls ORDER BY rowid").fetchall()
     assert found == [("reply a", 1), ("reply b", 1), ("reply c", 0)]
 
@@ -416,7 +421,8 @@ def test_a_call_that_an_older_version_left_in_flight_is_settled_and_those_that_a
     with changed(tmp_path) as database:
         # As an older version gave up its claims, and as one that still runs holds them.
         database.execute("DELETE FROM claims WHERE request_key != 'claimed'")
-        database.execute("ALTER TABLE calls DROP COLUMN size")
+        for column in ("size", "weights"):
+            database.execute(f"ALTER TABLE calls DROP COLUMN {column}")
         database.execute("DROP INDEX calls_by_prompt")
         database.execute("PRAGMA user_version = 3")
     SQLiteLedger(tmp_path).close()
@@ -428,10 +434,51 @@ def test_a_call_that_an_older_version_left_in_flight_is_settled_and_those_that_a
     ledger.close()
 
 
+def fourth_version(folder: Path) -> None:
+    """A ledger as answerkey wrote it when its version was 4: four calls, one of them in a batch."""
+    with changed(folder) as database:
+        database.executescript((Path(__file__).parent / "data" / "ledger_v4.sql").read_text())
+
+
+def test_a_ledger_of_the_fourth_version_keeps_its_replies_its_batch_and_what_was_spent(tmp_path: Path) -> None:
+    fourth_version(tmp_path)
+    with changed(tmp_path) as database:
+        before = database.execute("SELECT *, NULL FROM calls ORDER BY rowid").fetchall()
+    ledger = SQLiteLedger(tmp_path)
+    assert (ledger.reply("known") or "").endswith('"verdict": "match"}')
+    assert ledger.origin("known") == Origin("gpt-4o-mini-2024-07-18", "fp_1", "stop", 300, 40, 0.0002, None)
+    assert [ledger.reply(key) for key in ("unread", "failed", "batched")] == [None] * 3
+    assert (ledger.in_batches(), ledger.spent("nightly")) == (1, Spent(4, pytest.approx(0.0003), 0))
+    ledger.close()
+    with changed(tmp_path) as database:
+        assert database.execute("PRAGMA user_version").fetchone() == (5,)
+        assert database.execute("SELECT * FROM calls ORDER BY rowid").fetchall() == before
+        made = {name: sql for name, sql in database.execute("SELECT name, sql FROM sqlite_master").fetchall()}
+    with changed(tmp_path) as _, closing(sqlite3.connect(":memory:")) as new:
+        make(new)
+        assert made.keys() == {name for (name,) in new.execute("SELECT name FROM sqlite_master").fetchall()}
+        assert [row[1:3] for row in new.execute("PRAGMA table_info(calls)").fetchall()][-1] == ("weights", "TEXT")
+
+
+def test_weights_that_are_damaged_make_the_reply_unknown(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    ledger, run = SQLiteLedger(tmp_path), Budget("run")
+    for key in ("a", "b"):
+        _, call_id = ledger.start(run, {"request_key": key, **CALL}, None)
+        ledger.finish(run, call_id, "usable", None, {"reply": "yes", "weights": '[[["yes", -0.25]]]'})
+    assert ledger.origin("a").weights == '[[["yes", -0.25]]]'
+    with changed(tmp_path) as database:
+        database.execute("UPDATE calls SET weights = replace(weights, '-0.25', '-0.75') WHERE request_key = 'a'")
+    assert [ledger.reply(key) for key in ("a", "b")] == [None, "yes"]
+    assert [record.message for record in caplog.records] == [
+        f"the ledger {tmp_path / FILE}: a reply to the request a is damaged; it counts as not known"
+    ]
+    ledger.close()
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ("PRAGMA user_version = 5", r"was made by a newer answerkey \(its version is 5\)"),
+        ("PRAGMA user_version = 6", r"was made by a newer answerkey \(its version is 6\)"),
         (
             "ALTER TABLE calls DROP COLUMN fingerprint",
             "is not a ledger that this .* use: its calls have no fingerprint",
