@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,11 +13,13 @@ from typing import Any
 
 import pytest
 
+from answerkey.metrics_core.llm.ledger import COLUMNS
+from answerkey.metrics_core.llm.ledger_place import open_ledger
 from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import Postgres, SeaweedFS
 from tests.dask_servers import DaskCluster
 from tests.flows.conftest import command
-from tests.flows.test_cluster import LONG_S, answered_once, rows, until
+from tests.flows.test_cluster import LONG_S, not_answered_once, rows, until
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import jsonl
 
@@ -67,14 +70,23 @@ class Running:
     run: subprocess.Popen[str]
     judge: JudgeServer
     servers: Servers
+    home: Home
 
     def wait(self) -> None:
-        """Until both workers have calls in flight, and none is answered any more."""
-        # One alone may have half of them.
-        until(
-            lambda: self.run.poll() is not None or (self.judge.answered >= ANSWERED and self.judge.held > AT_ONCE // 2)
-        )
+        """Until both workers have calls in flight, none is answered any more, and every answer is in the ledger.
+
+        An answer on its way to the ledger is lost with its worker, and paid for again.
+        """
+        until(lambda: self.run.poll() is not None or self._waits())
         assert self.run.poll() is None, self.run.communicate()
+
+    def _waits(self) -> bool:
+        held, answered = self.judge.held, self.judge.answered
+        # One worker alone may have half of them.
+        if answered < ANSWERED or held <= AT_ONCE // 2 or held < self.judge.stats()["in_flight"]:
+            return False
+        with closing(open_ledger(self.home.ledger)) as ledger:
+            return sum(call[COLUMNS.index("status")] != "sent" for call in ledger.calls()) == answered
 
     def sessions(self, name: str) -> list[int]:
         """The processes of PostgreSQL that serve the ledger, or the catalog, of the run."""
@@ -165,7 +177,7 @@ def test_a_run_in_which_something_is_killed_is_equal_to_one_without(
             stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         try:
-            running = Running(run, judge, servers)
+            running = Running(run, judge, servers, Home.parse(lake))
             running.wait()
             KILLS[killed](running)
             judge.release()
@@ -176,7 +188,7 @@ def test_a_run_in_which_something_is_killed_is_equal_to_one_without(
         if killed == "driver":
             again = cli(*words)
             assert again.returncode == 0, again.stderr
-        assert answered_once(judge, N)
+        assert not_answered_once(judge, N) == {}, said
     assert content(lake) == content(str(here))
     store = Home.parse(lake).store
     assert list(store.files("parts")) == []

@@ -18,7 +18,7 @@ from answerkey.tasks.score.plan import plan
 from answerkey.tasks.warehouse.home import Home
 from tests.dask_servers import DaskCluster
 from tests.flows.conftest import command
-from tests.flows.test_cluster import LONG_S, answered_once, rows
+from tests.flows.test_cluster import LONG_S, not_answered_once, rows
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import jsonl, stage
 
@@ -91,7 +91,7 @@ def test_kill_9_of_a_run_costs_no_answer(
         run.wait()
         again = cli("evaluate", file, *words)
         assert again.returncode == 0, again.stderr
-        assert answered_once(judge, 1_500)
+        assert not_answered_once(judge, 1_500) == {}
     [(metric, n, _)] = scores(str(home))
     assert metric == "meaning_match" and n == 1_500
 
