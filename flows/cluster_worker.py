@@ -10,18 +10,18 @@ from functools import cache
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, check
-from answerkey.tasks.load.shard import SourceShard, stage_shard
 from answerkey.tasks.reports.manifest import code_revision, versions
 from answerkey.tasks.reports.scores import ScoresShard, write_scores
 from answerkey.tasks.score.keys import key
 from answerkey.tasks.score.score import score
 from answerkey.tasks.score.shard import Shard
+from answerkey.tasks.validate.measures import MeasuredShard, measure_shard
 from answerkey.tasks.warehouse.home import Home
 
 TOPIC = "answerkey"
 """The events by which workers tell drivers what they log."""
 
-AnyShard = Shard | SourceShard | ScoresShard
+AnyShard = Shard | MeasuredShard | ScoresShard
 """Rows to score, rows of a source to load, or rows of reports to write."""
 
 _log = logging.getLogger("answerkey")
@@ -49,8 +49,8 @@ def work_here(pickled: bytes, key_from: str, expected: Mapping[str, str], run: s
         raise UserError(f"worker {_address()}: {problem}; use one image for all of them")
     with _told(run):
         shard = _loaded(pickled)
-        if isinstance(shard, SourceShard):
-            stage_shard(shard)
+        if isinstance(shard, MeasuredShard):
+            measure_shard(shard)
         elif isinstance(shard, ScoresShard):
             write_scores(shard)
         else:

@@ -131,9 +131,9 @@ def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
         runner.check(home, [(metric, asked.judging.key_from) for metric in metrics])
 
     # Nobody has looked yet whether the workers can be used for a dry run.
-    loaded = load(OnThisMachine() if asked.judging.dry_run else runner, home, source, run.folder)
+    loaded, measures = load(OnThisMachine() if asked.judging.dry_run else runner, home, source, run.folder)
     tell(Advance("validate"))
-    checked = steps.validate(loaded.staged, loaded.rejects, str(run.folder), asked.contract)
+    checked = steps.validate(loaded.staged, loaded.rejects, str(run.folder), asked.contract, measures)
     steps.record_validation(home, run.id, source.answers, loaded, checked)
     _log_validation(loaded, checked)
     documented = _documented(run, asked, loaded.dataset, checked)

@@ -19,7 +19,7 @@ from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.progress import HOW_FAR, Advance, tell
 from answerkey.tasks.load.load import Loaded, Source
-from answerkey.tasks.load.shard import SourceShard, shard_bytes
+from answerkey.tasks.load.shard import shard_bytes
 from answerkey.tasks.load.sources import called
 from answerkey.tasks.publish.artifacts import tell_server
 from answerkey.tasks.reports.commit import Committed
@@ -27,6 +27,7 @@ from answerkey.tasks.reports.scores import CutScores, ScoresShard
 from answerkey.tasks.score.plan import MAX_SHARDS
 from answerkey.tasks.score.score import in_good_order, worth_spawning
 from answerkey.tasks.score.shard import Shard
+from answerkey.tasks.validate.measures import MeasuredShard
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.store import Unreachable
 
@@ -92,7 +93,7 @@ class OnCluster:
         """As `Cluster.run`."""
         # Prefect would look into every shard.
         run = partial(self._cluster.run, shards, key_from)
-        does = {SourceShard: "load", ScoresShard: "write scores"}.get(type(shards[0]), "score")
+        does = {MeasuredShard: "load", ScoresShard: "write scores"}.get(type(shards[0]), "score")
         return _on_cluster(run, does, self._cluster.address)
 
 
@@ -104,7 +105,7 @@ _on_cluster = Step("work on a cluster", _run, "{does} on {address}")
 
 
 def _submitted(shard: AnyShard, spawn: bool, key_from: str) -> Submitted[str]:
-    if isinstance(shard, SourceShard):
+    if isinstance(shard, MeasuredShard):
         return steps.stage.submit(shard)
     if isinstance(shard, ScoresShard):
         return steps.write_scores.submit(shard)
@@ -121,8 +122,11 @@ def runner_at(address: str) -> Runner:
     return OnCluster(cluster) if cluster else OnThisMachine()
 
 
-def load(runner: Runner, home: Home, source: Source, folder: Path) -> Loaded:
+def load(runner: Runner, home: Home, source: Source, folder: Path) -> tuple[Loaded, str | None]:
     """Load a source into the folder of a run; a large one in shards, wherever its answers are to be scored.
+
+    Returns:
+        What was loaded, and of a large source the file with what validation measures of its rows.
 
     Raises:
         UserError: as `tasks.load.load`.
@@ -130,19 +134,20 @@ def load(runner: Runner, home: Home, source: Source, folder: Path) -> Loaded:
     """
     size = shard_bytes(source, runner.most_shards)
     if not size:
-        return steps.load(source, folder)
+        return steps.load(source, folder), None
     tell(Advance("cut into shards"))
     cut = steps.cut(source, home, folder, size)
-    for done, (_, outcome) in enumerate(runner.run(cut.shards, lambda _shard: ""), start=1):
+    shards = [MeasuredShard(shard) for shard in cut.shards]
+    for done, (_, outcome) in enumerate(runner.run(shards, lambda _shard: ""), start=1):
         if isinstance(outcome, WorkersDied | NoWorker):
             raise Unreachable(
                 f"{called(source.answers)}: not all of it could be loaded ({outcome}); run the same again"
             ) from outcome
         if isinstance(outcome, Exception):
             raise outcome
-        tell(Advance("load shards", done, len(cut.shards)))
-        _tell("loaded", done, len(cut.shards))
-    return steps.gather(cut, home, folder)
+        tell(Advance("load shards", done, len(shards)))
+        _tell("loaded", done, len(shards))
+    return steps.gather(cut, home, folder), steps.gather_measures(shards, home, folder)
 
 
 def fan_out(

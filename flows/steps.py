@@ -24,19 +24,20 @@ from answerkey.tasks.score import score as scoring
 from answerkey.tasks.score import shard as shards
 from answerkey.tasks.traces import score as traces
 from answerkey.tasks.traces import summary as traces_summary
-from answerkey.tasks.validate import data_docs
+from answerkey.tasks.validate import data_docs, measures
 from answerkey.tasks.validate import validate as validating
 
 load = Step("load", loading.load)
 cut = Step("cut a source", source_shards.cut)
 
 
-def _stage(shard: source_shards.SourceShard) -> str:
-    return scoring.in_another_process(source_shards.stage_shard, shard)
+def _stage(shard: measures.MeasuredShard) -> str:
+    return scoring.in_another_process(measures.measure_shard, shard)
 
 
-stage = Step("load a shard", _stage, "load {shard.rows.name}", retried=True)
+stage = Step("load a shard", _stage, "load {shard.source.rows.name}", retried=True)
 gather = Step("gather", source_shards.gather)
+gather_measures = Step("gather measures", measures.gather_measures)
 export = Step("take from the warehouse", exporting.stored_source)
 validate = Step("validate", validating.validate)
 build_data_docs = Step("data docs", data_docs.build_data_docs)

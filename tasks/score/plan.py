@@ -189,7 +189,9 @@ def _write_texts(connection: duckdb.DuckDBPyConnection, accepted: str, file: Pat
                     buckets[number] = open_files.enter_context(bucket)
                 buckets[number].write_batch(sorted_rows.slice(start, end - start))
         open_files.close()
-        with pq.ParquetWriter(file, reader.schema.remove(reader.schema.get_field_index("place"))) as writer:
+        schema = reader.schema.remove(reader.schema.get_field_index("place"))
+        # Keys and answers hardly repeat.
+        with pq.ParquetWriter(file, schema, use_dictionary=["question", "references.list.element"]) as writer:
             for number in sorted(buckets):
                 rows = pa.ipc.open_stream(os.path.join(folder, str(number))).read_all()
                 rows = rows.sort_by("place").drop_columns("place")

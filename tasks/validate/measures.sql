@@ -2,6 +2,9 @@
 -- The view `staged_file` is the Parquet file with its row numbers. A flag is 0 or 1, and 0 is always good.
 -- No number in `frame` is NULL.
 
+-- name: of_rows
+-- What is measured of each row on its own, whatever the others are.
+
 -- White space is what Python's str.strip() removes, and invisible characters count as nothing, so that "blank"
 -- is the same thing here and in a metric.
 CREATE TEMP MACRO is_blank(t) AS
@@ -88,7 +91,7 @@ CREATE TEMP MACRO is_cut(t, finish_reason) AS
         'token_limit'), false)
     OR coalesce(regexp_matches(t, '(?i)[\[(<](?:output |response |text )?truncated[\])>]\W*$'), false);
 
-CREATE TEMP TABLE measured AS
+CREATE TEMP VIEW row_measures AS
 WITH prepared AS (
     SELECT
         *,
@@ -155,6 +158,20 @@ SELECT
         list_max(list_transform("references", lambda t: CASE WHEN length(t) > 20 THEN 0 ELSE nothing(t) END)), 0
     )::TINYINT AS reference_nothing
 FROM prepared;
+
+-- name: measure
+CREATE TEMP TABLE measured AS FROM row_measures
+
+-- name: take
+-- The same where it was measured before: a file with the rows in the order of the staged ones.
+CREATE TEMP TABLE measured AS
+SELECT file_row_number AS position, * EXCLUDE file_row_number FROM read_parquet($measures, file_row_number = true)
+
+-- name: to_keep
+SELECT * EXCLUDE position FROM row_measures ORDER BY position
+
+-- name: among_rows
+-- What is measured of the rows together.
 
 -- Ids that occur more than once in a release, as the same answer to the question: repeats are other answers to it.
 CREATE TEMP TABLE repeated AS

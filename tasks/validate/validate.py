@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import math
 import os
-import tempfile
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -28,8 +27,9 @@ from answerkey.tasks.validate.contract import (
     table_rules,
 )
 from answerkey.tasks.validate.expectations import Found, OwnExpectation, OwnSuite, check_rows, read_suite
+from answerkey.tasks.validate.measures import measured
 from answerkey.tasks.validate.suite import Number, breaking
-from answerkey.tasks.warehouse.sql import statements, text
+from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.store import parquet_writer, row_bytes
 from answerkey.tasks.warehouse.warehouse import one_file, session
 
@@ -46,7 +46,6 @@ _BATCH_BYTES = 32 * 2**20
 _MAX_BATCH_ROWS = 50_000
 _REFUSED_ROWS = 5_000  # at once as Python objects, which weigh many times more
 _WHY_CHARS = 200
-_VECTOR_ROWS = 2_048  # that one thread of DuckDB has in work
 _MAX_RELEASES = 100  # more are usually a wrong mapping, and one line each would drown the report
 
 
@@ -100,7 +99,9 @@ class Group:
     why: str
 
 
-def validate(staged: str, rejects: str | None, out_dir: str, contract: Contract) -> Validation:
+def validate(
+    staged: str, rejects: str | None, out_dir: str, contract: Contract, measures: str | None = None
+) -> Validation:
     """Split the rows of `staged` into `accepted.parquet` and `quarantine.parquet` under `out_dir`.
 
     Where every row is accepted as it is, the accepted rows are `staged` itself.
@@ -111,6 +112,7 @@ def validate(staged: str, rejects: str | None, out_dir: str, contract: Contract)
             They go first into the quarantine, under the rules that they bring.
         out_dir: folder of the two files; created if it does not exist. Files of these names are replaced.
         contract: the thresholds.
+        measures: Parquet file of `gather_measures`, where the staged rows were measured before.
 
     The accepted rows keep their order, with `correct` filled from `label`. Data of any kind are a result,
     never an exception.
@@ -121,7 +123,7 @@ def validate(staged: str, rejects: str | None, out_dir: str, contract: Contract)
     os.makedirs(out_dir, exist_ok=True)
     accepted, quarantine = (os.path.join(out_dir, f"{name}.parquet") for name in ("accepted", "quarantine"))
     suite = read_suite(contract.expectations) if contract.expectations else None
-    with _measured(staged, out_dir) as db:
+    with measured(staged, out_dir, measures) as db:
         slices = [str(name) for (name,) in db.execute(_SQL["slices"]).fetchall()] if suite else []
         own_rows, own_whole = _own(suite, staged, slices) if suite else ([], [])
         releases = db.execute(_SQL["releases"]).df()
@@ -160,24 +162,6 @@ def _lost_releases(accepted: str, quarantine: str) -> Iterator[Check]:
     for release, count in lost:
         message = f"release {release!r}: all its rows ({count:,}) are in quarantine, so it gets no report"
         yield Check("release_scored", "warning", False, count, count, message, release)
-
-
-@contextmanager
-def _measured(staged: str, scratch: str) -> Iterator[duckdb.DuckDBPyConnection]:
-    """A session with the tables of `measures.sql`: numbers for each staged row, and for each release."""
-    sql = text("answerkey.tasks.validate", "measures.sql")
-    threads = min(4, os.cpu_count() or 1)
-    # Room for the hash tables, which spill, and for a few copies of the texts in work, which cannot.
-    memory = 256 * 2**20 + 8 * threads * _VECTOR_ROWS * row_bytes(staged)
-    with tempfile.TemporaryDirectory(dir=scratch, prefix="duckdb-") as spill:
-        limits = {
-            "memory_limit": f"{memory // 2**20}MiB", "threads": threads, "temp_directory": spill,
-            "autoinstall_known_extensions": False,
-        }  # fmt: skip
-        with session(config=limits) as db:
-            db.read_parquet(one_file(staged), file_row_number=True).create_view("staged_file")
-            db.execute(sql)
-            yield db
 
 
 @dataclass(slots=True)

@@ -136,7 +136,8 @@ def parquet_writer(path: str | Path, schema: pa.Schema) -> Iterator[pq.ParquetWr
     """A writer whose file is published at `path` when it is whole; see `whole`."""
     import pyarrow.parquet as pq
 
-    with whole(path) as unfinished, pq.ParquetWriter(unfinished, schema) as writer:
+    # A dictionary would be made of every column, for nothing, and would hide from `row_bytes` what a row takes.
+    with whole(path) as unfinished, pq.ParquetWriter(unfinished, schema, use_dictionary=False) as writer:
         yield writer
 
 
