@@ -32,6 +32,8 @@ MAX_SHARDS = 40
 _SHARD_ROWS: Mapping[Kind, int] = {"lexical": 5_000, "semantic": 2_000, "judge": 500}
 """Fewer, where an answer takes longer: microseconds for words, milliseconds for a model, seconds for a judge."""
 
+_MOST_LEXICAL_ROWS = 20_000
+
 _BATCH_ROWS = 5_000
 """What a judge gets as a batch: of many shards only some are waited for at once, each up to a day, and every question
 that waits takes up to 80 KB."""
@@ -86,7 +88,8 @@ def plan(
         if kind == "judge":
             folder = home.shared_name(out / folder)
         scored = portable(_of_run(metric, need.n_todo))
-        size = _shard_size(need.n_todo, _BATCH_ROWS if scored.all_at_once else _SHARD_ROWS[kind], share)
+        least = _BATCH_ROWS if scored.all_at_once else _least_rows(kind, need.n_todo)
+        size = _shard_size(need.n_todo, least, share)
         shards += [
             Shard(
                 scored, address, todo, first, count, f"{folder}/{first}-{first + count}.parquet", need.places,
@@ -210,6 +213,18 @@ def _write_measured(connection: duckdb.DuckDBPyConnection, home: Home, file: Pat
 def _part_folder(signature: str, contents: str) -> str:
     # Parts that an older release left behind have other columns.
     return f"parts/{content_hash([signature, contents, str(part_schema())])}"
+
+
+def _least_rows(kind: Kind, rows: int) -> int:
+    """The fewest rows of a shard, if there are so many in all.
+
+    A part costs the driver of a cluster as much however many rows it has, so shards of words grow with the run.
+
+    >>> [_least_rows("lexical", rows) for rows in (1, 200_000, 400_000, 10_000_000)]
+    [5000, 5000, 10000, 20000]
+    """
+    least = _SHARD_ROWS[kind]
+    return max(least, min(rows // MAX_SHARDS, _MOST_LEXICAL_ROWS)) if kind == "lexical" else least
 
 
 def _shard_size(rows: int, least: int, share: int) -> int:

@@ -210,13 +210,13 @@ class Lake:
         store = BucketStore(self.address, self.folder)
         # DuckLake reads the values of the other columns from the path.
         folder = "/".join(f"{column}={quote(value, safe='')}" for column, value in others.items())
-        for name in names:
-            copy = f"{DATA}/main/{table}/{folder}/{uuid.uuid4().hex}.parquet"
+        copies = [f"{DATA}/main/{table}/{folder}/{uuid.uuid4().hex}.parquet" for _ in names]
+        for name, copy in zip(names, copies, strict=True):
             store.duplicate(name, copy)
-            connection.execute(
-                f"CALL ducklake_add_data_files('lake', {quoted(table)}, {quoted(store.address(copy))}, "
-                "hive_partitioning => true)"
-            )
+        files = ", ".join(quoted(store.address(copy)) for copy in copies)
+        connection.execute(
+            f"CALL ducklake_add_data_files('lake', {quoted(table)}, [{files}], hive_partitioning => true)"
+        )
 
     def changed(self, connection: duckdb.DuckDBPyConnection, tables: Sequence[str], since: int) -> bool:
         """See `Warehouse.changed`."""
