@@ -20,6 +20,7 @@ import sys
 import tempfile
 import threading
 import traceback
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,18 @@ LIBRARIES = (
     "rich.table", "scipy.stats", "websockets", "yaml",
 )  # fmt: skip
 """What takes long to import and makes nothing of the environment that a command would change."""
+
+COMMANDS = (
+    "answerkey.flows.cli.main", "answerkey.flows.cli.evaluate", "answerkey.flows.cli.compare",
+    "answerkey.flows.cli.progress", "answerkey.flows.evaluate_release", "answerkey.tasks.publish.page.build",
+)  # fmt: skip
+"""What most commands import of answerkey."""
+
+WORTH_IMPORTING, MOST_ENVIRONMENTS = 3, 4
+"""How often an environment comes before a process with answerkey is kept for it, and for how many one is."""
+
+OF_EACH_TEST = "PYTEST_CURRENT_TEST"
+"""The variable that differs between tests, and that nothing but pytest reads."""
 
 OWN_START = ("PYTHON", "LC_", "LANG", "LITELLM_", "GX_")
 """What an interpreter, or one of the libraries, reads when it starts: with another value there is no warm process."""
@@ -106,15 +119,84 @@ def _die_with_parent(by: signal.Signals) -> None:
     ctypes.CDLL(None).prctl(1, by)  # PR_SET_PDEATHSIG
 
 
+class _Imported:
+    """A fork with answerkey imported in the environment of a line, which serves the lines that have the same one."""
+
+    def __init__(self, wanted: dict[str, Any]) -> None:
+        (lines, to), (of, replies) = os.pipe(), os.pipe()
+        self.pid = os.fork()
+        if self.pid:
+            self._to, self._of = os.fdopen(to, "w", encoding="utf-8"), os.fdopen(of, encoding="utf-8")
+            os.close(lines)
+            os.close(replies)
+            return
+        _die_with_parent(signal.SIGKILL)
+        os.dup2(lines, 0)
+        os.dup2(replies, 1)
+        for end in (lines, to, of, replies):
+            os.close(end)
+        _take_place(wanted)
+        for name in COMMANDS:
+            __import__(name)
+        gc.freeze()
+
+    def serve(self, line: str) -> str:
+        """Hand a line on, and return the reply."""
+        self._to.write(line)
+        self._to.flush()
+        return self._of.readline()
+
+    def stop(self) -> None:
+        """End it."""
+        self._to.close()
+        self._of.close()
+        os.waitpid(self.pid, 0)
+
+
 def _serve() -> dict[str, Any] | None:
+    """Answer each line, by a fork with answerkey where its environment comes again; in a fork, what that is to do."""
+    times, imported = Counter[str](), dict[str, _Imported]()
+    for line in sys.stdin:
+        wanted: dict[str, Any] = json.loads(line)
+        kind = _kind(wanted)
+        times[kind] += 1
+        if times[kind] < WORTH_IMPORTING:
+            if _answered(wanted):
+                continue
+            return wanted
+        fork = imported.pop(kind, None) or _Imported(wanted)
+        if not fork.pid:
+            return _serve_alike()
+        # The one that was used last is the last one.
+        imported[kind] = fork
+        if len(imported) > MOST_ENVIRONMENTS:
+            imported.pop(next(iter(imported))).stop()
+        print(fork.serve(line), end="", flush=True)
+    return None
+
+
+def _serve_alike() -> dict[str, Any] | None:
     """Fork for each line; in the fork, what it is to do."""
     for line in sys.stdin:
         wanted: dict[str, Any] = json.loads(line)
-        child = os.fork()
-        if child == 0:
-            return wanted
-        print(json.dumps(_wait(child, wanted["timeout"])), flush=True)
+        if not _answered(wanted):
+            return wanted | {"taken": True}
     return None
+
+
+def _answered(wanted: dict[str, Any]) -> bool:
+    """Fork, and print how the fork ended; false in the fork."""
+    child = os.fork()
+    if child:
+        print(json.dumps(_wait(child, wanted["timeout"])), flush=True)
+    return bool(child)
+
+
+def _kind(wanted: dict[str, Any]) -> str:
+    """What is the same for commands that import the same answerkey, in the same environment."""
+    environment = {name: value for name, value in wanted["environment"].items() if name != OF_EACH_TEST}
+    own = wanted["cwd"] if Path(wanted["cwd"], "answerkey").is_dir() else ""
+    return json.dumps([own, environment], sort_keys=True)
 
 
 def _wait(child: int, timeout: float) -> int | None:
@@ -137,21 +219,29 @@ def _wait(child: int, timeout: float) -> int | None:
         signal.signal(signal.SIGALRM, before)
 
 
+def _take_place(wanted: dict[str, Any]) -> None:
+    """Have the environment and the path that were asked for, as `python -m` has it."""
+    inherited = set(_path_of(dict(os.environ)))
+    installed = [entry for entry in sys.path[1:] if entry not in inherited]
+    if "taken" in wanted:
+        # What answerkey has set when it was imported stays.
+        os.environ[OF_EACH_TEST] = wanted["environment"].get(OF_EACH_TEST, "")
+    else:
+        os.environ.clear()
+        os.environ.update(wanted["environment"])
+    os.chdir(wanted["cwd"])
+    sys.path[:] = [wanted["cwd"], *_path_of(wanted["environment"]), *installed]
+
+
 def _become(wanted: dict[str, Any]) -> None:
     """Be the process that was asked for."""
     _die_with_parent(signal.SIGTERM)
-    inherited = set(_path_of(dict(os.environ)))
-    installed = [entry for entry in sys.path[1:] if entry not in inherited]
-    os.environ.clear()
-    os.environ.update(wanted["environment"])
-    os.chdir(wanted["cwd"])
+    _take_place(wanted)
     for number, name in enumerate(wanted["files"]):
         opened = os.open(name, os.O_RDWR | os.O_CREAT, 0o600)
         os.dup2(opened, number)
         os.close(opened)
     sys.argv = [wanted["module"], *wanted["arguments"]]
-    # As `python -m` has it.
-    sys.path[:] = [wanted["cwd"], *_path_of(wanted["environment"]), *installed]
     runpy.run_module(wanted["module"], run_name="__main__", alter_sys=True)
 
 
