@@ -9,7 +9,7 @@ import socket
 import time
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from queue import Empty, SimpleQueue
@@ -107,7 +107,7 @@ class Cluster:
     def _asked(self, home: Home, needs: Iterable[tuple[Metric, str]]) -> object:
         return self, home, frozenset((metric.signature, key_from) for metric, key_from in needs)
 
-    def run(self, shards: Sequence[S], key_from: Callable[[S], str]) -> Iterator[tuple[S, str | Exception]]:
+    def run(self, shards: Sequence[S], key_from: Callable[[S], str]) -> Generator[tuple[S, str | Exception]]:
         """Work on shards; yields each as it ends, with its part or with the reason why there is none.
 
         What a lost worker was scoring is scored by another. Closing the iterator cancels what has not ended: workers
@@ -244,7 +244,7 @@ class _Run(Generic[S]):
         self._looked = 0.0
         self._nobody: dict[Kind, float] = {}
 
-    def outcomes(self) -> Iterator[tuple[S, str | Exception]]:
+    def outcomes(self) -> Generator[tuple[S, str | Exception]]:
         lost_at: float | None = None
         while self._left:
             try:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from answerkey.flows import steps
-from answerkey.flows.evaluate_release import decide, log_page
-from answerkey.flows.orchestration import flow
+from answerkey.flows.evaluate_release import decide, how_it_ended, log_page
+from answerkey.flows.orchestration import ended, flow
 from answerkey.flows.parameters import Comparing
 from answerkey.flows.runs import log
 from answerkey.metrics_core.comparison import Comparison
@@ -55,8 +55,8 @@ def compare_releases(comparing: Comparing, home: str = ".answerkey", policy: str
     for warning in pair.warnings:
         log.warning(warning)
     steps.publish_comparison(pair)
-    gates = [decide(place, old, new, rules)] if rules else []
+    gates = [decide(place, old, new, rules, after=pair)] if rules else []
     log_page(lambda: steps.publish_pair(place, pair, gates, drawn=page))
     steps.announce(place, [], gates)
     publish(place)
-    return pair
+    return ended(pair, *how_it_ended([], gates))

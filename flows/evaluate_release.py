@@ -10,7 +10,7 @@ from typing import Any
 
 from answerkey.flows import steps
 from answerkey.flows.fan_out import OnThisMachine, fan_out, load, runner_at, write_scores
-from answerkey.flows.orchestration import Submitted, flow
+from answerkey.flows.orchestration import Submitted, ended, flow, started_before
 from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, RunnerAddress, Scoring, preflight
 from answerkey.flows.runs import Run, log, started
 from answerkey.metrics_core.comparison import Comparison
@@ -27,8 +27,10 @@ from answerkey.tasks.load.sources import called
 from answerkey.tasks.publish.artifacts import artifact_key, show_table
 from answerkey.tasks.publish.text import dollars, not_counted, price, what_it_costs
 from answerkey.tasks.releases.provenance import generation_of
+from answerkey.tasks.reports.aggregate import ReportRef
+from answerkey.tasks.reports.commit import is_complete
 from answerkey.tasks.reports.manifest import manifest
-from answerkey.tasks.reports.report import check_baseline, report_named
+from answerkey.tasks.reports.report import Report, check_baseline, made_by, report_named
 from answerkey.tasks.score.plan import Plan
 from answerkey.tasks.score.rivals import check_rivals, with_rivals
 from answerkey.tasks.validate.contract import Contract
@@ -36,6 +38,7 @@ from answerkey.tasks.validate.validate import Validation
 from answerkey.tasks.warehouse.home import Home
 
 _SCORING, _JUDGING, _LIMITS = Scoring(), Judging(), Limits()
+_MOST_REASONS = 3
 
 
 def _run_name(parameters: Mapping[str, Any]) -> str:
@@ -114,13 +117,20 @@ class Evaluation:
         return self.limits.contract(needs_references=self.scoring.needs_references)
 
     def carry_out(self, run: Run, flow_name: str) -> list[str] | list[Cost]:
-        """All steps, with the row in `runs` that says how they ended."""
+        """All steps, with the row in `runs` that says how they ended; none of them for a run that is complete."""
+        before = made_by(run.home, run.id) if started_before() else []
+        if before and is_complete(run.home, run.id):
+            log.info("this run is complete, and nothing of it is repeated; for another report start a new run")
+            return ended([report.report_id for report in before], *how_it_ended(before))
         with run.recorded(flow_name, dataset_name(self.source), self.parameters, dry_run=self.judging.dry_run):
-            return evaluate(run, self)
+            return evaluate(run, self, before)
 
 
-def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
-    """The steps of an evaluation, in their order; returns the ids of the reports, after a dry run the costs."""
+def evaluate(run: Run, asked: Evaluation, before: Sequence[Report] = ()) -> list[str] | list[Cost]:
+    """The steps of an evaluation, in their order; returns the ids of the reports, after a dry run the costs.
+
+    Reports that the same run has made `before` it failed are not made again.
+    """
     home, source = run.home, replace(asked.source, needs_references=asked.scoring.needs_references)
     judge = _judge(asked)
     metrics = asked.scoring.create(home.embeddings, judge, run.access)
@@ -133,7 +143,7 @@ def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
     # Nobody has looked yet whether the workers can be used for a dry run.
     loaded, measures = load(OnThisMachine() if asked.judging.dry_run else runner, home, source, run.folder)
     tell(Advance("validate"))
-    checked = steps.validate(loaded.staged, loaded.rejects, str(run.folder), asked.contract, measures)
+    checked = steps.validate.after(loaded)(loaded.staged, loaded.rejects, str(run.folder), asked.contract, measures)
     steps.record_validation(home, run.id, source.answers, loaded, checked)
     _log_validation(loaded, checked)
     documented = _documented(run, asked, loaded.dataset, checked)
@@ -144,17 +154,20 @@ def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
         check_baseline(home, asked.baseline, loaded.dataset, checked.accepted)
 
     metrics = with_rivals(metrics, checked.accepted, asked.baseline)
-    plan = steps.plan(
+    plan = steps.plan.after(checked)(
         checked.accepted, home, run.folder, metrics,
         only_failed=asked.scoring.only_failed, most=runner.most_shards,
     )  # fmt: skip
     if asked.judging.dry_run:
         return _costs(plan, loaded.dataset, judge)
     _log_plan(plan, judge)
-    parts = fan_out(runner, plan.shards, lambda _shard: asked.judging.key_from, remedy="run again with --only-failed")
+    parts = fan_out(
+        runner, plan.shards, lambda _shard: asked.judging.key_from,
+        remedy="run again with --only-failed", after=plan,
+    )  # fmt: skip
 
     tell(Advance("report"))
-    committed = steps.commit(home, run.id, source.answers, loaded, checked.accepted, list(parts.values()))
+    committed = steps.commit.after(plan)(home, run.id, source.answers, loaded, checked.accepted, list(parts.values()))
     releases = [release.release for release in committed.releases]
     run.rename(
         f"evaluate {', '.join(releases) if len(releases) == 1 else f'{len(releases)} releases'} on {committed.dataset}"
@@ -162,39 +175,71 @@ def evaluate(run: Run, asked: Evaluation) -> list[str] | list[Cost]:
     made = manifest(run.id, asked.parameters, loaded, checked, plan, judge, run.access)
     made |= asked.provenance if asked.provenance is not None else _provenance(source)
     scores = write_scores(runner, home, committed, metrics, run.folder)
-    reports = steps.aggregate(home, committed, metrics, made, scores, min_coverage=asked.limits.min_coverage)
+    reports: Sequence[ReportRef | Report] = before or steps.aggregate(
+        home, committed, metrics, made, scores, min_coverage=asked.limits.min_coverage
+    )
     steps.publish_scores(home, reports)
+    return _concluded(home, asked, committed.dataset, reports, policy, documented)
 
+
+def _concluded(
+    home: Home,
+    asked: Evaluation,
+    dataset: str,
+    reports: Sequence[ReportRef | Report],
+    policy: Policy | None,
+    documented: Submitted[str] | None,
+) -> list[str]:
+    """What is done with the reports: compare them with the baseline, decide, and publish."""
     report_ids = [report.report_id for report in reports]
-    old = report_named(home, asked.baseline, committed.dataset) if asked.baseline else ""
+    old = report_named(home, asked.baseline, dataset) if asked.baseline else ""
     new = [report_id for report_id in report_ids if report_id != old]
     if old and not new:
         log.warning(f"{asked.baseline}: there is no other release to compare it with")
     candidates = max(asked.candidates, len(new))
-    comparisons = compare(home, old, new, policy, candidates) if old else []
-    verdicts = [decide(home, old, one, policy, candidates=candidates) for one in new] if old and policy else []
+    comparisons = compare(home, old, new, policy, candidates, after=reports) if old else ()
+    verdicts = (
+        [decide(home, old, one, policy, candidates=candidates, after=comparisons) for one in new]
+        if old and policy
+        else []
+    )
     shown = [old, *new] if old else new
     docs = _data_docs(home, documented)
-    log_page(lambda: steps.publish_run(home, shown, comparisons, verdicts, drawn=asked.page, docs=docs))
-    steps.announce(home, report_ids, verdicts)
-    return report_ids
+    publish = steps.publish_run.after(reports)
+    log_page(lambda: publish(home, shown, comparisons, verdicts, drawn=asked.page, docs=docs))
+    steps.announce.after(reports)(home, report_ids, verdicts)
+    return ended(report_ids, *how_it_ended(reports, verdicts))
 
 
-def compare(home: Home, old: str, new: Sequence[str], policy: Policy | None, candidates: int) -> Sequence[Comparison]:
+def how_it_ended(reports: Sequence[ReportRef | Report], verdicts: Sequence[ReleaseVerdict] = ()) -> tuple[str, str]:
+    """What the state of a run says: what has no score and why, what the gate has decided; and the name of the state."""
+    partial = [f"{one.report_id} is PARTIAL: {one.message}" for one in reports if one.status == "PARTIAL"]
+    more = [f"{len(partial) - _MOST_REASONS} more are PARTIAL"] if len(partial) > _MOST_REASONS else []
+    decided = [f"{one.verdict.outcome}: {one.verdict.sentence}" for one in verdicts]
+    return "; ".join([*partial[:_MOST_REASONS], *more, *decided]), "Partial" if partial else "Completed"
+
+
+def compare(
+    home: Home, old: str, new: Sequence[str], policy: Policy | None, candidates: int, *, after: object = None
+) -> Sequence[Comparison]:
     """Compare every new report with the old one, by the field that decides; they are corrected for together."""
     primary = primary_field(home, [old, *new], policy.primary.field) if policy else ""
-    comparisons = steps.compare_all(home, [(old, one) for one in new], primary=primary, candidates=candidates)
+    comparisons = steps.compare_all.after(after)(
+        home, [(old, one) for one in new], primary=primary, candidates=candidates
+    )
     for comparison in comparisons:
         steps.publish_comparison(comparison)
     return comparisons
 
 
-def decide(home: Home, old: str, new: str, policy: Policy, *, candidates: int = 1) -> ReleaseVerdict:
+def decide(
+    home: Home, old: str, new: str, policy: Policy, *, candidates: int = 1, after: object = None
+) -> ReleaseVerdict:
     """What the gate says about two reports, of which the new one is one of several candidates.
 
     No verdict fails the run: that the release is bad is a result.
     """
-    gated = steps.gate(home, old, new, policy, candidates=candidates)
+    gated = steps.gate.after(after)(home, old, new, policy, candidates=candidates)
     outcome = gated.verdict.outcome
     log.log(logging.INFO if outcome == "PASS" else logging.WARNING, f"{outcome}: {gated.verdict.sentence}")
     return gated

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -34,7 +35,7 @@ from answerkey.tasks.warehouse.store import Unreachable
 _LINES = 100
 """How far a run is, is said as often as this."""
 
-Outcomes = Iterator[tuple[S, str | Exception]]
+Outcomes = Generator[tuple[S, str | Exception]]
 """Each shard as it ends, with the name of its part or with the reason why there is none."""
 
 
@@ -53,8 +54,9 @@ class Runner(Protocol):
             UserError: these metrics cannot be scored here.
         """
 
-    def run(self, shards: Sequence[S], key_from: Callable[[S], str]) -> Outcomes[S]:
-        """Work on shards. `key_from` says where the key of a shard's judges is kept.
+    def run(self, shards: Sequence[S], key_from: Callable[[S], str], after: object = None) -> Outcomes[S]:
+        """Work on shards. `key_from` says where the key of a shard's judges is kept, `after` is the result that they
+        are from. Closed before its end, it waits for what it has begun.
 
         Raises:
             Unreachable: no worker can be reached any more.
@@ -69,12 +71,27 @@ class OnThisMachine:
     def check(self, home: Home, needs: Iterable[tuple[Metric, str]]) -> None:
         """The other steps of a run need the same of this machine."""
 
-    def run(self, shards: Sequence[S], key_from: Callable[[S], str]) -> Outcomes[S]:
+    def run(self, shards: Sequence[S], key_from: Callable[[S], str], after: object = None) -> Outcomes[S]:
         """See the class."""
         spawn = worth_spawning(shard for shard in shards if isinstance(shard, Shard))
-        submitted = {_submitted(shard, spawn, key_from(shard)): shard for shard in in_good_order(shards)}
-        for one in as_completed(submitted):
-            yield submitted[one], one.outcome()
+        closed = threading.Event()
+        submitted: dict[Submitted[str], S] = {}
+        model: Submitted[str] | None = None
+        for shard in in_good_order(shards):
+            # One at a time, which is seen as waiting.
+            first = model if shard.workload == "semantic" else None
+            one = _submitted(shard, spawn, key_from(shard), (after, first), closed.is_set)
+            model = one if shard.workload == "semantic" else model
+            submitted[one] = shard
+        try:
+            for one in as_completed(submitted):
+                yield submitted[one], one.outcome()
+        except BaseException as error:
+            closed.set()
+            if isinstance(error, Exception | GeneratorExit):
+                for one in submitted:
+                    one.outcome()
+            raise
 
 
 class OnCluster:
@@ -89,12 +106,12 @@ class OnCluster:
         """As `Cluster.check`."""
         self._cluster.check(home, needs)
 
-    def run(self, shards: Sequence[S], key_from: Callable[[S], str]) -> Outcomes[S]:
+    def run(self, shards: Sequence[S], key_from: Callable[[S], str], after: object = None) -> Outcomes[S]:
         """As `Cluster.run`."""
         # Prefect would look into every shard.
         run = partial(self._cluster.run, shards, key_from)
         does = {MeasuredShard: "load", ScoresShard: "write scores"}.get(type(shards[0]), "score")
-        return _on_cluster(run, does, self._cluster.address)
+        return _on_cluster.after(after)(run, does, self._cluster.address)
 
 
 def _run(run: Callable[[], Outcomes[Any]], does: str, address: str) -> Outcomes[Any]:
@@ -104,12 +121,15 @@ def _run(run: Callable[[], Outcomes[Any]], does: str, address: str) -> Outcomes[
 _on_cluster = Step("work on a cluster", _run, "{does} on {address}")
 
 
-def _submitted(shard: AnyShard, spawn: bool, key_from: str) -> Submitted[str]:
+def _submitted(
+    shard: AnyShard, spawn: bool, key_from: str, after: Sequence[object], stopped: Callable[[], bool]
+) -> Submitted[str]:
     if isinstance(shard, MeasuredShard):
         return steps.stage.submit(shard)
     if isinstance(shard, ScoresShard):
         return steps.write_scores.submit(shard)
-    return steps.score.tagged(_tags(shard)).submit(shard, spawn=spawn, key_from=key_from)
+    score = steps.score.tagged(_tags(shard)).after(*after)
+    return score.submit(shard, spawn=spawn, key_from=key_from, stopped=stopped)
 
 
 def runner_at(address: str) -> Runner:
@@ -151,15 +171,15 @@ def load(runner: Runner, home: Home, source: Source, folder: Path) -> tuple[Load
 
 
 def fan_out(
-    runner: Runner, shards: Sequence[Shard], key_from: Callable[[Shard], str], *, remedy: str
+    runner: Runner, shards: Sequence[Shard], key_from: Callable[[Shard], str], *, remedy: str, after: object = None
 ) -> dict[str, str]:
     """Score shards; returns where each part is, by where it was planned to be.
 
     A shard that fails for good is written down as failed, and the run goes on; `remedy` says what to do about it.
-    `key_from` says where the key of a shard's judges is kept.
+    `key_from` says where the key of a shard's judges is kept, and `after` is the plan that they are from.
 
     Raises:
-        UserError: a judge cannot be asked.
+        UserError: a judge cannot be asked. No shard is worked on any more by then.
         Unreachable: nothing can be scored any more.
     """
     if not shards:
@@ -172,12 +192,18 @@ def fan_out(
     scored = Counter(dict.fromkeys(todo, 0))
     for name in todo:
         tell(Advance(name, 0, todo[name]))
-    for done, (shard, outcome) in enumerate(runner.run(shards, key_from), start=1):
-        scored[shard.name] += shard.n_rows
-        tell(Advance(shard.name, scored[shard.name], todo[shard.name]))
-        parts[shard.part] = outcome if isinstance(outcome, str) else _failed(shard, outcome, remedy)
-        if _tell("scored", done, len(shards)) and progress:
-            tell_server("its progress", partial(_show_progress, progress, 100 * done / len(shards)))
+    outcomes = runner.run(shards, key_from, after)
+    try:
+        for done, (shard, outcome) in enumerate(outcomes, start=1):
+            scored[shard.name] += shard.n_rows
+            tell(Advance(shard.name, scored[shard.name], todo[shard.name]))
+            parts[shard.part] = outcome if isinstance(outcome, str) else _failed(shard, outcome, remedy)
+            if _tell("scored", done, len(shards)) and progress:
+                tell_server("its progress", partial(_show_progress, progress, 100 * done / len(shards)))
+    except Exception:
+        # Shards that are still worked on read the files that the run removes next.
+        outcomes.close()
+        raise
     return parts
 
 
@@ -221,8 +247,13 @@ def _tell(did: str, done: int, of: int) -> bool:
 
 
 def _tags(shard: Shard) -> list[str]:
-    """`judge-openai` for a shard that asks such a judge: a concurrency limit of that name holds it back."""
+    """`judge-openai` for a shard that asks such a judge, `embeddings` for one of an embedding model.
+
+    A concurrency limit of that name holds it back. Others have none, since the server is asked about every tag.
+    """
     metric = shard.metric
+    if metric.workload == "semantic":
+        return ["embeddings"]
     if not isinstance(metric, JudgeMetric) or metric.workload != "judge":
         return []
     return sorted({"judge-" + judge.model.partition("/")[0] for judge, _ in metric.judge.seats()})

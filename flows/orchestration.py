@@ -16,13 +16,15 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
+from copy import copy
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from pydantic import ConfigDict, validate_call
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.loop import Stopped
-from answerkey.tasks.server import on_server, within_run
+from answerkey.tasks.score.shard import Cancelled
+from answerkey.tasks.server import is_away, on_server, within_run
 
 if TYPE_CHECKING:
     import prefect
@@ -40,7 +42,7 @@ _THREADS = 2 + (os.cpu_count() or 1)
 
 def _worth_retrying(error: object) -> bool:
     """A wrong input stays wrong, and a run that was stopped stays so; everything else may have been the machine."""
-    return not isinstance(error, UserError | Stopped)
+    return not isinstance(error, UserError | Stopped | Cancelled)
 
 
 class _Threads:
@@ -170,25 +172,60 @@ class Step(Generic[P, R]):
         run_name: str = "",
         *,
         retried: bool = False,
-        tags: Iterable[str] = (),
     ) -> None:
         self._name, self._function, self._run_name = name, function, run_name or name
-        self._delays, self._tags = _DELAYS_S if retried else (), tuple(tags)
+        self._delays = _DELAYS_S if retried else ()
+        self._tags: tuple[str, ...] = ()
+        self._after: tuple[object, ...] = ()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Carry it out."""
-        return self._task(*args, **kwargs) if within_run() else self._attempted(*args, **kwargs)
+        if not within_run():
+            return self._attempted(*args, **kwargs)
+        # Its type says nothing of a function whose parameters are not known.
+        task: Any = self._task
+        with _no_tags():
+            return cast(R, task(*args, wait_for=self._waits_for(), **kwargs))
 
     def submit(self, *args: P.args, **kwargs: P.kwargs) -> Submitted[R]:
         """Carry it out beside what follows, on a thread of the run."""
-        if within_run():
-            return Submitted(self._task.submit(*args, **kwargs))
-        attempted = functools.partial(self._attempted, *args, **kwargs)
-        return Submitted(_threads.get().pool.submit(copy_context().run, attempted))
+        if not within_run():
+            attempted = functools.partial(self._attempted, *args, **kwargs)
+            return Submitted(_threads.get().pool.submit(copy_context().run, attempted))
+        task: Any = self._task
+        with _no_tags():
+            future = task.submit(*args, wait_for=self._waits_for(), **kwargs)
+        return Submitted(future, functools.partial(self._function, *args, **kwargs))
 
     def tagged(self, tags: Iterable[str]) -> Step[P, R]:
         """The same with tags; on a server, a concurrency limit of that name holds it back."""
-        return Step(self._name, self._function, self._run_name, retried=bool(self._delays), tags=tags)
+        return self._with(_tags=tuple(tags))
+
+    def after(self, *steps: object) -> Step[P, R]:
+        """The same after other steps that give it nothing: their results, or what was submitted, which may fail.
+
+        On a server, it is seen to wait, and the graph of the run has an edge. Without one, it is carried out at once.
+        """
+        return self._with(_after=(*self._after, *steps))
+
+    def _with(self, **changes: object) -> Step[P, R]:
+        changed = copy(self)
+        # The task of Prefect is made anew.
+        changed.__dict__ = {name: value for name, value in vars(self).items() if name != "_task"} | changes
+        return changed
+
+    def _waits_for(self) -> list[object]:
+        from prefect import allow_failure
+        from prefect.utilities.engine import get_state_for_result
+
+        found: list[object] = []
+        for one in self._after:
+            if isinstance(one, Submitted):
+                found.append(allow_failure(one.future))
+            elif state := get_state_for_result(one):
+                # Prefect would look into all that a result holds, once for each step that waits for it.
+                found.append(state[0].model_copy(update={"data": True}))
+        return found
 
     def _attempted(self, *args: P.args, **kwargs: P.kwargs) -> R:
         for delay in self._delays:
@@ -220,20 +257,37 @@ class Step(Generic[P, R]):
 
 
 class Submitted(Generic[R]):
-    """A step that was submitted."""
+    """A step that was submitted; `here` carries it out without the server of which it is a task."""
 
-    def __init__(self, future: PrefectFuture[R] | concurrent.futures.Future[R]) -> None:
-        self.future = future
+    def __init__(
+        self, future: PrefectFuture[R] | concurrent.futures.Future[R], here: Callable[[], R] | None = None
+    ) -> None:
+        self.future, self._here = future, here
 
     def outcome(self) -> R | Exception:
-        """What it returned, or the error of its last attempt; waits for it."""
-        if not isinstance(self.future, concurrent.futures.Future):
-            # An error comes back as the result, which the declared type does not say.
-            return cast("R | Exception", self.future.result(raise_on_failure=False))
+        """What it returned, or the error of its last attempt; waits for it.
+
+        A step that waits for a concurrency limit of a server that is gone does not wait any more.
+        """
         try:
-            return self.future.result()
+            if isinstance(self.future, concurrent.futures.Future):
+                return self.future.result()
+            # An error comes back as the result, which the declared type does not say. What is raised is Prefect's.
+            return cast("R | Exception", self.future.result(raise_on_failure=False))
+        except Exception as error:
+            if self._here is None or not _asked_in_vain(error):
+                return error
+        try:
+            return self._here()
         except Exception as error:
             return error
+
+
+def _asked_in_vain(error: Exception) -> bool:
+    """Whether a server was asked for a place under a concurrency limit, or was to be told that it is free again."""
+    from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
+
+    return isinstance(error, ConcurrencySlotAcquisitionError) or is_away(error)
 
 
 def as_completed(submitted: Iterable[Submitted[R]]) -> Iterator[Submitted[R]]:
@@ -256,6 +310,34 @@ def run_id() -> str:
         if flow_run.id:
             return str(flow_run.id)
     return str(uuid.uuid4())
+
+
+def started_before() -> bool:
+    """Whether this run has been started before, as a retry of a run on a server has."""
+    if not within_run():
+        return False
+    from prefect.runtime import flow_run
+
+    return int(flow_run.run_count) > 1
+
+
+def ended(result: R, message: str, name: str = "Completed") -> R:
+    """The result of a flow, which on a server ends Completed, with that message and name of its state."""
+    if not message or not within_run():
+        return result
+    from prefect.states import Completed
+
+    # Prefect gives its callers the result.
+    return cast(R, Completed(name=name, message=message, data=result))
+
+
+@contextmanager
+def _no_tags() -> Iterator[None]:
+    """Steps have no tags but their own: for each, Prefect asks the server for a concurrency limit of that name."""
+    from prefect.context import TagsContext
+
+    with TagsContext(current_tags=set()):
+        yield
 
 
 @contextmanager

@@ -16,6 +16,8 @@ from answerkey.flows.orchestration import run_id
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.loop import stop as stop_asking
+from answerkey.metrics_core.llm.sqlite_owners import Owners
+from answerkey.tasks.maintenance import PROCESS
 from answerkey.tasks.publish.artifacts import tell_server
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.warehouse.home import Home
@@ -61,6 +63,8 @@ class Run:
     def recorded(self, flow: str, dataset: str, parameters: Mapping[str, Any], *, dry_run: bool) -> Iterator[None]:
         """Around the work of the run: the row in `runs` that says when it started and how it ended."""
         start_run(self.home, self.id, flow, dataset, parameters)
+        # By this housekeeping knows what became of it, where no server does.
+        process = Owners(self.folder, PROCESS)
         try:
             yield
         except BaseException as error:
@@ -69,7 +73,10 @@ class Run:
                 stop_asking(self.id)
             finish_run(self.home, self.id, "stopped", f"{type(error).__name__}: {error}")
             raise
-        finish_run(self.home, self.id, "complete", "dry run" if dry_run else None)
+        else:
+            finish_run(self.home, self.id, "complete", "dry run" if dry_run else None)
+        finally:
+            process.close()
 
     def rename(self, name: str) -> None:
         """Give the flow run a name that is known only once the data are read."""

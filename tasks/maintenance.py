@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from answerkey.metrics_core.llm.sqlite_owners import is_held
 from answerkey.tasks.releases.register import FOLDER
 from answerkey.tasks.server import on_server
 from answerkey.tasks.warehouse.content import seal
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 TAG = "answerkey"
 """What every flow run of this product has; no others are looked at."""
+
+PROCESS = "process"
+"""The file in the folder of a run that the process which carries it out holds a lock on."""
 
 _SQL = statements(__name__)
 _PAGE = 200
@@ -72,7 +76,8 @@ def mark_dead_runs(silent: timedelta, starting: timedelta, *, but: Collection[st
 def close_runs(home: Home) -> int:
     """Close the rows of `runs` that still say running while the server knows better; return how many.
 
-    A run that no server knows is closed 30 days after its start: nobody else can tell whether it was killed.
+    A run that no server knows, as after the loss of its database, is closed once its process on this machine is gone;
+    that of another machine, which cannot be seen from here, 30 days after its start.
     """
     if not home.warehouse.exists():
         return 0
@@ -84,6 +89,8 @@ def close_runs(home: Home) -> int:
         state = states.get(run_id)
         if state and state.is_final():
             ended.append((f"{state.name}: {state.message or 'the process ended without a word'}", run_id))
+        elif run_id not in states and is_held(home.scratch / run_id / PROCESS) is False:
+            ended.append(("no server knows it, and its process is gone", run_id))
         elif run_id not in states and long_ago:
             ended.append((f"no word for {_LONGEST_DAYS} days, and no server knows it: its process is gone", run_id))
     with home.warehouse.writing() as warehouse:

@@ -6,7 +6,9 @@ import os
 import re
 import sys
 import tomllib
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 NOTE = "prefect/address"
 """In the folder of a home: the API address of the server that `answerkey serve` keeps for it."""
@@ -15,17 +17,56 @@ _LOOPBACK = re.compile(r"http://127\.0\.0\.1:[0-9]{1,5}/api")
 
 
 def has_server() -> bool:
-    """Whether the environment, or the active one of the user's Prefect profiles, names a server."""
+    """Whether Prefect finds the address of a server.
+
+    It looks into the environment, into `.env`, `prefect.toml` and `pyproject.toml` of the working folder, and into the
+    active one of the user's profiles; the first that has an address decides, also if that is empty.
+    """
     if os.environ.get("PREFECT_API_URL"):
         return True
-    folder = Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect")
+    variables, tables = _variables(Path(".env")), [_toml(Path("prefect.toml"))]
+    tables.append(_within(_toml(Path("pyproject.toml")), "tool", "prefect") or {})
+    active: object = None
+    profiles = _toml(
+        _profiles([variables.get("PREFECT_PROFILES_PATH"), *(_within(one, "profiles_path") for one in tables)])
+    )
+    if name := os.environ.get("PREFECT_PROFILE") or profiles.get("active"):
+        active = _within(profiles, "profiles", name, "PREFECT_API_URL")
+    named = [variables.get("PREFECT_API_URL"), *(_within(one, "api", "url") for one in tables), active]
+    return bool(next((address for address in named if address is not None), None))
+
+
+def _profiles(named: Iterable[object]) -> Path:
+    """The file of the user's profiles, for which the files of the working folder may have `named` another place."""
+    for place in (os.environ.get("PREFECT_PROFILES_PATH"), *named):
+        if place:
+            return Path(str(place))
+    return Path(os.environ.get("PREFECT_HOME") or Path.home() / ".prefect") / "profiles.toml"
+
+
+def _variables(file: Path) -> Mapping[str, str | None]:
+    if not file.is_file():
+        return {}
+    import dotenv
+
     try:
-        found = tomllib.loads((folder / "profiles.toml").read_text(encoding="utf-8"))
-        active = found["profiles"][os.environ.get("PREFECT_PROFILE") or found["active"]]
-        return bool(active.get("PREFECT_API_URL"))
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        # None, or none that Prefect could use.
-        return False
+        return {name.upper(): value for name, value in dotenv.dotenv_values(file).items()}
+    except (OSError, ValueError):
+        return {}
+
+
+def _toml(file: Path) -> Mapping[str, object]:
+    """What a file says; nothing where it is not there, or Prefect could not use it."""
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
+def _within(table: object, *names: object) -> Any:
+    for name in names:
+        table = table.get(name) if isinstance(table, dict) else None
+    return table
 
 
 def kept_server(folder: Path) -> str:
@@ -67,3 +108,12 @@ def on_server() -> bool:
     from prefect.settings import get_current_settings
 
     return bool(get_current_settings().api.url) or within_run()
+
+
+def is_away(error: Exception) -> bool:
+    """Whether an error says that the Prefect server is not there, or cannot answer."""
+    import httpx
+
+    if isinstance(error, httpx.HTTPStatusError):
+        return error.response.status_code >= httpx.codes.INTERNAL_SERVER_ERROR
+    return isinstance(error, httpx.TransportError)

@@ -1,4 +1,4 @@
-"""Which of the processes that share a ledger in a folder are alive."""
+"""Which of the processes that share a folder are alive."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Owners:
     (True, False)
     """
 
-    def __init__(self, folder: Path | None) -> None:
-        self.me = uuid.uuid4().hex
+    def __init__(self, folder: Path | None, me: str = "") -> None:
+        self.me = me or uuid.uuid4().hex
         self._folder = folder
         self._lock: int | None = None
         self.appear()
@@ -48,18 +48,10 @@ class Owners:
         if owner == self.me or self._folder is None:
             return owner == self.me
         file = self._folder / owner
-        try:
-            probe = os.open(file, os.O_RDWR)
-        except FileNotFoundError:
-            return False
-        try:
-            fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        finally:
-            os.close(probe)
-        file.unlink(missing_ok=True)
-        return False
+        held = is_held(file)
+        if held is False:
+            file.unlink(missing_ok=True)
+        return bool(held)
 
     def close(self) -> None:
         """Be dead for all others."""
@@ -67,3 +59,18 @@ class Owners:
             (self._folder / self.me).unlink(missing_ok=True)
             os.close(self._lock)
             self._lock = None
+
+
+def is_held(file: Path) -> bool | None:
+    """Whether a living process holds the lock on a file; None where there is no such file."""
+    try:
+        probe = os.open(file, os.O_RDWR)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(probe)
+    return False

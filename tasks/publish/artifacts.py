@@ -26,7 +26,7 @@ from answerkey.tasks.publish.text import ends, literal, number, table
 from answerkey.tasks.reports.aggregate import ReportRef
 from answerkey.tasks.reports.headline import fields_of
 from answerkey.tasks.reports.report import Report, read_reports
-from answerkey.tasks.server import within_run
+from answerkey.tasks.server import is_away, within_run
 from answerkey.tasks.warehouse.home import Home
 
 FOLDER = "pages"
@@ -60,7 +60,7 @@ def tell_server(what: str, do: Callable[[], T]) -> T | None:
             told = do()
     except Exception as error:
         # One that is refused says nothing about the next.
-        unreachable = _is_away(error)
+        unreachable = is_away(error)
         if _Server.answers or not unreachable:
             more = ", and whatever else it would be told until it answers again" if unreachable else ""
             # The address may have a password in it.
@@ -70,14 +70,6 @@ def tell_server(what: str, do: Callable[[], T]) -> T | None:
         return None
     _Server.answers = True
     return told
-
-
-def _is_away(error: Exception) -> bool:
-    import httpx
-
-    if isinstance(error, httpx.HTTPStatusError):
-        return error.response.status_code >= httpx.codes.INTERNAL_SERVER_ERROR
-    return isinstance(error, httpx.TransportError)
 
 
 def _without_retries() -> AbstractContextManager[object]:
@@ -108,7 +100,7 @@ def show_markdown(text: str, key: str, description: str) -> None:
     tell_server(f"the artifact {key}", make)
 
 
-def publish_scores(home: Home, reports: Sequence[ReportRef]) -> None:
+def publish_scores(home: Home, reports: Sequence[ReportRef | Report]) -> None:
     """Make a table artifact of every report. The warehouse stays the record."""
     for report in read_reports(home, [ref.report_id for ref in reports]):
         key = artifact_key("scores", report.dataset, report.release)

@@ -88,6 +88,15 @@ def publish(home: Home) -> None:
         log.warning(f"the snapshot for readers is that of an earlier run: {error.strerror or error}")
 
 
+def is_complete(home: Home, run_id: str) -> bool:
+    """Whether a run has ended, and did all that it was to do."""
+    if not home.warehouse.exists():
+        return False
+    with home.warehouse.writing() as warehouse:
+        query = "FROM runs SELECT count(*) WHERE run_id = ? AND status = 'complete'"
+        return bool((warehouse.execute(query, [run_id]).fetchone() or (0,))[0])
+
+
 def record_validation(home: Home, run_id: str, source: str, loaded: Loaded, validation: Validation) -> None:
     """Keep the checks and the quarantined rows, also of a run that stops here."""
     with home.warehouse.writing() as warehouse:

@@ -161,6 +161,15 @@ def read_reports(home: Home, report_ids: Sequence[str]) -> list[Report]:
         return [_read(warehouse, report_id, home) for report_id in report_ids]
 
 
+def made_by(home: Home, run_id: str) -> list[Report]:
+    """The reports of a run, as far as it came; those of a run that was killed are not in a reader's snapshot."""
+    if not home.warehouse.exists():
+        return []
+    with home.warehouse.writing() as warehouse:
+        query = "SELECT report_id FROM reports WHERE run_id = ? ORDER BY created_at, report_id"
+        return [_read(warehouse, report_id, home) for (report_id,) in warehouse.execute(query, [run_id]).fetchall()]
+
+
 def read_pair(home: Home, old: str, new: str) -> tuple[Report, Report]:
     """The reports `old` and `new`, which can be compared.
 

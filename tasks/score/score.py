@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 from answerkey.metrics_core.evaluate import spawned_pool
 from answerkey.metrics_core.metric import Kind
 from answerkey.tasks.score.keys import key
-from answerkey.tasks.score.shard import Shard, score_shard
+from answerkey.tasks.score.shard import Cancelled, Shard, score_shard
 
 
 class Work(Protocol):
@@ -50,6 +50,8 @@ def score(shard: Shard, *, spawn: bool, key_from: str = "", stopped: Callable[[]
         UserError: there is no key where `key_from` says, or a judge cannot be asked.
         Cancelled: the run was cancelled meanwhile.
     """
+    if stopped is not None and stopped():
+        raise Cancelled(f"{shard.metric.name}: the run has ended")
     kind = shard.workload
     if kind == "judge":
         return score_shard(shard, key(key_from), stopped)

@@ -4,8 +4,9 @@ import os
 import time
 from pathlib import Path
 
+from answerkey.metrics_core.llm.sqlite_owners import Owners
 from answerkey.tasks.load.load import Source
-from answerkey.tasks.maintenance import close_runs, prune
+from answerkey.tasks.maintenance import PROCESS, close_runs, prune
 from answerkey.tasks.releases.register import register
 from answerkey.tasks.reports.commit import finish_run, start_run
 from answerkey.tasks.warehouse.home import Home
@@ -71,3 +72,18 @@ def test_a_run_that_no_server_knows_is_closed_after_a_month(tmp_path: Path) -> N
     assert message == "no word for 30 days, and no server knows it: its process is gone"
     folder = aged(tmp_path / "runs" / "killed" / "staged.parquet", 9).parent
     assert (prune(home, 7).folders, folder.exists()) == (1, False)
+
+
+def test_a_run_that_no_server_knows_is_closed_once_its_process_is_gone(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    for run in ("killed", "works", "elsewhere"):
+        start_run(home, run, "evaluate-release", "faq", {})
+    # What is left of a process that was killed: its file, and no lock.
+    Owners(home.scratch / "killed", PROCESS).close()
+    (home.scratch / "killed" / PROCESS).touch()
+    works = Owners(home.scratch / "works", PROCESS)
+    assert (close_runs(home), close_runs(home)) == (1, 0)
+    with home.warehouse.reading() as warehouse:
+        rows = dict(warehouse.execute("SELECT run_id, message FROM runs WHERE status = 'stopped'").fetchall())
+    assert rows == {"killed": "no server knows it, and its process is gone"}
+    works.close()
