@@ -52,8 +52,8 @@ def evaluate_registered(  # noqa: PLR0913
         limits: When the data are too bad to score, and the scores too few to trust.
         home: Where everything is kept: a folder of the machine that runs this, or s3://BUCKET/PREFIX.
         baseline: A release, or a report, that each is compared with. Empty: no comparison.
-        policy: What must hold for a release to ship in place of the baseline: the path of a YAML file, or its text,
-            for instance {primary: meaning_match.match, margin: 0.02}. Empty: no gate.
+        policy: What must hold for a release to ship: a YAML file, or its text, as in {primary: meaning_match.match,
+            margin: 0.02}. Empty: no gate.
         page: Write a page for the browser into the folder pages of the warehouse.
         runner: Where answers are scored: local, or dask://HOST:PORT of a Dask scheduler, whose workers do it.
     """

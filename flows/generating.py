@@ -6,7 +6,8 @@ from pathlib import Path
 
 from pydantic import ConfigDict, Field
 
-from answerkey.flows.parameters import MODEL_PATTERN, PLACE_PATTERN, Form
+from answerkey.flows.forms import Form
+from answerkey.flows.parameters import MODEL_PATTERN, PLACE_PATTERN
 from answerkey.metrics_core.llm.access import Access, CallLimits
 from answerkey.metrics_core.llm.generate import Prompting, placeholders
 from answerkey.metrics_core.llm.model import ModelRef
@@ -19,6 +20,7 @@ from answerkey.tasks.warehouse.home import Home
 class Questions(Form):
     """Which questions to ask."""
 
+    usual = ("dataset", "name", "slices")
     model_config = ConfigDict(title="Questions")
 
     dataset: str = Field(
@@ -57,6 +59,7 @@ class Questions(Form):
 class Generating(Form):
     """Which model to ask, how, and what it may cost."""
 
+    usual = ("release", "model", "key_from", "system", "template", "max_calls", "dry_run")
     # Whatever was typed into the wrong field is in no message.
     model_config = ConfigDict(title="Model", hide_input_in_errors=True, allow_inf_nan=False)
 

@@ -6,8 +6,8 @@ from datetime import timedelta
 
 from pydantic import Field
 
+from answerkey.flows.forms import Form
 from answerkey.flows.orchestration import flow, run_id
-from answerkey.flows.parameters import Form
 from answerkey.flows.runs import log
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.forget import forget_older

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 
 from pydantic import ConfigDict, validate_call
 
+from answerkey.flows.forms import as_shown
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.loop import Stopped
 from answerkey.tasks.score.shard import Cancelled
@@ -135,7 +136,7 @@ def _prefect_flow(
             return super().__call__(*args, **kwargs) if on_server() else plain(*args, **kwargs)
 
     _log_to_server()
-    return OnServer(
+    made = OnServer(
         function,
         name=name,
         description=description,
@@ -145,6 +146,9 @@ def _prefect_flow(
         validate_parameters=True,
         task_runner=ThreadPoolTaskRunner(max_workers=_THREADS),  # type: ignore[arg-type]
     )
+    # Read by what deploys a flow, and only there: calls and their validation look at the function.
+    made.__signature__ = as_shown(function)  # type: ignore[attr-defined]
+    return made
 
 
 @functools.cache

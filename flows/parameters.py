@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import Field as DataclassField
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -18,13 +18,13 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
+from answerkey.flows.forms import Form, in_order
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import check
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE, JudgeOptions
 from answerkey.metrics_core.llm.access import NO_ACCESS, Access
 from answerkey.metrics_core.metric import LIMITS, Metric
 from answerkey.metrics_core.registry import ASKED, DEFAULT_METRICS, METRICS, create
-from answerkey.metrics_core.validation import Validated
 from answerkey.tasks.load.columns import parse_map
 from answerkey.tasks.load.formats.registry import FORMATS
 from answerkey.tasks.load.load import Source
@@ -34,28 +34,13 @@ from answerkey.tasks.validate.contract import Contract, Thresholds
 NO_SUCH_OPTION = "none of these metrics has such an option"
 
 
-def in_order(*first: str) -> Callable[[dict[str, Any]], None]:
-    """Number the fields of a form, which Prefect shows in this order: `first`, then the others as declared."""
-
-    def number(schema: dict[str, Any]) -> None:
-        fields = schema.get("properties", {})
-        for place, name in enumerate([*first, *(name for name in fields if name not in first)]):
-            fields[name]["position"] = place
-
-    return number
-
-
-class Form(Validated):
-    """A form of the Prefect UI."""
-
-    model_config = ConfigDict(json_schema_extra=in_order())
-
-
 FormatChoice = Annotated[str, WithJsonSchema({"type": "string", "enum": ["", *FORMATS]})]
 
 
 class Data(Form):
     """What to evaluate."""
+
+    usual = ("answers", "references", "dataset", "release")
 
     answers: str = Field(
         title="Answers",
@@ -251,6 +236,8 @@ def _as_declared(metrics: tuple[str, ...]) -> tuple[Metric, ...]:
 class Scoring(_MetricOptions):
     """How to score: the metrics, their options as the metrics declare them, and which rows."""
 
+    usual = ("metrics",)
+
     only_failed: bool = Field(
         False,
         title="Only failed",
@@ -302,13 +289,14 @@ ADDRESS_PATTERN = r"^(https?://[^\s@?#]+)?$"
 PLACE_PATTERN = r"^(env:[A-Za-z_][A-Za-z0-9_]*|secret:[a-z0-9-]+|variable:[a-z0-9_-]+)?$"
 
 
-class Judging(JudgeOptions):
+class Judging(Form, JudgeOptions):
     """Which judges to ask, where the key is, and what it may cost.
 
     Every field of `JudgeOptions` is one of the form. The two below also look in the environment and in Prefect, and
     refuse what may contain a password, since the server stores what is typed.
     """
 
+    usual = ("judges", "max_calls")
     model_config = ConfigDict(
         json_schema_extra=in_order(
             "judges", "api_base", "key_from", "max_calls", "max_cost_usd", "max_cost_total_usd", "dry_run"
@@ -395,6 +383,8 @@ RunnerAddress = Annotated[str, RUNNER]
 class Limits(Form, Thresholds):
     """When the data are too bad to score, and the scores too few to trust."""
 
+    usual = ("min_coverage", "expectations")
+
     min_coverage: float = Field(
         0.95,
         ge=0.0,
@@ -427,6 +417,8 @@ class Waiting(Form):
 
 class Comparing(Form):
     """Which two reports, and what to look at."""
+
+    usual = ("old", "new", "dataset")
 
     old: str = Field(
         title="Old",

@@ -9,10 +9,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from answerkey.flows.forms import Form
 from answerkey.flows.parameters import (
     METRIC_OPTIONS,
     NO_SUCH_OPTION,
-    Form,
     JudgeName,
     Judging,
     Limits,
@@ -36,6 +36,7 @@ def _as_in(form: type[BaseModel], name: str, description: str = "") -> Any:
 class Rerunning(Form):
     """Which report to make again, and what to change. Everything else stays as in the report."""
 
+    usual = ("report", "metrics", "judges", "key_from", "only_failed", "dry_run")
     # As in the form for judges: whatever was typed into the wrong field is in no message.
     model_config = ConfigDict(title="Rerun", hide_input_in_errors=True, allow_inf_nan=False)
 

@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from answerkey.flows.parameters import Form, Judging, Scoring, preflight
+from answerkey.flows.forms import Form
+from answerkey.flows.parameters import Judging, Scoring, preflight
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import OFFLINE_JUDGE
 from answerkey.metrics_core.llm.access import Access

@@ -20,6 +20,7 @@ from answerkey.flows.cli.settings import (
     of_server,
     put_schedules,
 )
+from answerkey.flows.forms import with_defaults
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.warehouse.home import Home
 
@@ -88,6 +89,7 @@ def deploy_all(home: Home, environment: Mapping[str, str], pool: str = POOL, res
             )
             content["deployments"][place] = as_deployment(complete, one.settings) if found else complete
         _prefect_deploy(content, environment)
+        _show_defaults(client, [_function(one) for one in content["deployments"]])
         for deployment in content["deployments"]:
             if found := present.get(_function(deployment)):
                 put_schedules(client, found, merged[deployment["name"]].settings)
@@ -134,6 +136,15 @@ def _prefect_deploy(content: dict[str, Any], environment: Mapping[str, str]) -> 
         )  # fmt: skip
     if done.returncode:
         raise UserError(f"Prefect refused the deployments:\n{(done.stdout + done.stderr).strip()[-2000:]}")
+
+
+def _show_defaults(client: SyncPrefectClient, ours: Collection[tuple[str, str]]) -> None:
+    """Have the forms of deployments begin with the parameters of the deployments, in all of their ways."""
+    for name, deployment in _deployments(client).items():
+        if name in ours:
+            schema = with_defaults(deployment["parameter_openapi_schema"], deployment["parameters"])
+            about = {"id": deployment["id"]}
+            client.request("PATCH", "/deployments/{id}", path_params=about, json={"parameter_openapi_schema": schema})
 
 
 def make_pool(kind: PoolKind = "process") -> str:

@@ -1,11 +1,12 @@
 """Settings of what is deployed: those of the project, those that the server has, and those that were deployed last.
 
 Whatever is set on the server by hand wins: a setting that is not what was deployed last stays as it is, and is
-reported. Hashes of what was deployed last are in a variable of the server.
+reported. Hashes of what was deployed last are in variables of the server.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,8 @@ from answerkey.metrics_core.sample import content_hash
 if TYPE_CHECKING:
     from prefect.client.orchestration import SyncPrefectClient
 
-RECORD = "answerkey_deployed"
-"""The variable of the server with the hashes."""
+RECORD = "answerkey_deployed_"
+"""How the variables with the hashes begin. Each deployment and automation has its own: Prefect limits their length."""
 
 Settings = dict[str, Any]
 """By name, in words for people: `description`, `parameter data`, `schedule nightly: time`."""
@@ -39,10 +40,9 @@ class Record:
 
     def __init__(self, client: SyncPrefectClient, reset: Collection[str] = ()) -> None:
         """As the server has it. What `reset` names is deployed as if nobody had touched it."""
-        found = client.read_variable_by_name(RECORD)
-        value = found.value if found else {}
-        self._client, self._exists, self._reset = client, bool(found), frozenset(reset)
-        self._hashes: dict[str, dict[str, str]] = dict(value) if isinstance(value, dict) else {}
+        self._client, self._reset = client, frozenset(reset)
+        self._hashes: dict[str, dict[str, str]] = {}
+        self._there: set[str] = set()
 
     def merge(self, name: str, wanted: Settings, present: Settings | None) -> Merged:
         """The wanted settings, or those of the server where they are not what was deployed last.
@@ -51,18 +51,32 @@ class Record:
             name: of a deployment or an automation.
             present: the settings on the server; None where the server has no such thing.
         """
-        last = self._hashes.get(name, {})
-        self._hashes[name] = {key: _hash(value) for key, value in wanted.items()}
+        variable = variable_of(name)
+        self._hashes[variable] = {key: _hash(value) for key, value in wanted.items()}
+        last = {}
+        if found := self._client.read_variable_by_name(variable):
+            self._there.add(variable)
+            last = dict(found.value) if isinstance(found.value, dict) else {}
         return Merged(wanted) if present is None or name in self._reset else merge(wanted, present, last)
 
     def write(self) -> None:
         """Keep what was deployed now."""
         from prefect.client.schemas.actions import VariableCreate, VariableUpdate
 
-        if self._exists:
-            self._client.update_variable(VariableUpdate(name=RECORD, value=self._hashes))
-        else:
-            self._client.create_variable(VariableCreate(name=RECORD, value=self._hashes))
+        for name, hashes in self._hashes.items():
+            if name in self._there:
+                self._client.update_variable(VariableUpdate(name=name, value=hashes))
+            else:
+                self._client.create_variable(VariableCreate(name=name, value=hashes))
+
+
+def variable_of(name: str) -> str:
+    """The variable with the hashes of a deployment or an automation.
+
+    >>> variable_of("answerkey - a run is incomplete")
+    'answerkey_deployed_answerkey_a_run_is_incomplete'
+    """
+    return RECORD + re.sub(r"[^a-z0-9]+", "_", name.lower())
 
 
 def merge(wanted: Settings, present: Settings, last: Mapping[str, str]) -> Merged:

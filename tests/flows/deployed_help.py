@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
+from answerkey.flows.forms import ALL
 from tests.cluster_servers import dies_with_its_parent
 from tests.flows.conftest import ROOT, command
 
@@ -148,10 +149,7 @@ def submitted(page: Page, deployed: Deployed, before: int) -> list[Run] | None:
     return None
 
 
-def remove_item(page: Page, text: str) -> None:
-    """The bin beside an item of a list."""
-    # All at once: the form draws itself anew after each.
-    values = page.eval_on_selector_all("textarea", "boxes => boxes.map(box => box.value)")
-    page.locator("textarea").nth(values.index(text)).locator("xpath=following::button[1]").click()
-    gone = "text => ![...document.querySelectorAll('textarea')].some(box => box.value === text)"
-    page.wait_for_function(gone, arg=text, timeout=150_000)
+def unfold(page: Page, title: str) -> None:
+    """Ask for all settings of a part of the form of a run."""
+    label = f"//span[contains(@class, 'schema-form-property__label') and normalize-space() = '{title}']"
+    page.locator(f"xpath={label}/ancestor::label[1]/following::*[normalize-space() = '{ALL}'][1]").click()

@@ -14,11 +14,12 @@ from typing import Any
 import pytest
 import yaml
 
+from answerkey.flows.forms import ALL, USUAL
 from answerkey.metrics_core.registry import ASKED, DEFAULT_METRICS, METRICS
 from answerkey.tasks.maintenance import close_runs, mark_dead_runs
 from answerkey.tasks.warehouse.home import Home
 from tests.flows.conftest import ROOT, command
-from tests.flows.deployed_help import CHROMIUM, PAGES, Deployed, Run, field, remove_item, submitted, until, worker
+from tests.flows.deployed_help import CHROMIUM, PAGES, Deployed, Run, field, submitted, unfold, until, worker
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import jsonl, query
 
@@ -88,19 +89,30 @@ def test_the_forms_are_for_people(deployed: Deployed) -> None:
         assert "answerkey" in deployment["tags"]
         assert deployment["parameters"]["home"] == str(deployed.home)
         form = deployment["parameter_openapi_schema"]
-        fields = [field for model in form.get("definitions", {}).values() for field in model["properties"].values()]
-        assert all(field.get("title") and field.get("description") for field in fields), name
         parameters = form["properties"].values()
+        folded = [way for parameter in parameters for way in parameter.get("anyOf", ())]
+        models = [*form.get("definitions", {}).values(), *folded]
+        fields = [field for model in models for field in model["properties"].values()]
+        assert all(field.get("title") and field.get("description") for field in fields), name
         # A form within the form has its own.
         assert all("description" in parameter or "$ref" in parameter for parameter in parameters), name
-        assert not any("anyOf" in parameter for parameter in [*parameters, *fields]), name
+        assert not any("anyOf" in field for field in fields), name
+        assert {way["title"] for way in folded} <= {USUAL, ALL}
+        for parameter, given in deployment["parameters"].items():
+            # Else the form would begin unfolded.
+            if "anyOf" in form["properties"][parameter]:
+                usual = form["properties"][parameter]["anyOf"][0]["properties"]
+                assert given.keys() <= usual.keys(), (name, parameter)
+                assert {key: usual[key].get("default") for key in given} == given
     form = deployed.deployment("evaluate")["parameter_openapi_schema"]
-    assert list(form["properties"])[:4] == ["data", "scoring", "judging", "limits"]
-    metrics = form["definitions"]["Scoring"]["properties"]["metrics"]
-    assert metrics["items"] == {"type": "string", "enum": [*METRICS, *ASKED]}
-    assert metrics["default"] == list(DEFAULT_METRICS)
+    by_place = sorted(form["properties"], key=lambda parameter: form["properties"][parameter]["position"])
+    assert by_place[:6] == ["data", "scoring", "judging", "baseline", "policy", "limits"]
+    usual, everything = (way["properties"] for way in form["properties"]["scoring"]["anyOf"])
+    assert list(usual) == ["metrics"]
+    assert usual["metrics"]["items"] == {"type": "string", "enum": [*METRICS, *ASKED]}
+    assert usual["metrics"]["default"] == list(DEFAULT_METRICS)
     # Any text: a metric of one's own is an import path.
-    assert form["definitions"]["Scoring"]["properties"]["own_metrics"]["items"] == {"type": "string"}
+    assert everything["own_metrics"]["items"] == {"type": "string"}
     # What is no place for a key is never stored.
     with pytest.raises(urllib.error.HTTPError) as caught:
         deployed.start("evaluate", {"judging": {"key_from": KEY}})
@@ -387,8 +399,7 @@ def test_a_person_fills_the_form_in_a_browser(deployed: Deployed, tmp_path: Path
         field(page, "References (Optional)").fill("")
         field(page, "Data set (Optional)").fill("typed")
         field(page, "Release (Optional)").fill("by-hand")
-        for item in ("label=correct", "kind", "lang"):
-            remove_item(page, item)
+        unfold(page, "scoring (Optional)")
         for metric in [name for name in DEFAULT_METRICS if name != "answer_correctness"]:
             page.locator(f"xpath=//*[contains(@class, 'p-tag') and normalize-space() = '{metric}']//button").click()
         field(page, "Threshold (Optional)", "input").fill("3")

@@ -16,7 +16,7 @@ from answerkey.tasks.warehouse.home import Home
 from tests.cluster_servers import Postgres, SeaweedFS
 from tests.dask_servers import namespaces
 from tests.flows.conftest import ROOT, command
-from tests.flows.deployed_help import CHROMIUM, Deployed, field, remove_item, submitted, until, worker
+from tests.flows.deployed_help import CHROMIUM, Deployed, field, submitted, until, worker
 
 ROWS = [
     {"id": f"q{i}", "question": f"What is {i} times 7?", "answer": f"It is {i * 7}.", "reference": f"{i * 7}"}
@@ -111,8 +111,6 @@ def test_clicks_in_a_browser_start_a_run_on_a_machine_of_its_own(server: str, la
         field(page, "References (Optional)").fill("")
         field(page, "Data set (Optional)").fill("clicked")
         field(page, "Release (Optional)").fill("gpt-5")
-        for item in ("label=correct", "kind", "lang"):
-            remove_item(page, item)
         for metric in [name for name in DEFAULT_METRICS if name != "answer_correctness"]:
             page.locator(f"xpath=//*[contains(@class, 'p-tag') and normalize-space() = '{metric}']//button").click()
         before = len(deployed.runs_of("evaluate"))

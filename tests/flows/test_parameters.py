@@ -10,7 +10,8 @@ import pytest
 from pydantic import create_model
 
 from answerkey.flows.evaluate_release import evaluate_release
-from answerkey.flows.parameters import METRIC_OPTIONS, Data, Form, Limits, Scoring, metric_options
+from answerkey.flows.forms import Form
+from answerkey.flows.parameters import METRIC_OPTIONS, Data, Limits, Scoring, metric_options
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
 from answerkey.metrics_core.metric import BlankAnswer, Field, Metric, option

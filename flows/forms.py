@@ -1,0 +1,91 @@
+"""How forms look on a Prefect server: what people set each time comes first, the rest is folded until it is wanted.
+
+Only what is shown changes. The keys of parameters, and what a server accepts, are those of the models.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Annotated, Any, ClassVar
+
+from pydantic import ConfigDict, WithJsonSchema
+
+from answerkey.metrics_core.validation import Validated
+
+USUAL, ALL = "The usual settings", "All settings, from their defaults"
+"""What the buttons say. Prefect does not carry over what was typed before, so the second one says so."""
+
+_LAST = ("limits", "page", "candidates", "runner", "seed", "home")
+"""Parameters of flows that are seldom set: at the end of a form, in this order."""
+
+_SHOWN = ("type", "title", "description", "default", "enum", "items", "position", "examples")
+"""What a field of a form is drawn from. Everything else in a schema only says what is accepted."""
+
+
+def in_order(*first: str) -> Callable[[dict[str, Any]], None]:
+    """Number the fields of a form, which Prefect shows in this order: `first`, then the others as declared."""
+
+    def number(schema: dict[str, Any]) -> None:
+        fields = schema.get("properties", {})
+        for place, name in enumerate([*first, *(name for name in fields if name not in first)]):
+            fields[name]["position"] = place
+
+    return number
+
+
+class Form(Validated):
+    """A form of the Prefect UI."""
+
+    model_config = ConfigDict(json_schema_extra=in_order())
+
+    usual: ClassVar[tuple[str, ...]] = ()
+    """The fields that people set each time; the others are folded. Empty: all are shown."""
+
+
+def as_shown(function: Callable[..., Any]) -> inspect.Signature:
+    """The parameters of a flow as Prefect makes a form of them."""
+    signature = inspect.signature(function, eval_str=True)
+    shown = sorted(signature.parameters.values(), key=lambda one: _LAST.index(one.name) if one.name in _LAST else -1)
+    return inspect.Signature([_folded(one).replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in shown])
+
+
+def _folded(parameter: inspect.Parameter) -> inspect.Parameter:
+    form, required = parameter.annotation, parameter.default is parameter.empty
+    if not (inspect.isclass(form) and issubclass(form, Form) and form.usual):
+        return parameter
+    # With values for all fields in the default, Prefect would begin with all settings.
+    default: Any = parameter.empty if required else {}
+    return parameter.replace(annotation=Annotated[dict[str, Any], WithJsonSchema(_both_ways(form))], default=default)
+
+
+def _both_ways(form: type[Form]) -> dict[str, Any]:
+    """The schema of a folded form: a choice of two forms, for which Prefect draws two buttons.
+
+    They have the same keys, so Prefect shows all settings by itself where a value has more than the usual ones. What
+    is accepted is said beside them: of a value that fits none of two forms, messages do not say which field is wrong.
+    """
+    schema = form.model_json_schema()
+    required = schema.pop("required", [])
+    fields = {
+        name: {key: value for key, value in field.items() if key in _SHOWN}
+        for name, field in schema["properties"].items()
+    }
+    usual = {name: fields[name] for name in form.usual}
+    ways = [{"title": title, "type": "object", "properties": shown} for title, shown in ((USUAL, usual), (ALL, fields))]
+    return {"anyOf": ways, "if": True, "then": schema, "required": required}
+
+
+def with_defaults(schema: dict[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of a deployment whose folded forms begin with the parameters of the deployment, also once unfolded.
+
+    Else a limit that the deployment sets would be gone as soon as somebody looks at all settings.
+    """
+    shown = deepcopy(schema)
+    for name, values in parameters.items():
+        ways = shown["properties"].get(name, {}).get("anyOf", ()) if isinstance(values, dict) else ()
+        for way in ways:
+            for key in values.keys() & way["properties"].keys():
+                way["properties"][key]["default"] = values[key]
+    return shown

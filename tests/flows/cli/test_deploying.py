@@ -1,0 +1,71 @@
+"""What people change on the pages of a deployment, in a browser, stays when everything is deployed again."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.flows.deployed_help import CHROMIUM, Deployed, field, until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+NAME = "score-traces"
+
+
+def settings(deployed: Deployed) -> dict[str, Any]:
+    found = deployed.deployment(NAME)
+    [hourly] = found["schedules"]
+    return {
+        "description": found["description"],
+        "tags": sorted(found["tags"]),
+        "limit": found["global_concurrency_limit"]["limit"],
+        "home": found["parameters"]["home"],
+        "cron": hourly["schedule"]["cron"],
+        "active": hourly["active"],
+    }
+
+
+def edit(page: Page, address: str) -> None:
+    """As a person does: the form of the deployment, then the switch of its schedule, then the schedule itself."""
+    page.goto(f"{address}/edit")
+    page.get_by_role("button", name="Save").wait_for(timeout=250_000)
+    page.locator("textarea").first.fill("by hand")
+    page.locator("xpath=//*[contains(@class, 'p-tag') and normalize-space() = 'traces']//button").click()
+    page.locator(".p-number-input__control").first.fill("3")
+    field(page, "home (Optional)").fill("/elsewhere")
+    page.get_by_role("button", name="Save").click()
+    page.wait_for_url(f"{address}?**", timeout=250_000)
+    page.goto(address)
+    page.get_by_role("switch").click(timeout=250_000)
+    page.locator("xpath=//*[normalize-space()='hourly']/following::button[1]").click()
+    page.get_by_text("Edit", exact=True).click()
+    page.locator("xpath=//*[normalize-space()='Value']/following::input[1]").fill("12 5 * * *")
+    page.get_by_role("button", name="Save").click()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM}")
+def test_what_was_set_in_a_browser_stays_until_it_is_reset(server: str, tmp_path: Path) -> None:
+    from playwright.sync_api import sync_playwright
+
+    deployed = Deployed(server, tmp_path / "home")
+    deployed.cli("deploy", "--reset", NAME)
+    before = settings(deployed)
+    by_hand = {"description": "by hand", "tags": ["answerkey"], "limit": 3, "home": "/elsewhere", "active": True}
+    by_hand["cron"] = "12 5 * * *"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1280, "height": 1400})
+        edit(page, f"{server.removesuffix('/api')}/deployments/deployment/{deployed.deployment(NAME)['id']}")
+        until(lambda: True if settings(deployed) == by_hand else None, 300, f"{by_hand} on the server")
+        browser.close()
+    said = deployed.cli("deploy")
+    assert settings(deployed) == by_hand
+    assert (
+        f"{NAME}: concurrency limit, description, parameter home, parameter traces, schedule hourly: switch, "
+        "schedule hourly: time, tags"
+    ) in said
+    deployed.cli("deploy", "--reset", NAME)
+    assert settings(deployed) == before

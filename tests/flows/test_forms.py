@@ -1,0 +1,105 @@
+"""What a Prefect server is told about the forms of flows, and what it accepts of them."""
+
+from typing import Any
+
+import pytest
+from prefect.utilities.callables import parameter_schema
+from prefect.utilities.schema_tools.validation import ValidationError, is_valid_schema, validate
+from pydantic import Field
+
+from answerkey.flows.forms import ALL, USUAL, Form, as_shown, with_defaults
+
+
+class Cooking(Form):
+    """How to cook it."""
+
+    usual = ("dish", "guests")
+
+    dish: str = Field(title="Dish", description="What to cook.")
+    salt: float = Field(0.5, ge=0.0, le=1.0, title="Salt", description="How much.")
+    guests: int = Field(2, ge=1, title="Guests", description="How many.")
+
+
+class Serving(Cooking):
+    """How to serve it."""
+
+    usual = ("guests",)
+    dish: str = Field("plate", title="Dish", description="On what.")
+
+
+_SERVING = Serving()
+
+
+def cook(cooking: Cooking, home: str = "here", serving: Serving = _SERVING, note: str = "") -> None:
+    """Cook.
+
+    Args:
+        cooking: What and how.
+        home: Where.
+        serving: On what.
+        note: For the guests.
+    """
+
+
+@pytest.fixture(scope="module")
+def schema() -> dict[str, Any]:
+    def shown() -> None: ...
+
+    shown.__signature__, shown.__doc__ = as_shown(cook), cook.__doc__  # type: ignore[attr-defined]
+    made = parameter_schema(shown).model_dump_for_openapi()
+    is_valid_schema(made)
+    return made
+
+
+def test_the_usual_comes_first_and_the_rest_is_folded(schema: dict[str, Any]) -> None:
+    properties = schema["properties"]
+    assert sorted(properties, key=lambda name: properties[name]["position"]) == ["cooking", "serving", "note", "home"]
+    ways = properties["cooking"]["anyOf"]
+    assert [(way["title"], list(way["properties"])) for way in ways] == [
+        (USUAL, ["dish", "guests"]),
+        (ALL, ["dish", "salt", "guests"]),
+    ]
+    assert [way["properties"]["guests"]["position"] for way in ways] == [2, 2]
+    assert properties["cooking"]["description"] == "What and how."
+    assert schema["required"] == ["cooking"]
+    # A value of the whole form would unfold it.
+    assert (properties["serving"]["default"], properties["home"]["default"]) == ({}, "here")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param({"cooking": {"dish": "soup"}}, id="only what is required"),
+        pytest.param({"cooking": {"dish": "soup", "salt": 0.1}, "serving": {"salt": 1}}, id="keys that are folded"),
+        pytest.param({"cooking": {"dish": "soup"}, "serving": {}, "home": "there"}, id="nothing of a form"),
+    ],
+)
+def test_every_key_is_accepted_whether_it_is_folded_or_not(schema: dict[str, Any], given: dict[str, Any]) -> None:
+    assert validate(given, schema, raise_on_error=True) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"cooking": {"dish": "soup", "salt": 3}},
+            "field 'cooking.salt'. Failure reason: 3 is greater than",
+        ),
+        ({"cooking": {"salt": 1}}, "field 'cooking'. Failure reason: 'dish' is a required property"),
+        ({"cooking": {"dish": "soup", "pepper": 1}}, r"not allowed \('pepper' was unexpected\)"),
+        ({"cooking": {"dish": "soup"}, "serving": {"guests": 0}}, "field 'serving.guests'. Failure reason: 0 is less"),
+    ],
+)
+def test_what_is_refused_is_named(schema: dict[str, Any], given: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        validate(given, schema, raise_on_error=True)
+
+
+def test_a_deployment_without_the_required_fields_is_one(schema: dict[str, Any]) -> None:
+    assert validate({"cooking": {"guests": 7}}, schema, raise_on_error=True, ignore_required=True) == []
+
+
+def test_both_ways_begin_with_what_the_deployment_sets(schema: dict[str, Any]) -> None:
+    shown = with_defaults(schema, {"cooking": {"guests": 7, "unknown": 1}, "home": "there", "gone": {"a": 1}})
+    assert [way["properties"]["guests"]["default"] for way in shown["properties"]["cooking"]["anyOf"]] == [7, 7]
+    assert [way["properties"]["guests"]["default"] for way in schema["properties"]["cooking"]["anyOf"]] == [2, 2]
