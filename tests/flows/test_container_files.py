@@ -91,6 +91,13 @@ class TestCompose:
             for on in one.get("depends_on", {}).values()
         )
 
+    def test_every_worker_is_asked_whether_it_is_alive(self) -> None:
+        services = self.services("--profile", "containers")
+        workers = [one for one in services.values() if one.get("command", [])[:3] == ["prefect", "worker", "start"]]
+        assert [one["command"][-1] for one in workers] == ["--with-healthcheck"] * 2
+        assert all("http://127.0.0.1:8080/health" in one["healthcheck"]["test"][-1] for one in workers)
+        assert _read("kubernetes/worker.yaml")["worker"]["livenessProbe"] == {"enabled": True}
+
     def test_one_image_of_ours_and_pinned_ones_of_others(self) -> None:
         images = {one["image"] for one in self.services("--profile", "lake", "--profile", "containers").values()}
         assert IMAGE in images

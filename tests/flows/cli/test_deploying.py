@@ -1,5 +1,7 @@
 """What people change on the pages of a deployment, in a browser, stays when everything is deployed again."""
 
+from __future__ import annotations
+
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
