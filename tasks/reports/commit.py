@@ -104,14 +104,10 @@ def record_validation(home: Home, run_id: str, source: str, loaded: Loaded, vali
             warehouse.execute(f"DELETE FROM {table} WHERE run_id = ?", [run_id])
         about = {"run_id": run_id, "dataset": loaded.dataset, "source": source}
         warehouse.execute(_SQL["add_quarantine"], {**about, "file": one_file(validation.quarantine)})
-        for check in validation.checks:
-            warehouse.execute(
-                _SQL["add_validation"],
-                [
-                    run_id, loaded.dataset, check.rule, check.severity, check.release, check.success,
-                    check.n_checked, check.n_failed, check.message,
-                ],
-            )  # fmt: skip
+        # All at once: each statement on a lake asks its catalog.
+        names = ("rule", "severity", "release", "success", "n_checked", "n_failed", "message")
+        checks = {name: [getattr(check, name) for check in validation.checks] for name in names}
+        warehouse.execute(_SQL["add_validations"], {"run_id": run_id, "dataset": loaded.dataset, **checks})
         seal(warehouse, {"quarantine": [run_id], "validations": [run_id]})
 
 

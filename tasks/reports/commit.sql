@@ -15,9 +15,11 @@ UPDATE runs SET finished_at = now(), status = $status, message = $message WHERE 
 INSERT INTO quarantine BY NAME
 SELECT $run_id AS run_id, $dataset AS dataset, coalesce(file, $source) AS source, * EXCLUDE file FROM read_parquet($file)
 
--- name: add_validation
-INSERT INTO validations (run_id, dataset, rule, severity, release, success, n_checked, n_failed, message)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+-- name: add_validations
+INSERT INTO validations BY NAME
+SELECT $run_id AS run_id, $dataset AS dataset, unnest($rule) AS rule, unnest($severity) AS severity,
+       unnest($release::VARCHAR[]) AS release, unnest($success) AS success, unnest($n_checked) AS n_checked,
+       unnest($n_failed) AS n_failed, unnest($message) AS message
 
 -- name: new_samples
 -- Where the samples stand in the file: the first row of every id. What they hold stays in the file.
