@@ -33,38 +33,54 @@ def server_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("prefect-server")
 
 
+class PrefectServer:
+    """A server with a home of its own, that keeps its port and its database while it is down."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._port = folder, free_port()
+        self.url = f"http://127.0.0.1:{self._port}/api"
+        self.start()
+
+    def start(self) -> None:
+        environment = {
+            **os.environ,
+            "PREFECT_HOME": str(self._folder),
+            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+            "DO_NOT_TRACK": "1",
+            # As `answerkey serve` has it: else the page calls port 4200, and a host abroad.
+            "PREFECT_UI_API_URL": "/api",
+            "PREFECT_SERVER_UI_V2_ENABLED": "false",
+        }
+        log = self._folder / "server.log"
+        with log.open("a") as out:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(self._port)],
+                env=environment,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                preexec_fn=dies_with_its_parent(),  # noqa: PLW1509 - it calls nothing but the kernel
+            )
+        _wait_until_healthy(self.url, self._process, log)
+
+    def kill(self) -> None:
+        """As the kernel does when there is no memory left."""
+        self._process.kill()
+        self._process.wait()
+
+    def stop(self) -> None:
+        self._process.terminate()
+        try:
+            self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+
 @pytest.fixture(scope="session")
 def server(server_folder: Path) -> Iterator[str]:
     """The API address of a server that runs for the whole session, with a home of its own."""
-    folder, port = server_folder, free_port()
-    environment = {
-        **os.environ,
-        "PREFECT_HOME": str(folder),
-        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-        "DO_NOT_TRACK": "1",
-        # As `answerkey serve` has it: else the page calls port 4200, and a host abroad.
-        "PREFECT_UI_API_URL": "/api",
-        "PREFECT_SERVER_UI_V2_ENABLED": "false",
-    }
-    with (folder / "server.log").open("w") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)],
-            env=environment,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            preexec_fn=dies_with_its_parent(),  # noqa: PLW1509 - it calls nothing but the kernel
-        )
-    url = f"http://127.0.0.1:{port}/api"
-    try:
-        _wait_until_healthy(url, process, folder / "server.log")
-        yield url
-    finally:
-        process.terminate()
-        try:
-            process.wait(20)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    found = PrefectServer(server_folder)
+    yield found.url
+    found.stop()
 
 
 def _wait_until_healthy(url: str, process: subprocess.Popen[bytes], log: Path) -> None:

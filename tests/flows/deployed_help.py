@@ -31,6 +31,63 @@ PAGES = "http://127.0.0.1:9"
 FINAL = {"COMPLETED", "FAILED", "CRASHED", "CANCELLED"}
 
 
+ENGINE = """
+import json, sys, uuid
+import prefect
+from prefect.client.orchestration import get_client
+from prefect.flow_engine import run_flow
+from answerkey.flows.evaluate_release import evaluate_release
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    with get_client(sync_client=True) as client:
+        run = client.create_flow_run(evaluate_release, parameters=asked["parameters"], tags=["answerkey"]) \\
+            if asked["run"] is None else client.read_flow_run(uuid.UUID(asked["run"]))
+    print("engine:", json.dumps(str(run.id)), flush=True)
+    try:
+        found = run_flow(evaluate_release, flow_run=run, parameters=asked["parameters"])
+    except Exception as error:
+        found = f"{type(error).__name__}: {error}"
+    print("engine:", json.dumps(found), flush=True)
+"""
+
+
+class Engine:
+    """A process that carries out runs of `evaluate-release`, as a worker starts one for each; the same run again is
+    what Retry does."""
+
+    def __init__(self, url: str, log: Path, **changes: str) -> None:
+        environment = {**os.environ, "PREFECT_API_URL": url, "ANSWERKEY_JUDGE_KEY": "none", **changes}
+        with log.open("w") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", ENGINE], cwd=ROOT, env=environment, text=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=out,
+                preexec_fn=dies_with_its_parent(),  # noqa: PLW1509 - it calls nothing but the kernel
+            )  # fmt: skip
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def start(self, parameters: Run, run_id: str | None = None) -> str:
+        """Start a run, or one again; returns its id."""
+        assert self.process.stdin
+        self.process.stdin.write(json.dumps({"run": run_id, "parameters": parameters}) + "\n")
+        self.process.stdin.flush()
+        return str(self.result())
+
+    def result(self) -> Any:
+        """What the run has returned, or its error as text."""
+        assert self.process.stdout
+        for line in self.process.stdout:
+            if line.startswith("engine: "):
+                return json.loads(line.removeprefix("engine: "))
+        raise EOFError
+
+
 class Deployed:
     """The server's API, the home that the deployments use, and their ids by name."""
 
@@ -45,7 +102,7 @@ class Deployed:
 
         def reply() -> bytes | None:
             try:
-                with urllib.request.urlopen(request, timeout=60) as answer:
+                with urllib.request.urlopen(request, timeout=300) as answer:
                     return bytes(answer.read())
             except urllib.error.HTTPError as error:
                 # SQLite was busy with what runs have just reported; Prefect's own client asks again as well.
@@ -53,7 +110,7 @@ class Deployed:
                     return None
                 raise
 
-        text = until(reply, 60, f"{method} {path}")
+        text = until(reply, 300, f"{method} {path}")
         return json.loads(text) if text else None
 
     def deployment(self, name: str) -> Run:
@@ -73,6 +130,11 @@ class Deployed:
         wanted = {"deployment_id": {"any_": [self.deployment(name)["id"]]}}
         found = self.ask("POST", "flow_runs/filter", {"flow_runs": wanted, "sort": "EXPECTED_START_TIME_ASC"})
         return [run for run in found if run["state_name"] != "Scheduled" or not run["auto_scheduled"]]
+
+    def retry(self, run_id: str) -> None:
+        """As the button in the UI does, but for the worker."""
+        state = {"type": "SCHEDULED", "name": "AwaitingRetry", "message": "Retry from the UI"}
+        self.ask("POST", f"flow_runs/{run_id}/set_state", {"state": state, "force": True})
 
     def wait(self, run_id: str, seconds: float = 300.0) -> Run:
         """The run once it has ended."""

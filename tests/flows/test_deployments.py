@@ -348,9 +348,7 @@ def test_a_killed_run_has_crashed_and_its_retry_asks_nothing_again(deployed: Dep
         assert message.startswith("Crashed: ")
         before = judge.n_requests
         assert before < n
-        # As the button in the UI does.
-        state = {"type": "SCHEDULED", "name": "AwaitingRetry", "message": "Retry from the UI"}
-        deployed.ask("POST", f"flow_runs/{run_id}/set_state", {"state": state, "force": True})
+        deployed.retry(run_id)
         until(lambda: True if deployed.run(run_id)["state_type"] not in FINAL_STATES else None, 100, "the retry")
         done = deployed.wait(run_id)
         assert done["state_type"] == "COMPLETED", (done["state"], deployed.messages(run_id))

@@ -11,11 +11,12 @@ from pathlib import Path
 import prefect
 import pytest
 from prefect.client.orchestration import get_client
+from prefect.context import TaskRunContext
 from prefect.logging.handlers import APILogWorker
-from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from answerkey.flows import orchestration
-from answerkey.flows.orchestration import Step, as_completed, flow, run_id
+from answerkey.flows.orchestration import Step, as_completed, flow, run_id, tagged
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.loop import Stopped
 from answerkey.tasks.server import on_server, within_run
@@ -198,6 +199,26 @@ def test_in_a_flow_of_ones_own_it_is_a_part_of_that_run(server: str) -> None:
     assert on_prefect == [True, True]
     assert found.parent_task_run_id
     assert found.state_name == "Completed"
+
+
+def test_a_step_asks_the_server_only_about_its_own_tags_and_goes_on_without_an_answer(server: str) -> None:
+    def tags() -> list[str] | None:
+        task_run = TaskRunContext.get()
+        return sorted(task_run.task_run.tags) if task_run else None
+
+    step = Step("work", tags)
+    gone = {PREFECT_API_URL: "http://127.0.0.1:9/api", PREFECT_CLIENT_MAX_RETRIES: 0}
+
+    @a_flow
+    def run() -> list[object]:
+        found: list[object] = [step(), step.submit().outcome(), step.tagged(["limited"]).submit().outcome()]
+        with temporary_settings(gone):
+            # No task of the server's any more.
+            return [*found, step.tagged(["limited-by-a-server-that-is-gone"]).submit().outcome()]
+
+    with temporary_settings({PREFECT_API_URL: server}), tagged():
+        assert run() == [[], [], ["limited"], None]
+        APILogWorker.drain_all()
 
 
 def test_parameters_are_validated_and_none_is_repeated(on_prefect: bool) -> None:

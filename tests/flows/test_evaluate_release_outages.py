@@ -1,0 +1,178 @@
+"""A Prefect server that is killed while a run scores, and a run that stands still: nothing is lost or paid twice."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prefect.settings import PREFECT_API_URL, temporary_settings
+
+from answerkey.tasks.maintenance import close_runs, mark_dead_runs
+from answerkey.tasks.warehouse.home import Home
+from tests.flows.conftest import ROOT, PrefectServer
+from tests.flows.deployed_help import Deployed, Engine, until
+from tests.judge_server import JudgeServer, agreeable
+from tests.tasks.staging_help import jsonl, query
+
+LONG_S = 900.0
+N, ANSWERED = 24, 8
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * LONG_S)]
+
+
+@pytest.fixture(scope="module")
+def prefect_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrefectServer]:
+    found = PrefectServer(tmp_path_factory.mktemp("outages"))
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def judge() -> Iterator[JudgeServer]:
+    """One that answers some questions, and no more until it is released."""
+    with JudgeServer(agreeable, holds=lambda server: server.answered >= ANSWERED) as found:
+        yield found
+
+
+def asked(judge: JudgeServer, folder: Path) -> dict[str, Any]:
+    """The parameters of a run with a judge."""
+    rows = [
+        {"id": f"q{i}", "question": f"What is {i} times 7?", "answer": f"It is {i * 7}.", "reference": f"{i * 7}"}
+        for i in range(N)
+    ]
+    return {
+        "data": {"answers": str(jsonl(folder / "outage.jsonl", rows)), "release": "a"},
+        "scoring": {"metrics": ["meaning_match", "exact_match"]},
+        "judging": {"judges": [f"openai/x@{judge.url}"], "probes": "never"},
+        "home": str(folder / "home"), "page": False,
+    }  # fmt: skip
+
+
+def is_scoring(judge: JudgeServer) -> bool | None:
+    return True if judge.n_requests > ANSWERED else None
+
+
+def each_asked_once_in_one_report(judge: JudgeServer, home: Path) -> None:
+    assert sorted(judge.count_by_user_message().values()) == [1] * N
+    assert query(home, "SELECT report_id, status FROM reports") == [("outage/a/v1", "COMPLETE")]
+    assert query(home, "SELECT status FROM runs") == [("complete",)]
+
+
+@pytest.mark.parametrize("seconds", [10, pytest.param(120, marks=pytest.mark.kills)])
+def test_a_server_that_comes_back_is_told_how_the_run_has_ended(
+    prefect_server: PrefectServer, judge: JudgeServer, seconds: int, tmp_path: Path
+) -> None:
+    # As deployments/prefect.yaml has it.
+    with Engine(prefect_server.url, tmp_path / "log", PREFECT_CLIENT_MAX_RETRIES="10") as engine:
+        run_id = engine.start(asked(judge, tmp_path))
+        until(lambda: is_scoring(judge), LONG_S, "requests")
+        prefect_server.kill()
+        judge.release()
+        time.sleep(seconds)
+        prefect_server.start()
+        assert engine.result() == ["outage/a/v1"]
+    state = Deployed(prefect_server.url, tmp_path).run(run_id)["state"]
+    assert (state["type"], state["name"]) == ("COMPLETED", "Completed")
+    each_asked_once_in_one_report(judge, tmp_path / "home")
+
+
+def test_a_run_that_could_not_say_how_it_ended_is_found_by_its_retry(
+    prefect_server: PrefectServer, judge: JudgeServer, tmp_path: Path
+) -> None:
+    parameters = asked(judge, tmp_path)
+    # It gives up after seconds; with the settings of a deployment, it does after four minutes.
+    with Engine(prefect_server.url, tmp_path / "log", PREFECT_CLIENT_MAX_RETRIES="1") as engine:
+        run_id = engine.start(parameters)
+        until(lambda: is_scoring(judge), LONG_S, "requests")
+        prefect_server.kill()
+        judge.release()
+        assert "ConnectError" in engine.result()
+    each_asked_once_in_one_report(judge, tmp_path / "home")
+
+    prefect_server.start()
+    on_server = Deployed(prefect_server.url, tmp_path)
+    assert on_server.run(run_id)["state_type"] == "RUNNING"
+    with temporary_settings({PREFECT_API_URL: prefect_server.url}):
+        time.sleep(2)
+        assert run_id in [run.run_id for run in mark_dead_runs(timedelta(seconds=1), timedelta(hours=1))]
+        # What the warehouse says of it was true before.
+        assert close_runs(Home(tmp_path / "home")) == 0
+    assert on_server.run(run_id)["state_type"] == "CRASHED"
+    on_server.retry(run_id)
+    with Engine(prefect_server.url, tmp_path / "log") as engine:
+        engine.start(parameters, run_id)
+        assert engine.result() == ["outage/a/v1"]
+    assert on_server.run(run_id)["state_type"] == "COMPLETED"
+    each_asked_once_in_one_report(judge, tmp_path / "home")
+
+
+def test_a_database_that_is_lost_leaves_the_runs_of_the_warehouse_true(judge: JudgeServer, tmp_path: Path) -> None:
+    """Both: the run whose process was killed with its server, and the one that goes on."""
+    quick = {"PREFECT_CLIENT_MAX_RETRIES": "1"}
+    homes = {name: tmp_path / name / "home" for name in ("killed", "goes-on")}
+    server = PrefectServer(made(tmp_path / "first"))
+    another = None
+    try:
+        with (
+            Engine(server.url, tmp_path / "log-1", **quick) as killed,
+            Engine(server.url, tmp_path / "log-2", **quick) as goes_on,
+        ):
+            for engine, home in zip((killed, goes_on), homes.values(), strict=True):
+                engine.start(asked(judge, made(home.parent)))
+            until(lambda: True if judge.held >= len(homes) else None, LONG_S, "requests of both")
+            until(lambda: True if {*map(status, homes.values())} == {"running"} else None, LONG_S, "both runs")
+            server.kill()
+            killed.process.kill()
+            killed.process.wait()
+            another = PrefectServer(made(tmp_path / "second"))
+            with temporary_settings({PREFECT_API_URL: another.url}):
+                assert {name: close_runs(Home(home)) for name, home in homes.items()} == {"killed": 1, "goes-on": 0}
+            judge.release()
+            until(lambda: True if status(homes["goes-on"]) == "complete" else None, LONG_S, "the end of the other")
+        assert query(homes["killed"], "SELECT status, message FROM runs") == [
+            ("stopped", "no server knows it, and its process is gone")
+        ]
+    finally:
+        server.stop()
+        if another:
+            another.stop()
+
+
+@pytest.mark.kills
+def test_a_run_that_stands_still_for_a_minute_goes_on(
+    prefect_server: PrefectServer, judge: JudgeServer, tmp_path: Path
+) -> None:
+    on_server = Deployed(prefect_server.url, tmp_path)
+    automation = ROOT / "deployments" / "automations" / "dead-runs.yaml"
+    [dead_runs] = yaml.safe_load(automation.read_text())["automations"]
+    on_server.ask("POST", "automations/", dead_runs)
+    with Engine(prefect_server.url, tmp_path / "log", PREFECT_FLOWS_HEARTBEAT_FREQUENCY="30") as engine:
+        run_id = engine.start(asked(judge, tmp_path))
+        until(lambda: is_scoring(judge), LONG_S, "requests")
+        os.kill(engine.process.pid, signal.SIGSTOP)
+        time.sleep(60)
+        os.kill(engine.process.pid, signal.SIGCONT)
+        judge.release()
+        assert engine.result() == ["outage/a/v1"]
+    states = on_server.ask("GET", f"flow_run_states/?flow_run_id={run_id}")
+    assert [state["type"] for state in states] == ["SCHEDULED", "PENDING", "RUNNING", "COMPLETED"]
+    each_asked_once_in_one_report(judge, tmp_path / "home")
+
+
+def made(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    return folder
+
+
+def status(home: Path) -> str | None:
+    """What the warehouse says of its one run, once it is there."""
+    if not Home(home).warehouse.exists():
+        return None
+    with Home(home).warehouse.writing() as warehouse:
+        found = warehouse.execute("SELECT status FROM runs").fetchone()
+    return str(found[0]) if found else None
