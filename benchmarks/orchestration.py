@@ -126,9 +126,8 @@ def main() -> int:
                 found["without one"].append(cost([*flow, *homes[1]], PREFECT_API_URL=""))
                 for kind, costs in found.items():
                     one = costs[-1]
-                    print(
-                        f"{turn} {kind:14} {one.wall:6.1f} s, CPU {one.cpu:5.1f} s, of the server {one.server:4.1f} s"
-                    )
+                    said = f"{one.wall:6.1f} s, CPU {one.cpu:5.1f} s, of the server {one.server:4.1f} s"
+                    print(f"{turn} {kind:14} {said}", flush=True)
     for kind in ("with a server", "without one"):
         ratios = {
             name: [
