@@ -1,34 +1,47 @@
-"""Every command line of the documents, run where `make evaluate` has run, with a judge on loopback."""
+"""Every command line of the documents, run where `make evaluate` has run, with models on loopback.
 
+What cannot be run here is listed with the reason, and its commands and options are checked against the parser.
+"""
+
+import csv
 import json
 import os
 import re
 import shlex
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 import yaml
 
+from answerkey.flows.cli.main import make_app
 from tests.conftest import ROOT
-from tests.judge_brains import agreeable
+from tests.judge_brains import Body, agreeable, data_of, parrot
 from tests.judge_server import JudgeServer
 from tests.warm_command import WarmCommand
 
 Run = Callable[[Path, list[str]], subprocess.CompletedProcess[str]]
 OWN_SERVER = "http://127.0.0.1:8080/v1"
 NOT_RUN = {
-    "make": "`make evaluate` is what the fixture does; `make serve` does not end",
-    ". .venv/bin/activate": "the commands run in that environment",
-    "export": "the fixture sets a key",
-    "answerkey serve": "does not end; the tests of deployments start it",
-    "answerkey view": "does not end; tests/flows/cli/test_view.py starts it",
-    "answerkey evaluate evouna_nq_dev.jsonl": "a public data set, for which the page says where it is",
-    "answerkey calibrate bem.match": "verdicts of another judge on that data set",
+    r"make evaluate$|make serve$": "the fixture does the first; the second does not end",
+    r"\. \.venv/bin/activate$": "the commands run in that environment",
+    r"export ": "the fixture sets what the commands need",
+    r"answerkey serve$": "does not end; the tests of deployments start it",
+    r"answerkey view$": "does not end; tests/flows/cli/test_view.py starts it",
+    r"answerkey evaluate evouna_nq_dev.jsonl ": "a public data set, for which the page says where it is",
+    r"answerkey calibrate bem.match ": "verdicts of another judge on that data set",
+    r"answerkey warehouse move \.answerkey s3:": "needs PostgreSQL and a bucket; tests/tasks/test_move.py has them",
+    r"answerkey deploy": "needs a server; tests/flows/test_deployments.py has one",
+    r"answerkey register-release aurora-2 ": "tells a server; tests/flows/test_deployments.py has one",
+    r"dask |prefect ": "servers and settings of others, which the tests of the cluster and of deployments start",
+    r"docker compose |cd deployments/cluster$|mkdir -m 700 secrets|chmod 644 secrets/": "needs Docker",
+    r"pg_dump |pg_restore |createdb |aws ": "programs of PostgreSQL and of S3, on servers that are not there",
 }
-"""Beginnings of lines, and why they are not run here."""
+"""Lines, as they begin, and why they are not run here."""
 
 
 def blocks(document: str) -> list[tuple[str, str]]:
@@ -43,15 +56,37 @@ def lines(block: str) -> list[str]:
     return [re.split(r"\s{2,}#|(?<=\S) # ", line)[0].strip() for line in found]
 
 
+def can_run(line: str) -> bool:
+    return not any(re.match(beginning, line) for beginning in NOT_RUN)
+
+
 def commands(document: str) -> list[str]:
     """What of a document can be run."""
-    return [line for block, _ in blocks(document) for line in lines(block) if not line.startswith(tuple(NOT_RUN))]
+    return list(filter(can_run, every_line(document)))
+
+
+def every_line(document: str) -> list[str]:
+    return [line for block, _ in blocks(document) for line in lines(block)]
 
 
 @pytest.fixture(scope="module")
 def judge() -> Iterator[JudgeServer]:
-    with JudgeServer(agreeable) as server:
+    with JudgeServer(obliging) as server:
         yield server
+
+
+def obliging(body: Body) -> str:
+    """What a model says: an answer to a question, yes to prompts of ours, and no to a rubric where it is rude."""
+    try:
+        data = data_of(body)
+    except ValueError:
+        return parrot(body)
+    if "first" in data:
+        return json.dumps({"reason": "It says more.", "verdict": max(("first", "second"), key=lambda name: data[name])})
+    if "references" in data or "reference" in data:
+        return agreeable(body)
+    rude = any(word in data["answer"] for word in ("fool", "Read the door"))
+    return json.dumps({"reason": "So it reads.", "verdict": "no" if rude else "yes"})
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +139,7 @@ def test_the_commands_of_the_readme_run(answerkey: Run, place: Path) -> None:
 def test_the_tutorial_prints_what_stands_there(answerkey: Run, place: Path) -> None:
     shown = 0
     for block, text in blocks("docs/tutorial.md"):
-        runnable = [line for line in lines(block) if not line.startswith(tuple(NOT_RUN))]
-        printed = "".join(check(answerkey, place, line) for line in runnable)
+        printed = "".join(check(answerkey, place, line) for line in filter(can_run, lines(block)))
         if text:
             shown += 1
             # Long lines are broken in the document, and "…" stands for what it leaves out.
@@ -135,8 +169,7 @@ def test_the_job_for_github_actions_runs(answerkey: Run, place: Path) -> None:
     assert (place / "gate.html").is_file()
 
 
-PAGES = ("comparing", "expectations", "gate", "judge", "migrating", "reports", "traces")
-"""Those about generating and about judges of one's own need models that say more than the one here."""
+PAGES = ("comparing", "expectations", "gate", "generating", "judge", "migrating", "own_judge", "reports", "traces")
 
 
 @pytest.mark.slow
@@ -155,7 +188,73 @@ def bring_files(place: Path, page: str) -> None:
     yamls = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     if page == "expectations":
         (place / "suite.yaml").write_text(yamls[0], encoding="utf-8")
+    if page == "own_judge":
+        (place / "judges").mkdir()
+        (place / "judges/politeness.yaml").write_text(yamls[0], encoding="utf-8")
+        museum = list(csv.DictReader((place / "examples/museum.csv").read_text(encoding="utf-8").splitlines()))
+        labels = [f"{row['id']},{row['release']},{turn % 2}\n" for turn, row in enumerate(museum)]
+        (place / "labels.csv").write_text("id,release,label\n" + "".join(labels), encoding="utf-8")
+        both = [{**row, "release": {"old": "gpt-4", "new": "gpt-5"}[row["release"]]} for row in museum]
+        (place / "both.jsonl").write_text("".join(json.dumps(row) + "\n" for row in both), encoding="utf-8")
     rows = [json.loads(line) for line in (place / "examples/answers.jsonl").read_text(encoding="utf-8").splitlines()]
     (place / "people.csv").write_text(
         "id,label\n" + "".join(f"{row['id']},{row['correct']}\n" for row in rows if row["release"] == "aurora-2")
     )
+
+
+DOCUMENTS = (
+    "README.md",
+    *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))),
+    "deployments/README.md",
+)
+RUN = {"README.md", "docs/tutorial.md", *(f"docs/{page}.md" for page in PAGES)}
+"""Documents whose command lines are run above."""
+
+
+def test_what_is_not_run_is_there_and_so_are_the_tests_that_run_it_elsewhere() -> None:
+    found = [line for document in DOCUMENTS for line in every_line(document)]
+    for beginnings, reason in NOT_RUN.items():
+        assert all(any(re.match(one, line) for line in found) for one in beginnings.split("|")), beginnings
+        assert [file for file in re.findall(r"tests/[\w/]+\.py", reason) if not (ROOT / file).is_file()] == []
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_a_command_line_is_run_or_it_is_said_why_not(document: str) -> None:
+    others = [line for line in every_line(document) if not can_run(line)]
+    assert document in RUN or others == every_line(document)
+    for line in others:
+        if line.startswith("answerkey "):
+            make_app().parse_args(shlex.split(line)[1:], print_error=False, exit_on_error=False)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_commands_in_sentences_are_there_with_their_options(document: str) -> None:
+    text, app = (ROOT / document).read_text(encoding="utf-8"), make_app()
+    for command in re.findall(r"`answerkey ([a-z][^`]*)`", text):
+        words = command.split()
+        chain, apps, _ = app.parse_commands(words)
+        assert chain, command
+        names = {name for argument in apps[-1].assemble_argument_collection() for name in argument.names}
+        assert {word.split("=")[0] for word in words if word.startswith("--")} <= {*names, "--help"}, command
+
+
+@pytest.mark.slow
+def test_commands_of_others_have_the_options_that_are_given() -> None:
+    asked: dict[tuple[str, ...], set[str]] = {}
+    for words in (shlex.split(line) for document in DOCUMENTS for line in every_line(document)):
+        if words[0] == "dask":
+            command = ("dask", words[1])
+        elif words[0] == "prefect":
+            command = ("prefect", *words[1:3])
+        elif words[:2] == ["docker", "compose"]:
+            # That which follows the service is for the program in it.
+            own = list(takewhile(lambda word: word != "worker", words[4:] if words[2] == "--env-file" else words[2:]))
+            command, words[:] = ("docker-compose", own[0]), own
+        else:
+            continue
+        asked.setdefault(command, set()).update(word for word in words if word.startswith("--"))
+    assert len(asked) == 8
+    for (program, *names), options in asked.items():
+        line = [str(Path(sys.executable).with_name(program)), *names, "--help"]
+        shown = subprocess.run(line, check=True, capture_output=True, text=True).stdout
+        assert {option for option in options if option not in shown} == set(), names

@@ -137,3 +137,16 @@ def test_a_phone_shows_a_line_for_each_metric(show: Open) -> None:
         tops = {box["y"] for box in map(lambda cell: cell.bounding_box(), cells.all()) if box}
         assert (cells.count(), len(tops)) == (2, 1)
     assert region.evaluate("one => one.scrollWidth <= one.clientWidth")
+
+
+def test_a_phone_shows_a_line_for_each_release_where_there_are_many(show: Open) -> None:
+    opened = show(page(4, names=("old", "GPT-3.5 (text-davinci-003)", "new")), 390)
+    opened.page.get_by_role("link", name="Scores").click()
+    region = opened.page.get_by_role("region", name="Scores", exact=True)
+    for name in ("rouge_l.recall", "exact_match.match"):
+        cells = region.get_by_role("row", name=name).get_by_role("cell")
+        boxes = [box for box in map(lambda cell: cell.bounding_box(), cells.all()) if box]
+        assert len({box["y"] for box in boxes}) == len(boxes) == 3
+        # The name, the number and its interval beside one another.
+        assert max(box["height"] for box in boxes) < 30
+    assert region.evaluate("one => one.scrollWidth <= one.clientWidth")
