@@ -41,8 +41,8 @@ def breaking(numbers: Mapping[str, Sequence[Number]], expectations: Sequence[Exp
     """The positions, from 0 and ascending, of the numbers that break each expectation, in the order of the
     expectations.
 
-    Great Expectations checks them all in one run; see `suite`. What it found for the same bounds and the same few
-    numbers is not run again in this process.
+    Great Expectations checks them all in one run; see `suite`. The same bounds and the same numbers are checked once,
+    and what it found for few numbers is not run again in this process.
 
     Args:
         numbers: the numbers of each column; columns may differ in length. NaN breaks nothing.
@@ -54,12 +54,13 @@ def breaking(numbers: Mapping[str, Sequence[Number]], expectations: Sequence[Exp
     import numpy as np
 
     keys = [(one.low, one.high, *numbers.get(one.column, ("no such column", one.column))) for one in expectations]
-    new = [one for one, key in zip(expectations, keys, strict=True) if key not in _known]
-    found = dict(zip((one.name for one in new), _run(_frame(numbers, new), new), strict=True)) if new else {}
-    positions = [
-        found[one.name] if one.name in found else _known[key] for one, key in zip(expectations, keys, strict=True)
-    ]
-    for key, of_one in zip(keys, positions, strict=True):
+    new: dict[tuple[Any, ...], Expectation] = {}
+    for one, key in zip(expectations, keys, strict=True):
+        if key not in _known:
+            new.setdefault(key, one)
+    found = dict(zip(new, _run(_frame(numbers, [*new.values()]), [*new.values()]), strict=True)) if new else {}
+    positions = [found[key] if key in found else _known[key] for key in keys]
+    for key, of_one in found.items():
         if len(key) <= _SHORT and len(_known) < _REMEMBERED:
             _known[key] = of_one
     return [np.asarray(of_one, dtype=np.int64) for of_one in positions]

@@ -781,6 +781,13 @@ def test_bounds_are_inclusive_and_missing_values_break_nothing() -> None:
     assert (low.tolist(), high.tolist(), both.tolist()) == ([0], [4], [0, 4])
 
 
+def test_columns_with_the_same_numbers_break_each_its_own_bounds() -> None:
+    frame = {"a": [0, 7, 1], "b": [0, 7, 1], "c": [7, 0, 1]}
+    asked = [("a", 6), ("b", 6), ("c", 6), ("b", 0), ("a", 0)]
+    found = breaking(frame, [Expectation(f"{column} {high}", "warning", column, high=high) for column, high in asked])
+    assert [of_one.tolist() for of_one in found] == [[1], [1], [0], [1, 2], [1, 2]]
+
+
 def test_a_fresh_process_prints_nothing_and_writes_nothing_else(tmp_path: Path) -> None:
     staged = stage(tmp_path / "staged.parquet", rows({}, {"label": "maybe"}, {"answer": None}))
     home = tmp_path / "home"
