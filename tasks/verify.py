@@ -1,21 +1,37 @@
-"""Check that the warehouse says what was measured: hashes of all rows, keys, and every number computed again."""
+"""Check that the warehouse says what was measured: hashes of all rows, keys, and every number computed again.
+
+The numbers are those of reports, comparisons and verdicts. Calls of judges are compared with the ledger, wherever it
+is.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from itertools import groupby
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from answerkey.metrics_core.comparison import Comparison
+from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.llm.ledger import COLUMNS, DAMAGED
+from answerkey.metrics_core.llm.ledger_place import ledger_exists, open_ledger
+from answerkey.tasks.compare.compare import ComparedTogether, by_column, compared_again, stored_together
+from answerkey.tasks.gate.gate import decided_again
+from answerkey.tasks.gate.verdicts import verdicts_given
 from answerkey.tasks.reports.aggregate import summarise_again
+from answerkey.tasks.reports.commit import write_calls
 from answerkey.tasks.reports.manifest import code_revision
 from answerkey.tasks.reports.report import Report, Score, list_reports, read_reports, scores_of
 from answerkey.tasks.warehouse.content import PARTS, hashes, wrongly_signed
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.schema import relations
 from answerkey.tasks.warehouse.sql import statements
+from answerkey.tasks.warehouse.warehouse import one_file
 
 if TYPE_CHECKING:
     import duckdb
@@ -27,6 +43,13 @@ _TOLERANCE = 1e-9
 """Relative, between a stored number and the same one computed again: sums of floats depend on their order."""
 _INTERVALS = ("ci_low", "ci_high", "ci_method", "n_clusters", "n_questions", "within_variance")
 """What another version of the code may compute in another way. Counts and means are what they are."""
+_OF_CODE = (
+    "ci_low", "ci_high", "low_with_unanswered", "people", "people_low", "people_high", "test", "warnings", "note",
+    "not_comparable", "n_clusters",
+)  # fmt: skip
+"""The same of a comparison, besides `_OF_FAMILY`."""
+_OF_FAMILY = ("p", "p_adjusted", "mde", "mde_note", "needed", "finding")
+"""What of a comparison depends on the others that were made with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +77,17 @@ class Verified:
     """Rows of `report_scores` that they have."""
     older: int
     """Reports that another version of the code made: their counts and means were computed again, and no intervals."""
+    comparisons: int
+    """Comparisons whose numbers were computed again."""
+    apart: int
+    """Those of them without some that they were made with: their p-values were not computed again."""
+    verdicts: int
+    """Verdicts that were given again, from the scores and from what was calibrated until then."""
+    outdated: int
+    """Comparisons and verdicts that were not: answers were removed since, a report or a metric of it is not there, or
+    another version of the code made the reports of a verdict."""
+    calls: int
+    """Calls of judges that were compared with the ledger."""
     findings: tuple[Finding, ...]
 
 
@@ -62,10 +96,11 @@ def verify(home: Home) -> Verified:
 
     Every row is hashed again; keys and checks that the database does not look after are tested; and the aggregates of
     every report, corpus BLEU and pass@k among them, are computed again from its scores, with the code that made them.
-    Whoever wants to write waits meanwhile.
+    So are comparisons and verdicts. Whoever wants to write waits meanwhile.
 
     Raises:
         UserError: there is no warehouse yet.
+        LedgerError: the ledger cannot be read.
     """
     with home.warehouse.reading() as warehouse:
         parts, found = _changed_parts(warehouse)
@@ -82,8 +117,19 @@ def verify(home: Home) -> Verified:
             found += differing
         for report in reports:
             found += _unmeasured(warehouse, report)
-    older = sum(report.manifest.get("code") != code_revision() for report in reports)
-    return Verified(parts, len(reports), numbers, older, tuple(found))
+    older = sum(map(_is_older, reports))
+    about = _About(home, {report.report_id: report for report in reports if report.is_readable})
+    compared = _compared_again(about)
+    given = _decided_again(about)
+    calls, differing = _other_calls(home)
+    return Verified(
+        parts, len(reports), numbers, older, compared.n, compared.apart, given.n, compared.outdated + given.outdated,
+        calls, (*found, *compared.findings, *given.findings, *differing),
+    )  # fmt: skip
+
+
+def _is_older(report: Report) -> bool:
+    return bool(report.manifest.get("code") != code_revision())
 
 
 @contextmanager
@@ -152,7 +198,7 @@ def _computed_again(warehouse: duckdb.DuckDBPyConnection, reports: Sequence[Repo
         warehouse.execute(_SQL["forget"])
     found = []
     for report in known:
-        left_out = _INTERVALS if report.manifest.get("code") != code_revision() else ()
+        left_out = _INTERVALS if _is_older(report) else ()
         found += _differences(report, again[report.report_id], left_out)
     return sum(len(report.scores) for report in known), found
 
@@ -191,3 +237,132 @@ def _unmeasured(warehouse: duckdb.DuckDBPyConnection, report: Report) -> list[Fi
         )
         for sample_id, metric, field, score, value in rows
     ]
+
+
+class _About:
+    """A home, the reports in it that can be read, and when answers of them were removed."""
+
+    def __init__(self, home: Home, reports: Mapping[str, Report]) -> None:
+        self.home = home
+        self.reports = reports
+        with home.warehouse.reading() as warehouse:
+            rows = warehouse.execute(_SQL["removed"]).fetchall()
+        self.last_removal: datetime | None = max((moment for moment, _ in rows), default=None)
+        self._removed = {report_id: moment for moment, ids in sorted(rows) for report_id in ids}
+
+    def can_be_made_again(self, report_ids: Sequence[str], moment: datetime) -> bool:
+        """Whether what was said of reports at a moment follows from what they are now."""
+        return all(
+            one in self.reports and (one not in self._removed or self._removed[one] < moment) for one in report_ids
+        )
+
+    def older(self, report_ids: Sequence[str]) -> bool:
+        return any(_is_older(self.reports[one]) for one in report_ids)
+
+
+@dataclass(slots=True)
+class _Again:
+    """What was made again, and what differs."""
+
+    n: int = 0
+    apart: int = 0
+    outdated: int = 0
+    findings: list[Finding] = field(default_factory=list)
+
+
+def _compared_again(about: _About) -> _Again:
+    done = _Again()
+    for group in stored_together(about.home):
+        known = tuple(
+            rows
+            for rows, pair in zip(group.rows, group.pairs, strict=True)
+            if about.can_be_made_again(pair, rows[0]["created_at"])
+        )
+        done.outdated += len(group.rows) - len(known)
+        if not known:
+            continue
+        made = ComparedTogether(known)
+        done.n += len(known)
+        done.apart += 0 if made.is_whole else len(known)
+        for rows, pair, again in zip(made.rows, made.pairs, compared_again(about.home, made), strict=True):
+            left_out = () if made.is_whole else _OF_FAMILY
+            done.findings += _differing_rows(rows, again, (*_OF_FAMILY, *_OF_CODE) if about.older(pair) else left_out)
+    return done
+
+
+def _differing_rows(rows: Sequence[Mapping[str, Any]], again: Comparison, left_out: Sequence[str]) -> Iterator[Finding]:
+    about, own = f"{again.new} against {again.old}", {_place(row): row for row in by_column(again)}
+    for row in rows:
+        place = f"{about} {_place(row)}"
+        if found := own.pop(_place(row), None):
+            yield from _other_values("comparisons", place, {name: row[name] for name in found}, found, left_out)
+        else:
+            yield Finding("comparisons", place, "the scores have nothing to make it of")
+    for one in own:
+        yield Finding("comparisons", f"{about} {one}", "it is missing")
+
+
+def _place(row: Mapping[str, Any]) -> str:
+    return f"{row['metric']}.{row['field']}, {row['slice']}"
+
+
+def _decided_again(about: _About) -> _Again:
+    done = _Again()
+    for moment, stored in verdicts_given(about.home):
+        ids = [stored.old, stored.new]
+        removed_since = about.last_removal is not None and about.last_removal > moment
+        # Earlier looks and calibrations may have been removed too.
+        if removed_since or not about.can_be_made_again(ids, moment) or about.older(ids):
+            done.outdated += 1
+            continue
+        done.n += 1
+        place = f"{stored.new} against {stored.old}"
+        try:
+            again = decided_again(about.home, stored, moment)
+        except UserError as error:
+            done.findings.append(Finding("verdicts", place, str(error)))
+            continue
+        said, own = stored.as_dict(), again.as_dict()
+        # Rules that were added or are missing are in `policy` too.
+        for rule, own_rule in zip(said.pop("rules"), own.pop("rules"), strict=False):
+            done.findings += _other_values("verdicts", f"{place} {rule['rule']}", rule, own_rule)
+        done.findings += _other_values("verdicts", place, said, own)
+    return done
+
+
+def _other_values(
+    table: str, place: str, stored: Mapping[str, Any], own: Mapping[str, Any], left_out: Sequence[str] = ()
+) -> list[Finding]:
+    return [
+        Finding(table, place, f"{name} is {value}, and {own[name]} from the scores")
+        for name, value in stored.items()
+        if name not in left_out and not _equal(value, own[name])
+    ]
+
+
+def _other_calls(home: Home) -> tuple[int, list[Finding]]:
+    """Calls that are other ones in the ledger, or whose reply is damaged there; and how many were compared."""
+    if not ledger_exists(home.ledger):
+        return 0, []
+    columns = [name for name in COLUMNS if name != "call_id"]
+    differs = " OR ".join(f'c."{name}" IS DISTINCT FROM l."{name}"' for name in columns)
+    with TemporaryDirectory(prefix="answerkey-verify-") as folder, closing(open_ledger(home.ledger)) as ledger:
+        about = {"file": one_file(Path(write_calls(Path(folder) / "calls.parquet", ledger.calls())))}
+        with home.warehouse.reading() as warehouse:
+            [(n,)] = warehouse.execute(_SQL["n_calls"], about).fetchall()
+            damaged = warehouse.execute(_SQL["damaged"], {**about, "code": DAMAGED}).fetchall()
+            query = _SQL["other_calls"].replace("CALL_DIFFERS", differs)
+            rows = warehouse.execute(query, {**about, "code": DAMAGED, "most": _MOST_ROWS}).fetchall()
+    found = [
+        Finding("ledger", run, f"the reply to call {call_id} is not the one that was written")
+        for run, call_id in damaged
+    ]
+    found += [
+        Finding(
+            "judge_calls", f"{call['run']} call {call['call_id']}", f"{name} is {call[name]!r}, and {own[name]!r} there"
+        )
+        for call, own in rows
+        for name in columns
+        if not _equal(call[name], own[name])
+    ]
+    return int(n), found

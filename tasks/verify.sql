@@ -32,3 +32,17 @@ WHERE s.report_id = $report_id AND s.status = 'scored' AND m.status = 'scored' A
     AND NOT contains(s.field, '_pass@') AND NOT contains(s.field, '_pass^')
     AND s."value" IS DISTINCT FROM map_extract_value(m."values", s.field)
 ORDER BY ALL LIMIT $most
+
+-- name: removed
+SELECT removed_at, reports FROM removals
+
+-- name: n_calls
+SELECT count(*) FROM judge_calls SEMI JOIN read_parquet($file) USING (call_id)
+
+-- name: damaged
+SELECT run, call_id FROM read_parquet($file) WHERE code = $code ORDER BY started_at, call_id
+
+-- name: other_calls
+-- What was in flight when it came here may have ended since.
+SELECT c, l FROM judge_calls c JOIN read_parquet($file) l USING (call_id)
+WHERE c.status <> 'sent' AND l.code IS DISTINCT FROM $code AND (CALL_DIFFERS) ORDER BY c.started_at, c.call_id LIMIT $most

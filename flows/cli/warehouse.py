@@ -137,13 +137,17 @@ def verify(*, as_json: AsJson = False, home: HomeOption = HOME) -> int:
     for finding in done.findings:
         print(printable(str(finding)))
     print(
-        f"{home}: {done.parts:,} parts of tables hashed again, {done.numbers:,} numbers of {done.reports:,} reports "
-        f"computed again: {f'{len(done.findings):,} findings' if done.findings else 'nothing was changed'}"
+        f"{home}: {done.parts:,} parts of tables hashed again; {done.numbers:,} numbers of {done.reports:,} reports, "
+        f"{done.comparisons:,} comparisons and {done.verdicts:,} verdicts computed again; {done.calls:,} calls found "
+        f"in the ledger: {f'{len(done.findings):,} findings' if done.findings else 'nothing was changed'}"
     )
-    if done.older:
-        print(
-            f"{done.older:,} reports were made by another version of the code: their intervals were not computed again"
-        )
+    for n, what in (
+        (done.older, "reports were made by another version of the code: their intervals were not computed again"),
+        (done.apart, "comparisons lack some that they were made with: their p-values were not computed again"),
+        (done.outdated, "comparisons and verdicts are of before answers were removed, or of code that is not here"),
+    ):
+        if n:
+            print(f"{n:,} {what}")
     return int(bool(done.findings))
 
 

@@ -56,7 +56,8 @@ class PolicyRule:
         """The rule as it is written in a policy."""
         before = "" if self.kind == "difference" else f"{self.kind} "
         where = "" if self.slice == ALL else f"[{self.slice}]"
-        return f"{before}{self.field}{where}".rstrip() + f" >= {self.floor:g}"
+        short = f"{self.floor:g}"
+        return f"{before}{self.field}{where}".rstrip() + f" >= {short if float(short) == self.floor else self.floor}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -126,14 +128,26 @@ def compare_all(
     if primary and reports and not any(declared):
         raise UserError(_unknown(primary, _known(*reports[0])))
     wanted = [_wanted(*pair, fields, one, all_fields=all_fields) for pair, one in zip(reports, declared, strict=True)]
-    n_tests = math.ceil(sum(map(len, wanted)) * max(1.0, candidates / len(pairs))) if pairs else 0
-    settings = Settings(seed, level, n_tests)
     family = ", ".join(fields) if fields else ALL_FIELDS if all_fields else HEADLINES
-    compared = [_compare(home, *pair, names, settings, family) for pair, names in zip(reports, wanted, strict=True)]
-    comparisons = adjust(compared, candidates)
-    for comparison in comparisons if not home.published else ():
-        _store(home, comparison, seed=seed)
+    comparisons = _compare_pairs(home, reports, wanted, candidates, Settings(seed, level), family)
+    if comparisons and not home.published:
+        _store(home, comparisons, seed=seed)
     return comparisons
+
+
+def _compare_pairs(
+    home: Home,
+    reports: Sequence[tuple[Report, Report]],
+    wanted: Sequence[Sequence[str]],
+    candidates: int,
+    settings: Settings,
+    family: str,
+) -> tuple[Comparison, ...]:
+    """Compare each pair by the fields that are `wanted` of it, corrected for all of them."""
+    n_tests = math.ceil(sum(map(len, wanted)) * max(1.0, candidates / len(reports))) if reports else 0
+    settings = replace(settings, n_tests=n_tests)
+    compared = [_compare(home, *pair, names, settings, family) for pair, names in zip(reports, wanted, strict=True)]
+    return adjust(compared, candidates)
 
 
 def _compare(
@@ -291,22 +305,29 @@ def _missing(statuses: npt.NDArray[np.int8]) -> dict[str, int]:
     return {name: int(n) for name, n in zip(names, counts, strict=True) if n}
 
 
-def _store(home: Home, comparison: Comparison, *, seed: int) -> None:
-    """Write `comparison`, in place of what was stored about the same two reports and the same family of fields."""
+def _store(home: Home, comparisons: Sequence[Comparison], *, seed: int) -> None:
+    """Write what was compared together, in place of what was stored about the same reports and family of fields.
+
+    All in one transaction, so that they have one `created_at`, by which it is known that they belong together.
+    """
     import pyarrow as pa
 
-    about = {column: getattr(comparison, name) for name, column in _OF_PAIR.items()} | {"seed": seed}
-    rows = pa.Table.from_pylist([about | {"place": place} | _columns(row) for place, row in enumerate(comparison.rows)])
+    rows = [{"seed": seed} | row for one in comparisons for row in by_column(one)]
     with home.warehouse.writing() as warehouse:
-        warehouse.execute(
-            "DELETE FROM comparisons WHERE old_report = ? AND new_report = ? AND family = ?",
-            [comparison.old, comparison.new, comparison.family],
-        )
-        if comparison.rows:
-            warehouse.register("compared", rows)
+        for one in comparisons:
+            warehouse.execute(_SQL["forget"], {"old": one.old, "new": one.new, "family": one.family})
+        if rows:
+            warehouse.register("compared", pa.Table.from_pylist(rows))
             warehouse.execute("INSERT INTO comparisons BY NAME SELECT *, now() AS created_at FROM compared")
             warehouse.unregister("compared")
-        seal(warehouse, {"comparisons": [f"{comparison.new} against {comparison.old}"]})
+        seal(warehouse, {"comparisons": [f"{one.new} against {one.old}" for one in comparisons]})
+
+
+def by_column(comparison: Comparison) -> list[dict[str, Any]]:
+    """The rows of a comparison as the table `comparisons` has them, less the seed and the time."""
+    about = {column: getattr(comparison, name) for name, column in _OF_PAIR.items()}
+    about["warnings"] = list(comparison.warnings)
+    return [about | {"place": place} | _columns(row) for place, row in enumerate(comparison.rows)]
 
 
 def _columns(row: FieldComparison) -> dict[str, Any]:
@@ -329,6 +350,49 @@ def stored_comparisons(home: Home, new_report_ids: Sequence[str], *, family: str
     for row in rows:
         comparisons.setdefault((row["old_report"], row["new_report"]), []).append(row)
     return tuple(map(_comparison, comparisons.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedTogether:
+    """Stored comparisons that were made together: the rows of each, by column."""
+
+    rows: tuple[tuple[Mapping[str, Any], ...], ...]
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """The old and the new report of each."""
+        return [(rows[0]["old_report"], rows[0]["new_report"]) for rows in self.rows]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all are there that their p-values were adjusted for: one that is made again leaves the others."""
+        return len(self.rows) == int(self.rows[0][0]["n_candidates"])
+
+
+def stored_together(home: Home) -> list[ComparedTogether]:
+    """Every stored comparison, with those that it was made with."""
+    with home.warehouse.reading() as warehouse:
+        found = warehouse.execute(_SQL["together"])
+        names = [column[0] for column in found.description]
+        rows = [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+    return [
+        ComparedTogether(tuple(tuple(pair) for _, pair in groupby(group, itemgetter("new_report", "old_report"))))
+        for _, group in groupby(rows, itemgetter("created_at", "family"))
+    ]
+
+
+def compared_again(home: Home, made: ComparedTogether) -> tuple[Comparison, ...]:
+    """The same comparisons, from the scores. What they are corrected for is known where they are whole.
+
+    Raises:
+        UserError: one of the reports is not there.
+    """
+    reports = [read_pair(home, *pair) for pair in made.pairs]
+    wanted = [[f"{row['metric']}.{row['field']}" for row in rows if row["slice"] == ALL] for rows in made.rows]
+    first = made.rows[0][0]
+    # A field that was not compared has no interval.
+    level = next((row["level"] for rows in made.rows for row in rows if row["difference"] is not None), LEVEL)
+    return _compare_pairs(home, reports, wanted, first["n_candidates"], Settings(first["seed"], level), first["family"])
 
 
 def _comparison(rows: Sequence[Mapping[str, Any]]) -> Comparison:

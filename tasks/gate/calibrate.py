@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from answerkey.metrics_core.errors import UserError
@@ -279,24 +280,26 @@ def store_calibration(home: Home, found: Calibration) -> None:
         )
 
 
-def calibrations_of(home: Home, reports: Sequence[Report], name: str) -> tuple[Calibrated | Missing, ...]:
+def calibrations_of(
+    home: Home, reports: Sequence[Report], name: str, until: datetime | None = None
+) -> tuple[Calibrated | Missing, ...]:
     """The newest calibration of METRIC.FIELD `name` on the release of each report, with the signature it has there.
+
+    `until` leaves out what was calibrated later.
 
     A calibration with another signature has expired: another judge, prompt or parser errs in another way. One on other
     releases does not count: a judge may be kind to one release and hard on another.
     """
     how = " ".join(["run answerkey calibrate", name, *(f"--report {report.report_id}" for report in reports)])
-    return tuple(_calibration_of(home, report, name, how) for report in reports)
+    return tuple(_calibration_of(home, report, name, how, until) for report in reports)
 
 
-def _calibration_of(home: Home, report: Report, name: str, how: str) -> Calibrated | Missing:
+def _calibration_of(home: Home, report: Report, name: str, how: str, until: datetime | None) -> Calibrated | Missing:
     metric, _, field = name.partition(".")
     signature = report.manifest["signatures"].get(metric)
     with home.warehouse.reading() as warehouse:
-        rows = warehouse.execute(
-            _SQL["newest"],
-            [metric, field, signature, report.release],
-        ).fetchall()
+        about = {"metric": metric, "field": field, "signature": signature, "release": report.release, "until": until}
+        rows = warehouse.execute(_SQL["newest"], about).fetchall()
     if not rows or signature is None:
         return Missing(f"it was never calibrated; {how}")
     [(release, calibrated, n, kappa, low, high, labels)] = rows

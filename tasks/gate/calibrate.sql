@@ -10,5 +10,6 @@ WHERE s.report_id = ? AND s.metric = ? AND s.field = ? ORDER BY s.sample_id, s.r
 -- name: newest
 -- The newest calibration of a field: rather with this signature, then rather on this release.
 SELECT release, signature, n, kappa, kappa_low, kappa_high, labels FROM calibrations
-WHERE metric = ? AND field = ? AND release IS NOT NULL
-ORDER BY signature = ? DESC, release = ? DESC, created_at DESC LIMIT 1
+WHERE metric = $metric AND field = $field AND release IS NOT NULL
+    AND created_at <= coalesce($until, 'infinity'::TIMESTAMPTZ)
+ORDER BY signature = $signature DESC, release = $release DESC, created_at DESC LIMIT 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import numpy as np
 
@@ -138,11 +139,42 @@ def _decided(home: Home, old: str, new: str, policy: Policy, dataset: str, candi
         return ReleaseVerdict(old, new, primary, margin, Verdict("INCOMPLETE", sentence, rules))
     before, after = _reports(home, old, new, dataset, policy)
     _check_known(policy, before, after)
-    look, candidates, level = _look(home, before, after, policy, candidates)
-    verdict = apply_policy(policy, evidence(home, before, after, policy), level)
-    verdict = replace(verdict, look=look, candidates=candidates)
+    return _verdict(
+        policy, evidence(home, before, after, policy), before, after, _look(home, before, after, policy, candidates)
+    )
+
+
+def _verdict(
+    policy: Policy, found: Evidence, old: Report, new: Report, looked: tuple[int | None, int, float]
+) -> ReleaseVerdict:
+    """The verdict about two reports; `looked`: number of the look, number of candidates, level of intervals."""
+    look, candidates, level = looked
+    verdict = replace(apply_policy(policy, found, level), look=look, candidates=candidates)
     sentence = " ".join(filter(None, (verdict.sentence, _looked(policy, verdict))))
-    return ReleaseVerdict(before.report_id, after.report_id, primary, margin, replace(verdict, sentence=sentence))
+    margin = abs(policy.primary.floor)
+    return ReleaseVerdict(
+        old.report_id, new.report_id, policy.primary.field, margin, replace(verdict, sentence=sentence)
+    )
+
+
+def decided_again(home: Home, said: ReleaseVerdict, moment: datetime) -> ReleaseVerdict:
+    """The same verdict, from the scores and from what was calibrated until the `moment` when it was given.
+
+    The policy is in its rules. The number of the look is counted again; that of the candidates is as it was given.
+
+    Raises:
+        UserError: one of the reports is not there, or a rule cannot be read.
+    """
+    before, after = read_pair(home, said.old, said.new)
+    content = {"primary": said.primary, "margin": said.margin, "rules": [one.rule for one in said.verdict.rules[1:]]}
+    policy = parse_policy(content, "verdicts")
+    verdict = said.verdict
+    look = look_at(home, before, after, said.primary)[0] if verdict.look else None
+    if verdict.level == shared_level(look=look, candidates=verdict.candidates) and look:
+        policy = replace(policy, looks="repeated")
+    level = shared_level(look=look if policy.looks == "repeated" else None, candidates=verdict.candidates)
+    found = evidence(home, before, after, policy, moment)
+    return _verdict(policy, found, before, after, (look, verdict.candidates, level))
 
 
 def _look(home: Home, old: Report, new: Report, policy: Policy, candidates: int = 1) -> tuple[int, int, float]:
@@ -200,8 +232,11 @@ class _PairedField:
     high: float
 
 
-def evidence(home: Home, old: Report, new: Report, policy: Policy) -> Evidence:
-    """Scores, coverage and calibrations of all fields that `policy` names; a field that has none gets the reason."""
+def evidence(home: Home, old: Report, new: Report, policy: Policy, until: datetime | None = None) -> Evidence:
+    """Scores, coverage and calibrations of all fields that `policy` names; a field that has none gets the reason.
+
+    `until` leaves out what was calibrated later.
+    """
     samples = pair_samples(home, old, new)
     names = labels((old, new))
     fields = {name: _field(samples, name) for name in policy.fields}
@@ -211,7 +246,7 @@ def evidence(home: Home, old: Report, new: Report, policy: Policy) -> Evidence:
         names[new.report_id],
         {(name, slice_): _column(samples, fields[name], slice_, masks) for name, slice_ in policy.needs},
         {name: _coverage(samples, field, names) for name, field in fields.items() if isinstance(field, _PairedField)},
-        {name: calibrations_of(home, (old, new), name) for name in policy.fields if policy.kappa(name)},
+        {name: calibrations_of(home, (old, new), name, until) for name in policy.fields if policy.kappa(name)},
         None if samples.clusters is None else samples.clusters.astype(np.intp),
     )
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 from xml.etree import ElementTree
 
@@ -114,10 +115,19 @@ def stored_verdicts(home: Home, new_report_ids: Sequence[str]) -> tuple[ReleaseV
             _SQL["newest"],
             [list(new_report_ids)] * 2,
         ).fetchall()
-    return tuple(
-        ReleaseVerdict(old, new, primary, margin, Verdict(outcome, sentence, _rules(rules), *looked))
-        for old, new, primary, margin, outcome, sentence, rules, *looked in rows
-    )
+    return tuple(map(_stored, rows))
+
+
+def verdicts_given(home: Home) -> list[tuple[datetime, ReleaseVerdict]]:
+    """Every verdict with the moment when it was given, oldest first."""
+    with home.warehouse.reading() as warehouse:
+        rows = warehouse.execute(_SQL["given"]).fetchall()
+    return [(moment, _stored(row)) for moment, *row in rows]
+
+
+def _stored(row: Sequence[Any]) -> ReleaseVerdict:
+    old, new, primary, margin, outcome, sentence, rules, *looked = row
+    return ReleaseVerdict(old, new, primary, margin, Verdict(outcome, sentence, _rules(rules), *looked))
 
 
 def _rules(text: str) -> tuple[RuleOutcome, ...]:

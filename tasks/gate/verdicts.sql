@@ -13,6 +13,12 @@ WHERE new_report IN (SELECT unnest(?))
 QUALIFY row_number() OVER (PARTITION BY old_report, new_report ORDER BY created_at DESC, rowid DESC) = 1
 ORDER BY list_position(?, new_report), created_at, rowid
 
+-- name: given
+-- Those of the first version said neither the number of candidates nor the level.
+SELECT created_at, old_report, new_report, "primary", margin, outcome, sentence, rules, look, coalesce(n_candidates, 1),
+       coalesce(level, 0.95)
+FROM verdicts ORDER BY created_at, rowid
+
 -- name: seen
 -- What verdicts by a field have looked at: data, answers and method of both reports. A report that repeats another has
 -- the same, so it is no look of its own. The beginning of the next two statements.

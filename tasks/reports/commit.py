@@ -214,7 +214,7 @@ def collect_calls(home: Home, parts: Sequence[str], out: Path) -> str | None:
             return None
         ledger = open_ledger(home.ledger)
         try:
-            return _write_calls(out / "judge_calls.parquet", _ledger_calls(ledger, connection))
+            return write_calls(out / "judge_calls.parquet", _ledger_calls(ledger, connection))
         finally:
             ledger.close()
 
@@ -242,7 +242,8 @@ def _ledger_calls(ledger: Ledger, connection: duckdb.DuckDBPyConnection) -> Iter
         yield from ledger.calls(keys)
 
 
-def _write_calls(file: Path, calls: Iterable[tuple[Any, ...]]) -> str:
+def write_calls(file: Path, calls: Iterable[tuple[Any, ...]]) -> str:
+    """Write calls, as `Ledger.calls` gives them, to a Parquet file with the columns of `judge_calls`; its path."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -56,7 +56,8 @@ def test_what_was_changed_is_named_and_what_is_forgotten_is_counted(bare_cli: Cl
     assert (clean.returncode, clean.stderr) == (1, "")
     assert clean.stdout.splitlines() == [
         *(f"datasets: data/{n}: 1 rows that answerkey has not written" for n in range(3)),
-        f"{home}: 3 parts of tables hashed again, 0 numbers of 0 reports computed again: 3 findings",
+        f"{home}: 3 parts of tables hashed again; 0 numbers of 0 reports, 0 comparisons and 0 verdicts computed again; "
+        "0 calls found in the ledger: 3 findings",
     ]
     refused = bare_cli("forget", "data", "--home", home)
     assert refused.stderr == "answerkey: forget: name a sample, a release, or both for one answer\n"
