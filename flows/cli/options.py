@@ -311,11 +311,12 @@ def with_files(data: Data) -> Data:
 
 def _standard_input() -> str:
     """What comes from standard input, as a file with the ending of its kind."""
+    from answerkey.tasks.load import sources
     from answerkey.tasks.load.plain import with_ending
 
     if sys.stdin is None:
         raise UserError("-: standard input is closed; send the answers to it, or name a file")
-    folder = Path(tempfile.mkdtemp(prefix="answerkey-"))
+    folder = Path(tempfile.mkdtemp(prefix=sources.STANDARD_INPUT))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     file = folder / "stdin"
     with file.open("wb") as out:

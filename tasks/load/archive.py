@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
-import json
 import zipfile
 import zlib
 from pathlib import Path
 from typing import Any
+
+from answerkey.tasks.load.plain import JSON, KeyTwice
 
 _ZSTANDARD = 93
 """The number of this compression in zip archives."""
@@ -17,7 +18,7 @@ def read_archive(file: Path) -> dict[str, Any]:
     """What is in a `.eval` file, as one log.
 
     Raises:
-        ValueError: it is no such archive, or damaged.
+        ValueError: it is no such archive, or damaged, or an object in it has a key twice.
     """
     try:
         with zipfile.ZipFile(file) as archive:
@@ -27,12 +28,19 @@ def read_archive(file: Path) -> dict[str, Any]:
             samples = sorted(
                 (one for one in names if one.filename.startswith("samples/")), key=lambda one: one.filename
             )
-            log: dict[str, Any] = json.loads(_content(archive, header))
-            return {**log, "samples": [json.loads(_content(archive, one)) for one in samples]}
+            log: dict[str, Any] = _decoded(archive, header)
+            return {**log, "samples": [_decoded(archive, one) for one in samples]}
     except StopIteration:
         raise ValueError("there is no log of Inspect in it") from None
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
         raise ValueError(f"not an archive of Inspect, or a damaged one ({error})") from error
+
+
+def _decoded(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Any:
+    try:
+        return JSON.decode(_content(archive, entry).decode("utf-8-sig"))
+    except KeyTwice as error:
+        raise ValueError(f"{entry.filename}: {error}") from error
 
 
 def _content(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:

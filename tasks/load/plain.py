@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import reduce
@@ -314,6 +315,22 @@ def with_ending(file: Path) -> Path:
 
 def _marked(head: bytes) -> str | None:
     return next((name for mark, name in _MARKS.items() if head.startswith(mark)), None) or _without_mark(head[:4096])
+
+
+class KeyTwice(ValueError):
+    """An object names two values for one key."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        key = next(key for key, n in Counter(key for key, _ in pairs).items() if n > 1)
+        raise KeyTwice(f"an object has the key {key[:80]!r} twice; keep one of them")
+    return found
+
+
+JSON = json.JSONDecoder(object_pairs_hook=_object)
+"""Python would take the last of two values, and drop the other without a word."""
 
 
 def _ending_of(text: str) -> str:

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Sequence
+from datetime import timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from answerkey.tasks.warehouse.warehouse import quoted, scratch
 
 URL = re.compile(r"^(https?|s3|gs|gcs|r2|hf|az|abfss)://")
 S3 = re.compile(r"^(?P<bucket>s3://[^/]+)/(?P<name>.*)$")
+GOOGLE = re.compile(r"^gc?s://(?P<object>[^/]+/.+)$")
 WILDCARD = re.compile(r"[*?\[]")
 _TIMEOUT_S = 60.0
 """Without a byte from a web server."""
@@ -79,6 +81,9 @@ def download(url: str, work: Path) -> Path:
         elif (place := S3.match(url)) and os.environ.get("AWS_ACCESS_KEY_ID"):
             with BucketStore(place["bucket"], work).read(place["name"]) as source, target.open("wb") as out:
                 shutil.copyfileobj(source, out, 1 << 20)
+        elif place := GOOGLE.match(url):
+            with _google().open_input_stream(place["object"]) as source, target.open("wb") as out:
+                shutil.copyfileobj(source, out, 1 << 20)
         else:
             with scratch(work) as connection:
                 load_httpfs(connection)
@@ -87,6 +92,15 @@ def download(url: str, work: Path) -> Path:
     except (duckdb.Error, ValueError, OSError, Unreachable) as error:
         raise UserError(without_secrets(f"{url}: could not be read: {first_line(error)}")) from error
     return target
+
+
+def _google() -> Any:
+    """Google's storage: with the key or the login of the user, where there is one, and otherwise as anybody."""
+    from pyarrow import fs
+
+    login = Path.home() / ".config/gcloud/application_default_credentials.json"
+    known = "GOOGLE_APPLICATION_CREDENTIALS" in os.environ or login.is_file()
+    return fs.GcsFileSystem(anonymous=not known, retry_time_limit=timedelta(seconds=_TIMEOUT_S))
 
 
 def _fetch(url: str, target: Path) -> None:

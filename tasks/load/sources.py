@@ -22,7 +22,7 @@ from urllib.parse import unquote
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.archive import read_archive
 from answerkey.tasks.load.arrow import arrow_records, dataset_files
-from answerkey.tasks.load.plain import ARROW, CSV, EXCEL, JSON_LINES, PARQUET, kind_of, plain, stem_of
+from answerkey.tasks.load.plain import ARROW, CSV, EXCEL, JSON, JSON_LINES, PARQUET, KeyTwice, kind_of, plain, stem_of
 from answerkey.tasks.load.remote import S3, URL, WILDCARD, download, first_line, objects, without_secrets
 from answerkey.tasks.load.workbook import sheet_rows
 from answerkey.tasks.warehouse.sql import statements
@@ -31,6 +31,8 @@ from answerkey.tasks.warehouse.warehouse import one_file, scratch, session
 _SQL = statements(__name__)
 TABLE = re.compile(r"^(?P<file>.+\.(?:duckdb|db|ddb))::(?P<table>.+)$")
 SHEET = re.compile(r"^(?P<file>.+\.(?:xlsx|xlsm))::(?P<sheet>.+)$", re.IGNORECASE)
+STANDARD_INPUT = "answerkey-stdin-"
+"""How folders are called into which standard input is put."""
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 SUPPORTED = (
     "CSV, TSV, JSONL, JSON, Parquet, Excel (.xlsx), Arrow or Feather, each also as .gz or .zst, FILE.duckdb::TABLE, "
@@ -115,7 +117,7 @@ def read(source: str, work: Path, contents: Contents | None = None, encoding: st
 
 def among_others(rows: Iterator[Raw], file_name: str, before: int) -> Iterator[Raw]:
     """The rows of one of several files, after `before` rows of other files, with the columns in its path."""
-    columns, shown = columns_of_path(file_name), without_secrets(file_name)
+    columns, shown = columns_of_path(file_name), _shown(file_name)
     for raw in rows:
         record = raw.record if raw.record is None else {**columns, **raw.record}
         error = raw.error and f"{shown}: {raw.error}"
@@ -199,7 +201,12 @@ def several(source: str) -> list[str]:
 
 def called(source: str) -> str:
     """What messages call a source."""
-    return listed([without_secrets(one) for one in several(source)])
+    return listed([_shown(one) for one in several(source)])
+
+
+def _shown(source: str) -> str:
+    """What people call a source: a URL without its keys, and standard input, wherever it was put, as they gave it."""
+    return "-" if Path(source).parent.name.startswith(STANDARD_INPUT) else without_secrets(source)
 
 
 def files_of(source: str) -> list[str] | None:
@@ -228,7 +235,7 @@ def files_of(source: str) -> list[str] | None:
     known = [name for name in found if kind_of(name) in _READERS and Path(name).name[0] not in "._"]
     if not known:
         there = f"there is only {listed(sorted(Path(name).name for name in found))}" if found else "there is no file"
-        raise UserError(f"{without_secrets(source)}: {there}; give {SUPPORTED}")
+        raise UserError(f"{_shown(source)}: {there}; give {SUPPORTED}")
     return sorted(known)
 
 
@@ -259,7 +266,7 @@ def local(source: str, work: Path, contents: Contents | None, encoding: str = ""
     Raises:
         UserError: as `read`; also an error of whoever reads the file then names the source.
     """
-    shown, copy = without_secrets(source), None
+    shown, copy = _shown(source), None
     if kind_of(name := source.split("?", 1)[0] if URL.match(source) else source) not in _READERS:
         ending = Path(name).suffix.lower()
         raise UserError(f"{shown}: {ending or 'no file ending'!r} is not a known kind; give {SUPPORTED}")
@@ -311,27 +318,11 @@ def read_lines(file: Path, before: int = 0) -> Iterator[Raw]:
                 yield parse_line(number, line.strip())
 
 
-class _KeyTwice(ValueError):
-    """An object names two values for one key."""
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        key = next(key for key, n in Counter(key for key, _ in pairs).items() if n > 1)
-        raise _KeyTwice(f"an object has the key {key[:80]!r} twice; keep one of them")
-    return found
-
-
-_JSON = json.JSONDecoder(object_pairs_hook=_object)
-"""Python would take the last of two values, and drop the other without a word."""
-
-
 def parse_line(number: int, line: str) -> Raw:
     """One line of a JSONL file, counted from 1."""
     try:
-        record = _JSON.decode(line)
-    except _KeyTwice as error:
+        record = JSON.decode(line)
+    except KeyTwice as error:
         return Raw(number, None, f"line {number}: {error}", line)
     except (ValueError, RecursionError) as error:
         return Raw(number, None, f"line {number} is not JSON: {error}", line)
@@ -342,8 +333,8 @@ def parse_line(number: int, line: str) -> Raw:
 
 def _read_json(file: Path, _work: Path) -> Iterator[Raw]:
     try:
-        data = _JSON.decode(file.read_text(encoding="utf-8-sig", errors="replace"))
-    except _KeyTwice as error:
+        data = JSON.decode(file.read_text(encoding="utf-8-sig", errors="replace"))
+    except KeyTwice as error:
         raise UserError(f"{file}: {error}") from error
     except (ValueError, RecursionError) as error:
         raise UserError(f"{file}: not JSON ({error}); if it has one object per line, name it .jsonl") from error

@@ -15,6 +15,7 @@ from answerkey.flows.cli.options import with_files
 from answerkey.flows.parameters import Data
 from answerkey.metrics_core.errors import UserError
 from tests.tasks.load.formats.exports import EXPORTS
+from tests.tasks.staging_help import query
 from tests.warm_command import WarmCommand
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -46,6 +47,7 @@ def test_several_files_of_one_data_set(cli: Cli, tmp_path: Path) -> None:
 
 def test_standard_input(server: str, warm_command: WarmCommand, tmp_path: Path) -> None:
     rows = "".join(json.dumps({"id": n, "answer": "x", "reference": "x", "release": "r"}) + "\n" for n in range(3))
+    rows += "[1]\n"
     given, other, home = tmp_path / "given", tmp_path / "other.jsonl", tmp_path / "home"
     given.write_bytes(gzip.compress(rows.encode()))
     other.write_text(json.dumps({"id": 3, "answer": "x", "reference": "x", "release": "r"}))
@@ -61,6 +63,8 @@ def test_standard_input(server: str, warm_command: WarmCommand, tmp_path: Path) 
         "contains",
         "--json",
         "--no-page",
+        "--max-quarantined",
+        "0.5",
     ]
     environment = {**os.environ, "PREFECT_API_URL": server}
     done = warm_command.run("answerkey.flows.cli", words, tmp_path, environment, 240, given)
@@ -68,6 +72,9 @@ def test_standard_input(server: str, warm_command: WarmCommand, tmp_path: Path) 
     [report] = json.loads(done.stdout)
     assert (report["report_id"], report["scores"][0]["n_scored"]) == ("d/r/v1", 4)
     assert "other.jsonl, stdin.jsonl: columns recognised by name: id, answer, " in done.stderr
+    # The file that it was put into is gone.
+    reason = "-: line 4 is a JSON list, not an object"
+    assert query(home, 'SELECT file, "row", reason FROM quarantine') == [("-", 4, reason)]
 
 
 def test_several_files_that_cannot_be_used_are_named_in_one_line(bare_cli: Cli, tmp_path: Path) -> None:

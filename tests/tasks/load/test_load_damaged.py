@@ -121,6 +121,16 @@ def _eval(file: Path) -> bytes:
     return file.read_bytes()
 
 
+def test_a_key_twice_in_an_archive_is_named_with_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "a.eval"
+    _eval(file)
+    with zipfile.ZipFile(file, "a") as archive:
+        archive.writestr("samples/2.json", '{"id": 2, "target": "x", "target": "y"}')
+    with pytest.raises(UserError) as error:
+        load(Source(str(file), release="r"), tmp_path / "staged")
+    assert str(error.value) == f"{file}: samples/2.json: an object has the key 'target' twice; keep one of them"
+
+
 def _uncompressed_arrow(file: Path) -> bytes:
     pyarrow.feather.write_feather(pa.Table.from_pylist([ROW] * 50), file, compression="uncompressed")
     return file.read_bytes()

@@ -302,10 +302,41 @@ def test_a_url_that_is_not_there(tmp_path: Path, website: tuple[str, Path]) -> N
     assert "404" in str(error.value) and "\n" not in str(error.value)
 
 
+class Bucket(http.server.BaseHTTPRequestHandler):
+    """What Google's storage says of one object of one bucket."""
+
+    def do_GET(self) -> None:
+        content = b'{"id": "1"}\n' if self.path == "/storage/v1/b/bucket/o/folder%2Fa.jsonl?alt=media" else b""
+        self.send_response(200 if content else 404)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("scheme", ["gs", "gcs"])
+def test_a_bucket_of_google(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str) -> None:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Bucket) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        monkeypatch.setenv("CLOUD_STORAGE_EMULATOR_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        try:
+            assert list(read(f"{scheme}://bucket/folder/a.jsonl", tmp_path / "work")) == [Raw(1, {"id": "1"})]
+            with pytest.raises(UserError) as error:
+                list(read(f"{scheme}://bucket/none.jsonl", tmp_path / "work"))
+        finally:
+            server.shutdown()
+            thread.join()
+    assert str(error.value).startswith(f"{scheme}://bucket/none.jsonl: could not be read: ")
+    assert "\n" not in str(error.value)
+
+
 def test_a_url_without_the_package_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UserError) as error:
-        list(read("gs://example/a.csv", tmp_path / "work"))
+        list(read("hf://datasets/example/a.csv", tmp_path / "work"))
     expected = "reading URLs needs the package duckdb-extension-httpfs: pip install it, or download the file"
     assert str(error.value) == expected
 
