@@ -10,6 +10,7 @@ from functools import cache
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.judge_metric import JudgeMetric, check
+from answerkey.tasks.load.shard import SourceShard, stage_shard
 from answerkey.tasks.reports.manifest import code_revision, versions
 from answerkey.tasks.reports.scores import ScoresShard, write_scores
 from answerkey.tasks.score.keys import key
@@ -21,7 +22,7 @@ from answerkey.tasks.warehouse.home import Home
 TOPIC = "answerkey"
 """The events by which workers tell drivers what they log."""
 
-AnyShard = Shard | MeasuredShard | ScoresShard
+AnyShard = Shard | MeasuredShard | SourceShard | ScoresShard
 """Rows to score, rows of a source to load, or rows of reports to write."""
 
 _log = logging.getLogger("answerkey")
@@ -51,6 +52,8 @@ def work_here(pickled: bytes, key_from: str, expected: Mapping[str, str], run: s
         shard = _loaded(pickled)
         if isinstance(shard, MeasuredShard):
             measure_shard(shard)
+        elif isinstance(shard, SourceShard):
+            stage_shard(shard)
         elif isinstance(shard, ScoresShard):
             write_scores(shard)
         else:

@@ -20,7 +20,7 @@ from answerkey.metrics_core.judges.judge_metric import JudgeMetric
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.progress import HOW_FAR, Advance, tell
 from answerkey.tasks.load.load import Loaded, Source
-from answerkey.tasks.load.shard import shard_bytes
+from answerkey.tasks.load.shard import SourceShard, shard_bytes
 from answerkey.tasks.load.sources import called
 from answerkey.tasks.publish.artifacts import tell_server
 from answerkey.tasks.reports.commit import Committed
@@ -110,7 +110,7 @@ class OnCluster:
         """As `Cluster.run`."""
         # Prefect would look into every shard.
         run = partial(self._cluster.run, shards, key_from)
-        does = {MeasuredShard: "load", ScoresShard: "write scores"}.get(type(shards[0]), "score")
+        does = {MeasuredShard: "load", SourceShard: "load", ScoresShard: "write scores"}.get(type(shards[0]), "score")
         return _on_cluster.after(after)(run, does, self._cluster.address)
 
 
@@ -124,7 +124,7 @@ _on_cluster = Step("work on a cluster", _run, "{does} on {address}")
 def _submitted(
     shard: AnyShard, spawn: bool, key_from: str, after: Sequence[object], stopped: Callable[[], bool]
 ) -> Submitted[str]:
-    if isinstance(shard, MeasuredShard):
+    if isinstance(shard, MeasuredShard | SourceShard):
         return steps.stage.submit(shard)
     if isinstance(shard, ScoresShard):
         return steps.write_scores.submit(shard)
@@ -152,22 +152,28 @@ def load(runner: Runner, home: Home, source: Source, folder: Path) -> tuple[Load
         UserError: as `tasks.load.load`.
         Unreachable: no worker can be reached any more.
     """
-    size = shard_bytes(source, runner.most_shards)
+    size = shard_bytes(source.answers, runner.most_shards)
     if not size:
         return steps.load(source, folder), None
     tell(Advance("cut into shards"))
-    cut = steps.cut(source, home, folder, size)
+    of_references = shard_bytes(source.references, runner.most_shards) if source.references else 0
+    references = steps.cut_references(source, home, folder, of_references) if of_references else None
+    if references:
+        _load(runner, references.shards, called(source.references or ""))
+    cut = steps.cut(source, home, folder, size, references)
     shards = [MeasuredShard(shard) for shard in cut.shards]
+    _load(runner, shards, called(source.answers))
+    return steps.gather(cut, home, folder), steps.gather_measures(shards, home, folder)
+
+
+def _load(runner: Runner, shards: Sequence[MeasuredShard] | Sequence[SourceShard], name: str) -> None:
     for done, (_, outcome) in enumerate(runner.run(shards, lambda _shard: ""), start=1):
         if isinstance(outcome, WorkersDied | NoWorker):
-            raise Unreachable(
-                f"{called(source.answers)}: not all of it could be loaded ({outcome}); run the same again"
-            ) from outcome
+            raise Unreachable(f"{name}: not all of it could be loaded ({outcome}); run the same again") from outcome
         if isinstance(outcome, Exception):
             raise outcome
         tell(Advance("load shards", done, len(shards)))
         _tell("loaded", done, len(shards))
-    return steps.gather(cut, home, folder), steps.gather_measures(shards, home, folder)
 
 
 def fan_out(

@@ -29,13 +29,17 @@ from answerkey.tasks.validate import validate as validating
 
 load = Step("load", loading.load)
 cut = Step("cut a source", source_shards.cut)
+cut_references = Step("cut references", source_shards.cut_references)
 
 
-def _stage(shard: measures.MeasuredShard) -> str:
+def _stage(shard: measures.MeasuredShard | source_shards.SourceShard) -> str:
+    """Of answers or, which are not measured, of references."""
+    if isinstance(shard, source_shards.SourceShard):
+        return scoring.in_another_process(source_shards.stage_shard, shard)
     return scoring.in_another_process(measures.measure_shard, shard)
 
 
-stage = Step("load a shard", _stage, "load {shard.source.rows.name}", retried=True)
+stage = Step("load a shard", _stage, "load {shard.part}", retried=True)
 gather = Step("gather", source_shards.gather)
 gather_measures = Step("gather measures", measures.gather_measures)
 export = Step("take from the warehouse", exporting.stored_source)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.frame import Key
@@ -31,13 +30,18 @@ from answerkey.tasks.load.columns import (
 )
 from answerkey.tasks.load.formats.format import Format, Record
 from answerkey.tasks.load.formats.registry import AS_IT_STANDS, PLAIN, Reading, Seen, read_as
-from answerkey.tasks.load.references import Known, Reference, ReferenceTable, sample_fields
+from answerkey.tasks.load.references import (
+    Known,
+    Reference,
+    ReferenceStager,
+    ReferenceTable,
+    sample_fields,
+    stage_references,
+)
 from answerkey.tasks.load.remote import URL
 from answerkey.tasks.load.sources import Contents, Raw, called, listed, quick_to_look_into, read, several, stem
+from answerkey.tasks.load.staged import quarantine_schema, reference_schema, refused, staged_schema
 from answerkey.tasks.warehouse.store import parquet_writer
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 LOOK_AHEAD = 100
 """Rows from which columns are recognised: the first row alone may lack some."""
@@ -281,12 +285,27 @@ def load_references(
     source: Source, out: Path, contents: Contents, notes: list[str], most: int | None = None
 ) -> ReferenceTable | None:
     """The references in a file of their own, at most so many; None where they are beside the answers."""
-    import pyarrow as pa
-
     if source.references is None:
         return None
+    rows, _, stager = reference_stager(source, read(source.references, out, contents, source.encoding), notes)
+    known = ReferenceTable(out)
+    with parquet_writer(known.file, reference_schema()) as writer:
+        for batch in stage_references(itertools.islice(rows, most), stager):
+            writer.write_table(known.take(batch))
+    return known
+
+
+def reference_stager(
+    source: Source, raws: Iterator[Raw], notes: list[str]
+) -> tuple[Iterator[Raw], Reading, ReferenceStager]:
+    """The rows of a references file as they are read, how they are, and what stages them; adds to the `notes`.
+
+    Raises:
+        UserError: as `load`.
+    """
+    assert source.references is not None
     name = called(source.references)
-    reading, raws = read_as(read(source.references, out, contents, source.encoding), source.references)
+    reading, raws = read_as(raws, source.references)
     rows = reading.rows(raws)
     head = first_rows(rows, source.references)
     fill_in = complete_made if reading.convert else complete
@@ -298,12 +317,7 @@ def load_references(
             names, best = suggested(key, records_of(head), list(columns.paths.values()))
             raise UserError(f"{name}: no column for {key} among {names}; name it with --map-references {key}={best}")
     notes.append(f"{_name(source.references)}: columns recognised by name: {columns.description}")
-    known, rest = ReferenceTable(out), itertools.islice(itertools.chain(head, rows), most)
-    with parquet_writer(known.file, _reference_schema()) as writer:
-        while batch := list(itertools.islice(rest, _BATCH)):
-            added = (known.add(Reference.of(raw, columns, name), raw, name) for raw in batch)
-            writer.write_table(pa.Table.from_pylist([one.staged() for one in added if one], schema=_reference_schema()))
-    return known
+    return itertools.chain(head, rows), reading, ReferenceStager(columns, name)
 
 
 def stage_rows(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path) -> int:
@@ -325,13 +339,6 @@ def stage_rows(rows: Iterator[Raw], stager: Stager, staged: Path, rejects: Path)
             if rejected:
                 bad.write_table(pa.Table.from_pylist(rejected, schema=quarantine_schema()))
     return n_rows
-
-
-def _reference_schema() -> pa.Schema:
-    import pyarrow as pa
-
-    names = ("sample_id", "question", "references", "facts", "cluster", "incorrect_references", "sample_hash")
-    return pa.schema([staged_schema().field(name) for name in names])
 
 
 @dataclass(frozen=True, slots=True)
@@ -420,80 +427,3 @@ class Stager:
             text = known.get(path) if text is None else text
             found.append((path, "(none)" if text is None else text))
         return found
-
-
-def refused(raw: Raw, reason: str) -> dict[str, Any]:
-    """The quarantine row of a raw row that could not be staged."""
-    text = raw.text if raw.record is None else json.dumps(raw.record, ensure_ascii=False, default=str)
-    return {
-        "file": raw.file,
-        "row": raw.row if raw.file_row is None else raw.file_row,
-        "sample_id": None,
-        "release": None,
-        "rule": "unreadable",
-        "reason": clean(reason),
-        "raw": clean(text),
-    }
-
-
-def staged_schema() -> pa.Schema:
-    """Columns of `staged.parquet`, and of `accepted.parquet` after validation.
-
-    `missing_because` says why a question that was asked got no answer; NULL where it got one, or nothing is known.
-    `finish_reason` says why the model stopped, where the source does: `stop`, `length`.
-    `context` has the passages that the answer was to rest on; empty where none were given.
-    `repeat` tells the answers of a release to one question apart: a whole number without a sign, or any text; '1' where
-    there is none.
-    `row` is 1-based in the source (the line of a JSONL file, the data row of a table), and goes on through all its
-    files; where there are several, `file_row` is 1-based in `file`. `label` is the text
-    that the source gave, unparsed; `correct` is the label as validation understood it. `sample_key` hashes
-    what a score depends on, `sample_hash` the answer-independent part that the data set version is made of.
-    """
-    import pyarrow as pa
-
-    text, texts = pa.string(), pa.list_(pa.string())
-    return pa.schema(
-        [
-            ("row", pa.int64()),
-            ("file", text),
-            ("file_row", pa.int64()),
-            ("sample_id", text),
-            ("release", text),
-            ("question", text),
-            ("answer", text),
-            ("missing_because", text),
-            ("finish_reason", text),
-            ("repeat", text),
-            ("references", texts),
-            ("facts", texts),
-            ("context", texts),
-            ("incorrect_references", texts),
-            ("cluster", text),
-            ("label", text),
-            ("correct", pa.bool_()),
-            ("slices", pa.map_(text, text)),
-            ("sample_key", text),
-            ("sample_hash", text),
-        ]
-    )
-
-
-def quarantine_schema() -> pa.Schema:
-    """Columns of a quarantine file: where the row came from, the rule it broke, why, and the row itself.
-
-    `file` is NULL where the source is one file; `row` is 1-based in the file.
-    """
-    import pyarrow as pa
-
-    text = pa.string()
-    return pa.schema(
-        [
-            ("file", text),
-            ("row", pa.int64()),
-            ("sample_id", text),
-            ("release", text),
-            ("rule", text),
-            ("reason", text),
-            ("raw", text),
-        ]
-    )

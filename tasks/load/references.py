@@ -8,14 +8,23 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.sample import content_hash
 from answerkey.tasks.load.columns import ColumnMap, as_text, clean, context_of, text_at, texts_at, value
 from answerkey.tasks.load.sources import Raw
+from answerkey.tasks.load.staged import reference_part_schema, reference_schema
 from answerkey.tasks.warehouse.sql import statements
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_BATCH = 5_000
+_KEPT = ("sample_id", "content", "sliced", "place", "row", "error")
+"""What a `ReferenceTable` looks at in each row."""
 
 
 class ReferenceTable:
@@ -28,24 +37,27 @@ class ReferenceTable:
         self._rows = sqlite3.connect(folder / "references.sqlite", isolation_level=None)
         self._rows.executescript(statements(__name__)["known"])
 
-    def add(self, reference: Reference, raw: Raw, source: str) -> Reference | None:
-        """Keep a reference and return it; None if it is there already.
+    def take(self, rows: pa.Table) -> pa.Table:
+        """Keep references, as `stage_references` gives them; return those that were not there, for `self.file`.
 
         Raises:
-            UserError: its id is there already, with other content.
+            UserError: an id is there already, with other content; or a row is no reference.
         """
-        new = self._rows.execute(
-            "INSERT OR IGNORE INTO known VALUES (?, ?)", (reference.sample_id, marshal.dumps(astuple(reference)))
-        )
-        if new.rowcount:
-            self.sliced.update(path for path, text in reference.slices if text is not None)
-            return reference
-        if self.get(reference.sample_id) != reference:
-            place, row = (source, raw.row) if raw.file is None else (raw.file, raw.file_row)
+        new = [self._keep(row) for row in rows.select(_KEPT).to_pylist()]
+        return rows.filter(new).select(reference_schema().names)
+
+    def _keep(self, row: Mapping[str, Any]) -> bool:
+        if row["error"]:
+            raise UserError(row["error"])
+        done = self._rows.execute("INSERT OR IGNORE INTO known VALUES (?, ?)", (row["sample_id"], row["content"]))
+        if done.rowcount:
+            self.sliced.update(row["sliced"])
+        elif self.get(row["sample_id"]) != Reference(*marshal.loads(row["content"])):
             raise UserError(
-                f"{place}: id {reference.sample_id!r} comes again in row {row} with other content; keep one row per id"
+                f"{row['place']}: id {row['sample_id']!r} comes again in row {row['row']} with other content; keep one "
+                "row per id"
             )
-        return None
+        return bool(done.rowcount)
 
     def get(self, sample_id: str) -> Reference | None:
         """The reference of this id."""
@@ -127,6 +139,46 @@ class Reference:
         """`sample_hash`: what the data set version is made of. Without known wrong answers it is as it always was."""
         wrong = [self.incorrect_references] if self.incorrect_references else []
         return content_hash([self.sample_id, self.question, self.references, self.facts, self.cluster, *wrong])
+
+
+@dataclass(frozen=True, slots=True)
+class ReferenceStager:
+    """Turns one raw row of a references file into a row that a `ReferenceTable` takes."""
+
+    columns: ColumnMap
+    source: str
+    """What messages call the file."""
+
+    def stage(self, raw: Raw) -> dict[str, Any]:
+        """A row of `reference_part_schema`: the reference, the columns of slices in it, and where it stands.
+
+        Raises:
+            UserError: as `Reference.of`.
+        """
+        reference = Reference.of(raw, self.columns, self.source)
+        place, row = (self.source, raw.row) if raw.file is None else (raw.file, raw.file_row)
+        sliced = [path for path, text in reference.slices if text is not None]
+        content = marshal.dumps(astuple(reference))
+        return {**reference.staged(), "content": content, "sliced": sliced, "place": place, "row": row}
+
+
+def stage_references(rows: Iterator[Raw], stager: ReferenceStager) -> Iterator[pa.Table]:
+    """Stage the rows of a references file, in batches. One that is no reference is the last, and says so in `error`."""
+    import pyarrow as pa
+
+    while batch := list(islice(rows, _BATCH)):
+        staged: list[dict[str, Any]] = []
+        error = ""
+        for raw in batch:
+            try:
+                staged.append(stager.stage(raw))
+            except UserError as why:
+                error = str(why)
+                staged.append({"error": error})
+                break
+        yield pa.Table.from_pylist(staged, schema=reference_part_schema())
+        if error:
+            return
 
 
 def sample_fields(record: Mapping[str, Any], columns: ColumnMap) -> dict[str, Any]:

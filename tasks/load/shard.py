@@ -26,14 +26,13 @@ from answerkey.tasks.load.load import (
     dataset_name,
     first_rows,
     load_references,
-    quarantine_schema,
     recognised,
+    reference_stager,
     stage_rows,
-    staged_schema,
     stager_of,
 )
 from answerkey.tasks.load.plain import JSON_LINES, PARQUET, kind_of
-from answerkey.tasks.load.references import looked_up
+from answerkey.tasks.load.references import ReferenceStager, ReferenceTable, looked_up, stage_references
 from answerkey.tasks.load.remote import S3, URL, first_line, object_size
 from answerkey.tasks.load.sources import (
     Contents,
@@ -44,6 +43,7 @@ from answerkey.tasks.load.sources import (
     read_lines,
     read_parquet,
 )
+from answerkey.tasks.load.staged import quarantine_schema, reference_part_schema, reference_schema, staged_schema
 from answerkey.tasks.warehouse.home import Home
 from answerkey.tasks.warehouse.sql import statements
 from answerkey.tasks.warehouse.store import parquet_writer
@@ -78,15 +78,17 @@ class RowRange:
 class SourceShard:
     """Rows of a source, and the names of the two files in the store that they become: staged and refused rows.
 
+    Rows of a references file become one file: one that cannot be read ends the run.
+
     It is sent to other processes and machines, which find the files in the store of the home at the address `home`.
     """
 
     home: str
     rows: RowRange
     reading: Reading
-    stager: Stager
+    stager: Stager | ReferenceStager
     part: str
-    rejects: str
+    rejects: str = ""
     known: str = ""
     """The file in the store with the references; empty where they are beside the answers."""
 
@@ -106,14 +108,21 @@ class Cut:
     """The Parquet file with the references, where they are in a file of their own."""
 
 
-def shard_bytes(source: Source, most: int) -> int:
-    """Bytes of a shard if a source is cut into `most` shards at the most; 0 where it is loaded in one piece.
+@dataclass(frozen=True, slots=True)
+class CutReferences:
+    """A references file that was cut into shards."""
 
-    It is cut where the answers are large, of JSON Lines or Parquet, in files or in S3. References in a file of their
-    own are read once, before.
+    shards: tuple[SourceShard, ...]
+    notes: tuple[str, ...]
+    contents: Contents
+
+
+def shard_bytes(given: str, most: int) -> int:
+    """Bytes of a shard if answers or references are cut into `most` shards at the most; 0 where they stay in one piece.
+
+    They are cut where they are large, of JSON Lines or Parquet, in files or in S3.
     """
-    answers = source.answers
-    files = files_of(answers) or [answers]
+    files = files_of(given) or [given]
     readable = all(not URL.match(one) or (S3.match(one) and os.environ.get("AWS_ACCESS_KEY_ID")) for one in files)
     if not readable:
         return 0
@@ -129,10 +138,48 @@ def shard_bytes(source: Source, most: int) -> int:
     return max(SHARD_BYTES, sum(sizes) // most) if all(sizes) and sum(sizes) >= LARGE_BYTES else 0
 
 
-def cut(source: Source, home: Home, out: Path, size: int) -> Cut:
+def cut_references(source: Source, home: Home, out: Path, size: int) -> CutReferences:
+    """As `cut`, of the references of a source, before its answers.
+
+    Raises:
+        UserError: as `load`.
+    """
+    assert source.references is not None
+    out.mkdir(parents=True, exist_ok=True)
+    notes, contents = list[str](), Contents()
+    ranges = list(_ranges(source.references, source.encoding, home, out / "references", contents, size))
+    every = itertools.chain.from_iterable(_rows(home, rows) for rows in ranges)
+    _, reading, stager = reference_stager(source, every, notes)
+    parts = (home.shared_name(out / "references" / f"{number}.parquet") for number in itertools.count())
+    shards = (SourceShard(home.address, rows, reading, stager, part) for rows, part in zip(ranges, parts, strict=False))
+    return CutReferences(tuple(shards), tuple(notes), contents)
+
+
+def gather_references(cut: CutReferences, home: Home, out: Path) -> ReferenceTable:
+    """Put the references of all shards together, and remove the files of the shards.
+
+    Raises:
+        UserError: as `load`.
+    """
+    import pyarrow.parquet as pq
+
+    known = ReferenceTable(out)
+    with parquet_writer(known.file, reference_schema()) as writer:
+        for shard in cut.shards:
+            with home.store.read(shard.part) as source, pq.ParquetFile(source) as file:
+                for group in range(file.num_row_groups):
+                    writer.write_table(known.take(file.read_row_group(group)))
+    for shard in cut.shards:
+        for name in (shard.rows.name, shard.part):
+            home.store.remove(name)
+    return known
+
+
+def cut(source: Source, home: Home, out: Path, size: int, cut_before: CutReferences | None = None) -> Cut:
     """Cut a source into shards of about `size` bytes, and put their rows into the store.
 
-    `out` is a folder of this run alone, in the scratch folder of the home.
+    `out` is a folder of this run alone, in the scratch folder of the home. References that were `cut_before` are there
+    already; others are read here.
 
     Raises:
         UserError: as `load`.
@@ -140,9 +187,13 @@ def cut(source: Source, home: Home, out: Path, size: int) -> Cut:
     out.mkdir(parents=True, exist_ok=True)
     dataset, contents, notes = dataset_name(source), {"answers": Contents()}, list[str]()
     # In the order of `load`.
-    references = Contents()
-    known = load_references(source, out, references, notes)
-    ranges = list(_ranges(source, home, out, contents["answers"], size))
+    references = cut_before.contents if cut_before else Contents()
+    if cut_before:
+        notes += cut_before.notes
+        known: ReferenceTable | None = gather_references(cut_before, home, out)
+    else:
+        known = load_references(source, out, references, notes)
+    ranges = list(_ranges(source.answers, source.encoding, home, out, contents["answers"], size))
     every = itertools.chain.from_iterable(_rows(home, rows) for rows in ranges)
     reading, raws = read_as(every, source.answers, source.chosen)
     head = first_rows(reading.rows(raws), source.answers)
@@ -168,7 +219,9 @@ def cut(source: Source, home: Home, out: Path, size: int) -> Cut:
 def stage_shard(shard: SourceShard) -> str:
     """Stage the rows of a shard, and return the name of its part; one that is there already is kept."""
     home = Home.parse(shard.home)
-    if not home.store.exists(shard.part):
+    if isinstance(shard.stager, ReferenceStager):
+        _stage_references(home, shard, shard.stager)
+    elif not home.store.exists(shard.part):
         # Whoever finds the part finds the refused rows too: they are published first.
         with home.store.whole(shard.part) as staged, home.store.whole(shard.rejects) as rejects, ExitStack() as opened:
             stager = shard.stager
@@ -177,6 +230,15 @@ def stage_shard(shard: SourceShard) -> str:
                 stager = replace(stager, known=opened.enter_context(looked_up(file)))
             stage_rows(shard.reading.rows(_rows(home, shard.rows)), stager, staged, rejects)
     return shard.part
+
+
+def _stage_references(home: Home, shard: SourceShard, stager: ReferenceStager) -> None:
+    if home.store.exists(shard.part):
+        return
+    rows = shard.reading.rows(_rows(home, shard.rows))
+    with home.store.whole(shard.part) as target, parquet_writer(target, reference_part_schema()) as writer:
+        for batch in stage_references(rows, stager):
+            writer.write_table(batch)
 
 
 def gather(cut: Cut, home: Home, out: Path) -> Loaded:
@@ -214,12 +276,12 @@ def _is_lines(file: Path) -> bool:
     return file.suffix.lower() in JSON_LINES
 
 
-def _ranges(source: Source, home: Home, out: Path, contents: Contents, size: int) -> Iterator[RowRange]:
-    """Cut the files of a source into ranges of rows, each a file in the store."""
-    files, last, number = files_of(source.answers), 0, itertools.count()
-    for file in files or [source.answers]:
+def _ranges(given: str, encoding: str, home: Home, out: Path, contents: Contents, size: int) -> Iterator[RowRange]:
+    """Cut the files of answers or references into ranges of rows, each a file in the store."""
+    files, last, number = files_of(given), 0, itertools.count()
+    for file in files or [given]:
         before_file = last
-        with local(file, out, contents, source.encoding) as here:
+        with local(file, out, contents, encoding) as here:
             ranges = _line_ranges(here, size) if _is_lines(here) else _parquet_ranges(here, size, out)
             for before, last_row, write in ranges:
                 last = before_file + last_row

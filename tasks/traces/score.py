@@ -15,10 +15,11 @@ from answerkey.metrics_core.llm.cost import Cost
 from answerkey.metrics_core.metric import Metric
 from answerkey.metrics_core.statistics.intervals import Interval
 from answerkey.tasks.load.columns import ColumnMap, value
-from answerkey.tasks.load.load import Stager, quarantine_schema, refused, staged_schema
+from answerkey.tasks.load.load import Stager
 from answerkey.tasks.load.references import Reference
 from answerkey.tasks.load.remote import without_secrets
 from answerkey.tasks.load.sources import Raw, parse_line
+from answerkey.tasks.load.staged import quarantine_schema, refused, staged_schema
 from answerkey.tasks.reports.commit import collect_calls, commit_measurements, insert_calls
 from answerkey.tasks.score.estimate import estimate_costs
 from answerkey.tasks.score.plan import MAX_SHARDS, Plan, plan

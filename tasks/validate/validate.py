@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from answerkey.tasks.load.load import quarantine_schema, staged_schema
+from answerkey.tasks.load.staged import quarantine_schema, staged_schema
 from answerkey.tasks.validate.contract import (
     Contract,
     RowExpectation,

@@ -11,7 +11,7 @@ import pytest
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load import shard as shards
 from answerkey.tasks.load.load import Loaded, Source, load
-from answerkey.tasks.load.shard import cut, gather, shard_bytes, stage_shard
+from answerkey.tasks.load.shard import cut, cut_references, gather, shard_bytes, stage_shard
 from answerkey.tasks.warehouse.home import Home
 
 LINES = "".join(
@@ -29,10 +29,13 @@ COPY (
 """
 
 
-def in_shards(source: Source, folder: Path, size: int) -> tuple[Loaded, int]:
-    """What comes out of shards of about `size` bytes, and how many there were."""
+def in_shards(source: Source, folder: Path, size: int, of_references: int = 0) -> tuple[Loaded, int]:
+    """What comes out of shards of about `size` bytes, and how many there were; also of references, if that is given."""
     home = Home(folder / "home")
-    made = cut(source, home, home.scratch / "run", size)
+    references = cut_references(source, home, home.scratch / "run", of_references) if of_references else None
+    for one in (*reversed(references.shards), *references.shards) if references else ():
+        assert stage_shard(one) == one.part
+    made = cut(source, home, home.scratch / "run", size, references)
     # In any order, and twice.
     for one in (*reversed(made.shards), *made.shards):
         assert stage_shard(one) == one.part
@@ -42,11 +45,13 @@ def in_shards(source: Source, folder: Path, size: int) -> tuple[Loaded, int]:
     return loaded, len(made.shards)
 
 
-def assert_same(source: Source, folder: Path, size: int, n_shards: int) -> None:
+def assert_same(source: Source, folder: Path, size: int, n_shards: int, of_references: int = 0) -> None:
     whole = load(source, folder / "whole")
-    loaded, n = in_shards(source, folder, size)
+    loaded, n = in_shards(source, folder, size, of_references)
     assert n == n_shards
-    for one, other in ((loaded.staged, whole.staged), (loaded.rejects, whole.rejects)):
+    files = [(loaded.staged, whole.staged), (loaded.rejects, whole.rejects)]
+    files += [(loaded.references, whole.references)] if loaded.references and whole.references else []
+    for one, other in files:
         assert pq.read_table(one).to_pylist() == pq.read_table(other).to_pylist()
     assert (loaded.dataset, loaded.n_rows, loaded.notes) == (whole.dataset, whole.n_rows, whole.notes)
     assert loaded.contents == whole.contents
@@ -109,8 +114,36 @@ def test_references_in_a_file_of_their_own(tmp_path: Path) -> None:
     )
     source = Source(str(answers), str(references), slices=("lang",))
     assert_same(source, tmp_path, 3_000, 6)
+    # A reference that comes again as it was is the same one.
+    with references.open("a") as file:
+        file.write("".join(references.read_text().splitlines(keepends=True)[:9]))
+    assert_same(source, tmp_path / "cut", 3_000, 6, of_references=2_000)
     shard = cut(source, (home := Home(tmp_path / "again")), home.scratch / "run", 3_000).shards[-1]
     stage_shard(pickle.loads(pickle.dumps(shard)))
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (
+            '{"id": "q0", "reference": "other"}',
+            ": id 'q0' comes again in row 401 with other content; keep one row per id",
+        ),
+        ("[1]", ", row 401: line 401 is a JSON list, not an object; correct or remove the row"),
+        ('{"reference": "x"}', ", row 401: the id is missing; give every row an id"),
+    ],
+)
+def test_references_in_shards_are_refused_as_in_one_piece(tmp_path: Path, line: str, said: str) -> None:
+    answers, references = tmp_path / "answers.jsonl", tmp_path / "questions.jsonl"
+    answers.write_text(LINES)
+    rows = [json.dumps({"id": f"q{n}", "reference": "x"}) for n in range(400)]
+    # The first of two that cannot be used.
+    references.write_text("\n".join([*rows, line, *rows[1:], "nothing"]))
+    source = Source(str(answers), str(references))
+    for do in (lambda: load(source, tmp_path / "whole"), lambda: in_shards(source, tmp_path, 3_000, 2_000)):
+        with pytest.raises(UserError) as error:
+            do()
+        assert str(error.value) == f"{references}{said}"
 
 
 def test_what_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,16 +152,15 @@ def test_what_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines, table = tmp_path / "a.jsonl", tmp_path / "a.csv"
     lines.write_text(LINES)
     table.write_text("id,answer,reference\n" + "1,2,3\n" * 1_000)
-    assert shard_bytes(Source(str(lines)), 40) == 1_000
-    assert shard_bytes(Source(str(lines)), 10) == len(LINES) // 10
-    assert shard_bytes(Source(str(lines), references=str(lines)), 40) == 1_000
-    assert shard_bytes(Source(str(table)), 40) == 0
-    assert shard_bytes(Source("https://host/a.jsonl"), 40) == 0
-    assert shard_bytes(Source(str(tmp_path / "nothing.jsonl")), 40) == 0
+    assert shard_bytes(str(lines), 40) == 1_000
+    assert shard_bytes(str(lines), 10) == len(LINES) // 10
+    assert shard_bytes(str(table), 40) == 0
+    assert shard_bytes("https://host/a.jsonl", 40) == 0
+    assert shard_bytes(str(tmp_path / "nothing.jsonl"), 40) == 0
     (tmp_path / "empty.jsonl").touch()
-    assert shard_bytes(Source(str(tmp_path / "*.jsonl")), 40) == 0
+    assert shard_bytes(str(tmp_path / "*.jsonl"), 40) == 0
     lines.write_text(LINES[:1_900])
-    assert shard_bytes(Source(str(lines)), 40) == 0
+    assert shard_bytes(str(lines), 40) == 0
 
 
 def test_a_source_that_cannot_be_used_is_refused_as_in_one_piece(tmp_path: Path) -> None:

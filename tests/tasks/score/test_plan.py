@@ -16,7 +16,8 @@ from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.metrics.preference import Preference
 from answerkey.metrics_core.registry import METRICS, create
 from answerkey.metrics_core.sample import content_hash
-from answerkey.tasks.load.load import Loaded, Source, staged_schema
+from answerkey.tasks.load.load import Loaded, Source
+from answerkey.tasks.load.staged import staged_schema
 from answerkey.tasks.reports.commit import commit
 from answerkey.tasks.score.plan import MAX_SHARDS, Plan, plan
 from answerkey.tasks.score.rivals import with_rivals

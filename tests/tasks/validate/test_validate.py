@@ -21,7 +21,7 @@ import regex
 from answerkey.metrics_core.sample import content_hash
 from answerkey.metrics_core.text import is_blank
 from answerkey.metrics_core.validation import InvalidValue
-from answerkey.tasks.load.load import quarantine_schema, staged_schema
+from answerkey.tasks.load.staged import quarantine_schema, staged_schema
 from answerkey.tasks.validate import validate as validation
 from answerkey.tasks.validate.contract import Contract, Expectation
 from answerkey.tasks.validate.suite import breaking

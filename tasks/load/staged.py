@@ -1,0 +1,105 @@
+"""The files that loading leaves: the columns of staged rows, of references, and of rows that were refused."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from answerkey.tasks.load.columns import clean
+from answerkey.tasks.load.sources import Raw
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def refused(raw: Raw, reason: str) -> dict[str, Any]:
+    """The quarantine row of a raw row that could not be staged."""
+    text = raw.text if raw.record is None else json.dumps(raw.record, ensure_ascii=False, default=str)
+    return {
+        "file": raw.file,
+        "row": raw.row if raw.file_row is None else raw.file_row,
+        "sample_id": None,
+        "release": None,
+        "rule": "unreadable",
+        "reason": clean(reason),
+        "raw": clean(text),
+    }
+
+
+def staged_schema() -> pa.Schema:
+    """Columns of `staged.parquet`, and of `accepted.parquet` after validation.
+
+    `missing_because` says why a question that was asked got no answer; NULL where it got one, or nothing is known.
+    `finish_reason` says why the model stopped, where the source does: `stop`, `length`.
+    `context` has the passages that the answer was to rest on; empty where none were given.
+    `repeat` tells the answers of a release to one question apart: a whole number without a sign, or any text; '1' where
+    there is none.
+    `row` is 1-based in the source (the line of a JSONL file, the data row of a table), and goes on through all its
+    files; where there are several, `file_row` is 1-based in `file`. `label` is the text
+    that the source gave, unparsed; `correct` is the label as validation understood it. `sample_key` hashes
+    what a score depends on, `sample_hash` the answer-independent part that the data set version is made of.
+    """
+    import pyarrow as pa
+
+    text, texts = pa.string(), pa.list_(pa.string())
+    return pa.schema(
+        [
+            ("row", pa.int64()),
+            ("file", text),
+            ("file_row", pa.int64()),
+            ("sample_id", text),
+            ("release", text),
+            ("question", text),
+            ("answer", text),
+            ("missing_because", text),
+            ("finish_reason", text),
+            ("repeat", text),
+            ("references", texts),
+            ("facts", texts),
+            ("context", texts),
+            ("incorrect_references", texts),
+            ("cluster", text),
+            ("label", text),
+            ("correct", pa.bool_()),
+            ("slices", pa.map_(text, text)),
+            ("sample_key", text),
+            ("sample_hash", text),
+        ]
+    )
+
+
+def quarantine_schema() -> pa.Schema:
+    """Columns of a quarantine file: where the row came from, the rule it broke, why, and the row itself.
+
+    `file` is NULL where the source is one file; `row` is 1-based in the file.
+    """
+    import pyarrow as pa
+
+    text = pa.string()
+    return pa.schema(
+        [
+            ("file", text),
+            ("row", pa.int64()),
+            ("sample_id", text),
+            ("release", text),
+            ("rule", text),
+            ("reason", text),
+            ("raw", text),
+        ]
+    )
+
+
+def reference_schema() -> pa.Schema:
+    """Columns of `references.parquet`: a row per id."""
+    import pyarrow as pa
+
+    names = ("sample_id", "question", "references", "facts", "cluster", "incorrect_references", "sample_hash")
+    return pa.schema([staged_schema().field(name) for name in names])
+
+
+def reference_part_schema() -> pa.Schema:
+    """The same of a part of them, with what `ReferenceTable.take` needs of each row: see `ReferenceStager.stage`."""
+    import pyarrow as pa
+
+    more = [("content", pa.binary()), ("sliced", pa.list_(pa.string())), ("place", pa.string()), ("row", pa.int64())]
+    return pa.schema([*reference_schema(), *more, ("error", pa.string())])
