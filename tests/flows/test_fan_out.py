@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from answerkey.flows.evaluate_release import evaluate_release
-from answerkey.flows.parameters import Data, Scoring
+from answerkey.flows.parameters import Data, Limits, Scoring
 from answerkey.tasks.load import shard as source_shards
 from tests.flows.test_orchestration import rows
 
@@ -34,3 +34,27 @@ def test_a_large_source_writes_the_same_rows_as_a_small_one(
     assert "loaded 3/3 shards" in caplog.messages
     assert rows(tmp_path / "shards") == rows(tmp_path / "whole")
     assert any("id_unique" in one and "False" in one for one in rows(tmp_path / "shards")["validations"])
+
+
+def test_a_large_file_of_references_writes_the_same_rows_as_a_small_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file, references = tmp_path / "faq.jsonl", tmp_path / "known.jsonl"
+    file.write_text("".join(json.dumps({"id": f"q{i}", "answer": f"It is {i}."}) + "\n" for i in range(200)))
+    known = [{"id": f"q{i}", "question": f"What is {i}?", "reference": f"{i}", "lang": "en"} for i in range(190)]
+    # Twice, as it was.
+    references.write_text("".join(json.dumps(row) + "\n" for row in [*known, known[0]]))
+
+    def run(home: str) -> object:
+        data = Data(answers=str(file), references=str(references), release="new", slices=["lang"])
+        limits = Limits(max_quarantined=0.5)
+        scoring = Scoring(metrics=["exact_match"])
+        return evaluate_release(data, scoring, limits=limits, home=str(tmp_path / home), page=False)
+
+    with caplog.at_level(logging.INFO, "answerkey"):
+        assert run("whole") == ["known/new/v1"]
+        monkeypatch.setattr(source_shards, "LARGE_BYTES", 1)
+        monkeypatch.setattr(source_shards, "SHARD_BYTES", 4_000)
+        assert run("shards") == ["known/new/v1"]
+    assert {"loaded 4/4 shards", "loaded 2/2 shards"} <= set(caplog.messages), caplog.messages
+    assert rows(tmp_path / "shards") == rows(tmp_path / "whole")
