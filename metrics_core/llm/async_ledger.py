@@ -50,7 +50,8 @@ class AsyncLedger:
 
     def __init__(self) -> None:
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
-        self._n_jobs = 0
+        # Written by the loop alone, and by the thread alone.
+        self._n_given = self._n_done = 0
         self._ledger: Ledger | None = None
         # A daemon, as the loop is: a process that is told to end does not wait for a server.
         threading.Thread(target=self._work, name="ledger", daemon=True).start()
@@ -75,9 +76,12 @@ class AsyncLedger:
         for jobs in self._batches():
             ledger = self._ledger
             verbs = [job.do for job in jobs if isinstance(job.do, Verb)]
-            results = iter(_patiently(ledger, verbs) if verbs else [])
-            for job in jobs:
-                job.deliver(next(results) if isinstance(job.do, Verb) else _result(job.do))
+            done = iter(_patiently(ledger, verbs) if verbs else [])
+            results = [next(done) if isinstance(job.do, Verb) else _result(job.do) for job in jobs]
+            # Not when the loop has heard of it: by then it would have given the next one, and so on for ever.
+            self._n_done += len(jobs)
+            for job, result in zip(jobs, results, strict=True):
+                job.deliver(result)
             if time.monotonic() - kept_alive >= _KEEP_ALIVE_S and self._ledger is not None:
                 # What is wrong with the ledger, the next verb says.
                 with suppress(LedgerError):
@@ -109,7 +113,7 @@ class AsyncLedger:
         ledger = self._ledger
         if ledger is None:
             raise _closed()
-        if ledger.quick and not self._n_jobs:
+        if ledger.quick and self._n_done == self._n_given:
             with suppress(LedgerBusy):
                 return getattr(ledger, verb.name)(*verb.given)
         return await self._wait_for(verb, undo)
@@ -124,8 +128,7 @@ class AsyncLedger:
             settle = done.set_exception if isinstance(result, BaseException) else done.set_result
             loop.call_soon_threadsafe(settle, result)
 
-        self._n_jobs += 1
-        done.add_done_callback(self._one_less)
+        self._n_given += 1
         self._jobs.put(_Job(do, deliver))
         try:
             return await asyncio.shield(done)
@@ -137,9 +140,6 @@ class AsyncLedger:
                 with suppress(LedgerError):
                     await undo(done.result())
             raise
-
-    def _one_less(self, _done: asyncio.Future[Any]) -> None:
-        self._n_jobs -= 1
 
     async def reply(self, key: str) -> str | None:
         """See `Ledger`."""

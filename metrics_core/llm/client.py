@@ -370,6 +370,7 @@ class Client:
             status, outcome = response.ending
             return response
         except StillOpen as error:
+            self._spending.leave(call_id)
             raise BudgetUsedUp(str(error)) from error
         except Unsent as error:
             outcome = {"code": UNSENT, "message": str(error), "cost_usd": 0.0}

@@ -170,6 +170,8 @@ class Spending:
         self._silent: set[ModelRef] = set()
         self._recalled: set[tuple[str, str]] = set()
         self._recalling = asyncio.Lock()
+        # Calls that were left in a batch, and count until it is known that they were not worked on.
+        self._adopted: set[str] = set()
         self.total = Bill()
 
     def check(self, most: float | None) -> None:
@@ -210,11 +212,12 @@ class Spending:
                 for one in (bill, self.total):
                     one.calls += 1
                 return call_id, most
-            if permit == "wait" and seconds_left() > 0:
+            waits = permit == "wait" or (permit == "max_calls" and bool(self._adopted))
+            if waits and seconds_left() > 0:
                 await asyncio.sleep(_POLL_S)
                 continue
             self._used_up = _used_up(self._budget, permit)
-            if permit != "wait":
+            if not waits:
                 self._too_dear = min(self._too_dear, 0.0 if permit == "max_calls" else most or 0.0)
             raise BudgetUsedUp(self._used_up)
 
@@ -237,9 +240,14 @@ class Spending:
         """
         found = await self._ledger.adopt(key, self._budget.run)
         if found is not None:
+            self._adopted.add(found.call_id)
             for one in (bill, self.total):
                 one.calls += 1
         return found
+
+    def leave(self, call_id: str) -> None:
+        """A call that was left in a batch stays there: nobody need wait for what becomes of it."""
+        self._adopted.discard(call_id)
 
     async def end(
         self, call_id: str, status: CallStatus, most: float | None, bill: Bill, purchase: Purchase, reply: Reply | None,
@@ -267,6 +275,7 @@ class Spending:
             for one in (bill, self.total):
                 one.calls -= 1
         await self._ledger.finish(self._budget, call_id, status, most, {**paid, **result})
+        self._adopted.discard(call_id)
 
     def _cost(self, purchase: Purchase, reply: Reply | None, most: float | None) -> float | None:
         if reply is None:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -370,6 +371,22 @@ def test_lines_that_were_left_and_not_worked_on_count_as_no_calls(place: str) ->
     assert [ledger.spent(run).calls for run in ("run", "next")] == [0, 3]
     assert [one.calls for one in ledger.spent_by_judge("next")] == [3]
     ledger.close()
+
+
+def test_what_was_left_and_not_worked_on_makes_room_for_new_questions(place: str) -> None:
+    stop: list[bool] = []
+    with BatchServer(every_third_match, finishes=False, line_fault=lambda *_: "expired") as server:
+        asked = judge(server, place)
+        stopping = asked._replace(access=_stopped_by(asked, stop))
+        done = in_background(lambda: ask(samples(3), stopping))
+        server.wait_for("look")
+        stop.append(True)
+        done()
+        server.finish("expired")
+        found = ask(samples(6), judge(server, place, batch=False, run="next", max_calls=3))
+        assert (statuses(found).count("scored"), len(server.direct), server.worked_on) == (3, 3, 0)
+    with closing(open_ledger(place)) as ledger:
+        assert ledger.spent("next").calls == 3
 
 
 def test_a_batch_that_the_provider_has_no_more_counts_as_paid(tmp_path: Path) -> None:
