@@ -99,10 +99,12 @@ def is_complete(home: Home, run_id: str) -> bool:
 
 def record_validation(home: Home, run_id: str, source: str, loaded: Loaded, validation: Validation) -> None:
     """Keep the checks and the quarantined rows, also of a run that stops here."""
+    from answerkey.tasks.load.sources import called
+
     with home.warehouse.writing() as warehouse:
         for table in ("quarantine", "validations"):
             warehouse.execute(f"DELETE FROM {table} WHERE run_id = ?", [run_id])
-        about = {"run_id": run_id, "dataset": loaded.dataset, "source": source}
+        about = {"run_id": run_id, "dataset": loaded.dataset, "source": called(source)}
         warehouse.execute(_SQL["add_quarantine"], {**about, "file": one_file(validation.quarantine)})
         # All at once: each statement on a lake asks its catalog.
         names = ("rule", "severity", "release", "success", "n_checked", "n_failed", "message")

@@ -74,7 +74,7 @@ def test_standard_input(server: str, warm_command: WarmCommand, tmp_path: Path) 
     assert "other.jsonl, stdin.jsonl: columns recognised by name: id, answer, " in done.stderr
     # The file that it was put into is gone.
     reason = "-: line 4 is a JSON list, not an object"
-    assert query(home, 'SELECT file, "row", reason FROM quarantine') == [("-", 4, reason)]
+    assert query(home, 'SELECT source, "row", reason FROM quarantine') == [("-", 4, reason)]
 
 
 def test_several_files_that_cannot_be_used_are_named_in_one_line(bare_cli: Cli, tmp_path: Path) -> None:

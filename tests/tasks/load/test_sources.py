@@ -16,7 +16,7 @@ import pytest
 
 from answerkey.metrics_core.errors import UserError
 from answerkey.tasks.load.load import Source, load
-from answerkey.tasks.load.sources import SUPPORTED, Contents, Raw, read
+from answerkey.tasks.load.sources import SUPPORTED, Contents, Raw, called, read
 from answerkey.tasks.warehouse.bucket import BucketStore
 
 
@@ -300,6 +300,10 @@ def test_a_url_that_is_not_there(tmp_path: Path, website: tuple[str, Path]) -> N
         list(read(url, tmp_path / "work"))
     assert str(error.value).startswith(f"{url}: could not be read: HTTP Error: ")
     assert "404" in str(error.value) and "\n" not in str(error.value)
+
+
+def test_standard_input_is_called_as_it_was_given() -> None:
+    assert called("/tmp/answerkey-stdin-x1/stdin.jsonl\nhttps://host/b.csv?key=1") == "-, https://host/b.csv?…"
 
 
 class Bucket(http.server.BaseHTTPRequestHandler):
