@@ -1,14 +1,15 @@
-"""Pairs constructed from gold answers, changed or not, so that the verdict is known; in English and Russian."""
+"""Pairs constructed from gold answers, changed or not, so that the verdict is known, for training."""
 
 from __future__ import annotations
 
 import json
 import random
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from _matcher_training import DATA
+from _matcher_data import DATA, MADE, Row, question_key
+from rapidfuzz import fuzz, process
 
 from answerkey.metrics_core.offline_judge.matcher import Pair
 
@@ -69,3 +70,73 @@ def russian() -> Iterator[Part]:
 
 def _latin(text: str) -> bool:
     return re.search("[A-Za-z]", text) is not None
+
+
+_PEOPLE = (
+    "Ada Brown", "Ben Carter", "Cleo Dunn", "Dan Ellis", "Eve Foster", "Finn Gray", "Gia Hart", "Hal Irwin",
+    "Iris Jones", "Jack Kent",
+)  # fmt: skip
+_THINGS = (
+    "iron", "cork", "glass", "copper", "oak", "marble", "ice", "lead", "wool", "tin", "granite", "rubber",
+)  # fmt: skip
+_DEEDS = (
+    ("beat", "beaten"), ("taught", "taught"), ("hired", "hired"), ("followed", "followed"), ("betrayed", "betrayed"),
+    ("succeeded", "succeeded"), ("painted", "painted"), ("sued", "sued"), ("saved", "saved"), ("married", "married"),
+)  # fmt: skip
+_MORE = ("denser", "heavier", "older", "cheaper", "softer", "warmer", "longer", "brighter", "safer", "rarer")
+
+
+def taught(rows: Iterable[Row], seed: int = 11) -> list[dict[str, Any]]:
+    """At least 2,000 answers made from gold ones, for training, as rows of a data set.
+
+    Reversed roles and comparisons (beside the passive, which is right), denials, other quantities, names that look
+    alike, lists that lack an item, and the right answer beside another one. Each keeps the question that it is made
+    from, so that it is trained on where that is.
+    """
+    dice = random.Random(seed)
+    gold = {question_key(row): (row["question"], row["references"][0]) for row in rows if row["references"][0]}
+    asked = [gold[key] for key in sorted(gold)]
+    names = sorted({text for _, text in asked if 4 <= len(text) <= 30 and not re.search(r"\d", text)})
+    made = [*_roles(dice)]
+    for question, text in dice.sample(asked, min(len(asked), 1_600)):
+        made += [(question, text, answer, label) for answer, label in _spoilt(text, names, dice)]
+    return [
+        {"id": f"made-{i}", "question": q, "references": [r], "answer": a, "human_label": y, "lang": "en",
+         "model": MADE, "meta": {}}
+        for i, (q, r, a, y) in enumerate(made)
+    ]  # fmt: skip
+
+
+def _roles(dice: random.Random) -> Iterator[tuple[str, str, str, bool]]:
+    for _ in range(150):
+        (one, other), (deed, done) = dice.sample(_PEOPLE, 2), dice.choice(_DEEDS)
+        right, question = f"{one} {deed} {other}", f"Who {deed} whom?"
+        yield question, right, f"{other} {deed} {one}.", False
+        yield question, right, f"{other} was {done} by {one}.", True
+        (one, other), more = dice.sample(_THINGS, 2), dice.choice(_MORE)
+        right, question = f"{one.capitalize()} is {more} than {other}", f"Which is {more}, {one} or {other}?"
+        yield question, right, f"{other.capitalize()} is {more} than {one}.", False
+        yield question, right, f"{one} is {more} than {other}", True
+        yield question, right, f"{one.capitalize()} is not {more} than {other}.", False
+
+
+def _spoilt(text: str, names: Sequence[str], dice: random.Random) -> Iterator[tuple[str, bool]]:
+    """What becomes of one gold answer."""
+    items = re.split(r",\s+(?:and\s+)?|\s+and\s+", text)
+    if len(items) > 2:
+        gone = dice.randrange(len(items))
+        yield ", ".join(items[:gone] + items[gone + 1 :]), False
+        yield " and ".join(dice.sample(items, len(items))), True
+    if re.search(r"\d", text):
+        yield f"It was {_other_numbers(text, dice)}.", False
+    near = process.extract(text, names, scorer=fuzz.ratio, score_cutoff=60, limit=4)
+    near = [name for name, score, _ in near if score < 92 and name.lower() not in text.lower()]
+    if near:
+        yield dice.choice(near), False
+    words = text.split()
+    if len(words) >= 5 and (at := next((i for i, w in enumerate(words) if w in ("is", "are", "was", "can")), 0)):
+        yield " ".join([*words[: at + 1], "not", *words[at + 1 :]]), False
+    elif dice.random() < 0.2:
+        yield f"{text} or {dice.choice(names)}", False
+    if dice.random() < 0.3:
+        yield f"The answer is {text}.", True

@@ -1,153 +1,92 @@
-"""How the offline matcher is trained: for `train_matcher.py`, which writes the model, and `matcher.py`.
-
-The data are human-labelled answers in ../shared/data; see its README and docs/offline_judge.md.
-"""
+"""How the offline matcher is trained: trees, calibration, what wrong answers weigh, the borders."""
 
 from __future__ import annotations
 
-import json
-import re
-import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
+from _matcher_data import MADE, Side, Table
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from answerkey.metrics_core.offline_judge.matcher import HALF, against, final_ruling, nearest_row
+from answerkey.metrics_core.offline_judge.rules import FOR_A_MATCH, RuleId, Ruling
 
-from answerkey.metrics_core.offline_judge.matcher import HALF, Pair, final_ruling, look, matrix  # noqa: E402  # noqa: E402
-from answerkey.metrics_core.offline_judge.rules import (  # noqa: E402
-    FOR_A_MATCH,
-    RuleId,
-    Ruling,
-)
-from answerkey.metrics_core.offline_judge.vocabulary import word_set  # noqa: E402
-
-DATA = ROOT.parent / "shared" / "data"
-FOLDS, SEEDS, ROUNDS = 5, 4, 1
-BY_DOCUMENT = dict.fromkeys(("hedged", "alternatives", "negated", "opposite", "other_list"), 0.05)
+FOLDS, SEEDS = 5, 3
+WEIGHT_OF_MADE = 0.3
+BY_DOCUMENT = dict.fromkeys(("refusal", "hedged", "negated", "opposite", "other_list"), 0.05)
 """The metric's definition rejects these, whatever the training labels say, so their probability is set, not learned."""
+CERTAIN = frozenset(("same_text", "same_answer"))
 
-# Features of which more can only speak for a match, or against one: monotonic trees generalise better.
-RISING = word_set(
-    "recall recall_rare recall_soft recall_all recall_head recall_focus first_hit last_hit whole "
-    "rouge_recall numbers_found numbers_found_head near_head near_focus near_asked_head near_asked_focus "
-    "near_stated near_stated_head near_span near_best near_asked_span near_asked_gain near_residue "
-    "near_words near_word_least characters_head characters_part characters_tokens characters_residue "
-    "date_state date_head precision_residue polarity best_span best_asked"
-)
-FALLING = word_set("missing missing_rarest missing_numbers missing_names number_gap year_gap refusal hedge")
 SETTINGS: Mapping[str, Any] = {
-    "learning_rate": 0.05, "max_iter": 180, "max_leaf_nodes": 12, "min_samples_leaf": 30, "l2_regularization": 5.0,
-    "max_features": 0.3,
+    "learning_rate": 0.05, "max_iter": 200, "max_leaf_nodes": 31, "min_samples_leaf": 20, "l2_regularization": 5.0,
+    "max_features": 0.2,
 }  # fmt: skip
 
 
-def read_rows(name: str) -> list[dict[str, Any]]:
-    """Labelled rows with an answer of `evouna_nq` or `nq301`."""
-    path = {"evouna_nq": "evouna_nq/evouna_nq_dev.jsonl", "nq301": "nq301/nq301.jsonl"}[name]
-    rows = [json.loads(line) for line in (DATA / path).read_text(encoding="utf-8").splitlines()]
-    return [
-        row
-        for row in rows
-        if row["human_label"] is not None and (row["answer"] or "").strip() and row["meta"].get("usable", True)
-    ]
+def best(side: Side, scores: np.ndarray) -> np.ndarray:
+    """For each answer of a side, the row of `x` with the highest score, by ascending answer."""
+    order = np.lexsort((scores, side.source))
+    last = np.r_[side.source[order][1:] != side.source[order][:-1], True]
+    return order[last]
 
 
-def question_key(row: Mapping[str, Any]) -> str:
-    """Equal for questions that differ in case and punctuation only."""
-    return " ".join(re.findall(r"\w+", row["question"].lower()))
-
-
-@dataclass(frozen=True, eq=False)
-class Table:
-    """Answers as the model sees them.
-
-    `x`: (references, features); `source`: which answer each row of `x` belongs to; the rest by answer.
-    """
-
-    names: tuple[str, ...]
-    x: np.ndarray
-    source: np.ndarray
-    labels: np.ndarray
-    questions: np.ndarray
-    releases: np.ndarray
-    rulings: tuple[tuple[Ruling | None, ...], ...]
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def best(self, scores: np.ndarray) -> np.ndarray:
-        """For each answer, the row of `x` with the highest score."""
-        order = np.lexsort((scores, self.source))
-        last = np.r_[self.source[order][1:] != self.source[order][:-1], True]
-        return order[last]
-
-
-def table(rows: Sequence[Mapping[str, Any]], cache: str) -> Table:
-    """Features of labelled rows."""
-    pairs = [pair_of(row) for row in rows]
-    seen = look(pairs, cache)
-    names = tuple(seen[0].values[0])
-    return Table(
-        names,
-        matrix(seen, names),
-        np.repeat(np.arange(len(rows)), [len(one.values) for one in seen]),
-        np.array([float(bool(row["human_label"])) for row in rows]),
-        np.array([question_key(row) for row in rows]),
-        np.array([row["model"] for row in rows]),
-        tuple(one.rulings for one in seen),
-    )
-
-
-def pair_of(row: Mapping[str, Any]) -> Pair:
-    return Pair(row["question"], row["answer"], tuple(text for text in row["references"] if text and text.strip()))
-
-
-def train(data: Table, answers: np.ndarray) -> list[Any]:
+def train(data: Table, answers: np.ndarray, seeds: int = SEEDS) -> list[Any]:
     """Boosted trees on some answers. A label is about the reference that the model itself finds nearest.
 
-    The first round has no model to ask and takes the reference with the most words and the nearest meaning.
+    The first round has no model to ask and takes the reference with the most words and the nearest meaning. An answer
+    that people call right does not say what a known wrong answer says: it is trained on with its nearest one as well.
     """
-    column = {name: data.x[:, i] for i, name in enumerate(data.names)}
+    guess, guess_wrong = _guess(data, data.right), _guess(data, data.wrong)
+    chosen = best(data.right, guess)[answers]
+    first = _fitted(data, answers, chosen, guess_wrong, 1)
+    scores = logits(first, data.right.x) + 1e-3 * guess
+    return _fitted(data, answers, best(data.right, scores)[answers], guess_wrong, seeds)
+
+
+def _guess(data: Table, side: Side) -> np.ndarray:
+    column = {name: side.x[:, i] for i, name in enumerate(data.names)}
     guess = column["recall_soft"] - 0.6 * column["echo"] + 0.5 * column["near_asked_focus"]
-    guess = guess + 0.3 * column["characters_part"] + 0.1 * column["near_span"]
-    scores, models = guess, []
-    for round_ in range(ROUNDS + 1):
-        chosen = data.best(scores)[answers]
-        seeds = SEEDS if round_ == ROUNDS else 2
-        models = [_boosted(data, seed).fit(data.x[chosen], data.labels[answers]) for seed in range(seeds)]
-        if round_ < ROUNDS:
-            scores = logits(models, data.x) + 1e-3 * guess
-    return models
+    return np.asarray(guess + 0.3 * column["characters_part"])
 
 
-def _boosted(data: Table, seed: int) -> Any:
+def _fitted(data: Table, answers: np.ndarray, chosen: np.ndarray, guess: np.ndarray, seeds: int) -> list[Any]:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    directions = [1 if name in RISING else -1 if name in FALLING else 0 for name in data.names]
-    return HistGradientBoostingClassifier(**SETTINGS, monotonic_cst=directions, random_state=seed)
+    trained = np.zeros(len(data), bool)
+    trained[answers] = True
+    near = best(data.wrong, guess)
+    of = data.wrong.source[near]
+    near = near[trained[of] & (data.labels[of] == 1)]
+    x = np.r_[data.right.x[chosen], data.wrong.x[near]]
+    y = np.r_[data.labels[answers], np.zeros(len(near))]
+    weight = np.r_[np.where(data.sets[answers] == MADE, WEIGHT_OF_MADE, 1.0), np.full(len(near), 0.5)]
+    return [
+        HistGradientBoostingClassifier(**SETTINGS, random_state=seed).fit(x, y, sample_weight=weight)
+        for seed in range(seeds)
+    ]
 
 
 def logits(models: Sequence[Any], x: np.ndarray) -> np.ndarray:
     """Mean of the models' scores, row by row of `x`."""
-    return np.asarray(np.mean([model.decision_function(x) for model in models], axis=0))
+    return np.asarray(np.mean([model.decision_function(x) for model in models], axis=0)) if len(x) else np.zeros(0)
 
 
-def out_of_fold(data: Table, folds: int = FOLDS) -> tuple[np.ndarray, np.ndarray]:
-    """Logits of all rows of `x` by models that have not seen the question, and the fold of each answer."""
+def out_of_fold(data: Table, trainable: np.ndarray, folds: int = FOLDS) -> tuple[np.ndarray, np.ndarray]:
+    """Logits of all rows of both sides by models that have not seen the question.
+
+    Args:
+        trainable: by answer, whether it may be trained on; the others are scored all the same.
+    """
     from sklearn.model_selection import GroupKFold
 
-    scores, fold_of = np.zeros(len(data.x)), np.zeros(len(data), int)
+    scores, against_ = np.zeros(len(data.right.x)), np.zeros(len(data.wrong.x))
     splits = GroupKFold(folds, shuffle=True, random_state=1).split(data.labels, data.labels, data.questions)
-    for fold, (seen, unseen) in enumerate(splits):
-        rows = np.isin(data.source, unseen)
-        scores[rows] = logits(train(data, seen), data.x[rows])
-        fold_of[unseen] = fold
-    return scores, fold_of
+    for seen, unseen in splits:
+        models = train(data, seen[trainable[seen]])
+        for side, found in ((data.right, scores), (data.wrong, against_)):
+            rows = np.isin(side.source, unseen)
+            found[rows] = logits(models, side.x[rows])
+    return scores, against_
 
 
 def platt(scores: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
@@ -158,44 +97,91 @@ def platt(scores: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
     return float(fitted.coef_[0, 0]), float(fitted.intercept_[0])
 
 
-def rule_probabilities(data: Table, deciding: Sequence[tuple[float, Ruling | None]]) -> dict[str, float]:
+def highest(data: Table, scores: np.ndarray) -> np.ndarray:
+    """The score of the nearest right reference of each answer."""
+    found = np.full(len(data), -np.inf)
+    np.maximum.at(found, data.right.source, scores)
+    return found
+
+
+class Judged:
+    """What the matcher says of the answers of a table: probability, verdict, and the rule that decided."""
+
+    def __init__(self, data: Table, right: np.ndarray, wrong: np.ndarray, fitted: Mapping[str, Any] | None = None):
+        """Calibrate on `data`, or take over what was `fitted` on another table. `right`, `wrong`: calibrated logits."""
+        self.right, self.wrong = (1 / (1 + np.exp(-scores)) for scores in (right, wrong))
+        self.of = [_slices(side, len(data)) for side in (data.right, data.wrong)]
+        decided = [self._decided(seen, 0, at) for at, seen in enumerate(data.right.seen)]
+        self.rules: list[Ruling | None] = [ruling for _, ruling in decided]
+        self.fitted = dict(fitted or {"rules": _rule_probabilities(data, self.rules)})
+        self.probabilities = np.array([self._probability(p, ruling) for p, ruling in decided])
+        self.verdicts = np.array(
+            [ruling.verdict == "match" if ruling else p >= HALF for p, ruling in decided], np.float64
+        )
+        doubted = [at for at, seen in enumerate(data.wrong.seen) if seen]
+        weighed = np.array([self._weighed(data, at) for at in doubted]).reshape(len(doubted), -1)
+        if "against" not in self.fitted:
+            self.fitted["against"] = _weights(weighed, data.labels[doubted])
+        for at, row in zip(doubted, weighed, strict=True):
+            self._settle(data, at, float(1 / (1 + np.exp(-np.dot(self.fitted["against"], np.r_[1, row])))))
+
+    def _decided(self, seen: Any, side: int, at: int) -> tuple[float, Ruling | None]:
+        own = self._own(side, at)
+        place, ruling = final_ruling(seen.rulings, own)
+        return (own[place] if ruling is None else max(own)), ruling
+
+    def _own(self, side: int, at: int) -> list[float]:
+        found: list[float] = (self.right, self.wrong)[side][self.of[side][at]].tolist()
+        return found
+
+    def _probability(self, probability: float, ruling: Ruling | None) -> float:
+        if ruling is None:
+            return probability
+        known = float(self.fitted["rules"][ruling.rule])
+        return max(probability, known) if ruling.verdict == "match" else known
+
+    def _weighed(self, data: Table, at: int) -> list[float]:
+        rows = [nearest_row(side.seen[at], self._own(i, at)) for i, side in enumerate((data.right, data.wrong))]
+        return against(*rows)
+
+    def _settle(self, data: Table, at: int, probability: float) -> None:
+        own, ruling = self._decided(data.wrong.seen[at], 1, at)
+        mine = self.rules[at]
+        if ruling and ruling.rule in CERTAIN and not (mine and mine.rule in CERTAIN):
+            probability = min(probability, 1 - self._probability(own, ruling))
+        elif mine and mine.rule in CERTAIN:
+            probability = float(self.probabilities[at])
+        self.probabilities[at], self.verdicts[at] = probability, probability >= HALF
+
+
+def _slices(side: Side, n: int) -> list[slice]:
+    counts = np.bincount(side.source, minlength=n)
+    ends = np.cumsum(counts)
+    return [slice(end - count, end) for end, count in zip(ends, counts, strict=True)]
+
+
+def _weights(weighed: np.ndarray, labels: np.ndarray) -> list[float]:
+    from sklearn.linear_model import LogisticRegression
+
+    fitted = LogisticRegression(C=1.0, max_iter=1_000).fit(weighed, labels)
+    return [round(float(v), 4) for v in (fitted.intercept_[0], *fitted.coef_[0])]
+
+
+def _rule_probabilities(data: Table, rulings: Sequence[Ruling | None]) -> dict[str, float]:
     """For each rule, the share of labels 1 where it decided.
 
     Rules are written to be right, and some decide few answers of the training data, or no answer at all. So ten answers
     are added: nine matches for a rule that finds matches, half a match for the others.
     """
     found: dict[str, float] = {}
+    real = data.sets != MADE
     for rule in get_args(RuleId):
-        labels = [y for y, (_, f) in zip(data.labels, deciding, strict=True) if f and f.rule == rule]
+        labels = [
+            y for y, of, ruling in zip(data.labels, real, rulings, strict=True) if of and ruling and ruling.rule == rule
+        ]
         added = 9.0 if rule in FOR_A_MATCH else 0.5
         found[rule] = BY_DOCUMENT.get(rule, round((float(sum(labels)) + added) / (len(labels) + 10), 4))
     return found
-
-
-def decided(data: Table, probabilities: np.ndarray) -> list[tuple[float, Ruling | None]]:
-    """What decides each answer, as in the matcher: the model's probability and the rule, if one does.
-
-    Args:
-        probabilities: of every row of `x`.
-    """
-    starts = np.r_[0, np.flatnonzero(np.diff(data.source)) + 1, len(data.x)]
-    found = []
-    for i, rulings in enumerate(data.rulings):
-        own = probabilities[starts[i] : starts[i + 1]].tolist()
-        at, ruling = final_ruling(rulings, own)
-        found.append((own[at] if ruling is None else max(own), ruling))
-    return found
-
-
-def final(deciding: Sequence[tuple[float, Ruling | None]], rules: Mapping[str, float]) -> tuple[np.ndarray, np.ndarray]:
-    """Probability and verdict of each answer, as `answerkey.metrics_core.offline_judge.matcher` says them."""
-    probabilities = np.array([p for p, _ in deciding])
-    verdicts = probabilities >= HALF
-    for i, (probability, ruling) in enumerate(deciding):
-        if ruling is not None:
-            verdicts[i] = ruling.verdict == "match"
-            probabilities[i] = max(probability, rules[ruling.rule]) if verdicts[i] else rules[ruling.rule]
-    return probabilities, verdicts
 
 
 def border(right: np.ndarray, error: float) -> float:

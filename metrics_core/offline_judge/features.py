@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +16,10 @@ from answerkey.metrics_core.embeddings.embed import embed
 from answerkey.metrics_core.embeddings.encoder import Embedded, Vector
 from answerkey.metrics_core.embeddings.models import load_encoder
 from answerkey.metrics_core.offline_judge.alignment import HIT, Alignment, align, alike
-from answerkey.metrics_core.offline_judge.reading import Text, question_kind, read, sentences, text_kind
+from answerkey.metrics_core.offline_judge.reading import Text, asks_several, question_kind, read, sentences, text_kind
 from answerkey.metrics_core.offline_judge.rules import Case
 from answerkey.metrics_core.offline_judge.stance import declines, hedges, polarity
-from answerkey.metrics_core.offline_judge.vocabulary import ALTERNATIVE_WORDS, FUNCTION_WORDS, PLACE_OR_KIND, TITLES
+from answerkey.metrics_core.offline_judge.vocabulary import ALTERNATIVE_WORDS, PLACE_OR_KIND, TITLES
 
 FAR = 9.0
 """Stands for "there is no such number" in distances."""
@@ -49,9 +50,10 @@ def word_features(case: Case, near: Text) -> dict[str, float]:
     >>> word_features(case, case.head)["recall"]
     0.5
     """
-    aligned = align(case.reference, case.answer, case.question)
+    aligned, in_head, in_near = _alignments(case, near)
     return {
-        **_recall(case, aligned, near),
+        **_recall(case, aligned, in_head, in_near),
+        **_order(aligned, in_near),
         **_missing(case, aligned),
         **_extra(case, near),
         **_numbers(case.reference, case.answer, case.head),
@@ -66,8 +68,16 @@ def _share(found: float, of: float) -> float:
     return found / of if of else 1.0
 
 
-def _hits(reference: Text, text: Text, question: Text) -> float:
-    aligned = align(reference, text, question)
+def _alignments(case: Case, near: Text) -> tuple[Alignment, Alignment, Alignment]:
+    """Of the reference with the whole answer, with its head and with its focus, which are often the same text."""
+    whole = align(case.reference, case.answer, case.question)
+    head = whole if case.head.tokens == case.answer.tokens else align(case.reference, case.head, case.question)
+    if near.tokens == case.answer.tokens:
+        return whole, head, whole
+    return whole, head, head if near is case.head else align(case.reference, near, case.question)
+
+
+def _hits(aligned: Alignment) -> float:
     found = len(aligned.found)
     return 1.0 if aligned.whole else _share(found, found + len(aligned.missing))
 
@@ -83,7 +93,19 @@ def rarity(stem: str) -> float:
     return min(1.6, 0.2 + 0.15 * len(stem)) if stem not in PLACE_OR_KIND and stem not in TITLES else 0.3
 
 
-def _recall(case: Case, aligned: Alignment, near: Text) -> dict[str, float]:
+def _order(aligned: Alignment, in_near: Alignment) -> dict[str, float]:
+    """Whether the words of the reference come in its order, and how many of them only nearly."""
+    places = [at for at, score in zip(in_near.where, in_near.score, strict=True) if at >= 0 and score >= HIT]
+    steps = list(pairwise(places))
+    hits = [score for score in aligned.score if score >= HIT]
+    return {
+        "order": _share(sum(a <= b for a, b in steps), len(steps)),
+        "inexact": sum(score < 1 for score in hits) / max(1, len(hits)),
+        "near_miss": max((score for score in aligned.score if score < HIT), default=0.0),
+    }
+
+
+def _recall(case: Case, aligned: Alignment, in_head: Alignment, in_near: Alignment) -> dict[str, float]:
     triples = list(zip(aligned.stems, aligned.score, aligned.given, strict=True))
     new = [(stem, score) for stem, score, given in triples if not given]
     weight = sum(rarity(stem) for stem, _ in new)
@@ -95,8 +117,8 @@ def _recall(case: Case, aligned: Alignment, near: Text) -> dict[str, float]:
             sum(rarity(s) for s, score in new if score >= HIT), weight),
         "recall_soft": 1.0 if aligned.whole else _share(sum(rarity(s) * score for s, score in new), weight),
         "recall_all": 1.0 if aligned.whole else _share(sum(s >= HIT for s in aligned.score), len(aligned.score)),
-        "recall_head": _hits(case.reference, case.head, case.question),
-        "recall_focus": _hits(case.reference, near, case.question),
+        "recall_head": _hits(in_head),
+        "recall_focus": _hits(in_near),
         "first_hit": aligned.score[0] if aligned.score else 0.0,
         "last_hit": aligned.score[-1] if aligned.score else 0.0,
         "given_share": sum(aligned.given) / max(1, len(aligned.given)),
@@ -141,6 +163,7 @@ def _extra(case: Case, near: Text) -> dict[str, float]:
         "precision_residue": hits / len(left) if left else 0.0,
         "residue": math.log1p(len(left)),
         "in_question": sum(s in case.question.stems for s in case.head.stems) / max(1, len(case.head.stems)),
+        "said_focus": sum(near.stems[i] in known for i in near.content) / max(1, len(near.content)),
         "question_kept": sum(s in near.stems for s in case.question.content_stems)
         / max(1, len(case.question.content_stems)),
     }
@@ -202,6 +225,7 @@ def _form(case: Case, near: Text) -> dict[str, float]:
         "length_reference": math.log1p(len(case.reference.tokens)),
         "sentences": math.log1p(len(sentences(case.answer.raw))),
         "negation": float(near.negated != case.reference.negated),
+        "negation_head": float(case.head.negated) - float(case.reference.negated),
         "hedge": float(hedges(near.normal) or hedges(case.head.normal)),
         "refusal": float(declines(case.answer, case.question)),
         "polarity": float(polarity(case.reference, case.answer, case.question)),
@@ -213,6 +237,7 @@ def _asked(case: Case) -> dict[str, float]:
     kind, of = question_kind(case.question), text_kind(case.reference)
     features = {f"asks_{name}": float(kind == name) for name in ("who", "when", "where", "how_many", "why", "closed")}
     features |= {f"reference_{name}": float(of == name) for name in ("date", "number", "name")}
+    features["asks_several"] = float(asks_several(case.question.raw))
     return features
 
 
@@ -221,13 +246,10 @@ DECIMALS = 4
 """Decimals of cosines: the last digits of an embedding depend on the other texts in its batch."""
 
 _LONGEST_WORDS = 60
-_MOST_SPANS = 8
-_MOST_MISSING = 4
-_MOST_WORDS = 16
 
 
 def texts_to_embed(case: Case, near: Text) -> dict[str, str]:
-    """The texts whose embeddings a case needs, by role.
+    """The texts whose embeddings a case needs, by role. Reference and question come again with every answer.
 
     >>> case = Case.of(read("Who wrote it?"), read("It was Ada."), read("Ada"))
     >>> texts_to_embed(case, case.head)["asked_reference"]
@@ -241,44 +263,9 @@ def texts_to_embed(case: Case, near: Text) -> dict[str, str]:
         "head": head,
         "focus": close,
         "asked_reference": f"{question} {reference}",
-        "asked_head": f"{question} {head}",
         "asked_focus": f"{question} {close}",
     }
-    for i, span in enumerate(spans(case, near)):
-        by_role[f"span{i}"] = span
-        by_role[f"asked_span{i}"] = f"{question} {span}"
-    if case.residue:
-        by_role["residue"] = _cut(
-            " ".join(t for t, s in zip(case.head.tokens, case.head.stems, strict=True) if s in case.residue)
-        )
-    aligned = align(case.reference, case.answer, case.question)
-    absent = frozenset(aligned.missing)
-    tokens = dict.fromkeys(t for t, s in zip(case.reference.tokens, case.reference.stems, strict=True) if s in absent)
-    by_role |= {f"missing{i}": token for i, token in enumerate(list(tokens)[:_MOST_MISSING])}
-    if tokens:
-        have = dict.fromkeys(
-            near.tokens[i] for i in near.content if near.stems[i] not in frozenset(case.question.stems)
-        )
-        by_role |= {f"word{i}": token for i, token in enumerate(list(have)[:_MOST_WORDS])}
     return by_role
-
-
-def spans(case: Case, near: Text) -> list[str]:
-    """Runs of words of the focus that the question does not contain: candidates for the answer itself.
-
-    >>> spans(Case.of(read("Who wrote it?"), read("It was Ada Brown."), read("Ada")), read("It was Ada Brown."))
-    ['ada brown']
-    """
-    given = frozenset(case.question.stems)
-    runs: list[list[str]] = [[]]
-    for token, stem in zip(near.tokens, near.stems, strict=True):
-        if stem in given or token in FUNCTION_WORDS:
-            if runs[-1]:
-                runs.append([])
-        else:
-            runs[-1].append(token)
-    unique = dict.fromkeys(" ".join(run[:8]) for run in runs if run)
-    return list(unique)[:_MOST_SPANS]
 
 
 def unit_vectors(wanted: Iterable[str], cache_dir: str | None) -> Mapping[str, Vector]:
@@ -306,27 +293,13 @@ def embedding_features(roles: Mapping[str, str], known: Mapping[str, Vector]) ->
         x, y = known.get(roles.get(a, "")), known.get(roles.get(b, ""))
         return 0.0 if x is None or y is None else round(float(x @ y), DECIMALS)
 
-    span_cosines = [cosine("reference", role) for role in roles if role.startswith("span")]
-    best = max(span_cosines, default=0.0)
-    asked = [cosine("asked_reference", role) for role in roles if role.startswith("asked_span")]
-    words = [role for role in roles if role.startswith("word")]
-    absent = [max((cosine(role, word) for word in words), default=0.0) for role in roles if role.startswith("missing")]
     return {
         "near_head": cosine("reference", "head"),
         "near_focus": cosine("reference", "focus"),
-        "near_asked_head": cosine("asked_reference", "asked_head"),
         "near_asked_focus": cosine("asked_reference", "asked_focus"),
         "near_stated": cosine("asked_reference", "focus"),
-        "near_stated_head": cosine("asked_reference", "head"),
         "near_question": cosine("question", "head"),
         "near_question_reference": cosine("question", "reference"),
-        "near_span": best,
-        "near_asked_span": max(asked, default=0.0),
-        "near_asked_gain": max(asked, default=0.0) - cosine("asked_reference", "question"),
-        "near_residue": cosine("reference", "residue"),
-        "near_words": _mean(absent) if absent else 1.0,
-        "near_word_least": min(absent, default=1.0),
-        "near_best": max(best, cosine("reference", "head")),
     }
 
 
@@ -337,8 +310,3 @@ def _cut(text: str) -> str:
 def _unit(vector: Vector) -> Vector:
     norm = float(np.linalg.norm(vector))
     return (vector / norm).astype(np.float32) if norm else vector
-
-
-def _mean(values: Sequence[float]) -> float:
-    """The mean; 0 for none."""
-    return sum(values) / len(values) if values else 0.0

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-import regex
+from rapidfuzz import fuzz
 
 from answerkey.metrics_core.judges.votes import MatchVerdict
+from answerkey.metrics_core.offline_judge.alignment import names_whole
+from answerkey.metrics_core.offline_judge.depth import Kind, kind_of, out_of_depth
 from answerkey.metrics_core.offline_judge.features import (
     embedding_features,
     focus,
@@ -19,69 +21,8 @@ from answerkey.metrics_core.offline_judge.features import (
     word_features,
 )
 from answerkey.metrics_core.offline_judge.model import MatcherModel, load
-from answerkey.metrics_core.offline_judge.reading import Text, read
+from answerkey.metrics_core.offline_judge.reading import read
 from answerkey.metrics_core.offline_judge.rules import AGAINST_ANSWER, RULES_VERSION, Case, Ruling, decide
-from answerkey.metrics_core.offline_judge.vocabulary import word_set
-
-_LETTER = regex.compile(r"\p{L}")
-_LATIN = regex.compile(r"\p{Latin}")
-_ENOUGH_LETTERS = 4
-_FOREIGN_SHARE = 0.3
-_ENOUGH_WORDS = 8
-
-_ENGLISH = word_set(
-    "a an the of in on at to for from by with as is are was were be been it its this that and or not he "
-    "she they who whom whose what when where why how which has have had do does did will would can could "
-    "many much name list"
-)
-"""Nearly every English sentence of five words contains one of these."""
-
-
-_OTHER = word_set(
-    "der das und ist ein eine einen von mit fur wer wie wo wann warum welche les des est et une dans qui que quel ou "
-    "quand combien cette ce sont pas nicht auf viele el "
-    "las una por donde cuando quien cual cuantos como il della che dove quando het een waar wie jest gdzie kiedy "
-    "bir nerede kim nao onde voce"
-)
-"""Function words of other languages in Latin letters; none is an English word or a usual part of names."""
-
-
-def out_of_depth(question: Text, answer: Text, references: Iterable[Text], limits: Mapping[str, int]) -> str:
-    """Why a verdict should not be trusted here, or "".
-
-    Args:
-        limits: the longest answer and reference, in words, of which training had enough.
-
-    >>> limits = {"answer": 150, "reference": 15}
-    >>> out_of_depth(read("Кто написал роман?"), read("Лев Толстой"), [read("Толстой")], limits)
-    'written in letters that it was not trained on'
-    """
-    references = list(references)
-    if _foreign(answer) or any(map(_foreign, references)):
-        return "written in letters that it was not trained on"
-    if _not_english(question, answer):
-        return "in a language that it was not trained on"
-    if len(answer.tokens) > limits["answer"]:
-        return f"the answer is longer than the {limits['answer']} words that it was trained on"
-    if all(len(reference.tokens) > limits["reference"] for reference in references):
-        return f"the reference is longer than the {limits['reference']} words that it was trained on"
-    return ""
-
-
-def _foreign(text: Text) -> bool:
-    letters = _LETTER.findall(text.raw)
-    if not letters:
-        return False
-    foreign = sum(not _LATIN.match(letter) for letter in letters)
-    return foreign >= min(len(letters), _ENOUGH_LETTERS) and foreign > _FOREIGN_SHARE * len(letters)
-
-
-def _not_english(question: Text, answer: Text) -> bool:
-    """More function words of other languages than of English; or none of either in many words."""
-    tokens = frozenset(question.tokens) | frozenset(answer.tokens)
-    english, other = len(tokens & _ENGLISH), len(tokens & _OTHER)
-    unknown = not english and len(tokens) >= _ENOUGH_WORDS and not question.names and not answer.names
-    return other > english or unknown
 
 
 def explained(row: Mapping[str, float], *, matched: bool) -> tuple[MatchVerdict, str]:
@@ -97,6 +38,8 @@ def explained(row: Mapping[str, float], *, matched: bool) -> tuple[MatchVerdict,
         return "match", reason
     if row["refusal"] and row["recall"] < 1:
         return "refusal", reason
+    if row["alternatives"] and row["recall"] >= 1:
+        return "multiple_alternatives", reason
     if row["hedge"] and row["recall"] >= 1:
         return "hedged", reason
     return ("partial" if 0 < row["recall"] < 1 else "mismatch"), reason
@@ -121,6 +64,7 @@ def _against(row: Mapping[str, float]) -> list[tuple[bool, str]]:
     return [
         (row["refusal"] > 0, "the answer declines to answer"),
         (row["hedge"] > 0, "the answer is not sure"),
+        (row["alternatives"] > 0 and row["recall"] >= 1, "the answer offers another answer beside the reference"),
         (row["polarity"] < 0, "one says yes, the other no"),
         (row["date_state"] == -2, "the dates differ"),
         (row["numbers_wanted"] > 0 and row["numbers_found"] < 1, "a number of the reference is missing"),
@@ -170,6 +114,7 @@ class Match:
         reference: index of the reference that matched, or came closest.
         out_of_depth: why the verdict should not be trusted here, or "".
         wrong: index of the known wrong answer that the answer says, where that decided.
+        kind: of data; how far the verdict can be trusted depends on it.
 
     >>> Match(True, 0.97, "match", "alias", "the answer uses another name of the reference", 0).match
     True
@@ -183,19 +128,23 @@ class Match:
     reference: int
     out_of_depth: str = ""
     wrong: int | None = None
+    kind: Kind = "short answers"
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
     """A pair as the model sees it, by reference: the features, and the ruling of a rule, if any.
 
+    `places` has the indices of the references: of many, only the nearest are looked at.
+
     >>> [seen] = look([Pair("Who wrote it?", "Ada", ("Ada", "Eve"))])
-    >>> len(seen.values), seen.rulings[0].rule
-    (2, 'same_text')
+    >>> len(seen.values), seen.rulings[0].rule, seen.places
+    (2, 'same_text', (0, 1))
     """
 
     values: tuple[dict[str, float], ...]
     rulings: tuple[Ruling | None, ...]
+    places: tuple[int, ...]
 
 
 def look(pairs: Sequence[Pair], cache_dir: str | None = None) -> list[Seen]:
@@ -205,7 +154,8 @@ def look(pairs: Sequence[Pair], cache_dir: str | None = None) -> list[Seen]:
     >>> seen.values[0]["recall"]
     1.0
     """
-    cases = [_cases(pair) for pair in pairs]
+    chosen = [_nearest(pair) for pair in pairs]
+    cases = [_cases(pair, places) for pair, places in zip(pairs, chosen, strict=True)]
     near = [[focus(case.answer, case.reference, case.question) for case in some] for some in cases]
     roles = [
         [texts_to_embed(case, text) for case, text in zip(some, texts, strict=True)]
@@ -213,13 +163,14 @@ def look(pairs: Sequence[Pair], cache_dir: str | None = None) -> list[Seen]:
     ]
     known = unit_vectors({text for some in roles for by_role in some for text in by_role.values()}, cache_dir)
     seen = []
-    for some, texts, by_roles in zip(cases, near, roles, strict=True):
+    for some, texts, by_roles, places in zip(cases, near, roles, chosen, strict=True):
         rows = [
             {**word_features(case, text), **embedding_features(by_role, known)}
             for case, text, by_role in zip(some, texts, by_roles, strict=True)
         ]
         together = _together(rows)
-        seen.append(Seen(tuple({**row, **together} for row in rows), tuple(decide(case) for case in some)))
+        values = tuple({**row, **together} for row in rows)
+        seen.append(Seen(values, tuple(decide(case) for case in some), places))
     return seen
 
 
@@ -233,11 +184,30 @@ def matrix(seen: Sequence[Seen], names: Sequence[str]) -> Matrix:
     return np.array([[row[name] for name in names] for one in seen for row in one.values], np.float64)
 
 
-def _cases(pair: Pair) -> list[Case]:
+MOST_REFERENCES = 8
+"""Of more, only the nearest in letters are compared in earnest: names of one thing, as in lists of aliases."""
+
+
+def _nearest(pair: Pair) -> tuple[int, ...]:
+    """Indices of the references to compare with, ascending."""
+    if len(pair.references) <= MOST_REFERENCES:
+        return tuple(range(len(pair.references)))
+    answer = read(pair.answer)
+
+    def nearness(place: int) -> tuple[float, float, str]:
+        reference = read(pair.references[place])
+        named = 100.0 if names_whole(reference, answer) else fuzz.partial_ratio(reference.normal, answer.normal)
+        return named, fuzz.ratio(reference.normal, answer.normal), reference.normal
+
+    return tuple(sorted(sorted(range(len(pair.references)), key=nearness, reverse=True)[:MOST_REFERENCES]))
+
+
+def _cases(pair: Pair, places: Sequence[int]) -> list[Case]:
     question, answer = read(pair.question), read(pair.answer)
-    references = [read(reference) for reference in pair.references]
+    references = [read(pair.references[place]) for place in places]
     accepted = frozenset(stem for reference in references for stem in reference.stems)
-    return [Case.of(question, answer, reference, accepted) for reference in references]
+    dates = frozenset(date for reference in references for date in reference.dates)
+    return [Case.of(question, answer, reference, accepted, dates) for reference in references]
 
 
 def _together(rows: Sequence[dict[str, float]]) -> dict[str, float]:
@@ -245,7 +215,7 @@ def _together(rows: Sequence[dict[str, float]]) -> dict[str, float]:
     return {
         "references": math.log(len(rows)),
         "full_share": sum(row["recall"] >= SPELLED_OUT for row in rows) / len(rows),
-        "best_span": max(row["near_span"] for row in rows),
+        "best_focus": max(row["near_focus"] for row in rows),
         "best_asked": max(row["near_asked_focus"] for row in rows),
     }
 
@@ -261,7 +231,7 @@ def match(pairs: Sequence[Pair], *, cache_dir: str | None = None) -> list[Match]
 
     >>> pair = Pair("Who painted the Mona Lisa?", "Da Vinci", ("Leonardo da Vinci",))
     >>> [found] = match([pair])
-    >>> found.verdict, found.rule, found.probability > 0.9
+    >>> found.verdict, found.rule, found.probability > 0.8
     ('match', 'part_of_name', True)
     """
     if not pairs:
@@ -271,13 +241,41 @@ def match(pairs: Sequence[Pair], *, cache_dir: str | None = None) -> list[Match]
     compared = [*pairs, *(Pair(pairs[place].question, pairs[place].answer, pairs[place].wrong) for place in doubted)]
     seen = look(compared, cache_dir)
     probabilities = iter(model.probabilities(matrix(seen, model.features)).tolist())
-    found = [
-        _verdict(pair, one, [next(probabilities) for _ in one.values], model)
-        for pair, one in zip(compared, seen, strict=True)
-    ]
-    for place, against in zip(doubted, found[len(pairs) :], strict=True):
-        found[place] = _weighed(found[place], against)
+    of = [[next(probabilities) for _ in one.values] for one in seen]
+    found = [_verdict(*parts, model) for parts in zip(compared, seen, of, strict=True)]
+    for place, at in zip(doubted, range(len(pairs), len(compared)), strict=True):
+        weighed = against(nearest_row(seen[place], of[place]), nearest_row(seen[at], of[at]))
+        found[place] = _weighed(found[place], found[at], model.outweighs(weighed))
     return found[: len(pairs)]
+
+
+def nearest_row(seen: Seen, probabilities: Sequence[float]) -> dict[str, float]:
+    """The features of the likeliest reference, with its probability.
+
+    >>> [seen] = look([Pair("Who wrote it?", "Ada", ("Eve", "Ada"))])
+    >>> nearest_row(seen, [0.1, 0.8])["recall"]
+    1.0
+    """
+    at = max(range(len(probabilities)), key=lambda place: (probabilities[place], -place))
+    return {**seen.values[at], "probability": probabilities[at]}
+
+
+AGAINST = ("right", "wrong", "near", "best", "recall", "order")
+"""What is weighed where there are answers known to be wrong: see `against`."""
+
+
+def against(right: Mapping[str, float], wrong: Mapping[str, float]) -> list[float]:
+    """What speaks for the nearest right answer and against the nearest wrong one, as in `AGAINST`.
+
+    Both logits, and the differences in cosine (nearest, best), in words found and in their order.
+
+    >>> row = {"probability": 0.5, "near_focus": 1, "best_asked": 1, "recall_all": 1, "order": 1}
+    >>> against(row, row)
+    [0.0, 0.0, 0, 0, 0, 0]
+    """
+    logits = [math.log(row["probability"] / (1 - row["probability"])) for row in (right, wrong)]
+    apart = [right[name] - wrong[name] for name in ("near_focus", "best_asked", "recall_all", "order")]
+    return [*logits, *apart]
 
 
 def signature() -> str:
@@ -292,9 +290,10 @@ def signature() -> str:
 def undecided(judged: Match, accepted_error: float) -> bool:
     """Whether the verdict is open if a share of at most `accepted_error` (0..1) of all verdicts may be wrong.
 
-    Split conformal prediction (Vovk et al. 2005): for each error, the model file has the border above which the
-    probability of the right verdict lay for all but that share of answers to questions not seen in training. A pair
-    that is out of the matcher's depth is always undecided, unless a rule decided.
+    Split conformal prediction (Vovk et al. 2005): for each kind of data and error, the model file has the border above
+    which the probability of the right verdict lay for all but that share of answers; of several data sets of the kind,
+    each left out of training altogether, the one with the highest border counts. A pair that is out of the matcher's
+    depth is always undecided, unless a rule decided.
 
     >>> sure = Match(True, 0.99, "match", "model", "", 0)
     >>> undecided(sure, accepted_error=0.05)
@@ -302,30 +301,47 @@ def undecided(judged: Match, accepted_error: float) -> bool:
     """
     if judged.out_of_depth and judged.rule == "model":
         return True
-    return max(judged.probability, 1 - judged.probability) <= load().border(accepted_error)
+    return max(judged.probability, 1 - judged.probability) <= load().border(judged.kind, accepted_error)
 
 
 def _verdict(pair: Pair, seen: Seen, probabilities: Sequence[float], model: MatcherModel) -> Match:
-    unknown = out_of_depth(read(pair.question), read(pair.answer), map(read, pair.references), model.limits)
+    texts = (read(pair.question), read(pair.answer), [read(reference) for reference in pair.references])
+    kind, unknown = kind_of(*texts), out_of_depth(*texts, model.limits)
     at, ruling = final_ruling(seen.rulings, probabilities)
+    place = seen.places[at]
     if ruling is not None:
+        match = ruling.verdict == "match"
         probability = model.ruled(ruling, max(probabilities))
-        return Match(ruling.verdict == "match", probability, ruling.verdict, ruling.rule, ruling.reason, at, unknown)
+        return Match(match, probability, ruling.verdict, ruling.rule, ruling.reason, place, unknown, kind=kind)
     matched = probabilities[at] >= HALF
     verdict, reason = explained(seen.values[at], matched=matched)
-    return Match(matched, probabilities[at], verdict, "model", reason, at, unknown)
+    return Match(matched, probabilities[at], verdict, "model", reason, place, unknown, kind=kind)
 
 
-def _weighed(judged: Match, against: Match) -> Match:
-    """The verdict where `against` is that on the answers known to be wrong: the likelier of the two counts."""
-    if not against.match or against.probability < judged.probability:
-        return judged
-    likely = judged.probability * (1 - against.probability)
-    probability = likely / (likely + (1 - judged.probability) * against.probability)
-    reason = f"the answer says what a known wrong answer says ({against.reason})"
+_CERTAIN = frozenset(("same_text", "same_answer"))
+
+
+def _weighed(judged: Match, wrong: Match, probability: float) -> Match:
+    """The verdict where there are answers known to be wrong, and `wrong` is that on them.
+
+    Args:
+        probability: that the answer matches, with both in view.
+    """
+    if wrong.rule in _CERTAIN and judged.rule not in _CERTAIN:
+        probability = min(probability, 1 - wrong.probability)
+    elif judged.rule in _CERTAIN:
+        probability = judged.probability
+    if probability >= HALF:
+        if judged.match:
+            return replace(judged, probability=probability)
+        reason = "the answer is nearer to what is right than to what is known to be wrong"
+        return replace(judged, match=True, probability=probability, verdict="match", rule="model", reason=reason)
+    if not wrong.match and not judged.match:
+        return replace(judged, probability=probability)
+    reason = f"the answer says what a known wrong answer says ({wrong.reason})"
     return replace(
         judged, match=False, probability=probability, verdict="mismatch", rule="model", reason=reason,
-        wrong=against.reference,
+        wrong=wrong.reference,
     )  # fmt: skip
 
 
@@ -362,10 +378,10 @@ def _against_answer(ruling: Ruling | None) -> bool:
 
 
 def about() -> str:
-    """The matcher's version and its agreement with human labels, in one line for reports.
+    """The matcher's version and its agreement with human labels by kind of data, in one line for reports.
 
-    >>> about().startswith(f"offline matcher v{RULES_VERSION}, kappa 0.")
+    >>> about().startswith(f"offline matcher v{RULES_VERSION}, kappa with people: 0.")
     True
     """
-    trained = load().trained_on
-    return f"offline matcher v{RULES_VERSION}, kappa {trained['kappa']:.2f} with people on {trained['judged_on']}"
+    known = load().agreement
+    return f"offline matcher v{RULES_VERSION}, kappa with people: " + ", ".join(f"{known[k]:.2f} on {k}" for k in known)

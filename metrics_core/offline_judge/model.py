@@ -20,10 +20,8 @@ FILE = Path(__file__).with_name("model.json")
 
 _ROWS_AT_ONCE = 4_096
 _LEAF = -1
-_MOST_LEAVES = 16
-_ALL = np.uint16(2**_MOST_LEAVES - 1)
-_LOWEST = np.array([(bits & -bits).bit_length() - 1 for bits in range(2**_MOST_LEAVES)], np.intp)
-"""By the bits of the leaves that are left: the place of the lowest one."""
+_MOST_LEAVES = 32
+_ALL = np.uint32(2**_MOST_LEAVES - 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,14 +40,17 @@ class _Tree:
 
     feature: npt.NDArray[np.intp]
     threshold: npt.NDArray[np.float64]
-    kept: npt.NDArray[np.uint16]
+    kept: npt.NDArray[np.uint32]
     value: npt.NDArray[np.float64]
 
     def values(self, columns: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """The value of the leaf that each row ends in. Shapes: (features, rows) -> (rows,)."""
         right = columns[self.feature] > self.threshold
         left_over = np.bitwise_and.reduce(np.where(right, self.kept, _ALL), axis=0, initial=_ALL)
-        return self.value[_LOWEST[left_over]]
+        # A power of two is 1 times that in floating point, so the place of its bit is the exponent.
+        _, exponent = np.frexp((left_over & -left_over).astype(np.float64))
+        found: npt.NDArray[np.float64] = self.value[exponent - 1]
+        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,7 +83,9 @@ class MatcherModel:
         slope, offset: calibration: logit -> slope * logit + offset (Platt 1999).
         rules: the calibrated probability of a match where a rule decided, by rule.
         errors, borders: the undecided zone: at accepted error `errors[i]` a verdict stands if its probability, of a
-            match or of no match, is above `borders[i]`.
+            match or of no match, is above `borders[kind][i]`.
+        against: where there are answers known to be wrong: the offset, and a weight for each of `matcher.AGAINST`.
+        agreement: kappa with people by kind of data, on questions that were not seen in training.
         limits: how long texts were in training, in words; `trained_on`: a description of the training, for reports.
         revision: the first six digits of the file's SHA-256.
     """
@@ -95,7 +98,9 @@ class MatcherModel:
     offset: float
     rules: dict[str, float]
     errors: tuple[float, ...]
-    borders: tuple[float, ...]
+    borders: dict[str, tuple[float, ...]]
+    against: tuple[float, ...]
+    agreement: dict[str, float]
     limits: dict[str, int]
     trained_on: dict[str, Any]
     revision: str
@@ -115,13 +120,25 @@ class MatcherModel:
         known = self.rules[ruling.rule]
         return max(known, probability) if ruling.verdict == "match" else known
 
-    def border(self, accepted_error: float) -> float:
-        """The probability above which a verdict stands; 1 where the accepted error is below every one in the file.
+    def outweighs(self, weighed: Sequence[float]) -> float:
+        """The probability of a match, 0..1, where right and wrong answers are known; see `matcher.against`.
 
-        >>> load().border(0.05) < load().border(0.01) < 1
+        >>> load().outweighs([5, -5, 1, 1, 1, 0]) > 0.5 > load().outweighs([-5, 5, -1, -1, -1, 0])
         True
         """
-        known = [border for error, border in zip(self.errors, self.borders, strict=True) if error <= accepted_error]
+        offset, *weights = self.against
+        logit = offset + sum(weight * value for weight, value in zip(weights, weighed, strict=True))
+        return float(1 / (1 + np.exp(-np.clip(logit, -30, 30))))
+
+    def border(self, kind: str, accepted_error: float) -> float:
+        """The probability above which a verdict stands; 1 where the accepted error is below every one in the file.
+
+        >>> load().border("short answers", 0.05) < load().border("short answers", 0.01)
+        True
+        """
+        known = [
+            border for error, border in zip(self.errors, self.borders[kind], strict=True) if error <= accepted_error
+        ]
         return known[-1] if known else 1.0
 
 
@@ -130,7 +147,7 @@ def load() -> MatcherModel:
     """The model of this version, read once.
 
     >>> len(load().features), len(load().revision)
-    (81, 6)
+    (78, 6)
     """
     data = FILE.read_bytes()
     return parse(json.loads(data), hashlib.sha256(data).hexdigest()[:6])
@@ -151,7 +168,9 @@ def parse(data: dict[str, Any], revision: str = "") -> MatcherModel:
         float(data["offset"]),
         dict(data["rules"]),
         tuple(data["errors"]),
-        tuple(data["borders"]),
+        {kind: tuple(borders) for kind, borders in data["borders"].items()},
+        tuple(data["against"]),
+        dict(data["agreement"]),
         dict(data["limits"]),
         dict(data["trained_on"]),
         revision,
@@ -185,6 +204,6 @@ def _tree(nodes: Mapping[str, Sequence[float]]) -> _Tree:
     return _Tree(
         np.array([one[0] for one in inner], np.intp),
         np.array([[one[1]] for one in inner], np.float64).reshape(-1, 1),
-        np.array(kept, np.uint16).reshape(-1, 1),
+        np.array(kept, np.uint32).reshape(-1, 1),
         np.array(leaves, np.float64),
     )

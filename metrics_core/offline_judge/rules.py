@@ -9,7 +9,7 @@ from typing import Literal
 
 from answerkey.metrics_core.judges.votes import MatchVerdict
 from answerkey.metrics_core.offline_judge.alignment import HIT, acronym_inside, alias_inside, alike
-from answerkey.metrics_core.offline_judge.numbers_dates import LONGEST_NUMBER, Quantity, clock, quantities
+from answerkey.metrics_core.offline_judge.numbers_dates import LONGEST_NUMBER, Date, Quantity, clock, quantities
 from answerkey.metrics_core.offline_judge.reading import Text, asks_several, lemma, question_kind, read, sentences
 from answerkey.metrics_core.offline_judge.stance import (
     SHELL_WORDS,
@@ -32,7 +32,7 @@ from answerkey.metrics_core.offline_judge.vocabulary import (
 
 RuleId = Literal[
     "same_text", "same_answer", "same_polarity", "same_number", "same_date", "alias", "acronym", "part_of_name",
-    "refusal", "hedged", "alternatives", "negated", "opposite", "other_list",
+    "refusal", "hedged", "negated", "opposite", "other_list",
     "other_number", "other_date",
 ]  # fmt: skip
 """The rules, those for a match first."""
@@ -56,7 +56,7 @@ class Case:
     """One answer against one reference.
 
     `head` is the answer's first sentence without its introduction, `residue` its content stems that the question does
-    not give, `accepted` the stems of all references.
+    not give, `accepted` the stems of all references, `dates` the dates that they name.
 
     >>> case = Case.of(read("Who painted it?"), read("It was Leonardo. He was old."), read("Leonardo"))
     >>> case.head.raw, case.residue
@@ -69,12 +69,19 @@ class Case:
     head: Text
     residue: tuple[str, ...]
     accepted: frozenset[str] = frozenset()
+    dates: frozenset[Date] = frozenset()
 
     @staticmethod
-    def of(question: Text, answer: Text, reference: Text, accepted: frozenset[str] = frozenset()) -> Case:
+    def of(
+        question: Text,
+        answer: Text,
+        reference: Text,
+        accepted: frozenset[str] = frozenset(),
+        dates: frozenset[Date] = frozenset(),
+    ) -> Case:
         """Read the head of the answer, and what it says beyond the question."""
         head = read(shelled(sentences(answer.raw)[0]))
-        return Case(question, answer, reference, head, _residue(head, question, reference), accepted)
+        return Case(question, answer, reference, head, _residue(head, question, reference), accepted, dates)
 
 
 def _residue(head: Text, question: Text, reference: Text) -> tuple[str, ...]:
@@ -148,6 +155,10 @@ def same_date(case: Case) -> Ruling | None:
     inside = range(wanted[0].start, wanted[0].stop)
     if any(i not in inside for i in case.reference.content) or not said[0].covers(wanted[0]):
         return None
+    # "2004" beside "June 11, 2004" does not let "August 27, 2004" pass: the finer reference knows better.
+    finer = [date for date in case.dates if date.covers(wanted[0]) and date.parts > wanted[0].parts]
+    if finer and said[0].parts > wanted[0].parts and not any(said[0].agrees(date) for date in finer):
+        return Ruling("other_date", "mismatch", "the answer names another date")
     return Ruling("same_date", "match", "the answer names the same date")
 
 
@@ -218,13 +229,18 @@ def refusal(case: Case) -> Ruling | None:
     return None
 
 
+_BUT = re.compile(r",?\s(?:but|however|although|yet|но|однако)\b,?\s*", re.IGNORECASE)
+
+
 def _says_more(case: Case) -> bool:
     """Whether a sentence neither declines nor only repeats the question: "As an AI ... However, it is 5"."""
     known = frozenset(case.question.stems)
     for sentence in sentences(case.answer.raw):
-        part = read(sentence)
-        if not is_refusal(part.normal) and len([i for i in part.content if part.stems[i] not in known]) >= 3:
-            return True
+        for clause in _BUT.split(sentence):
+            part = read(clause) if clause.strip() else case.question
+            new = [i for i in part.content if part.stems[i] not in known]
+            if not is_refusal(part.normal) and (len(new) >= 3 or part.names.intersection(part.stems[i] for i in new)):
+                return True
     return False
 
 
@@ -233,29 +249,6 @@ def hedged(case: Case) -> Ruling | None:
     if len(case.answer.tokens) <= 30 and hedges(case.head.normal) and not hedges(case.question.normal):
         return Ruling("hedged", "hedged", "the answer says itself that it is not sure")
     return None
-
-
-_EITHER = word_set("either либо entweder")
-_CALLED = word_set("called known referred termed называют называется называются")
-
-
-def alternatives(case: Case) -> Ruling | None:
-    """ "Paris or London", where the reference is one of them; "called A or B" gives two names of one thing."""
-    tokens = case.head.tokens
-    longest = 20 if _EITHER & set(tokens) else 12
-    if len(tokens) > longest or not ALTERNATIVE_WORDS & set(tokens) or ALTERNATIVE_WORDS & set(case.reference.tokens):
-        return None
-    if _CALLED & {*tokens, *case.question.tokens}:
-        return None
-    at = max(i for i, token in enumerate(tokens) if token in ALTERNATIVE_WORDS)
-    sides = [frozenset(case.head.stems[:at]), frozenset(case.head.stems[at + 1 :])]
-    wanted = frozenset(case.reference.content_stems)
-    given = frozenset(case.question.stems) | FUNCTION_WORDS | ALTERNATIVE_WORDS | SHELL_WORDS
-    holds = [wanted <= side for side in sides]
-    other = sides[1] if holds[0] else sides[0]
-    if holds[0] == holds[1] or not other - wanted - given - case.accepted:
-        return None
-    return Ruling("alternatives", "multiple_alternatives", "the answer offers another answer beside the reference")
 
 
 _CLAUSE = re.compile(
@@ -419,17 +412,17 @@ def other_date(case: Case) -> Ruling | None:
     return Ruling("other_date", "mismatch", "the answer names another date")
 
 
-RULES_VERSION = 1
+RULES_VERSION = 2
 """Increase it whenever the decision of a rule changes: it is part of the signature."""
 
 FOR_A_MATCH = frozenset(
     ("same_text", "same_answer", "same_polarity", "same_number", "same_date", "alias", "acronym", "part_of_name")
 )
-AGAINST_ANSWER = frozenset(("refusal", "hedged", "alternatives"))
+AGAINST_ANSWER = frozenset(("refusal", "hedged"))
 """These speak against an answer whatever the reference; other rules that find no match concern one reference."""
 
 _RULES: tuple[Callable[[Case], Ruling | None], ...] = (
-    same_text, refusal, hedged, alternatives, negated, opposite, same_answer, same_polarity, same_number, same_date,
+    same_text, refusal, hedged, negated, opposite, same_answer, same_polarity, same_number, same_date,
     alias, acronym, part_of_name, other_list, other_number, other_date,
 )  # fmt: skip
 

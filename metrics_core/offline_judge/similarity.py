@@ -11,9 +11,9 @@ from answerkey.metrics_core.judges.votes import OUT_OF_DEPTH
 from answerkey.metrics_core.measurement import Outcome, Scored
 from answerkey.metrics_core.offline_judge import matcher
 from answerkey.metrics_core.offline_judge.claims import Asked, Claim, claims_of, refined, says_yes_or_no
+from answerkey.metrics_core.offline_judge.depth import out_of_depth
 from answerkey.metrics_core.offline_judge.facts import Fact, facts_of
 from answerkey.metrics_core.offline_judge.links import Links
-from answerkey.metrics_core.offline_judge.matcher import out_of_depth
 from answerkey.metrics_core.offline_judge.model import load
 from answerkey.metrics_core.offline_judge.reading import read
 from answerkey.metrics_core.offline_judge.stance import is_refusal

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from answerkey.metrics_core.offline_judge.matcher import about
 from answerkey.tasks.warehouse.home import Home
 
 Cli = Callable[..., subprocess.CompletedProcess[str]]
@@ -27,10 +28,7 @@ def test_all_is_well(cli: Cli, server: str, tmp_path: Path) -> None:
     assert found["numbers"][1] == "equal to rouge-score and sacreBLEU"
     assert found["model use-multilingual"][1] == "found, checksum right, revision 0db566fd"
     assert found["model minilm"][1] == "found, checksum right, revision 53aa5117"
-    assert found["judge"][1] == (
-        "offline matcher v1, kappa 0.82 with people on evouna_nq, questions it had not seen; ANSWERKEY_JUDGE or "
-        "--judge names another"
-    )
+    assert found["judge"][1] == f"{about()}; ANSWERKEY_JUDGE or --judge names another"
     assert found["warehouse"][1].endswith("0 reports on 0 data sets")
     assert found["server"][1] == f"{server} answers"
     assert "duckdb 1.5" in found["versions"][1]

@@ -148,7 +148,7 @@ def test_the_offline_judge_is_tried_without_anything(bare_cli: Cli, tmp_path: Pa
     assert any(
         re.fullmatch(r"  matches    with a probability of 0\.\d\d, in the eyes of people", line) for line in lines
     )
-    assert sum(line.startswith("  calls      none: judged by the offline matcher v1") for line in lines) == 2
+    assert sum(line.startswith("  calls      none: judged by the offline matcher v2") for line in lines) == 2
     assert "ground_truth_similarity  similarity 0.333, fact_precision 0.333, fact_recall 0.500, fact_f1 0.400" in lines
     assert "  reason     1 of 3 facts match" in lines
     [match, _] = json.loads(run("Paris", "It is Rome.", "--json").stdout)

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from answerkey.metrics_core.offline_judge.matcher import Pair, look, matrix
+from answerkey.metrics_core.offline_judge.depth import KINDS
+from answerkey.metrics_core.offline_judge.matcher import AGAINST, Pair, look, matrix
 from answerkey.metrics_core.offline_judge.model import FILE, load, parse
 
 STUMPS = {
@@ -16,8 +17,8 @@ STUMPS = {
          "right": [2, 0, 4, 0, 0], "value": [0, -1, 0, 2, 3]},
         {"feature": [-1], "threshold": [0], "left": [0], "right": [0], "value": [0.5]},
     ],
-    "base": 0.0, "scale": 1.0, "slope": 1.0, "offset": 0.0, "rules": {}, "errors": [0.01, 0.05], "borders": [0.9, 0.7],
-    "limits": {}, "trained_on": {},
+    "base": 0.0, "scale": 1.0, "slope": 1.0, "offset": 0.0, "rules": {}, "errors": [0.01, 0.05],
+    "borders": {"claims": [0.9, 0.7]}, "against": [0.5, 1, -1], "agreement": {}, "limits": {}, "trained_on": {},
 }  # fmt: skip
 
 
@@ -37,9 +38,23 @@ def test_many_rows_are_summed_like_few() -> None:
     assert parse(STUMPS).trees.sums(rows)[-2:].tolist() == [-0.5, 3.5]
 
 
+def test_right_and_wrong_answers_are_weighed_by_the_logistic_of_their_sum() -> None:
+    assert parse(STUMPS).outweighs([2.0, 1.0]) == pytest.approx(1 / (1 + np.exp(-1.5)))
+
+
+def test_a_tree_with_too_many_leaves_is_refused() -> None:
+    n = 33
+    chain = {
+        "feature": [0, -1] * n + [-1], "threshold": [0.0] * (2 * n + 1), "left": [*range(1, 2 * n + 1), 0],
+        "right": [at + 2 if at % 2 == 0 else 0 for at in range(2 * n)] + [0], "value": [1.0] * (2 * n + 1),
+    }  # fmt: skip
+    with pytest.raises(ValueError, match="a tree has 34 leaves, at most 32 are expected"):
+        parse({**STUMPS, "trees": [chain]})
+
+
 def test_borders_are_those_of_the_largest_error_that_is_accepted() -> None:
     model = parse(STUMPS)
-    assert [model.border(error) for error in (0.001, 0.01, 0.03, 0.05, 0.5)] == [1.0, 0.9, 0.9, 0.7, 0.7]
+    assert [model.border("claims", error) for error in (0.001, 0.01, 0.03, 0.05, 0.5)] == [1.0, 0.9, 0.9, 0.7, 0.7]
 
 
 def test_the_file_is_small_and_plain_and_has_what_the_matcher_needs() -> None:
@@ -52,4 +67,6 @@ def test_the_file_is_small_and_plain_and_has_what_the_matcher_needs() -> None:
     assert rows.shape == (2, len(found["features"]))
     assert np.isfinite(rows).all()
     assert ((model.probabilities(rows) > 0) & (model.probabilities(rows) < 1)).all()
-    assert list(model.borders) == sorted(model.borders, reverse=True)
+    assert set(model.borders) == set(KINDS)
+    assert all(list(borders) == sorted(borders, reverse=True) for borders in model.borders.values())
+    assert len(model.against) == len(AGAINST) + 1

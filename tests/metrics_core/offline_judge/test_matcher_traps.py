@@ -1,0 +1,32 @@
+"""A page of traps of our own: roles turned round, denials, lists, names that look alike, five languages, ..."""
+
+import json
+from collections import defaultdict
+from pathlib import Path
+
+from answerkey.metrics_core import Sample, evaluate
+
+FILE = Path(__file__).resolve().parents[1] / "data" / "offline_traps.jsonl"
+TRAPS = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitlines()]
+
+FLOORS = {
+    "reversed roles": (12, 16), "denials": (15, 17), "lists": (13, 15), "near-miss entities": (13, 18),
+    "dates": (14, 14), "units and numbers": (14, 16), "hedges and refusals": (12, 14), "Spanish": (7, 8),
+    "Catalan": (6, 6), "Basque": (6, 6), "Galician": (5, 6), "German": (4, 4),
+}  # fmt: skip
+"""By class: the right verdicts that the matcher had when its model was made, and the traps. More is no defect."""
+
+
+def test_the_share_right_of_each_class() -> None:
+    samples = [
+        Sample(str(i), trap["answer"], trap["references"], trap["question"],
+               incorrect_references=trap["incorrect_references"])
+        for i, trap in enumerate(TRAPS)
+    ]  # fmt: skip
+    right: dict[str, list[bool]] = defaultdict(list)
+    for trap, found in zip(TRAPS, evaluate(samples, ["meaning_match"]), strict=True):
+        right[trap["class"]].append((found.values["match"] == 1) is trap["match"])
+    assert len(TRAPS) >= 120
+    assert {name: len(some) for name, some in right.items()} == {name: of for name, (_, of) in FLOORS.items()}
+    worse = {name: sum(right[name]) for name, (floor, _) in FLOORS.items() if sum(right[name]) < floor}
+    assert worse == {}
