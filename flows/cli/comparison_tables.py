@@ -21,12 +21,14 @@ from answerkey.tasks.compare.drift import Drift
 from answerkey.tasks.compare.examples import LargestChange
 from answerkey.tasks.publish.text import (
     DETECTABLE,
+    NEEDED,
     dollars,
     ends,
     estimate,
     family_note,
     headline,
     human_note,
+    needed,
     number,
     only_one,
     signed,
@@ -83,6 +85,8 @@ def _pair(pair: Comparison, *, by_slice: bool) -> Iterator[Table | str]:
                 yield from _table(f"{name} by slice", rows)
     if any(row.mde is not None for row in pair.overall):
         yield f"[dim]{DETECTABLE}[/dim]"
+    if any(map(needed, pair.overall)):
+        yield f"[dim]{NEEDED}[/dim]"
     yield from (f"[dim]{note}[/dim]" for note in (*undetectable(pair), family_note(pair), human_note(pair)) if note)
     warnings = [*([pair.not_comparable] if pair.not_comparable else []), *pair.warnings, *only_one(pair)]
     yield from (f"[yellow]![/yellow] {escape(text)}" for text in warnings)

@@ -25,6 +25,7 @@ NOT_SHOWN = "not shown to differ"
 HUMAN = "in human labels"
 """The column after the difference, where a part of the samples has human labels."""
 DETECTABLE = "detectable: the smallest true difference that these samples show with a power of 80 %"
+NEEDED = "needed: about how many samples would show a difference of the size that was seen, with that power"
 _MOST_RULES = 2
 """Rules of a gate that a sentence names."""
 
