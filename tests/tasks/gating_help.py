@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from answerkey.tasks.warehouse.home import Home
+from tests.tasks.staging_help import with_tables
 
 Scores = Mapping[str, float | str | None]
 """Score of each sample; None where there is nothing to score, a status (failed, skipped) where that was the outcome,
@@ -30,7 +30,7 @@ class Made:
 def warehouse(home: Path, made: Sequence[Made], dataset: str = "faq") -> list[str]:
     """Write one report of each release on one data set, and return their ids."""
     ids = []
-    with Home(home).warehouse.writing() as connection:
+    with with_tables(home).warehouse.writing() as connection:
         everyone = sorted({sample for one in made for scores in one.scores.values() for sample in scores})
         clusters = {sample: name for one in made for sample, name in one.clusters.items()}
         connection.register(
