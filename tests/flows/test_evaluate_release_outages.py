@@ -160,7 +160,7 @@ def test_a_run_that_stands_still_for_a_minute_goes_on(
         judge.release()
         assert engine.result() == ["outage/a/v1"]
     states = on_server.ask("GET", f"flow_run_states/?flow_run_id={run_id}")
-    assert [state["type"] for state in states] == ["SCHEDULED", "PENDING", "RUNNING", "COMPLETED"]
+    assert [state["type"] for state in states] == ["PENDING", "RUNNING", "COMPLETED"]
     each_asked_once_in_one_report(judge, tmp_path / "home")
 
 

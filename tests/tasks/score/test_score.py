@@ -44,5 +44,5 @@ def test_only_lexical_rows_are_worth_processes() -> None:
     def rows(**n_rows: int) -> list[Shard]:
         return [replace(shard(metric, 0), n_rows=n) for metric, n in n_rows.items()]
 
-    assert not worth_spawning(rows(bleu=20_000, semantic_similarity=1_000_000, meaning_match=1_000_000))
-    assert worth_spawning(rows(bleu=10_001, chrf=10_000))
+    assert not worth_spawning(rows(bleu=80_000, semantic_similarity=1_000_000, meaning_match=1_000_000))
+    assert worth_spawning(rows(bleu=40_001, chrf=40_000))
