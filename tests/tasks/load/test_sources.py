@@ -303,7 +303,7 @@ def test_a_url_that_is_not_there(tmp_path: Path, website: tuple[str, Path]) -> N
 
 
 def test_standard_input_is_called_as_it_was_given() -> None:
-    assert called("/tmp/answerkey-stdin-x1/stdin.jsonl\nhttps://host/b.csv?key=1") == "-, https://host/b.csv?…"
+    assert called("/var/answerkey-stdin-x1/stdin.jsonl\nhttps://host/b.csv?key=1") == "-, https://host/b.csv?…"
 
 
 class Bucket(http.server.BaseHTTPRequestHandler):
