@@ -48,7 +48,8 @@ def asked(judge: JudgeServer, folder: Path) -> dict[str, Any]:
     return {
         "data": {"answers": str(jsonl(folder / "outage.jsonl", rows)), "release": "a"},
         "scoring": {"metrics": ["meaning_match", "exact_match"]},
-        "judging": {"judges": [f"openai/x@{judge.url}"], "probes": "never"},
+        # What is in flight while a run stands still is not given up.
+        "judging": {"judges": [f"openai/x@{judge.url}"], "probes": "never", "timeout_s": LONG_S, "deadline_s": LONG_S},
         "home": str(folder / "home"), "page": False,
     }  # fmt: skip
 
