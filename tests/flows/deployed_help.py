@@ -136,7 +136,7 @@ class Deployed:
         state = {"type": "SCHEDULED", "name": "AwaitingRetry", "message": "Retry from the UI"}
         self.ask("POST", f"flow_runs/{run_id}/set_state", {"state": state, "force": True})
 
-    def wait(self, run_id: str, seconds: float = 300.0) -> Run:
+    def wait(self, run_id: str, seconds: float = 900.0) -> Run:
         """The run once it has ended."""
         return until(lambda: found if (found := self.run(run_id))["state_type"] in FINAL else None, seconds, run_id)
 

@@ -25,12 +25,21 @@ from tests.tasks.staging_help import jsonl, query
 
 KEY = "sk-canary-form-0123456789abcdef"
 LEXICAL = {"metrics": ["contains", "bleu"]}
+BRIEF = """
+expectations:
+  - type: expect_column_mean_to_be_between
+    kwargs: {column: answer_chars, max_value: 1}
+    severity: warning
+    description: Answers are brief
+    meta: {name: brief}
+"""
+"""A suite of one's own, which the answers break."""
 
 SILENT = "answerkey - a run without a heartbeat has crashed"
 MOST_SILENT_S = 300
 """By the automation of the project: for a test too long."""
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1500)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +47,10 @@ def deployed(server: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     """The server with everything from deployments/ on it, and two workers, called one and two."""
     folder = tmp_path_factory.mktemp("deployed")
     found = Deployed(server, folder / "home")
-    assert SILENT in found.cli("deploy")
+    # What is said of the server has no password.
+    said = Deployed(server.replace("://", "://me:canary-of-the-server@"), found.home).cli("deploy")
+    assert said.startswith(f"deployed to {server.replace('://', '://…@')}; automations:\n") and SILENT in said
+    assert "canary" not in said
     _not_silent_for(found, 90)
     with ExitStack() as stack:
         for name in ("one", "two"):
@@ -222,12 +234,19 @@ def test_two_evaluations_at_once_on_one_home(
 ) -> None:
     save_secret("judge-key-of-the-form", KEY)
     many = jsonl(tmp_path / "many.jsonl", [{**row, "release": "other"} for row in questions(300)])
-    with JudgeServer(agreeable) as judge:
+    # The first run waits for its judge until the second one is at work.
+    with JudgeServer(agreeable, holds=lambda _: True) as judge:
         judging = {"judges": [f"openai/x@{judge.url}"], "key_from": "secret:judge-key-of-the-form", "probes": "never"}
         scoring = {"metrics": ["contains", "meaning_match"]}
-        first = deployed.start("evaluate", {"scoring": scoring, "judging": judging})
+        # A file of the machine that the worker is on.
+        (suite := tmp_path / "suite.yaml").write_text(BRIEF, encoding="utf-8")
+        limits = {"expectations": str(suite)}
+        first = deployed.start("evaluate", {"scoring": scoring, "judging": judging, "limits": limits})
         second = deployed.start("evaluate", {"data": {"answers": many}, "scoring": LEXICAL, "page": False})
-        runs = [deployed.wait(first), deployed.wait(second)]
+        both = (first, second)
+        until(lambda: all(deployed.run(one)["start_time"] for one in both) or None, 900, "two runs at work")
+        judge.release()
+        runs = [deployed.wait(one) for one in both]
         assert {request.headers["authorization"] for request in judge.requests} == {f"Bearer {KEY}"}
     assert [(run["name"], run["state_type"]) for run in runs] == [
         ("evaluate 2 releases on examples", "COMPLETED"),
@@ -238,6 +257,9 @@ def test_two_evaluations_at_once_on_one_home(
     assert max(run["start_time"] for run in runs) < min(run["end_time"] for run in runs)
     assert "examples: 152 rows read, 152 accepted, 0 quarantined" in logs[0]
     assert not [line for line in logs[0] + logs[1] if "lock" in line.lower()]
+    assert [line for line in logs[0] if line.startswith("the data break `brief`: Answers are brief; observed: ")]
+    [docs] = (deployed.home / "pages/_data-docs/validations/suite").rglob("*.html")
+    assert "Answers are brief" in docs.read_text(encoding="utf-8")
     counts = query(deployed.home, "SELECT metric, count(*) FROM measurements GROUP BY metric ORDER BY metric")
     assert counts == [("bleu", 300), ("contains", 452), ("meaning_match", 152)]
     assert query(deployed.home, "SELECT status FROM measurements GROUP BY ALL") == [("scored",)]
