@@ -147,9 +147,10 @@ class _Imported:
         return self._of.readline()
 
     def stop(self) -> None:
-        """End it."""
+        """End it. Later forks hold the other ends of its pipes too, so it would not hear that these are closed."""
         self._to.close()
         self._of.close()
+        os.kill(self.pid, signal.SIGKILL)
         os.waitpid(self.pid, 0)
 
 
