@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from answerkey.flows.evaluate_release import evaluate_release, how_it_ended
-from answerkey.flows.orchestration import ended, flow, tagged
+from answerkey.flows.orchestration import crash_unfinished_within, ended, flow, tagged
 from answerkey.flows.parameters import LOCAL, Data, Judging, Limits, RunnerAddress, Scoring, Waiting
 from answerkey.flows.runs import log
 from answerkey.metrics_core.errors import UserError
@@ -58,9 +58,11 @@ def evaluate_registered(  # noqa: PLR0913
         runner: Where answers are scored: local, or dask://HOST:PORT of a Dask scheduler, whose workers do it.
     """
     place = Home.parse(home)
+    crash_unfinished_within()
     todo = pending(place, waiting.release, waiting.at_most)
     if not todo:
         log.info(f"nothing to do: {waiting.release or 'every registered release'} has a report")
+        return []
     found: list[str] | list[Cost] = []
     problems = []
     for registration in todo:

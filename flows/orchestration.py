@@ -325,6 +325,26 @@ def started_before() -> bool:
     return int(flow_run.run_count) > 1
 
 
+def crash_unfinished_within() -> None:
+    """In a run that is started again, mark as crashed the runs within it that its killed process has left unfinished.
+
+    Prefect takes up one that is unfinished by its place among the runs within a run, whatever is to be done there now:
+    what is evaluated next would be taken for what was being evaluated then, and for complete.
+    """
+    if not started_before():
+        return
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.filters import FlowRunFilter
+    from prefect.states import Crashed
+
+    unfinished = {"type": {"any_": ["PENDING", "RUNNING", "CANCELLING"]}}
+    wanted = FlowRunFilter.model_validate({"parent_flow_run_id": {"any_": [run_id()]}, "state": unfinished})
+    with get_client(sync_client=True) as client:
+        for run in client.read_flow_runs(flow_run_filter=wanted):
+            lost: State[Any] = Crashed(message="the run that it was part of was killed, and has been started again")
+            client.set_flow_run_state(run.id, lost, force=True)
+
+
 def ended(result: R, message: str, name: str = "Completed") -> R:
     """The result of a flow, which on a server ends Completed, with that message and name of its state."""
     if not message or not within_run():

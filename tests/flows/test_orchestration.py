@@ -7,16 +7,27 @@ import threading
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import prefect
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.context import TaskRunContext
+from prefect.flow_engine import run_flow
 from prefect.logging.handlers import APILogWorker
 from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
+from prefect.states import AwaitingRetry, Running
 
 from answerkey.flows import orchestration
-from answerkey.flows.orchestration import Step, as_completed, flow, run_id, tagged
+from answerkey.flows.orchestration import (
+    Step,
+    as_completed,
+    crash_unfinished_within,
+    flow,
+    run_id,
+    started_before,
+    tagged,
+)
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.llm.loop import Stopped
 from answerkey.tasks.server import on_server, within_run
@@ -199,6 +210,35 @@ def test_in_a_flow_of_ones_own_it_is_a_part_of_that_run(server: str) -> None:
     assert on_prefect == [True, True]
     assert found.parent_task_run_id
     assert found.state_name == "Completed"
+
+
+def test_what_a_killed_run_left_unfinished_within_it_is_not_taken_up_for_something_else(server: str) -> None:
+    todo, done = ["first"], []
+
+    @flow("part", "For a test.", lambda parameters: f"{parameters['name']} of a test")
+    def part(name: str) -> str:
+        done.append((name, run_id(), started_before()))
+        return name
+
+    @flow("whole", "For a test.", lambda _: "whole of a test")
+    def whole() -> list[str]:
+        crash_unfinished_within()
+        return [part(name) for name in todo]
+
+    with temporary_settings({PREFECT_API_URL: server}), get_client(sync_client=True) as client:
+        given: Any = whole
+        run = client.create_flow_run(given)
+        assert run_flow(given, flow_run=run) == ["first"]
+        [(_, lost, _)] = done
+        # As a kill leaves them, and as Retry in the UI starts the run again.
+        client.set_flow_run_state(uuid.UUID(lost), Running(), force=True)
+        client.set_flow_run_state(run.id, AwaitingRetry(), force=True)
+        todo[:] = ["second", "third"]
+        assert run_flow(given, flow_run=client.read_flow_run(run.id)) == ["second", "third"]
+        assert client.read_flow_run(uuid.UUID(lost)).state_name == "Crashed"
+        APILogWorker.drain_all()
+    assert [(name, again) for name, _, again in done] == [("first", False), ("second", False), ("third", False)]
+    assert len({of_part for _, of_part, _ in done}) == 3
 
 
 def test_a_step_asks_the_server_only_about_its_own_tags_and_goes_on_without_an_answer(server: str) -> None:
