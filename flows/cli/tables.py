@@ -53,7 +53,7 @@ def print_reports(
         UserError: no report has the field `by`.
     """
     if as_json:
-        lowest = [_lowest(home, report, by, samples) for report in reports]
+        lowest = _lowest(home, reports, by, samples) or [()] * len(reports)
         asked = [{"samples": [asdict(one) for one in some]} if samples else {} for some in lowest]
         print_json([{**asdict(report), **own} for report, own in zip(reports, asked, strict=True)])
         return
@@ -67,14 +67,18 @@ def print_reports(
     about = [f"[dim]{more} more field{'s' if more > 1 else ''}: {escape(rest)}[/dim]"] if more and rest else []
     about += [line for report in reports for line in _about(report, names)]
     show(*tables, *about, *_spent(reports), *(escape(f"- {message}") for message in found if with_checks))
-    for report in reports if samples else ():
-        show("", *_samples(report, _lowest(home, report, by, samples)))
+    for report, some in zip(reports, _lowest(home, reports, by, samples), strict=False):
+        show("", *_samples(report, some))
 
 
-def _lowest(home: Home, report: Report, by: str | None, samples: int) -> tuple[LowestScore, ...]:
+def _lowest(home: Home, reports: Sequence[Report], by: str | None, samples: int) -> list[tuple[LowestScore, ...]]:
+    """Of each report, where any are asked for. One that lacks the field, which another has, has none."""
+    if not samples:
+        return []
     from answerkey.tasks.compare.examples import lowest_scores
 
-    return lowest_scores(home, report.report_id, primary([report], by or ""), samples) if samples else ()
+    field = primary(reports, by or "")
+    return [lowest_scores(home, report.report_id, field, samples) for report in reports]
 
 
 def _samples(report: Report, samples: Sequence[LowestScore]) -> Iterator[str]:

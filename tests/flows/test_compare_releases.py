@@ -102,6 +102,16 @@ def test_a_report_has_the_lowest_samples_where_they_are_asked_for(bare_cli: Cli,
     assert "samples" not in json.loads(compact)[0] and "Question" not in compact
 
 
+def test_lowest_samples_of_reports_of_which_one_lacks_the_field(bare_cli: Cli, tmp_path: Path) -> None:
+    for name, metrics in (("old", ["exact_match", "contains"]), ("new", ["exact_match"])):
+        release(tmp_path, name, [answer(0, "yes"), answer(1, "no")], metrics)
+    asked = ("report", "old", "new", "--samples", "1", "--by", "contains.match", "--home", tmp_path)
+    lines = lines_of(bare_cli(*asked))
+    assert "old: the samples with the lowest contains.match" in lines and lines[-1] == "new: no sample has a number"
+    found = json.loads(bare_cli(*asked, "--json").stdout)
+    assert [[row["field"] for row in one["samples"]] for one in found] == [["contains.match"], []]
+
+
 def test_why_a_number_moved(bare_cli: Cli, home: Path) -> None:
     lines = lines_of(bare_cli("diff", "d/old/v1", "new", "--home", home))
     assert lines[:3] == [
