@@ -147,7 +147,9 @@ class Judged:
     def _settle(self, data: Table, at: int, probability: float) -> None:
         own, ruling = self._decided(data.wrong.seen[at], 1, at)
         mine = self.rules[at]
-        if ruling and ruling.rule in CERTAIN and not (mine and mine.rule in CERTAIN):
+        if mine and mine.rule == "negated":
+            probability = min(probability, float(self.probabilities[at]))
+        elif ruling and ruling.rule in CERTAIN and not (mine and mine.rule in CERTAIN):
             probability = min(probability, 1 - self._probability(own, ruling))
         elif mine and mine.rule in CERTAIN:
             probability = float(self.probabilities[at])

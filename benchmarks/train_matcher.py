@@ -3,8 +3,8 @@
     python benchmarks/train_matcher.py            # train, print all tables, write nothing
     python benchmarks/train_matcher.py --write    # and write metrics_core/offline_judge/model.json
 
-It takes five minutes on two idle cores. Of nq301 only the text of the questions is read before the model is done: no
-question of it is trained on. `make train-matcher` is the second line.
+It takes five minutes on two idle cores. No question of nq301 is trained on; its labels count only in the share of
+matches that is written down for each rule. `make train-matcher` is the second line.
 """
 
 from __future__ import annotations

@@ -327,7 +327,10 @@ def _weighed(judged: Match, wrong: Match, probability: float) -> Match:
     Args:
         probability: that the answer matches, with both in view.
     """
-    if wrong.rule in _CERTAIN and judged.rule not in _CERTAIN:
+    if judged.rule == "negated":
+        # "It is not Paris" has the words of the right answer, and these are what is weighed.
+        probability = min(probability, judged.probability)
+    elif wrong.rule in _CERTAIN and judged.rule not in _CERTAIN:
         probability = min(probability, 1 - wrong.probability)
     elif judged.rule in _CERTAIN:
         probability = judged.probability

@@ -184,6 +184,24 @@ def test_a_known_wrong_answer_is_no_match_and_is_named() -> None:
     assert (right.match, right.wrong) == (True, None)
 
 
+@pytest.mark.parametrize(
+    ("question", "answer", "right", "wrong"),
+    [
+        (FRANCE, "It is not Paris.", "Paris", ("London", "Lyon")),
+        (FRANCE, "The capital is definitely not Paris.", "Paris", ("Lyon",)),
+        ("How many legs has a spider?", "not 8", "8", ("6",)),
+    ],
+)
+def test_a_denial_stays_one_beside_known_wrong_answers(
+    question: str, answer: str, right: str, wrong: tuple[str, ...]
+) -> None:
+    pair = Pair(question, answer, (right,), wrong)
+    [alone], [beside] = match([replace(pair, wrong=())]), match([pair])
+    assert (alone.rule, alone.match) == ("negated", False)
+    assert (beside.match, beside.verdict, beside.wrong) == (False, "mismatch", None)
+    assert beside.probability <= alone.probability
+
+
 def test_of_many_aliases_the_nearest_are_compared() -> None:
     names = [f"another name {i} of the thing" for i in range(30)]
     pair = Pair("Which island is it?", "It is Thule.", (*names, "Thule", *names[:3]))
