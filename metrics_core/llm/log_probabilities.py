@@ -15,6 +15,9 @@ from answerkey.metrics_core.llm.reply import value_of
 ALTERNATIVES = 5
 """Tokens that are asked for in each place: as many as every provider gives that gives any."""
 
+_LEAST = -10_000.0
+"""The logarithm of a probability that is 0 in floating point; a provider may say minus infinity."""
+
 _MOST_PLACES = 20
 """Tokens of a value that are kept: a label has fewer."""
 
@@ -56,11 +59,15 @@ def _token(given: object) -> tuple[bytes, float] | None:
     if not isinstance(given, Mapping):
         return None
     text, logprob, raw = given.get("token"), given.get("logprob"), given.get("bytes")
-    if isinstance(logprob, bool) or not isinstance(logprob, int | float) or math.isnan(logprob):
+    if isinstance(logprob, bool) or not isinstance(logprob, int | float):
+        return None
+    # Within its bounds before it is a float: there are whole numbers that no float holds.
+    worth = float(max(min(logprob, 0.0), _LEAST))
+    if math.isnan(worth):
         return None
     if isinstance(raw, list) and all(type(one) is int and 0 <= one < 256 for one in raw):
-        return bytes(raw), min(float(logprob), 0.0)
-    return (text.encode("utf-8", "replace"), min(float(logprob), 0.0)) if isinstance(text, str) else None
+        return bytes(raw), worth
+    return (text.encode("utf-8", "replace"), worth) if isinstance(text, str) else None
 
 
 def weights_of(tokens: Sequence[Token], key: str) -> str | None:

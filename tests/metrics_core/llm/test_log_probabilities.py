@@ -112,6 +112,16 @@ def test_a_probability_is_at_most_one_and_a_broken_alternative_is_left_out() -> 
     assert probabilities('[[["yes", -9999.0], ["no", -1.0]]]', YES_NO) == {"yes": 0.0, "no": 1.0}
 
 
+@pytest.mark.parametrize("logprob", [-math.inf, -(10**400), -1e308], ids=["infinite", "no float", "a float"])
+def test_a_log_probability_below_all_that_count_is_zero_and_stays_json(logprob: float) -> None:
+    others = [{"token": "no", "logprob": logprob}]
+    tokens = tokens_of({"content": [{"token": '{"verdict": "', "logprob": 10**400},
+                                    {"token": "yes", "logprob": -1, "top_logprobs": others},
+                                    {"token": '"}', "logprob": logprob}]})  # fmt: skip
+    assert shares(*tokens) == {"yes": 1.0, "no": 0.0}
+    assert "Infinity" not in (weights_of(tokens, "verdict") or "")
+
+
 def test_the_verdicts_of_meaning_match_are_told_apart_by_their_first_tokens() -> None:
     text = '{"reason": "a match", "rule": "alias", "verdict": "match"}'
     tokens = tokens_of(spelled(text, {"match": {"match": 0.7, "mis": 0.2, "part": 0.06, "multiple": 0.04, "m": 0.0}}))
