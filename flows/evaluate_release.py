@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -118,12 +119,20 @@ class Evaluation:
 
     def carry_out(self, run: Run, flow_name: str) -> list[str] | list[Cost]:
         """All steps, with the row in `runs` that says how they ended; none of them for a run that is complete."""
-        before = made_by(run.home, run.id) if started_before() else []
+        before = self._made_before(run) if started_before() else []
         if before and is_complete(run.home, run.id):
             log.info("this run is complete, and nothing of it is repeated; for another report start a new run")
             return ended([report.report_id for report in before], *how_it_ended(before))
         with run.recorded(flow_name, dataset_name(self.source), self.parameters, dry_run=self.judging.dry_run):
             return evaluate(run, self, before)
+
+    def _made_before(self, run: Run) -> list[Report]:
+        """The reports that this run has made of the same data.
+
+        Within a flow of others, Prefect takes up a run that was killed by its place there, whatever is evaluated now.
+        """
+        data = json.loads(json.dumps(self.parameters["data"]))
+        return [report for report in made_by(run.home, run.id) if report.manifest["parameters"]["data"] == data]
 
 
 def evaluate(run: Run, asked: Evaluation, before: Sequence[Report] = ()) -> list[str] | list[Cost]:

@@ -68,7 +68,7 @@ def each_asked_once_in_one_report(judge: JudgeServer, home: Path) -> None:
 def test_a_server_that_comes_back_is_told_how_the_run_has_ended(
     prefect_server: PrefectServer, judge: JudgeServer, seconds: int, tmp_path: Path
 ) -> None:
-    # As deployments/prefect.yaml has it.
+    # More patient than a deployment: on a busy machine, the server takes its time to start.
     with Engine(prefect_server.url, tmp_path / "log", PREFECT_CLIENT_MAX_RETRIES="10") as engine:
         run_id = engine.start(asked(judge, tmp_path))
         until(lambda: is_scoring(judge), LONG_S, "requests")

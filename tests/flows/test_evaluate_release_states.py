@@ -1,12 +1,21 @@
 """What the state of a run says of how it ended, its graph, and what Retry does, on a real server."""
 
 import json
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import prefect
 import pytest
+from prefect.client.orchestration import get_client
+from prefect.flow_engine import run_flow
+from prefect.logging.handlers import APILogWorker
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.states import AwaitingRetry, Running
 
+from answerkey.flows.evaluate_release import evaluate_release
+from answerkey.flows.parameters import Data, Scoring
 from tests.flows.deployed_help import Deployed, Engine, until
 from tests.judge_server import JudgeServer, agreeable
 from tests.tasks.staging_help import jsonl, query
@@ -76,6 +85,30 @@ def test_a_retry_of_a_failed_run_goes_on(server: str, engine: Engine, tmp_path: 
     assert (state["name"], state["message"]) == ("Completed", None)
     # Without a file there is a page all the same.
     assert "report-late-late" in on_server.artifacts(run_id)
+
+
+def test_within_a_flow_of_ones_own_a_retry_takes_no_report_of_other_answers(server: str, tmp_path: Path) -> None:
+    home, todo = tmp_path / "home", ["first"]
+
+    @prefect.flow
+    def own() -> list[object]:
+        forms = [Data(answers=str(tmp_path / f"{name}.jsonl"), release=name) for name in todo]
+        scoring = Scoring(metrics=["exact_match"])
+        return [evaluate_release(data, scoring, home=str(home), page=False) for data in forms]
+
+    for name in ("first", "second"):
+        jsonl(tmp_path / f"{name}.jsonl", [{"id": "q", "answer": "a", "reference": "a"}])
+    with temporary_settings({PREFECT_API_URL: server}), get_client(sync_client=True) as client:
+        run = client.create_flow_run(own)
+        assert run_flow(own, flow_run=run) == [["first/first/v1"]]
+        [(part,)] = query(home, "SELECT run_id FROM runs")
+        # As a kill leaves them.
+        client.set_flow_run_state(uuid.UUID(str(part)), Running(), force=True)
+        client.set_flow_run_state(run.id, AwaitingRetry(), force=True)
+        todo[:] = ["second"]
+        assert run_flow(own, flow_run=client.read_flow_run(run.id)) == [["second/second/v1"]]
+        APILogWorker.drain_all()
+    assert query(home, "SELECT report_id FROM reports ORDER BY 1") == [("first/first/v1",), ("second/second/v1",)]
 
 
 def _task_runs(on_server: Deployed, run_id: str) -> list[dict[str, Any]]:
