@@ -45,9 +45,9 @@ _INTERVALS = ("ci_low", "ci_high", "ci_method", "n_clusters", "n_questions", "wi
 """What another version of the code may compute in another way. Counts and means are what they are."""
 _OF_CODE = (
     "ci_low", "ci_high", "low_with_unanswered", "people", "people_low", "people_high", "test", "warnings", "note",
-    "not_comparable", "n_clusters",
+    "not_comparable", "n_clusters", "n_labelled", "n_unanswered",
 )  # fmt: skip
-"""The same of a comparison, besides `_OF_FAMILY`."""
+"""The same of a comparison, besides `_OF_FAMILY`; some of it earlier versions did not write down at all."""
 _OF_FAMILY = ("p", "p_adjusted", "mde", "mde_note", "needed", "finding")
 """What of a comparison depends on the others that were made with it."""
 
@@ -284,7 +284,14 @@ def _compared_again(about: _About) -> _Again:
         made = ComparedTogether(known)
         done.n += len(known)
         done.apart += 0 if made.is_whole else len(known)
-        for rows, pair, again in zip(made.rows, made.pairs, compared_again(about.home, made), strict=True):
+        try:
+            found = compared_again(about.home, made)
+        except (UserError, ValueError) as error:
+            # Nobody can compare a report with itself, or with a seed below 0.
+            places = (f"{new} against {old}" for old, new in made.pairs)
+            done.findings += [Finding("comparisons", place, str(error)) for place in places]
+            continue
+        for rows, pair, again in zip(made.rows, made.pairs, found, strict=True):
             left_out = () if made.is_whole else _OF_FAMILY
             done.findings += _differing_rows(rows, again, (*_OF_FAMILY, *_OF_CODE) if about.older(pair) else left_out)
     return done
@@ -319,7 +326,7 @@ def _decided_again(about: _About) -> _Again:
         place = f"{stored.new} against {stored.old}"
         try:
             again = decided_again(about.home, stored, moment)
-        except UserError as error:
+        except (UserError, ValueError) as error:
             done.findings.append(Finding("verdicts", place, str(error)))
             continue
         said, own = stored.as_dict(), again.as_dict()

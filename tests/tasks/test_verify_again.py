@@ -178,6 +178,34 @@ def test_what_others_depend_on_is_said_and_what_is_gone_is_not_made_again(home: 
     assert (lines(done), done.comparisons, done.verdicts, done.outdated) == ([], 0, 0, 14)
 
 
+def test_what_cannot_have_been_compared_is_found_and_ends_nothing(home: Path) -> None:
+    alone = "family = 'headlines' AND new_report = 'd/{}/v1' AND old_report = 'd/{}/v1'".format
+    write(home, "comparisons", [("seed = -1", alone("c", "a")), ("old_report = 'd/c/v1'", alone("c", "b"))])
+    moments = "SELECT created_at FROM verdicts WHERE new_report = 'd/c/v1' ORDER BY 1"
+    write(home, "verdicts", [("n_candidates = 0", f"created_at = '{query(home, moments)[0][0]}'")])
+    said = lines(verify(Home(home)))
+    for line in (
+        "comparisons: d/c/v1 against d/b/v1: 0 rows, and 6 were written",
+        "comparisons: d/c/v1 against d/a/v1: ",
+        "comparisons: d/c/v1 against d/c/v1: d/c/v1: a report cannot be compared with itself",
+        "verdicts: d/c/v1 against d/a/v1: look and candidates of at least 1 ",
+    ):
+        assert len([one for one in said if one.startswith(line)]) == 1, said
+    assert len(said) == 4
+
+
+def test_what_earlier_versions_did_not_write_down_was_not_changed(home: Path) -> None:
+    assert query(home, "SELECT count(*) > 0 FROM comparisons WHERE n_unanswered > 0") == [(True,)]
+    write(home, "comparisons", [("n_unanswered = 0", "true"), ("fixed = fixed + 1", "place = 0 AND seed = 7")])
+    with Home(home).warehouse.writing() as connection:
+        connection.execute('UPDATE reports SET manifest = json_merge_patch(manifest, \'{"code": "another"}\')')
+        seal_all(connection)
+    done = verify(Home(home))
+    [line] = lines(done)
+    assert line.startswith(f"comparisons: d/b/v1 against d/a/v1 {FIELD}, all: fixed is ")
+    assert (done.comparisons, done.verdicts, done.outdated) == (6, 0, 8)
+
+
 def test_a_call_that_is_another_one_in_the_ledger_is_named(any_home: Home, tmp_path: Path) -> None:
     rows = [
         {"id": str(i), "answer": f"a {i} {'wrong' if i else ''}", "reference": f"b {i}", "release": "r"} for i in (0, 1)
