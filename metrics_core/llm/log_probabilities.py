@@ -109,18 +109,19 @@ def _after(head: bytes, other: bytes) -> str:
 
 
 def _text(said: bytes) -> str:
-    return said.decode("utf-8", "replace")
+    """Text in which the bytes of a broken character stand for themselves, so that the next token can complete it."""
+    return said.decode("utf-8", "surrogateescape")
 
 
 def probabilities(weights: str, labels: Collection[str]) -> dict[str, float]:
-    """The probability of each label, by what `weights_of` has found; empty where it says nothing of them.
+    """The probability of each label, by what `weights_of` has found; empty where what was said is none of them.
 
     A label gets what every beginning is worth that no other label shares, in any case. Where what was said is still
     open, the next token decides. What means no label is left out, so that the probabilities add up to 1.
 
     >>> probabilities('[[["yes", 0.0], ["no", 0.0], ["No", 0.0], ["perhaps", 0.0]]]', ["yes", "no", "maybe"])
     {'yes': 0.3333333333333333, 'no': 0.6666666666666666, 'maybe': 0.0}
-    >>> found = probabilities('[[["1", -0.2], ["7", -1.8]], [["0", -0.7], ["\\"", -0.7]]]', ["1", "7", "10"])
+    >>> found = probabilities('[[["1", -0.2], ["7", -1.8]], [["0", -0.7], ["}", -0.7]]]', ["1", "7", "10"])
     >>> {label: round(one, 2) for label, one in found.items()}
     {'1': 0.42, '7': 0.17, '10': 0.42}
     """
@@ -132,7 +133,11 @@ def probabilities(weights: str, labels: Collection[str]) -> dict[str, float]:
             if len(meant) == 1:
                 mass[meant[0]] += math.exp(so_far + one)
         said, so_far = said + taken, so_far + logprob
-        if len(list(_meant(said, labels))) < 2:
+        left = len(list(_meant(said, labels)))
+        if not left:
+            # Its alternatives alone would be a verdict that nobody gave.
+            return {}
+        if left == 1:
             break
     total = sum(mass.values())
     return {label: one / total for label, one in mass.items()} if total else {}
@@ -140,9 +145,11 @@ def probabilities(weights: str, labels: Collection[str]) -> dict[str, float]:
 
 def _meant(text: str, labels: Collection[str]) -> Iterator[str]:
     """The labels that a value can be that begins so."""
-    begun = text.casefold()
+    begun = _text(text.encode("utf-8", "surrogateescape")).lstrip().casefold()
+    spelled = begun.encode("utf-8", "surrogateescape")
     for label in labels:
         whole = label.casefold()
         rest = begun[len(whole) :]
-        if whole.startswith(begun) or (begun.startswith(whole) and not (rest[0].isalnum() or rest[0] in "_-")):
+        open_still = whole.encode().startswith(spelled)
+        if open_still or (begun.startswith(whole) and not (rest[0].isalnum() or rest[0] in "_-")):
             yield label

@@ -46,6 +46,22 @@ def test_a_label_gets_what_all_its_spellings_are_worth(tokens: list[Token]) -> N
     assert shares(*tokens) == {"yes": 0.75, "no": 0.25}
 
 
+@pytest.mark.parametrize("cut", range(1, 6))
+def test_a_label_whose_tokens_end_within_a_character_is_read_whole(cut: int) -> None:
+    said = "是的".encode()
+    first = Token(said[:cut], math.log(0.75), (("否".encode(), math.log(0.25)),))
+    tokens = [token('{"verdict": "'), first, Token(said[cut:], 0.0), token('"}')]
+    assert shares(*tokens, labels=("是的", "否")) == {"是的": 0.75, "否": 0.25}
+
+
+def test_what_was_said_in_another_spelling_is_not_taken_for_its_alternatives() -> None:
+    escaped = [token('{"verdict": "'), token("\\u0434", 0.9, нет=0.1), token("\\u0430"), token('"}')]
+    assert shares(*escaped, labels=("да", "нет")) == {}
+    assert shares(token('{"verdict": "'), token(" "), token("yes", 0.75, no=0.25), token('"}')) == {
+        "yes": 0.75, "no": 0.25,
+    }  # fmt: skip
+
+
 def test_labels_that_begin_alike_are_told_apart_where_they_part() -> None:
     labels = ("match", "mismatch", "match_in_part", "10", "1", "100")
     tokens = [token('{"verdict": "'), token("match", 0.8, mis=0.2), other('"', 0.75, ("_in", 0.25)), token("}")]
