@@ -96,7 +96,8 @@ def verify(home: Home) -> Verified:
 
     Every row is hashed again; keys and checks that the database does not look after are tested; and the aggregates of
     every report, corpus BLEU and pass@k among them, are computed again from its scores, with the code that made them.
-    So are comparisons and verdicts. Whoever wants to write waits meanwhile.
+    So are comparisons and verdicts. Whoever wants to write waits for one table or report at a time, not for all of it:
+    what is forgotten meanwhile may be among the findings.
 
     Raises:
         UserError: there is no warehouse yet.
