@@ -102,12 +102,18 @@ def zeroed(content: bytes, start: int, size: int) -> bytes:
     return content[:start] + bytes(size) + content[start + size :]
 
 
+def every_second_block_zeroed(content: bytes) -> bytes:
+    for start in range(HEADERS + BLOCK, len(content), 2 * BLOCK):
+        content = zeroed(content, start, BLOCK)
+    return content
+
+
 DAMAGED: list[tuple[str, Callable[[bytes], bytes], str]] = [
     ("first header", lambda content: zeroed(content, 0, 4_096), NO_DUCKDB),
     ("other headers", lambda content: zeroed(content, 4_096, 8_192), "it is damaged"),
     ("blocks", lambda content: zeroed(content, HEADERS, 3 * BLOCK), "it is damaged"),
-    ("a block", lambda content: zeroed(content, HEADERS + BLOCK, BLOCK), "it is damaged"),
-    ("cut", lambda content: content[: len(content) // 2], "it is damaged"),
+    ("every second block", every_second_block_zeroed, "it is damaged"),
+    ("cut", lambda content: content[: HEADERS + BLOCK], "it is damaged"),
     ("text", lambda _: b"these are notes\n" * 900, NO_DUCKDB),
     ("empty", lambda _: b"", NO_DUCKDB),
     ("SQLite", lambda _: b"SQLite format 3\0" + bytes(5_000), NO_DUCKDB),
