@@ -58,10 +58,8 @@ def evaluate_registered(  # noqa: PLR0913
         runner: Where answers are scored: local, or dask://HOST:PORT of a Dask scheduler, whose workers do it.
     """
     place = Home.parse(home)
-    crash_unfinished_within()
-    todo = pending(place, waiting.release, waiting.at_most)
+    todo = _to_do(place, waiting)
     if not todo:
-        log.info(f"nothing to do: {waiting.release or 'every registered release'} has a report")
         return []
     found: list[str] | list[Cost] = []
     problems = []
@@ -91,6 +89,14 @@ def evaluate_registered(  # noqa: PLR0913
     if problems:
         raise UserError(f"{len(problems)} of {len(todo)} could not be evaluated; {'; '.join(problems)}")
     return ended(found, *how_it_ended(read_reports(place, [one for one in found if isinstance(one, str)])))
+
+
+def _to_do(home: Home, waiting: Waiting) -> list[Registration]:
+    crash_unfinished_within()
+    found = pending(home, waiting.release, waiting.at_most)
+    if not found:
+        log.info(f"nothing to do: {waiting.release or 'every registered release'} has a report")
+    return found
 
 
 def _data(home: Home, registration: Registration) -> Data:
