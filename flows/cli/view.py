@@ -92,7 +92,9 @@ def _written_before(folder: Path) -> list[str]:
     except (FileNotFoundError, UnicodeDecodeError):
         return []
     top = folder.resolve()
-    return [name for name in names if name != _LIST and (top / name).parent.resolve().is_relative_to(top)]
+    # No page has a name that cannot be printed, and some of these no path can have.
+    names = [name for name in names if name != _LIST and name.isprintable()]
+    return [name for name in names if (top / name).parent.resolve().is_relative_to(top)]
 
 
 def _note(folder: Path, names: Iterable[str]) -> None:

@@ -68,7 +68,8 @@ def test_pages_that_are_none_any_more_are_removed_and_nothing_else(bare_cli: Cli
         (site / gone).parent.mkdir(exist_ok=True)
         (site / gone).write_text("old", encoding="utf-8")
     (site / "away").symlink_to(tmp_path)
-    listed = [*pages, "old/deep/gone-v1.html", "faq/gone-v1.html", "../kept.html", str(outside), "away/kept.html", ""]
+    elsewhere = ["../kept.html", str(outside), "away/kept.html", "a\0b", ""]
+    listed = [*pages, "old/deep/gone-v1.html", "faq/gone-v1.html", *elsewhere]
     (site / ".answerkey-pages").write_text("\n".join(listed), encoding="utf-8")
     done = bare_cli("view", "--to", site, "--home", home)
     assert done.stdout == f"{len(pages)} files in {site}; open {site}/index.html\n"
