@@ -16,6 +16,7 @@ WEIGHT_OF_MADE = 0.3
 BY_DOCUMENT = dict.fromkeys(("refusal", "hedged", "negated", "opposite", "other_list"), 0.05)
 """The metric's definition rejects these, whatever the training labels say, so their probability is set, not learned."""
 CERTAIN = frozenset(("same_text", "same_answer"))
+SAME_QUANTITY, OTHER_QUANTITY = frozenset(("same_number", "same_date")), frozenset(("other_number", "other_date"))
 
 SETTINGS: Mapping[str, Any] = {
     "learning_rate": 0.05, "max_iter": 200, "max_leaf_nodes": 31, "min_samples_leaf": 20, "l2_regularization": 5.0,
@@ -149,6 +150,8 @@ class Judged:
         mine = self.rules[at]
         if mine and mine.rule == "negated":
             probability = min(probability, float(self.probabilities[at]))
+        elif mine and ruling and mine.rule in SAME_QUANTITY and ruling.rule in OTHER_QUANTITY:
+            probability = max(probability, float(self.probabilities[at]))
         elif ruling and ruling.rule in CERTAIN and not (mine and mine.rule in CERTAIN):
             probability = min(probability, 1 - self._probability(own, ruling))
         elif mine and mine.rule in CERTAIN:

@@ -319,6 +319,7 @@ def _verdict(pair: Pair, seen: Seen, probabilities: Sequence[float], model: Matc
 
 
 _CERTAIN = frozenset(("same_text", "same_answer"))
+_SAME_QUANTITY, _OTHER_QUANTITY = frozenset(("same_number", "same_date")), frozenset(("other_number", "other_date"))
 
 
 def _weighed(judged: Match, wrong: Match, probability: float) -> Match:
@@ -330,6 +331,9 @@ def _weighed(judged: Match, wrong: Match, probability: float) -> Match:
     if judged.rule == "negated":
         # "It is not Paris" has the words of the right answer, and these are what is weighed.
         probability = min(probability, judged.probability)
+    elif judged.rule in _SAME_QUANTITY and wrong.rule in _OTHER_QUANTITY:
+        # "5 km" is "5,000 m" and not "5 miles", though that shares more characters with it.
+        probability = max(probability, judged.probability)
     elif wrong.rule in _CERTAIN and judged.rule not in _CERTAIN:
         probability = min(probability, 1 - wrong.probability)
     elif judged.rule in _CERTAIN:
@@ -341,7 +345,11 @@ def _weighed(judged: Match, wrong: Match, probability: float) -> Match:
         return replace(judged, match=True, probability=probability, verdict="match", rule="model", reason=reason)
     if not wrong.match and not judged.match:
         return replace(judged, probability=probability)
-    reason = f"the answer says what a known wrong answer says ({wrong.reason})"
+    reason = (
+        f"the answer says what a known wrong answer says ({wrong.reason})"
+        if wrong.match
+        else "the answer is nearer to what is known to be wrong than to what is right"
+    )
     return replace(
         judged, match=False, probability=probability, verdict="mismatch", rule="model", reason=reason,
         wrong=wrong.reference,

@@ -202,6 +202,23 @@ def test_a_denial_stays_one_beside_known_wrong_answers(
     assert beside.probability <= alone.probability
 
 
+def test_the_same_quantity_in_other_words_is_right_beside_another_one_that_looks_alike() -> None:
+    [found] = match([Pair("How long is it?", "5 km", ("5,000 m",), ("5 miles",))])
+    assert (found.match, found.rule, found.wrong) == (True, "same_number", None)
+    [found] = match([Pair("How long is it?", "5 miles", ("5,000 m",), ("5 miles",))])
+    assert (found.match, found.wrong) == (False, 0)
+
+
+def test_a_wrong_answer_that_is_only_nearer_is_not_said_to_be_given() -> None:
+    right = Match(True, 0.6, "match", "model", "", 0)
+    other = Match(False, 0.1, "mismatch", "other_number", "the answer names another number", 2)
+    nearer = matcher._weighed(right, other, 0.3)
+    assert (nearer.match, nearer.wrong) == (False, 2)
+    assert nearer.reason == "the answer is nearer to what is known to be wrong than to what is right"
+    given = matcher._weighed(right, replace(other, match=True, reason="the same words"), 0.3)
+    assert given.reason == "the answer says what a known wrong answer says (the same words)"
+
+
 def test_of_many_aliases_the_nearest_are_compared() -> None:
     names = [f"another name {i} of the thing" for i in range(30)]
     pair = Pair("Which island is it?", "It is Thule.", (*names, "Thule", *names[:3]))
