@@ -71,7 +71,7 @@ def report(  # noqa: PLR0913
     from answerkey.tasks.gate.verdicts import exit_code
     from answerkey.tasks.reports.report import latest_run, list_reports, read_reports, report_named
 
-    _check_samples(samples, elsewhere=bool(html or baseline or policy))
+    _check_samples(samples, elsewhere=bool(html or baseline or policy or listed))
     check_folder(html)
     if listed:
         print_list([row for prefix in report_ids or [""] for row in list_reports(home, prefix)], as_json=as_json)
@@ -97,13 +97,13 @@ def report(  # noqa: PLR0913
 
 
 def _check_samples(samples: int, *, elsewhere: bool = False) -> None:
-    """`elsewhere`: whether what is asked for shows samples in another place."""
+    """`elsewhere`: whether what is asked for shows no samples, or shows them in another place."""
     if samples < 0:
         raise UserError(f"--samples {samples}: give a count")
     if samples and elsewhere:
         raise UserError(
-            "--samples: not with --html, whose page has all samples, nor with --baseline and --policy; of two "
-            "releases, `answerkey compare OLD NEW --samples N` shows what changed most"
+            "--samples: not with --html, whose page has all samples, nor with --list, --baseline and --policy; "
+            "of two releases, `answerkey compare OLD NEW --samples N` shows what changed most"
         )
 
 

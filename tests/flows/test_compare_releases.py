@@ -150,6 +150,7 @@ def test_history_is_drawn(bare_cli: Cli, home: Path) -> None:
         (("compare", "old", "new", "--samples", "-1"), "--samples -1: give a count"),
         (("report", "--samples", "-1"), "--samples -1: give a count"),
         (("report", "new", "--samples", "1", "--baseline", "old"), "--samples: not with --html, whose page has all"),
+        (("report", "--list", "--samples", "1"), "--samples: not with --html, whose page has all"),
         (("report", "new", "--html", "no/folder.html"), "--html no/folder.html: there is no folder no"),
         (("diff", "new", "new"), "d/new/v1: a report cannot be compared with itself"),
         (("history", "label"), "label: the reports in "),
