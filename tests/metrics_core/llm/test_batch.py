@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -331,14 +332,8 @@ def test_what_a_killed_run_sent_is_found_and_nothing_is_paid_twice(
 def test_a_cancelled_run_says_what_goes_on_and_the_next_one_fetches_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stop: list[bool] = []
     with BatchServer(every_third_match, finishes=False) as server:
-        asked = judge(server, tmp_path)
-        stopping = asked._replace(access=_stopped_by(asked, stop))
-        done = in_background(lambda: ask(samples(3), stopping))
-        server.wait_for("look")
-        stop.append(True)
-        found = done()
+        found = left(server, tmp_path)
         assert "the batch batch_0 goes on at openai/gpt-4o-mini" in why_skipped(found[0])
         assert "run the same again with --batch" in caplog.text
         assert [row[0] for row in rows(tmp_path, "status")] == ["sent"] * 3
@@ -355,14 +350,8 @@ def test_a_cancelled_run_says_what_goes_on_and_the_next_one_fetches_it(
 
 
 def test_lines_that_were_left_and_not_worked_on_count_as_no_calls(place: str) -> None:
-    stop: list[bool] = []
     with BatchServer(every_third_match, finishes=False, line_fault=lambda *_: "expired") as server:
-        asked = judge(server, place)
-        stopping = asked._replace(access=_stopped_by(asked, stop))
-        done = in_background(lambda: ask(samples(3), stopping))
-        server.wait_for("look")
-        stop.append(True)
-        done()
+        left(server, place)
         server.finish("expired")
         found = ask(samples(3), judge(server, place, batch=False, run="next", max_calls=3))
         assert statuses(found) == ["scored"] * 3
@@ -374,14 +363,8 @@ def test_lines_that_were_left_and_not_worked_on_count_as_no_calls(place: str) ->
 
 
 def test_what_was_left_and_not_worked_on_makes_room_for_new_questions(place: str) -> None:
-    stop: list[bool] = []
     with BatchServer(every_third_match, finishes=False, line_fault=lambda *_: "expired") as server:
-        asked = judge(server, place)
-        stopping = asked._replace(access=_stopped_by(asked, stop))
-        done = in_background(lambda: ask(samples(3), stopping))
-        server.wait_for("look")
-        stop.append(True)
-        done()
+        left(server, place)
         server.finish("expired")
         found = ask(samples(6), judge(server, place, batch=False, run="next", max_calls=3))
         assert (statuses(found).count("scored"), len(server.direct), server.worked_on) == (3, 3, 0)
@@ -400,10 +383,16 @@ def test_a_batch_that_the_provider_has_no_more_counts_as_paid(tmp_path: Path) ->
     assert (code, cost > 0.0) == ("timeout", True)
 
 
-def _stopped_by(asked: Setup, stop: list[bool]) -> Any:
-    from dataclasses import replace
-
-    return replace(asked.access, stopped=lambda: bool(stop))
+def left(server: BatchServer, place: Path | str) -> list[Measurement]:
+    """What a run says of three questions that is stopped as soon as it has looked at their batch."""
+    stop: list[bool] = []
+    asked = judge(server, place)
+    stopping = asked._replace(access=replace(asked.access, stopped=lambda: bool(stop)))
+    done = in_background(lambda: ask(samples(3), stopping))
+    server.wait_for("look")
+    stop.append(True)
+    found: list[Measurement] = done()
+    return found
 
 
 def in_background(work: Callable[[], Any]) -> Callable[[], Any]:
