@@ -18,7 +18,7 @@ from answerkey.flows.environment import use_kept_server
 from answerkey.flows.parameters import Judging
 from answerkey.metrics_core.errors import UserError
 from answerkey.metrics_core.judges.options import JudgeOptions
-from answerkey.metrics_core.judges.votes import ADDRESSES_JUDGE, DECIDED_BY, OUT_OF_DEPTH, SECOND_OPINION
+from answerkey.metrics_core.judges.votes import ADDRESSES_JUDGE, DECIDED_BY, OUT_OF_DEPTH, SECOND_OPINION, WEIGHTS
 from answerkey.metrics_core.llm.access import Access
 from answerkey.metrics_core.llm.ledger_place import open_ledger
 from answerkey.metrics_core.llm.untrusted import one_line
@@ -147,6 +147,8 @@ def _page(trial: Trial, references: Sequence[str]) -> Iterator[str | Table]:
     if "verdict" in details:
         rule = f", by the rule {details['rule']}" if details.get("rule") else ""
         yield _line("verdict", f"{details['verdict']}{rule}")
+    if WEIGHTS in details:
+        yield _line("weights", _weights(details[WEIGHTS]))
     if "probability" in details:
         yield _line("matches", f"with a probability of {details['probability']:.2f}, in the eyes of people")
     if OUT_OF_DEPTH in details:
@@ -169,6 +171,12 @@ def _page(trial: Trial, references: Sequence[str]) -> Iterator[str | Table]:
 def _line(label: str, text: str) -> str:
     # Judges wrote much of this: neither markup nor control characters of theirs reach the terminal.
     return f"  [dim]{label:<{_LABEL}}[/dim]  {escape(one_line(text))}"
+
+
+def _weights(shares: Mapping[str, float]) -> str:
+    """The probabilities of verdicts, the likeliest first."""
+    likeliest = sorted(shares, key=lambda label: -shares[label])
+    return ", ".join(f"{label} {number(shares[label])}" for label in likeliest)
 
 
 def _short(value: float) -> str:

@@ -418,6 +418,10 @@ class _Work:
         return outcome, usage, known, tuple(dict.fromkeys(bill.requests))
 
     async def _fill(self, asker: Asker, sample: Sample, asked: Sequence[tuple[ModelRef, _Seat]]) -> None:
+        if len(asked) == 1:
+            # As usual: without a task, which each of several needs.
+            await self._ask(asker, sample, *asked[0])
+            return
         async with asyncio.TaskGroup() as group:
             for judge, seat in asked:
                 group.create_task(self._ask(asker, sample, judge, seat))

@@ -311,7 +311,7 @@ class Client:
             # Not before: other questions may have learned in the meantime what the model accepts.
             attempt.response_format = other or self._formats_of(attempt).first()
             call_id, most = await self._spending.permit(
-                _described(attempt), purchase, attempt.bill, lambda: self._seconds_left(attempt)
+                _described(attempt, purchase), purchase, attempt.bill, lambda: self._seconds_left(attempt)
             )
             attempt.calls += 1
             started, reply = _now(), None
@@ -351,7 +351,7 @@ class Client:
             self._check(attempt, model, purchase)
             attempt.response_format = self._formats_of(attempt).first()
             with batches.place(attempt.model) as place:
-                described = {**_described(attempt), "batch": place.batch}
+                described = {**_described(attempt, purchase), "batch": place.batch}
                 call_id, most = await self._spending.permit(described, purchase, attempt.bill, lambda: 0.0)
                 line = _line(call_id, attempt)
                 place.take(line)
@@ -400,15 +400,16 @@ class Client:
             raise self._over(attempt, model)
 
     async def _enter(self, model: Availability, attempt: Attempt) -> Ticket:
-        try:
+        if attempt.started is None:
             # The first call may wait as long as it takes; the clock of the question starts with it.
-            async with asyncio.timeout(None if attempt.started is None else self._seconds_left(attempt)):
-                ticket = await model.queue.enter(again=attempt.started is not None)
+            ticket = await model.queue.enter()
+            attempt.started = _now()
+            return ticket
+        try:
+            async with asyncio.timeout(self._seconds_left(attempt)):
+                return await model.queue.enter(again=True)
         except TimeoutError as error:
             raise self._over(attempt, model) from error
-        if attempt.started is None:
-            attempt.started = _now()
-        return ticket
 
     def _signal(self, error: CallError, timeout_s: float) -> Signal:
         """What a call that failed says about the load. One that had little time says nothing of it."""
@@ -477,12 +478,12 @@ def _line(call_id: str, attempt: Attempt) -> Line:
     return Line(call_id, attempt.messages, attempt.response_format.settings(attempt.request, attempt.max_tokens))
 
 
-def _described(attempt: Attempt) -> dict[str, Any]:
+def _described(attempt: Attempt, purchase: Purchase) -> dict[str, Any]:
     """The columns of the ledger for a call before it is made."""
     request = attempt.request
     return {
         "request_key": request.key, "judge": request.model, "prompt": request.prompt, "kind": attempt.kind,
-        "attempt": attempt.calls + 1, "format": attempt.response_format.format, "size": attempt.purchase.size,
+        "attempt": attempt.calls + 1, "format": attempt.response_format.format, "size": purchase.size,
     }  # fmt: skip
 
 

@@ -99,13 +99,11 @@ async def exchange(
     """
     sent = {name: value for name, value in headers.items() if name.lower() not in _NOT_PASSED_ON}
     sent["Accept-Encoding"] = "gzip, deflate"
-    # A login in the address is in the headers already; aiohttp does not take both.
-    address = URL(url, encoded=True).with_user(None)
     try:
         async with (
             opened() as session,
             session.request(
-                method, address, data=body, headers=sent, allow_redirects=False, proxy=_proxy_of(url)
+                method, _address(url), data=body, headers=sent, allow_redirects=False, proxy=_proxy_of(url)
             ) as response,
         ):
             found = {name.lower(): value for name, value in response.headers.items()}
@@ -118,6 +116,12 @@ async def exchange(
         # Without a connection nothing was sent; after that, the server may have answered all the same.
         code = "connection" if isinstance(error, aiohttp.ClientConnectorError) else "disconnected"
         raise CallError("trouble", code, f"{type(error).__name__}: {error}") from error
+
+
+@lru_cache(maxsize=64)
+def _address(url: str) -> URL:
+    # A login in the address is in the headers already; aiohttp does not take both.
+    return URL(url, encoded=True).with_user(None)
 
 
 async def _read(response: aiohttp.ClientResponse, encoding: str, most_bytes: int) -> bytes:

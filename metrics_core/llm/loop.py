@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import selectors
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
@@ -49,6 +50,9 @@ More would only use memory, and keep other processes from requests that are not 
 
 _REST_S = 3.0
 """For the ledger to learn that this process will stand still."""
+
+_STANDSTILL_S = 0.5
+"""Longer than the loop is ever busy, or late: then the process stood still."""
 
 # Held again by a handler of a signal that arrives while it is held.
 _starting = threading.RLock()
@@ -158,12 +162,11 @@ def pause(stand_still: Callable[[], None]) -> None:
     loop = _loop()
     asyncio.run_coroutine_threadsafe(rest(), loop)
     rests = resting.wait(_REST_S)
-    began = time.monotonic()
     try:
         stand_still()
     finally:
         if rests:
-            loop.stood_still += time.monotonic() - began
+            loop.stillness.end()
         going_on.set()
 
 
@@ -270,13 +273,45 @@ def formats_of(model: ModelRef, structured: bool) -> FormatNegotiation:
     return _formats[place]
 
 
-class _Loop(asyncio.SelectorEventLoop):
-    """One whose clock does not go on while the process stands still: no call has timed out by that."""
+class _Selector(selectors.DefaultSelector):
+    """Notices that the process stood still, and for how long: nothing else keeps its loop from work for so long."""
 
-    stood_still = 0.0
+    def __init__(self) -> None:
+        super().__init__()
+        self.seconds = 0.0
+        self._returned = time.monotonic()
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        called = time.monotonic()
+        if called - self._returned > _STANDSTILL_S:
+            self.end()
+        found = super().select(timeout)
+        self._returned = time.monotonic()
+        waited = self._returned - called
+        # Without a time to wait for, nothing is due. With one, all of the wait is left out, so that nothing is due now:
+        # what has come meanwhile may not even be among what was found.
+        if timeout is not None and waited > timeout + _STANDSTILL_S:
+            self.seconds += waited
+        return found
+
+    def end(self) -> None:
+        """The process has stood still since the loop last began to work, and goes on now."""
+        now = time.monotonic()
+        self.seconds += now - self._returned
+        self._returned = now
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    """One whose clock does not go on while the process stands still, by a signal or otherwise: no call has timed out by
+    that. What came meanwhile is read before anything is due.
+    """
+
+    def __init__(self) -> None:
+        self.stillness = _Selector()
+        super().__init__(self.stillness)
 
     def time(self) -> float:
-        return super().time() - self.stood_still
+        return super().time() - self.stillness.seconds
 
 
 def _loop() -> _Loop:

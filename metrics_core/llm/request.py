@@ -9,7 +9,7 @@ from functools import cached_property
 
 from answerkey.metrics_core.llm.reply import Unreadable, read_object
 from answerkey.metrics_core.llm.untrusted import encoded
-from answerkey.metrics_core.sample import content_hash
+from answerkey.metrics_core.sample import content_hash_of_list
 
 Message = dict[str, str]
 
@@ -55,17 +55,21 @@ class Request:
     @cached_property
     def key(self) -> str:
         """128-bit hash of all fields, hex."""
-        values = [getattr(self, one.name) for one in fields(self)]
+        rest = [getattr(self, name) for name in _AFTER_SYSTEM]
         # The keys of requests from before there was an effort, and from before a value could be weighed.
-        while values[-1] == "":
-            values.pop()
-        return content_hash(values)
+        while rest[-1] == "":
+            rest.pop()
+        return content_hash_of_list((self.model, self.prompt, self.system), rest)
 
     @property
     def messages(self) -> tuple[Message, ...]:
         """As chat messages: without a system message where there are no instructions."""
         user = {"role": "user", "content": self.user}
         return ({"role": "system", "content": self.system}, user) if self.system else (user,)
+
+
+_AFTER_SYSTEM = tuple(one.name for one in fields(Request))[3:]
+"""The fields after the instructions, which are long, and the same in most requests of a run."""
 
 
 def repair(messages: Sequence[Message], reply: str, problem: str) -> tuple[Message, ...]:

@@ -95,6 +95,7 @@ function words(side, slot) {
     parts.push(h("h4", {}, metric, several ? " on " : "", several ? h("strong", {}, isolated(releases[side])) : null));
     if (failed) parts.push(h("p", {}, `${failed[0]}${failed[1] ? ": " : ""}`, isolated(failed[1])));
     if (reason) parts.push(h("p", {}, isolated(reason), found.rule ? ` (rule: ${visibleText(found.rule)})` : ""));
+    if (found.weights) parts.push(h("p", { class: "muted" }, "Probabilities by the judge's tokens: ", weights(found.weights)));
     if (found.addresses_judge) parts.push(h("p", {}, "The answer addresses its judge: ", isolated(found.addresses_judge)));
     if (found.second_opinion) parts.push(h("p", {}, "The offline judge disagrees: ", isolated(found.second_opinion)));
     if (found.facts) parts.push(facts(found.facts));
@@ -117,6 +118,12 @@ function facts(rows) {
     const under = other && other.fact !== row.fact ? h("span", { class: "with" }, row.side === "reference" ? "answer: " : "reference: ", isolated(other.fact)) : null;
     return h("li", {}, h("span", { class: `fact ${row.status}` }, row.status), h("span", {}, isolated(row.fact), under));
   }));
+}
+
+/** What each verdict weighs, the likeliest first. */
+function weights(shares) {
+  const found = Object.entries(shares).sort(([, one], [, other]) => other - one);
+  return found.flatMap(([label, share], turn) => [turn ? ", " : "", isolated(label), ` ${number(share)}`]);
 }
 
 function votes(rows) {

@@ -74,6 +74,18 @@ def test_a_usable_reply_is_served_and_the_newest_one(ledger: Ledger) -> None:
     assert ledger.reply("k") == "second"
 
 
+def test_a_clock_that_runs_backwards_does_not_make_an_older_reply_the_newest(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(ledger, "k", "usable", "first")
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now - 3_600.0)
+    write(ledger, "k", "usable", "second")
+    started = [row[COLUMNS.index("started_at")] for row in ledger.calls(["k"])]
+    assert started == sorted(started, reverse=True)
+    assert ledger.reply("k") == "second"
+
+
 @pytest.mark.parametrize("status", ["unreadable", "error"])
 def test_what_failed_is_recorded_and_never_served(ledger: Ledger, status: CallStatus) -> None:
     write(ledger, "k", status, "I would rather not say", code="not_json", message="no JSON")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from answerkey.metrics_core.llm.model import ModelRef
 from answerkey.metrics_core.llm.sqlite_ledger import FILE
 from answerkey.metrics_core.measurement import Measurement
 from tests.judge_server import JudgeServer
-from tests.metrics_core.judges.asking import ask, match, options, samples
+from tests.metrics_core.judges.asking import ask, match, options, patiently, samples
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -224,6 +225,58 @@ def test_a_process_that_stands_still_keeps_nothing_from_others_and_pays_for_noth
     with sqlite3.connect(tmp_path / FILE) as database:
         assert database.execute("SELECT status, count(*) FROM calls GROUP BY 1").fetchall() == [("usable", 5)]
         assert database.execute("SELECT in_flight FROM budgets WHERE run = 'run'").fetchall() == [(0,)]
+
+
+WAITING = """
+import asyncio, sys
+from answerkey.metrics_core.llm import loop as runtime
+
+async def work():
+    reader, _ = await asyncio.open_connection("127.0.0.1", int(sys.argv[1]))
+    print("waiting", flush=True)
+    async with asyncio.timeout(float(sys.argv[2])):
+        return await reader.readline()
+
+print(runtime.run(work(), lambda: None))
+"""
+
+
+def test_what_came_while_the_process_was_stopped_is_read_before_its_time_is_out() -> None:
+    def check(timeout_s: float) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            command = [sys.executable, "-c", WAITING, str(listener.getsockname()[1]), str(timeout_s)]
+            with subprocess.Popen(command, cwd=ROOT, text=True, stdout=subprocess.PIPE) as process:
+                connection, _ = listener.accept()
+                assert process.stdout
+                assert process.stdout.readline() == "waiting\n"
+                process.send_signal(signal.SIGSTOP)
+                os.waitpid(process.pid, os.WUNTRACED)
+                connection.sendall(b"a reply\n")
+                time.sleep(timeout_s + 1.0)
+                process.send_signal(signal.SIGCONT)
+                assert process.stdout.read() == "b'a reply\\n'\n"
+                connection.close()
+
+    patiently(check, 1.0, 10.0)
+
+
+def test_what_came_while_the_loop_was_kept_from_its_work_is_read_before_its_time_is_out() -> None:
+    here, there = socket.socketpair()
+
+    def keep() -> None:
+        there.sendall(b"a reply\n")
+        time.sleep(1.0)
+
+    async def work() -> bytes:
+        reader, writer = await asyncio.open_connection(sock=here)
+        asyncio.get_running_loop().call_soon(keep)
+        async with asyncio.timeout(0.2):
+            reply = await reader.readline()
+        writer.close()
+        return reply
+
+    with there:
+        assert runtime.run(work(), never) == b"a reply\n"
 
 
 @pytest.mark.parametrize("asking", ["a run that is stopped", "one of several rules/whose run is stopped"])

@@ -385,6 +385,29 @@ def test_a_file_that_is_no_ledger_is_left_alone(tmp_path: Path) -> None:
     assert file.read_bytes().startswith(b"This is a letter")
 
 
+def test_a_folder_in_the_place_of_the_file_is_a_ledger_error(tmp_path: Path) -> None:
+    (tmp_path / FILE).mkdir()
+    with pytest.raises(LedgerError, match="cannot be used"):
+        SQLiteLedger(tmp_path)
+
+
+def test_a_file_whose_log_was_removed_has_what_it_had_before_and_goes_on(tmp_path: Path) -> None:
+    written(tmp_path, "a", "yes")
+    open_still = SQLiteLedger(tmp_path)
+    run = Budget("run")
+    _, call_id = open_still.start(run, {"request_key": "b", **CALL}, None)
+    open_still.finish(run, call_id, "usable", None, {"reply": "only in the log"})
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    (copy / FILE).write_bytes((tmp_path / FILE).read_bytes())
+    open_still.close()
+    assert SQLiteLedger(tmp_path).reply("b") == "only in the log"
+    ledger = SQLiteLedger(copy)
+    assert [ledger.reply(key) for key in ("a", "b")] == ["yes", None]
+    assert ledger.claim("b")
+    ledger.close()
+
+
 def test_a_folder_that_cannot_be_made_is_a_ledger_error(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
     with pytest.raises(LedgerError, match="cannot be used"):
