@@ -8,19 +8,30 @@ from typing import Any, get_args
 import numpy as np
 from _matcher_data import MADE, Side, Table
 
-from answerkey.metrics_core.offline_judge.matcher import HALF, against, final_ruling, nearest_row
+from answerkey.metrics_core.offline_judge.matcher import HALF, Judgement, beside_wrong, both_sides, final_ruling
+from answerkey.metrics_core.offline_judge.model import trees_of, weigher
 from answerkey.metrics_core.offline_judge.rules import FOR_A_MATCH, RuleId, Ruling
 
 FOLDS, SEEDS = 5, 3
 WEIGHT_OF_MADE = 0.3
 BY_DOCUMENT = dict.fromkeys(("refusal", "hedged", "negated", "opposite", "other_list"), 0.05)
 """The metric's definition rejects these, whatever the training labels say, so their probability is set, not learned."""
-CERTAIN = frozenset(("same_text", "same_answer"))
-SAME_QUANTITY, OTHER_QUANTITY = frozenset(("same_number", "same_date")), frozenset(("other_number", "other_date"))
+
+UNTAUGHT: Mapping[str, Any] = {
+    "against": [0.0, 2.0, -2.0, 0.0, 0.0, 0.0, 0.0],
+    "against_trees": [],
+    "against_base": 0.0,
+}
+"""What known wrong answers weigh where there is no data with any to learn from: the difference of the logits."""
 
 SETTINGS: Mapping[str, Any] = {
     "learning_rate": 0.05, "max_iter": 200, "max_leaf_nodes": 31, "min_samples_leaf": 20, "l2_regularization": 5.0,
     "max_features": 0.2,
+}  # fmt: skip
+
+SETTINGS_AGAINST: Mapping[str, Any] = {
+    "learning_rate": 0.06, "max_iter": 100, "max_leaf_nodes": 16, "min_samples_leaf": 30, "l2_regularization": 10.0,
+    "max_features": 0.3,
 }  # fmt: skip
 
 
@@ -108,23 +119,34 @@ def highest(data: Table, scores: np.ndarray) -> np.ndarray:
 class Judged:
     """What the matcher says of the answers of a table: probability, verdict, and the rule that decided."""
 
-    def __init__(self, data: Table, right: np.ndarray, wrong: np.ndarray, fitted: Mapping[str, Any] | None = None):
-        """Calibrate on `data`, or take over what was `fitted` on another table. `right`, `wrong`: calibrated logits."""
+    def __init__(self, data: Table, right: np.ndarray, wrong: np.ndarray, learnt: np.ndarray | Mapping[str, Any]):
+        """Judge all of `data`. `right`, `wrong`: calibrated logits.
+
+        Args:
+            learnt: what rules and known wrong answers weigh; or by answer, whether that may be learnt from it.
+        """
         self.right, self.wrong = (1 / (1 + np.exp(-scores)) for scores in (right, wrong))
         self.of = [_slices(side, len(data)) for side in (data.right, data.wrong)]
         decided = [self._decided(seen, 0, at) for at, seen in enumerate(data.right.seen)]
         self.rules: list[Ruling | None] = [ruling for _, ruling in decided]
-        self.fitted = dict(fitted or {"rules": _rule_probabilities(data, self.rules)})
+        own = learnt if isinstance(learnt, np.ndarray) else np.zeros(len(data), bool)
+        given = {} if isinstance(learnt, np.ndarray) else learnt
+        self.fitted = dict(given or {"rules": rule_probabilities(data.labels[own], np.array(self.rules)[own])})
         self.probabilities = np.array([self._probability(p, ruling) for p, ruling in decided])
         self.verdicts = np.array(
             [ruling.verdict == "match" if ruling else p >= HALF for p, ruling in decided], np.float64
         )
-        doubted = [at for at, seen in enumerate(data.wrong.seen) if seen]
-        weighed = np.array([self._weighed(data, at) for at in doubted]).reshape(len(doubted), -1)
-        if "against" not in self.fitted:
-            self.fitted["against"] = _weights(weighed, data.labels[doubted])
-        for at, row in zip(doubted, weighed, strict=True):
-            self._settle(data, at, float(1 / (1 + np.exp(-np.dot(self.fitted["against"], np.r_[1, row])))))
+        doubted = np.array([at for at, seen in enumerate(data.wrong.seen) if seen])
+        weighed = both_sides([self._sides(data, at) for at in doubted], data.names)
+        if given:
+            found = outweighed(self.fitted, *weighed)
+        else:
+            known = own[doubted]
+            labels, questions = data.labels[doubted], data.questions[doubted]
+            self.fitted |= weighing(weighed, labels, known) if known.any() else UNTAUGHT
+            found = _across(weighed, labels, questions, known) if known.any() else outweighed(UNTAUGHT, *weighed)
+        for at, probability in zip(doubted, found, strict=True):
+            self._settle(data, at, float(probability))
 
     def _decided(self, seen: Any, side: int, at: int) -> tuple[float, Ruling | None]:
         own = self._own(side, at)
@@ -136,26 +158,17 @@ class Judged:
         return found
 
     def _probability(self, probability: float, ruling: Ruling | None) -> float:
-        if ruling is None:
-            return probability
-        known = float(self.fitted["rules"][ruling.rule])
-        return max(probability, known) if ruling.verdict == "match" else known
+        return float(self.fitted["rules"][ruling.rule]) if ruling else probability
 
-    def _weighed(self, data: Table, at: int) -> list[float]:
-        rows = [nearest_row(side.seen[at], self._own(i, at)) for i, side in enumerate((data.right, data.wrong))]
-        return against(*rows)
+    def _sides(self, data: Table, at: int) -> tuple[Judgement, Judgement]:
+        right, wrong = data.right.seen[at], data.wrong.seen[at]
+        return (right, self._own(0, at)), (wrong, self._own(1, at))
 
     def _settle(self, data: Table, at: int, probability: float) -> None:
         own, ruling = self._decided(data.wrong.seen[at], 1, at)
+        other = (ruling.rule if ruling else "model", self._probability(own, ruling))
         mine = self.rules[at]
-        if mine and mine.rule == "negated":
-            probability = min(probability, float(self.probabilities[at]))
-        elif mine and ruling and mine.rule in SAME_QUANTITY and ruling.rule in OTHER_QUANTITY:
-            probability = max(probability, float(self.probabilities[at]))
-        elif ruling and ruling.rule in CERTAIN and not (mine and mine.rule in CERTAIN):
-            probability = min(probability, 1 - self._probability(own, ruling))
-        elif mine and mine.rule in CERTAIN:
-            probability = float(self.probabilities[at])
+        probability = beside_wrong(mine.rule if mine else "model", float(self.probabilities[at]), other, probability)
         self.probabilities[at], self.verdicts[at] = probability, probability >= HALF
 
 
@@ -165,27 +178,75 @@ def _slices(side: Side, n: int) -> list[slice]:
     return [slice(end - count, end) for end, count in zip(ends, counts, strict=True)]
 
 
-def _weights(weighed: np.ndarray, labels: np.ndarray) -> list[float]:
+Weighed = tuple[np.ndarray, np.ndarray]
+
+
+def weighing(weighed: Weighed, labels: np.ndarray, known: np.ndarray) -> dict[str, Any]:
+    """What right and known wrong answers weigh, learnt from the `known` answers: a logistic curve, and trees."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.linear_model import LogisticRegression
 
-    fitted = LogisticRegression(C=1.0, max_iter=1_000).fit(weighed, labels)
-    return [round(float(v), 4) for v in (fitted.intercept_[0], *fitted.coef_[0])]
+    few, many = (side[known] for side in weighed)
+    curve = LogisticRegression(C=1.0, max_iter=1_000).fit(few, labels[known])
+    models = [
+        HistGradientBoostingClassifier(**SETTINGS_AGAINST, random_state=seed).fit(many, labels[known])
+        for seed in range(SEEDS)
+    ]
+    return {
+        "against": [round(float(v), 4) for v in (curve.intercept_[0], *curve.coef_[0])],
+        "against_trees": exported(models),
+        "against_base": base_of(models),
+    }
 
 
-def _rule_probabilities(data: Table, rulings: Sequence[Ruling | None]) -> dict[str, float]:
+def outweighed(fitted: Mapping[str, Any], few: np.ndarray, many: np.ndarray) -> np.ndarray:
+    """The probability of a match where right and wrong answers are known: shape (answers,)."""
+    return weigher(fitted["against"], trees_of(fitted["against_trees"]), fitted["against_base"], 1 / SEEDS, few, many)
+
+
+def _across(weighed: Weighed, labels: np.ndarray, questions: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """The same by what was learnt from the other questions."""
+    from sklearn.model_selection import GroupKFold
+
+    found = np.zeros(len(labels))
+    for seen, unseen in GroupKFold(FOLDS, shuffle=True, random_state=1).split(labels, labels, questions):
+        own = np.isin(np.arange(len(labels)), seen) & known
+        found[unseen] = outweighed(weighing(weighed, labels, own), *(side[unseen] for side in weighed))
+    return found
+
+
+def exported(models: Sequence[Any]) -> list[dict[str, list[float]]]:
+    """The trees of some models of scikit-learn as plain lists."""
+    return [_exported(stage[0].nodes) for model in models for stage in model._predictors]
+
+
+def base_of(models: Sequence[Any]) -> float:
+    """The mean logit that the trees of some models are added to."""
+    return round(float(np.mean([model._baseline_prediction.item() for model in models])), 6)
+
+
+def _exported(nodes: Any) -> dict[str, list[float]]:
+    leaf = nodes["is_leaf"].astype(bool)
+    return {
+        "feature": np.where(leaf, -1, nodes["feature_idx"]).tolist(),
+        "threshold": [0 if end else float(f"{t:.6g}") for end, t in zip(leaf, nodes["num_threshold"], strict=True)],
+        "left": np.where(leaf, 0, nodes["left"]).tolist(),
+        "right": np.where(leaf, 0, nodes["right"]).tolist(),
+        "value": [round(float(v), 5) if end else 0 for end, v in zip(leaf, nodes["value"], strict=True)],
+    }
+
+
+def rule_probabilities(labels: np.ndarray, rulings: Sequence[Ruling | None]) -> dict[str, float]:
     """For each rule, the share of labels 1 where it decided.
 
     Rules are written to be right, and some decide few answers of the training data, or no answer at all. So ten answers
     are added: nine matches for a rule that finds matches, half a match for the others.
     """
     found: dict[str, float] = {}
-    real = data.sets != MADE
     for rule in get_args(RuleId):
-        labels = [
-            y for y, of, ruling in zip(data.labels, real, rulings, strict=True) if of and ruling and ruling.rule == rule
-        ]
+        own = [y for y, ruling in zip(labels, rulings, strict=True) if ruling and ruling.rule == rule]
         added = 9.0 if rule in FOR_A_MATCH else 0.5
-        found[rule] = BY_DOCUMENT.get(rule, round((float(sum(labels)) + added) / (len(labels) + 10), 4))
+        found[rule] = BY_DOCUMENT.get(rule, round((float(sum(own)) + added) / (len(own) + 10), 4))
     return found
 
 

@@ -3,8 +3,7 @@
     python benchmarks/train_matcher.py            # train, print all tables, write nothing
     python benchmarks/train_matcher.py --write    # and write metrics_core/offline_judge/model.json
 
-It takes five minutes on two idle cores. No question of nq301 is trained on; its labels count only in the share of
-matches that is written down for each rule. `make train-matcher` is the second line.
+It takes five minutes on two idle cores. Nothing is learnt from nq301. `make train-matcher` is the second line.
 """
 
 from __future__ import annotations
@@ -17,13 +16,41 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from _matcher_data import DATA, FILES, LIMITS, MADE, TRAINED_ON, Row, Table, held_back, question_key, read_rows, table
+from _matcher_data import (
+    DATA,
+    FILES,
+    LIMITS,
+    MADE,
+    TRAINED_ON,
+    Row,
+    Table,
+    held_back,
+    pair_of,
+    question_key,
+    read_rows,
+    table,
+)
 from _matcher_made import taught
 from _matcher_tables import Outcome, print_tables
-from _matcher_training import SEEDS, SETTINGS, Judged, border, highest, logits, out_of_fold, platt, train
+from _matcher_training import (
+    SEEDS,
+    SETTINGS,
+    SETTINGS_AGAINST,
+    UNTAUGHT,
+    Judged,
+    base_of,
+    border,
+    exported,
+    highest,
+    logits,
+    out_of_fold,
+    platt,
+    rule_probabilities,
+    train,
+)
 
 from answerkey.metrics_core.offline_judge.depth import KINDS
-from answerkey.metrics_core.offline_judge.features import ENCODER
+from answerkey.metrics_core.offline_judge.features import ENCODER, rarities
 from answerkey.metrics_core.offline_judge.model import FILE
 from answerkey.metrics_core.offline_judge.rules import RULES_VERSION
 from answerkey.metrics_core.statistics.agreement import agreement
@@ -36,8 +63,6 @@ FAMILIES = {
     "truthfulqa": ("truthfulqa", "truthfulqa, five languages"),
 }
 """What is left out together: the two files of truthfulqa share their questions."""
-UNTAUGHT = [0.0, 1.0, -1.0, 0.0, 0.0, 0.0, 0.0]
-"""The weights of `against` where no data with wrong answers is left to learn from: the difference of the logits."""
 
 
 def main() -> None:
@@ -49,8 +74,9 @@ def main() -> None:
         sys.exit("training reads ../shared/data, which is not beside the repository")
     with tempfile.TemporaryDirectory() as folder:
         rows = all_rows()
-        data = table(rows, args.cache or folder)
-    found = fitted(data, rows)
+        words = rarities(texts_of(rows))
+        data = table(rows, args.cache or folder, words)
+    found = {**fitted(data, rows), "words": words}
     text = json.dumps(found, separators=(",", ":")) + "\n"
     print(f"\n{len(text) / 1e3:.0f} kB")
     if args.write:
@@ -71,14 +97,20 @@ def trainable(name: str, row: Row) -> bool:
     return name != "nq301" and question_key(row) not in held_back()
 
 
+def texts_of(rows: Mapping[str, list[dict[str, Any]]]) -> list[str]:
+    """All questions and right answers that may be trained on, each once."""
+    pairs = [pair_of(row) for name in TRAINED_ON for row in rows[name] if trainable(name, row)]
+    return sorted({text for pair in pairs for text in (pair.question, *pair.references)})
+
+
 def fitted(data: Table, rows: Mapping[str, list[dict[str, Any]]]) -> dict[str, Any]:
     """The model file: trees from all answers; the rest from answers to questions that the trees had not seen."""
     ours = np.array([trainable(name, row) for name, some in rows.items() for row in some])
     real = ours & (data.sets != MADE)
     right, wrong = out_of_fold(data, ours)
     slope, offset = platt(highest(data, right)[real], data.labels[real])
-    within = Judged(data, slope * right + offset, slope * wrong + offset)
-    left_out = without_the_set(data, ours, right, wrong)
+    within = Judged(data, slope * right + offset, slope * wrong + offset, real)
+    left_out = without_the_set(data, ours, right, wrong, within)
     models = train(data, np.flatnonzero(ours), SEEDS)
     final = Judged(data, *(slope * logits(models, side.x) + offset for side in (data.right, data.wrong)), within.fitted)
     borders = {kind: borders_of(data, real, within, left_out, kind) for kind in KINDS}
@@ -86,7 +118,7 @@ def fitted(data: Table, rows: Mapping[str, list[dict[str, Any]]]) -> dict[str, A
     outcome = Outcome(data, rows, real, within, left_out, final, borders, ERRORS)
     print_tables(outcome)
     return {
-        "format": 2,
+        "format": 3,
         "trained_on": {
             "data": ", ".join([*TRAINED_ON, "pairs made from them"]) + ", without the questions of nq301",
             "answers": int(real.sum()),
@@ -94,7 +126,7 @@ def fitted(data: Table, rows: Mapping[str, list[dict[str, Any]]]) -> dict[str, A
             "made": int((ours & ~real).sum()),
             "encoder": ENCODER,
             "rules": RULES_VERSION,
-            "settings": {**SETTINGS, "seeds": SEEDS},
+            "settings": {**SETTINGS, "seeds": SEEDS, "against": SETTINGS_AGAINST},
         },
         "agreement": agreed,
         "limits": LIMITS,
@@ -104,13 +136,15 @@ def fitted(data: Table, rows: Mapping[str, list[dict[str, Any]]]) -> dict[str, A
         **within.fitted,
         "errors": ERRORS,
         "borders": borders,
-        "base": round(float(np.mean([model._baseline_prediction.item() for model in models])), 6),
+        "base": base_of(models),
         "scale": 1 / len(models),
-        "trees": [exported(stage[0].nodes) for model in models for stage in model._predictors],
+        "trees": exported(models),
     }
 
 
-def without_the_set(data: Table, ours: np.ndarray, right: np.ndarray, wrong: np.ndarray) -> dict[str, Judged]:
+def without_the_set(
+    data: Table, ours: np.ndarray, right: np.ndarray, wrong: np.ndarray, within: Judged
+) -> dict[str, Judged]:
     """For each family of sets, what a matcher says of it that was trained and calibrated on the others alone."""
     found = {}
     for name, family in FAMILIES.items():
@@ -123,9 +157,10 @@ def without_the_set(data: Table, ours: np.ndarray, right: np.ndarray, wrong: np.
             np.where(inside[side.source], logits(models, side.x), own)
             for side, own in ((data.right, right), (data.wrong, wrong))
         ]
-        known = Judged(data, slope * right + offset, slope * wrong + offset).fitted
-        known = {**known, "against": UNTAUGHT} if name == "truthfulqa" else known
-        found[name] = Judged(data, *(slope * one + offset for one in scores), known)
+        # Only one family has known wrong answers.
+        against = UNTAUGHT if name == "truthfulqa" else within.fitted
+        rules = rule_probabilities(data.labels[real], np.array(within.rules)[real])
+        found[name] = Judged(data, *(slope * one + offset for one in scores), {**against, "rules": rules})
     return found
 
 
@@ -151,18 +186,6 @@ def agreements(data: Table, real: np.ndarray, within: Judged, right: np.ndarray)
     return {
         kind: round(agreement(verdicts[own], data.labels[own]).kappa.value, 3)
         for kind, (verdicts, own) in groups.items()
-    }
-
-
-def exported(nodes: Any) -> dict[str, list[float]]:
-    """A tree of scikit-learn as plain lists."""
-    leaf = nodes["is_leaf"].astype(bool)
-    return {
-        "feature": np.where(leaf, -1, nodes["feature_idx"]).tolist(),
-        "threshold": [0 if end else float(f"{t:.6g}") for end, t in zip(leaf, nodes["num_threshold"], strict=True)],
-        "left": np.where(leaf, 0, nodes["left"]).tolist(),
-        "right": np.where(leaf, 0, nodes["right"]).tolist(),
-        "value": [round(float(v), 5) if end else 0 for end, v in zip(leaf, nodes["value"], strict=True)],
     }
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from answerkey.metrics_core.offline_judge.alignment import HIT, Alignment, align
 from answerkey.metrics_core.offline_judge.reading import Text, asks_several, question_kind, read, sentences, text_kind
 from answerkey.metrics_core.offline_judge.rules import Case
 from answerkey.metrics_core.offline_judge.stance import declines, hedges, polarity
-from answerkey.metrics_core.offline_judge.vocabulary import ALTERNATIVE_WORDS, PLACE_OR_KIND, TITLES
+from answerkey.metrics_core.offline_judge.vocabulary import ALTERNATIVE_WORDS, PLACE_OR_KIND, TITLES, word_set
 
 FAR = 9.0
 """Stands for "there is no such number" in distances."""
@@ -43,22 +44,32 @@ def focus(answer: Text, reference: Text, question: Text) -> Text:
     return read(max(parts[:12], key=score))
 
 
-def word_features(case: Case, near: Text) -> dict[str, float]:
-    """The features that need no embeddings, by name. `near` is the answer's `focus`.
+def word_features(case: Case, near: Text, words: Mapping[str, float]) -> dict[str, float]:
+    """The features that need no embeddings, by name.
+
+    Args:
+        near: the answer's `focus`.
+        words: how rare stems are in training, 0..1 (see `rarities`).
 
     >>> case = Case.of(read("Who wrote it?"), read("It was Ada."), read("Ada Brown"))
-    >>> word_features(case, case.head)["recall"]
-    0.5
+    >>> found = word_features(case, case.head, {"brown": 0.5})
+    >>> found["recall"], round(found["recall_idf"], 3)
+    (0.5, 0.667)
     """
     aligned, in_head, in_near = _alignments(case, near)
+    others = _others(case, near)
     return {
         **_recall(case, aligned, in_head, in_near),
         **_order(aligned, in_near),
         **_missing(case, aligned),
+        **_rare(case, near, in_near, others, words),
         **_extra(case, near),
         **_numbers(case.reference, case.answer, case.head),
         **_dates(case.reference, case.answer, case.head),
         **_characters(case, near),
+        **_trigrams(case, near, in_near),
+        **_rivals(case, near, in_near, others),
+        **_shape(case, near, in_near),
         **_form(case, near),
         **_asked(case),
     }
@@ -144,6 +155,59 @@ def _missing(case: Case, aligned: Alignment) -> dict[str, float]:
     }
 
 
+def rarities(texts: Iterable[str], least: int = 4) -> dict[str, float]:
+    """How rare the stems of some texts are: their inverse document frequency, as a share of the greatest one.
+
+    Stems of fewer than `least` texts are left out; like all others that are not in the table, they count as 1.
+
+    >>> rarities(["the sea", "the sun", "the sky", "the moon"], least=4)
+    {'the': 0.0}
+    """
+    stems = [set(read(text).stems) for text in texts]
+    counts = Counter(stem for some in stems for stem in sorted(some))
+    return {
+        stem: round(math.log(len(stems) / count) / math.log(len(stems)), 3)
+        for stem, count in sorted(counts.items())
+        if count >= least
+    }
+
+
+def _rare(
+    case: Case, near: Text, in_near: Alignment, others: Sequence[str], words: Mapping[str, float]
+) -> dict[str, float]:
+    """What rare words of the reference the focus has and lacks, and what rare words it has instead."""
+
+    def weight(stems: Iterable[str]) -> float:
+        return sum(words.get(stem, 1.0) for stem in stems)
+
+    def rarest(stems: Iterable[str]) -> float:
+        return max((words.get(stem, 1.0) for stem in stems), default=0.0)
+
+    triples = zip(in_near.stems, in_near.score, in_near.given, strict=True)
+    new = [(stem, score) for stem, score, given in triples if not given]
+    of = weight(stem for stem, _ in new)
+    wanted, given = case.reference.content_stems, frozenset(case.question.stems)
+    said = sorted(frozenset(near.content_stems) - given)
+    return {
+        "recall_idf": 1.0 if in_near.whole else _share(weight(s for s, score in new if score >= HIT), of),
+        "soft_idf": 1.0 if in_near.whole else _share(sum(words.get(s, 1.0) * score for s, score in new), of),
+        "missing_idf": weight(in_near.missing),
+        "missing_idf_rarest": rarest(in_near.missing),
+        "found_idf_rarest": rarest(in_near.found),
+        "extra_idf": weight(others),
+        "extra_idf_rarest": rarest(others),
+        "precision_idf": weight(s for s in said if any(alike(s, w) >= HIT for w in wanted)) / (weight(said) or 1.0),
+    }
+
+
+def _others(case: Case, near: Text) -> list[str]:
+    """Content stems of the focus that neither the question nor, in whatever form, the reference has."""
+    wanted = case.reference.content_stems
+    known = frozenset(case.reference.stems) | frozenset(case.question.stems)
+    said = (near.stems[i] for i in near.content)
+    return [s for s in said if s not in known and not any(alike(s, w) >= HIT for w in wanted)]
+
+
 def _extra(case: Case, near: Text) -> dict[str, float]:
     """What the answer says beyond question and reference."""
     known = frozenset(case.reference.stems) | frozenset(case.question.stems)
@@ -218,6 +282,69 @@ def _characters(case: Case, near: Text) -> dict[str, float]:
     }  # fmt: skip
 
 
+def _trigrams(case: Case, near: Text, in_near: Alignment) -> dict[str, float]:
+    """Character trigrams that the reference shares with the focus, and what either says beyond the question."""
+    wanted, close = _trigrams_of(case.reference.tokens), _trigrams_of(near.tokens)
+    left = _trigrams_of(case.residue)
+    new = _trigrams_of(stem for stem, given in zip(in_near.stems, in_near.given, strict=True) if not given)
+    return {
+        "trigrams_found": len(wanted & close) / max(1, len(wanted)),
+        "trigrams_both": len(wanted & close) / max(1, len(wanted | close)),
+        "trigrams_residue": len(left & new) / max(1, len(left | new)),
+    }
+
+
+def _trigrams_of(words: Iterable[str]) -> frozenset[str]:
+    text = f" {' '.join(words)} "
+    return frozenset(text[i : i + 3] for i in range(len(text) - 2))
+
+
+def _rivals(case: Case, near: Text, in_near: Alignment, others: Sequence[str]) -> dict[str, float]:
+    """Whether the focus has another word where the reference has one that is missing: John Smith for Jane Smith."""
+    wanted = case.reference.content_stems
+    said = [near.stems[i] for i in near.content]
+    missing = in_near.missing
+
+    def least(of: Callable[[str, Text], bool]) -> float:
+        return float(min(sum(of(s, case.reference) for s in missing), sum(of(s, near) for s in others)))
+
+    return {
+        "rivals": least(lambda _stem, _text: True),
+        "rival_names": least(lambda stem, text: stem in text.names),
+        "rival_numbers": least(lambda stem, _text: stem.isdigit()),
+        "first_same": float(bool(said) and alike(said[0], wanted[0]) >= HIT) if wanted else 0.0,
+        "last_same": float(bool(said) and alike(said[-1], wanted[-1]) >= HIT) if wanted else 0.0,
+    }
+
+
+_TURNS = word_set(
+    "instead rather except before after unlike former formerly previously until not but however although though "
+    "despite than"
+)
+"""Words after which something else is meant."""
+
+
+def _shape(case: Case, near: Text, in_near: Alignment) -> dict[str, float]:
+    """Kinds and lengths of answer and reference beside each other."""
+    of = text_kind(case.reference)
+    given = [score >= HIT for score, known in zip(in_near.score, in_near.given, strict=True) if known]
+    new = len(in_near.given) - len(given)
+    return {
+        "same_kind_head": float(text_kind(case.head) == of),
+        "same_kind_focus": float(text_kind(near) == of),
+        "turns": float(not _TURNS.isdisjoint(near.tokens)),
+        "quotes": float('"' in case.answer.raw),
+        "brackets": float("(" in case.answer.raw),
+        "commas": math.log1p(case.answer.raw.count(",")),
+        "ands_head": float(case.head.tokens.count("and")),
+        "ands_reference": float(case.reference.tokens.count("and")),
+        "length_question": math.log1p(len(case.question.tokens)),
+        "longer_focus": math.log((1 + len(near.content)) / (1 + len(case.reference.content))),
+        "longer_residue": math.log((1 + len(case.residue)) / (1 + new)),
+        "given_found": sum(given) / max(1, len(given)),
+    }
+
+
 def _form(case: Case, near: Text) -> dict[str, float]:
     return {
         "length_answer": math.log1p(len(case.answer.tokens)),
@@ -249,23 +376,20 @@ _LONGEST_WORDS = 60
 
 
 def texts_to_embed(case: Case, near: Text) -> dict[str, str]:
-    """The texts whose embeddings a case needs, by role. Reference and question come again with every answer.
+    """The texts whose embeddings a case needs, by role. The reference comes again with every answer.
 
     >>> case = Case.of(read("Who wrote it?"), read("It was Ada."), read("Ada"))
     >>> texts_to_embed(case, case.head)["asked_reference"]
     'Who wrote it? Ada'
     """
     question, reference = case.question.raw, case.reference.raw
-    head, close = _cut(case.head.raw), _cut(near.raw)
-    by_role = {
+    close = " ".join(near.raw.split()[:_LONGEST_WORDS])
+    return {
         "reference": reference,
-        "question": question,
-        "head": head,
         "focus": close,
         "asked_reference": f"{question} {reference}",
         "asked_focus": f"{question} {close}",
     }
-    return by_role
 
 
 def unit_vectors(wanted: Iterable[str], cache_dir: str | None) -> Mapping[str, Vector]:
@@ -275,8 +399,11 @@ def unit_vectors(wanted: Iterable[str], cache_dir: str | None) -> Mapping[str, V
     >>> vector.shape, round(float(vector @ vector), 4)
     ((512,), 1.0)
     """
+    texts = set(wanted)
+    if not texts:
+        return {}
     cache = EmbeddingCache(Path(cache_dir)) if cache_dir else None
-    embeddings = embed(load_encoder(ENCODER), wanted, cache).by_text
+    embeddings = embed(load_encoder(ENCODER), texts, cache).by_text
     return {text: _unit(e.vector) for text, e in embeddings.items() if isinstance(e, Embedded)}
 
 
@@ -285,26 +412,19 @@ def embedding_features(roles: Mapping[str, str], known: Mapping[str, Vector]) ->
 
     >>> case = Case.of(read("Who wrote it?"), read("It was Ada."), read("Ada"))
     >>> roles = texts_to_embed(case, case.head)
-    >>> embedding_features(roles, unit_vectors(roles.values(), None))["near_head"] > 0.9
+    >>> embedding_features(roles, unit_vectors(roles.values(), None))["near_focus"] > 0.9
     True
     """
 
     def cosine(a: str, b: str) -> float:
-        x, y = known.get(roles.get(a, "")), known.get(roles.get(b, ""))
+        x, y = known.get(roles[a]), known.get(roles[b])
         return 0.0 if x is None or y is None else round(float(x @ y), DECIMALS)
 
     return {
-        "near_head": cosine("reference", "head"),
         "near_focus": cosine("reference", "focus"),
         "near_asked_focus": cosine("asked_reference", "asked_focus"),
         "near_stated": cosine("asked_reference", "focus"),
-        "near_question": cosine("question", "head"),
-        "near_question_reference": cosine("question", "reference"),
     }
-
-
-def _cut(text: str) -> str:
-    return " ".join(text.split()[:_LONGEST_WORDS])
 
 
 def _unit(vector: Vector) -> Vector:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean as mean
+from typing import cast, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +24,7 @@ from answerkey.metrics_core.offline_judge.features import (
 )
 from answerkey.metrics_core.offline_judge.model import MatcherModel, load
 from answerkey.metrics_core.offline_judge.reading import read
-from answerkey.metrics_core.offline_judge.rules import AGAINST_ANSWER, RULES_VERSION, Case, Ruling, decide
+from answerkey.metrics_core.offline_judge.rules import AGAINST_ANSWER, RULES_VERSION, Case, RuleId, Ruling, decide
 
 
 def explained(row: Mapping[str, float], *, matched: bool) -> tuple[MatchVerdict, str]:
@@ -147,30 +149,49 @@ class Seen:
     places: tuple[int, ...]
 
 
-def look(pairs: Sequence[Pair], cache_dir: str | None = None) -> list[Seen]:
+@dataclass(frozen=True, slots=True)
+class _Ruled:
+    """A pair as the rules see it, by reference; the rest as in `Seen`."""
+
+    cases: tuple[Case, ...]
+    rulings: tuple[Ruling | None, ...]
+    places: tuple[int, ...]
+
+    @staticmethod
+    def of(pair: Pair) -> _Ruled:
+        places = _nearest(pair)
+        cases = _cases(pair, places)
+        return _Ruled(cases, tuple(map(decide, cases)), places)
+
+
+def look(pairs: Sequence[Pair], cache_dir: str | None = None, words: Mapping[str, float] | None = None) -> list[Seen]:
     """The features of every pair and reference; all texts are embedded in one call.
+
+    Args:
+        words: how rare stems are, 0..1; None for the model's own.
 
     >>> [seen] = look([Pair("Who wrote it?", "It was Ada.", ("Ada",))])
     >>> seen.values[0]["recall"]
     1.0
     """
-    chosen = [_nearest(pair) for pair in pairs]
-    cases = [_cases(pair, places) for pair, places in zip(pairs, chosen, strict=True)]
-    near = [[focus(case.answer, case.reference, case.question) for case in some] for some in cases]
+    return _seen([_Ruled.of(pair) for pair in pairs], cache_dir, load().words if words is None else words)
+
+
+def _seen(ruled: Sequence[_Ruled], cache_dir: str | None, words: Mapping[str, float]) -> list[Seen]:
+    near = [[focus(case.answer, case.reference, case.question) for case in one.cases] for one in ruled]
     roles = [
-        [texts_to_embed(case, text) for case, text in zip(some, texts, strict=True)]
-        for some, texts in zip(cases, near, strict=True)
+        [texts_to_embed(case, text) for case, text in zip(one.cases, texts, strict=True)]
+        for one, texts in zip(ruled, near, strict=True)
     ]
     known = unit_vectors({text for some in roles for by_role in some for text in by_role.values()}, cache_dir)
     seen = []
-    for some, texts, by_roles, places in zip(cases, near, roles, chosen, strict=True):
+    for one, texts, by_roles in zip(ruled, near, roles, strict=True):
         rows = [
-            {**word_features(case, text), **embedding_features(by_role, known)}
-            for case, text, by_role in zip(some, texts, by_roles, strict=True)
+            {**word_features(case, text, words), **embedding_features(by_role, known)}
+            for case, text, by_role in zip(one.cases, texts, by_roles, strict=True)
         ]
         together = _together(rows)
-        values = tuple({**row, **together} for row in rows)
-        seen.append(Seen(values, tuple(decide(case) for case in some), places))
+        seen.append(Seen(tuple({**row, **together} for row in rows), one.rulings, one.places))
     return seen
 
 
@@ -181,7 +202,8 @@ def matrix(seen: Sequence[Seen], names: Sequence[str]) -> Matrix:
     >>> matrix(seen, ["recall", "refusal"]).shape
     (2, 2)
     """
-    return np.array([[row[name] for name in names] for one in seen for row in one.values], np.float64)
+    rows = [[row[name] for name in names] for one in seen for row in one.values]
+    return np.array(rows, np.float64).reshape(-1, len(names))
 
 
 MOST_REFERENCES = 8
@@ -194,20 +216,20 @@ def _nearest(pair: Pair) -> tuple[int, ...]:
         return tuple(range(len(pair.references)))
     answer = read(pair.answer)
 
-    def nearness(place: int) -> tuple[float, float, str]:
+    def likeness(place: int) -> tuple[float, float, str]:
         reference = read(pair.references[place])
         named = 100.0 if names_whole(reference, answer) else fuzz.partial_ratio(reference.normal, answer.normal)
         return named, fuzz.ratio(reference.normal, answer.normal), reference.normal
 
-    return tuple(sorted(sorted(range(len(pair.references)), key=nearness, reverse=True)[:MOST_REFERENCES]))
+    return tuple(sorted(sorted(range(len(pair.references)), key=likeness, reverse=True)[:MOST_REFERENCES]))
 
 
-def _cases(pair: Pair, places: Sequence[int]) -> list[Case]:
+def _cases(pair: Pair, places: Sequence[int]) -> tuple[Case, ...]:
     question, answer = read(pair.question), read(pair.answer)
     references = [read(pair.references[place]) for place in places]
     accepted = frozenset(stem for reference in references for stem in reference.stems)
     dates = frozenset(date for reference in references for date in reference.dates)
-    return [Case.of(question, answer, reference, accepted, dates) for reference in references]
+    return tuple(Case.of(question, answer, reference, accepted, dates) for reference in references)
 
 
 def _together(rows: Sequence[dict[str, float]]) -> dict[str, float]:
@@ -239,13 +261,24 @@ def match(pairs: Sequence[Pair], *, cache_dir: str | None = None) -> list[Match]
     model = load()
     doubted = [place for place, pair in enumerate(pairs) if pair.wrong]
     compared = [*pairs, *(Pair(pairs[place].question, pairs[place].answer, pairs[place].wrong) for place in doubted)]
-    seen = look(compared, cache_dir)
-    probabilities = iter(model.probabilities(matrix(seen, model.features)).tolist())
-    of = [[next(probabilities) for _ in one.values] for one in seen]
-    found = [_verdict(*parts, model) for parts in zip(compared, seen, of, strict=True)]
-    for place, at in zip(doubted, range(len(pairs), len(compared)), strict=True):
-        weighed = against(nearest_row(seen[place], of[place]), nearest_row(seen[at], of[at]))
-        found[place] = _weighed(found[place], found[at], model.outweighs(weighed))
+    ruled = [_Ruled.of(pair) for pair in compared]
+    # Where a rule decides, nothing needs to be embedded.
+    weighed_too = {*doubted, *range(len(pairs), len(compared))}
+    open_to_model = [at for at, one in enumerate(ruled) if at in weighed_too or settled(one.rulings) is None]
+    seen = dict(zip(open_to_model, _seen([ruled[at] for at in open_to_model], cache_dir, model.words), strict=True))
+    probabilities = iter(model.probabilities(matrix(list(seen.values()), model.features)).tolist())
+    of = {at: [next(probabilities) for _ in one.values] for at, one in seen.items()}
+    found = [
+        _verdict(pair, one, seen.get(at), of.get(at, ()), model)
+        for at, (pair, one) in enumerate(zip(compared, ruled, strict=True))
+    ]
+    sides = [
+        ((seen[place], of[place]), (seen[at], of[at]))
+        for place, at in zip(doubted, range(len(pairs), len(compared)), strict=True)
+    ]
+    weighed = model.outweighs(*both_sides(sides, model.features)) if sides else ()
+    for place, at, probability in zip(doubted, range(len(pairs), len(compared)), weighed, strict=True):
+        found[place] = _weighed(found[place], found[at], float(probability))
     return found[: len(pairs)]
 
 
@@ -261,7 +294,12 @@ def nearest_row(seen: Seen, probabilities: Sequence[float]) -> dict[str, float]:
 
 
 AGAINST = ("right", "wrong", "near", "best", "recall", "order")
-"""What is weighed where there are answers known to be wrong: see `against`."""
+"""What a logistic curve weighs where there are answers known to be wrong: see `against`."""
+
+_SPREAD = ("near_focus", "near_asked_focus", "characters_tokens", "recall_all", "rouge_recall")
+
+Judgement = tuple[Seen, Sequence[float]]
+"""An answer beside some references: its features, and the model's probability of each."""
 
 
 def against(right: Mapping[str, float], wrong: Mapping[str, float]) -> list[float]:
@@ -273,9 +311,42 @@ def against(right: Mapping[str, float], wrong: Mapping[str, float]) -> list[floa
     >>> against(row, row)
     [0.0, 0.0, 0, 0, 0, 0]
     """
-    logits = [math.log(row["probability"] / (1 - row["probability"])) for row in (right, wrong)]
     apart = [right[name] - wrong[name] for name in ("near_focus", "best_asked", "recall_all", "order")]
-    return [*logits, *apart]
+    return [_logit(right["probability"]), _logit(wrong["probability"]), *apart]
+
+
+def both_sides(sides: Sequence[tuple[Judgement, Judgement]], names: Sequence[str]) -> tuple[Matrix, Matrix]:
+    """What is weighed of answers that stand beside right and wrong ones: for the logistic curve, and for the trees.
+
+    The trees see how likely and how near the references of each side are, the features `names` of the nearest one of
+    each, and the differences of these. Shapes: (answers, len(AGAINST)), (answers, 28 + 3 * len(names)).
+
+    >>> [right, wrong] = look([Pair("Who?", "Ada", ("Ada",)), Pair("Who?", "Ada", ("Eve",))])
+    >>> few, many = both_sides([((right, [0.9]), (wrong, [0.1]))], ["recall", "order"])
+    >>> few.shape, many.shape
+    ((1, 6), (1, 34))
+    """
+    few, many = [], []
+    for side in sides:
+        nearest = [nearest_row(*judged) for judged in side]
+        few.append(against(*nearest))
+        right, wrong = ([row[name] for name in names] for row in nearest)
+        apart = [a - b for a, b in zip(right, wrong, strict=True)]
+        many.append([*_spread(*side[0]), *_spread(*side[1]), *right, *wrong, *apart])
+    return np.array(few, np.float64), np.array(many, np.float64)
+
+
+def _spread(seen: Seen, probabilities: Sequence[float]) -> list[float]:
+    logits = sorted(map(_logit, probabilities), reverse=True)
+    found = [logits[0], mean(logits[:2]), mean(logits), math.log(len(logits))]
+    for name in _SPREAD:
+        values = sorted((row[name] for row in seen.values), reverse=True)
+        found += [values[0], mean(values[:3])]
+    return found
+
+
+def _logit(probability: float) -> float:
+    return math.log(probability / (1 - probability))
 
 
 def signature() -> str:
@@ -304,14 +375,16 @@ def undecided(judged: Match, accepted_error: float) -> bool:
     return max(judged.probability, 1 - judged.probability) <= load().border(judged.kind, accepted_error)
 
 
-def _verdict(pair: Pair, seen: Seen, probabilities: Sequence[float], model: MatcherModel) -> Match:
+def _verdict(
+    pair: Pair, ruled: _Ruled, seen: Seen | None, probabilities: Sequence[float], model: MatcherModel
+) -> Match:
     texts = (read(pair.question), read(pair.answer), [read(reference) for reference in pair.references])
     kind, unknown = kind_of(*texts), out_of_depth(*texts, model.limits)
-    at, ruling = final_ruling(seen.rulings, probabilities)
-    place = seen.places[at]
-    if ruling is not None:
-        match = ruling.verdict == "match"
-        probability = model.ruled(ruling, max(probabilities))
+    at, ruling = final_ruling(ruled.rulings, probabilities)
+    place = ruled.places[at]
+    if ruling is not None or seen is None:
+        ruling = cast("Ruling", ruling)
+        match, probability = ruling.verdict == "match", model.rules[ruling.rule]
         return Match(match, probability, ruling.verdict, ruling.rule, ruling.reason, place, unknown, kind=kind)
     matched = probabilities[at] >= HALF
     verdict, reason = explained(seen.values[at], matched=matched)
@@ -320,6 +393,29 @@ def _verdict(pair: Pair, seen: Seen, probabilities: Sequence[float], model: Matc
 
 _CERTAIN = frozenset(("same_text", "same_answer"))
 _SAME_QUANTITY, _OTHER_QUANTITY = frozenset(("same_number", "same_date")), frozenset(("other_number", "other_date"))
+_TAKEN_BACK = frozenset(("negated", "hedged", "opposite"))
+
+
+def beside_wrong(rule: str, probability: float, other: tuple[str, float], weighed: float) -> float:
+    """The probability of a match where there are answers known to be wrong, after what rules say of it.
+
+    Args:
+        rule, probability: of the verdict on the right answers; the rule is "model" where no rule decided.
+        other: the same of the verdict on the wrong ones.
+        weighed: the probability of a match with both in view.
+
+    >>> beside_wrong("negated", 0.05, ("model", 0.1), weighed=0.9)
+    0.05
+    """
+    if rule in _TAKEN_BACK:
+        # "It is not Paris" and "Maybe Paris" have the words of the right answer, and these are what is weighed.
+        return min(weighed, probability)
+    if rule in _SAME_QUANTITY and other[0] in _OTHER_QUANTITY:
+        # "5 km" is "5,000 m" and not "5 miles", though that shares more characters with it.
+        return max(weighed, probability)
+    if rule in _CERTAIN:
+        return probability
+    return min(weighed, 1 - other[1]) if other[0] in _CERTAIN else weighed
 
 
 def _weighed(judged: Match, wrong: Match, probability: float) -> Match:
@@ -328,16 +424,7 @@ def _weighed(judged: Match, wrong: Match, probability: float) -> Match:
     Args:
         probability: that the answer matches, with both in view.
     """
-    if judged.rule == "negated":
-        # "It is not Paris" has the words of the right answer, and these are what is weighed.
-        probability = min(probability, judged.probability)
-    elif judged.rule in _SAME_QUANTITY and wrong.rule in _OTHER_QUANTITY:
-        # "5 km" is "5,000 m" and not "5 miles", though that shares more characters with it.
-        probability = max(probability, judged.probability)
-    elif wrong.rule in _CERTAIN and judged.rule not in _CERTAIN:
-        probability = min(probability, 1 - wrong.probability)
-    elif judged.rule in _CERTAIN:
-        probability = judged.probability
+    probability = beside_wrong(judged.rule, judged.probability, (wrong.rule, wrong.probability), probability)
     if probability >= HALF:
         if judged.match:
             return replace(judged, probability=probability)
@@ -356,36 +443,47 @@ def _weighed(judged: Match, wrong: Match, probability: float) -> Match:
     )  # fmt: skip
 
 
+_RANK = {rule: rank for rank, rule in enumerate(get_args(RuleId))}
+
+
+def settled(rulings: Sequence[Ruling | None]) -> tuple[int, Ruling] | None:
+    """The index of the deciding reference and its ruling where the rules decide without the model, otherwise None.
+
+    A match takes precedence, then what speaks against the answer as a whole. What speaks against one reference only
+    (another date than this one) decides alone if there is such a ruling for each reference.
+
+    >>> settled((None, None)) is None
+    True
+    """
+    found = [(_RANK[ruling.rule], at, ruling) for at, ruling in enumerate(rulings) if ruling is not None]
+    if not found:
+        return None
+    _, at, first = min(found, key=lambda one: one[:2])
+    alone = first.verdict == "match" or first.rule in AGAINST_ANSWER or len(found) == len(rulings)
+    return (at, first) if alone else None
+
+
 def final_ruling(rulings: Sequence[Ruling | None], probabilities: Sequence[float]) -> tuple[int, Ruling | None]:
     """The index of the deciding reference, and the ruling that decides, or None where the model decides.
 
-    A match takes precedence, then what speaks against the answer as a whole. What speaks against one reference only
-    (another date than this one) decides if no other reference is more likely than not to match.
+    Where the rules leave it open, the model decides if one of the references without a ruling is more likely than not
+    to match, or if no reference has one.
 
     Args:
-        rulings: by reference; `probabilities`: of the model, in the same order.
+        rulings: by reference; `probabilities`: of the model, in the same order; not needed where rules are `settled`.
 
     >>> final_ruling((None, None), (0.2, 0.7))
     (1, None)
     """
-    ranked = sorted(range(len(rulings)), key=lambda i: (-probabilities[i], i))
-    for wanted in (_matches, _against_answer):
-        for i in ranked:
-            if wanted(rulings[i]):
-                return i, rulings[i]
-    rest = [i for i in ranked if rulings[i] is None]
-    if rest and (probabilities[rest[0]] >= HALF or len(rest) == len(ranked)):
-        return rest[0], None
-    at = next(i for i in ranked if rulings[i] is not None)
+    alone = settled(rulings)
+    if alone is not None:
+        return alone
+    ranked = sorted(range(len(rulings)), key=lambda at: (-probabilities[at], at))
+    free = [at for at in ranked if rulings[at] is None]
+    if probabilities[free[0]] >= HALF or len(free) == len(ranked):
+        return free[0], None
+    at = next(at for at in ranked if rulings[at] is not None)
     return at, rulings[at]
-
-
-def _matches(ruling: Ruling | None) -> bool:
-    return ruling is not None and ruling.verdict == "match"
-
-
-def _against_answer(ruling: Ruling | None) -> bool:
-    return ruling is not None and ruling.rule in AGAINST_ANSWER
 
 
 def about() -> str:

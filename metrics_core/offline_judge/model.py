@@ -13,8 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from answerkey.metrics_core.offline_judge.rules import Ruling
-
 FILE = Path(__file__).with_name("model.json")
 """Written by `benchmarks/train_matcher.py`."""
 
@@ -85,7 +83,9 @@ class MatcherModel:
         errors, borders: the undecided zone: at accepted error `errors[i]` a verdict stands if its probability, of a
             match or of no match, is above `borders[kind][i]`.
         against: where there are answers known to be wrong: the offset, and a weight for each of `matcher.AGAINST`.
+        against_trees, against_base: the trees that weigh them too, and the mean logit.
         agreement: kappa with people by kind of data, on questions that were not seen in training.
+        words: how rare stems are in training, 0..1; see `features.rarities`.
         limits: how long texts were in training, in words; `trained_on`: a description of the training, for reports.
         revision: the first six digits of the file's SHA-256.
     """
@@ -100,7 +100,10 @@ class MatcherModel:
     errors: tuple[float, ...]
     borders: dict[str, tuple[float, ...]]
     against: tuple[float, ...]
+    against_trees: Trees
+    against_base: float
     agreement: dict[str, float]
+    words: dict[str, float]
     limits: dict[str, int]
     trained_on: dict[str, Any]
     revision: str
@@ -115,20 +118,14 @@ class MatcherModel:
         calibrated: npt.NDArray[np.float64] = 1 / (1 + np.exp(-np.clip(logit, -30, 30)))
         return calibrated
 
-    def ruled(self, ruling: Ruling, probability: float) -> float:
-        """The probability of a match where a rule decided; a rule for a match never lowers that of the model."""
-        known = self.rules[ruling.rule]
-        return max(known, probability) if ruling.verdict == "match" else known
+    def outweighs(self, few: npt.NDArray[np.float64], many: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """The probability of a match, 0..1, where right and wrong answers are known; see `weigher`.
 
-    def outweighs(self, weighed: Sequence[float]) -> float:
-        """The probability of a match, 0..1, where right and wrong answers are known; see `matcher.against`.
-
-        >>> load().outweighs([5, -5, 1, 1, 1, 0]) > 0.5 > load().outweighs([-5, 5, -1, -1, -1, 0])
-        True
+        >>> model = load()
+        >>> model.outweighs(np.zeros((2, len(model.against) - 1)), np.zeros((2, 28 + 3 * len(model.features)))).shape
+        (2,)
         """
-        offset, *weights = self.against
-        logit = offset + sum(weight * value for weight, value in zip(weights, weighed, strict=True))
-        return float(1 / (1 + np.exp(-np.clip(logit, -30, 30))))
+        return weigher(self.against, self.against_trees, self.against_base, self.scale, few, many)
 
     def border(self, kind: str, accepted_error: float) -> float:
         """The probability above which a verdict stands; 1 where the accepted error is below every one in the file.
@@ -142,12 +139,35 @@ class MatcherModel:
         return known[-1] if known else 1.0
 
 
+def weigher(
+    curve: Sequence[float],
+    trees: Trees,
+    base: float,
+    scale: float,
+    few: npt.NDArray[np.float64],
+    many: npt.NDArray[np.float64],
+) -> npt.NDArray[np.float64]:
+    """The probability of a match where right and wrong answers are known: the mean logit of a curve and of trees.
+
+    Args:
+        curve: the offset, and a weight for each column of `few`; `base`, `scale`: see `MatcherModel`.
+        few, many: see `matcher.both_sides`.
+
+    >>> weigher([0, 2, -2], Trees(()), 0, 1, np.array([[0.5, 0.5]]), np.zeros((1, 9))).tolist()
+    [0.5]
+    """
+    said = curve[0] + few @ np.array(curve[1:])
+    logits = (said + base + scale * trees.sums(many)) / 2
+    found: npt.NDArray[np.float64] = 1 / (1 + np.exp(-np.clip(logits, -30, 30)))
+    return found
+
+
 @cache
 def load() -> MatcherModel:
     """The model of this version, read once.
 
     >>> len(load().features), len(load().revision)
-    (78, 6)
+    (103, 6)
     """
     data = FILE.read_bytes()
     return parse(json.loads(data), hashlib.sha256(data).hexdigest()[:6])
@@ -161,7 +181,7 @@ def parse(data: dict[str, Any], revision: str = "") -> MatcherModel:
     """
     return MatcherModel(
         tuple(data["features"]),
-        Trees(tuple(map(_tree, data["trees"]))),
+        trees_of(data["trees"]),
         float(data["base"]),
         float(data["scale"]),
         float(data["slope"]),
@@ -170,11 +190,23 @@ def parse(data: dict[str, Any], revision: str = "") -> MatcherModel:
         tuple(data["errors"]),
         {kind: tuple(borders) for kind, borders in data["borders"].items()},
         tuple(data["against"]),
+        trees_of(data["against_trees"]),
+        float(data["against_base"]),
         dict(data["agreement"]),
+        dict(data["words"]),
         dict(data["limits"]),
         dict(data["trained_on"]),
         revision,
     )
+
+
+def trees_of(stored: Sequence[Mapping[str, Sequence[float]]]) -> Trees:
+    """Trees from lists of nodes, as in the file.
+
+    >>> trees_of([]).sums(np.zeros((1, 3))).tolist()
+    [0.0]
+    """
+    return Trees(tuple(map(_tree, stored)))
 
 
 def _tree(nodes: Mapping[str, Sequence[float]]) -> _Tree:

@@ -202,6 +202,37 @@ def test_a_denial_stays_one_beside_known_wrong_answers(
     assert beside.probability <= alone.probability
 
 
+@pytest.mark.parametrize(
+    ("rule", "question", "answer", "right"),
+    [
+        ("hedged", FRANCE, "Maybe Paris, not sure", "Paris"),
+        ("hedged", FRANCE, "It is possibly Paris.", "Paris"),
+        ("opposite", "Is the shop open?", "No, it is open on Mondays only.", "Yes"),
+        ("opposite", "Can pigs fly?", "Pigs can fly.", "Pigs cannot fly"),
+    ],
+)
+def test_a_doubt_or_an_opposite_stays_one_beside_known_wrong_answers(
+    rule: str, question: str, answer: str, right: str
+) -> None:
+    [beside] = match([Pair(question, answer, (right,), ("London", "an elephant"))])
+    assert (beside.match, beside.rule) == (False, rule)
+
+
+def test_where_rules_decide_nothing_is_embedded(tmp_path: Path) -> None:
+    pairs = [
+        Pair(FRANCE, "It's Paris", ("Lutetia", "Paris")),
+        Pair(FRANCE, "Sorry, I cannot answer that.", ("Paris",)),
+        Pair("How high is it?", "41 m", ("60 m", "70 m")),
+    ]
+    found = match(pairs, cache_dir=str(tmp_path))
+    assert [(one.rule, one.reference) for one in found] == [("same_answer", 1), ("refusal", 0), ("other_number", 0)]
+    assert [one.probability for one in found] == [load().rules[one.rule] for one in found]
+    assert not list(tmp_path.iterdir())
+    # Beside known wrong answers the model has its say.
+    assert match([replace(pairs[0], wrong=("London",))], cache_dir=str(tmp_path))[0].match
+    assert list(tmp_path.iterdir())
+
+
 def test_the_same_quantity_in_other_words_is_right_beside_another_one_that_looks_alike() -> None:
     [found] = match([Pair("How long is it?", "5 km", ("5,000 m",), ("5 miles",))])
     assert (found.match, found.rule, found.wrong) == (True, "same_number", None)

@@ -11,8 +11,8 @@ TRAPS = [json.loads(line) for line in FILE.read_text(encoding="utf-8").splitline
 
 FLOORS = {
     "reversed roles": (12, 16), "denials": (15, 17), "lists": (13, 15), "near-miss entities": (13, 18),
-    "dates": (14, 14), "units and numbers": (14, 16), "hedges and refusals": (12, 14), "Spanish": (7, 8),
-    "Catalan": (6, 6), "Basque": (6, 6), "Galician": (5, 6), "German": (4, 4),
+    "dates": (14, 14), "units and numbers": (14, 16), "hedges and refusals": (12, 14), "Spanish": (8, 8),
+    "Catalan": (6, 6), "Basque": (6, 6), "Galician": (6, 6), "German": (4, 4),
 }  # fmt: skip
 """By class: the right verdicts that the matcher had when its model was made, and the traps. More is no defect."""
 

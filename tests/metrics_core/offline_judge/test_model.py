@@ -19,6 +19,9 @@ STUMPS = {
     ],
     "base": 0.0, "scale": 1.0, "slope": 1.0, "offset": 0.0, "rules": {}, "errors": [0.01, 0.05],
     "borders": {"claims": [0.9, 0.7]}, "against": [0.5, 1, -1], "agreement": {}, "limits": {}, "trained_on": {},
+    "against_trees": [{"feature": [0, -1, -1], "threshold": [1, 0, 0], "left": [1, 0, 0], "right": [2, 0, 0],
+                       "value": [0, -4, 4]}],
+    "against_base": 0.5, "words": {"the": 0.1},
 }  # fmt: skip
 
 
@@ -38,8 +41,11 @@ def test_many_rows_are_summed_like_few() -> None:
     assert parse(STUMPS).trees.sums(rows)[-2:].tolist() == [-0.5, 3.5]
 
 
-def test_right_and_wrong_answers_are_weighed_by_the_logistic_of_their_sum() -> None:
-    assert parse(STUMPS).outweighs([2.0, 1.0]) == pytest.approx(1 / (1 + np.exp(-1.5)))
+def test_right_and_wrong_answers_are_weighed_by_a_curve_and_by_trees() -> None:
+    few, many = np.array([[2.0, 1.0], [2.0, 1.0]]), np.array([[0.0], [2.0]])
+    # The curve says 1.5, the trees .5 - 4 and .5 + 4.
+    expected = [1 / (1 + np.exp(1.0)), 1 / (1 + np.exp(-3.0))]
+    assert parse(STUMPS).outweighs(few, many).tolist() == pytest.approx(expected)
 
 
 def test_a_tree_with_too_many_leaves_is_refused() -> None:

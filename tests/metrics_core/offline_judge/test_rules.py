@@ -164,6 +164,6 @@ ODD_TEXTS = st.builds(str.join, st.sampled_from([" ", "", "; "]), st.lists(ODD, 
 @settings(max_examples=300)
 def test_no_text_is_too_odd(question: str, answer: str, reference: str) -> None:
     case = Case.of(read(question), read(answer), read(reference))
-    values = word_features(case, focus(case.answer, case.reference, case.question))
+    values = word_features(case, focus(case.answer, case.reference, case.question), {})
     assert all(math.isfinite(value) for value in values.values())
     assert rule_of(question, answer, reference) in {None, *get_args(RuleId)}
