@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Status = Literal["scored", "undefined", "failed", "skipped"]
 """How a measurement ended; also the value of the `status` columns in the warehouse."""
@@ -78,14 +78,14 @@ class Usage:
     cost_usd: float | None = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
+class Measurement(NamedTuple):
     """One metric on one sample, with the signature of everything that changes the number.
 
     `usage` is what was spent to make it now; `from_ledger` says that judges had answered before and nothing was.
     `requests` are the keys of the requests in the ledger that it rests on.
     """
 
+    # A tuple is made in a third of the time of a frozen dataclass, which is a fifth of what short texts take.
     sample_id: str
     metric: str
     signature: str
@@ -93,11 +93,6 @@ class Measurement:
     usage: Usage = Usage()
     from_ledger: bool = False
     requests: tuple[str, ...] = ()
-
-    def __reduce__(self) -> tuple[type[Measurement], tuple[object, ...]]:
-        # A frozen dataclass with slots pickles field by field in Python, ten times slower; processes exchange many.
-        where = (self.sample_id, self.metric, self.signature)
-        return Measurement, (*where, self.outcome, self.usage, self.from_ledger, self.requests)
 
     @property
     def status(self) -> Status:

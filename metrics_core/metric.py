@@ -9,7 +9,7 @@ import re
 import typing
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, MISSING, dataclass, field, fields, replace
+from dataclasses import KW_ONLY, MISSING, dataclass, field, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from urllib.parse import quote
@@ -304,8 +304,8 @@ def measured(metric: Metric, samples: Sequence[Sample]) -> list[Measurement]:
         wrong = Failed("invalid value", "measure returned other samples than it was given, or in another order")
         return [_measurement(metric, sample, wrong) for sample in samples]
     return [
-        replace(
-            one, metric=metric.name, signature=metric.signature, outcome=_checked_outcome(one.outcome, metric.fields)
+        one._replace(
+            metric=metric.name, signature=metric.signature, outcome=_checked_outcome(one.outcome, metric.fields)
         )
         for one in given
     ]

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from answerkey.metrics_core.text import is_blank
 
@@ -41,7 +42,9 @@ class Sample:
             if value is not None and not isinstance(value, str):
                 raise TypeError(f"sample {self.sample_id!r}: {name} is {type(value).__name__}, expected a text")
         for name in ("references", "facts", "context", "incorrect_references"):
-            object.__setattr__(self, name, self._texts(name))
+            # Most samples have none of most of these, and there may be millions.
+            if type(value := getattr(self, name)) is not tuple or value:
+                object.__setattr__(self, name, self._texts(name))
 
     def __reduce__(self) -> tuple[type[Sample], tuple[object, ...]]:
         # A frozen dataclass with slots pickles field by field in Python, ten times slower; processes exchange many.
@@ -93,4 +96,24 @@ def content_hash(value: object) -> str:
 
     Lone surrogates, which JSON files can smuggle into a Python text, are hashed rather than refused.
     """
-    return hashlib.blake2b(_canonical(value).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return _hash_of(_canonical(value)).hexdigest()
+
+
+def content_hash_of_list(beginning: tuple[str, ...], rest: Sequence[object]) -> str:
+    """`content_hash([*beginning, *rest])` where neither is empty; quick where many lists have the same, long beginning.
+
+    >>> content_hash_of_list(("a", "b"), ["c", 1]) == content_hash(["a", "b", "c", 1])
+    True
+    """
+    state = _begun(beginning).copy()
+    state.update(_canonical(rest)[1:].encode("utf-8", "surrogatepass"))
+    return state.hexdigest()
+
+
+@lru_cache(maxsize=32)
+def _begun(beginning: tuple[str, ...]) -> hashlib.blake2b:
+    return _hash_of(f"{_canonical(beginning)[:-1]},")
+
+
+def _hash_of(text: str) -> hashlib.blake2b:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16)

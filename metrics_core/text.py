@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import accumulate, chain
 
 import regex
 
@@ -51,17 +53,22 @@ _WORD = regex.compile(
     rf"|[[\p{{So}}\p{{Sc}}\p{{Sm}}%‰‱#]--[|~⁄]]|!=|{_SIGN}(?=[\p{{Sc}}\p{{N}}∞√])",
     regex.V1,
 )
-# What each ASCII character is to `_has_marks`: a letter a (or what else ends a word before a sign), a digit 0, a stop
+# What each ASCII character is to `_marks`: a letter a (or what else ends a word before a sign), a digit 0, a stop
 # or comma, a sign -, a mark that is a word by itself #.
 _KINDS = bytes(
     0x30 if 0x30 <= code <= 0x39 else 0x61 if chr(code).isalnum() or chr(code) in "_)]" else 0x2E if chr(code) in ".,"
     else 0x2D if chr(code) == "-" else 0x23 if chr(code) in "$%+<=>#" else 0x20
     for code in range(128)
 ).ljust(256)  # fmt: skip
-_SIGN_OF_NUMBER = re.compile(rb"(?<![a0])-0")
-_ONLY_LETTERS_AND_DIGITS = bytes(ord(chr(code).lower()) if chr(code).isalnum() else 0x20 for code in range(128)).ljust(
-    256
-)
+# What may be words, or in words, beside letters and digits; a sign only if it is not between two of them.
+_MARK, _POINT, _SIGN_OR_HYPHEN = b"#", b".0", b"-0"
+_ONLY_LETTERS_AND_DIGITS = bytes(
+    ord(chr(code).lower()) if chr(code).isalnum() else 0x20 for code in range(128)
+).ljust(256)  # fmt: skip
+# Between texts that are cut at once.
+_BORDER, _CODE_OF_BORDER = " \0 ", 0
+_KEEPING_BORDERS = bytes((0, *_ONLY_LETTERS_AND_DIGITS[1:]))
+_CUT_AT_ONCE = 8_192
 _LETTERS_AND_DIGITS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789")
 _ASCII_PUNCTUATION = " \"'()*,.:;?![]_{}"
 _CASED_WORD = regex.compile(r"(\d[ \u00a0-]?)?(\p{L}+)")
@@ -158,17 +165,52 @@ def words(text: str) -> tuple[str, ...]:
         if len(text) < _SHORT and text.replace(" ", "").isalnum():
             return tuple(text.lower().split())
         raw = text.encode()
-        if not _has_marks(raw):
+        if next(_marks(raw), None) is None:
             return tuple(raw.translate(_ONLY_LETTERS_AND_DIGITS).decode().split())
-    elif not _is_nearly_ascii(text):
-        return words_of_normalised(normalise(text))
-    return tuple(chain.from_iterable(map(_words_of_piece.__getitem__, text.split())))
+    elif _is_nearly_ascii(text):
+        return tuple(chain.from_iterable(map(_words_of_piece.__getitem__, text.split())))
+    return words_of_normalised(normalise(text))
 
 
-def _has_marks(raw: bytes) -> bool:
-    """Whether an ASCII text may have words of anything else than letters and digits: numbers with signs or points."""
+def _marks(raw: bytes) -> Iterator[int]:
+    """Where an ASCII text may have words of anything else than letters and digits: numbers with signs or points."""
     kinds = raw.translate(_KINDS)
-    return b".0" in kinds or b"#" in kinds or (b"-0" in kinds and _SIGN_OF_NUMBER.search(kinds) is not None)
+    for mark in (_MARK, _POINT, _SIGN_OR_HYPHEN):
+        at = kinds.find(mark)
+        while at >= 0:
+            if mark != _SIGN_OR_HYPHEN or kinds[at - 1 : at] not in (b"a", b"0"):
+                yield at
+            at = kinds.find(mark, at + 1)
+
+
+def words_of_all(texts: Iterable[str]) -> Iterator[Sequence[str]]:
+    """The `words` of each of many texts. Those of plain ASCII are cut together, in half the time.
+
+    >>> [" ".join(words) for words in words_of_all(["It is Paris.", "", "-5 °C"])]
+    ['it is paris', '', '-5 ° c']
+    """
+    batch: list[str] = []
+    characters = 0
+    for text in texts:
+        batch.append(text)
+        characters += len(text)
+        if characters >= _CUT_AT_ONCE:
+            yield from _words_together(batch)
+            batch, characters = [], 0
+    yield from _words_together(batch)
+
+
+def _words_together(texts: Sequence[str]) -> Iterable[Sequence[str]]:
+    plain = [text if text.isascii() else "" for text in texts]
+    raw = _BORDER.join(plain).encode()
+    if raw.count(_CODE_OF_BORDER) >= len(texts):
+        return map(words, texts)
+    cut: list[Sequence[str]] = [part.split() for part in raw.translate(_KEEPING_BORDERS).decode().split("\0")]
+    ends = list(accumulate(len(text) + len(_BORDER) for text in plain))
+    marked = {bisect(ends, place) for place in _marks(raw)}
+    for place in marked.union(place for place, text in enumerate(plain) if not text):
+        cut[place] = words(texts[place])
+    return cut
 
 
 def _is_nearly_ascii(text: str) -> bool:
@@ -179,7 +221,7 @@ class _WordsOfPiece(dict[str, tuple[str, ...]]):
     """The words of pieces of text without white space. No rule of `normalise` or `words` looks across white space."""
 
     def __missing__(self, piece: str) -> tuple[str, ...]:
-        found = words_of_normalised(normalise(piece))
+        found = words(piece) if piece.isascii() else words_of_normalised(normalise(piece))
         if len(piece) <= _LONGEST_KEPT_PIECE:
             if len(self) >= _MOST_KEPT_PIECES:
                 self.clear()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
-from answerkey.metrics_core.measurement import Outcome, Scored
+from answerkey.metrics_core.measurement import Measurement, Outcome, Scored
 from answerkey.metrics_core.metric import NO_REFERENCE, Field, Metric, blank_outcome
 from answerkey.metrics_core.sample import Sample
 from answerkey.metrics_core.text import (
@@ -17,7 +18,7 @@ from answerkey.metrics_core.text import (
     normal_reference,
     normalise,
     reference_words,
-    words,
+    words_of_all,
 )
 
 References = Sequence[tuple[int, str]]
@@ -33,6 +34,7 @@ P_R_F1 = (
     Field("f1", "harmonic mean of precision and recall"),
 )
 MATCH = (Field("match", "1 or 0", binary=True),)
+_NOTHING = (0.0, 0.0, 0.0, 0)
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,45 @@ class LexicalMetric(Metric):
 
 
 @dataclass(frozen=True)
-class OverlapMetric(LexicalMetric):
+class NgramMetric(LexicalMetric):
+    """A metric on n-grams, which take long to make and much memory."""
+
+    def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
+        """As every metric does. Answers to the same references come one after another, so that these are cut once."""
+        places: dict[Sequence[str], list[int]] = {}
+        for place, sample in enumerate(samples):
+            places.setdefault(sample.references, []).append(place)
+        order = list(chain.from_iterable(places.values()))
+        measured = super().measure([samples[place] for place in order])
+        back = dict(zip(order, measured, strict=True))
+        return [back[place] for place in range(len(samples))]
+
+
+@dataclass(frozen=True)
+class WordMetric(LexicalMetric):
+    """A metric on the words of an answer and of its references. The answers are cut into words together."""
+
+    @abstractmethod
+    def of_words(self, sample: Sample, answer: Words) -> Outcome:
+        """The outcome for an answer with at least one word, cut; `NO_REFERENCE` where none is usable."""
+
+    def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
+        """As every metric does."""
+        name, signature, fields = self.name, self.signature, self.fields
+        cut = words_of_all(sample.answer or "" for sample in samples)
+        return [
+            Measurement(
+                sample.sample_id,
+                name,
+                signature,
+                self.of_words(sample, answer) if answer else self.outcome(sample, fields),
+            )
+            for sample, answer in zip(samples, cut, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class OverlapMetric(WordMetric):
     """Precision, recall and F1 of an answer's words, from the one reference with the best F1."""
 
     fields = P_R_F1
@@ -67,20 +107,42 @@ class OverlapMetric(LexicalMetric):
     method = f"tok:{TOKENIZER_ID}|refs:best"
 
     @abstractmethod
-    def overlaps(self, answer: Words, references: Iterable[Words]) -> Iterator[PrecisionRecall]:
-        """How far the words of an answer agree with those of each reference."""
+    def shared(self, answer: Words) -> Callable[[Words], int]:
+        """What counts the words that the answer shares with a reference."""
+
+    def of_words(self, sample: Sample, answer: Words) -> Outcome:
+        """The answer's words against those of each reference."""
+        shared, size = self.shared(answer), len(answer)
+        first, best, tie = None, _NOTHING, False
+        for place, text in enumerate(sample.references):
+            reference = reference_words(text)
+            if not reference and is_blank(text):
+                continue
+            if first is None:
+                first = place
+            matched = shared(reference)
+            if matched:
+                precision, recall = matched / size, matched / len(reference)
+                rank = 2 * precision * recall / (precision + recall), recall, precision, -place
+                if rank > best:
+                    best = rank
+                elif rank[0] == 1:
+                    tie = True
+        if first is None:
+            return NO_REFERENCE
+        if tie:
+            # Of several references with the same words, the one that is identical is named.
+            same = identical(normalise(sample.answer or ""), enumerate(sample.references))
+            return _overlap(*best) if same is None else _overlap(1.0, 1.0, 1.0, -same)
+        return _overlap(*best) if best[0] else _overlap(0.0, 0.0, 0.0, -first)
 
     def compare(self, answer: str, references: References) -> Scored:
-        """The answer's words against those of each reference."""
-        cut = words(answer)
-        same = identical_by_words(answer, cut, references)
-        if same is not None:
-            return PERFECT.scored(same)
-        texts = [reference_words(reference) for _, reference in references]
-        return best(zip([i for i, _ in references], self.overlaps(cut, texts), strict=True))
+        """An answer without words: it equals a reference, or has nothing in common with any."""
+        same = identical(normalise(answer), references)
+        return _overlap(0.0, 0.0, 0.0, -references[0][0]) if same is None else _overlap(1.0, 1.0, 1.0, -same)
 
 
-def identical(normalised: str, references: References) -> int | None:
+def identical(normalised: str, references: Iterable[tuple[int, str]]) -> int | None:
     """Index of the first reference that equals a normalised answer.
 
     Such an answer scores 1 by definition. It matters for texts without a single token, where a formula
@@ -88,14 +150,6 @@ def identical(normalised: str, references: References) -> int | None:
     """
     for i, reference in references:
         if normal_reference(reference) == normalised:
-            return i
-    return None
-
-
-def identical_by_words(answer: str, cut: Words, references: References) -> int | None:
-    """`identical` for an answer that is cut into words: it is normalised only if a reference has the same words."""
-    for i, reference in references:
-        if reference_words(reference) == cut and normal_reference(reference) == normalise(answer):
             return i
     return None
 
@@ -132,28 +186,14 @@ class PrecisionRecall(NamedTuple):
         """Sort key of the best reference: F1 first, then recall. The order of references has no say."""
         return self.f1, self.recall, self.precision
 
-    def scored(self, reference: int) -> Scored:
-        """As an outcome with the fields `P_R_F1` and the index of the reference."""
-        return _overlap(self, reference)
-
-
-@lru_cache(maxsize=4096)
-def _overlap(values: PrecisionRecall, reference: int) -> Scored:
-    # Many short texts have the same few fractions.
-    precision, recall, f1 = values
-    return Scored({"precision": precision, "recall": recall, "f1": f1}, details={"reference": reference})
-
 
 PERFECT = PrecisionRecall(1.0, 1.0, 1.0)
 
 
-def best(compared: Iterable[tuple[int, PrecisionRecall]]) -> Scored:
-    """The outcome for the one reference with the best F1; of equal ones the first."""
-    [(index, values), *others] = compared
-    for place, other in others:
-        if other.rank > values.rank:
-            index, values = place, other
-    return values.scored(index)
+@lru_cache(maxsize=4096)
+def _overlap(f1: float, recall: float, precision: float, minus_place: int) -> Scored:
+    # Many short texts have the same few fractions.
+    return Scored({"precision": precision, "recall": recall, "f1": f1}, details={"reference": -minus_place})
 
 
 @lru_cache(maxsize=4096)

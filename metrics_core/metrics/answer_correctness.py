@@ -14,13 +14,13 @@ from answerkey.metrics_core.metric import Field, option
 from answerkey.metrics_core.metrics import bleu, continuous_eval
 from answerkey.metrics_core.metrics._lexical import (
     PERFECT,
-    LexicalMetric,
+    NgramMetric,
     PrecisionRecall,
     References,
-    identical_by_words,
+    identical,
 )
-from answerkey.metrics_core.metrics.rouge_l import rouge_l
-from answerkey.metrics_core.metrics.token_overlap import token_overlap
+from answerkey.metrics_core.metrics.rouge_l import words_in_order
+from answerkey.metrics_core.metrics.token_overlap import words_in_any_order
 from answerkey.metrics_core.text import TOKENIZER_ID, normalise, reference_words, words
 
 FIELDS = (
@@ -49,7 +49,7 @@ _Overlap = tuple[int, PrecisionRecall, PrecisionRecall, float]
 
 
 @dataclass(frozen=True)
-class AnswerCorrectness(LexicalMetric):
+class AnswerCorrectness(NgramMetric):
     """ROUGE-L, token overlap and BLEU in seven fields, each the best over the references.
 
     Args:
@@ -85,15 +85,21 @@ class AnswerCorrectness(LexicalMetric):
         """The seven fields of one answer; see the module."""
         if self.profile:
             return _by_profile(self.profile, answer, references)
-        cut = words(answer)
-        same = identical_by_words(answer, cut, references)
+        normalised = normalise(answer)
+        same = identical(normalised, references)
         if same is not None:
             return _basket([(same, PERFECT, PERFECT, 1.0)])
-        texts = [reference_words(reference) for _, reference in references]
-        tokens = bleu.bleu_tokens(normalise(answer))
-        bleus = (bleu.bleu_score(bleu.bleu_stats(tokens, [bleu.reference_tokens(one)])) for _, one in references)
-        places = (place for place, _ in references)
-        return _basket(list(zip(places, rouge_l(cut, texts), token_overlap(cut, texts), bleus, strict=True)))
+        cut, tokens = words(answer), bleu.bleu_tokens(normalised)
+        in_order, in_any_order = words_in_order(cut), words_in_any_order(cut)
+        rows = []
+        for place, text in references:
+            reference = reference_words(text)
+            sizes = len(cut), len(reference)
+            score = bleu.bleu_score(bleu.bleu_stats(tokens, bleu.reference_tokens(text)))
+            shared = in_any_order(reference)
+            ordered = in_order(reference) if shared else 0
+            rows.append((place, PrecisionRecall.of(ordered, *sizes), PrecisionRecall.of(shared, *sizes), score))
+        return _basket(rows)
 
 
 def _basket(rows: Sequence[_Overlap]) -> Scored:

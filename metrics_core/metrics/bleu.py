@@ -1,7 +1,7 @@
 """BLEU as sacreBLEU computes it (Papineni et al. 2002; Post 2018), from reusable statistics.
 
-sacreBLEU builds the n-grams of every reference anew in every call. Here they are kept, because the same
-references come with every release, and an answer's n-grams are counted once for all its references. The
+sacreBLEU builds the n-grams of every reference anew in every call. Here they are kept while answers to the same
+references come one after another, and an answer's n-grams are counted once for all its references. The
 numbers are sacreBLEU's own (lower-cased, 13a tokens, effective order, exponential smoothing).
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,7 +18,7 @@ import regex
 
 from answerkey.metrics_core.measurement import Scored
 from answerkey.metrics_core.metric import Field
-from answerkey.metrics_core.metrics._lexical import LexicalMetric, References, counted, identical
+from answerkey.metrics_core.metrics._lexical import NgramMetric, References, counted, identical
 from answerkey.metrics_core.text import TOKENIZER_ID as NORMAL_FORM_ID
 from answerkey.metrics_core.text import normal_reference, normalise
 
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 MAX_ORDER = 4
 TOKENIZER_ID = "13a+chars"
+_LONGEST_KEPT = 500
 
-Grams = Mapping[str | tuple[str, ...], int]
-"""Counts of n-grams: tuples of words, and for n = 1 the words themselves."""
+Gram = str | tuple[str, ...]
+"""An n-gram: a tuple of words, and for n = 1 the word itself."""
 
 _UNSPACED = regex.compile(r"([\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]\p{M}*)")
 # The rules of 13a in one pass, on a text where they do not touch each other. Where they may (entities,
@@ -39,7 +40,7 @@ _PLAIN_13A = re.compile(r"(?:[^ !-&(-/:-@\[-`{-~]+|(?<=[0-9])[.,](?=[0-9])|(?<![
 
 
 @dataclass(frozen=True)
-class Bleu(LexicalMetric):
+class Bleu(NgramMetric):
     """Sentence BLEU against all references at once. `details` keep the statistics for corpus BLEU.
 
     >>> from answerkey.metrics_core import Sample
@@ -55,7 +56,7 @@ class Bleu(LexicalMetric):
     def compare(self, answer: str, references: References) -> Scored:
         """1 for an answer that is a reference, whatever its length."""
         normalised = normalise(answer)
-        stats = bleu_stats(bleu_tokens(normalised), [reference_tokens(text) for _, text in references])
+        stats = bleu_stats(bleu_tokens(normalised), references_together(tuple(text for _, text in references)))
         value = 1.0 if identical(normalised, references) is not None else bleu_score(stats)
         return Scored({"bleu": value}, details={"stats": stats.flat})
 
@@ -82,21 +83,65 @@ class BleuStats(NamedTuple):
         return cls(numbers[0], numbers[1], tuple(numbers[2 : 2 + MAX_ORDER]), tuple(numbers[2 + MAX_ORDER :]))
 
 
+class Grams:
+    """The n-grams of one order, each once, and how often those come that come more than once."""
+
+    __slots__ = ("_grams", "_repeated", "distinct")
+
+    def __init__(self, grams: Sequence[Gram]) -> None:
+        self.distinct = frozenset(grams)
+        self._grams = grams
+        self._repeated: Mapping[Gram, int] | None = {} if len(self.distinct) == len(grams) else None
+
+    @property
+    def repeated(self) -> Mapping[Gram, int]:
+        """Found when it is asked for first: two texts are compared without it if one of them repeats nothing."""
+        if self._repeated is None:
+            self._repeated = {gram: count for gram, count in counted(self._grams).items() if count > 1}
+        return self._repeated
+
+    @classmethod
+    def most(cls, several: Sequence[Grams]) -> Grams:
+        """Each n-gram as often as in the text that has it most often."""
+        repeated: dict[Gram, int] = {}
+        for grams in several:
+            for gram, count in grams.repeated.items():
+                repeated[gram] = max(count, repeated.get(gram, 0))
+        most = cls(())
+        most.distinct, most._repeated = frozenset().union(*(grams.distinct for grams in several)), repeated
+        return most
+
+    def shared(self, others: Grams) -> int:
+        """How many n-grams are in both, each as often as in both."""
+        matched = len(self.distinct & others.distinct)
+        if self._repeated == {} or others._repeated == {}:
+            return matched
+        for gram, count in self.repeated.items():
+            if gram in others.distinct:
+                matched += min(count, others.repeated.get(gram, 1)) - 1
+        return matched
+
+
 class Tokens:
-    """A text cut for BLEU. Its n-grams are counted when an order is asked for, and kept."""
+    """A text cut for BLEU, or several. The n-grams of an order are made when they are asked for, and kept."""
 
-    __slots__ = ("_grams", "words")
+    __slots__ = ("_grams", "_texts", "lengths")
 
-    def __init__(self, words: list[str]) -> None:
-        self.words = words
+    def __init__(self, *texts: list[str]) -> None:
+        self._texts = texts
+        self.lengths = tuple(map(len, texts))
         self._grams: dict[int, Grams] = {}
 
     def grams(self, order: int) -> Grams:
-        """Counts of the `order`-grams, order >= 1."""
+        """Those of an order >= 1; of several texts, the most of each."""
         if order not in self._grams:
-            grams = self.words if order == 1 else zip(*(self.words[i:] for i in range(order)), strict=False)
-            self._grams[order] = counted(grams)
+            several = [Grams(_cut(words, order)) for words in self._texts]
+            self._grams[order] = several[0] if len(several) == 1 else Grams.most(several)
         return self._grams[order]
+
+
+def _cut(words: list[str], order: int) -> Sequence[Gram]:
+    return words if order == 1 else list(zip(*(words[i:] for i in range(order)), strict=False))
 
 
 def bleu_words(normalised: str) -> list[str]:
@@ -114,38 +159,36 @@ def bleu_tokens(normalised: str) -> Tokens:
     return Tokens(bleu_words(normalised))
 
 
-@lru_cache(maxsize=16_384)
-def reference_tokens(text: str) -> Tokens:
-    """Cut a reference as it came. Kept, with its n-grams; the size bounds the memory."""
+# Some fifteen kilobytes for a hundred characters.
+@lru_cache(maxsize=128)
+def _kept_tokens(text: str) -> Tokens:
     return bleu_tokens(normal_reference(text))
 
 
-def bleu_stats(answer: Tokens, references: Sequence[Tokens]) -> BleuStats:
+def reference_tokens(text: str) -> Tokens:
+    """Cut a reference as it came. A short one is kept, with its n-grams."""
+    return _kept_tokens(text) if len(text) <= _LONGEST_KEPT else bleu_tokens(normal_reference(text))
+
+
+@lru_cache(maxsize=1)
+def references_together(texts: tuple[str, ...]) -> Tokens:
+    """Cut references as they came, to be compared with all at once. The last ones are kept, with their n-grams."""
+    if len(texts) == 1:
+        return reference_tokens(texts[0])
+    return Tokens(*(bleu_words(normal_reference(text)) for text in texts))
+
+
+def bleu_stats(answer: Tokens, references: Tokens) -> BleuStats:
     """Clipped matches against all references at once; the reference length is the closest, then shortest."""
-    size = len(answer.words)
+    [size] = answer.lengths
     correct = [0] * MAX_ORDER
-    for order in range(1, MAX_ORDER + 1):
-        correct[order - 1] = _matches(answer, references, order)
+    for order in range(1, min(MAX_ORDER, size, max(references.lengths)) + 1):
+        correct[order - 1] = answer.grams(order).shared(references.grams(order))
         # No shared n-gram means no shared longer one: most orders of most answers end here, uncounted.
         if not correct[order - 1]:
             break
-    length = min((len(reference.words) for reference in references), key=lambda n: (abs(n - size), n))
+    length = min(references.lengths, key=lambda n: (abs(n - size), n))
     return BleuStats(size, length, tuple(correct), tuple(max(0, size - n) for n in range(MAX_ORDER)))
-
-
-def _matches(answer: Tokens, references: Sequence[Tokens], order: int) -> int:
-    possible = [reference.grams(order) for reference in references if len(reference.words) >= order]
-    if not possible or len(answer.words) < order:
-        return 0
-    allowed = possible[0] if len(possible) == 1 else _most(possible)
-    counts = answer.grams(order)
-    # References are mostly the shorter side, and a look-up costs less than an intersection of counters.
-    small, large = (allowed, counts) if len(allowed) < len(counts) else (counts, allowed)
-    matched = 0
-    for gram, count in small.items():
-        other = large.get(gram, 0)
-        matched += min(other, count)
-    return matched
 
 
 def bleu_score(stats: BleuStats) -> float:
@@ -209,14 +252,6 @@ def _brevity(stats: BleuStats) -> float:
     if stats.answer_length >= stats.reference_length:
         return 1.0
     return math.exp(1 - stats.reference_length / stats.answer_length)
-
-
-def _most(counts: Iterable[Grams]) -> Grams:
-    most: dict[str | tuple[str, ...], int] = {}
-    for grams in counts:
-        for gram, count in grams.items():
-            most[gram] = max(count, most.get(gram, 0))
-    return most
 
 
 @lru_cache(maxsize=1)

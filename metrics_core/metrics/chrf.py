@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from answerkey.metrics_core.measurement import Measurement, Scored
+from answerkey.metrics_core.measurement import Scored
 from answerkey.metrics_core.metric import Field
-from answerkey.metrics_core.metrics._lexical import LexicalMetric, References, counted, identical
-from answerkey.metrics_core.sample import Sample
+from answerkey.metrics_core.metrics._lexical import NgramMetric, References, counted, identical
 from answerkey.metrics_core.text import TOKENIZER_ID, normal_reference, normalise
 
 MAX_ORDER = 6
@@ -20,7 +19,7 @@ _LONGEST_KEPT = 500
 
 
 @dataclass(frozen=True)
-class Chrf(LexicalMetric):
+class Chrf(NgramMetric):
     """Character n-gram F2 of the answer and the best of its references, from 0 to 1.
 
     >>> from answerkey.metrics_core import Sample
@@ -32,13 +31,6 @@ class Chrf(LexicalMetric):
     summary = "sacreBLEU's chrF on characters, for languages where words inflect"
     fields = (Field("chrf", "character n-gram F2"),)
     method = f"norm:{TOKENIZER_ID}|nc:6|beta:2|refs:best"
-
-    def measure(self, samples: Sequence[Sample]) -> list[Measurement]:
-        """As every metric does. Answers to the same references come one after another, so that these are cut once."""
-        order = sorted(range(len(samples)), key=lambda i: tuple(samples[i].references))
-        measured = super().measure([samples[i] for i in order])
-        back = dict(zip(order, measured, strict=True))
-        return [back[i] for i in range(len(samples))]
 
     def compare(self, answer: str, references: References) -> Scored:
         """1 for an answer that is a reference, however short."""
@@ -103,9 +95,9 @@ def _grams(text: str) -> Iterator[frozenset[str]]:
     return (frozenset(_cut(text, n)) for n in range(1, MAX_ORDER + 1))
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=64)
 def _kept_grams(text: str) -> tuple[frozenset[str], ...]:
-    # Some sixty kilobytes for a hundred characters.
+    # Some sixty kilobytes for a hundred characters; twenty megabytes for the most and longest texts that are kept.
     return tuple(_grams(text))
 
 

@@ -203,7 +203,7 @@ def _decided_by_judge(measured: Measurement) -> Measurement:
     outcome = measured.outcome
     if not isinstance(outcome, Scored):
         return measured
-    return replace(measured, outcome=replace(outcome, details={**outcome.details, DECIDED_BY: "judge"}))
+    return measured._replace(outcome=replace(outcome, details={**outcome.details, DECIDED_BY: "judge"}))
 
 
 def _fields(sample: Sample) -> dict[str, object]:

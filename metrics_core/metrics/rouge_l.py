@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, partial
 
-from answerkey.metrics_core.metrics._lexical import OverlapMetric, PrecisionRecall, Words
+from answerkey.metrics_core.metrics._lexical import OverlapMetric, Words
 
 _LONG = 60_000
 """Words of the shorter text from which on `_lcs_of_long` takes less time."""
@@ -24,24 +25,30 @@ class RougeL(OverlapMetric):
     name = "rouge_l"
     summary = "longest common subsequence of words, from the one best reference"
 
-    def overlaps(self, answer: Words, references: Iterable[Words]) -> Iterator[PrecisionRecall]:
-        """ROUGE-L with each reference."""
-        return rouge_l(answer, references)
+    def shared(self, answer: Words) -> Callable[[Words], int]:
+        """The words in the same order."""
+        return words_in_order(answer)
 
 
-def rouge_l(answer: Words, references: Iterable[Words]) -> Iterator[PrecisionRecall]:
-    """ROUGE-L of the words of an answer and those of each reference. Linear in memory; equal to rouge-score's.
+def words_in_order(answer: Words) -> Callable[[Words], int]:
+    """What finds the length of the longest common subsequence of an answer and a reference. Linear in memory.
 
-    >>> list(rouge_l(["a", "b", "c"], [["a", "c"]]))
-    [PrecisionRecall(precision=0.6666666666666666, recall=1.0, f1=0.8)]
+    >>> words_in_order(["a", "b", "c"])(["c", "a", "b"])
+    2
     """
+    return partial(_length if len(answer) > _LONG else _similarity(), answer)
+
+
+def _length(answer: Words, reference: Words) -> int:
+    return _lcs_of_long(answer, reference) if len(reference) > _LONG else _similarity()(answer, reference)
+
+
+@lru_cache(maxsize=1)
+def _similarity() -> Callable[[Words, Words], int]:
     # Help pages import this module for its options.
     from rapidfuzz.distance import LCSseq
 
-    for reference in references:
-        long = min(len(answer), len(reference)) > _LONG
-        length = _lcs_of_long(answer, reference) if long else LCSseq.similarity(answer, reference)
-        yield PrecisionRecall.of(length, len(answer), len(reference))
+    return LCSseq.similarity
 
 
 def _lcs_of_long(words: Words, others: Words) -> int:

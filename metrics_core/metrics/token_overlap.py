@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from answerkey.metrics_core.metrics._lexical import OverlapMetric, PrecisionRecall, Words, counted
+from answerkey.metrics_core.metrics._lexical import OverlapMetric, Words, counted
+
+_FEW, _MANY = 16, 128
+"""Below so many words, looking for all of them, or for a few, takes less time than counting."""
 
 
 @dataclass(frozen=True)
@@ -20,26 +23,29 @@ class TokenOverlap(OverlapMetric):
     name = "token_overlap"
     summary = "shared words, counted as often as they stand in both"
 
-    def overlaps(self, answer: Words, references: Iterable[Words]) -> Iterator[PrecisionRecall]:
-        """The overlap with each reference."""
-        return token_overlap(answer, references)
+    def shared(self, answer: Words) -> Callable[[Words], int]:
+        """The words in any order."""
+        return words_in_any_order(answer)
 
 
-def token_overlap(answer: Words, references: Iterable[Words]) -> Iterator[PrecisionRecall]:
-    """Overlap of the words of an answer with those of each reference.
+def words_in_any_order(answer: Words) -> Callable[[Words], int]:
+    """What counts the words that an answer and a reference have in common.
 
     A word counts as often as it stands in both, so repeating a word neither helps nor hurts an identical text.
 
-    >>> list(token_overlap(["bora", "bora"], [["bora"]]))
-    [PrecisionRecall(precision=0.5, recall=1.0, f1=0.6666666666666666)]
+    >>> words_in_any_order(["bora", "bora"])(["so", "bora"])
+    1
     """
-    counts = counted(answer)
-    for reference in references:
-        used: dict[str, int] = {}
-        matched = 0
-        for word in reference:
-            taken = used.get(word, 0)
-            if taken < counts.get(word, 0):
-                used[word] = taken + 1
-                matched += 1
-        yield PrecisionRecall.of(matched, len(answer), len(reference))
+    distinct = set(answer)
+    repeats = len(distinct) < len(answer)
+    in_answer = answer.count if len(answer) < _MANY else counted(answer).__getitem__
+
+    def shared(reference: Words) -> int:
+        common = distinct.intersection(reference)
+        if not repeats or len(common) == len(reference):
+            return len(common)
+        in_reference = reference.count if len(reference) < _FEW else counted(reference).__getitem__
+        times = map(in_reference, common)
+        return sum([1 if n == 1 else min(n, in_answer(word)) for word, n in zip(common, times, strict=True)])
+
+    return shared

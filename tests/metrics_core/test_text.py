@@ -16,6 +16,7 @@ from answerkey.metrics_core.text import (
     reference_words,
     trimmed,
     words,
+    words_of_all,
     words_of_normalised,
 )
 
@@ -259,6 +260,13 @@ def test_text_that_is_nearly_ascii_is_cut_piece_by_piece_into_the_same_words(pie
     # The look-behind of a sign and the composition of letters must end at white space for this to hold.
     for text in (" ".join(pieces), "plain words all around it " * 9 + "\t".join(pieces)):
         assert words(text) == words_of_normalised(normalise(text))
+
+
+@given(
+    st.lists(st.lists(PIECE | st.sampled_from(["plain", "Words,", "-5", "a-5", "3.14", "$5", "x(2)-3"])).map(" ".join))
+)
+def test_texts_that_are_cut_together_have_the_words_that_they_have_alone(texts: list[str]) -> None:
+    assert list(map(tuple, words_of_all(texts))) == list(map(words, texts))
 
 
 @given(*[st.text(st.sampled_from('ab5.!=?_-#%) "\t') | st.characters(max_codepoint=127), max_size=6)] * 2)

@@ -4,6 +4,7 @@ import pytest
 
 from answerkey.metrics_core import METRICS, Measurement, Sample, create, evaluate
 from answerkey.metrics_core.errors import UserError
+from answerkey.metrics_core.metrics.bleu import references_together
 
 LEXICAL = [name for name, info in METRICS.items() if info.kind == "lexical"]
 INVISIBLE = "\u200b\u200d\ufeff\u00ad \u3164"
@@ -196,6 +197,23 @@ def test_bleu_uses_all_references_at_once() -> None:
 def test_bleu_keeps_the_statistics_of_a_missing_answer() -> None:
     # Its reference still counts in the brevity penalty of the whole release: the closest is the shortest.
     assert one("bleu", None, ["a b c", "a b"]).details == {"stats": [0, 2, 0, 0, 0, 0, 0, 0, 0, 0]}
+
+
+def test_bleu_makes_the_ngrams_of_references_once_for_all_answers_to_them() -> None:
+    # Two questions by turns: without an order, each answer would have its references cut again.
+    texts = [tuple(f"{one} {n} {n + 1} {n + 2} is it" for n in range(1_000)) for one in ("this", "that")]
+    references_together.cache_clear()
+    measured = evaluate([Sample(str(n), f"that {n} {n + 1} is it", texts[n % 2]) for n in range(20)], ["bleu"])
+    assert [one.sample_id for one in measured] == [str(n) for n in range(20)]
+    assert references_together.cache_info().misses == 2
+    # The n-grams of 1,000 references are at most as many as their words.
+    together = references_together(texts[1])
+    assert all(len(together.grams(order).distinct) <= sum(together.lengths) for order in range(1, 5))
+    assert measured[3].details["stats"] == [5, 6, 5, 4, 3, 1, 5, 4, 3, 2]
+
+
+def test_a_word_that_an_answer_repeats_counts_as_often_as_in_the_reference_that_has_it_most_often() -> None:
+    assert one("bleu", "a a a b", ["a c", "a a d", "b"]).details["stats"][2:6] == [3, 1, 0, 0]
 
 
 def test_chrf_by_hand() -> None:
